@@ -1,0 +1,339 @@
+"""What a stored run says: cells, losses, floors, rungs and contradictions, as values that pages and pictures share.
+
+Why apart from the words: a table and the picture beside it must not disagree, so both are made from the values found here, and a picture
+is sealed with the very values it was drawn from. Everything is pure: a run in, values out, in house order, with no clock, no file and no
+locale. Rows are placed by their facts (indexes, threads, unit, clock), never by parsing a case.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from run_benches import figures
+from run_benches.figures import Spread
+from run_benches.runs import Bench, Ratio, Run, State
+
+LAYERS = (
+    "encoding",
+    "storage",
+    "locking",
+    "indexes",
+    "transaction",
+    "query",
+    "blobs",
+    "streams",
+    "observability",
+    "handlers",
+    "graphql",
+    "static_files",
+    "routing",
+    "ingress",
+)
+"""The layers that have a bench, lowest first: the order of the house."""
+
+ACROSS = ("integration", "ladder", "macro")
+"""The benches that cross the layers."""
+
+VERBS = ("create", "read", "update", "delete", "mixed")
+REQUESTS = ("get", "create")
+RUNGS = ("raw", "storage", "locking", "encoding", "indexes", "query", "transaction", "handlers", "routing", "ingress", "tcp", "tls")
+
+OURS = "strata"
+FLOOR = "floor"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A bench by the parts of its id: `<layer>/<operation>/<subject>/<case>`."""
+
+    id: str
+    layer: str
+    operation: str
+    subject: str
+    case: str
+    bench: Bench
+
+    @property
+    def measured(self) -> Spread | None:
+        """The time of one operation in nanoseconds; `None` unless the row ran and every process measured something."""
+        return figures.spread(self.bench.points_ns) if self.bench.state == "ran" and _sound(self.bench.points_ns) else None
+
+    @property
+    def why_not(self) -> str:
+        """Why there is no figure, in words."""
+        if self.bench.state != "ran":
+            return absence(self.bench.state, self.bench.reasons)
+        return f"invalid: {'a time of 0 was recorded' if self.bench.points_ns else 'it ran, but no process left a figure'}"
+
+
+def absence(state: State, reasons: Sequence[str]) -> str:
+    """What stands in place of a figure: the state and the reason, never a number."""
+    label = {"ran": figures.NOT_RUN, "not_run": figures.NOT_RUN, "skipped": f"{figures.NOT_RUN} (skipped)", "invalid": "invalid"}[state]
+    return f"{label}: {'; '.join(reasons) or 'no reason was recorded'}"
+
+
+def rows(run: Run, layer: str | None = None) -> list[Row]:
+    """Every row, layers in house order, within a layer in the order of the run (which is that of the source)."""
+    found = [_row(id, bench) for id, bench in run.benches.items()]
+    wanted = [row for row in found if layer in (None, row.layer)]
+    return sorted(wanted, key=lambda row: house_order(row.layer))
+
+
+def layers(run: Run, sources: Iterable[str]) -> list[str]:
+    """Every layer to speak of: those of the house, those of the run, and those that have a source."""
+    return sorted({*LAYERS, *(row.layer for row in rows(run)), *sources}, key=house_order)
+
+
+def house_order(layer: str) -> tuple[int, str]:
+    """Layers from the lowest, then what crosses them, then what the house does not know, by name."""
+    known = (*LAYERS, *ACROSS)
+    return (known.index(layer) if layer in known else len(known), layer)
+
+
+def thread_counts(found: Iterable[Row]) -> list[int]:
+    """One thread never stands beside eight in one column, so everything is told a thread count at a time."""
+    return sorted({row.bench.facts.threads for row in found})
+
+
+# The CRUD verbs by the number of indexes.
+
+
+@dataclass(frozen=True)
+class Loss:
+    """The share of throughput that a row loses against another; the range is the widest that the spreads of both allow."""
+
+    middle: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class CrudLine:
+    """One verb with one number of threads: a cell for each number of indexes that was planned."""
+
+    operation: str
+    variant: str
+    cells: dict[int, Row]
+
+    @property
+    def label(self) -> str:
+        """The verb, and what sets this line apart where the verb has several."""
+        return f"{self.operation}, {self.variant}" if self.variant else self.operation
+
+    def loss(self, indexes: int) -> Loss | None:
+        """What that many indexes cost against none; `None` where either cell has no figure."""
+        base, cell = self.cells.get(0), self.cells.get(indexes)
+        return loss(base, cell) if indexes and base and cell else None
+
+
+def crud(run: Run, threads: int) -> list[CrudLine]:
+    """The verbs in the order of CRUD, then any other operation that names its number of indexes."""
+    placed: dict[str, list[CrudLine]] = {}
+    for row in crud_rows(run):
+        if row.bench.facts.threads == threads:
+            _place(placed.setdefault(row.operation, []), row)
+    for lines in placed.values():
+        if len(lines) == 1:
+            lines[0] = replace(lines[0], variant="")
+    order = [verb for verb in VERBS if verb in placed] + sorted(set(placed) - set(VERBS))
+    return [line for verb in order for line in placed[verb]]
+
+
+def crud_rows(run: Run) -> list[Row]:
+    """Our own rows of `integration` that say how many indexes they have."""
+    return [row for row in rows(run, "integration") if row.subject == OURS and row.bench.facts.indexes is not None]
+
+
+def index_counts(run: Run) -> list[int]:
+    """The columns: every number of indexes that a row names."""
+    return sorted({row.bench.facts.indexes for row in crud_rows(run) if row.bench.facts.indexes is not None})
+
+
+def loss(base: Row, row: Row) -> Loss | None:
+    """1 - throughput / throughput of the base; formed only of two figures of one kind (T6)."""
+    before, after = base.measured, row.measured
+    if before is None or after is None or not _alike(base, row):
+        return None
+    return Loss(1 - before.middle / after.middle, 1 - before.high / after.low, 1 - before.low / after.high)
+
+
+def _place(lines: list[CrudLine], row: Row) -> None:
+    """A second row for the same cell (another state, another durability) opens a line of its own: nothing is dropped, nothing is mixed."""
+    indexes = row.bench.facts.indexes
+    assert indexes is not None
+    variant = ", ".join(part for part in (row.bench.facts.durability, row.bench.facts.state) if part) or row.case
+    for line in lines:
+        if indexes not in line.cells and (len(lines) == 1 or line.variant == variant):
+            line.cells[indexes] = row
+            return
+    lines.append(CrudLine(row.operation, variant, {indexes: row}))
+
+
+# Rows against their floors.
+
+
+@dataclass(frozen=True)
+class Held:
+    """A row held against its floor. The lower end of the interval is what counts."""
+
+    row: Row
+    floor: str
+    ratio: Ratio | None
+
+    @property
+    def judged(self) -> bool:
+        """Whether there is an interval to judge by."""
+        return self.ratio is not None and self.ratio.state == "ran" and None not in (self.ratio.ratio, self.ratio.low, self.ratio.high)
+
+    @property
+    def missed(self) -> bool:
+        """Whether the goal is missed: not shown to be reached is missed."""
+        return self.judged and not self._reaches(self.ratio and self.ratio.at_least)
+
+    @property
+    def verdict(self) -> str:
+        """The goal in one word or two; a missed one as plain as a met one."""
+        if self.ratio is None or not self.judged:
+            return "not judged"
+        if self.missed:
+            return "MISSED, aim missed" if self.ratio.aim is not None else "MISSED"
+        if self.ratio.at_least is None and self.ratio.aim is None:
+            return "no goal declared"
+        if self.ratio.aim is None:
+            return "met"
+        return "met, aim reached" if self._reaches(self.ratio.aim) else "met, aim missed"
+
+    @property
+    def why_not(self) -> str:
+        """Why there is no interval, in words."""
+        if self.ratio is None:
+            return f"{figures.NOT_RUN}: no pair with its floor was planned in this run"
+        if self.ratio.state != "ran":
+            return absence(self.ratio.state, self.ratio.reasons)
+        return f"{figures.plural(len(self.ratio.pairs), 'pair')}: too few for an interval"
+
+    def _reaches(self, goal: float | None) -> bool:
+        low = self.ratio.low if self.ratio else None
+        return goal is None or (low is not None and low >= goal)
+
+
+def held(run: Run, layer: str | None = None) -> list[Held]:
+    """Every row that names a floor or has a ratio, in house order."""
+    found = []
+    for row in rows(run, layer):
+        ratio, floor = run.ratios.get(row.id), row.bench.facts.floor
+        if ratio is not None:
+            found.append(Held(row, ratio.floor, ratio))
+        elif floor is not None:
+            found.append(Held(row, floor.id, None))
+    return found
+
+
+# The ladder: one request at every rung.
+
+
+@dataclass(frozen=True)
+class Rung:
+    """A rung and the nearest one below it that has a figure."""
+
+    name: str
+    row: Row
+    below: "Rung | None"
+
+    @property
+    def added(self) -> float | None:
+        """Nanoseconds on top of the rung below; `None` where there is nothing to subtract."""
+        mine, under = self.row.measured, self.below.row.measured if self.below else None
+        return None if mine is None or under is None else mine.middle - under.middle
+
+    @property
+    def clocks_differ(self) -> bool:
+        """Whether the step below is of another clock (server CPU on top of wall time): to be read with care."""
+        return self.below is not None and not _alike(self.row, self.below.row)
+
+
+def ladder(run: Run, request: str) -> list[Rung]:
+    """The rungs of a request from the lowest; `raw` may be the floor's own row, the others are ours."""
+    climbed: list[Rung] = []
+    for name in RUNGS:
+        row = _rung_row(run, request, name)
+        if row is not None:
+            below = next((rung for rung in reversed(climbed) if rung.row.measured), None)
+            climbed.append(Rung(name, row, below))
+    return climbed
+
+
+def _rung_row(run: Run, request: str, rung: str) -> Row | None:
+    found = {row.subject: row for row in rows(run, "ladder") if row.operation == request and row.case == rung}
+    return found.get(OURS) or (found.get(FLOOR) if rung == "raw" else None)
+
+
+# What contradicts itself (T23).
+
+
+def contradictions(run: Run) -> Iterator[str]:
+    """Orders that cannot be, or that need an explanation before any of their figures is used; in words."""
+    for request in REQUESTS:
+        for rung in ladder(run, request):
+            yield from _faster_than_called(request, rung)
+    for held_row in held(run):
+        yield from _faster_than_floor(held_row)
+    for threads in thread_counts(crud_rows(run)):
+        yield from _mix_outside_its_parts(crud(run, threads), threads)
+
+
+def _faster_than_called(request: str, rung: Rung) -> Iterator[str]:
+    mine, under = rung.row.measured, rung.below.row.measured if rung.below else None
+    if rung.below is None or mine is None or under is None or rung.clocks_differ or mine.high >= under.low:
+        return
+    certainty = "beyond the spread between processes" if min(mine.count, under.count) > 1 else "with a spread that one process cannot show"
+    yield (
+        f"Impossible order: in the ladder of `{request}`, `{rung.name}` ({figures.time_spread(mine)}) is faster than `{rung.below.name}` "
+        f"({figures.time_spread(under)}), which it calls, {certainty}. Use neither figure before this is explained."
+    )
+
+
+def _faster_than_floor(held_row: Held) -> Iterator[str]:
+    ratio = held_row.ratio
+    if ratio is None or not held_row.judged or ratio.ratio is None or ratio.low is None:
+        return
+    goals = [goal for goal in (ratio.at_least, ratio.aim) if goal is not None]
+    if ratio.low > 1 and max(goals, default=1.0) <= 1:
+        yield (
+            f"Surprising order: `{held_row.row.id}` is faster than its floor `{held_row.floor}` beyond its interval "
+            f"({figures.ratio(ratio.ratio, ratio.low, ratio.high)}): the floor is not the best path, or the two do unlike work."
+        )
+
+
+def _mix_outside_its_parts(lines: Sequence[CrudLine], threads: int) -> Iterator[str]:
+    """A mix lies between its fastest and its slowest part, whatever the weights."""
+    verbs = {line.label: line for line in lines}
+    mixed = verbs.get("mixed")
+    for indexes, row in sorted(mixed.cells.items()) if mixed else []:
+        parts = [verbs[verb].cells[indexes].measured for verb in VERBS[:-1] if verb in verbs and indexes in verbs[verb].cells]
+        known, mix = [part for part in parts if part is not None], row.measured
+        if mix is None or len(known) < len(VERBS) - 1:
+            continue
+        if mix.high < min(part.low for part in known) or mix.low > max(part.high for part in known):
+            yield (
+                f"Surprising order: `{row.id}` ({figures.time_spread(mix)}, {figures.plural(threads, 'thread')}) lies outside "
+                "its own parts: a mix cannot be faster than its fastest verb or slower than its slowest one at the same size of store."
+            )
+
+
+def _row(id: str, bench: Bench) -> Row:
+    layer, operation, subject, case = (*id.split("/", 3), "", "", "")[:4]
+    return Row(id, layer, operation, subject, case, bench)
+
+
+def _sound(points_ns: Sequence[float]) -> bool:
+    return bool(points_ns) and min(points_ns) > 0
+
+
+def _alike(one: Row, other: Row) -> bool:
+    mine, theirs = one.bench.facts, other.bench.facts
+    return (mine.clock, mine.unit, mine.units_per_operation, mine.threads) == (
+        theirs.clock,
+        theirs.unit,
+        theirs.units_per_operation,
+        theirs.threads,
+    )

@@ -1,0 +1,34 @@
+"""Where things lie in the checkout.
+
+Why a module: every path that the runner writes to is named here once, so that what has to be ignored by git, or may be deleted, can be
+read off one page. The root is the folder that holds this package, never the current directory.
+"""
+
+from pathlib import Path
+
+ROOT = Path(__file__).absolute().parent.parent
+"""The checkout."""
+
+BENCHES = ROOT / "benches"
+"""The sources of the benches, one file a layer."""
+
+BASELINES = ROOT / "baselines"
+"""Runs that were given a name; committed."""
+
+RUNS = ROOT / "runs"
+"""Every run: `<run>.json`, and beside it the folder `<run>/` with raw samples and logs; ignored by git."""
+
+LAST_BUILD = RUNS / "last-build.json"
+"""Which bench binaries the last build made: lets `list` answer without building."""
+
+COSTS = RUNS / "costs.json"
+"""Seconds that the set-up of each row took last time: makes the next estimate better, and nothing depends on it."""
+
+LOCK = RUNS / "lock"
+"""Held while a run measures: two runs at once would measure each other."""
+
+VENV = ROOT / ".venv"
+"""Packages that only some commands need."""
+
+LOCAL_CARGO_CONFIG = ROOT / ".cargo" / "local.toml"
+"""The environment of the build on machines without a libclang of their own; included by `.cargo/config.toml`."""

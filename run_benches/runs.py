@@ -1,0 +1,248 @@
+"""A run on disk: the one home of its format, of reading it and of writing it.
+
+Why: a figure is worth printing only if the run that it came from can be read again, by a later version and by another person. So a run
+carries everything that its figures depend on (what was measured, how, where, with which seed), is never overwritten, and is replaced by
+rename while it grows, so that a run cut off at any moment is still a run.
+
+History of the format:
+  schema 1: the first. Times in nanoseconds an operation, one point a process; ratios are the floor's time over ours, one a pair.
+"""
+
+import os
+import re
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from run_benches import shapes
+from run_benches.errors import Complaint
+from run_benches.places import BASELINES, ROOT, RUNS
+
+SCHEMA = 1
+
+State = Literal["ran", "not_run", "skipped", "invalid"]
+"""How a planned cell ended. A cell is `not_run` from the moment it is planned until something else is known."""
+
+Scale = Literal["quick", "default", "full", "budget"]
+
+
+@dataclass
+class Floor:
+    """The raw path that a row is held against, and the goals for floor's time / row's time."""
+
+    id: str
+    at_least: float | None = None
+    aim: float | None = None
+
+
+@dataclass
+class Facts:
+    """What the bench itself says about a row: what one operation is and under which circumstances it runs."""
+
+    op: str
+    unit: str
+    units_per_operation: float
+    threads: int
+    clock: Literal["wall", "cpu"] = "wall"
+    changes_store: bool = False
+    capacity: int | None = None
+    turn_operations: int | None = None
+    durability: str | None = None
+    data_set: str | None = None
+    state: str | None = None
+    indexes: int | None = None
+    bytes_per_operation: float | None = None
+    floor: Floor | None = None
+    allocations_per_operation: float | None = None
+    counters: dict[str, Any] | None = None
+
+
+@dataclass
+class Tool:
+    """The revision that was measured."""
+
+    commit: str
+    dirty: bool
+    lock_sha256: str
+
+
+@dataclass
+class Machine:
+    """`identity` must agree before times of two runs may stand side by side; `recorded` is merely kept."""
+
+    identity: dict[str, Any]
+    recorded: dict[str, Any]
+
+
+@dataclass
+class Build:
+    """How the binaries were compiled."""
+
+    rustc: str
+    flags: str
+    profile: str
+
+
+@dataclass
+class Binary:
+    """A bench binary."""
+
+    sha256: str
+    bytes: int
+
+
+@dataclass
+class Cell:
+    """One thing that was promised before the run: the time of a row, or the ratio of a row to its floor."""
+
+    kind: Literal["time", "ratio"]
+    layer: str
+    id: str
+
+
+@dataclass
+class Design:
+    """How the figures were made. `pairs` and `processes` are what was aimed at; each figure carries what it got."""
+
+    seed: int
+    processes: int
+    sample_size: int
+    warm_up_s: float
+    measurement_s: float
+    pairs: int
+    turns: dict[str, int]
+    plan: list[Cell]
+
+
+@dataclass
+class Bench:
+    """A row: its facts and, for each process that measured it, the time of one operation in nanoseconds."""
+
+    state: State
+    reasons: list[str]
+    facts: Facts
+    points_ns: list[float] = field(default_factory=list)
+    allocations_per_operation: float | None = None
+    counters: dict[str, Any] | None = None
+
+
+@dataclass
+class Ratio:
+    """Floor's time / row's time, one for each lock-step pair, with the estimate and its 95 % interval (null below 6 pairs)."""
+
+    state: State
+    reasons: list[str]
+    floor: str
+    at_least: float | None = None
+    aim: float | None = None
+    pairs: list[float] = field(default_factory=list)
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass
+class Run:
+    """One run, as it stands on disk."""
+
+    schema: int
+    name: str | None
+    tool: Tool
+    command: list[str]
+    started: str
+    seconds: float
+    scale: Scale
+    complete: bool
+    partial: list[str] | None
+    machine: Machine
+    build: Build
+    binaries: dict[str, Binary]
+    engine: dict[str, dict[str, Any]]
+    design: Design
+    benches: dict[str, Bench]
+    ratios: dict[str, Ratio]
+
+
+def load(path: Path) -> Run:
+    """Reads a run; a damaged or newer file is a complaint of one line."""
+    try:
+        content = shapes.load(dict[str, Any], path)
+        _check_schema(path, content.get("schema"))
+        run = shapes.parse(Run, content)
+    except OSError as error:
+        raise Complaint(f"cannot read {shown(path)}: {error.strerror}") from error
+    except (shapes.Misshapen, UnicodeDecodeError) as error:
+        raise Complaint(f"{shown(path)} is damaged ({error}); restore it or remove it") from error
+    for cell in run.design.plan:
+        if cell.id not in (run.benches if cell.kind == "time" else run.ratios):
+            raise Complaint(f"{shown(path)} is damaged (planned but without a state: {cell.kind} of {cell.id}); restore it or remove it")
+    return run
+
+
+def _check_schema(path: Path, schema: object) -> None:
+    if not isinstance(schema, int):
+        raise shapes.Misshapen("schema is missing")
+    if schema > SCHEMA:
+        raise Complaint(f"{shown(path)} has schema {schema}, and this version reads up to {SCHEMA}: use a newer run-benches.py")
+
+
+def write(run: Run, path: Path) -> None:
+    """Writes a run that is being measured, replacing what was there of it."""
+    shapes.write(path, shapes.text(run))
+
+
+def save(run: Run, name: str) -> Path:
+    """Stores `run` as the baseline `name`; refuses to overwrite one, also when two processes save at once."""
+    path = baseline_path(name)
+    BASELINES.mkdir(exist_ok=True)
+    run.name = name
+    with tempfile.NamedTemporaryFile("w", dir=BASELINES, prefix=".", encoding="utf-8") as file:
+        file.write(shapes.text(run))
+        file.flush()
+        os.fsync(file.fileno())
+        os.chmod(file.name, 0o644)
+        try:
+            os.link(file.name, path)
+        except FileExistsError:
+            raise already_there(name) from None
+    return path
+
+
+def already_there(name: str) -> Complaint:
+    """A baseline is never overwritten."""
+    return Complaint(f"baseline {name} is already there and is never overwritten; choose another name, or: run-benches.py baselines remove {name}")
+
+
+def baseline_path(name: str) -> Path:
+    """The file of a baseline; the name is checked, since it becomes a file name."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name) or name.endswith(".json"):
+        raise Complaint(f"{name!r} is no name for a baseline: use up to 64 letters, digits, dots, dashes and underscores, without .json")
+    return BASELINES / f"{name}.json"
+
+
+def stored_runs() -> list[Path]:
+    """Every run of this checkout, oldest first."""
+    return sorted(path for path in RUNS.glob("*.json") if re.match(r"\d{8}T\d{6}", path.name))
+
+
+def stored_baselines() -> list[Path]:
+    """Every baseline, by name."""
+    return sorted(path for path in BASELINES.glob("*.json"))
+
+
+def find(name: str) -> Path:
+    """The file that a person means by `name`: a path, a baseline, a run, or `last`."""
+    runs = stored_runs()
+    if name == "last" and runs:
+        return runs[-1]
+    for path in (BASELINES / f"{name}.json", RUNS / f"{name}.json", Path(name)):
+        if path.is_file():
+            return path
+    known = ", ".join([path.stem for path in stored_baselines()] + [path.stem for path in runs[-3:]]) or "none yet"
+    raise Complaint(f"no stored run {name!r}: give a baseline, a run, a file or `last` (known: {known})")
+
+
+def shown(path: Path) -> str:
+    """The path as a person would type it."""
+    return os.path.relpath(path, ROOT) if path.is_relative_to(ROOT) else str(path)

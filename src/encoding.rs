@@ -1,0 +1,15 @@
+//! The bytes of keys and of records.
+//!
+//! Four ideas, each with a file: [`value`], a typed value and how a JSON body becomes the values of a table; [`key`], bytes
+//! whose order is the order of values, so that RocksDB's sorted map is the index; [`record`], the stored form, which carries
+//! the record's canonical JSON text so that a read by id is a pass-through; [`patch`], a merge patch inside a value.
+//!
+//! Non-goals: where keys are stored and which index entries a record has (`indexes`).
+
+pub mod key;
+pub mod patch;
+pub mod record;
+pub mod value;
+
+pub use record::Record;
+pub use value::Value;

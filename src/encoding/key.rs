@@ -1,0 +1,308 @@
+//! Keys: bytes whose order is the order of what they stand for.
+//!
+//! ```text
+//! records  [table u32 BE][id]                     -> record
+//! ordered  [index u32 BE][value][id]              -> nothing
+//! hash     [index u32 BE][XXH3-64 of value, BE][id] -> nothing; the value is verified on the record
+//! unique   [index u32 BE][value]                  -> id
+//! ```
+//!
+//! A value is one tag byte and a body: `false < true < numbers < text < null`. Null is last, so that an index scanned forwards
+//! is the ascending order and backwards the descending one, ties by id included. A number is the greatest double not above it
+//! (sign trick: negative doubles inverted, others with the sign bit set) and what is left of it, u16 BE, so that integers
+//! beyond 2^53 keep their exact place among doubles. Text is escaped (`00` to `00 FF`) and ends with `00 00`, so that a prefix
+//! sorts before its continuations and the id that follows cannot be mistaken for text. Text over [`INDEXED_BYTES`] is cut
+//! there: the reader verifies on the record; a `unique` key is followed by the hash of the whole.
+#![deny(clippy::little_endian_bytes, clippy::host_endian_bytes)]
+
+use twox_hash::XxHash3_64;
+
+use super::value::Value;
+
+/// How many bytes of a text stand in an ordered or unique key.
+pub const INDEXED_BYTES: usize = 1024;
+
+const TAG_FALSE: u8 = 0x10;
+const TAG_TRUE: u8 = 0x11;
+const TAG_NUMBER: u8 = 0x20;
+const TAG_TEXT: u8 = 0x30;
+const TAG_NULL: u8 = 0x40;
+
+/// Writes the key of a record.
+pub fn record(table: u32, id: &str, out: &mut Vec<u8>) {
+    out.clear();
+    out.extend_from_slice(&table.to_be_bytes());
+    out.extend_from_slice(id.as_bytes());
+}
+
+/// The id in the key of a record; `None` if the key is too short or not UTF-8.
+pub fn id_of_record(key: &[u8]) -> Option<&str> {
+    key.get(4..).and_then(|id| std::str::from_utf8(id).ok())
+}
+
+/// Writes the key of an entry in an ordered index.
+pub fn ordered(index: u32, value: &Value<'_>, id: &str, out: &mut Vec<u8>) {
+    ordered_prefix(index, value, out);
+    out.extend_from_slice(id.as_bytes());
+}
+
+/// Writes what all entries of one value in an ordered index begin with, and nothing else begins with.
+pub fn ordered_prefix(index: u32, value: &Value<'_>, out: &mut Vec<u8>) {
+    out.clear();
+    out.extend_from_slice(&index.to_be_bytes());
+    self::value(value, out);
+}
+
+/// Writes the key of an entry in a hash index.
+pub fn hash(index: u32, value: &Value<'_>, id: &str, out: &mut Vec<u8>) {
+    hash_prefix(index, value, out);
+    out.extend_from_slice(id.as_bytes());
+}
+
+/// Writes what all entries of one value in a hash index begin with; entries of other values may, too.
+pub fn hash_prefix(index: u32, value: &Value<'_>, out: &mut Vec<u8>) {
+    out.clear();
+    out.extend_from_slice(&index.to_be_bytes());
+    let hash = match value {
+        // Of the whole text: a cut one would make all long values with one beginning collide.
+        Value::Text(text) => XxHash3_64::oneshot_with_seed(u64::from(TAG_TEXT), text.as_bytes()),
+        other => {
+            self::value(other, out);
+            let hash = XxHash3_64::oneshot(&out[4..]);
+            out.truncate(4);
+            hash
+        }
+    };
+    out.extend_from_slice(&hash.to_be_bytes());
+}
+
+/// Writes the key of an entry in a unique index.
+pub fn unique(index: u32, value: &Value<'_>, out: &mut Vec<u8>) {
+    ordered_prefix(index, value, out);
+    if let Value::Text(text) = value
+        && text.len() > INDEXED_BYTES
+    {
+        out.extend_from_slice(&XxHash3_64::oneshot(text.as_bytes()).to_be_bytes());
+    }
+}
+
+/// The id at the end of an entry whose beginning is `prefix_bytes` long; `None` if it is too short or not UTF-8.
+pub fn id_of_entry(key: &[u8], prefix_bytes: usize) -> Option<&str> {
+    key.get(prefix_bytes..).and_then(|id| std::str::from_utf8(id).ok())
+}
+
+/// The least key that is greater than every key beginning with `prefix`; nothing if there is none (all `FF`).
+pub fn successor(prefix: &[u8], out: &mut Vec<u8>) {
+    out.clear();
+    out.extend_from_slice(prefix);
+    while let Some(last) = out.last_mut() {
+        if *last < 0xFF {
+            *last += 1;
+            return;
+        }
+        out.pop();
+    }
+}
+
+/// Appends a scalar value so that the order of bytes is the order of values.
+///
+/// # Panics
+/// On a list or on JSON: an index has one entry for each element, and none over `Any` (the schema refuses it).
+pub fn value(value: &Value<'_>, out: &mut Vec<u8>) {
+    match value {
+        Value::Boolean(false) => out.push(TAG_FALSE),
+        Value::Boolean(true) => out.push(TAG_TRUE),
+        Value::Int(integer) => {
+            let (floor, rest) = split(*integer);
+            number(floor, rest, out);
+        }
+        Value::Float(float) => number(*float, 0, out),
+        Value::Date(date) => {
+            let (floor, rest) = split(date.microseconds);
+            number(floor, rest, out);
+        }
+        Value::Text(string) => text(string.as_bytes(), out),
+        Value::Null => out.push(TAG_NULL),
+        Value::List(_) | Value::Json(_) => unreachable!("the schema admits no index over it, lists are taken apart"),
+    }
+}
+
+/// The greatest double that is not above an integer, and what is left.
+fn split(integer: i64) -> (f64, u16) {
+    let nearest = integer as f64;
+    let floor = if nearest as i128 > i128::from(integer) { nearest.next_down() } else { nearest };
+    let rest = i128::from(integer) - floor as i128;
+    (floor, u16::try_from(rest).expect("doubles near 2^63 are 1024 apart"))
+}
+
+fn number(float: f64, rest: u16, out: &mut Vec<u8>) {
+    // One zero: -0.0 + 0.0 is 0.0. There is no NaN: JSON cannot write it.
+    let bits = (float + 0.0).to_bits();
+    let ordered = if bits >> 63 == 1 { !bits } else { bits | 1 << 63 };
+    out.push(TAG_NUMBER);
+    out.extend_from_slice(&ordered.to_be_bytes());
+    out.extend_from_slice(&rest.to_be_bytes());
+}
+
+fn text(bytes: &[u8], out: &mut Vec<u8>) {
+    out.push(TAG_TEXT);
+    let mut rest = &bytes[..bytes.len().min(INDEXED_BYTES)];
+    while let Some(zero) = rest.iter().position(|byte| *byte == 0) {
+        out.extend_from_slice(&rest[..zero]);
+        out.extend_from_slice(&[0x00, 0xFF]);
+        rest = &rest[zero + 1..];
+    }
+    out.extend_from_slice(rest);
+    out.extend_from_slice(&[0x00, 0x00]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::encoding::value::Date;
+    use proptest::prelude::*;
+    use std::borrow::Cow;
+    use std::cmp::Ordering;
+
+    fn bytes(of: &Value<'_>) -> Vec<u8> {
+        let mut out = Vec::new();
+        value(of, &mut out);
+        out
+    }
+
+    fn text_value(text: &str) -> Value<'static> {
+        Value::Text(Cow::Owned(text.to_owned()))
+    }
+
+    /// Exact comparison of an integer with a double, by the halves of the double.
+    fn compare_exactly(integer: i64, float: f64) -> Ordering {
+        if float >= 9_223_372_036_854_775_808.0 {
+            return Ordering::Less;
+        }
+        if float < -9_223_372_036_854_775_808.0 {
+            return Ordering::Greater;
+        }
+        let whole = float.floor();
+        integer.cmp(&(whole as i64)).then(if float > whole { Ordering::Less } else { Ordering::Equal })
+    }
+
+    #[test]
+    fn kinds_are_ordered_and_null_is_last() {
+        let ascending = [
+            Value::Boolean(false),
+            Value::Boolean(true),
+            Value::Float(f64::MIN),
+            Value::Int(i64::MIN),
+            Value::Int(-10),
+            Value::Int(-9),
+            Value::Float(-0.5),
+            Value::Int(0),
+            Value::Float(f64::MIN_POSITIVE),
+            Value::Int(9),
+            Value::Int(10),
+            Value::Int(99),
+            Value::Int(100),
+            Value::Int(9_007_199_254_740_992),
+            Value::Int(9_007_199_254_740_993),
+            Value::Float(9_007_199_254_740_994.0),
+            Value::Int(i64::MAX),
+            Value::Float(9_223_372_036_854_775_808.0),
+            Value::Float(f64::MAX),
+            text_value(""),
+            text_value("\0"),
+            text_value("\0\0"),
+            text_value("\0a"),
+            text_value("a"),
+            text_value("a\0"),
+            text_value("ab"),
+            text_value("\u{ffff}"),
+            text_value("\u{10ffff}"),
+            Value::Null,
+        ];
+        for pair in ascending.windows(2) {
+            assert!(bytes(&pair[0]) < bytes(&pair[1]), "{pair:?}");
+        }
+        assert_eq!(bytes(&Value::Float(-0.0)), bytes(&Value::Int(0)));
+    }
+
+    #[test]
+    fn long_text_is_cut_and_unique_keeps_its_hash() {
+        let (one, other) = (text_value(&"x".repeat(2000)), text_value(&"x".repeat(2001)));
+        assert_eq!(bytes(&one), bytes(&other));
+        let (mut first, mut second) = (Vec::new(), Vec::new());
+        unique(1, &one, &mut first);
+        unique(1, &other, &mut second);
+        assert_ne!(first, second);
+        hash_prefix(1, &one, &mut first);
+        hash_prefix(1, &other, &mut second);
+        assert_ne!(first, second);
+    }
+
+    #[test]
+    fn successor_skips_all_continuations() {
+        let mut out = Vec::new();
+        successor(&[1, 0xFF, 0xFF], &mut out);
+        assert_eq!(out, [2]);
+        successor(&[0xFF], &mut out);
+        assert!(out.is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn integers_keep_their_order(a: i64, b: i64) {
+            prop_assert_eq!(bytes(&Value::Int(a)).cmp(&bytes(&Value::Int(b))), a.cmp(&b));
+        }
+
+        #[test]
+        fn neighbours_keep_their_order(a: i64, digits in 0u32..18, step in -2i64..3) {
+            let edge = 10i64.pow(digits);
+            for base in [a, edge, -edge, 1 << 53, 1 << 62] {
+                let other = base.saturating_add(step);
+                prop_assert_eq!(bytes(&Value::Int(base)).cmp(&bytes(&Value::Int(other))), base.cmp(&other));
+            }
+        }
+
+        #[test]
+        fn doubles_keep_their_order(a in prop::num::f64::NORMAL | prop::num::f64::SUBNORMAL | prop::num::f64::ZERO,
+                                    b in prop::num::f64::NORMAL | prop::num::f64::SUBNORMAL | prop::num::f64::ZERO) {
+            let expected = a.partial_cmp(&b).unwrap();
+            prop_assert_eq!(bytes(&Value::Float(a)).cmp(&bytes(&Value::Float(b))), expected);
+        }
+
+        #[test]
+        fn integers_among_doubles_are_exact(integer: i64, nudge in -3i32..4) {
+            let mut near = integer as f64;
+            for _ in 0..nudge.abs() {
+                near = if nudge < 0 { near.next_down() } else { near.next_up() };
+            }
+            for float in [near, integer as f64 + 0.5, f64::from(nudge)] {
+                prop_assert_eq!(
+                    bytes(&Value::Int(integer)).cmp(&bytes(&Value::Float(float))),
+                    compare_exactly(integer, float), "{} {}", integer, float
+                );
+            }
+        }
+
+        #[test]
+        fn dates_keep_their_order(a: i64, b: i64) {
+            let date = |microseconds| Value::Date(Date { text: Cow::Borrowed(""), microseconds });
+            prop_assert_eq!(bytes(&date(a)).cmp(&bytes(&date(b))), a.cmp(&b));
+        }
+
+        #[test]
+        fn text_keeps_its_order_and_ids_never_mix_in(
+            a in "[\u{0}\u{1}a\u{7f}\u{ff}\u{ffff}]{0,6}", b in "[\u{0}\u{1}a\u{7f}\u{ff}\u{ffff}]{0,6}",
+            c in "[\u{0}a\u{ff}]{1,3}", d in "[\u{0}a\u{ff}]{1,3}",
+        ) {
+            let (mut first, mut second) = (Vec::new(), Vec::new());
+            ordered(7, &text_value(&a), &c, &mut first);
+            ordered(7, &text_value(&b), &d, &mut second);
+            let expected = a.as_bytes().cmp(b.as_bytes()).then(c.as_bytes().cmp(d.as_bytes()));
+            prop_assert_eq!(first.cmp(&second), expected);
+            let mut prefix = Vec::new();
+            ordered_prefix(7, &text_value(&a), &mut prefix);
+            prop_assert_eq!(second.starts_with(&prefix), a == b);
+            prop_assert_eq!(id_of_entry(&first, prefix.len()), Some(c.as_str()));
+        }
+    }
+}

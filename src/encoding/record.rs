@@ -1,0 +1,323 @@
+//! The stored form of a record: its canonical JSON text, found by offset, under a checksum.
+//!
+//! ```text
+//! 0   version u8 = 1, zero u8, attributes u16, bytes of JSON u32
+//! 8   checksum u64: XXH3-64 of all that follows, seeded with the eight bytes before
+//! 16  JSON: every attribute in the schema's order, null where there is none, no white space
+//! ..  offset of each value in the JSON: u16, or u32 where the JSON is 64 KiB or longer
+//! ..  each Int, Float and Date of the schema (lists apart), in order: eight bytes; zero where null
+//! ```
+//! All numbers are little-endian: only keys must sort. A read by id passes the JSON on as it stands; filters and index keys read
+//! single values by offset. A value ends where the next one's `,"name":` begins, which the schema knows, so ends are not
+//! stored. Any changed byte is `corrupt`: the header is the checksum's seed.
+//!
+//! Canonical text: Int as digits; Float and text as RFC 8785 writes them (`25` for 25.0); Date as given; `Any` as given
+//! without white space.
+//!
+//! History: 1, the first.
+
+use std::borrow::Cow;
+use std::io::Write;
+
+use smallvec::SmallVec;
+use twox_hash::XxHash3_64;
+
+use super::value::{Date, Value};
+use crate::error::{Error, Result};
+use crate::schema::{Attribute, Kind, Table};
+
+const VERSION: u8 = 1;
+const HEADER_BYTES: usize = 16;
+
+/// Writes a record into `out` and returns it. `fields` has one element for each attribute; where it is `None`, the value is
+/// taken from the record `before`, or is null if there is none.
+///
+/// # Errors
+/// `Invalid` if the JSON text would be 4 GiB or longer; `Corrupt` if `before` is.
+pub fn encode<'t, 'o, B: AsRef<[u8]>>(
+    table: &'t Table,
+    fields: &[Option<Value<'_>>],
+    before: Option<&Record<'_, B>>,
+    out: &'o mut Vec<u8>,
+) -> Result<Record<'t, &'o [u8]>> {
+    debug_assert_eq!(fields.len(), table.attributes.len());
+    out.clear();
+    out.resize(HEADER_BYTES, 0);
+    let mut offsets = SmallVec::<[u32; 32]>::new();
+    for (position, (attribute, field)) in table.attributes.iter().zip(fields).enumerate() {
+        out.extend_from_slice(if position == 0 { b"{\"" } else { b",\"" });
+        out.extend_from_slice(attribute.name.as_bytes());
+        out.extend_from_slice(b"\":");
+        offsets.push((out.len() - HEADER_BYTES) as u32); // A text of 4 GiB is refused below, by its length.
+        match (field, before) {
+            (Some(value), _) => write_json(value, out),
+            (None, Some(before)) => out.extend_from_slice(before.text(position)?.as_bytes()),
+            (None, None) => out.extend_from_slice(b"null"),
+        }
+    }
+    out.push(b'}');
+    let json_bytes = u32::try_from(out.len() - HEADER_BYTES)
+        .map_err(|_| Error::invalid_at("", "the record's JSON text is 4 GiB or longer"))?;
+    write_offsets(&offsets, json_bytes, out);
+    for (position, field) in fields.iter().enumerate() {
+        if has_slot(&table.attributes[position]) {
+            let slot = match (field, before) {
+                (Some(value), _) => slot_of(value),
+                (None, Some(before)) => before.slot(position)?,
+                (None, None) => [0; 8],
+            };
+            out.extend_from_slice(&slot);
+        }
+    }
+    let attributes = u16::try_from(table.attributes.len()).map_err(|_| Error::invalid("more than 65 535 attributes"))?;
+    out[0] = VERSION;
+    out[2..4].copy_from_slice(&attributes.to_le_bytes());
+    out[4..8].copy_from_slice(&json_bytes.to_le_bytes());
+    let checksum = checksum(out);
+    out[8..16].copy_from_slice(&checksum.to_le_bytes());
+    Ok(Record { table, bytes: out, json_bytes: json_bytes as usize })
+}
+
+/// A stored record, checked: whatever is read from it is what was written.
+///
+/// `B` is where the bytes are: borrowed, owned, or pinned in the engine.
+#[derive(Clone, Copy, Debug)]
+pub struct Record<'t, B> {
+    table: &'t Table,
+    bytes: B,
+    json_bytes: usize,
+}
+
+impl<'t, B: AsRef<[u8]>> Record<'t, B> {
+    /// Checks stored bytes and reads their header.
+    ///
+    /// # Errors
+    /// `Corrupt` if any byte is not what was written, or if another version or another schema wrote it.
+    pub fn open(table: &'t Table, stored: B) -> Result<Self> {
+        let bytes = stored.as_ref();
+        let Some(header) = bytes.first_chunk::<HEADER_BYTES>() else {
+            return Err(damaged(table, "it is cut short"));
+        };
+        if checksum(bytes) != u64::from_le_bytes(*header.last_chunk().expect("8 of 16")) {
+            return Err(damaged(table, "its checksum differs"));
+        }
+        if header[0] != VERSION {
+            return Err(damaged(table, "it has a version that this program does not know"));
+        }
+        let attributes = usize::from(u16::from_le_bytes([header[2], header[3]]));
+        let json_bytes = u32::from_le_bytes([header[4], header[5], header[6], header[7]]);
+        let slots = table.attributes.iter().filter(|attribute| has_slot(attribute)).count();
+        let expected = HEADER_BYTES + json_bytes as usize + attributes * offset_width(json_bytes) + slots * 8;
+        if attributes != table.attributes.len() || bytes.len() != expected {
+            return Err(damaged(table, "it was written under another schema"));
+        }
+        Ok(Self { table, bytes: stored, json_bytes: json_bytes as usize })
+    }
+
+    /// A record over bytes that [`encode`] has just written, unchecked.
+    ///
+    /// # Errors
+    /// `Corrupt` if there is not even a header.
+    pub(crate) fn trusted(table: &'t Table, bytes: B) -> Result<Self> {
+        let json_bytes = bytes.as_ref().get(4..).and_then(|rest| rest.first_chunk().copied());
+        let json_bytes = json_bytes.ok_or_else(|| damaged(table, "it is cut short"))?;
+        Ok(Self { table, json_bytes: u32::from_le_bytes(json_bytes) as usize, bytes })
+    }
+
+    /// The canonical JSON text.
+    pub fn json(&self) -> &[u8] {
+        &self.bytes.as_ref()[HEADER_BYTES..HEADER_BYTES + self.json_bytes]
+    }
+
+    /// The record's id.
+    ///
+    /// # Errors
+    /// `Corrupt` if it is not text.
+    pub fn id(&self) -> Result<Cow<'_, str>> {
+        self.unescape(self.text(self.table.primary_key)?)
+    }
+
+    /// The same record, its bytes borrowed.
+    pub fn view(&self) -> Record<'t, &[u8]> {
+        Record { table: self.table, bytes: self.bytes.as_ref(), json_bytes: self.json_bytes }
+    }
+
+    /// The stored bytes.
+    pub fn bytes(&self) -> &[u8] {
+        self.bytes.as_ref()
+    }
+
+    /// The table it belongs to.
+    pub fn table(&self) -> &'t Table {
+        self.table
+    }
+
+    /// 64 bits that change whenever the record does: its strong validator.
+    pub fn checksum(&self) -> u64 {
+        u64::from_le_bytes(*self.bytes.as_ref()[8..].first_chunk().expect("open saw the header"))
+    }
+
+    /// The JSON text of one value.
+    ///
+    /// # Errors
+    /// `Corrupt` if the offsets do not lie within the text.
+    pub fn text(&self, attribute: usize) -> Result<&str> {
+        let start = self.offset(attribute)?;
+        let end = match self.table.attributes.get(attribute + 1) {
+            // What stands between two values: , " name " :
+            Some(next) => self.offset(attribute + 1)?.checked_sub(next.name.len() + 4),
+            None => self.json_bytes.checked_sub(1),
+        };
+        let text = end.and_then(|end| self.json().get(start..end)).and_then(|text| std::str::from_utf8(text).ok());
+        text.ok_or_else(|| damaged(self.table, "its offsets lie outside of its text"))
+    }
+
+    /// One value.
+    ///
+    /// # Errors
+    /// `Corrupt` if the text is not such a value.
+    pub fn value(&self, attribute: usize) -> Result<Value<'_>> {
+        let text = self.text(attribute)?;
+        if text == "null" {
+            return Ok(Value::Null);
+        }
+        let described = &self.table.attributes[attribute];
+        if described.list {
+            return self.list(described, text);
+        }
+        Ok(match described.kind {
+            Kind::Boolean => Value::Boolean(text == "true"),
+            Kind::Int => Value::Int(i64::from_le_bytes(self.slot(attribute)?)),
+            Kind::Float => Value::Float(f64::from_le_bytes(self.slot(attribute)?)),
+            Kind::Id | Kind::String => Value::Text(self.unescape(text)?),
+            Kind::Date => Value::Date(Date {
+                text: self.unescape(text)?,
+                microseconds: i64::from_le_bytes(self.slot(attribute)?),
+            }),
+            Kind::Any => Value::Json(Cow::Borrowed(text)),
+        })
+    }
+
+    fn list(&self, described: &Attribute, text: &str) -> Result<Value<'static>> {
+        let element = Attribute { list: false, ..described.clone() };
+        let bad = |_| damaged(self.table, "a list is not what the schema says");
+        let texts: Vec<&serde_json::value::RawValue> = serde_json::from_str(text).map_err(bad)?;
+        let values = texts.into_iter().map(|raw| {
+            let text = raw.get();
+            match element.kind {
+                Kind::Any => Ok(Value::Json(Cow::Owned(text.to_owned()))),
+                _ if text.starts_with('"') => {
+                    let unescaped = self.unescape(text)?;
+                    Ok(super::value::parse_text(&element, &unescaped)?.into_owned())
+                }
+                _ => Ok(super::value::parse_text(&element, text)?.into_owned()),
+            }
+        });
+        values.collect::<Result<_>>().map(Value::List)
+    }
+
+    fn unescape<'s>(&self, text: &'s str) -> Result<Cow<'s, str>> {
+        let inner = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+        let inner = inner.ok_or_else(|| damaged(self.table, "a text has no quotation marks"))?;
+        if !inner.contains('\\') {
+            return Ok(Cow::Borrowed(inner));
+        }
+        serde_json::from_str(text).map(Cow::Owned).map_err(|_| damaged(self.table, "a text is not escaped as it should be"))
+    }
+
+    /// Where the value of an attribute begins in the JSON text.
+    fn offset(&self, attribute: usize) -> Result<usize> {
+        let width = offset_width(self.json_bytes as u32);
+        let at = HEADER_BYTES + self.json_bytes + attribute * width;
+        let offset = match *self.bytes.as_ref().get(at..at + width).unwrap_or_default() {
+            [a, b] => usize::from(u16::from_le_bytes([a, b])),
+            [a, b, c, d] => u32::from_le_bytes([a, b, c, d]) as usize,
+            _ => return Err(damaged(self.table, "it has fewer attributes than were asked for")),
+        };
+        Ok(offset)
+    }
+
+    /// The eight bytes of an Int, Float or Date.
+    fn slot(&self, attribute: usize) -> Result<[u8; 8]> {
+        let before = self.table.attributes[..attribute].iter().filter(|attribute| has_slot(attribute)).count();
+        let slots = HEADER_BYTES + self.json_bytes + self.table.attributes.len() * offset_width(self.json_bytes as u32);
+        let slot = self.bytes.as_ref().get(slots + before * 8..).and_then(|rest| rest.first_chunk());
+        slot.copied().ok_or_else(|| damaged(self.table, "it has no copy of a number"))
+    }
+}
+
+impl Value<'_> {
+    /// The same value, borrowing nothing.
+    pub fn into_owned(self) -> Value<'static> {
+        match self {
+            Value::Null => Value::Null,
+            Value::Boolean(boolean) => Value::Boolean(boolean),
+            Value::Int(integer) => Value::Int(integer),
+            Value::Float(float) => Value::Float(float),
+            Value::Text(text) => Value::Text(Cow::Owned(text.into_owned())),
+            Value::Date(date) => {
+                Value::Date(Date { text: Cow::Owned(date.text.into_owned()), microseconds: date.microseconds })
+            }
+            Value::Json(text) => Value::Json(Cow::Owned(text.into_owned())),
+            Value::List(elements) => Value::List(elements.into_iter().map(Value::into_owned).collect()),
+        }
+    }
+}
+
+fn damaged(table: &Table, how: &str) -> Error {
+    Error::corrupt(format!("a record of table {}: {how}", table.name))
+}
+
+fn checksum(bytes: &[u8]) -> u64 {
+    let seed = u64::from_le_bytes(*bytes.first_chunk().expect("a header has 16 bytes"));
+    XxHash3_64::oneshot_with_seed(seed, &bytes[HEADER_BYTES..])
+}
+
+/// How many bytes an offset into a text of so many bytes takes.
+fn offset_width(json_bytes: u32) -> usize {
+    if json_bytes > u32::from(u16::MAX) { 4 } else { 2 }
+}
+
+fn write_offsets(offsets: &[u32], json_bytes: u32, out: &mut Vec<u8>) {
+    let width = offset_width(json_bytes);
+    for offset in offsets {
+        out.extend_from_slice(&offset.to_le_bytes()[..width]);
+    }
+}
+
+fn has_slot(attribute: &Attribute) -> bool {
+    !attribute.list && matches!(attribute.kind, Kind::Int | Kind::Float | Kind::Date)
+}
+
+fn slot_of(value: &Value<'_>) -> [u8; 8] {
+    match value {
+        Value::Int(integer) => integer.to_le_bytes(),
+        Value::Float(float) => float.to_le_bytes(),
+        Value::Date(date) => date.microseconds.to_le_bytes(),
+        _ => [0; 8],
+    }
+}
+
+/// Appends the canonical JSON text of a value.
+fn write_json(value: &Value<'_>, out: &mut Vec<u8>) {
+    const TO_MEMORY: &str = "writing to memory does not fail";
+    match value {
+        Value::Null => out.extend_from_slice(b"null"),
+        Value::Boolean(boolean) => out.extend_from_slice(if *boolean { b"true" } else { b"false" }),
+        Value::Int(integer) => write!(out, "{integer}").expect(TO_MEMORY),
+        Value::Float(float) => out.extend_from_slice(ryu_js::Buffer::new().format_finite(*float).as_bytes()),
+        Value::Text(text) => serde_json::to_writer(out, text).expect(TO_MEMORY),
+        Value::Date(date) => serde_json::to_writer(out, &date.text).expect(TO_MEMORY),
+        Value::Json(text) => out.extend_from_slice(text.as_bytes()),
+        Value::List(elements) => {
+            out.push(b'[');
+            for (position, element) in elements.iter().enumerate() {
+                if position > 0 {
+                    out.push(b',');
+                }
+                write_json(element, out);
+            }
+            out.push(b']');
+        }
+    }
+}

@@ -1,0 +1,403 @@
+//! A typed value, and how a JSON body becomes the values of a table.
+//!
+//! The body is read once, straight into the types that the schema names: no tree of JSON values stands between. What does not
+//! fit is coerced where nothing is lost (`"42"` for an Int, `42` for a String, `"true"` for a Boolean) and otherwise refused
+//! with a JSON pointer to the place.
+
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::fmt;
+
+use serde::de::{self, Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+
+use crate::error::{Error, Result};
+use crate::schema::{Attribute, Kind, Table};
+
+/// How deep a value of type `Any` may be nested.
+pub const ANY_DEPTH: usize = 128;
+
+/// The value of one attribute.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value<'a> {
+    /// No value.
+    Null,
+    /// Of a Boolean.
+    Boolean(bool),
+    /// Of an Int.
+    Int(i64),
+    /// Of a Float; finite.
+    Float(f64),
+    /// Of an ID or a String.
+    Text(Cow<'a, str>),
+    /// Of a Date.
+    Date(Date<'a>),
+    /// Of an `Any`: JSON text without white space.
+    Json(Cow<'a, str>),
+    /// Of a list: its elements, none of them a list.
+    List(Vec<Value<'a>>),
+}
+
+/// An instant, and the text it was written as.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Date<'a> {
+    /// ISO 8601 date or date-time, as it was given.
+    pub text: Cow<'a, str>,
+    /// Microseconds since 1970-01-01T00:00:00Z; a date alone is its midnight.
+    pub microseconds: i64,
+}
+
+/// What a body says about a table's attributes, one element each: `None` where the body does not name the attribute.
+pub type Fields<'a> = Vec<Option<Value<'a>>>;
+
+/// Reads a JSON object.
+///
+/// # Errors
+/// `Invalid`, with a JSON pointer where there is a place: not JSON, not an object, an unknown attribute, one named twice, a
+/// value that cannot be coerced.
+pub fn parse_object<'a>(table: &Table, body: &'a [u8]) -> Result<Fields<'a>> {
+    let failure = RefCell::new(None);
+    parse(body, &failure, Object { table, prefix: String::new(), failure: &failure })
+}
+
+/// Reads a JSON array of objects.
+///
+/// # Errors
+/// As [`parse_object`], pointers beginning with the number of the element.
+pub fn parse_array<'a>(table: &Table, body: &'a [u8]) -> Result<Vec<Fields<'a>>> {
+    let failure = RefCell::new(None);
+    parse(body, &failure, Array { table, failure: &failure })
+}
+
+/// Reads one value of an attribute out of the text of a query, coercing as a body does.
+///
+/// # Errors
+/// `Invalid` if the text cannot be such a value.
+pub fn parse_text<'a>(attribute: &Attribute, text: &'a str) -> Result<Value<'a>> {
+    text_to(attribute.kind, Cow::Borrowed(text)).map_err(Error::invalid)
+}
+
+impl Value<'_> {
+    /// Checks what an instant an ISO 8601 date or date-time means; without an offset it is UTC.
+    ///
+    /// # Errors
+    /// A sentence saying what is accepted.
+    pub fn microseconds_of(text: &str) -> std::result::Result<i64, String> {
+        let refused = || format!("{text:?} is not an ISO 8601 date or date-time such as 2026-01-31T12:00:00Z");
+        let plausible = text.len() >= 10 && text.bytes().all(|byte| b"0123456789-+:.TZ".contains(&byte));
+        if !plausible {
+            return Err(refused());
+        }
+        if let Ok(instant) = text.parse::<jiff::Timestamp>() {
+            return Ok(instant.as_microsecond());
+        }
+        let civil: jiff::civil::DateTime = text.parse().map_err(|_| refused())?;
+        let instant = civil.to_zoned(jiff::tz::TimeZone::UTC).map_err(|_| refused())?;
+        Ok(instant.timestamp().as_microsecond())
+    }
+}
+
+/// Where the one structured error is kept while serde's own, which can only carry text, travels up.
+type Failure = RefCell<Option<Error>>;
+
+fn parse<'a, S: DeserializeSeed<'a>>(body: &'a [u8], failure: &Failure, seed: S) -> Result<S::Value> {
+    let mut deserializer = serde_json::Deserializer::from_slice(body);
+    let parsed = seed.deserialize(&mut deserializer).and_then(|value| deserializer.end().map(|()| value));
+    parsed.map_err(|error| {
+        failure.take().unwrap_or_else(|| Error::invalid_at("", format!("the body is not the JSON expected: {error}")))
+    })
+}
+
+struct Array<'t> {
+    table: &'t Table,
+    failure: &'t Failure,
+}
+
+impl<'de> DeserializeSeed<'de> for Array<'_> {
+    type Value = Vec<Fields<'de>>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> std::result::Result<Self::Value, D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Array<'_> {
+    type Value = Vec<Fields<'de>>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an array of objects")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> std::result::Result<Self::Value, A::Error> {
+        let mut all = Vec::new();
+        loop {
+            let seed = Object { table: self.table, prefix: format!("/{}", all.len()), failure: self.failure };
+            match elements.next_element_seed(seed)? {
+                Some(fields) => all.push(fields),
+                None => return Ok(all),
+            }
+        }
+    }
+}
+
+struct Object<'t> {
+    table: &'t Table,
+    prefix: String,
+    failure: &'t Failure,
+}
+
+impl Object<'_> {
+    fn fail<E: de::Error>(&self, name: &str, detail: String) -> E {
+        let escaped = name.replace('~', "~0").replace('/', "~1");
+        *self.failure.borrow_mut() = Some(Error::invalid_at(format!("{}/{escaped}", self.prefix), detail));
+        E::custom("")
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Object<'_> {
+    type Value = Fields<'de>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> std::result::Result<Self::Value, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Object<'_> {
+    type Value = Fields<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object with the attributes of the table")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> std::result::Result<Self::Value, A::Error> {
+        let attributes = &self.table.attributes;
+        let mut fields: Fields<'de> = vec![None; attributes.len()];
+        let mut expected = 0; // Bodies mostly name the attributes in the schema's order: look there first.
+        while let Some(name) = members.next_key::<Text<'de>>()? {
+            let in_order = attributes.get(expected).filter(|attribute| attribute.name == name.0).map(|_| expected);
+            let Some(position) = in_order.or_else(|| self.table.attribute(&name.0)) else {
+                return Err(self.fail(&name.0, format!("table {} has no attribute {:?}", self.table.name, name.0)));
+            };
+            expected = position + 1;
+            if fields[position].is_some() {
+                return Err(self.fail(&name.0, format!("attribute {:?} is given twice", name.0)));
+            }
+            let refusal = RefCell::new(None);
+            match members.next_value_seed(Typed { attribute: &attributes[position], refusal: &refusal }) {
+                Ok(value) => fields[position] = Some(value),
+                Err(error) => {
+                    return Err(match refusal.take() {
+                        Some(detail) => self.fail(&name.0, detail),
+                        None => error,
+                    });
+                }
+            }
+        }
+        Ok(fields)
+    }
+}
+
+/// Text that borrows from the body unless it has escapes.
+struct Text<'de>(Cow<'de, str>);
+
+impl<'de> Deserialize<'de> for Text<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        struct TextVisitor;
+        impl<'de> Visitor<'de> for TextVisitor {
+            type Value = Text<'de>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+            fn visit_borrowed_str<E>(self, text: &'de str) -> std::result::Result<Text<'de>, E> {
+                Ok(Text(Cow::Borrowed(text)))
+            }
+            fn visit_str<E>(self, text: &str) -> std::result::Result<Text<'de>, E> {
+                Ok(Text(Cow::Owned(text.to_owned())))
+            }
+        }
+        deserializer.deserialize_str(TextVisitor)
+    }
+}
+
+/// One value of one attribute; `refusal` says why it was refused.
+#[derive(Clone, Copy)]
+struct Typed<'t> {
+    attribute: &'t Attribute,
+    refusal: &'t RefCell<Option<String>>,
+}
+
+impl Typed<'_> {
+    fn refuse<E: de::Error>(&self, given: impl fmt::Display) -> E {
+        self.refuse_with(format!("{given} cannot be {}", wanted(self.attribute)))
+    }
+
+    fn refuse_with<E: de::Error>(&self, detail: String) -> E {
+        *self.refusal.borrow_mut() = Some(detail);
+        E::custom("")
+    }
+
+    fn text<'de, E: de::Error>(&self, text: Cow<'de, str>) -> std::result::Result<Value<'de>, E> {
+        if self.attribute.list {
+            return Err(self.refuse("a string"));
+        }
+        text_to(self.attribute.kind, text).map_err(|detail| self.refuse_with(detail))
+    }
+}
+
+fn wanted(attribute: &Attribute) -> String {
+    let article = if matches!(attribute.kind, Kind::Id | Kind::Int) { "an" } else { "a" };
+    if attribute.list { format!("a list of {:?}", attribute.kind) } else { format!("{article} {:?}", attribute.kind) }
+}
+
+/// A value of a kind out of text.
+fn text_to(kind: Kind, text: Cow<'_, str>) -> std::result::Result<Value<'_>, String> {
+    let refused = |text: &str| format!("{text:?} cannot be coerced to {kind:?}");
+    match kind {
+        Kind::Id | Kind::String => Ok(Value::Text(text)),
+        Kind::Int => text.parse().map(Value::Int).map_err(|_| refused(&text)),
+        Kind::Float => match text.parse::<f64>() {
+            Ok(float) if float.is_finite() => Ok(Value::Float(float)),
+            _ => Err(refused(&text)),
+        },
+        Kind::Boolean => text.parse().map(Value::Boolean).map_err(|_| refused(&text)),
+        Kind::Date => Value::microseconds_of(&text).map(|microseconds| Value::Date(Date { text, microseconds })),
+        Kind::Any => {
+            let json = serde_json::to_string(&text).map_err(|error| error.to_string())?;
+            Ok(Value::Json(Cow::Owned(json)))
+        }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Typed<'_> {
+    type Value = Value<'de>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> std::result::Result<Value<'de>, D::Error> {
+        if self.attribute.kind == Kind::Any && !self.attribute.list {
+            let raw = <&'de RawValue>::deserialize(deserializer)?;
+            return compact(raw.get()).map_err(|detail| self.refuse_with(detail));
+        }
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Typed<'_> {
+    type Value = Value<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&wanted(self.attribute))
+    }
+
+    fn visit_unit<E>(self) -> std::result::Result<Value<'de>, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E: de::Error>(self, boolean: bool) -> std::result::Result<Value<'de>, E> {
+        match self.attribute.kind {
+            _ if self.attribute.list => Err(self.refuse(boolean)),
+            Kind::Boolean => Ok(Value::Boolean(boolean)),
+            Kind::Id | Kind::String => Ok(Value::Text(Cow::Owned(boolean.to_string()))),
+            _ => Err(self.refuse(boolean)),
+        }
+    }
+
+    fn visit_i64<E: de::Error>(self, integer: i64) -> std::result::Result<Value<'de>, E> {
+        match self.attribute.kind {
+            _ if self.attribute.list => Err(self.refuse(integer)),
+            Kind::Int => Ok(Value::Int(integer)),
+            Kind::Float => Ok(Value::Float(integer as f64)),
+            Kind::Id | Kind::String => Ok(Value::Text(Cow::Owned(integer.to_string()))),
+            _ => Err(self.refuse(integer)),
+        }
+    }
+
+    fn visit_u64<E: de::Error>(self, integer: u64) -> std::result::Result<Value<'de>, E> {
+        match i64::try_from(integer) {
+            Ok(integer) => self.visit_i64(integer),
+            Err(_) if self.attribute.kind == Kind::Float && !self.attribute.list => Ok(Value::Float(integer as f64)),
+            Err(_) => Err(self.refuse(integer)),
+        }
+    }
+
+    fn visit_f64<E: de::Error>(self, float: f64) -> std::result::Result<Value<'de>, E> {
+        const EXACT: f64 = 9_007_199_254_740_992.0;
+        match self.attribute.kind {
+            _ if self.attribute.list => Err(self.refuse(float)),
+            Kind::Float => Ok(Value::Float(float)),
+            Kind::Int if float.fract() == 0.0 && float.abs() <= EXACT => Ok(Value::Int(float as i64)),
+            Kind::Id | Kind::String => {
+                Ok(Value::Text(Cow::Owned(ryu_js::Buffer::new().format_finite(float).to_owned())))
+            }
+            _ => Err(self.refuse(float)),
+        }
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> std::result::Result<Value<'de>, E> {
+        self.text(Cow::Owned(text.to_owned()))
+    }
+
+    fn visit_borrowed_str<E: de::Error>(self, text: &'de str) -> std::result::Result<Value<'de>, E> {
+        self.text(Cow::Borrowed(text))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> std::result::Result<Value<'de>, A::Error> {
+        if !self.attribute.list {
+            while elements.next_element::<IgnoredAny>()?.is_some() {}
+            return Err(self.refuse("a list"));
+        }
+        let element = Attribute { list: false, ..self.attribute.clone() };
+        let mut all = Vec::new();
+        while let Some(value) = elements.next_element_seed(Typed { attribute: &element, refusal: self.refusal })? {
+            if value == Value::Null {
+                return Err(self.refuse_with("null cannot be an element of a list".to_owned()));
+            }
+            all.push(value);
+        }
+        Ok(Value::List(all))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> std::result::Result<Value<'de>, A::Error> {
+        while members.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Err(self.refuse("an object"))
+    }
+}
+
+/// JSON text without white space; `null` is [`Value::Null`].
+///
+/// # Errors
+/// A sentence, if it is nested deeper than [`ANY_DEPTH`].
+pub(super) fn compact(text: &str) -> std::result::Result<Value<'_>, String> {
+    if text == "null" {
+        return Ok(Value::Null);
+    }
+    let (mut in_text, mut escaped, mut depth, mut deepest, mut spaces) = (false, false, 0usize, 0usize, false);
+    let mut out = Vec::new();
+    for (position, byte) in text.bytes().enumerate() {
+        let space = !in_text && matches!(byte, b' ' | b'\n' | b'\r' | b'\t');
+        if space && !spaces {
+            out.extend_from_slice(&text.as_bytes()[..position]);
+            spaces = true;
+        }
+        match byte {
+            _ if in_text => {
+                in_text = escaped || byte != b'"';
+                escaped = !escaped && byte == b'\\';
+            }
+            b'"' => in_text = true,
+            b'[' | b'{' => depth += 1,
+            b']' | b'}' => depth -= 1,
+            _ => {}
+        }
+        deepest = deepest.max(depth);
+        if spaces && !space {
+            out.push(byte);
+        }
+    }
+    if deepest > ANY_DEPTH {
+        return Err(format!("nested {deepest} deep; at most {ANY_DEPTH}"));
+    }
+    if !spaces {
+        return Ok(Value::Json(Cow::Borrowed(text)));
+    }
+    let compacted = String::from_utf8(out).expect("only ASCII white space was left out of valid text");
+    Ok(Value::Json(Cow::Owned(compacted)))
+}

@@ -1,0 +1,12 @@
+//! Strata: tables with secondary indexes on an embedded RocksDB, served over HTTP, and measured layer by layer.
+//!
+//! The modules are the layers, lowest first; each imports only from those above it in this list (`tests/architecture.rs`).
+//! [`transaction::Database`] opens a store in your own process; `server` serves it.
+
+pub mod error;
+pub mod schema;
+pub mod encoding;
+pub mod storage;
+pub mod locking;
+pub mod indexes;
+pub mod transaction;

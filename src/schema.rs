@@ -1,0 +1,472 @@
+//! Tables, attributes and indexes, parsed from GraphQL SDL.
+//!
+//! A [`Schema`] that exists is valid: every later layer may index by attribute number without asking again. What the server
+//! cannot do is refused here, at the line and column, and not when the first request meets it.
+//!
+//! Numbers ([`Table::id`], [`Index::id`]) stand in keys instead of names. A freshly parsed schema numbers in source order;
+//! `transaction` renumbers from the catalogue of the store that is opened, so that they never change for stored data.
+
+use async_graphql_parser::types::{
+    BaseType, ConstDirective, FieldDefinition, ObjectType, ServiceDocument, Type as SdlType, TypeDefinition, TypeKind,
+    TypeSystemDefinition,
+};
+use async_graphql_parser::{Pos, Positioned, parse_schema};
+use std::collections::HashSet;
+
+use crate::error::{Error, Place, Result};
+
+/// All tables.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Schema {
+    /// In source order.
+    pub tables: Vec<Table>,
+}
+
+/// One table: a type with `@table`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    /// Its number in keys.
+    pub id: u32,
+    /// Its name in paths and errors.
+    pub name: String,
+    /// Served over REST and GraphQL (`@export`).
+    pub exported: bool,
+    /// What a write has survived when it is acknowledged.
+    pub durability: Durability,
+    /// The stored attributes in source order; relationships are not among them.
+    pub attributes: Vec<Attribute>,
+    /// Position of the primary key in `attributes`.
+    pub primary_key: usize,
+    /// Every index of the table.
+    pub indexes: Vec<Index>,
+    /// Relationships to other tables; they are not stored.
+    pub relationships: Vec<Relationship>,
+}
+
+/// One stored attribute of a table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Attribute {
+    /// Its name in bodies.
+    pub name: String,
+    /// The type of the value, or of the elements of a list.
+    pub kind: Kind,
+    /// Whether the value is a list of `kind`.
+    pub list: bool,
+    /// Null is refused.
+    pub required: bool,
+    /// Filled in by the server.
+    pub stamp: Option<Stamp>,
+}
+
+/// The type of a scalar value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// An identifier: text.
+    Id,
+    /// UTF-8 text.
+    String,
+    /// A 64-bit signed integer, exact.
+    Int,
+    /// An IEEE 754 double, finite.
+    Float,
+    /// true or false.
+    Boolean,
+    /// An instant in microseconds UTC, kept as it was written (ISO 8601 date or date-time).
+    Date,
+    /// Any JSON value.
+    Any,
+}
+
+/// A time that the server writes into a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stamp {
+    /// When the record was created.
+    Created,
+    /// When the record was last written.
+    Updated,
+}
+
+/// One index over one attribute.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Index {
+    /// Its number in keys; unlike any other index's of the store.
+    pub id: u32,
+    /// Position of the attribute in [`Table::attributes`].
+    pub attribute: usize,
+    /// What it serves.
+    pub kind: IndexKind,
+}
+
+/// What an index serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IndexKind {
+    /// Equality, ranges, prefixes and sorting.
+    Ordered,
+    /// Equality only, on a fixed-width hash of the value.
+    Hash,
+    /// Equality, and no two records share a value. Null is not bound.
+    Unique,
+}
+
+/// A relationship to another table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Relationship {
+    /// Its name in queries.
+    pub name: String,
+    /// The other table's name.
+    pub table: String,
+    /// The foreign key's name: of this table (`from`, to one) or of the other (`to`, to many).
+    pub foreign_key: String,
+    /// Whether it leads to many records.
+    pub many: bool,
+}
+
+/// What a write has survived when it is acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, PartialOrd, Ord)]
+pub enum Durability {
+    /// Written to the log and handed to the operating system: survives the end of the process, not of the machine.
+    #[default]
+    Soft,
+    /// Synced to the device: survives the machine too. A reader may see it shortly before.
+    Strong,
+}
+
+impl Durability {
+    /// The name in schemas and beside every write figure.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Soft => "soft",
+            Self::Strong => "strong",
+        }
+    }
+}
+
+impl Schema {
+    /// Parses SDL.
+    ///
+    /// # Errors
+    /// `Invalid` with line and column: a syntax error, or anything this server could not keep its word about.
+    pub fn parse(sdl: &str) -> Result<Self> {
+        let document = parse_schema(sdl).map_err(|error| {
+            let position = error.positions().next().unwrap_or(Pos { line: 1, column: 1 });
+            invalid(position, syntax_detail(&error))
+        })?;
+        let mut schema = Self { tables: Vec::new() };
+        for definition in tables_of(&document)? {
+            let table = parse_table(definition)?;
+            if schema.table(&table.name).is_some() {
+                return Err(invalid(definition.name.pos, format!("table {} is defined twice", table.name)));
+            }
+            schema.tables.push(table);
+        }
+        if schema.tables.is_empty() {
+            return Err(invalid(Pos { line: 1, column: 1 }, "no type has @table: there would be nothing to serve".into()));
+        }
+        check_relationships(&schema, &document)?;
+        schema.number();
+        Ok(schema)
+    }
+
+    /// The table of that name.
+    pub fn table(&self, name: &str) -> Option<&Table> {
+        self.tables.iter().find(|table| table.name == name)
+    }
+
+    /// Numbers tables and indexes in source order, both from 1.
+    fn number(&mut self) {
+        let mut next_index = 1..;
+        for (table, id) in self.tables.iter_mut().zip(1..) {
+            table.id = id;
+            for (index, id) in table.indexes.iter_mut().zip(&mut next_index) {
+                index.id = id;
+            }
+        }
+    }
+}
+
+impl Table {
+    /// Position of the attribute of that name.
+    pub fn attribute(&self, name: &str) -> Option<usize> {
+        self.attributes.iter().position(|attribute| attribute.name == name)
+    }
+
+    /// The index that answers equality on an attribute most cheaply.
+    pub fn equality_index(&self, attribute: usize) -> Option<&Index> {
+        let preference = |kind| match kind {
+            IndexKind::Unique => 0,
+            IndexKind::Ordered => 1,
+            IndexKind::Hash => 2,
+        };
+        self.indexes.iter().filter(|index| index.attribute == attribute).min_by_key(|index| preference(index.kind))
+    }
+}
+
+/// Names that mean something in a query, so that no attribute may have them.
+const RESERVED: [&str; 26] = [
+    "select", "sort", "limit", "offset", "after", "pagination", "explain", "stream", "thumb", "truncate", "eq", "ne", "gt",
+    "ge", "lt", "le", "gele", "gelt", "gtle", "gtlt", "in", "out", "ct", "sw", "ew", "ft",
+];
+
+fn invalid(position: Pos, detail: String) -> Error {
+    Error::Invalid { detail, place: Place::Line { line: position.line, column: position.column } }
+}
+
+/// The last line of the parser's picture of the error says what was expected; the rest repeats the source.
+fn syntax_detail(error: &async_graphql_parser::Error) -> String {
+    let text = error.to_string();
+    let last = text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("syntax error");
+    last.trim().trim_start_matches("= ").to_owned()
+}
+
+fn tables_of(document: &ServiceDocument) -> Result<Vec<&TypeDefinition>> {
+    let mut tables = Vec::new();
+    for definition in &document.definitions {
+        match definition {
+            TypeSystemDefinition::Type(definition) if definition.node.extend => {
+                return Err(invalid(definition.pos, "`extend` is not supported: write the type once, whole".into()));
+            }
+            TypeSystemDefinition::Type(definition) if directive(&definition.node.directives, "table").is_some() => {
+                tables.push(&definition.node);
+            }
+            TypeSystemDefinition::Type(definition) => {
+                return Err(invalid(
+                    definition.pos,
+                    format!("type {} has no @table: only tables can be defined", definition.node.name.node),
+                ));
+            }
+            TypeSystemDefinition::Schema(definition) => {
+                return Err(invalid(definition.pos, "`schema` is not supported: the root types are made by the server".into()));
+            }
+            TypeSystemDefinition::Directive(_) => {}
+        }
+    }
+    Ok(tables)
+}
+
+fn directive<'a>(directives: &'a [Positioned<ConstDirective>], name: &str) -> Option<&'a Positioned<ConstDirective>> {
+    directives.iter().find(|directive| directive.node.name.node == name)
+}
+
+/// The string argument of a directive, if it is given.
+fn text_argument(directive: &Positioned<ConstDirective>, name: &str) -> Result<Option<String>> {
+    let Some((_, value)) = directive.node.arguments.iter().find(|(argument, _)| argument.node == name) else {
+        return Ok(None);
+    };
+    match &value.node {
+        async_graphql_value::ConstValue::String(text) => Ok(Some(text.clone())),
+        other => Err(invalid(value.pos, format!("{name} takes a string, not {other}"))),
+    }
+}
+
+/// Refuses directives and arguments that are not known, so that a slip of the pen is not a silent loss of an index.
+fn check_directives(directives: &[Positioned<ConstDirective>], known: &[(&str, &[&str])]) -> Result<()> {
+    for directive in directives {
+        let name = directive.node.name.node.as_str();
+        let Some((_, arguments)) = known.iter().find(|(known, _)| *known == name) else {
+            let names: Vec<_> = known.iter().map(|(known, _)| format!("@{known}")).collect();
+            return Err(invalid(directive.pos, format!("@{name} is not supported here; known are {}", names.join(" "))));
+        };
+        for (argument, _) in &directive.node.arguments {
+            if !arguments.contains(&argument.node.as_str()) {
+                return Err(invalid(argument.pos, format!("@{name} has no argument {} that is supported", argument.node)));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn parse_table(definition: &TypeDefinition) -> Result<Table> {
+    let TypeKind::Object(object) = &definition.kind else {
+        return Err(invalid(definition.name.pos, "@table stands on object types only".into()));
+    };
+    check_directives(&definition.directives, &[("table", &["name", "durability"]), ("export", &[])])?;
+    let position = definition.name.pos;
+    let table_directive = directive(&definition.directives, "table").expect("tables_of chose it by this directive");
+    let name = text_argument(table_directive, "name")?.unwrap_or_else(|| definition.name.node.to_string());
+    let valid = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    if !valid || name.starts_with('_') || name == "graphql" {
+        return Err(invalid(position, format!("table name {name:?}: letters, digits and _, not first _, not graphql")));
+    }
+    let durability = match text_argument(table_directive, "durability")?.as_deref() {
+        None | Some("soft") => Durability::Soft,
+        Some("strong") => Durability::Strong,
+        Some(other) => {
+            return Err(invalid(table_directive.pos, format!("durability is \"soft\" or \"strong\", not {other:?}")));
+        }
+    };
+    let mut table = Table {
+        id: 0,
+        name,
+        exported: directive(&definition.directives, "export").is_some(),
+        durability,
+        attributes: Vec::new(),
+        primary_key: usize::MAX,
+        indexes: Vec::new(),
+        relationships: Vec::new(),
+    };
+    parse_fields(&mut table, object)?;
+    if table.primary_key == usize::MAX {
+        return Err(invalid(position, format!("table {} has no attribute with @primaryKey", table.name)));
+    }
+    Ok(table)
+}
+
+fn parse_fields(table: &mut Table, object: &ObjectType) -> Result<()> {
+    let mut names = HashSet::new();
+    for field in &object.fields {
+        let (position, field) = (field.node.name.pos, &field.node);
+        let name = field.name.node.as_str();
+        if !names.insert(name) {
+            return Err(invalid(position, format!("attribute {name} is defined twice")));
+        }
+        if RESERVED.contains(&name) || name.starts_with("__") {
+            return Err(invalid(position, format!("{name} means something in a query; no attribute may have that name")));
+        }
+        check_directives(
+            &field.directives,
+            &[
+                ("primaryKey", &[]),
+                ("indexed", &["type"]),
+                ("unique", &[]),
+                ("relationship", &["from", "to"]),
+                ("createdTime", &[]),
+                ("updatedTime", &[]),
+            ],
+        )?;
+        if directive(&field.directives, "relationship").is_some() {
+            table.relationships.push(parse_relationship(field)?);
+        } else {
+            parse_attribute(table, field)?;
+        }
+    }
+    Ok(())
+}
+
+/// The innermost type's name, whether it is a list, and whether null is refused.
+fn shape(definition: &Positioned<SdlType>) -> Result<(&str, bool, bool)> {
+    let required = !definition.node.nullable;
+    match &definition.node.base {
+        BaseType::Named(name) => Ok((name.as_str(), false, required)),
+        BaseType::List(element) => match &element.base {
+            BaseType::Named(name) => Ok((name.as_str(), true, required)),
+            BaseType::List(_) => Err(invalid(definition.pos, "lists of lists are not supported; use Any".into())),
+        },
+    }
+}
+
+fn parse_attribute(table: &mut Table, field: &FieldDefinition) -> Result<()> {
+    let (type_name, list, required) = shape(&field.ty)?;
+    let kind = match type_name {
+        "ID" => Kind::Id,
+        "String" => Kind::String,
+        "Int" => Kind::Int,
+        "Float" => Kind::Float,
+        "Boolean" => Kind::Boolean,
+        "Date" => Kind::Date,
+        "Any" => Kind::Any,
+        "Blob" => return Err(invalid(field.ty.pos, "Blob attributes are not supported yet".into())),
+        other => {
+            return Err(invalid(
+                field.ty.pos,
+                format!("type {other} is not ID, String, Int, Float, Boolean, Date or Any, and has no @relationship"),
+            ));
+        }
+    };
+    let attribute = table.attributes.len();
+    if let Some(directive) = directive(&field.directives, "primaryKey") {
+        if table.primary_key != usize::MAX {
+            return Err(invalid(directive.pos, "a table has one primary key".into()));
+        }
+        if kind != Kind::Id || list {
+            return Err(invalid(field.ty.pos, "the primary key has type ID".into()));
+        }
+        table.primary_key = attribute;
+    }
+    for directive in &field.directives {
+        if let Some(kind) = index_kind(directive, kind, list)? {
+            table.indexes.push(Index { id: 0, attribute, kind });
+        }
+    }
+    let stamp = stamp(field, kind, list)?;
+    table.attributes.push(Attribute { name: field.name.node.to_string(), kind, list, required, stamp });
+    Ok(())
+}
+
+fn index_kind(directive: &Positioned<ConstDirective>, kind: Kind, list: bool) -> Result<Option<IndexKind>> {
+    let index = match directive.node.name.node.as_str() {
+        "unique" => IndexKind::Unique,
+        "indexed" => match text_argument(directive, "type")?.as_deref() {
+            None | Some("ordered") => IndexKind::Ordered,
+            Some("hash") => IndexKind::Hash,
+            Some("fulltext") => return Err(invalid(directive.pos, "full-text indexes are not supported yet".into())),
+            Some(other) => {
+                return Err(invalid(directive.pos, format!("index type {other:?} is not \"ordered\" or \"hash\"")));
+            }
+        },
+        _ => return Ok(None),
+    };
+    if kind == Kind::Any || (list && index == IndexKind::Unique) {
+        return Err(invalid(directive.pos, "an attribute of type Any cannot be indexed, and a list cannot be unique".into()));
+    }
+    Ok(Some(index))
+}
+
+fn stamp(field: &FieldDefinition, kind: Kind, list: bool) -> Result<Option<Stamp>> {
+    let created = directive(&field.directives, "createdTime").map(|directive| (directive, Stamp::Created));
+    let updated = directive(&field.directives, "updatedTime").map(|directive| (directive, Stamp::Updated));
+    match (created, updated) {
+        (Some((directive, _)), Some(_)) => Err(invalid(directive.pos, "@createdTime or @updatedTime, not both".into())),
+        (Some((directive, _)), _) | (_, Some((directive, _))) if !matches!(kind, Kind::Date | Kind::Int) || list => {
+            Err(invalid(directive.pos, "a time of the server has type Date or Int".into()))
+        }
+        (created, updated) => Ok(created.or(updated).map(|(_, stamp)| stamp)),
+    }
+}
+
+fn parse_relationship(field: &FieldDefinition) -> Result<Relationship> {
+    let directive = directive(&field.directives, "relationship").expect("the caller saw it");
+    let (table, many, _) = shape(&field.ty)?;
+    let (from, to) = (text_argument(directive, "from")?, text_argument(directive, "to")?);
+    let foreign_key = match (from, to) {
+        (Some(key), None) if !many => key,
+        (None, Some(key)) if many => key,
+        _ => {
+            return Err(invalid(
+                directive.pos,
+                "write @relationship(from: \"own key\") on one related type, or (to: \"its key\") on a list of them".into(),
+            ));
+        }
+    };
+    Ok(Relationship { name: field.name.node.to_string(), table: table.to_owned(), foreign_key, many })
+}
+
+/// Both ends of every relationship exist.
+fn check_relationships(schema: &Schema, document: &ServiceDocument) -> Result<()> {
+    for table in &schema.tables {
+        for relationship in &table.relationships {
+            let position = relationship_position(document, &relationship.name);
+            let Some(other) = schema.table(&relationship.table) else {
+                return Err(invalid(position, format!("table {} is not defined", relationship.table)));
+            };
+            let (owner, key) = (if relationship.many { other } else { table }, &relationship.foreign_key);
+            if owner.attribute(key).is_none() {
+                return Err(invalid(position, format!("table {} has no attribute {key}", owner.name)));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn relationship_position(document: &ServiceDocument, name: &str) -> Pos {
+    let objects = document.definitions.iter().filter_map(|definition| match definition {
+        TypeSystemDefinition::Type(definition) => match &definition.node.kind {
+            TypeKind::Object(object) => Some(object),
+            _ => None,
+        },
+        _ => None,
+    });
+    objects
+        .flat_map(|object| &object.fields)
+        .find(|field| field.node.name.node == name && directive(&field.node.directives, "relationship").is_some())
+        .map_or(Pos { line: 1, column: 1 }, |field| field.node.ty.pos)
+}

@@ -1,0 +1,385 @@
+//! The engine: get, multi-get, scan, write, snapshot, durability. In `src/`, only here is RocksDB named.
+//!
+//! What makes it fast is what it does not do. Options objects are built once, not on every call; column families are resolved
+//! once; values are handed out pinned, where RocksDB has them; a batch is reused, not made anew. Checksums stay on, and there
+//! is no write without the log.
+//!
+//! Keys and values are bytes here; what they mean is known above. [`Store`] is a concrete type: a trait is cut out of it when a
+//! second engine exists.
+
+mod commit;
+mod engine;
+mod scan;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rust_rocksdb as rocksdb;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::schema::Durability;
+use commit::Committer;
+use engine::{Background, Engine};
+pub use scan::Scan;
+
+/// How the engine is set up. Sizes in bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Options {
+    /// Budget of the cache of uncompressed blocks.
+    pub cache_bytes: usize,
+    /// Size at which a memtable is flushed.
+    pub write_buffer_bytes: usize,
+    /// Whether background compactions run. Benches that read a settled store turn them off.
+    pub automatic_compactions: bool,
+    /// A write that would have to wait for the engine to catch up is refused as `Busy` instead.
+    pub refuse_stalls: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            cache_bytes: 128 << 20,
+            write_buffer_bytes: 64 << 20,
+            automatic_compactions: true,
+            refuse_stalls: false,
+        }
+    }
+}
+
+/// One of the key spaces of a store; each is a column family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Space {
+    /// What the store says of itself.
+    Meta,
+    /// Records by table and id.
+    Records,
+    /// Entries of all indexes.
+    Indexes,
+}
+
+/// How far a read may go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// To the disk; it may block.
+    Disk,
+    /// Only to what is in memory; where that does not answer, [`Error::WouldBlock`].
+    Memory,
+}
+
+/// A value where the engine has it, without a copy.
+pub type Pinned<'a> = rocksdb::DBPinnableSlice<'a>;
+
+/// A state of the whole store that later writes do not change.
+pub struct Snapshot<'a>(rocksdb::Snapshot<'a>);
+
+/// Writes that happen together or not at all. Kept and cleared rather than made anew.
+#[derive(Default)]
+pub struct Batch {
+    writes: rocksdb::WriteBatch,
+}
+
+/// An open store. All methods may be called from any thread.
+pub struct Store {
+    engine: Engine,
+    read_disk: rocksdb::ReadOptions,
+    read_memory: rocksdb::ReadOptions,
+    write: rocksdb::WriteOptions,
+    committer: Committer,
+    calls: Calls,
+    background: Arc<Background>,
+    options: Options,
+}
+
+impl Store {
+    /// Opens the store in `directory`, making it if there is none.
+    ///
+    /// # Errors
+    /// `Storage` if another process has it open or the machine refuses; `Corrupt` if its files are damaged.
+    pub fn open(directory: &Path, options: &Options) -> Result<Self> {
+        let background = Arc::new(Background::default());
+        let engine = engine::open(directory, options, &background)?;
+        let mut read_memory = rocksdb::ReadOptions::default();
+        read_memory.set_read_tier(rocksdb::ReadTier::BlockCache);
+        let mut write = rocksdb::WriteOptions::default();
+        write.set_no_slowdown(options.refuse_stalls);
+        Ok(Self {
+            engine,
+            read_disk: rocksdb::ReadOptions::default(),
+            read_memory,
+            write,
+            committer: Committer::default(),
+            calls: Calls::default(),
+            background,
+            options: options.clone(),
+        })
+    }
+
+    /// The value of a key.
+    ///
+    /// # Errors
+    /// `WouldBlock` under [`Reach::Memory`]; `Corrupt` or `Storage` from the engine.
+    pub fn get(&self, space: Space, key: &[u8], reach: Reach) -> Result<Option<Pinned<'_>>> {
+        Calls::count(&self.calls.gets);
+        let options = match reach {
+            Reach::Disk => &self.read_disk,
+            Reach::Memory => &self.read_memory,
+        };
+        self.db().get_pinned_cf_opt(&self.family(space), key, options).map_err(|error| classify("read", error))
+    }
+
+    /// The values of many keys in one call, in the keys' order, as of `snapshot`. `keys` are ascending.
+    ///
+    /// # Errors
+    /// As [`Store::get`].
+    pub fn multi_get(
+        &self,
+        space: Space,
+        keys: &[impl AsRef<[u8]>],
+        snapshot: &Snapshot<'_>,
+        reach: Reach,
+    ) -> Result<Vec<Option<Pinned<'_>>>> {
+        Calls::count(&self.calls.multi_gets);
+        let options = self.read_at(snapshot, reach);
+        if let [key] = keys {
+            let value = self.db().get_pinned_cf_opt(&self.family(space), key, &options);
+            return value.map(|value| vec![value]).map_err(|error| classify("read", error));
+        }
+        let values = self.db().batched_multi_get_pinned_cf_opt(&self.family(space), keys, true, &options);
+        values.into_iter().map(|value| value.map_err(|error| classify("read", error))).collect()
+    }
+
+    /// The keys from `lower` up to but not including `upper` (no end if it is empty), ascending, as of `snapshot`.
+    pub fn scan<'s>(
+        &'s self,
+        space: Space,
+        lower: &[u8],
+        upper: &[u8],
+        snapshot: &'s Snapshot<'s>,
+        reach: Reach,
+    ) -> Scan<'s> {
+        Calls::count(&self.calls.scans);
+        let mut options = self.read_at(snapshot, reach);
+        if !upper.is_empty() {
+            options.set_iterate_upper_bound(upper);
+        }
+        let mut iterator = self.db().raw_iterator_cf_opt(&self.family(space), options);
+        iterator.seek(lower);
+        Scan::new(iterator)
+    }
+
+    /// The state as of now.
+    pub fn snapshot(&self) -> Snapshot<'_> {
+        Snapshot(self.db().snapshot())
+    }
+
+    /// Writes a batch and returns when it has survived what `durability` names.
+    ///
+    /// # Errors
+    /// `Busy` if the engine cannot keep up and stalls are refused; `Storage` if the machine refuses (disk full). After an error
+    /// under [`Durability::Strong`] the batch may be visible and yet not be durable.
+    pub fn write(&self, batch: &Batch, durability: Durability) -> Result<()> {
+        Calls::count(&self.calls.writes);
+        self.background.batch_bytes.fetch_add(batch.writes.size_in_bytes() as u64, Ordering::Relaxed);
+        self.db().write_opt(&batch.writes, &self.write).map_err(|error| classify("write", error))?;
+        if durability == Durability::Strong {
+            self.committer.synced(|| self.db().flush_wal(true).map_err(|error| classify("sync the log", error)))?;
+        }
+        Ok(())
+    }
+
+    /// Deletes the keys from `lower` up to but not including `upper`, in one write.
+    ///
+    /// # Errors
+    /// As [`Store::write`].
+    pub fn delete_range(&self, space: Space, lower: &[u8], upper: &[u8]) -> Result<()> {
+        let mut batch = Batch::default();
+        batch.writes.delete_range_cf(&self.family(space), lower, upper);
+        self.write(&batch, Durability::Strong)
+    }
+
+    /// Writes what is in memory to sorted files and waits until nothing runs in the background.
+    ///
+    /// # Errors
+    /// `Storage` if the machine refuses.
+    pub fn flush(&self) -> Result<()> {
+        let mut options = rocksdb::FlushOptions::default();
+        options.set_wait(true);
+        let families: Vec<_> = Space::ALL.iter().map(|space| self.family(*space)).collect();
+        let families: Vec<_> = families.iter().collect();
+        self.db().flush_cfs_opt(&families, &options).map_err(|error| classify("flush", error))?;
+        self.settle()
+    }
+
+    /// Rewrites everything into the bottom level and waits until nothing runs in the background.
+    ///
+    /// # Errors
+    /// `Storage` if the machine refuses.
+    pub fn compact(&self) -> Result<()> {
+        self.flush()?;
+        for space in Space::ALL {
+            self.db().compact_range_cf(&self.family(space), None::<&[u8]>, None::<&[u8]>);
+        }
+        self.settle()
+    }
+
+    /// Waits until no flush and no compaction runs or is due.
+    ///
+    /// # Errors
+    /// `Storage` if one of them failed.
+    pub fn settle(&self) -> Result<()> {
+        let options = rocksdb::WaitForCompactOptions::default();
+        self.db().wait_for_compact(&options).map_err(|error| classify("wait for background work", error))
+    }
+
+    /// A copy of the store in a new directory of the same file system: sorted files are hard links, only the log is copied.
+    ///
+    /// # Errors
+    /// `Storage` if the directory exists or the machine refuses.
+    pub fn checkpoint(&self, directory: &Path) -> Result<()> {
+        let made = rocksdb::checkpoint::Checkpoint::new(self.db()).and_then(|made| made.create_checkpoint(directory));
+        made.map_err(|error| classify("make a checkpoint", error))
+    }
+
+    /// Counts of calls and of background work since the store was opened.
+    pub fn counters(&self) -> Counters {
+        let value = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Counters {
+            gets: self.calls.gets.sum(),
+            multi_gets: self.calls.multi_gets.sum(),
+            scans: self.calls.scans.sum(),
+            writes: self.calls.writes.sum(),
+            syncs: self.committer.syncs(),
+            batch_bytes: value(&self.background.batch_bytes),
+            flushes: value(&self.background.flushes),
+            flushed_bytes: value(&self.background.flushed_bytes),
+            compactions: value(&self.background.compactions),
+            compacted_bytes: value(&self.background.compacted_bytes),
+        }
+    }
+
+    /// The options in effect.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    fn read_at(&self, snapshot: &Snapshot<'_>, reach: Reach) -> rocksdb::ReadOptions {
+        let mut options = rocksdb::ReadOptions::default();
+        options.set_snapshot(&snapshot.0);
+        if reach == Reach::Memory {
+            options.set_read_tier(rocksdb::ReadTier::BlockCache);
+        }
+        options
+    }
+
+    fn db(&self) -> &rocksdb::DB {
+        self.engine.borrow_owner()
+    }
+
+    fn family(&self, space: Space) -> &rocksdb::ColumnFamily {
+        self.engine.family(space)
+    }
+
+    /// Stages a put in a batch.
+    pub fn put(&self, batch: &mut Batch, space: Space, key: &[u8], value: &[u8]) {
+        batch.writes.put_cf(&self.family(space), key, value);
+    }
+
+    /// Stages a delete in a batch.
+    pub fn delete(&self, batch: &mut Batch, space: Space, key: &[u8]) {
+        batch.writes.delete_cf(&self.family(space), key);
+    }
+}
+
+impl Batch {
+    /// Forgets what was staged and keeps the memory, unless it has grown beyond a mebibyte.
+    pub fn clear(&mut self) {
+        if self.writes.size_in_bytes() > 1 << 20 {
+            self.writes = rocksdb::WriteBatch::default();
+        } else {
+            self.writes.clear();
+        }
+    }
+
+    /// Whether nothing is staged.
+    pub fn is_empty(&self) -> bool {
+        self.writes.is_empty()
+    }
+}
+
+impl Space {
+    const ALL: [Self; 3] = [Self::Meta, Self::Records, Self::Indexes];
+}
+
+/// Counts since a store was opened. Bytes are of batches as written to the log, and of files written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Counters {
+    /// Calls of `get`.
+    pub gets: u64,
+    /// Calls of `multi_get`.
+    pub multi_gets: u64,
+    /// Calls of `scan`.
+    pub scans: u64,
+    /// Calls of `write`.
+    pub writes: u64,
+    /// Syncs of the log; one serves all who wait.
+    pub syncs: u64,
+    /// Bytes of the batches written.
+    pub batch_bytes: u64,
+    /// Memtables flushed.
+    pub flushes: u64,
+    /// Bytes of data in the files that flushes wrote.
+    pub flushed_bytes: u64,
+    /// Compactions completed.
+    pub compactions: u64,
+    /// Bytes of the files that compactions wrote.
+    pub compacted_bytes: u64,
+}
+
+#[derive(Default)]
+struct Calls {
+    gets: Striped,
+    multi_gets: Striped,
+    scans: Striped,
+    writes: Striped,
+}
+
+impl Calls {
+    fn count(counter: &Striped) {
+        counter.add_one();
+    }
+}
+
+/// A counter in stripes, each on a cache line of its own, so that threads do not pass one line around.
+#[derive(Default)]
+struct Striped([Stripe; 8]);
+
+#[derive(Default)]
+#[repr(align(64))]
+struct Stripe(AtomicU64);
+
+impl Striped {
+    fn add_one(&self) {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        thread_local! { static STRIPE: usize = NEXT.fetch_add(1, Ordering::Relaxed) as usize % 8; }
+        STRIPE.with(|stripe| self.0[*stripe].0.fetch_add(1, Ordering::Relaxed));
+    }
+
+    fn sum(&self) -> u64 {
+        self.0.iter().map(|stripe| stripe.0.load(Ordering::Relaxed)).sum()
+    }
+}
+
+/// Sorts the engine's errors by what to do about them.
+fn classify(attempt: &str, error: rocksdb::Error) -> Error {
+    match error.kind() {
+        rocksdb::ErrorKind::Corruption => Error::corrupt(format!("{attempt}: {error}")),
+        rocksdb::ErrorKind::Incomplete if attempt == "write" => {
+            Error::Busy { detail: "the engine is behind with flushes or compactions".to_owned() }
+        }
+        rocksdb::ErrorKind::Incomplete => Error::WouldBlock,
+        _ => Error::storage(format!("cannot {attempt}"), error),
+    }
+}

@@ -1,0 +1,137 @@
+//! RocksDB as it is set up here, and why.
+//!
+//! A fixed handful of column families, not one a table. One HyperClockCache with an explicit budget; bloom filters of 10 bits,
+//! so that the existence check of a create rarely reads a block; a hash index inside the blocks of records, which are read by
+//! exact key; LZ4 above, ZSTD at the bottom level. Block checksums are verified, as is the default.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rust_rocksdb as rocksdb;
+use self_cell::self_cell;
+
+use super::{Options, Space};
+use crate::error::{Error, Result};
+
+self_cell!(
+    /// A database together with its column families, resolved once.
+    pub(super) struct Engine {
+        owner: rocksdb::DB,
+        #[covariant]
+        dependent: Families,
+    }
+);
+
+pub(super) struct Families<'a> {
+    meta: &'a rocksdb::ColumnFamily,
+    records: &'a rocksdb::ColumnFamily,
+    indexes: &'a rocksdb::ColumnFamily,
+}
+
+impl Engine {
+    pub(super) fn family(&self, space: Space) -> &rocksdb::ColumnFamily {
+        let families = self.borrow_dependent();
+        match space {
+            Space::Meta => families.meta,
+            Space::Records => families.records,
+            Space::Indexes => families.indexes,
+        }
+    }
+}
+
+/// What the engine does beside the calls, counted by its own events.
+#[derive(Default)]
+pub(super) struct Background {
+    pub(super) batch_bytes: AtomicU64,
+    pub(super) flushes: AtomicU64,
+    pub(super) flushed_bytes: AtomicU64,
+    pub(super) compactions: AtomicU64,
+    pub(super) compacted_bytes: AtomicU64,
+}
+
+struct Listener(Arc<Background>);
+
+impl rocksdb::event_listener::EventListener for Listener {
+    fn on_flush_completed(&self, job: &rocksdb::event_listener::FlushJobInfo) {
+        self.0.flushes.fetch_add(1, Ordering::Relaxed);
+        self.0.flushed_bytes.fetch_add(job.table_properties().data_size(), Ordering::Relaxed);
+    }
+
+    fn on_compaction_completed(&self, job: &rocksdb::event_listener::CompactionJobInfo) {
+        self.0.compactions.fetch_add(1, Ordering::Relaxed);
+        self.0.compacted_bytes.fetch_add(job.total_output_bytes(), Ordering::Relaxed);
+    }
+}
+
+const RECORDS: &str = "records";
+const INDEXES: &str = "indexes";
+
+pub(super) fn open(directory: &Path, options: &Options, background: &Arc<Background>) -> Result<Engine> {
+    std::fs::create_dir_all(directory)
+        .map_err(|error| Error::storage(format!("cannot make the data directory {}", directory.display()), error))?;
+    let mut database_options = rocksdb::Options::default();
+    database_options.create_if_missing(true);
+    database_options.create_missing_column_families(true);
+    database_options.increase_parallelism(i32::try_from(cores()).unwrap_or(i32::MAX));
+    database_options.set_keep_log_file_num(4);
+    database_options.add_event_listener(Listener(Arc::clone(background)));
+    let cache = rocksdb::Cache::new_hyper_clock_cache(options.cache_bytes, 0);
+    let families = [
+        (rocksdb::DEFAULT_COLUMN_FAMILY_NAME, false),
+        (RECORDS, true),
+        (INDEXES, false),
+    ];
+    let descriptors = families.map(|(name, hashed)| {
+        rocksdb::ColumnFamilyDescriptor::new(name, family_options(options, &cache, hashed))
+    });
+    let database = rocksdb::DB::open_cf_descriptors(&database_options, directory, descriptors)
+        .map_err(|error| explain(directory, error))?;
+    Engine::try_new(database, |database| {
+        let family = |name| {
+            database.cf_handle(name).ok_or_else(|| Error::corrupt(format!("column family {name} is missing")))
+        };
+        Ok(Families {
+            meta: family(rocksdb::DEFAULT_COLUMN_FAMILY_NAME)?,
+            records: family(RECORDS)?,
+            indexes: family(INDEXES)?,
+        })
+    })
+}
+
+fn family_options(options: &Options, cache: &rocksdb::Cache, hashed: bool) -> rocksdb::Options {
+    let mut blocks = rocksdb::BlockBasedOptions::default();
+    blocks.set_block_cache(cache);
+    blocks.set_bloom_filter(10.0, false);
+    blocks.set_cache_index_and_filter_blocks(true);
+    blocks.set_pin_l0_filter_and_index_blocks_in_cache(true);
+    if hashed {
+        blocks.set_data_block_index_type(rocksdb::DataBlockIndexType::BinaryAndHash);
+    }
+    let mut family = rocksdb::Options::default();
+    family.set_block_based_table_factory(&blocks);
+    family.set_write_buffer_size(options.write_buffer_bytes);
+    family.set_compression_type(rocksdb::DBCompressionType::Lz4);
+    family.set_bottommost_compression_type(rocksdb::DBCompressionType::Zstd);
+    family.set_disable_auto_compactions(!options.automatic_compactions);
+    family
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(2, std::num::NonZero::get)
+}
+
+/// Says what to do where RocksDB only says what happened.
+fn explain(directory: &Path, error: rocksdb::Error) -> Error {
+    let (path, text) = (directory.display(), error.to_string());
+    if text.contains("lock hold by current process") || text.contains("Resource temporarily unavailable") {
+        let detail = format!("the data directory {path} is in use by another process: stop it, or choose another directory");
+        return Error::storage(detail, "its LOCK file is held");
+    }
+    match error.kind() {
+        rocksdb::ErrorKind::Corruption => {
+            Error::corrupt(format!("the data directory {path} is damaged: restore it from a copy ({text})"))
+        }
+        _ => Error::storage(format!("cannot open the data directory {path}"), error),
+    }
+}

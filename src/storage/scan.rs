@@ -1,0 +1,34 @@
+//! A bounded walk over ascending keys.
+
+use rust_rocksdb as rocksdb;
+
+use super::classify;
+use crate::error::Result;
+
+/// A walk; [`Scan::next`] lends each entry until the next call.
+pub struct Scan<'a> {
+    iterator: rocksdb::DBRawIterator<'a>,
+    begun: bool,
+}
+
+impl<'a> Scan<'a> {
+    pub(super) fn new(iterator: rocksdb::DBRawIterator<'a>) -> Self {
+        Self { iterator, begun: false }
+    }
+
+    /// The next key and value, or `None` at the end.
+    ///
+    /// # Errors
+    /// `Corrupt`, `Storage` or `WouldBlock` from the engine: an end without an error is the real end.
+    #[expect(clippy::should_implement_trait, reason = "an Iterator could not lend its entries")]
+    pub fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        if self.begun {
+            self.iterator.next();
+        }
+        self.begun = self.iterator.valid();
+        if !self.begun {
+            return self.iterator.status().map(|()| None).map_err(|error| classify("scan", error));
+        }
+        Ok(self.iterator.item())
+    }
+}

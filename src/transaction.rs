@@ -1,0 +1,342 @@
+//! The verbs of a record: create, read, replace, merge, delete; all or nothing over many records.
+//!
+//! A transaction holds the lock of every key it has touched (records, and unique values it claims) until its one batch is
+//! written, so writes are serialisable. A key that is free is taken on the spot, which cannot dead-lock in any order; one that
+//! is held makes the transaction let go of everything, wait for all its keys in the order of their slots, and start again.
+//! Nothing is written before the end, so starting again and giving up cost nothing.
+//!
+//! [`Database`] is also the door for a program that embeds the store: open it and call the verbs.
+
+mod catalogue;
+mod verbs;
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::encoding::value::{Fields, Value, parse_array, parse_object};
+use crate::encoding::{Record, key};
+use crate::error::{Error, Result};
+use crate::indexes::{self, Matches};
+use crate::locking::{Guards, Locks, Slot, Wait};
+use crate::schema::{Durability, IndexKind, Schema, Table};
+use crate::storage::{self, Batch, Counters, Pinned, Reach, Space, Store};
+
+/// A record that this process has just written or copied.
+pub type Owned<'t> = Record<'t, Vec<u8>>;
+
+/// How long a transaction waits for a key that others hold before it gives up as `Busy`.
+pub const LOCK_WAIT: Duration = Duration::from_secs(10);
+
+/// An open store with its schema and its locks. Clones share everything.
+#[derive(Clone)]
+pub struct Database {
+    shared: Arc<Shared>,
+    reach: Reach,
+}
+
+struct Shared {
+    store: Store,
+    schema: Schema,
+    locks: Locks,
+}
+
+/// What must be true of the stored record before a verb changes it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Precondition {
+    /// Nothing.
+    #[default]
+    None,
+    /// There is one.
+    Exists,
+    /// There is none.
+    Absent,
+    /// Its checksum is one of these.
+    OneOf(Vec<u64>),
+}
+
+/// Reads and staged writes that happen together or not at all.
+pub struct Transaction<'d> {
+    database: &'d Database,
+    guards: Guards<'d>,
+    /// The slot that made the transaction start again.
+    wanted: Option<Slot>,
+    batch: Batch,
+    durability: Durability,
+    /// What this transaction has written, by key, so that it reads its own writes. Left empty where one verb is all.
+    written: Option<Written>,
+}
+
+#[derive(Default)]
+struct Written {
+    records: HashMap<Vec<u8>, Option<Vec<u8>>>,
+    /// Owner of each unique value, by key of the entry.
+    owners: HashMap<Vec<u8>, Option<String>>,
+}
+
+impl Database {
+    /// Opens the store in `directory`, making it if there is none, and brings its indexes in step with the schema.
+    ///
+    /// # Errors
+    /// `Storage` if the directory is in use or the machine refuses; `Corrupt` if files are damaged; `Invalid` or `Conflict` if
+    /// the schema contradicts what is stored.
+    pub fn open(directory: &Path, schema: Schema, options: &storage::Options) -> Result<Self> {
+        let store = Store::open(directory, options)?;
+        let schema = catalogue::bring_in_step(&store, schema)?;
+        Ok(Self { shared: Arc::new(Shared { store, schema, locks: Locks::default() }), reach: Reach::Disk })
+    }
+
+    /// The same database, answering only from memory and waiting for nobody: [`Error::WouldBlock`] where that is not enough.
+    pub fn in_memory(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared), reach: Reach::Memory }
+    }
+
+    /// Its schema, numbered as stored.
+    pub fn schema(&self) -> &Schema {
+        &self.shared.schema
+    }
+
+    /// The table of that name.
+    ///
+    /// # Errors
+    /// `NotFound` if there is none.
+    pub fn table(&self, name: &str) -> Result<&Table> {
+        self.schema().table(name).ok_or_else(|| Error::NotFound { detail: format!("there is no table {name}") })
+    }
+
+    /// Counts of storage calls and of background work.
+    pub fn counters(&self) -> Counters {
+        self.store().counters()
+    }
+
+    /// The store underneath, for maintenance: flush, checkpoint, settle.
+    pub fn store(&self) -> &Store {
+        &self.shared.store
+    }
+
+    /// Reads a record by its id, without a copy and without a lock.
+    ///
+    /// # Errors
+    /// `Corrupt` if it is damaged; what the engine returns.
+    pub fn read<'d>(&'d self, table: &'d Table, id: &str) -> Result<Option<Record<'d, Pinned<'d>>>> {
+        let bytes = KEY.with_borrow_mut(|key| {
+            key::record(table.id, id, key);
+            self.store().get(Space::Records, key, self.reach)
+        })?;
+        bytes.map(|bytes| Record::open(table, bytes)).transpose()
+    }
+
+    /// Creates a record from a JSON object; an id is made if the body has none.
+    ///
+    /// # Errors
+    /// `Invalid` body; `Conflict` if the id or a unique value exists; `Busy`; what the engine returns.
+    pub fn create<'t>(&self, table: &'t Table, body: &[u8]) -> Result<Owned<'t>> {
+        // Parsed inside: a verb that must start again, which is rare, parses again, and no other verb pays for a copy.
+        self.once(|transaction| transaction.create(table, parse_object(table, body)?))
+    }
+
+    /// Creates records from a JSON array of objects, all or none.
+    ///
+    /// # Errors
+    /// As [`Database::create`], pointers beginning with the number of the element.
+    pub fn create_all<'t>(&self, table: &'t Table, body: &[u8]) -> Result<Vec<Owned<'t>>> {
+        self.transact(|transaction| {
+            let created = parse_array(table, body)?.into_iter().enumerate().map(|(position, fields)| {
+                transaction.create(table, fields).map_err(|error| below(position, error))
+            });
+            created.collect()
+        })
+    }
+
+    /// Replaces a record by a JSON object, or creates it; the flag says which (true: created). Attributes left out become null.
+    ///
+    /// # Errors
+    /// `Invalid` body; `Stale` or `NotFound` by the precondition; `Conflict` if a unique value exists elsewhere.
+    pub fn replace<'t>(&self, table: &'t Table, id: &str, body: &[u8], expected: &Precondition) -> Result<(Owned<'t>, bool)> {
+        self.once(|transaction| transaction.replace(table, id, parse_object(table, body)?, expected))
+    }
+
+    /// Changes a record by a JSON merge patch (RFC 7396).
+    ///
+    /// # Errors
+    /// As [`Database::replace`], and `NotFound` if there is no such record.
+    pub fn merge<'t>(&self, table: &'t Table, id: &str, patch: &[u8], expected: &Precondition) -> Result<Owned<'t>> {
+        self.once(|transaction| transaction.merge(table, id, parse_object(table, patch)?, expected))
+    }
+
+    /// Deletes a record.
+    ///
+    /// # Errors
+    /// `NotFound` if there is none; `Stale` by the precondition.
+    pub fn delete(&self, table: &Table, id: &str, expected: &Precondition) -> Result<()> {
+        self.once(|transaction| transaction.delete(table, id, expected))
+    }
+
+    /// Reads a record, lets `change` say what is to be merged into it, and writes it, while nobody else can write it.
+    ///
+    /// # Errors
+    /// `NotFound`; what `change` returns, and then nothing is written; as [`Database::merge`].
+    pub fn update<'t>(
+        &self,
+        table: &'t Table,
+        id: &str,
+        change: impl Fn(Record<'t, &[u8]>) -> Result<Fields<'static>>,
+    ) -> Result<Owned<'t>> {
+        self.once(|transaction| transaction.update(table, id, &change))
+    }
+
+    /// Runs `verbs` as one transaction. It may run more than once, so it should do nothing but call verbs; if it returns an
+    /// error, nothing is written.
+    ///
+    /// # Errors
+    /// What `verbs` returns; `Busy` if a key stays held; what the engine returns when the batch is written.
+    pub fn transact<'d, R>(&'d self, verbs: impl Fn(&mut Transaction<'d>) -> Result<R>) -> Result<R> {
+        self.run(true, verbs)
+    }
+
+    /// As [`Database::transact`] for a single verb, which has no writes of its own to read.
+    fn once<'d, R>(&'d self, verb: impl Fn(&mut Transaction<'d>) -> Result<R>) -> Result<R> {
+        self.run(false, verb)
+    }
+
+    fn run<'d, R>(&'d self, remember: bool, verbs: impl Fn(&mut Transaction<'d>) -> Result<R>) -> Result<R> {
+        let mut slots = Vec::new();
+        loop {
+            let guards = match slots.is_empty() {
+                true => Guards::default(),
+                false => self.shared.locks.lock_all(&mut slots, Wait::AtMost(LOCK_WAIT)).ok_or_else(held_too_long)?,
+            };
+            let mut transaction = Transaction {
+                database: self,
+                guards,
+                wanted: None,
+                batch: BATCH.take(),
+                durability: Durability::Soft,
+                written: remember.then(Written::default),
+            };
+            match verbs(&mut transaction) {
+                Err(Error::WouldBlock) if transaction.wanted.is_some() && self.reach == Reach::Disk => {
+                    slots.clear();
+                    slots.extend(transaction.guards.slots().chain(transaction.wanted));
+                }
+                Ok(result) => return transaction.commit().map(|()| result),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Visits the records whose attribute equals a value, at most `limit`, always in the same order, as of one moment.
+    ///
+    /// # Errors
+    /// `Invalid` if the attribute has no index; what `visit` returns; what the engine returns.
+    pub fn find(
+        &self,
+        table: &Table,
+        attribute: usize,
+        value: &Value<'_>,
+        limit: usize,
+        mut visit: impl FnMut(Record<'_, &[u8]>) -> Result<()>,
+    ) -> Result<()> {
+        let index = table.equality_index(attribute).ok_or_else(|| {
+            Error::invalid(format!("{}.{} has no index", table.name, table.attributes[attribute].name))
+        })?;
+        if index.kind == IndexKind::Unique && *value != Value::Null {
+            let Some(owner) = indexes::owner(self.store(), index, value, self.reach)? else { return Ok(()) };
+            let owner = std::str::from_utf8(&owner).map_err(|_| Error::corrupt("a unique entry has no id"))?;
+            let record = self.read(table, owner)?.filter(|_| limit > 0);
+            // The owner was read before the record: a record that has moved on meanwhile does not match.
+            return match record {
+                Some(record) if is(&record, attribute, value)? => visit(record.view()),
+                _ => Ok(()),
+            };
+        }
+        if index.kind == IndexKind::Unique {
+            return Err(Error::invalid("a unique index has no entries for null"));
+        }
+        let snapshot = self.store().snapshot();
+        let mut matches = Matches::new(self.store(), table, index, value, &snapshot, self.reach);
+        let (mut keys, mut left) = (Vec::new(), limit);
+        while left > 0 {
+            matches.next(left.min(1000), &mut keys)?;
+            if keys.is_empty() {
+                break;
+            }
+            for bytes in self.store().multi_get(Space::Records, &keys, &snapshot, self.reach)? {
+                let bytes = bytes.ok_or_else(|| Error::corrupt("an index entry leads to no record"))?;
+                let record = Record::open(table, bytes.as_ref())?;
+                if !matches.verify || is(&record, attribute, value)? {
+                    visit(record)?;
+                    left -= 1;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Visits the records of a table by id, at most `limit`, as of one moment.
+    ///
+    /// # Errors
+    /// What `visit` returns; what the engine returns.
+    pub fn list(
+        &self,
+        table: &Table,
+        limit: usize,
+        mut visit: impl FnMut(Record<'_, &[u8]>) -> Result<()>,
+    ) -> Result<()> {
+        let snapshot = self.store().snapshot();
+        let mut records = indexes::all_records(self.store(), table.id, &snapshot);
+        for _ in 0..limit {
+            let Some((_, bytes)) = records.next()? else { break };
+            visit(Record::open(table, bytes)?)?;
+        }
+        Ok(())
+    }
+
+    /// Every disagreement between records and indexes; none means that the store is consistent.
+    ///
+    /// # Errors
+    /// What the engine returns.
+    pub fn disagreements(&self) -> Result<Vec<String>> {
+        indexes::disagreements(self.store(), self.schema())
+    }
+}
+
+thread_local! {
+    /// Reused by every read of the thread.
+    static KEY: std::cell::RefCell<Vec<u8>> = const { std::cell::RefCell::new(Vec::new()) };
+    /// Reused by every transaction of the thread; a nested one makes its own.
+    static BATCH: std::cell::Cell<Batch> = std::cell::Cell::default();
+}
+
+fn held_too_long() -> Error {
+    Error::Busy { detail: format!("a key was held by others for {} s", LOCK_WAIT.as_secs()) }
+}
+
+/// Whether an attribute of a record has a value, or has it among its elements.
+fn is<B: AsRef<[u8]>>(record: &Record<'_, B>, attribute: usize, value: &Value<'_>) -> Result<bool> {
+    Ok(match record.value(attribute)? {
+        Value::List(elements) => elements.iter().any(|element| same(element, value)),
+        scalar => same(&scalar, value),
+    })
+}
+
+/// Equality as an index sees it: instants are equal however they were written.
+fn same(one: &Value<'_>, other: &Value<'_>) -> bool {
+    match (one, other) {
+        (Value::Date(one), Value::Date(other)) => one.microseconds == other.microseconds,
+        _ => one == other,
+    }
+}
+
+/// Puts the number of an element of an array before an error's pointer.
+fn below(position: usize, error: Error) -> Error {
+    use crate::error::Place;
+    match error {
+        Error::Invalid { detail, place: Place::Pointer(pointer) } => {
+            Error::invalid_at(format!("/{position}{pointer}"), detail)
+        }
+        Error::Conflict { detail, pointer } => Error::Conflict { detail, pointer: format!("/{position}{pointer}") },
+        other => other,
+    }
+}

@@ -1,0 +1,410 @@
+//! What each verb does to one record, from top to bottom: lock, read, check, encode, stage the record and its entries.
+
+use std::borrow::Cow;
+
+use super::{BATCH, Owned, Precondition, Transaction};
+use crate::encoding::value::{Date, Fields, Value};
+use crate::encoding::{Record, key, patch, record};
+use crate::error::{Error, Result};
+use crate::indexes;
+use crate::locking::Wait;
+use crate::schema::{Index, IndexKind, Kind, Stamp, Table};
+use crate::storage::{Pinned, Space};
+
+/// An id longer than this is refused.
+const ID_BYTES: usize = 1024;
+
+/// The tables' numbers and the indexes' numbers share the locks; this bit tells them apart.
+const UNIQUE: u32 = 1 << 31;
+
+/// A stored record as this transaction sees it: as it stands in the store, or as this transaction has written it.
+enum Stored<'d> {
+    Pinned(Pinned<'d>),
+    Written(Vec<u8>),
+}
+
+impl AsRef<[u8]> for Stored<'_> {
+    fn as_ref(&self) -> &[u8] {
+        match self {
+            Self::Pinned(bytes) => bytes,
+            Self::Written(bytes) => bytes,
+        }
+    }
+}
+
+impl<'d> Transaction<'d> {
+    /// Creates a record; an id is made if there is none.
+    ///
+    /// # Errors
+    /// `Invalid`; `Conflict` if the id or a unique value exists; what the engine returns.
+    pub fn create<'t>(&mut self, table: &'t Table, mut fields: Fields<'_>) -> Result<Owned<'t>> {
+        let made = matches!(fields[table.primary_key], None | Some(Value::Null));
+        if made {
+            fields[table.primary_key] = Some(Value::Text(Cow::Owned(uuid::Uuid::now_v7().to_string())));
+        }
+        stamp(table, &mut fields, None::<&Owned<'_>>);
+        check_required(table, &fields)?;
+        let Some(Value::Text(id)) = &fields[table.primary_key] else {
+            return Err(Error::invalid_at(pointer(table, table.primary_key), "an id is text"));
+        };
+        check_id(table, id)?;
+        // An id that was made just now is known to nobody: nothing to lock, nothing to look for.
+        if !made {
+            self.hold(table.id, id.as_bytes())?;
+            if self.stored(table, id)?.is_some() {
+                let detail = format!("a record with id {id:?} exists in {}", table.name);
+                return Err(Error::Conflict { detail, pointer: pointer(table, table.primary_key) });
+            }
+        }
+        let mut out = Vec::with_capacity(1280);
+        let after = record::encode(table, &fields, None::<&Owned<'_>>, &mut out)?;
+        self.claim_uniques(id, None::<&Owned<'_>>, &after)?;
+        indexes::add(self.database.store(), &mut self.batch, id, &after)?;
+        self.stage(table, id, after.bytes());
+        Record::trusted(table, out)
+    }
+
+    /// Replaces a record or creates it; the flag says which (true: created).
+    ///
+    /// # Errors
+    /// `Invalid`; `Stale` or `NotFound` by the precondition; `Conflict`; what the engine returns.
+    pub fn replace<'t>(
+        &mut self,
+        table: &'t Table,
+        id: &str,
+        mut fields: Fields<'_>,
+        expected: &Precondition,
+    ) -> Result<(Owned<'t>, bool)> {
+        check_same_id(table, id, &mut fields)?;
+        self.hold(table.id, id.as_bytes())?;
+        let before = self.open(table, id)?;
+        check_precondition(table, id, before.as_ref(), expected)?;
+        stamp(table, &mut fields, before.as_ref());
+        // A replacement is whole: what it leaves out is null, but for what the server itself keeps.
+        for (position, field) in fields.iter_mut().enumerate() {
+            let kept = before.is_some() && table.attributes[position].stamp == Some(Stamp::Created);
+            if field.is_none() && !kept {
+                *field = Some(Value::Null);
+            }
+        }
+        check_required(table, &fields)?;
+        let created = before.is_none();
+        self.write(table, id, &fields, before.as_ref()).map(|after| (after, created))
+    }
+
+    /// Changes what `fields` names, objects in `Any` attributes member by member.
+    ///
+    /// # Errors
+    /// `NotFound`; `Invalid`; `Stale` by the precondition; `Conflict`; what the engine returns.
+    pub fn merge<'t>(
+        &mut self,
+        table: &'t Table,
+        id: &str,
+        fields: Fields<'_>,
+        expected: &Precondition,
+    ) -> Result<Owned<'t>> {
+        self.hold(table.id, id.as_bytes())?;
+        let before = self.open(table, id)?;
+        check_precondition(table, id, before.as_ref(), expected)?;
+        let before = before.ok_or_else(|| not_found(table, id))?;
+        self.merge_into(table, id, fields, &before)
+    }
+
+    /// Reads a record and merges into it what `change` says.
+    ///
+    /// # Errors
+    /// `NotFound`; what `change` returns; as [`Transaction::merge`].
+    pub fn update<'t>(
+        &mut self,
+        table: &'t Table,
+        id: &str,
+        change: impl Fn(Record<'t, &[u8]>) -> Result<Fields<'static>>,
+    ) -> Result<Owned<'t>> {
+        self.hold(table.id, id.as_bytes())?;
+        let before = self.open(table, id)?.ok_or_else(|| not_found(table, id))?;
+        let fields = change(before.view())?;
+        self.merge_into(table, id, fields, &before)
+    }
+
+    /// Deletes a record.
+    ///
+    /// # Errors
+    /// `NotFound`; `Stale` by the precondition; what the engine returns.
+    pub fn delete(&mut self, table: &Table, id: &str, expected: &Precondition) -> Result<()> {
+        self.hold(table.id, id.as_bytes())?;
+        let before = self.open(table, id)?;
+        check_precondition(table, id, before.as_ref(), expected)?;
+        let before = before.ok_or_else(|| not_found(table, id))?;
+        indexes::remove(self.database.store(), &mut self.batch, id, &before)?;
+        self.release_uniques(&before)?;
+        let mut key = Vec::new();
+        key::record(table.id, id, &mut key);
+        self.database.store().delete(&mut self.batch, Space::Records, &key);
+        self.durability = self.durability.max(table.durability);
+        if let Some(written) = &mut self.written {
+            written.records.insert(key, None);
+        }
+        Ok(())
+    }
+
+    /// Reads a record, with this transaction's own writes, and keeps others from writing it until the end.
+    ///
+    /// # Errors
+    /// `Corrupt`; what the engine returns.
+    pub fn read<'t>(&mut self, table: &'t Table, id: &str) -> Result<Option<Owned<'t>>> {
+        self.hold(table.id, id.as_bytes())?;
+        let stored = self.stored(table, id)?;
+        stored.map(|bytes| Record::open(table, bytes.as_ref().to_vec())).transpose()
+    }
+
+    /// Writes the batch.
+    pub(super) fn commit(mut self) -> Result<()> {
+        let outcome = match self.batch.is_empty() {
+            true => Ok(()),
+            false => self.database.store().write(&self.batch, self.durability),
+        };
+        self.batch.clear();
+        outcome
+    }
+
+    fn merge_into<'t, B: AsRef<[u8]>>(
+        &mut self,
+        table: &'t Table,
+        id: &str,
+        mut fields: Fields<'_>,
+        before: &Record<'t, B>,
+    ) -> Result<Owned<'t>> {
+        check_same_id(table, id, &mut fields)?;
+        for (position, attribute) in table.attributes.iter().enumerate() {
+            if attribute.kind == Kind::Any
+                && let Some(change) = fields[position].take()
+            {
+                fields[position] = Some(patch::merge(&before.value(position)?, change));
+            }
+        }
+        stamp(table, &mut fields, Some(before));
+        check_not_null(table, &fields)?;
+        self.write(table, id, &fields, Some(before))
+    }
+
+    /// Encodes a new version of a record and stages it with its entries.
+    fn write<'t, B: AsRef<[u8]>>(
+        &mut self,
+        table: &'t Table,
+        id: &str,
+        fields: &Fields<'_>,
+        before: Option<&Record<'t, B>>,
+    ) -> Result<Owned<'t>> {
+        let mut out = Vec::with_capacity(before.map_or(1280, |before| before.bytes().len() + 64));
+        let after = record::encode(table, fields, before, &mut out)?;
+        self.claim_uniques(id, before, &after)?;
+        let store = self.database.store();
+        match before {
+            Some(before) => indexes::change(store, &mut self.batch, id, before, &after)?,
+            None => indexes::add(store, &mut self.batch, id, &after)?,
+        }
+        self.stage(table, id, after.bytes());
+        Record::trusted(table, out)
+    }
+
+    fn stage(&mut self, table: &Table, id: &str, bytes: &[u8]) {
+        let mut key = Vec::with_capacity(4 + id.len());
+        key::record(table.id, id, &mut key);
+        self.database.store().put(&mut self.batch, Space::Records, &key, bytes);
+        self.durability = self.durability.max(table.durability);
+        if let Some(written) = &mut self.written {
+            written.records.insert(key, Some(bytes.to_vec()));
+        }
+    }
+
+    /// Checks that no other record owns a unique value that the new version has, and keeps others from claiming it.
+    fn claim_uniques<B: AsRef<[u8]>, A: AsRef<[u8]>>(
+        &mut self,
+        id: &str,
+        before: Option<&Record<'_, B>>,
+        after: &Record<'_, A>,
+    ) -> Result<()> {
+        let table = after.table();
+        for index in table.indexes.iter().filter(|index| index.kind == IndexKind::Unique) {
+            let text = after.text(index.attribute)?;
+            let unchanged = before.map(|before| before.text(index.attribute)).transpose()? == Some(text);
+            if unchanged {
+                continue;
+            }
+            if let Some(before) = before {
+                self.release(index, &before.value(index.attribute)?);
+            }
+            let value = after.value(index.attribute)?;
+            if value == Value::Null {
+                continue;
+            }
+            let mut entry = Vec::new();
+            key::unique(index.id, &value, &mut entry);
+            self.hold(index.id | UNIQUE, &entry)?;
+            if self.owner(&entry)?.is_some_and(|owner| owner != id) {
+                let name = &table.attributes[index.attribute].name;
+                let detail = format!("another record of {} has the same {name}", table.name);
+                return Err(Error::Conflict { detail, pointer: pointer(table, index.attribute) });
+            }
+            if let Some(written) = &mut self.written {
+                written.owners.insert(entry, Some(id.to_owned()));
+            }
+        }
+        Ok(())
+    }
+
+    fn release_uniques<B: AsRef<[u8]>>(&mut self, before: &Record<'_, B>) -> Result<()> {
+        for index in before.table().indexes.iter().filter(|index| index.kind == IndexKind::Unique) {
+            self.release(index, &before.value(index.attribute)?);
+        }
+        Ok(())
+    }
+
+    /// Remembers, for later verbs of this transaction, that a unique value is free.
+    fn release(&mut self, index: &Index, value: &Value<'_>) {
+        if let Some(written) = &mut self.written
+            && *value != Value::Null
+        {
+            let mut entry = Vec::new();
+            key::unique(index.id, value, &mut entry);
+            written.owners.insert(entry, None);
+        }
+    }
+
+    fn owner(&self, entry: &[u8]) -> Result<Option<String>> {
+        if let Some(owner) = self.written.as_ref().and_then(|written| written.owners.get(entry)) {
+            return Ok(owner.clone());
+        }
+        let owner = self.database.store().get(Space::Indexes, entry, self.database.reach)?;
+        Ok(owner.map(|id| String::from_utf8_lossy(&id).into_owned()))
+    }
+
+    /// Takes the lock of a key, if it is free; else leaves word which one is wanted.
+    fn hold(&mut self, space: u32, key: &[u8]) -> Result<()> {
+        let locks = &self.database.shared.locks;
+        let slot = locks.slot(space, key);
+        if self.guards.contains(slot) {
+            return Ok(());
+        }
+        match locks.lock(slot, Wait::No) {
+            Some(guard) => {
+                self.guards.push(guard);
+                Ok(())
+            }
+            None => {
+                self.wanted = Some(slot);
+                Err(Error::WouldBlock)
+            }
+        }
+    }
+
+    fn open<'t>(&self, table: &'t Table, id: &str) -> Result<Option<Record<'t, Stored<'d>>>> {
+        self.stored(table, id)?.map(|bytes| Record::open(table, bytes)).transpose()
+    }
+
+    fn stored(&self, table: &Table, id: &str) -> Result<Option<Stored<'d>>> {
+        let mut key = Vec::with_capacity(4 + id.len());
+        key::record(table.id, id, &mut key);
+        if let Some(bytes) = self.written.as_ref().and_then(|written| written.records.get(&key)) {
+            return Ok(bytes.clone().map(Stored::Written));
+        }
+        let database = self.database;
+        Ok(database.store().get(Space::Records, &key, database.reach)?.map(Stored::Pinned))
+    }
+}
+
+impl Drop for Transaction<'_> {
+    fn drop(&mut self) {
+        self.batch.clear();
+        BATCH.set(std::mem::take(&mut self.batch));
+    }
+}
+
+fn pointer(table: &Table, attribute: usize) -> String {
+    format!("/{}", table.attributes[attribute].name)
+}
+
+fn not_found(table: &Table, id: &str) -> Error {
+    Error::NotFound { detail: format!("there is no record {id:?} in {}", table.name) }
+}
+
+fn check_id(table: &Table, id: &str) -> Result<()> {
+    match id.len() {
+        1..=ID_BYTES => Ok(()),
+        bytes => {
+            let detail = format!("an id has 1 to {ID_BYTES} bytes, not {bytes}");
+            Err(Error::invalid_at(pointer(table, table.primary_key), detail))
+        }
+    }
+}
+
+/// A body may repeat the id of the path, not contradict it.
+fn check_same_id(table: &Table, id: &str, fields: &mut Fields<'_>) -> Result<()> {
+    check_id(table, id)?;
+    match &fields[table.primary_key] {
+        Some(Value::Text(other)) if other != id => {
+            let detail = format!("the body's id {other:?} is not the path's id {id:?}");
+            Err(Error::invalid_at(pointer(table, table.primary_key), detail))
+        }
+        Some(Value::Null) | Some(Value::Text(_)) | None => {
+            fields[table.primary_key] = Some(Value::Text(Cow::Owned(id.to_owned())));
+            Ok(())
+        }
+        Some(_) => Err(Error::invalid_at(pointer(table, table.primary_key), "an id is text")),
+    }
+}
+
+fn check_precondition<B: AsRef<[u8]>>(
+    table: &Table,
+    id: &str,
+    before: Option<&Record<'_, B>>,
+    expected: &Precondition,
+) -> Result<()> {
+    match (expected, before) {
+        (Precondition::None, _) | (Precondition::Exists, Some(_)) | (Precondition::Absent, None) => Ok(()),
+        (Precondition::OneOf(checksums), Some(before)) if checksums.contains(&before.checksum()) => Ok(()),
+        (Precondition::OneOf(_) | Precondition::Absent, Some(_)) => Err(Error::Stale),
+        (Precondition::OneOf(_) | Precondition::Exists, None) => Err(not_found(table, id)),
+    }
+}
+
+/// A whole record has all that is required.
+fn check_required(table: &Table, fields: &Fields<'_>) -> Result<()> {
+    for (position, attribute) in table.attributes.iter().enumerate() {
+        let filled = attribute.stamp.is_some() || position == table.primary_key;
+        if attribute.required && !filled && matches!(fields[position], None | Some(Value::Null)) {
+            return Err(Error::invalid_at(pointer(table, position), format!("{} is required", attribute.name)));
+        }
+    }
+    Ok(())
+}
+
+/// A patch takes nothing away that is required.
+fn check_not_null(table: &Table, fields: &Fields<'_>) -> Result<()> {
+    for (position, attribute) in table.attributes.iter().enumerate() {
+        if attribute.required && fields[position] == Some(Value::Null) {
+            return Err(Error::invalid_at(pointer(table, position), format!("{} is required", attribute.name)));
+        }
+    }
+    Ok(())
+}
+
+/// Fills in the times that the server keeps; what a body says of them is not heard.
+fn stamp<B: AsRef<[u8]>>(table: &Table, fields: &mut Fields<'_>, before: Option<&Record<'_, B>>) {
+    if table.attributes.iter().all(|attribute| attribute.stamp.is_none()) {
+        return;
+    }
+    let now = jiff::Timestamp::now();
+    for (attribute, field) in table.attributes.iter().zip(fields) {
+        let kept = attribute.stamp == Some(Stamp::Created) && before.is_some();
+        if kept {
+            *field = None;
+        } else if attribute.stamp.is_some() {
+            let millisecond = now.as_millisecond();
+            *field = Some(match attribute.kind {
+                Kind::Int => Value::Int(millisecond),
+                _ => Value::Date(Date { text: Cow::Owned(format!("{now:.3}")), microseconds: millisecond * 1000 }),
+            });
+        }
+    }
+}
