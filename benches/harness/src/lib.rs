@@ -1,1 +1,38 @@
+//! How one row of a bench is run: alone under Criterion, in lock-step with a partner process, or counted.
+//!
+//! A bench target says *what* is measured ([`Suite::row`]): a set-up, an operation and the [`Facts`] about it. This crate knows
+//! *how*, in one place, so that every row of every layer is timed alike, asserts its answer, and leaves its facts beside its
+//! figures. It names neither the server nor its engine: the load generator and unit tests use its data sets and folders too.
+//!
+//! | environment | what a row does |
+//! |---|---|
+//! | (none) | plain Criterion with the published settings; without `--bench` a handful of operations at smoke scale |
+//! | `STRATA_DRIVEN=1` | Criterion with flat sampling and the settings of the command line: an absolute figure |
+//! | `STRATA_TURN=SOCKET` | takes turns with a partner process by the word of the broker at the socket; no Criterion |
+//! | `STRATA_COUNT=N STRATA_ROW=ID` | that row's operation exactly N times; instruction counts = the difference of N and 2N |
+//! | `STRATA_FACTS_DIR=FOLDER` | beside any of these: the facts of every row, as `FOLDER/<pid>.json` |
+//! | `STRATA_BENCH_DIR=FOLDER` | where stores lie, instead of the system's folder for temporary files |
+//!
+//! Non-goals: judging (the runner does) and knowing any bench by name.
 
+mod allocations;
+mod counted;
+pub mod data;
+mod facts;
+mod folders;
+mod live;
+mod paired;
+mod record;
+mod row;
+mod sampled;
+mod suite;
+
+pub use allocations::CountingAllocator;
+pub use facts::{Clock, Facts, Floor, Unit};
+pub use folders::temporary_directory;
+pub use live::{Data, State};
+pub use suite::{Scale, Suite, suite};
+
+/// Every program that links the harness counts its allocations.
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;

@@ -1,0 +1,153 @@
+//! The floors: the best raw RocksDB path of the same binding for the same bytes. A module of the benches, not a target.
+//!
+//! A floor is opened on a store that Strata prepared, with the options that stand in it, so that both sides have the same memtables,
+//! filters and caches. It resolves column families once, builds options once and reuses its batch: what it does not do, nobody can
+//! leave out.
+#![allow(dead_code, reason = "each target uses the paths its layer is held to")]
+
+use std::path::Path;
+
+use rust_rocksdb as rocksdb;
+use self_cell::self_cell;
+use strata_harness::State;
+use tempfile::TempDir;
+
+self_cell!(
+    struct Engine {
+        owner: rocksdb::DB,
+        #[covariant]
+        dependent: Families,
+    }
+);
+
+struct Families<'a> {
+    records: &'a rocksdb::ColumnFamily,
+    indexes: &'a rocksdb::ColumnFamily,
+}
+
+/// A store opened without Strata.
+pub struct Raw {
+    engine: Engine,
+    pub read: rocksdb::ReadOptions,
+    pub write: rocksdb::WriteOptions,
+    _directory: TempDir,
+}
+
+/// The options that a store was made with, to open it again the same way; the cache has the size that Strata's has.
+fn stored_options(directory: &Path, cache_bytes: usize) -> (rocksdb::Options, Vec<rocksdb::ColumnFamilyDescriptor>) {
+    let cache = rocksdb::Cache::new_hyper_clock_cache(cache_bytes, 0);
+    let environment = rocksdb::Env::new().expect("the default environment");
+    rocksdb::Options::load_latest(directory, environment, false, cache).expect("Strata has stored its options")
+}
+
+impl Raw {
+    /// Opens the store in `directory`, which Strata has made and closed.
+    pub fn open(directory: TempDir, cache_bytes: usize) -> Self {
+        let (options, families) = stored_options(directory.path(), cache_bytes);
+        let database = rocksdb::DB::open_cf_descriptors(&options, directory.path(), families).expect("a store to open");
+        let engine = Engine::new(database, |database| Families {
+            records: database.cf_handle("records").expect("records"),
+            indexes: database.cf_handle("indexes").expect("indexes"),
+        });
+        Self {
+            engine,
+            read: rocksdb::ReadOptions::default(),
+            write: rocksdb::WriteOptions::default(),
+            _directory: directory,
+        }
+    }
+
+    pub fn database(&self) -> &rocksdb::DB {
+        self.engine.borrow_owner()
+    }
+
+    pub fn records(&self) -> &rocksdb::ColumnFamily {
+        self.engine.borrow_dependent().records
+    }
+
+    pub fn indexes(&self) -> &rocksdb::ColumnFamily {
+        self.engine.borrow_dependent().indexes
+    }
+
+    /// The stored bytes of a record, pinned.
+    pub fn get(&self, key: &[u8]) -> Option<rocksdb::DBPinnableSlice<'_>> {
+        self.database().get_pinned_cf_opt(&self.records(), key, &self.read).expect("a healthy store")
+    }
+
+    pub fn put_record(&self, key: &[u8], value: &[u8]) {
+        self.database().put_cf_opt(&self.records(), key, value, &self.write).expect("a healthy store");
+    }
+
+    pub fn commit(&self, batch: &rocksdb::WriteBatch) {
+        self.database().write_opt(batch, &self.write).expect("a healthy store");
+    }
+
+    /// Seeks a prefix in the indexes and appends the record keys of its entries to `keys`, at most `most`.
+    pub fn matches(&self, prefix: &[u8], end: &[u8], table: u32, most: usize, keys: &mut Vec<Vec<u8>>) {
+        let mut options = rocksdb::ReadOptions::default();
+        options.set_iterate_upper_bound(end);
+        let mut entries = self.database().raw_iterator_cf_opt(&self.indexes(), options);
+        entries.seek(prefix);
+        keys.clear();
+        while keys.len() < most
+            && let Some(entry) = entries.key()
+        {
+            let mut key = Vec::with_capacity(4 + entry.len() - prefix.len());
+            key.extend_from_slice(&table.to_be_bytes());
+            key.extend_from_slice(&entry[prefix.len()..]);
+            keys.push(key);
+            entries.next();
+        }
+    }
+
+    /// Iterates over the records from one key up to but not including another; how many have a value.
+    pub fn iterate(&self, from: &[u8], to: &[u8]) -> u64 {
+        let mut options = rocksdb::ReadOptions::default();
+        options.set_iterate_upper_bound(to);
+        let mut records = self.database().raw_iterator_cf_opt(&self.records(), options);
+        records.seek(from);
+        let mut found = 0;
+        while let Some(value) = records.value() {
+            found += u64::from(!std::hint::black_box(value).is_empty());
+            records.next();
+        }
+        found
+    }
+
+    /// The values of sorted keys of records, pinned, by one call; bytes in all.
+    pub fn multi_get(&self, keys: &[Vec<u8>]) -> usize {
+        let found = self.database().batched_multi_get_pinned_cf_opt(&self.records(), keys, true, &self.read);
+        found.into_iter().map(|value| value.expect("a healthy store").map_or(0, |value| value.len())).sum()
+    }
+}
+
+impl State for Raw {
+    fn settle(&self) {
+        let options = rocksdb::WaitForCompactOptions::default();
+        self.database().wait_for_compact(&options).expect("a healthy store");
+    }
+}
+
+/// The same store under RocksDB's own optimistic transactions.
+pub struct Optimistic {
+    pub database: rocksdb::OptimisticTransactionDB,
+    pub read: rocksdb::ReadOptions,
+    pub write: rocksdb::WriteOptions,
+    _directory: TempDir,
+}
+
+impl Optimistic {
+    pub fn open(directory: TempDir, cache_bytes: usize) -> Self {
+        let (options, families) = stored_options(directory.path(), cache_bytes);
+        let database = rocksdb::OptimisticTransactionDB::open_cf_descriptors(&options, directory.path(), families)
+            .expect("a store to open");
+        Self {
+            database,
+            read: rocksdb::ReadOptions::default(),
+            write: rocksdb::WriteOptions::default(),
+            _directory: directory,
+        }
+    }
+}
+
+impl State for Optimistic {}

@@ -1,0 +1,240 @@
+//! What a row says about itself: the words and numbers without which its figure means nothing.
+//!
+//! The runner takes everything from here (what an operation is, its unit, its threads, its floor) and knows no bench by name.
+
+use serde::Serialize;
+
+/// What is counted when an operation is done. Figures of different units never share a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    /// Whole operations.
+    Operations,
+    /// Records read or written.
+    Records,
+    /// Bytes, counted and not computed.
+    Bytes,
+    /// Elements of a collection: keys, routes, tokens.
+    Elements,
+}
+
+/// What the time of a row is read from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Clock {
+    /// Time on the wall, from the first thread's start to the last thread's end.
+    Wall,
+    /// The sum of the CPU clocks of the server's threads, see [`State::cpu`](crate::State::cpu).
+    Cpu,
+}
+
+/// The row that this one is compared with, and how close it must come. Ratio = the floor's time / this row's time.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Floor {
+    /// Full id of the row it is compared with.
+    pub id: String,
+    /// The least ratio that is acceptable.
+    pub at_least: f64,
+    /// The ratio that is aimed at.
+    pub aim: Option<f64>,
+}
+
+/// The facts of one row. Built with [`Facts::new`] and the methods named like the fields.
+#[derive(Clone, Debug, Serialize)]
+pub struct Facts {
+    /// One sentence: what one operation is.
+    pub op: String,
+    /// What an operation yields.
+    pub unit: Unit,
+    /// How many units one operation yields; asserted.
+    pub units_per_operation: u64,
+    /// Threads that run the operation at once.
+    pub threads: usize,
+    /// What the time is read from.
+    pub clock: Clock,
+    /// Whether the operation changes what is measured, so that the work on one state must be fixed.
+    pub changes_store: bool,
+    /// The greatest number of operations that one prepared state can serve; `None` = no limit.
+    pub capacity: Option<u64>,
+    /// Operations of one unpaired sample, for rows that change their store.
+    pub turn_operations: u64,
+    /// When a write counts as done ("none", "soft", "hard"), for rows that write.
+    pub durability: Option<&'static str>,
+    /// The data set, with its size.
+    pub data_set: String,
+    /// Where the data are: "memtable", "SST, cached", "SST, larger than the cache".
+    pub state: String,
+    /// Secondary indexes of the table.
+    pub indexes: Option<u32>,
+    /// Bytes of payload that one operation moves.
+    pub bytes_per_operation: Option<u64>,
+    /// What the row is compared with.
+    pub floor: Option<Floor>,
+    /// The most allocations per operation that are accepted; asserted.
+    pub allocations_at_most: Option<u64>,
+}
+
+impl Facts {
+    /// Facts of a row with one thread, that changes nothing and whose operation is one unit. `op` is one sentence: what one
+    /// operation is.
+    pub fn new(op: impl Into<String>) -> Self {
+        Self {
+            op: op.into(),
+            unit: Unit::Operations,
+            units_per_operation: 1,
+            threads: 1,
+            clock: Clock::Wall,
+            changes_store: false,
+            capacity: None,
+            turn_operations: 0,
+            durability: None,
+            data_set: String::new(),
+            state: String::new(),
+            indexes: None,
+            bytes_per_operation: None,
+            floor: None,
+            allocations_at_most: None,
+        }
+    }
+
+    /// One operation yields `per_operation` units.
+    #[must_use]
+    pub fn unit(mut self, unit: Unit, per_operation: u64) -> Self {
+        (self.unit, self.units_per_operation) = (unit, per_operation);
+        self
+    }
+
+    /// This many threads run the operation at once.
+    #[must_use]
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = threads;
+        self
+    }
+
+    /// The time is the CPU time of the server's threads.
+    #[must_use]
+    pub fn cpu_clock(mut self) -> Self {
+        self.clock = Clock::Cpu;
+        self
+    }
+
+    /// The operation changes its store: one state serves at most `capacity` operations (`None` = no limit), and an unpaired sample
+    /// is `turn_operations` operations on a fresh one.
+    #[must_use]
+    pub fn changes_store(mut self, turn_operations: u64, capacity: impl Into<Option<u64>>) -> Self {
+        (self.changes_store, self.turn_operations, self.capacity) = (true, turn_operations, capacity.into());
+        self
+    }
+
+    /// When a write counts as done.
+    #[must_use]
+    pub fn durability(mut self, durability: &'static str) -> Self {
+        self.durability = Some(durability);
+        self
+    }
+
+    /// The data set, with its size.
+    #[must_use]
+    pub fn data(mut self, data_set: impl Into<String>) -> Self {
+        self.data_set = data_set.into();
+        self
+    }
+
+    /// Where the data are.
+    #[must_use]
+    pub fn state(mut self, state: impl Into<String>) -> Self {
+        self.state = state.into();
+        self
+    }
+
+    /// Secondary indexes of the table.
+    #[must_use]
+    pub fn indexes(mut self, indexes: u32) -> Self {
+        self.indexes = Some(indexes);
+        self
+    }
+
+    /// Bytes of payload that one operation moves.
+    #[must_use]
+    pub fn bytes_per_operation(mut self, bytes: u64) -> Self {
+        self.bytes_per_operation = Some(bytes);
+        self
+    }
+
+    /// Compared with the row of the same operation and case whose subject is `subject`.
+    #[must_use]
+    pub fn floor(self, subject: &str, at_least: f64, aim: impl Into<Option<f64>>) -> Self {
+        self.floor_id(subject, at_least, aim)
+    }
+
+    /// Compared with the row whose full id is `id`.
+    #[must_use]
+    pub fn floor_id(mut self, id: impl Into<String>, at_least: f64, aim: impl Into<Option<f64>>) -> Self {
+        self.floor = Some(Floor {
+            id: id.into(),
+            at_least,
+            aim: aim.into(),
+        });
+        self
+    }
+
+    /// More allocations per operation than this are a failure.
+    #[must_use]
+    pub fn allocations_at_most(mut self, allocations: u64) -> Self {
+        self.allocations_at_most = Some(allocations);
+        self
+    }
+
+    /// Completes a floor that was given by its subject alone, and checks that the facts do not contradict each other.
+    pub(crate) fn registered(mut self, group: &str, case: &str) -> Self {
+        if let Some(floor) = self.floor.as_mut().filter(|floor| !floor.id.contains('/')) {
+            floor.id = format!("{group}/{}/{case}", floor.id);
+        }
+        assert!(self.threads > 0, "{group}: a row needs a thread");
+        assert!(
+            self.units_per_operation > 0,
+            "{group}: an operation that yields nothing cannot be told from one that failed"
+        );
+        assert!(
+            self.changes_store || self.capacity.is_none(),
+            "{group}: a state that is used up is a state that changes"
+        );
+        assert!(
+            !self.changes_store || self.turn_operations > 0,
+            "{group}: a row that changes its store needs turn_operations"
+        );
+        let capacity = self.capacity.unwrap_or(u64::MAX);
+        assert!(
+            self.turn_operations <= capacity,
+            "{group}: one turn needs more than the capacity of a state"
+        );
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_floor_given_by_subject_means_the_same_operation_and_case() {
+        let facts = Facts::new("reads one record by id")
+            .floor("floor", 0.95, 0.98)
+            .registered("storage/get", "memtable");
+        assert_eq!(facts.floor.unwrap().id, "storage/get/floor/memtable");
+
+        let facts = Facts::new("reads one record by id").floor_id("storage/get/floor/sst", 0.95, None);
+        assert_eq!(
+            facts.registered("storage/get", "memtable").floor.unwrap().id,
+            "storage/get/floor/sst"
+        );
+    }
+
+    #[test]
+    #[should_panic(expected = "one turn needs more than the capacity")]
+    fn a_turn_fits_into_the_capacity() {
+        let _ = Facts::new("deletes one record")
+            .changes_store(1001, 1000)
+            .registered("storage/delete", "1k");
+    }
+}

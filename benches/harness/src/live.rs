@@ -1,0 +1,228 @@
+//! A prepared state with its workers, and the clock around them.
+//!
+//! Threads are spawned and meet at a barrier before the clock starts, so that only operations are timed. The clock of several
+//! threads runs from the first start to the last end: a caller waits for the slowest.
+
+use std::hint::black_box;
+use std::ops::{Deref, Range};
+use std::panic::resume_unwind;
+use std::sync::{Arc, Barrier};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::facts::{Clock, Facts};
+
+/// What a row measures: an open store, a running server, or plain [`Data`].
+pub trait State: Send + Sync {
+    /// Waits until flushes and compactions are idle. Called outside every clock.
+    fn settle(&self) {}
+
+    /// Counters that only grow (flushes, compactions, bytes written); their growth within the timed part goes into the facts.
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+
+    /// Sum of the CPU clocks of the server's threads; needed by rows whose clock is [`Clock::Cpu`].
+    fn cpu(&self) -> Option<Duration> {
+        None
+    }
+}
+
+impl State for () {}
+
+/// Plain data as a state: nothing runs in the background.
+#[derive(Debug)]
+pub struct Data<T>(pub T);
+
+impl<T: Send + Sync> State for Data<T> {}
+
+impl<T> Deref for Data<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+/// One state in its life: its workers, and how many operations it has served.
+pub(crate) struct Live<S, W> {
+    // Before the state, so that the state is closed last.
+    workers: Vec<W>,
+    state: Arc<S>,
+    served: u64,
+}
+
+impl<S: State, W: FnMut(u64) -> u64 + Send> Live<S, W> {
+    /// Takes a fresh state; makes one worker a thread.
+    pub(crate) fn new(state: S, threads: usize, worker: impl Fn(Arc<S>) -> W) -> Self {
+        let state = Arc::new(state);
+        state.settle();
+        Self {
+            workers: (0..threads).map(|_| worker(state.clone())).collect(),
+            state,
+            served: 0,
+        }
+    }
+
+    /// Operations this state has served.
+    pub(crate) fn served(&self) -> u64 {
+        self.served
+    }
+
+    pub(crate) fn state(&self) -> &S {
+        &self.state
+    }
+
+    /// Runs `operations` on all threads and returns what the row's clock says. Panics if they did not yield what they should.
+    pub(crate) fn run(&mut self, operations: u64, facts: &Facts) -> Duration {
+        let range = self.served..self.served + operations;
+        let cpu_before = self.cpu(facts);
+        let (wall, units) = match self.workers.as_mut_slice() {
+            [only] => alone(only, range),
+            several => together(several, range),
+        };
+        let cpu_after = self.cpu(facts);
+        self.account(operations, units, facts);
+        cpu_after
+            .zip(cpu_before)
+            .map_or(wall, |(after, before)| after.saturating_sub(before))
+    }
+
+    /// The server's CPU clock, for rows that are timed by it.
+    fn cpu(&self, facts: &Facts) -> Option<Duration> {
+        let read = || {
+            self.state
+                .cpu()
+                .expect("a row with Clock::Cpu needs a state that implements State::cpu")
+        };
+        (facts.clock == Clock::Cpu).then(read)
+    }
+
+    /// Runs `operations` on the calling thread alone, but stops after `longest`. Returns how many it ran.
+    pub(crate) fn run_alone(&mut self, operations: u64, longest: Duration, facts: &Facts) -> u64 {
+        let (began, first) = (Instant::now(), self.served);
+        while self.served - first < operations && began.elapsed() < longest {
+            let units = (self.workers[0])(self.served);
+            self.account(1, units, facts);
+        }
+        self.served - first
+    }
+
+    /// Faster must not mean found nothing.
+    fn account(&mut self, operations: u64, units: u64, facts: &Facts) {
+        let expected = operations * facts.units_per_operation;
+        assert_eq!(
+            units, expected,
+            "units of {operations} operations ({}), left: found, right: expected",
+            facts.op
+        );
+        self.served += operations;
+    }
+}
+
+/// The operations with the indexes of `range`, one after the other; returns the sum of their units.
+fn drive(worker: &mut impl FnMut(u64) -> u64, range: Range<u64>) -> u64 {
+    let mut units = 0;
+    for index in range {
+        units += black_box(worker(black_box(index)));
+    }
+    units
+}
+
+fn alone(worker: &mut impl FnMut(u64) -> u64, range: Range<u64>) -> (Duration, u64) {
+    let began = Instant::now();
+    let units = drive(worker, range);
+    (began.elapsed(), units)
+}
+
+fn together<W: FnMut(u64) -> u64 + Send>(workers: &mut [W], range: Range<u64>) -> (Duration, u64) {
+    let barrier = Barrier::new(workers.len());
+    let shares = shares(range, workers.len() as u64);
+    let spans: Vec<(Instant, Instant, u64)> = thread::scope(|scope| {
+        let start = |(worker, share)| {
+            let barrier = &barrier;
+            scope.spawn(move || {
+                barrier.wait();
+                let began = Instant::now();
+                let units = drive(worker, share);
+                (began, Instant::now(), units)
+            })
+        };
+        let threads: Vec<_> = workers.iter_mut().zip(shares).map(start).collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)))
+            .collect()
+    });
+    let began = spans
+        .iter()
+        .map(|span| span.0)
+        .min()
+        .expect("a row has at least one thread");
+    let ended = spans
+        .iter()
+        .map(|span| span.1)
+        .max()
+        .expect("a row has at least one thread");
+    (ended - began, spans.iter().map(|span| span.2).sum())
+}
+
+/// Cuts `range` into `count` neighbouring parts that differ by at most one.
+fn shares(range: Range<u64>, count: u64) -> impl Iterator<Item = Range<u64>> {
+    let (least, rest) = ((range.end - range.start) / count, (range.end - range.start) % count);
+    let start_of = move |part: u64| range.start + part * least + part.min(rest);
+    (0..count).map(move |part| start_of(part)..start_of(part + 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+
+    #[test]
+    fn threads_split_the_work_exactly() {
+        for (operations, threads) in [(0, 3), (2, 8), (8, 8), (1000, 7), (5, 1)] {
+            let facts = Facts::new("notes its index").threads(threads);
+            let note = |state: Arc<Data<Mutex<Vec<u64>>>>| {
+                move |index| {
+                    state.lock().unwrap().push(index);
+                    1
+                }
+            };
+            let mut live = Live::new(Data(Mutex::new(Vec::new())), threads, note);
+            live.run(operations, &facts);
+            live.run(operations, &facts);
+            let mut seen = live.state().lock().unwrap().clone();
+            seen.sort_unstable();
+            assert_eq!(seen, (0..2 * operations).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "left: found, right: expected")]
+    fn a_worker_that_finds_nothing_is_caught() {
+        let finds_little = |_| |index| u64::from(index != 77);
+        Live::new((), 2, finds_little).run(100, &Facts::new("finds nearly all").threads(2));
+    }
+
+    #[test]
+    #[should_panic(expected = "the engine said no")]
+    fn the_panic_of_one_thread_ends_the_row() {
+        let refuses = |_| |index| if index == 5 { panic!("the engine said no") } else { 1 };
+        Live::new((), 4, refuses).run(16, &Facts::new("refuses one").threads(4));
+    }
+
+    #[test]
+    fn the_cpu_clock_is_the_states() {
+        struct Server(Mutex<u64>);
+        impl State for Server {
+            fn cpu(&self) -> Option<Duration> {
+                let mut millis = self.0.lock().unwrap();
+                *millis += 7;
+                Some(Duration::from_millis(*millis))
+            }
+        }
+        let mut live = Live::new(Server(Mutex::new(0)), 1, |_| |_| 1);
+        assert_eq!(live.run(10, &Facts::new("asks").cpu_clock()), Duration::from_millis(7));
+    }
+}

@@ -1,0 +1,178 @@
+//! A row in lock-step with a partner process, by the word of the broker in the runner.
+//!
+//! Two live processes that take short turns on the same cores see the same machine, so their ratio is steady where their times
+//! are not. Criterion is not involved: both sides do exactly as many turns of exactly as many operations, and no wait stands
+//! inside anybody's clock. A side runs only between an answer and its next question.
+//!
+//! Each message is a line. The side asks, the broker answers:
+//!
+//! | side | broker | meaning |
+//! |---|---|---|
+//! | `row ID` | `run` or `skip` | may I set this row up? |
+//! | `meet COST_NS CAPACITY` | `OPERATIONS TURNS` | prepared; an operation costs about this; the state serves so many (0 = no limit) |
+//! | `ready` | `go` or `stop` | may I run a turn? |
+//! | `done NANOSECONDS` | | the turn is over and the background work of its operations too |
+//! | `over` | `rest` | turns are done; may I tear down? (not while the partner runs) |
+//!
+//! A side that cannot go on just ends: the broker sees the end of the connection. The broker's half is `run_benches/broker.py`.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+
+use crate::live::State;
+use crate::row::Row;
+
+/// The connection to the broker.
+pub(crate) struct Broker(BufReader<UnixStream>);
+
+impl Broker {
+    /// Connects to the socket that `STRATA_TURN` names, if it is set.
+    pub(crate) fn from_environment() -> Option<Self> {
+        let path = std::env::var_os("STRATA_TURN")?;
+        let socket = UnixStream::connect(path).expect("STRATA_TURN names the socket of a live broker");
+        Some(Self::new(socket))
+    }
+
+    fn new(socket: UnixStream) -> Self {
+        Self(BufReader::new(socket))
+    }
+
+    fn tell(&mut self, message: &str) {
+        let line = format!("{message}\n");
+        self.0
+            .get_mut()
+            .write_all(line.as_bytes())
+            .expect("the broker is there");
+    }
+
+    fn ask(&mut self, message: &str) -> String {
+        self.tell(message);
+        let mut answer = String::new();
+        self.0.read_line(&mut answer).expect("the broker answers");
+        assert!(answer.ends_with('\n'), "the broker has gone");
+        answer.trim_end().to_owned()
+    }
+
+    /// Meets the partner: returns the operations of a turn and how many turns there are.
+    fn meet(&mut self, cost_ns: f64, capacity: u64) -> (u64, u64) {
+        let answer = self.ask(&format!("meet {cost_ns:.3} {capacity}"));
+        let (operations, turns) = answer
+            .split_once(' ')
+            .expect("the broker answers a meeting with two numbers");
+        let number = |text: &str| text.parse().expect("the broker answers a meeting with two numbers");
+        (number(operations), number(turns))
+    }
+}
+
+/// Runs the row's turns, if the broker wants the row.
+pub(crate) fn run<S: State, W: FnMut(u64) -> u64 + Send>(broker: &mut Broker, row: &mut Row<'_, S, W>) {
+    if broker.ask(&format!("row {}", row.id)) != "run" {
+        return;
+    }
+    let mut live = row.probed();
+    let cost_ns = row.cost_ns(&mut live);
+    if row.facts.changes_store {
+        drop(live); // closed before the next is made; both sides begin with an untouched one
+        live = row.fresh(row.facts.threads);
+    } else {
+        live.state().settle();
+    }
+    let (operations, turns) = broker.meet(cost_ns, row.facts.capacity.unwrap_or(0));
+    for _ in 0..turns {
+        if broker.ask("ready") != "go" {
+            break;
+        }
+        let elapsed = row.timed(&mut live, operations);
+        live.state().settle();
+        broker.tell(&format!("done {}", elapsed.as_nanos()));
+    }
+    broker.ask("over");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::facts::Facts;
+    use crate::live::Data;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::thread;
+
+    /// Answers a side by the script, one line a question; returns what the side said.
+    fn scripted(socket: UnixStream, answers: &'static [&'static str]) -> thread::JoinHandle<Vec<String>> {
+        thread::spawn(move || {
+            let (mut heard, mut answers) = (Vec::new(), answers.iter());
+            for line in BufReader::new(socket.try_clone().unwrap()).lines() {
+                let line = line.unwrap();
+                if !line.starts_with("done") {
+                    let Some(answer) = answers.next() else { break };
+                    writeln!(&socket, "{answer}").unwrap();
+                }
+                heard.push(line);
+            }
+            heard
+        })
+    }
+
+    /// Runs one row that notes how often it was set up and the highest index it saw in its present state.
+    fn run_row(facts: &Facts, answers: &'static [&'static str]) -> (u64, u64, Vec<String>) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let script = scripted(theirs, answers);
+        let (mut setups, highest) = (0, AtomicU64::new(0));
+        let mut setup = || {
+            setups += 1;
+            Data(())
+        };
+        let worker = |_: Arc<Data<()>>| {
+            |index| {
+                highest.store(index, Ordering::Relaxed);
+                1
+            }
+        };
+        run(
+            &mut Broker::new(ours),
+            &mut Row::new("test/note/strata/1", facts, &mut setup, &worker),
+        );
+        (setups, highest.into_inner(), script.join().unwrap())
+    }
+
+    #[test]
+    fn takes_the_turns_it_is_given() {
+        let facts = Facts::new("notes its index").changes_store(10, 1000);
+        let (setups, highest, heard) = run_row(&facts, &["run", "50 3", "go", "go", "go", "rest"]);
+        assert_eq!(setups, 2, "warmed up on a state of its own");
+        assert_eq!(highest, 149, "the index goes on from turn to turn");
+        let words: Vec<&str> = heard.iter().map(|line| line.split(' ').next().unwrap()).collect();
+        assert_eq!(
+            words,
+            ["row", "meet", "ready", "done", "ready", "done", "ready", "done", "over"]
+        );
+        assert_eq!(heard[0], "row test/note/strata/1");
+        assert!(heard[1].ends_with(" 1000"), "{}", heard[1]);
+    }
+
+    #[test]
+    fn a_row_that_changes_nothing_keeps_its_state() {
+        let (setups, _, heard) = run_row(&Facts::new("notes its index"), &["run", "50 1", "go", "rest"]);
+        assert_eq!(setups, 1);
+        assert!(heard[1].ends_with(" 0"), "no limit: {}", heard[1]);
+    }
+
+    #[test]
+    fn a_skipped_row_is_not_set_up() {
+        let (setups, ..) = run_row(&Facts::new("notes its index"), &["skip"]);
+        assert_eq!(setups, 0);
+    }
+
+    #[test]
+    fn stops_when_told() {
+        let (.., heard) = run_row(&Facts::new("notes its index"), &["run", "50 3", "go", "stop", "rest"]);
+        assert_eq!(heard.iter().filter(|line| line.starts_with("done")).count(), 1);
+    }
+
+    #[test]
+    #[should_panic(expected = "the broker has gone")]
+    fn does_not_wait_for_a_broker_that_ended() {
+        run_row(&Facts::new("notes its index"), &["run"]);
+    }
+}

@@ -1,0 +1,174 @@
+//! Every way to run a bench target, tried on a real one: this program runs itself as the target.
+//!
+//! It has its own `main`, because arguments and environment belong to a process: what `--list` does can be seen only from outside.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use strata_harness::{Facts, Suite, suite, temporary_directory};
+
+const AS_TARGET: &str = "STRATA_TEST_AS_TARGET";
+
+fn main() {
+    if std::env::var_os(AS_TARGET).is_some() {
+        return suite("test", target);
+    }
+    lists_without_set_up();
+    smoke_runs_a_handful();
+    a_row_that_changes_its_store_is_renewed();
+    counts_exactly();
+    a_row_that_is_not_there_is_not_counted();
+    finding_nothing_fails();
+    println!("modes: 6 checks passed");
+}
+
+/// The target: says on stderr when a row is set up and, for the counted row, when it runs.
+fn target(suite: &mut Suite) {
+    suite.engine(serde_json::json!({ "cache_bytes": 1024 }));
+    let said = |what: &'static str| move || eprintln!("set up {what}");
+    let count = |_| {
+        |index| {
+            eprintln!("ran {index}");
+            1
+        }
+    };
+    suite.row(
+        "read",
+        "strata",
+        "small",
+        Facts::new("reads").floor("floor", 0.95, 0.98),
+        said("read"),
+        count,
+    );
+    let changing = Facts::new("writes").changes_store(100, 1000).threads(2);
+    suite.row("write", "strata", "small", changing, said("write"), |_| |_| 1);
+    let nothing = if std::env::var_os("STRATA_TEST_FIND_NOTHING").is_some() {
+        0
+    } else {
+        1
+    };
+    suite.row("find", "strata", "small", Facts::new("finds"), said("find"), |_| {
+        move |_| nothing
+    });
+}
+
+fn run(arguments: &[&str], environment: &[(&str, &str)]) -> (Output, String) {
+    let program = std::env::current_exe().expect("this program has a path");
+    let mut command = Command::new(program);
+    let home = temporary_directory();
+    command
+        .args(arguments)
+        .env(AS_TARGET, "1")
+        .env("CRITERION_HOME", home.path())
+        .envs(environment.iter().copied());
+    let output = command.output().expect("this program starts");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output, stderr)
+}
+
+fn facts_in(folder: &Path) -> Value {
+    let files: Vec<_> = fs::read_dir(folder)
+        .expect("the folder is there")
+        .flatten()
+        .map(|entry| entry.path())
+        .collect();
+    assert_eq!(files.len(), 1, "one process, one file: {files:?}");
+    serde_json::from_slice(&fs::read(&files[0]).expect("it can be read")).expect("it is JSON")
+}
+
+fn lists_without_set_up() {
+    let facts = temporary_directory();
+    let path = facts.path().to_str().expect("the path is text");
+    let (output, stderr) = run(&["--bench", "--list"], &[("STRATA_FACTS_DIR", path)]);
+    let listed = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(listed.contains("test/read/strata/small: benchmark"), "{listed}");
+    assert!(!stderr.contains("set up"), "{stderr}");
+
+    let facts = facts_in(facts.path());
+    assert_eq!(facts["schema"], 1);
+    assert_eq!(facts["engine"]["cache_bytes"], 1024);
+    assert_eq!(facts["process"]["scale"], "full");
+    assert_eq!(facts["rows"].as_object().map(serde_json::Map::len), Some(3));
+    assert_eq!(
+        facts["rows"]["test/read/strata/small"]["floor"]["id"],
+        "test/read/floor/small"
+    );
+    assert_eq!(facts["rows"]["test/write/strata/small"]["capacity"], 1000);
+    assert!(
+        facts["rows"]["test/read/strata/small"]
+            .get("timed_operations")
+            .is_none(),
+        "did not run"
+    );
+}
+
+fn smoke_runs_a_handful() {
+    let facts = temporary_directory();
+    let path = facts.path().to_str().expect("the path is text");
+    let (output, stderr) = run(&["test/read"], &[("STRATA_FACTS_DIR", path)]);
+    assert!(output.status.success(), "{stderr}");
+    assert_eq!(
+        stderr.matches("set up").count(),
+        1,
+        "rows that are filtered out are not set up: {stderr}"
+    );
+    let facts = facts_in(facts.path());
+    assert_eq!(facts["rows"]["test/read/strata/small"]["timed_operations"], 8);
+    assert!(
+        facts["rows"]["test/find/strata/small"]
+            .get("timed_operations")
+            .is_none()
+    );
+}
+
+fn a_row_that_changes_its_store_is_renewed() {
+    let settings = [
+        "--bench",
+        "--noplot",
+        "--sample-size",
+        "10",
+        "--measurement-time",
+        "0.1",
+        "test/write",
+    ];
+    let facts = temporary_directory();
+    let path = facts.path().to_str().expect("the path is text");
+    let (output, stderr) = run(&settings, &[("STRATA_FACTS_DIR", path), ("STRATA_DRIVEN", "1")]);
+    assert!(output.status.success(), "{stderr}");
+    assert_eq!(
+        stderr.matches("set up").count(),
+        12,
+        "the probe, the warm-up, ten samples: {stderr}"
+    );
+    assert_eq!(
+        facts_in(facts.path())["rows"]["test/write/strata/small"]["timed_operations"],
+        1100
+    );
+}
+
+fn counts_exactly() {
+    let (output, stderr) = run(
+        &["--bench"],
+        &[("STRATA_COUNT", "5"), ("STRATA_ROW", "test/read/strata/small")],
+    );
+    assert!(output.status.success(), "{stderr}");
+    let ran: Vec<&str> = stderr.lines().collect();
+    assert_eq!(ran, ["set up read", "ran 0", "ran 1", "ran 2", "ran 3", "ran 4"]);
+}
+
+fn a_row_that_is_not_there_is_not_counted() {
+    let (output, stderr) = run(
+        &["--bench"],
+        &[("STRATA_COUNT", "5"), ("STRATA_ROW", "test/read/strata/large")],
+    );
+    assert!(!output.status.success());
+    assert!(stderr.contains("no row has the id test/read/strata/large"), "{stderr}");
+}
+
+fn finding_nothing_fails() {
+    let (output, stderr) = run(&["test/find"], &[("STRATA_TEST_FIND_NOTHING", "1")]);
+    assert!(!output.status.success());
+    assert!(stderr.contains("left: found, right: expected"), "{stderr}");
+}

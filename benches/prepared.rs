@@ -1,0 +1,254 @@
+//! Prepared stores and bodies: what stands ready before a row's clock starts. A module of the benches, not a target.
+//!
+//! A template store is filled once a process and case, settled and closed; every state is a copy of it, sorted files as hard links,
+//! so that both sides of a pair and every sample begin with the same store at the price of opening it.
+#![allow(dead_code, reason = "each target prepares what its rows need")]
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use strata::encoding::{key, record, value};
+use strata::schema::{Durability, Schema, Table};
+use strata::storage;
+use strata::transaction::Database;
+use strata_harness::data::{self, Id};
+use strata_harness::{Scale, State, temporary_directory};
+use tempfile::TempDir;
+
+use crate::floor::Raw;
+
+/// Bodies that are made beforehand and used in turn.
+pub const POOL: u64 = 1024;
+
+/// Which attributes of the product have an index, by how many indexes there are.
+pub fn schema(indexes: u32) -> Schema {
+    let [name, category, price, stock, in_stock, rating, description] = match indexes {
+        0 => [""; 7],
+        1 => ["", HASH, "", "", "", "", ""],
+        2 => ["", HASH, ORDERED, "", "", "", ""],
+        8 => [ORDERED, BOTH, ORDERED, ORDERED, HASH, ORDERED, HASH],
+        other => panic!("no schema with {other} indexes"),
+    };
+    let sdl = format!(
+        "type Product @table @export {{
+            id: ID @primaryKey
+            name: String! {name}
+            category: String {category}
+            price: Float {price}
+            stock: Int {stock}
+            inStock: Boolean {in_stock}
+            rating: Float {rating}
+            description: String {description}
+        }}"
+    );
+    Schema::parse(&sdl).expect("the schema of the data set")
+}
+
+const HASH: &str = "@indexed(type: \"hash\")";
+const ORDERED: &str = "@indexed";
+const BOTH: &str = "@indexed @indexed(type: \"hash\")";
+
+/// Records of the usual store.
+pub fn records(scale: Scale) -> u64 {
+    match scale {
+        Scale::Full => 10_000,
+        Scale::Smoke => 500,
+    }
+}
+
+/// The options of a store that is measured: nothing compacts in the background unless a row is about that.
+pub fn options() -> storage::Options {
+    storage::Options { automatic_compactions: false, ..storage::Options::default() }
+}
+
+/// An open copy of a store.
+pub struct Ours {
+    pub database: Database,
+    _directory: TempDir,
+}
+
+impl Ours {
+    /// A copy of the template with so many records and indexes, in sorted files.
+    pub fn copy(indexes: u32, records: u64) -> Self {
+        Self::open(copy(indexes, records), schema(indexes))
+    }
+
+    /// A fresh store whose records are all in the memtable.
+    pub fn in_memtable(indexes: u32, records: u64) -> Self {
+        let ours = Self::open(temporary_directory(), schema(indexes));
+        fill(&ours.database, 0..records);
+        ours
+    }
+
+    pub fn open(directory: TempDir, schema: Schema) -> Self {
+        let database = Database::open(directory.path(), schema, &options()).expect("a store to open");
+        Self { database, _directory: directory }
+    }
+
+    pub fn product(&self) -> &Table {
+        self.database.table("Product").expect("the table of the data set")
+    }
+}
+
+impl State for Ours {
+    fn settle(&self) {
+        self.database.store().settle().expect("a healthy store");
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        let counters = self.database.counters();
+        vec![
+            ("flushes", counters.flushes),
+            ("compactions", counters.compactions),
+            ("bytes_written", counters.batch_bytes + counters.flushed_bytes + counters.compacted_bytes),
+        ]
+    }
+}
+
+impl Raw {
+    /// The same copy as [`Ours::copy`], opened raw.
+    pub fn copy(indexes: u32, records: u64) -> Self {
+        Self::open(copy(indexes, records), options().cache_bytes)
+    }
+
+    /// The same records as [`Ours::in_memtable`], put raw.
+    pub fn in_memtable(records: u64) -> Self {
+        let raw = Self::copy(0, 0);
+        let (schema, mut key, mut bytes) = (schema(0), Vec::new(), Vec::new());
+        let table = &schema.tables[0];
+        for index in 0..records {
+            encode(table, &data::product(index, Id::Given), &mut bytes);
+            key::record(table.id, &data::id(index), &mut key);
+            raw.put_record(&key, &bytes);
+        }
+        raw
+    }
+}
+
+/// The stored bytes of a body.
+pub fn encode(table: &Table, body: &[u8], out: &mut Vec<u8>) {
+    let fields = value::parse_object(table, body).expect("a body of the data set");
+    record::encode(table, &fields, None::<&strata::transaction::Owned<'_>>, out).expect("a record of the data set");
+}
+
+fn fill(database: &Database, indexes: std::ops::Range<u64>) {
+    let table = database.table("Product").expect("the table of the data set");
+    let all: Vec<u64> = indexes.collect();
+    for some in all.chunks(500) {
+        let bodies: Vec<Vec<u8>> = some.iter().map(|index| data::product(*index, Id::Given)).collect();
+        let array = [b"[".as_slice(), &bodies.join(&b','), b"]"].concat();
+        database.create_all(table, &array).expect("records of the data set");
+    }
+}
+
+/// A copy of the store with so many products and indexes.
+pub fn copy(indexes: u32, records: u64) -> TempDir {
+    copy_of(&template(&format!("products-{records}-indexes-{indexes}"), || schema(indexes), |database| {
+        fill(database, 0..records);
+    }))
+}
+
+/// A filled, settled and closed store, made once and kept: for this process, or in `STRATA_TEMPLATES` for all processes of this
+/// very binary, if the runner names such a folder.
+pub fn template(name: &str, schema: impl FnOnce() -> Schema, fill: impl FnOnce(&Database)) -> PathBuf {
+    static MADE: OnceLock<Mutex<HashMap<String, TempDir>>> = OnceLock::new();
+    let mut made = MADE.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(directory) = made.get(name) {
+        return directory.path().to_owned();
+    }
+    let shared = std::env::var_os("STRATA_TEMPLATES").map(|folder| Path::new(&folder).join(name));
+    if let Some(shared) = shared.as_ref().filter(|shared| shared.exists()) {
+        return shared.clone();
+    }
+    let directory = temporary_directory();
+    let database = Database::open(directory.path(), schema(), &options()).expect("a store to prepare");
+    fill(&database);
+    database.store().compact().expect("a store that settles");
+    drop(database);
+    match shared {
+        // The other side of a pair may have made it meanwhile; either is the same store.
+        Some(shared) if std::fs::rename(directory.path(), &shared).is_ok() || shared.exists() => shared,
+        _ => made.entry(name.to_owned()).or_insert(directory).path().to_owned(),
+    }
+}
+
+/// A copy of a closed store: sorted files, which never change, as hard links.
+pub fn copy_of(template: &Path) -> TempDir {
+    let directory = temporary_directory();
+    for file in std::fs::read_dir(template).expect("the template").map(|entry| entry.expect("its files").path()) {
+        let target = directory.path().join(file.file_name().expect("a file has a name"));
+        if file.extension().is_some_and(|extension| extension == "sst") {
+            std::fs::hard_link(&file, &target).expect("a hard link on one file system");
+        } else {
+            std::fs::copy(&file, &target).expect("a copy of a small file");
+        }
+    }
+    directory
+}
+
+/// Text with a number of eight digits in it that is changed in place, so that making the next body or key costs a few nanoseconds.
+#[derive(Clone)]
+pub struct Numbered {
+    bytes: Vec<u8>,
+    places: Vec<usize>,
+}
+
+impl Numbered {
+    /// The number will stand wherever `marked` holds eight zeros in a row.
+    pub fn new(marked: &[u8]) -> Self {
+        let mut places: Vec<usize> = Vec::new();
+        for at in 0..marked.len().saturating_sub(7) {
+            let free = places.last().is_none_or(|last| last + 8 <= at);
+            if free && marked[at..at + 8] == *b"00000000" {
+                places.push(at);
+            }
+        }
+        assert!(!places.is_empty(), "no eight zeros to put a number in");
+        Self { bytes: marked.to_vec(), places }
+    }
+
+    /// The text with this number.
+    #[inline]
+    pub fn with(&mut self, number: u64) -> &[u8] {
+        let (mut digits, mut rest) = ([0; 8], number);
+        for digit in digits.iter_mut().rev() {
+            *digit = b'0' + (rest % 10) as u8;
+            rest /= 10;
+        }
+        for at in &self.places {
+            self.bytes[*at..*at + 8].copy_from_slice(&digits);
+        }
+        &self.bytes
+    }
+}
+
+/// The durability class of the rows, as the facts name it.
+pub fn soft() -> &'static str {
+    Durability::Soft.name()
+}
+
+/// What the facts say of a store of so many records.
+pub fn described(records: u64) -> String {
+    format!("{records} products of about 1 KB, 8 attributes")
+}
+
+/// The facts' name of records that were read into the cache from sorted files.
+pub const SST: &str = "SST, cached, no automatic compaction";
+/// The facts' name of records that were never flushed.
+pub const MEMTABLE: &str = "memtable";
+
+/// The keys of the pool's records as stored, in the order of [`data::scatter`].
+pub fn record_keys(table: u32, records: u64) -> Vec<Vec<u8>> {
+    let keys = (0..records).map(|index| {
+        let mut key = Vec::new();
+        key::record(table, &data::id(index), &mut key);
+        key
+    });
+    keys.collect()
+}
+
+/// Bodies of the pool without an id.
+pub fn bodies() -> Vec<Vec<u8>> {
+    (1..=POOL).map(|index| data::product(index, Id::LeftOut)).collect()
+}

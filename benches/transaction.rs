@@ -1,0 +1,215 @@
+//! The verbs of one record, in process, against the best raw RocksDB path for the same bytes.
+//!
+//! A read hands out the stored bytes where the engine has them, checked; both sides copy them out, as whoever answers must. A create parses the JSON body, encodes the record with its checksum
+//! and writes it with its index entries in one batch; its floor writes the same keys and values, made beforehand. An update reads
+//! the record once and touches only the entries that change. Locks are taken on every write but the create whose id we make.
+
+mod floor;
+mod prepared;
+mod verbs;
+
+use std::hint::black_box;
+use std::sync::Arc;
+
+use floor::{Optimistic, Raw};
+use prepared::{MEMTABLE, Numbered, Ours, SST, described, options, records, soft};
+use strata::encoding::key;
+use strata::encoding::value::Value;
+use strata::schema::Schema;
+use strata_harness::data::{self, scatter};
+use strata_harness::{Facts, Scale, Suite, Unit, suite};
+
+fn main() {
+    suite("transaction", |suite| {
+        suite.engine(serde_json::to_value(options()).expect("options are JSON"));
+        reads(suite);
+        creates(suite);
+        changes(suite);
+        finds(suite);
+        shared_values(suite);
+        strong(suite);
+    });
+}
+
+fn reads(suite: &mut Suite) {
+    let n = records(suite.scale());
+    for (state, in_memtable) in [(MEMTABLE, true), (SST, false)] {
+        let case = if in_memtable { "memtable" } else { "sst" };
+        let ours = move || if in_memtable { Ours::in_memtable(0, n) } else { Ours::copy(0, n) };
+        let raw = move || if in_memtable { Raw::in_memtable(n) } else { Raw::copy(0, n) };
+        let facts = |op: &str| Facts::new(op).data(described(n)).state(state).indexes(0).unit(Unit::Records, 1);
+        let about = facts("reads one record by id, checks it and copies its JSON out").floor("floor", 0.95, 0.98).allocations_at_most(1);
+        suite.row("read", "strata", case, about, ours, |state| verbs::read(state, n));
+        let about = facts("gets the stored bytes of one record, pinned, and copies them out");
+        suite.row("read", "floor", case, about, raw, |state| verbs::raw_read(state, n));
+        let about = facts("reads one record by id and two of its attributes")
+            .floor_id(format!("transaction/read/floor/{case}"), 0.90, 0.95);
+        suite.row("read_2_attributes", "strata", case, about, ours, |state| verbs::read_2_attributes(state, n));
+    }
+}
+
+fn writing(op: &str, n: u64, indexes: u32) -> Facts {
+    Facts::new(op)
+        .data(described(n))
+        .state("SST, cached; what is written, memtable")
+        .durability(soft())
+        .indexes(indexes)
+        .unit(Unit::Records, 1)
+        .changes_store(4000, None)
+}
+
+fn creates(suite: &mut Suite) {
+    let n = records(suite.scale());
+    for (indexes, at_least, aim) in [(0, 0.75, 0.90), (1, 0.85, 0.92), (2, 0.85, 0.92), (8, 0.85, 0.92)] {
+        let case = &format!("{indexes}_indexes");
+        let about = writing("creates one record from a JSON body; the id is made", n, indexes)
+            .floor("floor", at_least, aim)
+            .allocations_at_most(4);
+        suite.row("create", "strata", case, about, || Ours::copy(indexes, n), verbs::create);
+        let about = writing(&format!("writes {} keys in one batch", indexes + 1), n, indexes);
+        suite.row("create", "floor", case, about, || Raw::copy(indexes, n), |raw| verbs::raw_create(raw, indexes));
+    }
+    let about = writing("creates one record from a JSON body with its id", n, 0).floor("floor", 0.75, 0.90);
+    suite.row("create", "strata", "id_given", about, || Ours::copy(0, n), verbs::create_with_id);
+    let about = writing("gets one key that is not there, then writes it", n, 0);
+    suite.row("create", "floor", "id_given", about, || Raw::copy(0, n), verbs::raw_get_and_create);
+}
+
+fn changes(suite: &mut Suite) {
+    let n = records(suite.scale());
+    let case = "0_indexes";
+    let about = writing("patches one attribute that has no index", n, 0);
+    suite.row("update", "strata", case, about, || Ours::copy(0, n), |ours| verbs::update_unindexed(ours, n));
+    let about = writing("patches one attribute that has no index", n, 2)
+        .floor_id("transaction/update/strata/0_indexes", 0.90, 0.97);
+    let case = "2_indexes_unchanged";
+    suite.row("update", "strata", case, about, || Ours::copy(2, n), |ours| verbs::update_unindexed(ours, n));
+    let case = "2_indexes_changed";
+    let about = writing("patches both indexed attributes", n, 2).floor("floor", 0.85, 0.92);
+    suite.row("update", "strata", case, about, || Ours::copy(2, n), |ours| verbs::update_indexed(ours, n));
+    let about = writing("gets one record, writes it and exchanges two entries in one batch of 5", n, 2);
+    suite.row("update", "floor", case, about, || Raw::copy(2, n), |raw| verbs::raw_update_indexed(raw, n));
+
+    let many = n * 4;
+    let deleting = |op| writing(op, many, 2).changes_store((many / 10).min(4000), many);
+    let about = deleting("deletes one record").floor("floor", 0.85, 0.92);
+    suite.row("delete", "strata", "2_indexes", about, || Ours::copy(2, many), |ours| verbs::delete(ours, many));
+    let about = deleting("gets one record and deletes it with two entries in one batch");
+    suite.row("delete", "floor", "2_indexes", about, || Raw::copy(2, many), |raw| verbs::raw_delete(raw, 2, many));
+
+    let about = writing("adds one to an attribute of one record", n, 0).floor("optimistic", 1.2, 1.5);
+    suite.row("read_modify_write", "strata", "1_key", about, || Ours::copy(0, n), |ours| {
+        verbs::read_modify_write(ours, n)
+    });
+    let about = writing("gets one record for update, puts the same bytes, commits: OptimisticTransactionDB", n, 0);
+    let open = || Optimistic::open(prepared::copy(0, n), options().cache_bytes);
+    suite.row("read_modify_write", "optimistic", "1_key", about, open, |raw| {
+        verbs::optimistic_read_modify_write(raw, n)
+    });
+}
+
+fn finds(suite: &mut Suite) {
+    let n = records(suite.scale());
+    for (attribute, matches) in [("name", 1), ("category", n / 100)] {
+        let case = format!("{matches}_matches");
+        let facts = |op: String| {
+            Facts::new(op).data(described(n)).state(SST).indexes(8).unit(Unit::Records, matches)
+        };
+        let value = move |index| match attribute {
+            "name" => format!("Product {:08}", scatter(index, n)),
+            _ => data::category(index % n),
+        };
+        let about = facts(format!("finds the {matches} records whose {attribute} equals a value, as of one moment"))
+            .floor("floor", 0.85, 0.93);
+        suite.row("find", "strata", &case, about, || Ours::copy(8, n), |ours: Arc<Ours>| {
+            let values: Vec<String> = (0..n).map(value).collect();
+            let attribute = ours.product().attribute(attribute).expect("an attribute of the data set");
+            move |index| {
+                let value = Value::Text(values[(index % n) as usize].as_str().into());
+                let mut found = 0;
+                let visit = |record: strata::encoding::Record<'_, &[u8]>| {
+                    found += u64::from(!black_box(record.json()).is_empty());
+                    Ok(())
+                };
+                ours.database.find(ours.product(), attribute, &value, 1000, visit).expect("a healthy store");
+                found
+            }
+        });
+        let about = facts(format!("iterates over {matches} entries of one value, then gets their records in one call"));
+        suite.row("find", "floor", &case, about, || Raw::copy(8, n), |raw: Arc<Raw>| {
+            let schema = prepared::schema(8);
+            let table = &schema.tables[0];
+            let index = table.equality_index(table.attribute(attribute).expect("an attribute")).expect("an index").id;
+            let ranges: Vec<(Vec<u8>, Vec<u8>)> = (0..n)
+                .map(|number| {
+                    let (mut prefix, mut end) = (Vec::new(), Vec::new());
+                    key::ordered_prefix(index, &Value::Text(value(number).into()), &mut prefix);
+                    key::successor(&prefix, &mut end);
+                    (prefix, end)
+                })
+                .collect();
+            let (table, mut keys) = (table.id, Vec::new());
+            move |index| {
+                let (prefix, end) = &ranges[(index % n) as usize];
+                raw.matches(prefix, end, table, 1000, &mut keys);
+                let bytes = if let [key] = &keys[..] { raw.get(key).map_or(0, |value| value.len()) } else { raw.multi_get(&keys) };
+                if black_box(bytes) > 0 { keys.len() as u64 } else { 0 }
+            }
+        });
+    }
+}
+
+/// One small record in a table of very many that share a value.
+fn shared_values(suite: &mut Suite) {
+    let n: u64 = if suite.scale() == Scale::Full { 1_000_000 } else { 2_000 };
+    const SDL: &str = "type Product @table { id: ID @primaryKey shared: String @indexed(type: \"hash\") }";
+    let schema = || Schema::parse(SDL).expect("a schema of two attributes");
+    let setup = || {
+        let template = prepared::template(&format!("shared-{n}"), schema, |database| {
+            let table = &database.schema().tables[0];
+            for from in (0..n).step_by(1000) {
+                let bodies: Vec<_> = (from..from + 1000).map(|i| format!("{{\"id\":\"s-{i:08}\",\"shared\":\"all\"}}")).collect();
+                database.create_all(table, format!("[{}]", bodies.join(",")).as_bytes()).expect("small records");
+            }
+        });
+        Ours::open(prepared::copy_of(&template), schema())
+    };
+    let facts = |op: String| writing(&op, n, 1).data(format!("{n} records of two attributes that share one value"));
+    let about = facts("creates one small record with a value that no other has".to_owned());
+    let worker = |body: &'static str| {
+        move |ours: Arc<Ours>| {
+            let mut body = Numbered::new(body.as_bytes());
+            move |index| {
+                let created = ours.database.create(&ours.database.schema().tables[0], body.with(index));
+                u64::from(!created.expect("a small record").json().is_empty())
+            }
+        }
+    };
+    let fresh = r#"{"id":"n-00000000","shared":"new-00000000"}"#;
+    suite.row("create_small", "strata", "value_of_its_own", about, setup, worker(fresh));
+    let about = facts(format!("creates one small record with a value that {n} others share"))
+        .floor_id("transaction/create_small/strata/value_of_its_own", 0.77, 0.9);
+    let shared = r#"{"id":"n-00000000","shared":"all"}"#;
+    suite.row("create_small", "strata", "value_shared_by_all", about, setup, worker(shared));
+}
+
+/// Writers that wait for the device.
+fn strong(suite: &mut Suite) {
+    let n = records(suite.scale());
+    let threads = if suite.scale() == Scale::Full { 64 } else { 4 };
+    let facts = |op| writing(op, n, 0).durability("strong").threads(threads).changes_store(2048, None);
+    let about = facts("creates one record and waits until it is synced; one sync serves all who wait").floor("floor", 0.9, None);
+    let setup = || {
+        let mut schema = prepared::schema(0);
+        schema.tables[0].durability = strata::schema::Durability::Strong;
+        Ours::open(prepared::copy(0, n), schema)
+    };
+    suite.row("create_strong", "strata", "64_writers", about, setup, verbs::create);
+    let setup = || {
+        let mut raw = Raw::copy(0, n);
+        raw.write.set_sync(true);
+        raw
+    };
+    let about = facts("writes one key with a synced write");
+    suite.row("create_strong", "floor", "64_writers", about, setup, verbs::raw_create_by_many);
+}

@@ -1,0 +1,306 @@
+//! The verbs as benches call them: ours, and the raw path for the same bytes. A module of the benches, not a target.
+//!
+//! Each function makes a worker: everything it needs stands ready, and the closure it returns is the operation that is timed.
+#![allow(dead_code, reason = "each target measures its part")]
+
+use std::hint::black_box;
+use std::sync::Arc;
+
+use rust_rocksdb as rocksdb;
+use strata::encoding::value::{Value, parse_object};
+use strata::encoding::{Record, key, record};
+use strata::schema::{IndexKind, Table};
+use strata::transaction::{Owned, Precondition};
+use strata_harness::data::{self, scatter};
+
+use crate::floor::{Optimistic, Raw};
+use crate::prepared::{Numbered, Ours, POOL, bodies, record_keys, schema};
+
+/// An id of the length that the server makes, with room for a number.
+pub const MADE_ID: &str = "00000000-0001-7001-8001-000000000001";
+
+/// Reads one record by id and copies its JSON out.
+pub fn read(ours: Arc<Ours>, records: u64) -> impl FnMut(u64) -> u64 + Send {
+    let ids: Vec<String> = (0..records).map(data::id).collect();
+    let mut answer = Vec::new();
+    move |index| {
+        let id = &ids[scatter(index, records) as usize];
+        let found = ours.database.read(ours.product(), id).expect("a healthy store");
+        found.map_or(0, |record| copied(record.json(), &mut answer))
+    }
+}
+
+/// Gets the stored bytes of one record and copies them out.
+pub fn raw_read(raw: Arc<Raw>, records: u64) -> impl FnMut(u64) -> u64 + Send {
+    let keys = record_keys(1, records);
+    let mut answer = Vec::new();
+    move |index| raw.get(&keys[scatter(index, records) as usize]).map_or(0, |bytes| copied(&bytes, &mut answer))
+}
+
+/// An answer that nobody looks at is not read: a pinned value that is not touched costs nothing on the way from memory.
+fn copied(bytes: &[u8], answer: &mut Vec<u8>) -> u64 {
+    answer.clear();
+    answer.extend_from_slice(bytes);
+    u64::from(black_box(answer).len() > 900)
+}
+
+/// Gets the stored bytes of one record, pinned.
+pub fn raw_get(raw: Arc<Raw>, records: u64) -> impl FnMut(u64) -> u64 + Send {
+    let keys = record_keys(1, records);
+    move |index| {
+        let found = raw.get(&keys[scatter(index, records) as usize]);
+        u64::from(found.is_some_and(|bytes| !black_box(&bytes[..]).is_empty()))
+    }
+}
+
+/// Reads one record by id and two of its attributes.
+pub fn read_2_attributes(ours: Arc<Ours>, records: u64) -> impl FnMut(u64) -> u64 + Send {
+    let ids: Vec<String> = (0..records).map(data::id).collect();
+    let (price, category) = (
+        ours.product().attribute("price").expect("an attribute of the data set"),
+        ours.product().attribute("category").expect("an attribute of the data set"),
+    );
+    move |index| {
+        let id = &ids[scatter(index, records) as usize];
+        let record = ours.database.read(ours.product(), id).expect("a healthy store").expect("a record of the data set");
+        let found = (record.value(price), record.value(category));
+        u64::from(matches!(black_box(&found), (Ok(Value::Float(_)), Ok(Value::Text(_)))))
+    }
+}
+
+/// Creates one record from a JSON body; the id is made by the server.
+pub fn create(ours: Arc<Ours>) -> impl FnMut(u64) -> u64 + Send {
+    let bodies = bodies();
+    move |index| {
+        let body = &bodies[(index % POOL) as usize];
+        let created = ours.database.create(ours.product(), body).expect("a body of the data set");
+        u64::from(created.json().len() > 900)
+    }
+}
+
+/// Creates one record whose id the client gives.
+pub fn create_with_id(ours: Arc<Ours>) -> impl FnMut(u64) -> u64 + Send {
+    let mut bodies: Vec<Numbered> = bodies().iter().map(|body| with_id(body, "new-00000000")).collect();
+    move |index| {
+        let body = bodies[(index % POOL) as usize].with(index);
+        let created = ours.database.create(ours.product(), body).expect("a body of the data set");
+        u64::from(created.json().len() > 900)
+    }
+}
+
+fn with_id(body: &[u8], id: &str) -> Numbered {
+    Numbered::new(&[format!("{{\"id\":\"{id}\",").as_bytes(), &body[1..]].concat())
+}
+
+/// What the raw path of a create writes: key and value of the record, keys of the entries.
+pub struct Write {
+    pub key: Numbered,
+    pub value: Vec<u8>,
+    entries: Vec<Numbered>,
+}
+
+/// One write for each body of the pool.
+pub fn writes(table: &Table, id: &str) -> Vec<Write> {
+    let mut all = Vec::new();
+    for body in bodies() {
+        let body = [format!("{{\"id\":\"{id}\",").as_bytes(), &body[1..]].concat();
+        let fields = parse_object(table, &body).expect("a body of the data set");
+        let (mut value, mut key) = (Vec::new(), Vec::new());
+        let record = record::encode(table, &fields, None::<&Owned<'_>>, &mut value).expect("a record of the data set");
+        let entries = entries(&record, id).iter().map(|entry| Numbered::new(entry)).collect();
+        key::record(table.id, id, &mut key);
+        all.push(Write { key: Numbered::new(&key), value, entries });
+    }
+    all
+}
+
+/// The keys of the entries that a record has.
+fn entries<B: AsRef<[u8]>>(record: &Record<'_, B>, id: &str) -> Vec<Vec<u8>> {
+    let keys = record.table().indexes.iter().map(|index| {
+        let (mut entry, value) = (Vec::new(), record.value(index.attribute).expect("a record of the data set"));
+        match index.kind {
+            IndexKind::Ordered => key::ordered(index.id, &value, id, &mut entry),
+            IndexKind::Hash => key::hash(index.id, &value, id, &mut entry),
+            IndexKind::Unique => unreachable!("the data set has none"),
+        }
+        entry
+    });
+    keys.collect()
+}
+
+/// Writes the keys of a create in one batch.
+pub fn raw_create(raw: Arc<Raw>, indexes: u32) -> impl FnMut(u64) -> u64 + Send {
+    let mut writes = writes(&schema(indexes).tables[0], MADE_ID);
+    let mut batch = rocksdb::WriteBatch::default();
+    move |index| {
+        let write = &mut writes[(index % POOL) as usize];
+        stage(&raw, &mut batch, write, index);
+        raw.commit(&batch);
+        batch.len() as u64 / (1 + u64::from(indexes))
+    }
+}
+
+/// Writes one key of its own for each of many threads.
+pub fn raw_create_by_many(raw: Arc<Raw>) -> impl FnMut(u64) -> u64 + Send {
+    let write = writes(&schema(0).tables[0], MADE_ID).swap_remove(0);
+    let (mut key, mut batch) = (write.key, rocksdb::WriteBatch::default());
+    move |index| {
+        batch.clear();
+        batch.put_cf(&raw.records(), key.with(index), &write.value);
+        raw.commit(&batch);
+        batch.len() as u64
+    }
+}
+
+/// Looks for a key, then writes it, as a create with a given id must.
+pub fn raw_get_and_create(raw: Arc<Raw>) -> impl FnMut(u64) -> u64 + Send {
+    let mut writes = writes(&schema(0).tables[0], "new-00000000");
+    let mut batch = rocksdb::WriteBatch::default();
+    move |index| {
+        let write = &mut writes[(index % POOL) as usize];
+        let absent = raw.get(write.key.with(index)).is_none();
+        stage(&raw, &mut batch, write, index);
+        raw.commit(&batch);
+        u64::from(absent)
+    }
+}
+
+fn stage(raw: &Raw, batch: &mut rocksdb::WriteBatch, write: &mut Write, number: u64) {
+    batch.clear();
+    batch.put_cf(&raw.records(), write.key.with(number), &write.value);
+    for entry in &mut write.entries {
+        batch.put_cf(&raw.indexes(), entry.with(number), b"");
+    }
+}
+
+/// Patches an attribute that has no index.
+pub fn update_unindexed(ours: Arc<Ours>, records: u64) -> impl FnMut(u64) -> u64 + Send {
+    patch(ours, records, r#"{"stock":100000000}"#)
+}
+
+/// Patches both indexed attributes.
+pub fn update_indexed(ours: Arc<Ours>, records: u64) -> impl FnMut(u64) -> u64 + Send {
+    patch(ours, records, CHANGE)
+}
+
+const CHANGE: &str = r#"{"category":"changed-00000000","price":100000000.5}"#;
+
+fn patch(ours: Arc<Ours>, records: u64, patch: &str) -> impl FnMut(u64) -> u64 + Send {
+    let ids: Vec<String> = (0..records).map(data::id).collect();
+    let mut patch = Numbered::new(patch.as_bytes());
+    move |index| {
+        let id = &ids[scatter(index, records) as usize];
+        let changed = ours.database.merge(ours.product(), id, patch.with(index), &Precondition::None);
+        u64::from(!changed.expect("a record of the data set").json().is_empty())
+    }
+}
+
+/// Gets a record, then writes it and exchanges two entries in one batch.
+pub fn raw_update_indexed(raw: Arc<Raw>, records: u64) -> impl FnMut(u64) -> u64 + Send {
+    let schema = schema(2);
+    let table = &schema.tables[0];
+    let (keys, ids) = (record_keys(table.id, records), (0..records).map(data::id).collect::<Vec<_>>());
+    let value = writes(table, MADE_ID).swap_remove(0).value;
+    // The entries of one change but for the id at the end; changes of one record have unlike numbers modulo the pool.
+    let mut change = Numbered::new(CHANGE.as_bytes());
+    let prefixes: Vec<Vec<Vec<u8>>> = (0..POOL)
+        .map(|number| {
+            let (fields, mut bytes) = (parse_object(table, change.with(number)).expect("a patch"), Vec::new());
+            let record = record::encode(table, &fields, None::<&Owned<'_>>, &mut bytes).expect("a record");
+            entries(&record, "")
+        })
+        .collect();
+    let (mut batch, mut entry) = (rocksdb::WriteBatch::default(), Vec::new());
+    move |index| {
+        let place = scatter(index, records) as usize;
+        let found = raw.get(&keys[place]).is_some();
+        let before = index.wrapping_sub(records);
+        batch.clear();
+        batch.put_cf(&raw.records(), &keys[place], &value);
+        for (old, new) in prefixes[(before % POOL) as usize].iter().zip(&prefixes[(index % POOL) as usize]) {
+            for (prefix, put) in [(old, false), (new, true)] {
+                entry.clear();
+                entry.extend_from_slice(prefix);
+                entry.extend_from_slice(ids[place].as_bytes());
+                match put {
+                    true => batch.put_cf(&raw.indexes(), &entry, b""),
+                    false => batch.delete_cf(&raw.indexes(), &entry),
+                }
+            }
+        }
+        raw.commit(&batch);
+        u64::from(found)
+    }
+}
+
+/// Deletes one record.
+pub fn delete(ours: Arc<Ours>, records: u64) -> impl FnMut(u64) -> u64 + Send {
+    let ids: Vec<String> = (0..records).map(data::id).collect();
+    move |index| {
+        let id = &ids[scatter(index, records) as usize];
+        u64::from(ours.database.delete(ours.product(), id, &Precondition::None).is_ok())
+    }
+}
+
+/// Gets a record, then deletes it and its entries in one batch.
+pub fn raw_delete(raw: Arc<Raw>, indexes: u32, records: u64) -> impl FnMut(u64) -> u64 + Send {
+    let schema = schema(indexes);
+    let table = &schema.tables[0];
+    let keys = record_keys(table.id, records);
+    let entries: Vec<Vec<Vec<u8>>> = (0..records)
+        .map(|index| {
+            let (fields, mut bytes) = (data::product(index, data::Id::Given), Vec::new());
+            crate::prepared::encode(table, &fields, &mut bytes);
+            entries(&Record::open(table, bytes).expect("encoded just now"), &data::id(index))
+        })
+        .collect();
+    let mut batch = rocksdb::WriteBatch::default();
+    move |index| {
+        let place = scatter(index, records) as usize;
+        let found = raw.get(&keys[place]).is_some();
+        batch.clear();
+        batch.delete_cf(&raw.records(), &keys[place]);
+        for entry in &entries[place] {
+            batch.delete_cf(&raw.indexes(), entry);
+        }
+        raw.commit(&batch);
+        u64::from(found)
+    }
+}
+
+/// Adds one to the stock of a record.
+pub fn read_modify_write(ours: Arc<Ours>, records: u64) -> impl FnMut(u64) -> u64 + Send {
+    let ids: Vec<String> = (0..records).map(data::id).collect();
+    let stock = ours.product().attribute("stock").expect("an attribute of the data set");
+    move |index| {
+        let id = &ids[scatter(index, records) as usize];
+        let changed = ours.database.update(ours.product(), id, |record| {
+            let mut fields = vec![None; record.table().attributes.len()];
+            if let Value::Int(before) = record.value(stock)? {
+                fields[stock] = Some(Value::Int(before + 1));
+            }
+            Ok(fields)
+        });
+        u64::from(!changed.expect("a record of the data set").json().is_empty())
+    }
+}
+
+/// The same under RocksDB's optimistic transactions: get for update, put the same bytes, commit.
+pub fn optimistic_read_modify_write(raw: Arc<Optimistic>, records: u64) -> impl FnMut(u64) -> u64 + Send {
+    let keys = record_keys(1, records);
+    move |index| {
+        let key = &keys[scatter(index, records) as usize];
+        let family = raw.database.cf_handle("records").expect("records");
+        let transaction = raw.database.transaction_opt(&raw.write, &rocksdb::OptimisticTransactionOptions::default());
+        let before = transaction.get_for_update_cf_opt(&family, key, true, &raw.read).expect("a healthy store");
+        let before = before.expect("a record of the data set");
+        transaction.put_cf(&family, key, &before).expect("a healthy store");
+        u64::from(transaction.commit().is_ok())
+    }
+}
+
+/// Seven reads by id, then three creates.
+pub fn mixed(ours: Arc<Ours>, records: u64) -> impl FnMut(u64) -> u64 + Send {
+    let (mut read, mut create) = (read(Arc::clone(&ours), records), create(ours));
+    move |index| if index % 10 < 7 { read(index) } else { create(index) }
+}
