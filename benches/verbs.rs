@@ -115,7 +115,7 @@ pub fn writes(table: &Table, id: &str) -> Vec<Write> {
 }
 
 /// The keys of the entries that a record has.
-fn entries<B: AsRef<[u8]>>(record: &Record<'_, B>, id: &str) -> Vec<Vec<u8>> {
+pub fn entries<B: AsRef<[u8]>>(record: &Record<'_, B>, id: &str) -> Vec<Vec<u8>> {
     let keys = record.table().indexes.iter().map(|index| {
         let (mut entry, value) = (Vec::new(), record.value(index.attribute).expect("a record of the data set"));
         match index.kind {

@@ -6,12 +6,13 @@
 //!
 //! Non-goals: locks and uniqueness across writers (`transaction`), choosing an index for a query (`query`).
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 use crate::encoding::value::Value;
 use crate::encoding::{Record, key};
 use crate::error::{Error, Result};
-use crate::schema::{Index, IndexKind, Schema, Table};
+use crate::schema::{Durability, Index, IndexKind, Schema, Table};
 use crate::storage::{Batch, Pinned, Reach, Scan, Snapshot, Space, Store};
 
 /// Stages the entries of a new record.
@@ -19,9 +20,8 @@ use crate::storage::{Batch, Pinned, Reach, Scan, Snapshot, Space, Store};
 /// # Errors
 /// `Corrupt` if the record is.
 pub fn add<B: AsRef<[u8]>>(store: &Store, batch: &mut Batch, id: &str, after: &Record<'_, B>) -> Result<()> {
-    let mut entry = Vec::with_capacity(64);
     for index in &after.table().indexes {
-        each_entry(index, &after.value(index.attribute)?, id, &mut entry, |key| {
+        each_entry(index, &after.value(index.attribute)?, id, |key| {
             store.put(batch, Space::Indexes, key, entry_value(index, id));
         });
     }
@@ -39,16 +39,15 @@ pub fn change<B: AsRef<[u8]>, A: AsRef<[u8]>>(
     before: &Record<'_, B>,
     after: &Record<'_, A>,
 ) -> Result<()> {
-    let mut entry = Vec::with_capacity(64);
     for index in &after.table().indexes {
         if before.text(index.attribute)? == after.text(index.attribute)? {
             continue;
         }
         // Where both versions have an entry, its put comes after its delete.
-        each_entry(index, &before.value(index.attribute)?, id, &mut entry, |key| {
+        each_entry(index, &before.value(index.attribute)?, id, |key| {
             store.delete(batch, Space::Indexes, key);
         });
-        each_entry(index, &after.value(index.attribute)?, id, &mut entry, |key| {
+        each_entry(index, &after.value(index.attribute)?, id, |key| {
             store.put(batch, Space::Indexes, key, entry_value(index, id));
         });
     }
@@ -60,9 +59,8 @@ pub fn change<B: AsRef<[u8]>, A: AsRef<[u8]>>(
 /// # Errors
 /// `Corrupt` if the record is.
 pub fn remove<B: AsRef<[u8]>>(store: &Store, batch: &mut Batch, id: &str, before: &Record<'_, B>) -> Result<()> {
-    let mut entry = Vec::with_capacity(64);
     for index in &before.table().indexes {
-        each_entry(index, &before.value(index.attribute)?, id, &mut entry, |key| {
+        each_entry(index, &before.value(index.attribute)?, id, |key| {
             store.delete(batch, Space::Indexes, key);
         });
     }
@@ -75,20 +73,23 @@ fn entry_value<'a>(index: &Index, id: &'a str) -> &'a [u8] {
 
 /// Calls `visit` with the key of each entry that a value has in an index: one, or one for each element of a list; none for
 /// null in a unique index.
-fn each_entry(index: &Index, value: &Value<'_>, id: &str, entry: &mut Vec<u8>, mut visit: impl FnMut(&[u8])) {
+fn each_entry(index: &Index, value: &Value<'_>, id: &str, mut visit: impl FnMut(&[u8])) {
+    thread_local! { static ENTRY: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) }; }
     let elements = match value {
         Value::List(elements) => elements.as_slice(),
         scalar => std::slice::from_ref(scalar),
     };
-    for element in elements {
-        match index.kind {
-            IndexKind::Unique if *element == Value::Null => continue,
-            IndexKind::Unique => key::unique(index.id, element, entry),
-            IndexKind::Ordered => key::ordered(index.id, element, id, entry),
-            IndexKind::Hash => key::hash(index.id, element, id, entry),
+    ENTRY.with_borrow_mut(|entry| {
+        for element in elements {
+            match index.kind {
+                IndexKind::Unique if *element == Value::Null => continue,
+                IndexKind::Unique => key::unique(index.id, element, entry),
+                IndexKind::Ordered => key::ordered(index.id, element, id, entry),
+                IndexKind::Hash => key::hash(index.id, element, id, entry),
+            }
+            visit(entry);
         }
-        visit(entry);
-    }
+    });
 }
 
 /// The keys of the records whose attribute equals a value, ascending, read from an index as they are asked for.
@@ -160,14 +161,13 @@ pub fn owner<'s>(store: &'s Store, index: &Index, value: &Value<'_>, reach: Reac
     store.get(Space::Indexes, &entry, reach)
 }
 
-/// Makes all entries of an index from the records of its table; entries of an earlier attempt are removed first.
+/// Makes all entries of an index, which has none yet, from the records of its table.
 ///
 /// # Errors
 /// `Conflict` if two records share a value of a unique index; `Corrupt` if a record is.
 pub fn build(store: &Store, table: &Table, index: &Index) -> Result<()> {
-    drop_entries(store, index.id)?;
     let snapshot = store.snapshot();
-    let (mut batch, mut entry) = (Batch::default(), Vec::new());
+    let mut batch = Batch::default();
     let mut records = all_records(store, table.id, &snapshot);
     let mut staged = 0;
     while let Some((_, bytes)) = records.next()? {
@@ -182,38 +182,55 @@ pub fn build(store: &Store, table: &Table, index: &Index) -> Result<()> {
             let detail = format!("cannot make {}.{name} unique: records {other} and {id} share a value", table.name);
             return Err(Error::Conflict { detail, pointer: format!("/{name}") });
         }
-        each_entry(index, &value, &id, &mut entry, |key| {
+        each_entry(index, &value, &id, |key| {
             store.put(&mut batch, Space::Indexes, key, entry_value(index, &id));
         });
         staged += 1;
         // A unique index is read while it is built.
         if staged % 1000 == 0 || index.kind == IndexKind::Unique {
-            store.write(&batch, crate::schema::Durability::Soft)?;
+            store.write(&batch, Durability::Soft)?;
             batch.clear();
         }
     }
-    store.write(&batch, crate::schema::Durability::Strong)
+    store.write(&batch, Durability::Strong)
 }
 
-/// Removes all entries of an index.
+/// Stages the removal of all entries of an index.
+pub fn drop_entries(store: &Store, batch: &mut Batch, index: u32) {
+    let (lower, mut upper) = (index.to_be_bytes(), Vec::new());
+    key::successor(&lower, &mut upper);
+    store.delete_range(batch, Space::Indexes, &lower, &upper);
+}
+
+/// Removes the entries of all indexes from a number on. Numbers that were never given out have entries only if a build has
+/// failed or was cut off.
 ///
 /// # Errors
 /// What the engine returns.
-pub fn drop_entries(store: &Store, index: u32) -> Result<()> {
-    let (lower, mut upper) = (index.to_be_bytes(), Vec::new());
-    key::successor(&lower, &mut upper);
-    store.delete_range(Space::Indexes, &lower, &upper)
+pub fn drop_from(store: &Store, index: u32) -> Result<()> {
+    let (lower, upper) = (index.to_be_bytes(), u32::MAX.to_be_bytes());
+    if store.scan(Space::Indexes, &lower, &upper, &store.snapshot(), Reach::Disk).next()?.is_some() {
+        let mut batch = Batch::default();
+        store.delete_range(&mut batch, Space::Indexes, &lower, &upper);
+        store.write(&batch, Durability::Strong)?;
+    }
+    Ok(())
 }
 
 /// All records of a table by id.
 pub fn all_records<'s>(store: &'s Store, table: u32, snapshot: &'s Snapshot<'s>) -> Scan<'s> {
-    let (lower, mut upper) = (table.to_be_bytes(), Vec::new());
-    key::successor(&lower, &mut upper);
-    store.scan(Space::Records, &lower, &upper, snapshot, Reach::Disk)
+    records(store, table, snapshot, Reach::Disk)
 }
 
-/// Walks all records and all entries and describes every disagreement, up to a hundred of them; none means that the store is
-/// consistent. Costs memory for every entry: it is for tests and for an operator's doubt.
+/// The records of a table by id, as far as they are within reach.
+pub fn records<'s>(store: &'s Store, table: u32, snapshot: &'s Snapshot<'s>, reach: Reach) -> Scan<'s> {
+    let (lower, mut upper) = (table.to_be_bytes(), Vec::new());
+    key::successor(&lower, &mut upper);
+    store.scan(Space::Records, &lower, &upper, snapshot, reach)
+}
+
+/// Walks all records and all entries of a schema and describes every disagreement, up to a hundred of them; none means that
+/// the store is consistent. Costs memory for every entry: it is for tests and for an operator's doubt.
 ///
 /// # Errors
 /// What the engine returns; a corrupt record is a disagreement, not an error.
@@ -228,10 +245,14 @@ pub fn disagreements(store: &Store, schema: &Schema) -> Result<Vec<String>> {
             }
         }
     }
-    let mut entries = store.scan(Space::Indexes, &[], &[], &snapshot, Reach::Disk);
-    while let Some((key, value)) = entries.next()? {
-        if !expected.remove(&(key.to_vec(), value.to_vec())) {
-            found.push(format!("an entry that no record has: {}", key.escape_ascii()));
+    for index in schema.tables.iter().flat_map(|table| &table.indexes) {
+        let (lower, mut upper) = (index.id.to_be_bytes(), Vec::new());
+        key::successor(&lower, &mut upper);
+        let mut entries = store.scan(Space::Indexes, &lower, &upper, &snapshot, Reach::Disk);
+        while let Some((key, value)) = entries.next()? {
+            if !expected.remove(&(key.to_vec(), value.to_vec())) {
+                found.push(format!("an entry that no record has: {}", key.escape_ascii()));
+            }
         }
     }
     found.extend(expected.iter().map(|(key, _)| format!("an entry is missing: {}", key.escape_ascii())));
@@ -245,11 +266,13 @@ fn expect_entries(table: &Table, key: &[u8], bytes: &[u8], expected: &mut BTreeS
     if key::id_of_record(key) != Some(&id) {
         return Err(Error::corrupt("the record has another id than its key"));
     }
-    let mut entry = Vec::new();
     for index in &table.indexes {
-        each_entry(index, &record.value(index.attribute)?, &id, &mut entry, |key| {
+        each_entry(index, &record.value(index.attribute)?, &id, |key| {
             expected.insert((key.to_vec(), entry_value(index, &id).to_vec()));
         });
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

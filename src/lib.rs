@@ -10,3 +10,8 @@ pub mod storage;
 pub mod locking;
 pub mod indexes;
 pub mod transaction;
+pub mod handlers;
+pub mod routing;
+pub mod ingress;
+pub mod config;
+pub mod server;

@@ -35,6 +35,8 @@ pub struct Table {
     pub durability: Durability,
     /// The stored attributes in source order; relationships are not among them.
     pub attributes: Vec<Attribute>,
+    /// How many of them have a fixed width.
+    pub fixed_widths: usize,
     /// Position of the primary key in `attributes`.
     pub primary_key: usize,
     /// Every index of the table.
@@ -56,6 +58,8 @@ pub struct Attribute {
     pub required: bool,
     /// Filled in by the server.
     pub stamp: Option<Stamp>,
+    /// Its position among the table's attributes of fixed width (Int, Float and Date, lists apart), if it is one.
+    pub fixed_width: Option<usize>,
 }
 
 /// The type of a scalar value.
@@ -152,17 +156,22 @@ impl Schema {
             invalid(position, syntax_detail(&error))
         })?;
         let mut schema = Self { tables: Vec::new() };
-        for definition in tables_of(&document)? {
+        let (definitions, mut types) = (tables_of(&document)?, HashSet::new());
+        for definition in &definitions {
             let table = parse_table(definition)?;
+            let twice = |what, name| Err(invalid(definition.name.pos, format!("{what} {name} is defined twice")));
+            if !types.insert(&definition.name.node) {
+                return twice("type", definition.name.node.as_str());
+            }
             if schema.table(&table.name).is_some() {
-                return Err(invalid(definition.name.pos, format!("table {} is defined twice", table.name)));
+                return twice("table", &table.name);
             }
             schema.tables.push(table);
         }
         if schema.tables.is_empty() {
             return Err(invalid(Pos { line: 1, column: 1 }, "no type has @table: there would be nothing to serve".into()));
         }
-        check_relationships(&schema, &document)?;
+        resolve_relationships(&mut schema, &definitions)?;
         schema.number();
         Ok(schema)
     }
@@ -300,6 +309,7 @@ fn parse_table(definition: &TypeDefinition) -> Result<Table> {
         exported: directive(&definition.directives, "export").is_some(),
         durability,
         attributes: Vec::new(),
+        fixed_widths: 0,
         primary_key: usize::MAX,
         indexes: Vec::new(),
         relationships: Vec::new(),
@@ -322,6 +332,11 @@ fn parse_fields(table: &mut Table, object: &ObjectType) -> Result<()> {
         if RESERVED.contains(&name) || name.starts_with("__") {
             return Err(invalid(position, format!("{name} means something in a query; no attribute may have that name")));
         }
+        if directive(&field.directives, "relationship").is_some() {
+            check_directives(&field.directives, &[("relationship", &["from", "to"])])?;
+            table.relationships.push(parse_relationship(field)?);
+            continue;
+        }
         check_directives(
             &field.directives,
             &[
@@ -333,11 +348,7 @@ fn parse_fields(table: &mut Table, object: &ObjectType) -> Result<()> {
                 ("updatedTime", &[]),
             ],
         )?;
-        if directive(&field.directives, "relationship").is_some() {
-            table.relationships.push(parse_relationship(field)?);
-        } else {
-            parse_attribute(table, field)?;
-        }
+        parse_attribute(table, field)?;
     }
     Ok(())
 }
@@ -384,11 +395,18 @@ fn parse_attribute(table: &mut Table, field: &FieldDefinition) -> Result<()> {
     }
     for directive in &field.directives {
         if let Some(kind) = index_kind(directive, kind, list)? {
-            table.indexes.push(Index { id: 0, attribute, kind });
+            let index = Index { id: 0, attribute, kind };
+            if table.indexes.contains(&index) {
+                return Err(invalid(directive.pos, "the attribute has that index already".into()));
+            }
+            table.indexes.push(index);
         }
     }
     let stamp = stamp(field, kind, list)?;
-    table.attributes.push(Attribute { name: field.name.node.to_string(), kind, list, required, stamp });
+    let fixed_width = (!list && matches!(kind, Kind::Int | Kind::Float | Kind::Date)).then_some(table.fixed_widths);
+    table.fixed_widths += usize::from(fixed_width.is_some());
+    let name = field.name.node.to_string();
+    table.attributes.push(Attribute { name, kind, list, required, stamp, fixed_width });
     Ok(())
 }
 
@@ -440,33 +458,29 @@ fn parse_relationship(field: &FieldDefinition) -> Result<Relationship> {
     Ok(Relationship { name: field.name.node.to_string(), table: table.to_owned(), foreign_key, many })
 }
 
-/// Both ends of every relationship exist.
-fn check_relationships(schema: &Schema, document: &ServiceDocument) -> Result<()> {
-    for table in &schema.tables {
-        for relationship in &table.relationships {
-            let position = relationship_position(document, &relationship.name);
-            let Some(other) = schema.table(&relationship.table) else {
-                return Err(invalid(position, format!("table {} is not defined", relationship.table)));
+/// Both ends of every relationship exist. It is written with the name of the other's type and kept with its table's name.
+fn resolve_relationships(schema: &mut Schema, definitions: &[&TypeDefinition]) -> Result<()> {
+    for (position, definition) in definitions.iter().enumerate() {
+        for number in 0..schema.tables[position].relationships.len() {
+            let table = &schema.tables[position];
+            let relationship = &table.relationships[number];
+            let refused = |detail| Err(invalid(type_position(definition, &relationship.name), detail));
+            let Some(other) = definitions.iter().position(|other| other.name.node == relationship.table) else {
+                return refused(format!("type {} is not defined", relationship.table));
             };
-            let (owner, key) = (if relationship.many { other } else { table }, &relationship.foreign_key);
+            let (owner, key) = (&schema.tables[if relationship.many { other } else { position }], &relationship.foreign_key);
             if owner.attribute(key).is_none() {
-                return Err(invalid(position, format!("table {} has no attribute {key}", owner.name)));
+                return refused(format!("table {} has no attribute {key}", owner.name));
             }
+            schema.tables[position].relationships[number].table = schema.tables[other].name.clone();
         }
     }
     Ok(())
 }
 
-fn relationship_position(document: &ServiceDocument, name: &str) -> Pos {
-    let objects = document.definitions.iter().filter_map(|definition| match definition {
-        TypeSystemDefinition::Type(definition) => match &definition.node.kind {
-            TypeKind::Object(object) => Some(object),
-            _ => None,
-        },
-        _ => None,
-    });
-    objects
-        .flat_map(|object| &object.fields)
-        .find(|field| field.node.name.node == name && directive(&field.node.directives, "relationship").is_some())
-        .map_or(Pos { line: 1, column: 1 }, |field| field.node.ty.pos)
+/// Where the type of a field stands.
+fn type_position(definition: &TypeDefinition, field: &str) -> Pos {
+    let TypeKind::Object(object) = &definition.kind else { return definition.name.pos };
+    let found = object.fields.iter().find(|other| other.node.name.node == field);
+    found.map_or(definition.name.pos, |field| field.node.ty.pos)
 }

@@ -185,19 +185,17 @@ impl Store {
         self.background.batch_bytes.fetch_add(batch.writes.size_in_bytes() as u64, Ordering::Relaxed);
         self.db().write_opt(&batch.writes, &self.write).map_err(|error| classify("write", error))?;
         if durability == Durability::Strong {
-            self.committer.synced(|| self.db().flush_wal(true).map_err(|error| classify("sync the log", error)))?;
+            self.sync()?;
         }
         Ok(())
     }
 
-    /// Deletes the keys from `lower` up to but not including `upper`, in one write.
+    /// Syncs the log: all that was written so far survives the machine, whatever its durability was.
     ///
     /// # Errors
-    /// As [`Store::write`].
-    pub fn delete_range(&self, space: Space, lower: &[u8], upper: &[u8]) -> Result<()> {
-        let mut batch = Batch::default();
-        batch.writes.delete_range_cf(&self.family(space), lower, upper);
-        self.write(&batch, Durability::Strong)
+    /// `Storage` if the machine refuses.
+    pub fn sync(&self) -> Result<()> {
+        self.committer.synced(|| self.db().flush_wal(true).map_err(|error| classify("sync the log", error)))
     }
 
     /// Writes what is in memory to sorted files and waits until nothing runs in the background.
@@ -291,6 +289,11 @@ impl Store {
     pub fn delete(&self, batch: &mut Batch, space: Space, key: &[u8]) {
         batch.writes.delete_cf(&self.family(space), key);
     }
+
+    /// Stages a delete of the keys from `lower` up to but not including `upper` in a batch.
+    pub fn delete_range(&self, batch: &mut Batch, space: Space, lower: &[u8], upper: &[u8]) {
+        batch.writes.delete_range_cf(&self.family(space), lower, upper);
+    }
 }
 
 impl Batch {
@@ -383,3 +386,6 @@ fn classify(attempt: &str, error: rocksdb::Error) -> Error {
         _ => Error::storage(format!("cannot {attempt}"), error),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -215,14 +215,17 @@ impl Database {
                 durability: Durability::Soft,
                 written: remember.then(Written::default),
             };
-            match verbs(&mut transaction) {
-                Err(Error::WouldBlock) if transaction.wanted.is_some() && self.reach == Reach::Disk => {
-                    slots.clear();
-                    slots.extend(transaction.guards.slots().chain(transaction.wanted));
+            let outcome = verbs(&mut transaction);
+            // Whatever the verbs made of it: one of them has not been done.
+            if transaction.wanted.is_some() {
+                if self.reach == Reach::Memory {
+                    return Err(Error::WouldBlock);
                 }
-                Ok(result) => return transaction.commit().map(|()| result),
-                Err(error) => return Err(error),
+                slots.clear();
+                slots.extend(transaction.guards.slots().chain(transaction.wanted));
+                continue;
             }
+            return outcome.and_then(|result| transaction.commit().map(|()| result));
         }
     }
 
@@ -285,7 +288,7 @@ impl Database {
         mut visit: impl FnMut(Record<'_, &[u8]>) -> Result<()>,
     ) -> Result<()> {
         let snapshot = self.store().snapshot();
-        let mut records = indexes::all_records(self.store(), table.id, &snapshot);
+        let mut records = indexes::records(self.store(), table.id, &snapshot, self.reach);
         for _ in 0..limit {
             let Some((_, bytes)) = records.next()? else { break };
             visit(Record::open(table, bytes)?)?;
@@ -303,7 +306,7 @@ impl Database {
 }
 
 thread_local! {
-    /// Reused by every read of the thread.
+    /// The key of a record, made anew for each read and write of the thread in the same memory.
     static KEY: std::cell::RefCell<Vec<u8>> = const { std::cell::RefCell::new(Vec::new()) };
     /// Reused by every transaction of the thread; a nested one makes its own.
     static BATCH: std::cell::Cell<Batch> = std::cell::Cell::default();

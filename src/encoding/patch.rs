@@ -61,9 +61,10 @@ fn merge_text(target: &str, patch: &str, out: &mut String) {
 
 /// Whether two JSON texts of names mean the same name.
 fn same(one: &str, other: &str) -> bool {
+    let meaning = |name| serde_json::from_str::<String>(name);
     one == other
         || (one.contains('\\') || other.contains('\\'))
-            && serde_json::from_str::<String>(one).ok() == serde_json::from_str::<String>(other).ok()
+            && meaning(one).is_ok_and(|one| meaning(other).is_ok_and(|other| one == other))
 }
 
 /// The members of an object as JSON texts of name and value; `None` if the text is not an object.

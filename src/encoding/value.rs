@@ -147,9 +147,10 @@ struct Object<'t> {
 }
 
 impl Object<'_> {
-    fn fail<E: de::Error>(&self, name: &str, detail: String) -> E {
+    fn fail<E: de::Error>(&self, name: &str, element: Option<usize>, detail: String) -> E {
         let escaped = name.replace('~', "~0").replace('/', "~1");
-        *self.failure.borrow_mut() = Some(Error::invalid_at(format!("{}/{escaped}", self.prefix), detail));
+        let element = element.map_or(String::new(), |element| format!("/{element}"));
+        *self.failure.borrow_mut() = Some(Error::invalid_at(format!("{}/{escaped}{element}", self.prefix), detail));
         E::custom("")
     }
 }
@@ -176,18 +177,18 @@ impl<'de> Visitor<'de> for Object<'_> {
         while let Some(name) = members.next_key::<Text<'de>>()? {
             let in_order = attributes.get(expected).filter(|attribute| attribute.name == name.0).map(|_| expected);
             let Some(position) = in_order.or_else(|| self.table.attribute(&name.0)) else {
-                return Err(self.fail(&name.0, format!("table {} has no attribute {:?}", self.table.name, name.0)));
+                return Err(self.fail(&name.0, None, format!("table {} has no attribute {:?}", self.table.name, name.0)));
             };
             expected = position + 1;
             if fields[position].is_some() {
-                return Err(self.fail(&name.0, format!("attribute {:?} is given twice", name.0)));
+                return Err(self.fail(&name.0, None, format!("attribute {:?} is given twice", name.0)));
             }
             let refusal = RefCell::new(None);
             match members.next_value_seed(Typed { attribute: &attributes[position], refusal: &refusal }) {
                 Ok(value) => fields[position] = Some(value),
                 Err(error) => {
                     return Err(match refusal.take() {
-                        Some(detail) => self.fail(&name.0, detail),
+                        Some(Refusal { detail, element }) => self.fail(&name.0, element, detail),
                         None => error,
                     });
                 }
@@ -223,7 +224,13 @@ impl<'de> Deserialize<'de> for Text<'de> {
 #[derive(Clone, Copy)]
 struct Typed<'t> {
     attribute: &'t Attribute,
-    refusal: &'t RefCell<Option<String>>,
+    refusal: &'t RefCell<Option<Refusal>>,
+}
+
+struct Refusal {
+    detail: String,
+    /// Which element of a list it was.
+    element: Option<usize>,
 }
 
 impl Typed<'_> {
@@ -232,7 +239,7 @@ impl Typed<'_> {
     }
 
     fn refuse_with<E: de::Error>(&self, detail: String) -> E {
-        *self.refusal.borrow_mut() = Some(detail);
+        *self.refusal.borrow_mut() = Some(Refusal { detail, element: None });
         E::custom("")
     }
 
@@ -313,21 +320,25 @@ impl<'de> Visitor<'de> for Typed<'_> {
     fn visit_u64<E: de::Error>(self, integer: u64) -> std::result::Result<Value<'de>, E> {
         match i64::try_from(integer) {
             Ok(integer) => self.visit_i64(integer),
-            Err(_) if self.attribute.kind == Kind::Float && !self.attribute.list => Ok(Value::Float(integer as f64)),
-            Err(_) => Err(self.refuse(integer)),
+            Err(_) if self.attribute.list => Err(self.refuse(integer)),
+            Err(_) => match self.attribute.kind {
+                Kind::Float => Ok(Value::Float(integer as f64)),
+                Kind::Id | Kind::String => Ok(Value::Text(Cow::Owned(integer.to_string()))),
+                _ => Err(self.refuse(integer)),
+            },
         }
     }
 
     fn visit_f64<E: de::Error>(self, float: f64) -> std::result::Result<Value<'de>, E> {
-        const EXACT: f64 = 9_007_199_254_740_992.0;
+        // From here on a double may stand for digits that it does not have.
+        const INEXACT: f64 = 9_007_199_254_740_992.0;
+        let digits = || ryu_js::Buffer::new().format_finite(float).to_owned();
         match self.attribute.kind {
-            _ if self.attribute.list => Err(self.refuse(float)),
+            _ if self.attribute.list => Err(self.refuse(digits())),
             Kind::Float => Ok(Value::Float(float)),
-            Kind::Int if float.fract() == 0.0 && float.abs() <= EXACT => Ok(Value::Int(float as i64)),
-            Kind::Id | Kind::String => {
-                Ok(Value::Text(Cow::Owned(ryu_js::Buffer::new().format_finite(float).to_owned())))
-            }
-            _ => Err(self.refuse(float)),
+            Kind::Int if float.fract() == 0.0 && float.abs() < INEXACT => Ok(Value::Int(float as i64)),
+            Kind::Id | Kind::String if float.abs() < INEXACT => Ok(Value::Text(Cow::Owned(digits()))),
+            _ => Err(self.refuse(digits())),
         }
     }
 
@@ -345,14 +356,22 @@ impl<'de> Visitor<'de> for Typed<'_> {
             return Err(self.refuse("a list"));
         }
         let element = Attribute { list: false, ..self.attribute.clone() };
-        let mut all = Vec::new();
-        while let Some(value) = elements.next_element_seed(Typed { attribute: &element, refusal: self.refusal })? {
-            if value == Value::Null {
-                return Err(self.refuse_with("null cannot be an element of a list".to_owned()));
+        let (mut all, typed) = (Vec::new(), Typed { attribute: &element, refusal: self.refusal });
+        loop {
+            let refused = match elements.next_element_seed(typed) {
+                Ok(Some(Value::Null)) => self.refuse_with("null cannot be an element of a list".to_owned()),
+                Ok(Some(value)) => {
+                    all.push(value);
+                    continue;
+                }
+                Ok(None) => return Ok(Value::List(all)),
+                Err(error) => error,
+            };
+            if let Some(refusal) = &mut *self.refusal.borrow_mut() {
+                refusal.element = Some(all.len());
             }
-            all.push(value);
+            return Err(refused);
         }
-        Ok(Value::List(all))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> std::result::Result<Value<'de>, A::Error> {
@@ -401,3 +420,6 @@ pub(super) fn compact(text: &str) -> std::result::Result<Value<'_>, String> {
     let compacted = String::from_utf8(out).expect("only ASCII white space was left out of valid text");
     Ok(Value::Json(Cow::Owned(compacted)))
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,10 +1,16 @@
 //! Group commit: one sync of the log serves all writers that wait for it.
 //!
-//! A writer that finds no sync running becomes the leader and syncs for itself and for all whose writes are in the log by
-//! then; the others sleep until the next sync that began after their write has ended. There is no thread to start, to feed or
+//! A writer that finds no sync running leads: it syncs for itself and for all whose writes are in the log by then. Those that
+//! come meanwhile wait; when the sync has ended, the first of them leads the next one for all of them, and only then those it
+//! has served are woken, each by itself, so that the device is not idle while they wake. There is no thread to start, to feed or
 //! to stop, and a lone writer pays for no hand-over.
 
-use parking_lot::{Condvar, Mutex};
+use std::sync::Arc;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::Thread;
+
+use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
 
@@ -12,17 +18,27 @@ use crate::error::{Error, Result};
 #[derive(Default)]
 pub(super) struct Committer {
     state: Mutex<State>,
-    ended: Condvar,
+    syncs: AtomicU64,
 }
 
 #[derive(Default)]
 struct State {
-    /// Syncs begun; the one that runs, if one does, is the last of them.
-    begun: u64,
-    /// Syncs ended.
-    ended: u64,
-    /// The failure of the latest failed sync. The engine refuses writes after one, so it never heals.
-    failure: Option<(u64, String)>,
+    running: bool,
+    /// Writers that came while a sync was running: it may have begun before their write was in the log.
+    waiting: Vec<Arc<Waiter>>,
+}
+
+struct Waiter {
+    thread: Thread,
+    call: OnceLock<Call>,
+}
+
+/// What a waiter is woken for.
+enum Call {
+    /// To sync for these and itself.
+    Lead(Vec<Arc<Waiter>>),
+    /// Its sync has ended; the text is of its failure.
+    Served(Option<String>),
 }
 
 impl Committer {
@@ -31,30 +47,76 @@ impl Committer {
     /// # Errors
     /// What `sync` returned, to every writer that waited for it.
     pub(super) fn synced(&self, sync: impl Fn() -> Result<()>) -> Result<()> {
-        let mut state = self.state.lock();
-        let wanted = state.begun + 1;
-        while state.ended < wanted {
-            if state.begun == state.ended {
-                state.begun += 1;
-                let outcome = parking_lot::MutexGuard::unlocked(&mut state, &sync);
-                state.ended = state.begun;
-                if let Err(error) = &outcome {
-                    state.failure = Some((state.ended, error.to_string()));
+        match self.join() {
+            None => self.lead(&[], sync),
+            Some(waiter) => loop {
+                match waiter.call.get() {
+                    None => std::thread::park(),
+                    Some(Call::Lead(others)) => return self.lead(others, sync),
+                    Some(Call::Served(None)) => return Ok(()),
+                    Some(Call::Served(Some(failure))) => {
+                        return Err(Error::storage("cannot sync the log", failure.clone()));
+                    }
                 }
-                self.ended.notify_all();
-            } else {
-                self.ended.wait(&mut state);
-            }
-        }
-        match &state.failure {
-            Some((at, failure)) if *at >= wanted => Err(Error::storage("cannot sync the log", failure.clone())),
-            _ => Ok(()),
+            },
         }
     }
 
     /// How many syncs have ended.
     pub(super) fn syncs(&self) -> u64 {
-        self.state.lock().ended
+        self.syncs.load(Ordering::Relaxed)
+    }
+
+    /// Waits in line if a sync is running; `None` if there is none to wait for.
+    fn join(&self) -> Option<Arc<Waiter>> {
+        let mut state = self.state.lock();
+        if !state.running {
+            state.running = true;
+            return None;
+        }
+        let waiter = Arc::new(Waiter { thread: std::thread::current(), call: OnceLock::new() });
+        state.waiting.push(Arc::clone(&waiter));
+        Some(waiter)
+    }
+
+    fn lead(&self, others: &[Arc<Waiter>], sync: impl Fn() -> Result<()>) -> Result<()> {
+        // Should `sync` unwind, the writers that wait for it must not wait for ever.
+        let mut served = Served { committer: self, others, failure: Some("the writer that led the sync has failed".to_owned()) };
+        let outcome = sync();
+        served.failure = outcome.as_ref().err().map(ToString::to_string);
+        outcome
+    }
+}
+
+/// Ends a sync: hands the lead on, then wakes those it has served.
+struct Served<'c> {
+    committer: &'c Committer,
+    others: &'c [Arc<Waiter>],
+    failure: Option<String>,
+}
+
+impl Drop for Served<'_> {
+    fn drop(&mut self) {
+        self.committer.syncs.fetch_add(1, Ordering::Relaxed);
+        let mut state = self.committer.state.lock();
+        let mut next = std::mem::take(&mut state.waiting).into_iter();
+        let leader = next.next();
+        state.running = leader.is_some();
+        drop(state);
+        if let Some(leader) = leader {
+            leader.wake(Call::Lead(next.collect()));
+        }
+        for waiter in self.others {
+            waiter.wake(Call::Served(self.failure.clone()));
+        }
+    }
+}
+
+impl Waiter {
+    fn wake(&self, call: Call) {
+        // Nobody is called twice: a waiter is in one list only.
+        let _ = self.call.set(call);
+        self.thread.unpark();
     }
 }
 
@@ -62,7 +124,6 @@ impl Committer {
 mod tests {
     use super::*;
     use std::sync::Barrier;
-    use std::sync::atomic::{AtomicU64, Ordering};
 
     #[test]
     fn every_writer_is_covered_by_a_sync_that_began_later() {
@@ -90,9 +151,28 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_reaches_the_writer() {
+    fn a_failure_reaches_the_writer_and_the_next_sync_is_its_own() {
         let committer = Committer::default();
         assert!(committer.synced(|| Err(Error::storage("sync", "no space"))).is_err());
         assert!(committer.synced(|| Ok(())).is_ok());
+    }
+
+    #[test]
+    fn nobody_waits_for_ever_for_a_leader_that_has_panicked() {
+        let (committer, waiting) = (Committer::default(), Barrier::new(2));
+        std::thread::scope(|scope| {
+            let leader = scope.spawn(|| {
+                committer.synced(|| {
+                    waiting.wait();
+                    while committer.state.lock().waiting.is_empty() {
+                        std::thread::yield_now();
+                    }
+                    panic!("a panic in the middle of a sync, as this test wants it")
+                })
+            });
+            waiting.wait();
+            assert!(committer.synced(|| Ok(())).is_ok(), "the next in line leads");
+            assert!(leader.join().is_err());
+        });
     }
 }

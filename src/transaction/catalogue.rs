@@ -30,6 +30,7 @@ struct StoredTable {
     id: u32,
     /// Name and type of each attribute, in the order of the records.
     attributes: Vec<(String, String)>,
+    primary_key: String,
     indexes: Vec<StoredIndex>,
 }
 
@@ -51,11 +52,14 @@ pub(super) fn bring_in_step(store: &Store, mut schema: Schema) -> Result<Schema>
         None => Catalogue { format: FORMAT, next_table: 1, next_index: 1, tables: Vec::new() },
     };
     let before = to_json(&catalogue)?;
+    indexes::drop_from(store, catalogue.next_index)?;
+    // Entries go together with the numbers that stood for them, so that a refused schema leaves the old one whole.
+    let mut batch = Batch::default();
     for table in &mut schema.tables {
         number(&mut catalogue, table);
         let known = catalogue.tables.iter_mut().find(|known| known.id == table.id).expect("numbered just now");
-        let attributes = attributes_of(table);
-        if known.attributes != attributes {
+        let (attributes, primary_key) = attributes_of(table);
+        if known.attributes != attributes || known.primary_key != primary_key {
             if has_records(store, table.id)? {
                 let detail = format!(
                     "the attributes of table {} differ from those its records were written with; rewriting records is \
@@ -65,12 +69,12 @@ pub(super) fn bring_in_step(store: &Store, mut schema: Schema) -> Result<Schema>
                 return Err(Error::invalid(detail));
             }
             known.attributes = attributes;
+            known.primary_key = primary_key;
         }
-        number_indexes(store, &mut catalogue.next_index, known, table)?;
+        number_indexes(store, &mut batch, &mut catalogue.next_index, known, table)?;
     }
     let after = to_json(&catalogue)?;
     if after != before {
-        let mut batch = Batch::default();
         store.put(&mut batch, Space::Meta, KEY, &after);
         store.write(&batch, Durability::Strong)?;
     }
@@ -98,16 +102,18 @@ fn number(catalogue: &mut Catalogue, table: &mut Table) {
     }
     table.id = catalogue.next_table;
     catalogue.next_table += 1;
-    let stored = StoredTable {
-        name: table.name.clone(),
-        id: table.id,
-        attributes: attributes_of(table),
-        indexes: Vec::new(),
-    };
-    catalogue.tables.push(stored);
+    let (attributes, primary_key) = attributes_of(table);
+    let name = table.name.clone();
+    catalogue.tables.push(StoredTable { name, id: table.id, attributes, primary_key, indexes: Vec::new() });
 }
 
-fn number_indexes(store: &Store, next_index: &mut u32, known: &mut StoredTable, table: &mut Table) -> Result<()> {
+fn number_indexes(
+    store: &Store,
+    batch: &mut Batch,
+    next_index: &mut u32,
+    known: &mut StoredTable,
+    table: &mut Table,
+) -> Result<()> {
     let mut indexes = Vec::new();
     for position in 0..table.indexes.len() {
         let index = &table.indexes[position];
@@ -125,7 +131,7 @@ fn number_indexes(store: &Store, next_index: &mut u32, known: &mut StoredTable, 
         indexes.push(StoredIndex { id, attribute, kind });
     }
     for dropped in known.indexes.iter().filter(|stored| !indexes.contains(stored)) {
-        indexes::drop_entries(store, dropped.id)?;
+        indexes::drop_entries(store, batch, dropped.id);
     }
     known.indexes = indexes;
     Ok(())
@@ -137,9 +143,12 @@ fn has_records(store: &Store, table: u32) -> Result<bool> {
     records.next().map(|first| first.is_some())
 }
 
-fn attributes_of(table: &Table) -> Vec<(String, String)> {
+/// Name and type of each attribute, and which of them is the primary key.
+fn attributes_of(table: &Table) -> (Vec<(String, String)>, String) {
     let kind = |list, kind| if list { format!("[{kind:?}]") } else { format!("{kind:?}") };
-    table.attributes.iter().map(|attribute| (attribute.name.clone(), kind(attribute.list, attribute.kind))).collect()
+    let attributes = table.attributes.iter();
+    let attributes = attributes.map(|attribute| (attribute.name.clone(), kind(attribute.list, attribute.kind)));
+    (attributes.collect(), table.attributes[table.primary_key].name.clone())
 }
 
 fn kind_name(kind: IndexKind) -> &'static str {

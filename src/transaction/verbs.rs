@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{BATCH, Owned, Precondition, Transaction};
+use super::{BATCH, KEY, Owned, Precondition, Transaction};
 use crate::encoding::value::{Date, Fields, Value};
 use crate::encoding::{Record, key, patch, record};
 use crate::error::{Error, Result};
@@ -40,7 +40,7 @@ impl<'d> Transaction<'d> {
     pub fn create<'t>(&mut self, table: &'t Table, mut fields: Fields<'_>) -> Result<Owned<'t>> {
         let made = matches!(fields[table.primary_key], None | Some(Value::Null));
         if made {
-            fields[table.primary_key] = Some(Value::Text(Cow::Owned(uuid::Uuid::now_v7().to_string())));
+            fields[table.primary_key] = Some(Value::Text(Cow::Owned(made_id())));
         }
         stamp(table, &mut fields, None::<&Owned<'_>>);
         check_required(table, &fields)?;
@@ -137,13 +137,14 @@ impl<'d> Transaction<'d> {
         let before = before.ok_or_else(|| not_found(table, id))?;
         indexes::remove(self.database.store(), &mut self.batch, id, &before)?;
         self.release_uniques(&before)?;
-        let mut key = Vec::new();
-        key::record(table.id, id, &mut key);
-        self.database.store().delete(&mut self.batch, Space::Records, &key);
+        KEY.with_borrow_mut(|key| {
+            key::record(table.id, id, key);
+            self.database.store().delete(&mut self.batch, Space::Records, key);
+            if let Some(written) = &mut self.written {
+                written.records.insert(key.clone(), None);
+            }
+        });
         self.durability = self.durability.max(table.durability);
-        if let Some(written) = &mut self.written {
-            written.records.insert(key, None);
-        }
         Ok(())
     }
 
@@ -208,13 +209,14 @@ impl<'d> Transaction<'d> {
     }
 
     fn stage(&mut self, table: &Table, id: &str, bytes: &[u8]) {
-        let mut key = Vec::with_capacity(4 + id.len());
-        key::record(table.id, id, &mut key);
-        self.database.store().put(&mut self.batch, Space::Records, &key, bytes);
+        KEY.with_borrow_mut(|key| {
+            key::record(table.id, id, key);
+            self.database.store().put(&mut self.batch, Space::Records, key, bytes);
+            if let Some(written) = &mut self.written {
+                written.records.insert(key.clone(), Some(bytes.to_vec()));
+            }
+        });
         self.durability = self.durability.max(table.durability);
-        if let Some(written) = &mut self.written {
-            written.records.insert(key, Some(bytes.to_vec()));
-        }
     }
 
     /// Checks that no other record owns a unique value that the new version has, and keeps others from claiming it.
@@ -225,14 +227,18 @@ impl<'d> Transaction<'d> {
         after: &Record<'_, A>,
     ) -> Result<()> {
         let table = after.table();
+        // Remembered only when all are free: a verb that is refused leaves nothing behind for those that follow it.
+        let mut changed = Vec::new();
         for index in table.indexes.iter().filter(|index| index.kind == IndexKind::Unique) {
             let text = after.text(index.attribute)?;
             let unchanged = before.map(|before| before.text(index.attribute)).transpose()? == Some(text);
             if unchanged {
                 continue;
             }
-            if let Some(before) = before {
-                self.release(index, &before.value(index.attribute)?);
+            if let Some(before) = before
+                && self.written.is_some()
+            {
+                changed.extend(released(index, &before.value(index.attribute)?));
             }
             let value = after.value(index.attribute)?;
             if value == Value::Null {
@@ -246,29 +252,22 @@ impl<'d> Transaction<'d> {
                 let detail = format!("another record of {} has the same {name}", table.name);
                 return Err(Error::Conflict { detail, pointer: pointer(table, index.attribute) });
             }
-            if let Some(written) = &mut self.written {
-                written.owners.insert(entry, Some(id.to_owned()));
+            if self.written.is_some() {
+                changed.push((entry, Some(id.to_owned())));
             }
+        }
+        if let Some(written) = &mut self.written {
+            written.owners.extend(changed);
         }
         Ok(())
     }
 
     fn release_uniques<B: AsRef<[u8]>>(&mut self, before: &Record<'_, B>) -> Result<()> {
+        let Some(written) = &mut self.written else { return Ok(()) };
         for index in before.table().indexes.iter().filter(|index| index.kind == IndexKind::Unique) {
-            self.release(index, &before.value(index.attribute)?);
+            written.owners.extend(released(index, &before.value(index.attribute)?));
         }
         Ok(())
-    }
-
-    /// Remembers, for later verbs of this transaction, that a unique value is free.
-    fn release(&mut self, index: &Index, value: &Value<'_>) {
-        if let Some(written) = &mut self.written
-            && *value != Value::Null
-        {
-            let mut entry = Vec::new();
-            key::unique(index.id, value, &mut entry);
-            written.owners.insert(entry, None);
-        }
     }
 
     fn owner(&self, entry: &[u8]) -> Result<Option<String>> {
@@ -303,13 +302,14 @@ impl<'d> Transaction<'d> {
     }
 
     fn stored(&self, table: &Table, id: &str) -> Result<Option<Stored<'d>>> {
-        let mut key = Vec::with_capacity(4 + id.len());
-        key::record(table.id, id, &mut key);
-        if let Some(bytes) = self.written.as_ref().and_then(|written| written.records.get(&key)) {
-            return Ok(bytes.clone().map(Stored::Written));
-        }
-        let database = self.database;
-        Ok(database.store().get(Space::Records, &key, database.reach)?.map(Stored::Pinned))
+        KEY.with_borrow_mut(|key| {
+            key::record(table.id, id, key);
+            if let Some(bytes) = self.written.as_ref().and_then(|written| written.records.get(key)) {
+                return Ok(bytes.clone().map(Stored::Written));
+            }
+            let database = self.database;
+            Ok(database.store().get(Space::Records, key, database.reach)?.map(Stored::Pinned))
+        })
     }
 }
 
@@ -318,6 +318,19 @@ impl Drop for Transaction<'_> {
         self.batch.clear();
         BATCH.set(std::mem::take(&mut self.batch));
     }
+}
+
+/// That a unique value has no owner any more.
+fn released(index: &Index, value: &Value<'_>) -> Option<(Vec<u8>, Option<String>)> {
+    let mut entry = Vec::new();
+    key::unique(index.id, value, &mut entry);
+    (*value != Value::Null).then_some((entry, None))
+}
+
+/// A UUIDv7: ids made later are greater, so that new records are neighbours.
+fn made_id() -> String {
+    let mut text = [0; uuid::fmt::Hyphenated::LENGTH];
+    uuid::Uuid::now_v7().as_hyphenated().encode_lower(&mut text).to_owned()
 }
 
 fn pointer(table: &Table, attribute: usize) -> String {

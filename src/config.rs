@@ -1,0 +1,311 @@
+//! All options, filled in once: flags over environment over a TOML file over defaults.
+//!
+//! Each layer owns its options and their defaults; here they are only laid over each other. Every flag has a variable
+//! (`--data-dir`, `STRATA_DATA_DIR`) and a place in the file, which is the shape of [`Config`]: what the server needs stands at
+//! the top, what a layer needs in the table of its name. A word that is not known is refused wherever it stands.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Place, Result};
+use crate::{handlers, ingress, storage};
+
+/// Everything a server is started with. Times in milliseconds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Address and port to listen on; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// The file with the schema.
+    pub schema: Option<PathBuf>,
+    /// Where the data is.
+    pub data_dir: PathBuf,
+    /// A file that gets the server's URL once it can answer.
+    pub ready_file: Option<PathBuf>,
+    /// Whether an address that others can reach is allowed without authentication.
+    pub insecure: bool,
+    /// Threads that answer requests.
+    pub workers: usize,
+    /// Threads for what has to wait.
+    pub pool_threads: usize,
+    /// Connections at once; more are answered with 503 and closed.
+    pub connections: usize,
+    /// How long the head of a request may take from its first byte.
+    pub header_timeout_ms: u64,
+    /// How long a connection may have no request.
+    pub idle_timeout_ms: u64,
+    /// How long what is in flight may take after the server was told to stop.
+    pub stop_timeout_ms: u64,
+    /// Of the handlers.
+    pub handlers: handlers::Options,
+    /// Of the ingress.
+    pub ingress: ingress::Options,
+    /// Of the storage.
+    pub storage: storage::Options,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9996),
+            schema: None,
+            data_dir: PathBuf::from("data"),
+            ready_file: None,
+            insecure: false,
+            workers: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+            pool_threads: 32,
+            connections: 10_000,
+            header_timeout_ms: 10_000,
+            idle_timeout_ms: 75_000,
+            stop_timeout_ms: 30_000,
+            handlers: handlers::Options::default(),
+            ingress: ingress::Options::default(),
+            // A write that would have to wait for the engine would make all others of its thread wait, too.
+            storage: storage::Options { refuse_stalls: true, ..storage::Options::default() },
+        }
+    }
+}
+
+/// The options of `strata serve`. What is not given is taken from the environment, the file, the defaults, in this order.
+#[derive(Args, Debug, Default, Serialize)]
+pub struct Flags {
+    /// A TOML file with options
+    #[arg(long, value_name = "FILE", env = "STRATA_CONFIG")]
+    #[serde(skip)]
+    config: Option<PathBuf>,
+    /// Print the options in effect as JSON, and do nothing else
+    #[arg(long)]
+    #[serde(skip)]
+    pub print_config: bool,
+    /// The file with the schema (GraphQL SDL)
+    #[arg(long, value_name = "FILE", env = "STRATA_SCHEMA")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    schema: Option<PathBuf>,
+    /// Where the data is [default: data]
+    #[arg(long, value_name = "DIR", env = "STRATA_DATA_DIR")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data_dir: Option<PathBuf>,
+    /// Address and port; port 0 takes a free one [default: 127.0.0.1:9996]
+    #[arg(long, value_name = "ADDRESS", env = "STRATA_LISTEN")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    listen: Option<SocketAddr>,
+    /// A file that gets the server's URL once it can answer
+    #[arg(long, value_name = "FILE", env = "STRATA_READY_FILE")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ready_file: Option<PathBuf>,
+    /// Allow an address that is not loopback, although nobody is asked who they are
+    #[arg(long, value_name = "BOOLEAN", env = "STRATA_INSECURE", num_args = 0..=1, default_missing_value = "true")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    insecure: Option<bool>,
+    /// Threads that answer requests [default: one a core]
+    #[arg(long, value_name = "NUMBER", env = "STRATA_WORKERS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    workers: Option<usize>,
+    /// Threads for what has to wait [default: 32]
+    #[arg(long, value_name = "NUMBER", env = "STRATA_POOL_THREADS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pool_threads: Option<usize>,
+    /// Connections at once [default: 10000]
+    #[arg(long, value_name = "NUMBER", env = "STRATA_CONNECTIONS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    connections: Option<usize>,
+    /// How long the head of a request may take [default: 10000]
+    #[arg(long, value_name = "MS", env = "STRATA_HEADER_TIMEOUT_MS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    header_timeout_ms: Option<u64>,
+    /// How long a connection may have no request [default: 75000]
+    #[arg(long, value_name = "MS", env = "STRATA_IDLE_TIMEOUT_MS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    idle_timeout_ms: Option<u64>,
+    /// How long what is in flight may take after SIGTERM [default: 30000]
+    #[arg(long, value_name = "MS", env = "STRATA_STOP_TIMEOUT_MS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stop_timeout_ms: Option<u64>,
+    #[command(flatten)]
+    handlers: HandlersFlags,
+    #[command(flatten)]
+    ingress: IngressFlags,
+    #[command(flatten)]
+    storage: StorageFlags,
+}
+
+#[derive(Args, Debug, Default, Serialize)]
+struct HandlersFlags {
+    /// The most records of one list [default: 10000; in the file handlers.max_rows]
+    #[arg(long, value_name = "NUMBER", env = "STRATA_MAX_ROWS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_rows: Option<usize>,
+}
+
+#[derive(Args, Debug, Default, Serialize)]
+struct IngressFlags {
+    /// The longest body [default: 1048576; in the file ingress.body_bytes]
+    #[arg(long, value_name = "BYTES", env = "STRATA_BODY_BYTES")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    body_bytes: Option<usize>,
+    /// How long a body may take to arrive [default: 30000; in the file ingress.body_timeout_ms]
+    #[arg(long, value_name = "MS", env = "STRATA_BODY_TIMEOUT_MS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    body_timeout_ms: Option<u64>,
+    /// Requests that may wait at once [default: 1024; in the file ingress.requests_in_flight]
+    #[arg(long, value_name = "NUMBER", env = "STRATA_REQUESTS_IN_FLIGHT")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    requests_in_flight: Option<usize>,
+}
+
+#[derive(Args, Debug, Default, Serialize)]
+struct StorageFlags {
+    /// Cache of uncompressed blocks [default: 134217728; in the file storage.cache_bytes]
+    #[arg(long, value_name = "BYTES", env = "STRATA_CACHE_BYTES")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache_bytes: Option<usize>,
+    /// Size at which a memtable is flushed [default: 67108864; in the file storage.write_buffer_bytes]
+    #[arg(long, value_name = "BYTES", env = "STRATA_WRITE_BUFFER_BYTES")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    write_buffer_bytes: Option<usize>,
+}
+
+impl Flags {
+    /// Lays the flags over the file that they name, if they do, and both over the defaults.
+    ///
+    /// # Errors
+    /// `Storage` if the file cannot be read; `Invalid` if something in it is not known, with line and column.
+    pub fn config(&self) -> Result<Config> {
+        let mut whole = table(&Config::default())?;
+        if let Some(path) = &self.config {
+            let text = read(path, "the options")?;
+            // First by itself, because then a mistake has a line and a column.
+            let place = |error: toml::de::Error| located(path, &text, &error);
+            toml::from_str::<Config>(&text).map_err(place)?;
+            lay_over(&mut whole, text.parse().map_err(place)?);
+        }
+        lay_over(&mut whole, table(self)?);
+        let config: Config = whole.try_into().map_err(|error: toml::de::Error| Error::invalid(error.message()))?;
+        config.check()?;
+        Ok(config)
+    }
+}
+
+impl Config {
+    /// What the file with the schema says.
+    ///
+    /// # Errors
+    /// `Invalid` if there is no such option; `Storage` if the file cannot be read.
+    pub fn read_schema(&self) -> Result<(&Path, String)> {
+        let path = self.schema.as_deref().ok_or_else(|| Error::invalid("no schema: give one with --schema FILE"))?;
+        read(path, "the schema").map(|text| (path, text))
+    }
+
+    fn check(&self) -> Result<()> {
+        let at_least_one = [
+            ("workers", self.workers as u64),
+            ("pool_threads", self.pool_threads as u64),
+            ("connections", self.connections as u64),
+            ("header_timeout_ms", self.header_timeout_ms),
+            ("idle_timeout_ms", self.idle_timeout_ms),
+            ("handlers.max_rows", self.handlers.max_rows as u64),
+            ("ingress.body_bytes", self.ingress.body_bytes as u64),
+            ("ingress.body_timeout_ms", self.ingress.body_timeout_ms),
+            ("ingress.requests_in_flight", self.ingress.requests_in_flight as u64),
+        ];
+        match at_least_one.iter().find(|(_, value)| *value == 0) {
+            Some((name, _)) => Err(Error::invalid(format!("the option {name} is at least 1"))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A text file, which is `what`.
+///
+/// # Errors
+/// `Storage`.
+pub fn read(path: &Path, what: &str) -> Result<String> {
+    std::fs::read_to_string(path).map_err(|error| Error::storage(format!("cannot read {what} in {}", path.display()), error))
+}
+
+fn table(options: &impl Serialize) -> Result<toml::Table> {
+    toml::Table::try_from(options).map_err(|error| Error::storage("cannot write the options down", error))
+}
+
+/// Puts what the upper table has in place of what the lower one has, table by table.
+fn lay_over(lower: &mut toml::Table, upper: toml::Table) {
+    for (name, value) in upper {
+        match (lower.get_mut(&name), value) {
+            (Some(toml::Value::Table(lower)), toml::Value::Table(upper)) => lay_over(lower, upper),
+            (_, value) => {
+                lower.insert(name, value);
+            }
+        }
+    }
+}
+
+fn located(path: &Path, text: &str, error: &toml::de::Error) -> Error {
+    let before = text.get(..error.span().map_or(0, |span| span.start)).unwrap_or("");
+    let line = before.matches('\n').count() + 1;
+    let column = before.chars().rev().take_while(|character| *character != '\n').count() + 1;
+    let at = Error::Invalid { detail: error.message().to_owned(), place: Place::Line { line, column } };
+    Error::invalid(format!("{}:{at}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::{Command, CommandFactory, Parser};
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        flags: Flags,
+    }
+
+    fn flags(line: &[&str]) -> Flags {
+        Line::try_parse_from([&["strata"], line].concat()).unwrap().flags
+    }
+
+    #[test]
+    fn flags_win_over_the_file_and_the_file_over_defaults() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("strata.toml");
+        std::fs::write(&file, "workers = 3\nconnections = 5\n[ingress]\nbody_bytes = 7\n").unwrap();
+        let config = flags(&["--config", file.to_str().unwrap(), "--workers", "4", "--max-rows", "9"]).config().unwrap();
+        assert_eq!((config.workers, config.connections), (4, 5));
+        assert_eq!((config.ingress.body_bytes, config.handlers.max_rows), (7, 9));
+        assert_eq!(config.ingress.requests_in_flight, ingress::Options::default().requests_in_flight);
+        assert!(config.storage.refuse_stalls);
+    }
+
+    #[test]
+    fn without_anything_there_are_defaults() {
+        assert_eq!(Flags::default().config().unwrap(), Config::default());
+    }
+
+    #[test]
+    fn a_slip_of_the_pen_is_refused_at_its_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("strata.toml");
+        for (text, place) in [("x = 1\n", "1:1: "), ("workers = 1\n\n[ingress]\nbody = 7\n", "4:1: "), ("\n workers = [\n", "")] {
+            std::fs::write(&file, text).unwrap();
+            let error = flags(&["--config", file.to_str().unwrap()]).config().unwrap_err().to_string();
+            assert!(error.contains(&format!("strata.toml:{place}")) && !error.contains('\n'), "{error}");
+        }
+        assert!(flags(&["--workers", "0"]).config().unwrap_err().to_string().contains("workers"));
+        assert!(Line::try_parse_from(["strata", "--listen", "nowhere"]).is_err());
+    }
+
+    #[test]
+    fn every_flag_has_a_variable_and_a_place_in_the_file() {
+        let command: Command = Line::command();
+        let defaults = table(&Config::default()).unwrap();
+        for argument in command.get_arguments().filter(|argument| !["print_config", "config"].contains(&argument.get_id().as_str())) {
+            let name = argument.get_id().as_str();
+            let variable = argument.get_env().unwrap().to_str().unwrap();
+            assert_eq!(variable, format!("STRATA_{}", name.to_uppercase()));
+            let tables = defaults.values().filter_map(toml::Value::as_table);
+            let optional = ["schema", "ready_file"].contains(&name);
+            assert!(optional || defaults.contains_key(name) || tables.into_iter().any(|table| table.contains_key(name)), "{name}");
+        }
+    }
+}

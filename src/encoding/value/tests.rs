@@ -1,0 +1,198 @@
+//! Bodies: what is read agrees with serde_json's own reading, limits hold, and nothing panics. What is coerced and what is
+//! refused reads better as golden scripts (`tests/golden/encoding`).
+
+use super::*;
+use crate::encoding::Record;
+use crate::encoding::record::encode;
+use crate::error::Place;
+use crate::schema::Schema;
+use proptest::prelude::*;
+use serde_json::Value as Json;
+use std::sync::LazyLock;
+
+static TABLE: LazyLock<Table> = LazyLock::new(|| {
+    let sdl = "type T @table { key: ID @primaryKey text: String whole: Int real: Float truth: Boolean day: Date free: Any
+        texts: [String] wholes: [Int] reals: [Float] frees: [Any] }";
+    Schema::parse(sdl).unwrap().tables.remove(0)
+});
+
+/// The canonical text of a body.
+fn canonical(body: &str) -> Result<String> {
+    let mut out = Vec::new();
+    let fields = parse_object(&TABLE, body.as_bytes())?;
+    let record = encode(&TABLE, &fields, None::<&Record<'_, Vec<u8>>>, &mut out)?;
+    Ok(String::from_utf8(record.json().to_vec()).unwrap())
+}
+
+fn nested(depth: usize) -> String {
+    "[".repeat(depth) + &"]".repeat(depth)
+}
+
+fn detail_and_pointer(error: Error) -> (String, String) {
+    match error {
+        Error::Invalid { detail, place: Place::Pointer(pointer) } => (detail, pointer),
+        other => panic!("not invalid at a pointer: {other:?}"),
+    }
+}
+
+/// JSON that every attribute of its name accepts.
+fn body() -> impl Strategy<Value = serde_json::Map<String, Json>> {
+    let real = prop::num::f64::NORMAL | prop::num::f64::SUBNORMAL | prop::num::f64::ZERO;
+    let free = prop_oneof![
+        any::<bool>().prop_map(Json::from),
+        any::<i64>().prop_map(Json::from),
+        real.prop_map(Json::from),
+        any::<String>().prop_map(Json::from),
+    ]
+    .prop_recursive(3, 16, 4, |inner| {
+        prop_oneof![
+            prop::collection::vec(prop_oneof![Just(Json::Null), inner.clone()], 0..4).prop_map(Json::from),
+            prop::collection::btree_map(any::<String>(), inner, 0..4).prop_map(|map| Json::from_iter(map)),
+        ]
+    });
+    let lists = (
+        prop::collection::vec(any::<String>(), 0..4),
+        prop::collection::vec(any::<i64>(), 0..4),
+        prop::collection::vec(real, 0..4),
+        prop::collection::vec(free.clone(), 0..3),
+    );
+    let scalars = (any::<String>(), any::<String>(), any::<i64>(), real, any::<bool>(), free);
+    (scalars, lists, any::<[bool; 10]>()).prop_map(|((key, text, whole, real, truth, free), lists, given)| {
+        let members: [(&str, Json); 10] = [
+            ("key", key.into()),
+            ("text", text.into()),
+            ("whole", whole.into()),
+            ("real", real.into()),
+            ("truth", truth.into()),
+            ("free", free),
+            ("texts", lists.0.into()),
+            ("wholes", lists.1.into()),
+            ("reals", lists.2.into()),
+            ("frees", lists.3.into()),
+        ];
+        let chosen = members.into_iter().zip(given).filter(|(_, given)| *given);
+        chosen.map(|((name, value), _)| (name.to_owned(), value)).collect()
+    })
+}
+
+/// Equality of JSON where numbers are compared by value: the canonical text writes 25.0 as 25.
+fn agree(one: &Json, other: &Json) -> bool {
+    match (one, other) {
+        (Json::Number(one), Json::Number(other)) => one == other || one.as_f64() == other.as_f64(),
+        (Json::Array(one), Json::Array(other)) => {
+            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| agree(one, other))
+        }
+        (Json::Object(one), Json::Object(other)) => {
+            one.len() == other.len() && one.iter().all(|(name, one)| other.get(name).is_some_and(|other| agree(one, other)))
+        }
+        _ => one == other,
+    }
+}
+
+proptest! {
+    #[test]
+    fn the_canonical_text_means_what_the_body_means(body in body(), pretty: bool) {
+        let given = Json::Object(body.clone());
+        let written = if pretty { serde_json::to_string_pretty(&given).unwrap() } else { given.to_string() };
+        let read: serde_json::Map<String, Json> = serde_json::from_str(&canonical(&written).unwrap()).unwrap();
+        prop_assert_eq!(read.len(), TABLE.attributes.len());
+        for (name, value) in &read {
+            prop_assert!(agree(value, body.get(name).unwrap_or(&Json::Null)), "{}: {} from {}", name, value, given);
+        }
+        prop_assert_eq!(read.get("whole"), Some(body.get("whole").unwrap_or(&Json::Null)));
+    }
+
+    #[test]
+    fn a_body_is_accepted_only_if_it_is_json(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+        let accepted = parse_object(&TABLE, &bytes).is_ok() || parse_array(&TABLE, &bytes).is_ok();
+        prop_assert!(!accepted || serde_json::from_slice::<Json>(&bytes).is_ok());
+    }
+
+    #[test]
+    fn a_damaged_body_is_no_panic(body in body(), at: prop::sample::Index, byte: u8, cut: prop::sample::Index) {
+        let mut bytes = format!("[{}]", Json::Object(body)).into_bytes();
+        let place = at.index(bytes.len());
+        bytes[place] = byte;
+        for body in [&bytes[1..bytes.len() - 1], &bytes[1..1 + cut.index(bytes.len() - 1)]] {
+            if let Ok(fields) = parse_object(&TABLE, body) {
+                let json = serde_json::from_slice::<Json>(body);
+                prop_assert!(json.is_ok_and(|json| json.is_object()), "{:?}", fields);
+            }
+        }
+        let _ = parse_array(&TABLE, &bytes);
+    }
+
+    #[test]
+    fn text_that_looks_like_json_is_read_as_json_would(text in "[\\[\\]{}\",:0-9a-fntrul.eE+\\\\ -]{0,24}") {
+        let body = format!("{{\"free\":{text}}}");
+        let read = serde_json::from_str::<serde_json::Map<String, Json>>(&body);
+        match canonical(&body) {
+            Ok(text) => {
+                let written: serde_json::Map<String, Json> = serde_json::from_str(&text).unwrap();
+                prop_assert!(agree(&written["free"], &read.unwrap()["free"]));
+            }
+            Err(_) => prop_assert!(read.is_err() || body.matches('"').count() > 2, "{} is refused", body),
+        }
+    }
+}
+
+#[test]
+fn any_is_nested_at_most_so_deep() {
+    for attribute in ["\"free\":", "\"frees\":["] {
+        let body = |depth| format!("{{{attribute}{}{}}}", nested(depth), if attribute.ends_with('[') { "]" } else { "" });
+        assert!(canonical(&body(ANY_DEPTH)).is_ok(), "{attribute}");
+        let (detail, pointer) = detail_and_pointer(canonical(&body(ANY_DEPTH + 1)).unwrap_err());
+        assert!(detail.contains("129 deep; at most 128") && pointer.starts_with("/free"), "{detail} at {pointer}");
+    }
+}
+
+#[test]
+fn depth_is_no_way_to_exhaust_the_stack() {
+    let deep = nested(1_000_000);
+    for name in ["free", "text", "texts", "whole", "frees", "unknown"] {
+        let body = format!("{{\"{name}\":{deep}}}");
+        assert!(parse_object(&TABLE, body.as_bytes()).is_err(), "{name}");
+        assert!(parse_array(&TABLE, format!("[{body}]").as_bytes()).is_err(), "{name}");
+    }
+    assert!(parse_object(&TABLE, deep.as_bytes()).is_err() && parse_array(&TABLE, deep.as_bytes()).is_err());
+}
+
+#[test]
+fn brackets_inside_text_are_no_depth_and_spaces_inside_text_stay() {
+    let body = format!("{{ \"free\" : [ \"{} \\\" \\\\\" , 1 ] }}", "[".repeat(500));
+    let text = canonical(&body).unwrap();
+    assert!(text.contains(&format!("\"free\":[\"{} \\\" \\\\\",1]", "[".repeat(500))), "{text}");
+}
+
+#[test]
+fn text_without_escapes_is_not_copied() {
+    let fields = parse_object(&TABLE, br#"{"text":"plain","free":{"a":1}}"#).unwrap();
+    assert!(matches!(fields[1], Some(Value::Text(Cow::Borrowed("plain")))));
+    assert!(matches!(fields[6], Some(Value::Json(Cow::Borrowed("{\"a\":1}")))));
+}
+
+#[test]
+fn dates_are_instants() {
+    let same = ["1970-01-01T00:00:01Z", "1970-01-01T00:00:01", "1970-01-01T01:00:01+01:00", "1970-01-01T00:00:01.000000Z"];
+    for text in same {
+        assert_eq!(Value::microseconds_of(text), Ok(1_000_000), "{text}");
+    }
+    assert_eq!(Value::microseconds_of("1970-01-02"), Ok(86_400_000_000));
+    assert_eq!(Value::microseconds_of("1969-12-31T23:59:59.999999Z"), Ok(-1));
+    let refused = ["", "1970", "1970-1-1", "1970-02-30", "1970-01-01 00:00:00", "1970-01-01T25:00:00Z", "tomorrow"];
+    for text in refused {
+        assert!(Value::microseconds_of(text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn text_of_a_query_is_coerced_as_a_body_is() {
+    let attribute = |name| &TABLE.attributes[TABLE.attribute(name).unwrap()];
+    assert_eq!(parse_text(attribute("whole"), "42").unwrap(), Value::Int(42));
+    assert_eq!(parse_text(attribute("real"), "1e3").unwrap(), Value::Float(1000.0));
+    assert_eq!(parse_text(attribute("truth"), "true").unwrap(), Value::Boolean(true));
+    assert_eq!(parse_text(attribute("text"), "null").unwrap(), Value::Text(Cow::Borrowed("null")));
+    for (name, text) in [("whole", "4.2"), ("real", "NaN"), ("real", "inf"), ("truth", "yes"), ("day", "x")] {
+        assert!(matches!(parse_text(attribute(name), text), Err(Error::Invalid { .. })), "{name} {text}");
+    }
+}

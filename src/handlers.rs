@@ -1,0 +1,298 @@
+//! What each verb means for a resource: from parts of a request to a whole answer.
+//!
+//! Pure functions over the verbs of `transaction` and the types of `http`: blocking, without sockets and without async, so that
+//! they can be called, tested and measured by themselves. A read by id hands the stored JSON text on in one copy, a write
+//! answers in the memory that it has just encoded the record into; nothing is parsed or serialised again.
+//!
+//! Non-goals: which handler a request means (`routing`); reading bodies, and where it is allowed to wait (`ingress`).
+
+mod headers;
+mod listing;
+mod problem;
+
+use bytes::Bytes;
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG, LOCATION};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::{Deserialize, Serialize};
+
+use crate::encoding::Record;
+use crate::error::{Error, Result as StoreResult};
+use crate::schema::Table;
+use crate::transaction::{Database, Owned, Precondition};
+pub use headers::{Validator, accepts_json, expected, speaks_json};
+pub use listing::{Filter, Listing};
+pub use problem::{Failure, PROBLEM_JSON};
+
+/// A whole answer: status, headers and body.
+pub type Answer = Response<Bytes>;
+
+/// What a handler returns. A failure becomes an answer by [`Failure::answer`], once it is known that it will not be tried again
+/// elsewhere.
+pub type Result<T> = std::result::Result<T, Failure>;
+
+/// What handlers may do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Options {
+    /// The most records that one list has.
+    pub max_rows: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { max_rows: 10_000 }
+    }
+}
+
+/// The media type of every record and list.
+pub const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// `GET /T/{id}`: the record, or 304 if the client has it already.
+///
+/// # Errors
+/// 404 if there is none; what the database returns.
+pub fn read(database: &Database, table: &Table, id: &str, headers: &HeaderMap) -> Result<Answer> {
+    let Some(record) = database.read(table, id)? else {
+        return Err(Error::NotFound { detail: format!("there is no record {id:?} in {}", table.name) }.into());
+    };
+    let validator = Validator::of(&record);
+    if validator.is_known(headers) {
+        let mut answer = empty(StatusCode::NOT_MODIFIED);
+        answer.headers_mut().insert(ETAG, validator.header());
+        return Ok(answer);
+    }
+    Ok(with_record(StatusCode::OK, validator, Bytes::copy_from_slice(record.json())))
+}
+
+/// `GET /T?query`: a JSON array of records.
+///
+/// # Errors
+/// What the database returns.
+pub fn list(database: &Database, table: &Table, listing: &Listing) -> Result<Answer> {
+    let mut body = Vec::with_capacity(1024);
+    body.push(b'[');
+    let append = |record: Record<'_, &[u8]>| {
+        if body.len() > 1 {
+            body.push(b',');
+        }
+        body.extend_from_slice(record.json());
+        Ok(())
+    };
+    list_into(database, table, listing, append)?;
+    body.push(b']');
+    Ok(with_body(StatusCode::OK, JSON, Bytes::from(body)))
+}
+
+fn list_into(
+    database: &Database,
+    table: &Table,
+    listing: &Listing,
+    mut append: impl FnMut(Record<'_, &[u8]>) -> StoreResult<()>,
+) -> StoreResult<()> {
+    match &listing.filter {
+        _ if listing.limit == 0 => Ok(()),
+        Filter::All => database.list(table, listing.limit, append),
+        Filter::Id(id) => match database.read(table, id)? {
+            Some(record) => append(record.view()),
+            None => Ok(()),
+        },
+        Filter::Equal(attribute, value) => database.find(table, *attribute, value, listing.limit, append),
+    }
+}
+
+/// `POST /T` with an object: 201, where the record is, and the record.
+///
+/// # Errors
+/// 400 for the body; 409 if the id or a unique value exists; what the database returns.
+pub fn create(database: &Database, table: &Table, body: &[u8]) -> Result<Answer> {
+    let record = database.create(table, body)?;
+    let location = location(table, &record.id()?)?;
+    let mut answer = with_own_record(StatusCode::CREATED, record);
+    answer.headers_mut().insert(LOCATION, location);
+    Ok(answer)
+}
+
+/// `POST /T` with an array: 201 and the records, or none is created.
+///
+/// # Errors
+/// As [`create`], pointers beginning with the number of the element.
+pub fn create_all(database: &Database, table: &Table, body: &[u8]) -> Result<Answer> {
+    let records = database.create_all(table, body)?;
+    let mut list = Vec::with_capacity(2 + records.iter().map(|record| record.json().len() + 1).sum::<usize>());
+    list.push(b'[');
+    for (position, record) in records.iter().enumerate() {
+        if position > 0 {
+            list.push(b',');
+        }
+        list.extend_from_slice(record.json());
+    }
+    list.push(b']');
+    Ok(with_body(StatusCode::CREATED, JSON, Bytes::from(list)))
+}
+
+/// `PUT /T/{id}`: 200 replaced, 201 created. Attributes left out become null.
+///
+/// # Errors
+/// 400 for the body; 412 by the precondition; 409 if a unique value exists; what the database returns.
+pub fn replace(database: &Database, table: &Table, id: &str, headers: &HeaderMap, body: &[u8]) -> Result<Answer> {
+    let expected = expected(headers)?;
+    let (record, created) = database.replace(table, id, body, &expected).map_err(|error| match error {
+        // Without the precondition there would be no 404: so it is the precondition that fails (RFC 9110, 13.1.1).
+        Error::NotFound { .. } if expected != Precondition::None => Error::Stale,
+        other => other,
+    })?;
+    if !created {
+        return Ok(with_own_record(StatusCode::OK, record));
+    }
+    let location = location(table, id)?;
+    let mut answer = with_own_record(StatusCode::CREATED, record);
+    answer.headers_mut().insert(LOCATION, location);
+    Ok(answer)
+}
+
+/// `PATCH /T/{id}`: 200, the record after a JSON merge patch (RFC 7396).
+///
+/// # Errors
+/// As [`replace`], and 404 if there is no such record.
+pub fn merge(database: &Database, table: &Table, id: &str, headers: &HeaderMap, body: &[u8]) -> Result<Answer> {
+    let record = database.merge(table, id, body, &expected(headers)?)?;
+    Ok(with_own_record(StatusCode::OK, record))
+}
+
+/// `DELETE /T/{id}`: 204.
+///
+/// # Errors
+/// 404 if there is none; 412 by the precondition; what the database returns.
+pub fn delete(database: &Database, table: &Table, id: &str, headers: &HeaderMap) -> Result<Answer> {
+    database.delete(table, id, &expected(headers)?)?;
+    Ok(empty(StatusCode::NO_CONTENT))
+}
+
+/// `OPTIONS`: 204 and the methods there are.
+pub fn options(allow: &'static str) -> Answer {
+    let mut answer = empty(StatusCode::NO_CONTENT);
+    answer.headers_mut().insert(http::header::ALLOW, HeaderValue::from_static(allow));
+    answer
+}
+
+/// What `HEAD` answers where `GET` answers this: the same without the body, whose length stays named.
+pub fn without_body(mut answer: Answer) -> Answer {
+    let body = std::mem::take(answer.body_mut());
+    if answer.status() != StatusCode::NOT_MODIFIED {
+        answer.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
+    }
+    answer
+}
+
+/// An answer with a body of a media type.
+pub fn with_body(status: StatusCode, media_type: HeaderValue, body: Bytes) -> Answer {
+    let mut answer = Response::new(body);
+    *answer.status_mut() = status;
+    answer.headers_mut().insert(CONTENT_TYPE, media_type);
+    answer
+}
+
+fn with_record(status: StatusCode, validator: Validator, json: Bytes) -> Answer {
+    let mut answer = with_body(status, JSON, json);
+    answer.headers_mut().insert(ETAG, validator.header());
+    answer
+}
+
+fn with_own_record(status: StatusCode, record: Owned<'_>) -> Answer {
+    let validator = Validator::of(&record);
+    with_record(status, validator, record.into_json())
+}
+
+fn empty(status: StatusCode) -> Answer {
+    let mut answer = Response::new(Bytes::new());
+    *answer.status_mut() = status;
+    answer
+}
+
+/// What stands in a path as it is (RFC 3986, unreserved); all else is percent-encoded.
+const ENCODED: AsciiSet = NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+fn location(table: &Table, id: &str) -> Result<HeaderValue> {
+    let mut path = String::with_capacity(table.name.len() + id.len() + 2);
+    path.push('/');
+    path.push_str(&table.name);
+    path.push('/');
+    path.extend(utf8_percent_encode(id, &ENCODED));
+    HeaderValue::from_maybe_shared(Bytes::from(path)).map_err(|error| Error::storage("cannot name the record", error).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::Schema;
+    use crate::storage;
+
+    fn database(folder: &tempfile::TempDir) -> Database {
+        let schema = "type Product @table @export { id: ID! @primaryKey name: String! brand: String @indexed sku: String @unique }";
+        Database::open(folder.path(), Schema::parse(schema).unwrap(), &storage::Options::default()).unwrap()
+    }
+
+    fn status(result: Result<Answer>) -> u16 {
+        result.unwrap_or_else(|failure| failure.answer(None)).status().as_u16()
+    }
+
+    #[test]
+    fn verbs_answer_as_the_contract_says() {
+        let folder = tempfile::tempdir().unwrap();
+        let database = database(&folder);
+        let table = database.table("Product").unwrap();
+        let none = HeaderMap::new();
+
+        let created = create(&database, table, br#"{"id":"a b","name":"Lamp","brand":"x"}"#).unwrap();
+        assert_eq!(created.status(), 201);
+        assert_eq!(created.headers()[LOCATION], "/Product/a%20b");
+        assert_eq!(created.body(), &br#"{"id":"a b","name":"Lamp","brand":"x","sku":null}"#[..]);
+        let read_back = read(&database, table, "a b", &none).unwrap();
+        assert_eq!((read_back.body(), &read_back.headers()[ETAG]), (created.body(), &created.headers()[ETAG]));
+
+        let mut known = HeaderMap::new();
+        known.insert(http::header::IF_NONE_MATCH, created.headers()[ETAG].clone());
+        let unchanged = read(&database, table, "a b", &known).unwrap();
+        assert_eq!((unchanged.status().as_u16(), unchanged.body().len()), (304, 0));
+
+        let mut stale = HeaderMap::new();
+        stale.insert(http::header::IF_MATCH, HeaderValue::from_static("\"0000000000000000\""));
+        assert_eq!(status(merge(&database, table, "a b", &stale, b"{}")), 412);
+        assert_eq!(status(replace(&database, table, "new", &stale, br#"{"name":"n"}"#)), 412);
+        assert_eq!(status(delete(&database, table, "new", &stale)), 404);
+        assert_eq!(status(replace(&database, table, "new", &none, br#"{"name":"n","sku":"1"}"#)), 201);
+        assert_eq!(status(replace(&database, table, "new", &none, br#"{"name":"n","sku":"1"}"#)), 200);
+        assert_eq!(status(create(&database, table, br#"{"name":"n","sku":"1"}"#)), 409);
+        assert_eq!(status(delete(&database, table, "new", &none)), 204);
+        assert_eq!(status(read(&database, table, "new", &none)), 404);
+    }
+
+    #[test]
+    fn lists_are_cut_and_filtered() {
+        let folder = tempfile::tempdir().unwrap();
+        let database = database(&folder);
+        let table = database.table("Product").unwrap();
+        let body = br#"[{"id":"1","name":"a","brand":"x"},{"id":"2","name":"b","brand":"y"},{"id":"3","name":"c","brand":"x"}]"#;
+        let all = create_all(&database, table, body).unwrap();
+        let ids = |query: &str| {
+            let listing = Listing::parse(table, query, &Options::default()).unwrap();
+            let answer = list(&database, table, &listing).unwrap();
+            let records: Vec<serde_json::Value> = serde_json::from_slice(answer.body()).unwrap();
+            records.iter().map(|record| record["id"].as_str().unwrap().to_owned()).collect::<String>()
+        };
+        assert_eq!(list(&database, table, &Listing::parse(table, "", &Options::default()).unwrap()).unwrap().body(), all.body());
+        assert_eq!(ids("brand=x"), "13");
+        assert_eq!(ids("brand==x&limit=1"), "1");
+        assert_eq!(ids("limit=2"), "12");
+        assert_eq!(ids("limit=0"), "");
+        assert_eq!(ids("id==2"), "2");
+        assert_eq!(ids("brand==z"), "");
+    }
+
+    #[test]
+    fn head_keeps_the_length() {
+        let answer = without_body(with_body(StatusCode::OK, JSON, Bytes::from_static(b"[]")));
+        assert_eq!((answer.body().len(), &answer.headers()[CONTENT_LENGTH]), (0, &HeaderValue::from(2)));
+    }
+}

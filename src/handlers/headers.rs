@@ -1,0 +1,192 @@
+//! The headers that decide about a request: validators and preconditions (RFC 9110, 8.8.3 and 13), and which types it speaks.
+//!
+//! The common cases (no header, one tag of ours, `*/*`) are decided by comparing bytes; nothing is allocated for them.
+
+use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH};
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use super::{Failure, Result};
+use crate::encoding::Record;
+use crate::error::Error;
+use crate::transaction::Precondition;
+
+/// The strong validator of a record as JSON: its checksum, 16 hexadecimal digits in quotation marks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Validator([u8; 18]);
+
+impl Validator {
+    /// Of a stored record.
+    pub fn of<B: AsRef<[u8]>>(record: &Record<'_, B>) -> Self {
+        Self::new(record.checksum())
+    }
+
+    fn new(checksum: u64) -> Self {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut text = [b'"'; 18];
+        for (position, digit) in text[1..17].iter_mut().enumerate() {
+            *digit = DIGITS[(checksum >> (60 - 4 * position)) as usize & 0xF];
+        }
+        Self(text)
+    }
+
+    /// As a value of `ETag`.
+    pub fn header(&self) -> HeaderValue {
+        HeaderValue::from_bytes(&self.0).expect("digits and quotation marks")
+    }
+
+    /// Whether `If-None-Match` names it, so that the client has the record already. The comparison is weak: `W/` is passed over.
+    pub fn is_known(&self, headers: &HeaderMap) -> bool {
+        let Some(first) = headers.get(IF_NONE_MATCH) else { return false };
+        if first.as_bytes() == self.0 {
+            return true;
+        }
+        members(headers, IF_NONE_MATCH).any(|tag| tag == b"*" || tag.strip_prefix(b"W/").unwrap_or(tag) == self.0)
+    }
+}
+
+/// What a write expects of the stored record. Of a tag the part before a `-` counts: what follows names a representation.
+///
+/// # Errors
+/// 400 for preconditions that cannot be honoured: they must not be passed over.
+pub fn expected(headers: &HeaderMap) -> Result<Precondition> {
+    let (if_match, if_none_match) = (headers.contains_key(IF_MATCH), headers.contains_key(IF_NONE_MATCH));
+    match (if_match, if_none_match) {
+        (false, false) => Ok(Precondition::None),
+        (true, true) => Err(Error::invalid("If-Match and If-None-Match together are not supported").into()),
+        (false, true) if members(headers, IF_NONE_MATCH).eq([b"*"]) => Ok(Precondition::Absent),
+        (false, true) => Err(Error::invalid("of If-None-Match a write knows only *: there must be no such record").into()),
+        (true, false) if members(headers, IF_MATCH).any(|tag| tag == b"*") => Ok(Precondition::Exists),
+        // A tag that is not ours, or a weak one, matches nothing.
+        (true, false) => Ok(Precondition::OneOf(members(headers, IF_MATCH).filter_map(checksum).collect())),
+    }
+}
+
+fn checksum(tag: &[u8]) -> Option<u64> {
+    let inner = tag.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
+    let digits = inner.split(|byte| *byte == b'-').next()?;
+    let digits = std::str::from_utf8(digits).ok().filter(|digits| digits.len() == 16)?;
+    digits.bytes().all(|digit| digit.is_ascii_hexdigit()).then(|| u64::from_str_radix(digits, 16).ok())?
+}
+
+/// Whether the client takes JSON.
+///
+/// # Errors
+/// 406 if it does not.
+pub fn accepts_json(headers: &HeaderMap) -> Result<()> {
+    let Some(first) = headers.get(ACCEPT) else { return Ok(()) };
+    if matches!(first.as_bytes(), b"*/*" | b"application/json") {
+        return Ok(());
+    }
+    // The most specific range that names JSON decides (RFC 9110, 12.5.1).
+    let ranges = members(headers, ACCEPT).filter_map(|range| {
+        let mut parts = range.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
+        let specific = match parts.next()?.to_ascii_lowercase().as_slice() {
+            b"application/json" => 2,
+            b"application/*" => 1,
+            b"*/*" => 0,
+            _ => return None,
+        };
+        let refused = parts.any(|parameter| {
+            let quality = parameter.strip_prefix(b"q=").or_else(|| parameter.strip_prefix(b"Q="));
+            quality.is_some_and(|quality| quality.iter().all(|digit| b"0.".contains(digit)))
+        });
+        Some((specific, !refused))
+    });
+    match ranges.max() {
+        Some((_, true)) => Ok(()),
+        _ => Err(Failure::NotAcceptable),
+    }
+}
+
+/// Whether a body is JSON, or not said to be anything else; a merge patch has a type of its own beside.
+///
+/// # Errors
+/// 415 if it is not, or if it is compressed.
+pub fn speaks_json(headers: &HeaderMap, patch: bool) -> Result<()> {
+    let supported = if patch { "application/json or application/merge-patch+json" } else { "application/json" };
+    let refused = || Failure::MediaType { supported };
+    if headers.get(CONTENT_ENCODING).is_some_and(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
+        return Err(refused());
+    }
+    let Some(media_type) = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes) else { return Ok(()) };
+    if media_type == b"application/json" {
+        return Ok(());
+    }
+    let mut parts = media_type.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
+    let essence = parts.next().unwrap_or_default().to_ascii_lowercase();
+    let known = essence == b"application/json" || patch && essence == b"application/merge-patch+json";
+    let in_utf8 = parts.all(|parameter| {
+        let parameter = parameter.to_ascii_lowercase();
+        let charset = parameter.strip_prefix(b"charset=");
+        charset.is_none_or(|charset| matches!(charset, b"utf-8" | b"\"utf-8\""))
+    });
+    if known && in_utf8 { Ok(()) } else { Err(refused()) }
+}
+
+/// The members of a list header. A comma inside a tag would split it, and then it matches nothing: ours have none.
+fn members(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &[u8]> {
+    let values = headers.get_all(name).into_iter();
+    values.flat_map(|value| value.as_bytes().split(|byte| *byte == b',')).map(<[u8]>::trim_ascii).filter(|tag| !tag.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(pairs: &[(HeaderName, &'static str)]) -> HeaderMap {
+        pairs.iter().map(|(name, value)| (name.clone(), HeaderValue::from_static(value))).collect()
+    }
+
+    #[test]
+    fn a_validator_is_sixteen_digits() {
+        let validator = Validator::new(0x0123_4567_89ab_cdef);
+        assert_eq!(validator.header(), "\"0123456789abcdef\"");
+        assert_eq!(checksum(validator.header().as_bytes()), Some(0x0123_4567_89ab_cdef));
+    }
+
+    #[test]
+    fn if_none_match_knows_lists_stars_and_weak_tags() {
+        let validator = Validator::new(1);
+        let known = |value| validator.is_known(&headers(&[(IF_NONE_MATCH, value)]));
+        for value in ["\"0000000000000001\"", "*", "W/\"0000000000000001\"", "\"x\" , \"0000000000000001\""] {
+            assert!(known(value), "{value}");
+        }
+        for value in ["", "\"0000000000000002\"", "0000000000000001", "\"0000000000000001-x\""] {
+            assert!(!known(value), "{value}");
+        }
+        assert!(!validator.is_known(&HeaderMap::new()));
+    }
+
+    #[test]
+    fn preconditions() {
+        let of = |pairs: &[(HeaderName, &'static str)]| expected(&headers(pairs));
+        assert_eq!(of(&[]).unwrap(), Precondition::None);
+        assert_eq!(of(&[(IF_MATCH, "*")]).unwrap(), Precondition::Exists);
+        assert_eq!(of(&[(IF_NONE_MATCH, "*")]).unwrap(), Precondition::Absent);
+        let two = of(&[(IF_MATCH, "\"000000000000000a\", \"000000000000000b-zstd\", W/\"000000000000000c\", x")]);
+        assert_eq!(two.unwrap(), Precondition::OneOf(vec![10, 11]));
+        assert!(of(&[(IF_NONE_MATCH, "\"000000000000000a\"")]).is_err());
+        assert!(of(&[(IF_NONE_MATCH, "*"), (IF_MATCH, "*")]).is_err());
+    }
+
+    #[test]
+    fn accept_is_decided_by_the_most_specific_range() {
+        let accepts = |value| accepts_json(&headers(&[(ACCEPT, value)])).is_ok();
+        for value in ["*/*", "text/html, application/*;q=0.1", "application/JSON; charset=utf-8", "*/*;q=0, application/json"] {
+            assert!(accepts(value), "{value}");
+        }
+        for value in ["text/html", "application/json;q=0", "*/*, application/json;q=0.000", "application/problem+json"] {
+            assert!(!accepts(value), "{value}");
+        }
+    }
+
+    #[test]
+    fn bodies_are_json_in_utf_8() {
+        let speaks = |value, patch| speaks_json(&headers(&[(CONTENT_TYPE, value)]), patch).is_ok();
+        assert!(speaks("application/json; charset=UTF-8", false));
+        assert!(speaks("application/merge-patch+json", true) && !speaks("application/merge-patch+json", false));
+        assert!(!speaks("text/plain", false) && !speaks("application/json; charset=latin1", false));
+        assert!(speaks_json(&HeaderMap::new(), false).is_ok());
+        assert!(speaks_json(&headers(&[(CONTENT_ENCODING, "gzip")]), false).is_err());
+    }
+}

@@ -1,0 +1,222 @@
+//! The one table from what went wrong to what is answered: a status and a problem (RFC 9457, `application/problem+json`).
+//!
+//! A problem says what to do and where; it never says what only the operator may know. What is answered with 500 names the
+//! request instead, and the log has the cause under that name.
+
+use std::fmt;
+
+use bytes::Bytes;
+use http::header::{ALLOW, HeaderName, RETRY_AFTER};
+use http::{HeaderValue, StatusCode};
+use serde::Serialize;
+
+use super::{Answer, with_body};
+use crate::error::{Error, Place};
+
+/// The media type of problems.
+pub const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// Why a request has no other answer than a problem.
+#[derive(Debug)]
+pub enum Failure {
+    /// What the layers below say.
+    Error(Error),
+    /// The resource has other methods.
+    Method {
+        /// The methods it has, as `Allow` names them.
+        allow: &'static str,
+    },
+    /// Nothing that the client accepts is made here.
+    NotAcceptable,
+    /// The body has a type that is not read here.
+    MediaType {
+        /// The types that are.
+        supported: &'static str,
+    },
+    /// The body is longer than is read.
+    TooLarge {
+        /// The limit.
+        limit_bytes: usize,
+    },
+    /// The body did not come in time.
+    TooSlow {
+        /// How long was waited.
+        waited_ms: u64,
+    },
+    /// As many requests as are let in are being worked on.
+    Overloaded,
+    /// Only for clients on this machine.
+    LocalOnly,
+    /// A handler panicked; with what it said.
+    Panicked(String),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Error(error)
+    }
+}
+
+/// One row of the table.
+struct Row {
+    name: &'static str,
+    title: &'static str,
+    status: StatusCode,
+}
+
+/// The body of a problem.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Problem<'a> {
+    r#type: String,
+    title: &'static str,
+    status: u16,
+    detail: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pointer: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    position: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request_id: Option<&'a str>,
+}
+
+impl Failure {
+    /// Whether it is the server's own fault, so that the answer names the request and the log the cause.
+    pub fn is_internal(&self) -> bool {
+        self.row().status == StatusCode::INTERNAL_SERVER_ERROR
+    }
+
+    /// The answer; `request_id` is what the log knows the request by.
+    pub fn answer(&self, request_id: Option<&str>) -> Answer {
+        let row = self.row();
+        let (pointer, position) = self.place();
+        let problem = Problem {
+            r#type: format!("urn:strata:error:{}", row.name),
+            title: row.title,
+            status: row.status.as_u16(),
+            detail: self.detail(),
+            pointer,
+            position,
+            request_id,
+        };
+        let body = serde_json::to_vec(&problem).expect("a structure of texts and numbers is JSON");
+        let mut answer = with_body(row.status, PROBLEM_JSON, Bytes::from(body));
+        let headers = answer.headers_mut();
+        if let Self::Method { allow } = self {
+            headers.insert(ALLOW, HeaderValue::from_static(allow));
+        }
+        if row.status == StatusCode::SERVICE_UNAVAILABLE {
+            headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        if let Some(Ok(id)) = request_id.map(HeaderValue::from_str) {
+            headers.insert(REQUEST_ID, id);
+        }
+        answer
+    }
+
+    fn row(&self) -> Row {
+        let (name, title, status) = match self {
+            Self::Error(Error::Invalid { .. }) => ("invalid", "The request is not valid", 400),
+            Self::LocalOnly => ("forbidden", "Not for this client", 403),
+            Self::Error(Error::NotFound { .. }) => ("not-found", "There is no such resource", 404),
+            Self::Method { .. } => ("method-not-allowed", "The resource has no such method", 405),
+            Self::NotAcceptable => ("not-acceptable", "No acceptable representation", 406),
+            Self::TooSlow { .. } => ("timeout", "The body did not come in time", 408),
+            Self::Error(Error::Conflict { .. }) => ("conflict", "The request contradicts what is stored", 409),
+            Self::Error(Error::Stale) => ("stale", "The precondition does not hold", 412),
+            Self::TooLarge { .. } => ("too-large", "The body is too large", 413),
+            Self::MediaType { .. } => ("unsupported-media-type", "The body's type is not supported", 415),
+            Self::Error(Error::Busy { .. }) => ("busy", "The server cannot take the work now", 503),
+            Self::Overloaded => ("overloaded", "Too many requests are being worked on", 503),
+            Self::Error(Error::WouldBlock | Error::Corrupt { .. } | Error::Storage { .. }) | Self::Panicked(_) => {
+                ("internal", "The server failed", 500)
+            }
+        };
+        let status = StatusCode::from_u16(status).expect("the table has statuses");
+        Row { name, title, status }
+    }
+
+    fn detail(&self) -> String {
+        match self {
+            Self::Error(
+                Error::Invalid { detail, .. }
+                | Error::NotFound { detail }
+                | Error::Conflict { detail, .. }
+                | Error::Busy { detail },
+            ) => detail.clone(),
+            Self::Error(Error::Stale) => {
+                "the stored record is not one that If-Match or If-None-Match allows: read it again, then decide".to_owned()
+            }
+            Self::Method { allow } => format!("it has {allow}"),
+            Self::NotAcceptable => "records, lists and answers are application/json".to_owned(),
+            Self::MediaType { supported } => format!("a body here is {supported}, in UTF-8 and not compressed"),
+            Self::TooLarge { limit_bytes } => format!("a body has at most {limit_bytes} bytes"),
+            Self::TooSlow { waited_ms } => format!("the whole body has to arrive within {waited_ms} ms"),
+            Self::Overloaded => "try again after the time that Retry-After names, in seconds".to_owned(),
+            Self::LocalOnly => "this is answered to clients on the same machine only".to_owned(),
+            Self::Error(Error::WouldBlock | Error::Corrupt { .. } | Error::Storage { .. }) | Self::Panicked(_) => {
+                "the log says more under the id of this request".to_owned()
+            }
+        }
+    }
+
+    fn place(&self) -> (Option<&str>, Option<usize>) {
+        match self {
+            Self::Error(Error::Invalid { place: Place::Pointer(pointer), .. } | Error::Conflict { pointer, .. }) => {
+                (Some(pointer), None)
+            }
+            Self::Error(Error::Invalid { place: Place::Position(position), .. }) => (None, Some(*position)),
+            _ => (None, None),
+        }
+    }
+}
+
+/// For the log: the whole cause.
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Error(error) => error.fmt(f),
+            Self::Panicked(message) => write!(f, "a handler panicked: {message}"),
+            other => f.write_str(&other.detail()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn json(failure: impl Into<Failure>) -> String {
+        String::from_utf8(failure.into().answer(None).body().to_vec()).unwrap()
+    }
+
+    #[test]
+    fn a_problem_says_what_and_where() {
+        assert_eq!(
+            json(Error::invalid_at("/price", "no")),
+            r#"{"type":"urn:strata:error:invalid","title":"The request is not valid","status":400,"detail":"no","pointer":"/price"}"#
+        );
+        let position = Error::Invalid { detail: "no".into(), place: Place::Position(7) };
+        assert!(json(position).ends_with(r#""detail":"no","position":7}"#));
+    }
+
+    #[test]
+    fn what_only_the_operator_may_know_stays_here() {
+        let failure = Failure::from(Error::storage("cannot write /secret", "no space"));
+        assert!(failure.is_internal() && failure.to_string().contains("secret"));
+        let answer = failure.answer(Some("r-1"));
+        let body = String::from_utf8(answer.body().to_vec()).unwrap();
+        assert!(!body.contains("secret") && body.contains(r#""requestId":"r-1""#));
+        assert_eq!((answer.status().as_u16(), &answer.headers()["x-request-id"]), (500, &HeaderValue::from_static("r-1")));
+    }
+
+    #[test]
+    fn headers_that_a_status_owes() {
+        assert_eq!(Failure::Method { allow: "GET" }.answer(None).headers()[ALLOW], "GET");
+        for failure in [Failure::Overloaded, Error::Busy { detail: String::new() }.into()] {
+            assert_eq!(failure.answer(None).headers()[RETRY_AFTER], "1");
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! Entries by value, by change and by damage; the checker of disagreements is itself checked here.
+
+use super::*;
+use crate::encoding::record::encode;
+use crate::encoding::value::parse_object;
+use crate::storage::Options;
+use std::borrow::Cow;
+use tempfile::TempDir;
+
+const SDL: &str = "type T @table { id: ID @primaryKey name: String @indexed code: String @indexed(type: \"hash\")
+    mail: String @unique tags: [String] @indexed size: Int }";
+
+struct Fixture {
+    _directory: TempDir,
+    store: Store,
+    schema: Schema,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::open(directory.path(), &Options { cache_bytes: 8 << 20, ..Options::default() }).unwrap();
+        Self { _directory: directory, store, schema: Schema::parse(SDL).unwrap() }
+    }
+
+    fn table(&self) -> &Table {
+        &self.schema.tables[0]
+    }
+
+    fn index(&self, attribute: &str) -> &Index {
+        let attribute = self.table().attribute(attribute).unwrap();
+        self.table().indexes.iter().find(|index| index.attribute == attribute).unwrap()
+    }
+
+    fn encode(&self, body: &str) -> Vec<u8> {
+        let mut out = Vec::new();
+        let fields = parse_object(self.table(), body.as_bytes()).unwrap();
+        encode(self.table(), &fields, None::<&Record<'_, Vec<u8>>>, &mut out).unwrap();
+        out
+    }
+
+    fn write(&self, stage: impl FnOnce(&mut Batch)) {
+        let mut batch = Batch::default();
+        stage(&mut batch);
+        self.store.write(&batch, Durability::Soft).unwrap();
+    }
+
+    fn put_record(&self, batch: &mut Batch, id: &str, bytes: &[u8]) {
+        let mut key = Vec::new();
+        key::record(self.table().id, id, &mut key);
+        self.store.put(batch, Space::Records, &key, bytes);
+    }
+
+    /// Stores a record with its entries.
+    fn add(&self, id: &str, body: &str) {
+        let bytes = self.encode(body);
+        self.write(|batch| {
+            self.put_record(batch, id, &bytes);
+            add(&self.store, batch, id, &Record::open(self.table(), &bytes).unwrap()).unwrap();
+        });
+    }
+
+    /// The entries of an index, as text.
+    fn entries(&self, index: u32) -> Vec<String> {
+        let (snapshot, mut all) = (self.store.snapshot(), Vec::new());
+        let (lower, upper) = (index.to_be_bytes(), (index + 1).to_be_bytes());
+        let mut scan = self.store.scan(Space::Indexes, &lower, &upper, &snapshot, Reach::Disk);
+        while let Some((key, value)) = scan.next().unwrap() {
+            all.push(format!("{}={}", key[4..].escape_ascii(), value.escape_ascii()));
+        }
+        all
+    }
+
+    fn all_entries(&self) -> Vec<Vec<String>> {
+        self.table().indexes.iter().map(|index| self.entries(index.id)).collect()
+    }
+
+    fn disagreements(&self) -> Vec<String> {
+        disagreements(&self.store, &self.schema).unwrap()
+    }
+}
+
+fn text(text: &str) -> Value<'_> {
+    Value::Text(Cow::Borrowed(text))
+}
+
+#[test]
+fn a_record_has_an_entry_for_each_value() {
+    let fixture = Fixture::new();
+    fixture.add("r1", r#"{"id":"r1","name":"n","code":"c","mail":"m","tags":["b","a","b"],"size":1}"#);
+    fixture.add("r2", r#"{"id":"r2","tags":[]}"#);
+    assert_eq!(fixture.entries(fixture.index("name").id), ["0n\\x00\\x00r1=", "@r2="], "null is last");
+    assert_eq!(fixture.entries(fixture.index("mail").id), ["0m\\x00\\x00=r1"], "null is not bound");
+    assert_eq!(fixture.entries(fixture.index("tags").id), ["0a\\x00\\x00r1=", "0b\\x00\\x00r1="], "a list is a set");
+    assert_eq!(fixture.entries(fixture.index("code").id).len(), 2);
+    assert_eq!(fixture.disagreements(), Vec::<String>::new());
+}
+
+#[test]
+fn removing_a_record_removes_all_its_entries() {
+    let fixture = Fixture::new();
+    let body = r#"{"id":"r1","name":"n","code":"c","mail":"m","tags":["a","b"]}"#;
+    fixture.add("r1", body);
+    let bytes = fixture.encode(body);
+    let record = Record::open(fixture.table(), &bytes).unwrap();
+    fixture.write(|batch| remove(&fixture.store, batch, "r1", &record).unwrap());
+    assert!(fixture.all_entries().concat().is_empty());
+}
+
+#[test]
+fn a_change_leads_to_the_entries_of_the_new_version() {
+    let bodies = [
+        r#"{"id":"r"}"#,
+        r#"{"id":"r","name":"n","mail":"m","tags":["a","b"]}"#,
+        r#"{"id":"r","name":"n","mail":"other","tags":["b","c"],"size":2}"#,
+        r#"{"id":"r","name":"o","code":"c","tags":[]}"#,
+    ];
+    for before in bodies {
+        for after in bodies {
+            let (changed, fresh) = (Fixture::new(), Fixture::new());
+            changed.add("r", before);
+            fresh.add("r", after);
+            let (old, new) = (changed.encode(before), changed.encode(after));
+            let open = |bytes| Record::open(changed.table(), bytes).unwrap();
+            changed.write(|batch| change(&changed.store, batch, "r", &open(&old), &open(&new)).unwrap());
+            assert_eq!(changed.all_entries(), fresh.all_entries(), "{before} to {after}");
+        }
+    }
+}
+
+#[test]
+fn a_change_stages_nothing_for_attributes_that_stay() {
+    let fixture = Fixture::new();
+    let staged = |before: &str, after: &str| {
+        let (before, after) = (fixture.encode(before), fixture.encode(after));
+        let open = |bytes| Record::open(fixture.table(), bytes).unwrap();
+        let mut batch = Batch::default();
+        change(&fixture.store, &mut batch, "r", &open(&before), &open(&after)).unwrap();
+        !batch.is_empty()
+    };
+    let body = |name: &str, size| format!(r#"{{"id":"r","name":"{name}","code":"c","mail":"m","tags":["a"],"size":{size}}}"#);
+    assert!(!staged(&body("n", 1), &body("n", 2)));
+    assert!(staged(&body("n", 1), &body("o", 1)));
+}
+
+#[test]
+fn matches_come_in_pages_and_name_only_their_value() {
+    let fixture = Fixture::new();
+    for number in 0..25 {
+        let name = ["a", "ab", "b"][number % 3];
+        fixture.add(&format!("r{number:02}"), &format!(r#"{{"id":"r{number:02}","name":"{name}","code":"{name}"}}"#));
+    }
+    for (attribute, verify) in [("name", false), ("code", true)] {
+        let snapshot = fixture.store.snapshot();
+        let (index, value) = (fixture.index(attribute), text("a"));
+        let mut matches = Matches::new(&fixture.store, fixture.table(), index, &value, &snapshot, Reach::Disk);
+        assert_eq!(matches.verify, verify);
+        let (mut keys, mut found, mut pages) = (Vec::new(), Vec::new(), Vec::new());
+        loop {
+            matches.next(4, &mut keys).unwrap();
+            if keys.is_empty() {
+                break;
+            }
+            pages.push(keys.len());
+            found.extend(keys.iter().map(|key| key::id_of_record(key).unwrap().to_owned()));
+        }
+        let expected: Vec<_> = (0..25).step_by(3).map(|number| format!("r{number:02}")).collect();
+        assert_eq!((found, pages), (expected, vec![4, 4, 1]));
+    }
+}
+
+#[test]
+fn a_text_longer_than_is_indexed_must_be_verified() {
+    let fixture = Fixture::new();
+    let snapshot = fixture.store.snapshot();
+    for (bytes, verify) in [(key::INDEXED_BYTES - 1, false), (key::INDEXED_BYTES, true), (key::INDEXED_BYTES + 1, true)] {
+        let long = "x".repeat(bytes);
+        let index = fixture.index("name");
+        let matches = Matches::new(&fixture.store, fixture.table(), index, &text(&long), &snapshot, Reach::Disk);
+        assert_eq!(matches.verify, verify, "{bytes} bytes");
+    }
+}
+
+#[test]
+fn an_index_that_is_built_is_the_index_that_was_kept() {
+    let fixture = Fixture::new();
+    for number in 0..2500 {
+        let (id, tag) = (format!("r{number}"), number % 7);
+        let mail = if number % 5 == 0 { "null".to_owned() } else { format!("\"{number}\"") };
+        fixture.add(&id, &format!(r#"{{"id":"{id}","name":"{tag}","code":"{tag}","mail":{mail},"tags":["{tag}","x"]}}"#));
+    }
+    let kept = fixture.all_entries();
+    for index in &fixture.table().indexes {
+        fixture.write(|batch| drop_entries(&fixture.store, batch, index.id));
+        assert!(fixture.entries(index.id).is_empty() && !fixture.disagreements().is_empty());
+        build(&fixture.store, fixture.table(), index).unwrap();
+    }
+    assert_eq!(fixture.all_entries(), kept);
+    assert_eq!(fixture.disagreements(), Vec::<String>::new());
+}
+
+#[test]
+fn a_unique_index_over_equal_values_is_not_built() {
+    let fixture = Fixture::new();
+    for id in ["r1", "r2"] {
+        let bytes = fixture.encode(&format!(r#"{{"id":"{id}","mail":"same"}}"#));
+        fixture.write(|batch| fixture.put_record(batch, id, &bytes));
+    }
+    match build(&fixture.store, fixture.table(), fixture.index("mail")) {
+        Err(Error::Conflict { detail, pointer }) => {
+            assert_eq!(pointer, "/mail");
+            assert!(detail.contains("r1 and r2"), "{detail}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_left_overs_of_numbers_never_given_out_are_removed() {
+    let fixture = Fixture::new();
+    fixture.add("r1", r#"{"id":"r1","name":"n","tags":["a"]}"#);
+    let (name, tags) = (fixture.index("name").id, fixture.index("tags").id);
+    drop_from(&fixture.store, tags).unwrap();
+    assert!(fixture.entries(tags).is_empty() && !fixture.entries(name).is_empty());
+    let writes = fixture.store.counters().writes;
+    drop_from(&fixture.store, tags).unwrap();
+    assert_eq!(fixture.store.counters().writes, writes, "nothing to remove is nothing to write");
+}
+
+#[test]
+fn every_planted_disagreement_is_found() {
+    let planted = |plant: &dyn Fn(&Fixture, &mut Batch)| {
+        let fixture = Fixture::new();
+        fixture.add("r1", r#"{"id":"r1","name":"n","mail":"m","tags":["a"]}"#);
+        fixture.write(|batch| plant(&fixture, batch));
+        fixture.disagreements()
+    };
+    let entry = |fixture: &Fixture, attribute: &str, value: &str, id: &str| {
+        let mut entry = Vec::new();
+        key::ordered(fixture.index(attribute).id, &text(value), id, &mut entry);
+        entry
+    };
+    assert_eq!(planted(&|_, _| {}), Vec::<String>::new());
+    let found = planted(&|fixture, batch| {
+        fixture.store.delete(batch, Space::Indexes, &entry(fixture, "name", "n", "r1"));
+    });
+    assert!(found.len() == 1 && found[0].starts_with("an entry is missing"), "{found:?}");
+    let found = planted(&|fixture, batch| {
+        fixture.store.put(batch, Space::Indexes, &entry(fixture, "tags", "b", "r1"), b"");
+    });
+    assert!(found.len() == 1 && found[0].starts_with("an entry that no record has"), "{found:?}");
+    let found = planted(&|fixture, batch| {
+        let mut owner = Vec::new();
+        key::unique(fixture.index("mail").id, &text("m"), &mut owner);
+        fixture.store.put(batch, Space::Indexes, &owner, b"r2");
+    });
+    assert_eq!(found.len(), 2, "the wrong owner is one too many, the right one is missing: {found:?}");
+    let found = planted(&|fixture, batch| {
+        let mut bytes = fixture.encode(r#"{"id":"r2"}"#);
+        bytes[20] ^= 1;
+        fixture.put_record(batch, "r2", &bytes);
+    });
+    assert!(found.len() == 1 && found[0].contains("checksum"), "{found:?}");
+    let found = planted(&|fixture, batch| {
+        let bytes = fixture.encode(r#"{"id":"r2"}"#);
+        fixture.put_record(batch, "r3", &bytes);
+    });
+    assert!(found.len() == 1 && found[0].contains("another id than its key"), "{found:?}");
+}

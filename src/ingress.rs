@@ -1,0 +1,269 @@
+//! Requests in, answers out: the one place where async meets the blocking layers below.
+//!
+//! ```text
+//! head arrives ─ routing ─┬─ no table's path ── axum Router (health, readiness, counters)
+//!                         ├─ refused (404, 405, 406, 415, 400, 413): answered before the body is read
+//!                         ├─ no body, short work ── inline, on the database that answers only from memory
+//!                         └─ else: let in, or 503 ─ body ─┬─ short work ── inline, the same
+//!                                                         └─ long work, or not in memory ── pool, on the blocking database
+//! ```
+//! A hop to another thread costs more than a cached read, so what can be answered from memory is answered where it arrived, and
+//! the same handler runs once more in the pool when it says [`Error::WouldBlock`]. What waits (for a body, for the pool) counts as
+//! in flight; over the limit the answer is 503 with `Retry-After`, before the body is read. What does not wait is not counted,
+//! because it cannot pile up.
+//!
+//! Non-goals: connections and their deadlines (`server`); what a request means (`routing`).
+
+mod body;
+mod crossing;
+mod operations;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{Method, Request, Response};
+use http_body_util::{Either, Full};
+use serde::{Deserialize, Serialize};
+use tokio::runtime::Handle;
+
+use crate::error::Error;
+use crate::handlers::{self, Answer, Failure};
+use crate::routing::{Route, Routes, Work};
+use crate::transaction::Database;
+pub use body::Source;
+use crossing::{Crossing, Permit};
+use operations::Operations;
+
+/// The body of an answer: made by a handler, or by the router beside the tables.
+pub type Body = Either<Full<Bytes>, axum::body::Body>;
+
+/// What is let in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Options {
+    /// The longest body.
+    pub body_bytes: usize,
+    /// How long a body may take to arrive.
+    pub body_timeout_ms: u64,
+    /// How many requests may wait for their bodies or for the pool at once.
+    pub requests_in_flight: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { body_bytes: 1 << 20, body_timeout_ms: 30_000, requests_in_flight: 1024 }
+    }
+}
+
+/// How far a request came where it arrived.
+enum Step {
+    Answered(handlers::Result<Answer>),
+    Pool(Bytes, Permit),
+}
+
+/// Answers requests. Clones share everything; a clone for each thread keeps its counts of references apart.
+#[derive(Clone)]
+pub struct Ingress {
+    crossing: Arc<Crossing>,
+    operations: Operations,
+    options: Options,
+}
+
+impl Ingress {
+    /// Over a database; `pool` is where what blocks is run (`spawn_blocking`).
+    pub fn new(database: Database, handlers: handlers::Options, options: Options, pool: Handle) -> Self {
+        let operations = Operations::new(database.clone());
+        let routes = Routes::new(database.clone(), handlers);
+        let crossing = Arc::new(Crossing::new(database, routes, options.requests_in_flight, pool));
+        Self { crossing, operations, options }
+    }
+
+    /// Says whether `/_ready` sends clients here.
+    pub fn set_ready(&self, ready: bool) {
+        self.operations.set_ready(ready);
+    }
+
+    /// Answers one request from a client at `peer`. There is an answer to each.
+    pub async fn answer<B: Source>(&self, request: Request<B>, peer: IpAddr) -> Response<Body> {
+        let (parts, body) = request.into_parts();
+        let head = parts.method == Method::HEAD;
+        let outcome = match self.crossing.routes().resolve(&parts.method, &parts.uri, &parts.headers) {
+            None => return self.operations.answer(parts, peer).await.map(Either::Right),
+            Some(Err(failure)) => self.refuse(failure, &parts, body),
+            Some(Ok(route)) => match self.here(route, &parts, body).await {
+                Step::Answered(outcome) => outcome,
+                Step::Pool(body, permit) => self.crossing.pooled(parts, body, permit).await,
+            },
+        };
+        let answer = outcome.unwrap_or_else(|failure| problem(&failure));
+        if head { handlers::without_body(answer) } else { answer }.map(|bytes| Either::Left(Full::new(bytes)))
+    }
+
+    /// What can be done where the request arrived.
+    async fn here<B: Source>(&self, route: Route<'_>, parts: &Parts, body: B) -> Step {
+        if !route.takes_body() {
+            return match self.at_once(&route, parts, b"") {
+                Some(outcome) => Step::Answered(outcome),
+                None => match Permit::take(&self.crossing) {
+                    Some(permit) => Step::Pool(Bytes::new(), permit),
+                    None => Step::Answered(self.refuse(Failure::Overloaded, parts, body)),
+                },
+            };
+        }
+        let Some(permit) = Permit::take(&self.crossing) else {
+            return Step::Answered(self.refuse(Failure::Overloaded, parts, body));
+        };
+        let limit_bytes = self.options.body_bytes;
+        if body.least_bytes() > limit_bytes as u64 {
+            return Step::Answered(self.refuse(Failure::TooLarge { limit_bytes }, parts, body));
+        }
+        let waited_ms = self.options.body_timeout_ms;
+        let read = tokio::time::timeout(Duration::from_millis(waited_ms), body::read(body, limit_bytes)).await;
+        match read.unwrap_or(Err(Failure::TooSlow { waited_ms })) {
+            Err(failure) => Step::Answered(Err(failure)),
+            Ok(bytes) => match self.at_once(&route, parts, &bytes) {
+                Some(outcome) => Step::Answered(outcome),
+                None => Step::Pool(bytes, permit),
+            },
+        }
+    }
+
+    /// The outcome of short work; `None` if it is long, or does not find everything in memory.
+    fn at_once(&self, route: &Route<'_>, parts: &Parts, body: &[u8]) -> Option<handlers::Result<Answer>> {
+        if route.work(body) == Work::Long {
+            return None;
+        }
+        match self.crossing.inline(route, &parts.headers, body) {
+            Err(Failure::Error(Error::WouldBlock)) => None,
+            outcome => Some(outcome),
+        }
+    }
+
+    /// A refusal before the body was read. The rest of the body is taken in behind it, within limits: a client that writes
+    /// before it reads would otherwise meet a closed connection instead of the answer.
+    fn refuse<B: Source>(&self, failure: Failure, parts: &Parts, body: B) -> handlers::Result<Answer> {
+        if !body.is_over() && !parts.headers.contains_key(http::header::EXPECT) {
+            let deadline = Duration::from_millis(self.options.body_timeout_ms);
+            tokio::spawn(tokio::time::timeout(deadline, body::discard(body)));
+        }
+        Err(failure)
+    }
+}
+
+/// The answer to a failure. What is the server's own fault gets a name, under which the log has the cause.
+fn problem(failure: &Failure) -> Answer {
+    if !failure.is_internal() {
+        return failure.answer(None);
+    }
+    let request_id = uuid::Uuid::now_v7().to_string();
+    log(&format!("request {request_id} failed: {failure}"));
+    failure.answer(Some(&request_id))
+}
+
+/// Writes a line to standard error, one line whatever the text is. Nobody may be reading; that is no reason to fail.
+pub(crate) fn log(text: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "strata: {}", text.replace('\n', " "));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::Schema;
+    use crate::storage;
+    use http_body_util::BodyExt;
+    use std::net::Ipv4Addr;
+
+    const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+    fn ingress(folder: &tempfile::TempDir, options: Options) -> Ingress {
+        let schema = "type Product @table @export { id: ID! @primaryKey name: String @indexed } \
+                      type Ledger @table(durability: \"strong\") @export { id: ID! @primaryKey }";
+        let schema = Schema::parse(schema).unwrap();
+        let database = Database::open(folder.path(), schema, &storage::Options::default()).unwrap();
+        Ingress::new(database, handlers::Options::default(), options, Handle::current())
+    }
+
+    async fn ask(ingress: &Ingress, method: &str, path: &str, body: &'static str) -> (u16, String) {
+        let request = Request::builder().method(method).uri(path).body(Full::new(Bytes::from_static(body.as_bytes()))).unwrap();
+        let answer = ingress.answer(request, LOCAL).await;
+        let status = answer.status().as_u16();
+        let bytes = answer.into_body().collect().await.unwrap().to_bytes();
+        (status, String::from_utf8(bytes.to_vec()).unwrap())
+    }
+
+    #[tokio::test]
+    async fn every_path_through_the_picture() {
+        let folder = tempfile::tempdir().unwrap();
+        let ingress = ingress(&folder, Options { body_bytes: 64, ..Options::default() });
+        assert_eq!(ask(&ingress, "POST", "/Product", r#"{"id":"1","name":"a"}"#).await.0, 201);
+        assert_eq!(ask(&ingress, "GET", "/Product/1", "").await, (200, r#"{"id":"1","name":"a"}"#.to_owned()));
+        assert_eq!(ask(&ingress, "HEAD", "/Product/1", "").await, (200, String::new()));
+        assert_eq!(ask(&ingress, "GET", "/Product", "").await, (200, r#"[{"id":"1","name":"a"}]"#.to_owned()));
+        assert_eq!(ask(&ingress, "GET", "/Product?name==a&limit=5", "").await.1, r#"[{"id":"1","name":"a"}]"#);
+        assert_eq!(ask(&ingress, "POST", "/Ledger", r#"[{"id":"1"},{"id":"2"}]"#).await.0, 201);
+        assert_eq!(ask(&ingress, "GET", "/Ledger/2", "").await.1, r#"{"id":"2"}"#);
+        assert_eq!(ask(&ingress, "GET", "/Nothing/2", "").await.0, 404);
+        let long = "                                                                 ";
+        assert_eq!(ask(&ingress, "POST", "/Product", long).await.0, 413);
+    }
+
+    #[tokio::test]
+    async fn what_is_not_in_memory_is_answered_by_the_pool() {
+        let folder = tempfile::tempdir().unwrap();
+        {
+            let ingress = ingress(&folder, Options::default());
+            assert_eq!(ask(&ingress, "POST", "/Product", r#"{"id":"1","name":"a"}"#).await.0, 201);
+            ingress.crossing.database().store().flush().unwrap();
+        }
+        let ingress = ingress(&folder, Options::default());
+        let cold = ingress.crossing.database().in_memory();
+        assert!(matches!(cold.read(cold.table("Product").unwrap(), "1"), Err(Error::WouldBlock)));
+        assert_eq!(ask(&ingress, "GET", "/Product/1", "").await.0, 200);
+        assert_eq!(ask(&ingress, "PATCH", "/Product/1", r#"{"name":"b"}"#).await.0, 200);
+    }
+
+    #[tokio::test]
+    async fn over_the_limit_nobody_is_let_in() {
+        let folder = tempfile::tempdir().unwrap();
+        let ingress = ingress(&folder, Options { requests_in_flight: 1, ..Options::default() });
+        let first = Permit::take(&ingress.crossing).unwrap();
+        assert_eq!(ask(&ingress, "POST", "/Product", "{}").await.0, 503);
+        assert_eq!(ask(&ingress, "GET", "/Product?limit=1", "").await.0, 200, "what does not wait is not counted");
+        drop(first);
+        assert_eq!(ask(&ingress, "POST", "/Product", "{}").await.0, 201);
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_an_answer_with_a_name() {
+        let outcome = crossing::caught(|| -> handlers::Result<Answer> { panic!("no luck") });
+        let answer = problem(&outcome.unwrap_err());
+        let body: serde_json::Value = serde_json::from_slice(answer.body()).unwrap();
+        assert_eq!(answer.status(), 500);
+        assert_eq!(body["requestId"], answer.headers()["x-request-id"].to_str().unwrap());
+        assert!(!body.to_string().contains("luck"));
+    }
+
+    #[tokio::test]
+    async fn beside_the_tables() {
+        let folder = tempfile::tempdir().unwrap();
+        let ingress = ingress(&folder, Options::default());
+        assert_eq!(ask(&ingress, "GET", "/_ready", "").await.0, 503);
+        ingress.set_ready(true);
+        assert_eq!(ask(&ingress, "GET", "/_ready", "").await.0, 200);
+        assert_eq!(ask(&ingress, "GET", "/_health", "").await, (200, r#"{"status":"ok"}"#.to_owned()));
+        assert_eq!(ask(&ingress, "HEAD", "/_health", "").await, (200, String::new()));
+        assert_eq!(ask(&ingress, "OPTIONS", "/_health", "").await.0, 204);
+        assert_eq!(ask(&ingress, "OPTIONS", "*", "").await.0, 204);
+        assert_eq!(ask(&ingress, "POST", "/_health", "").await.0, 405);
+        let (status, counters) = ask(&ingress, "GET", "/_counters", "").await;
+        let counters: serde_json::Value = serde_json::from_str(&counters).unwrap();
+        assert!(status == 200 && counters["gets"].is_u64(), "{counters}");
+        let request = Request::builder().uri("/_counters").body(Full::new(Bytes::new())).unwrap();
+        let elsewhere = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
+        assert_eq!(ingress.answer(request, elsewhere).await.status(), 403);
+    }
+}

@@ -1,0 +1,110 @@
+//! Bodies of requests: read whole within a limit, or discarded.
+
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use hyper::body::Body;
+
+use crate::error::Error;
+use crate::handlers::Failure;
+
+/// How much of a refused body is taken in, so that its client comes to read the answer.
+const DISCARDED_BYTES: usize = 8 << 20;
+
+/// Where the bytes of a body come from: a connection, or a test.
+pub trait Source: Body<Data = Bytes, Error: std::fmt::Display + Send> + Send + Unpin + 'static {
+    /// How many bytes it has at least: `Content-Length`, where there is one.
+    fn least_bytes(&self) -> u64 {
+        self.size_hint().lower()
+    }
+
+    /// Whether there is nothing to read.
+    fn is_over(&self) -> bool {
+        self.is_end_stream()
+    }
+}
+
+impl<B: Body<Data = Bytes, Error: std::fmt::Display + Send> + Send + Unpin + 'static> Source for B {}
+
+/// The whole body. One that arrived in one piece, as short ones do, is not copied.
+///
+/// # Errors
+/// 413 as soon as it is longer than `limit_bytes`; 400 if it breaks off.
+pub(super) async fn read(mut body: impl Source, limit_bytes: usize) -> Result<Bytes, Failure> {
+    let first = next(&mut body).await?;
+    if first.len() > limit_bytes {
+        return Err(Failure::TooLarge { limit_bytes });
+    }
+    if body.is_end_stream() {
+        return Ok(first);
+    }
+    let announced = usize::try_from(body.size_hint().lower()).unwrap_or(limit_bytes);
+    let mut whole = Vec::with_capacity((first.len() + announced).min(limit_bytes));
+    whole.extend_from_slice(&first);
+    loop {
+        let more = next(&mut body).await?;
+        if more.is_empty() {
+            return Ok(Bytes::from(whole));
+        }
+        if whole.len() + more.len() > limit_bytes {
+            return Err(Failure::TooLarge { limit_bytes });
+        }
+        whole.extend_from_slice(&more);
+    }
+}
+
+/// The next bytes; none at the end.
+async fn next(body: &mut impl Source) -> Result<Bytes, Failure> {
+    loop {
+        match body.frame().await {
+            None => return Ok(Bytes::new()),
+            Some(Err(error)) => return Err(Error::invalid(format!("the body broke off: {error}")).into()),
+            // Trailers say nothing here, and an empty piece is not the end.
+            Some(Ok(frame)) => match frame.into_data() {
+                Ok(data) if !data.is_empty() => return Ok(data),
+                _ => {}
+            },
+        }
+    }
+}
+
+/// Reads to the end, or until it has been enough.
+pub(super) async fn discard(mut body: impl Source) {
+    let mut left = DISCARDED_BYTES;
+    while let Ok(data) = next(&mut body).await {
+        if data.is_empty() || data.len() > left {
+            break;
+        }
+        left -= data.len();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hyper::body::Frame;
+    use std::collections::VecDeque;
+    use std::convert::Infallible;
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
+
+    /// A body in pieces, of unknown length.
+    struct Pieces(VecDeque<&'static str>);
+
+    impl Body for Pieces {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            Poll::Ready(self.0.pop_front().map(|piece| Ok(Frame::data(Bytes::from(piece)))))
+        }
+    }
+
+    #[tokio::test]
+    async fn pieces_are_put_together_up_to_the_limit() {
+        let pieces = || Pieces(["ab", "", "cd", "e"].into());
+        assert_eq!(read(pieces(), 5).await.unwrap(), "abcde");
+        assert!(matches!(read(pieces(), 4).await, Err(Failure::TooLarge { limit_bytes: 4 })));
+        assert!(matches!(read(pieces(), 1).await, Err(Failure::TooLarge { limit_bytes: 1 })));
+        assert_eq!(read(Pieces(VecDeque::new()), 4).await.unwrap(), "");
+    }
+}

@@ -1,0 +1,92 @@
+//! The crossing from async to blocking: inline where memory suffices, else in a small pool.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use http::HeaderMap;
+use http::request::Parts;
+use tokio::runtime::Handle;
+
+use crate::error::Error;
+use crate::handlers::{Answer, Failure, Result};
+use crate::routing::{Route, Routes};
+use crate::transaction::Database;
+
+/// Runs handlers.
+pub(super) struct Crossing {
+    blocking: Database,
+    in_memory: Database,
+    routes: Routes,
+    pool: Handle,
+    in_flight: AtomicUsize,
+    most_in_flight: usize,
+}
+
+/// The right to wait; given back when it is dropped, by the pool if the client has gone meanwhile.
+pub(super) struct Permit(Arc<Crossing>);
+
+impl Permit {
+    /// `None` if as many are out as there may be.
+    pub(super) fn take(crossing: &Arc<Crossing>) -> Option<Self> {
+        let permit = Self(Arc::clone(crossing));
+        let others = crossing.in_flight.fetch_add(1, Ordering::Relaxed);
+        (others < crossing.most_in_flight).then_some(permit)
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Crossing {
+    pub(super) fn new(blocking: Database, routes: Routes, most_in_flight: usize, pool: Handle) -> Self {
+        let in_memory = blocking.in_memory();
+        Self { blocking, in_memory, routes, pool, in_flight: AtomicUsize::new(0), most_in_flight }
+    }
+
+    pub(super) fn routes(&self) -> &Routes {
+        &self.routes
+    }
+
+    #[cfg(test)]
+    pub(super) fn database(&self) -> &Database {
+        &self.blocking
+    }
+
+    /// Runs a route's handler here and now, without waiting for anything.
+    ///
+    /// # Errors
+    /// What the handler returns; `WouldBlock` where that is not enough.
+    pub(super) fn inline(&self, route: &Route<'_>, headers: &HeaderMap, body: &[u8]) -> Result<Answer> {
+        caught(|| route.answer(&self.in_memory, headers, body))
+    }
+
+    /// Runs the handler of a request in the pool, where it may wait.
+    ///
+    /// # Errors
+    /// What the handler returns.
+    pub(super) async fn pooled(&self, parts: Parts, body: Bytes, permit: Permit) -> Result<Answer> {
+        let job = move || {
+            let crossing = &permit.0;
+            let route = crossing.routes.resolve(&parts.method, &parts.uri, &parts.headers);
+            let route = route.ok_or_else(|| Error::NotFound { detail: "no table has this path".to_owned() })??;
+            caught(|| route.answer(&crossing.blocking, &parts.headers, &body))
+        };
+        // It is cancelled only when the server stops before it has begun.
+        self.pool.spawn_blocking(job).await.unwrap_or(Err(Failure::Overloaded))
+    }
+}
+
+/// What a handler returns, a panic being a failure like others: the connection, and its other requests, go on.
+pub(super) fn caught(handler: impl FnOnce() -> Result<Answer>) -> Result<Answer> {
+    // Nothing half changed is seen afterwards: locks and batches are put back by their guards.
+    catch_unwind(AssertUnwindSafe(handler)).unwrap_or_else(|payload| {
+        let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        let text = text.or_else(|| payload.downcast_ref::<String>().cloned());
+        Err(Failure::Panicked(text.unwrap_or_else(|| "without a word".to_owned())))
+    })
+}

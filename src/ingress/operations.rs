@@ -1,0 +1,108 @@
+//! What is answered beside the tables: whether the server lives, whether it wants requests, and its counters.
+//!
+//! An axum `Router`, because nothing here is hot.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Extension, Request, State};
+use axum::response::IntoResponse;
+use axum::routing::get;
+use http::request::Parts;
+use http::{Method, Response, StatusCode};
+use hyper::service::Service;
+use hyper_util::service::TowerToHyperService;
+use serde_json::json;
+
+use crate::error::Error;
+use crate::handlers::{self, Answer, Failure};
+use crate::routing;
+use crate::transaction::Database;
+
+/// The router and what it shows.
+#[derive(Clone)]
+pub(super) struct Operations {
+    router: TowerToHyperService<axum::Router>,
+    state: Arc<Shown>,
+}
+
+struct Shown {
+    database: Database,
+    ready: AtomicBool,
+}
+
+/// Where a request came from.
+#[derive(Clone, Copy)]
+struct Peer(IpAddr);
+
+const ALLOW: &str = "GET, HEAD, OPTIONS";
+
+impl Operations {
+    pub(super) fn new(database: Database) -> Self {
+        let state = Arc::new(Shown { database, ready: AtomicBool::new(false) });
+        let router = axum::Router::new()
+            .route("/_health", get(health).options(options))
+            .route("/_ready", get(ready).options(options))
+            .route("/_counters", get(counters).options(options))
+            .fallback(nothing)
+            .method_not_allowed_fallback(|| async { problem(&Failure::Method { allow: ALLOW }) })
+            .with_state(Arc::clone(&state));
+        Self { router: TowerToHyperService::new(router), state }
+    }
+
+    pub(super) fn set_ready(&self, ready: bool) {
+        self.state.ready.store(ready, Ordering::Relaxed);
+    }
+
+    /// Answers a request whose path is no table's.
+    pub(super) async fn answer(&self, parts: Parts, peer: IpAddr) -> Response<Body> {
+        if parts.method == Method::OPTIONS && parts.uri.path() == "*" {
+            return into_response(handlers::options(routing::METHODS));
+        }
+        let mut request = Request::from_parts(parts, Body::empty());
+        request.extensions_mut().insert(Peer(peer));
+        match self.router.call(request).await {
+            Ok(answer) => answer,
+            Err(never) => match never {},
+        }
+    }
+}
+
+async fn options() -> Response<Body> {
+    into_response(handlers::options(ALLOW))
+}
+
+async fn health() -> Json<serde_json::Value> {
+    Json(json!({"status": "ok"}))
+}
+
+async fn ready(State(shown): State<Arc<Shown>>) -> impl IntoResponse {
+    match shown.ready.load(Ordering::Relaxed) {
+        true => (StatusCode::OK, Json(json!({"status": "ready"}))),
+        false => (StatusCode::SERVICE_UNAVAILABLE, Json(json!({"status": "not ready"}))),
+    }
+}
+
+/// Counts since the store was opened. Which load it bears is nobody's business elsewhere.
+async fn counters(State(shown): State<Arc<Shown>>, Extension(Peer(peer)): Extension<Peer>) -> Response<Body> {
+    match peer.to_canonical().is_loopback() {
+        true => Json(shown.database.counters()).into_response(),
+        false => problem(&Failure::LocalOnly),
+    }
+}
+
+async fn nothing(request: Request) -> Response<Body> {
+    let detail = format!("there is no table and nothing else at {}", request.uri().path());
+    problem(&Error::NotFound { detail }.into())
+}
+
+fn problem(failure: &Failure) -> Response<Body> {
+    into_response(failure.answer(None))
+}
+
+fn into_response(answer: Answer) -> Response<Body> {
+    answer.map(Body::from)
+}

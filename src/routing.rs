@@ -1,0 +1,301 @@
+//! Which handler a method and a path mean.
+//!
+//! A small matcher of its own, because the paths of tables have two shapes and are met by every request: the path is split by
+//! bytes, only what has a `%` is decoded, and the table is looked up by name in a sorted slice. A [`Route`] that exists is valid:
+//! the table is exported, the method is one that the resource has, the query was understood, and client and server speak the
+//! same types. What is found out later is about the body and the stored records.
+//!
+//! Non-goals: paths that are no table's (`ingress` has a router for them); when and where a handler runs (`ingress`).
+
+use std::borrow::Cow;
+
+use http::{HeaderMap, Method, Uri};
+use percent_encoding::percent_decode_str;
+
+use crate::error::{Error, Place};
+use crate::handlers::{self, Answer, Failure, Listing, Options, Result};
+use crate::schema::{Durability, Schema, Table};
+use crate::transaction::Database;
+
+/// The paths of a schema.
+pub struct Routes {
+    database: Database,
+    options: Options,
+    /// Exported tables: name and position in the schema, ascending by name.
+    tables: Box<[(Box<str>, usize)]>,
+}
+
+/// A request that has a handler.
+#[derive(Debug)]
+pub struct Route<'r> {
+    table: &'r Table,
+    verb: Verb<'r>,
+}
+
+#[derive(Debug)]
+enum Verb<'r> {
+    Read(Cow<'r, str>),
+    List(Listing),
+    Create,
+    Replace(Cow<'r, str>),
+    Merge(Cow<'r, str>),
+    Delete(Cow<'r, str>),
+    Options(&'static str),
+}
+
+/// How much work a route's handler has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// Microseconds, if the answer is in memory: it may run where others wait for it.
+    Short,
+    /// It may take long or wait for the device: it must run where nobody waits.
+    Long,
+}
+
+const COLLECTION: &str = "GET, HEAD, POST, OPTIONS";
+const RECORD: &str = "GET, HEAD, PUT, PATCH, DELETE, OPTIONS";
+
+/// Every method that some resource has.
+pub const METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
+
+impl Routes {
+    /// The routes to the exported tables of a database.
+    pub fn new(database: Database, options: Options) -> Self {
+        let tables = names(database.schema());
+        Self { database, options, tables }
+    }
+
+    /// What a request means; `None` if its path is no table's.
+    ///
+    /// # Errors
+    /// 400 for the path or the query; 404, 405, 406, 415. They can be answered before the body is read.
+    pub fn resolve<'r>(&'r self, method: &Method, uri: &'r Uri, headers: &HeaderMap) -> Option<Result<Route<'r>>> {
+        let path = uri.path().strip_prefix('/')?;
+        let (name, rest) = match path.split_once('/') {
+            Some((name, rest)) => (name, rest),
+            None => (path, ""),
+        };
+        let table = self.table(name)?;
+        Some(self.resolve_in(table, rest, method, uri.query().unwrap_or(""), headers))
+    }
+
+    fn table(&self, name: &str) -> Option<&Table> {
+        let name = match name.contains('%') {
+            true => percent_decode_str(name).decode_utf8().ok()?,
+            false => Cow::Borrowed(name),
+        };
+        let found = self.tables.binary_search_by(|(known, _)| (**known).cmp(&*name)).ok()?;
+        self.database.schema().tables.get(self.tables[found].1)
+    }
+
+    fn resolve_in<'r>(
+        &'r self,
+        table: &'r Table,
+        rest: &'r str,
+        method: &Method,
+        query: &str,
+        headers: &HeaderMap,
+    ) -> Result<Route<'r>> {
+        let verb = match rest {
+            "" => self.collection_verb(table, method, query)?,
+            _ if rest.contains('/') => {
+                let detail = format!("a record of {} has no resources below it", table.name);
+                return Err(Error::NotFound { detail }.into());
+            }
+            _ => record_verb(rest, method)?,
+        };
+        if !query.is_empty() && !matches!(verb, Verb::List(_)) {
+            let detail = "a query is supported on GET of a list only".to_owned();
+            return Err(Error::Invalid { detail, place: Place::Position(0) }.into());
+        }
+        match verb {
+            Verb::Options(_) | Verb::Delete(_) => {}
+            Verb::Read(_) | Verb::List(_) => handlers::accepts_json(headers)?,
+            Verb::Create | Verb::Replace(_) => {
+                handlers::accepts_json(headers)?;
+                handlers::speaks_json(headers, false)?;
+            }
+            Verb::Merge(_) => {
+                handlers::accepts_json(headers)?;
+                handlers::speaks_json(headers, true)?;
+            }
+        }
+        Ok(Route { table, verb })
+    }
+
+    fn collection_verb(&self, table: &Table, method: &Method, query: &str) -> Result<Verb<'static>> {
+        match *method {
+            Method::GET | Method::HEAD => Ok(Verb::List(Listing::parse(table, query, &self.options)?)),
+            Method::POST => Ok(Verb::Create),
+            Method::OPTIONS => Ok(Verb::Options(COLLECTION)),
+            _ => Err(Failure::Method { allow: COLLECTION }),
+        }
+    }
+}
+
+fn record_verb<'r>(raw_id: &'r str, method: &Method) -> Result<Verb<'r>> {
+    let id = match raw_id.contains('%') {
+        false => Cow::Borrowed(raw_id),
+        true => {
+            let decoded = percent_decode_str(raw_id).decode_utf8();
+            decoded.map_err(|_| Error::invalid("the id in the path is not UTF-8"))?
+        }
+    };
+    match *method {
+        Method::GET | Method::HEAD => Ok(Verb::Read(id)),
+        Method::PUT => Ok(Verb::Replace(id)),
+        Method::PATCH => Ok(Verb::Merge(id)),
+        Method::DELETE => Ok(Verb::Delete(id)),
+        Method::OPTIONS => Ok(Verb::Options(RECORD)),
+        _ => Err(Failure::Method { allow: RECORD }),
+    }
+}
+
+fn names(schema: &Schema) -> Box<[(Box<str>, usize)]> {
+    let tables = schema.tables.iter().enumerate().filter(|(_, table)| table.exported);
+    let mut names: Vec<(Box<str>, usize)> = tables.map(|(position, table)| (table.name.as_str().into(), position)).collect();
+    names.sort();
+    names.into()
+}
+
+impl Route<'_> {
+    /// Whether the handler wants the body of the request.
+    pub fn takes_body(&self) -> bool {
+        matches!(self.verb, Verb::Create | Verb::Replace(_) | Verb::Merge(_))
+    }
+
+    /// How much work the handler has with this body.
+    pub fn work(&self, body: &[u8]) -> Work {
+        let long = match &self.verb {
+            Verb::Read(_) | Verb::Options(_) => false,
+            Verb::List(listing) => listing.long,
+            Verb::Create | Verb::Replace(_) | Verb::Merge(_) | Verb::Delete(_) => {
+                self.table.durability == Durability::Strong || is_array(body)
+            }
+        };
+        if long { Work::Long } else { Work::Short }
+    }
+
+    /// Runs the handler.
+    ///
+    /// # Errors
+    /// What the handler returns.
+    pub fn answer(&self, database: &Database, headers: &HeaderMap, body: &[u8]) -> Result<Answer> {
+        let table = self.table;
+        match &self.verb {
+            Verb::Read(id) => handlers::read(database, table, id, headers),
+            Verb::List(listing) => handlers::list(database, table, listing),
+            Verb::Create if is_array(body) => handlers::create_all(database, table, body),
+            Verb::Create => handlers::create(database, table, body),
+            Verb::Replace(id) => handlers::replace(database, table, id, headers, body),
+            Verb::Merge(id) => handlers::merge(database, table, id, headers, body),
+            Verb::Delete(id) => handlers::delete(database, table, id, headers),
+            Verb::Options(allow) => Ok(handlers::options(allow)),
+        }
+    }
+}
+
+/// Whether JSON text is an array, if it is anything.
+fn is_array(body: &[u8]) -> bool {
+    body.trim_ascii_start().first() == Some(&b'[')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage;
+    use http::HeaderValue;
+    use http::header::{ACCEPT, CONTENT_TYPE};
+
+    fn routes(folder: &tempfile::TempDir) -> Routes {
+        let schema = "type Product @table @export { id: ID! @primaryKey } \
+                      type Ledger @table(durability: \"strong\") @export { id: ID! @primaryKey } \
+                      type Secret @table { id: ID! @primaryKey }";
+        let schema = Schema::parse(schema).unwrap();
+        let database = Database::open(folder.path(), schema, &storage::Options::default()).unwrap();
+        Routes::new(database, Options::default())
+    }
+
+    fn describe(routes: &Routes, method: &str, uri: &str, headers: &HeaderMap) -> String {
+        let (method, uri): (Method, Uri) = (method.parse().unwrap(), uri.parse().unwrap());
+        match routes.resolve(&method, &uri, headers) {
+            None => "other".to_owned(),
+            Some(Ok(Route { table, verb })) => match verb {
+                Verb::Read(id) => format!("read {} {id}", table.name),
+                Verb::Replace(id) => format!("replace {} {id}", table.name),
+                Verb::Merge(id) => format!("merge {} {id}", table.name),
+                Verb::Delete(id) => format!("delete {} {id}", table.name),
+                Verb::List(listing) => format!("list {} {}", table.name, listing.limit),
+                Verb::Create => format!("create {}", table.name),
+                Verb::Options(_) => "options".to_owned(),
+            },
+            Some(Err(failure)) => failure.answer(None).status().as_u16().to_string(),
+        }
+    }
+
+    #[test]
+    fn paths_and_methods() {
+        let folder = tempfile::tempdir().unwrap();
+        let routes = routes(&folder);
+        let cases = [
+            ("GET", "/Product/1", "read Product 1"),
+            ("HEAD", "/Product/a%2Fb%20+", "read Product a/b +"),
+            ("GET", "/%50roduct/1", "read Product 1"),
+            ("GET", "http://host/Product/1", "read Product 1"),
+            ("GET", "/Product", "list Product 10000"),
+            ("GET", "/Product/", "list Product 10000"),
+            ("GET", "/Product/?limit=3", "list Product 3"),
+            ("POST", "/Product/", "create Product"),
+            ("PUT", "/Product/1", "replace Product 1"),
+            ("PATCH", "/Product/1", "merge Product 1"),
+            ("DELETE", "/Product/1", "delete Product 1"),
+            ("OPTIONS", "/Product/1", "options"),
+            ("POST", "/Product/1", "405"),
+            ("PUT", "/Product", "405"),
+            ("TRACE", "/Product", "405"),
+            ("GET", "/Product/1/picture", "404"),
+            ("GET", "/Product/%FF", "400"),
+            ("GET", "/Product/1?select=id", "400"),
+            ("POST", "/Product?x", "400"),
+            ("GET", "/Secret/1", "other"),
+            ("GET", "/product/1", "other"),
+            ("GET", "/", "other"),
+            ("OPTIONS", "*", "other"),
+            ("GET", "/_health", "other"),
+        ];
+        for (method, uri, expected) in cases {
+            assert_eq!(describe(&routes, method, uri, &HeaderMap::new()), expected, "{method} {uri}");
+        }
+    }
+
+    #[test]
+    fn types_are_settled_before_the_body() {
+        let folder = tempfile::tempdir().unwrap();
+        let routes = routes(&folder);
+        let with = |name, value| HeaderMap::from_iter([(name, HeaderValue::from_static(value))]);
+        assert_eq!(describe(&routes, "GET", "/Product/1", &with(ACCEPT, "text/html")), "406");
+        assert_eq!(describe(&routes, "DELETE", "/Product/1", &with(ACCEPT, "text/html")), "delete Product 1");
+        assert_eq!(describe(&routes, "POST", "/Product", &with(CONTENT_TYPE, "text/csv")), "415");
+        let patch = with(CONTENT_TYPE, "application/merge-patch+json");
+        assert_eq!(describe(&routes, "PATCH", "/Product/1", &patch), "merge Product 1");
+        assert_eq!(describe(&routes, "PUT", "/Product/1", &patch), "415");
+    }
+
+    #[test]
+    fn long_work_is_known_beforehand() {
+        let folder = tempfile::tempdir().unwrap();
+        let routes = routes(&folder);
+        let work = |method: Method, uri: &str, body: &[u8]| {
+            let uri: Uri = uri.parse().unwrap();
+            let route = routes.resolve(&method, &uri, &HeaderMap::new()).unwrap().unwrap();
+            route.work(body)
+        };
+        assert_eq!(work(Method::GET, "/Product/1", b""), Work::Short);
+        assert_eq!(work(Method::POST, "/Product", b" {}"), Work::Short);
+        assert_eq!(work(Method::POST, "/Product", b" [{}]"), Work::Long);
+        assert_eq!(work(Method::POST, "/Ledger", b"{}"), Work::Long);
+        assert_eq!(work(Method::GET, "/Ledger/1", b""), Work::Short);
+        assert_eq!(work(Method::GET, "/Product?limit=100", b""), Work::Short);
+        assert_eq!(work(Method::GET, "/Product", b""), Work::Long);
+    }
+}

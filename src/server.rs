@@ -1,0 +1,244 @@
+//! The server: the layers built bottom to top, sockets accepted and handed to workers, everything closed top to bottom.
+//!
+//! One acceptor hands each socket to the worker with the fewest connections; a worker is a thread with a runtime of its own, one
+//! a core, so that a request is read, answered and written where its connection lives. What has to wait runs in a pool of
+//! threads beside them. An own accept loop, because `axum::serve` sets no deadlines: a slow header would hold a connection for
+//! ever.
+
+mod acceptor;
+mod clock;
+mod connection;
+mod worker;
+
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokio::runtime::Runtime;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::{oneshot, watch};
+
+use crate::config::{self, Config};
+use crate::error::{Error, Result};
+use crate::ingress::{Ingress, log};
+use crate::schema::Schema;
+use crate::transaction::Database;
+use clock::Clocks;
+
+/// A server that answers. Dropping it stops it.
+pub struct Server {
+    url: String,
+    database: Database,
+    ingress: Ingress,
+    clocks: Arc<Clocks>,
+    running: Option<Running>,
+}
+
+/// What ends when the server stops.
+struct Running {
+    stop_accepting: watch::Sender<bool>,
+    acceptor: JoinHandle<()>,
+    workers: Vec<JoinHandle<()>>,
+    pool: Runtime,
+    deadline: Duration,
+}
+
+impl Server {
+    /// Reads the schema, opens the data directory and answers requests.
+    ///
+    /// # Errors
+    /// `Invalid` options or schema; `Storage` if the address or the data directory is in use, or the machine refuses; `Corrupt`
+    /// if the data directory is damaged.
+    pub fn start(config: &Config) -> Result<Self> {
+        let schema = load_schema(config)?;
+        let listener = listen(config)?;
+        let database = Database::open(&config.data_dir, schema, &config.storage)?;
+        Self::accept(config, listener, database)
+    }
+
+    /// Answers requests over a database that is open already; of the options, those of data directory, schema and storage are
+    /// not looked at.
+    ///
+    /// # Errors
+    /// `Invalid` options; `Storage` if the address is in use or the machine refuses.
+    pub fn over(database: Database, config: &Config) -> Result<Self> {
+        Self::accept(config, listen(config)?, database)
+    }
+
+    fn accept(config: &Config, listener: TcpListener, database: Database) -> Result<Self> {
+        let cannot = |error| Error::storage("cannot start the server's threads", error);
+        let address = listener.local_addr().map_err(cannot)?;
+        let clocks = Arc::new(Clocks::default());
+        let pool = pool(config.pool_threads, &clocks).map_err(cannot)?;
+        let ingress =
+            Ingress::new(database.clone(), config.handlers.clone(), config.ingress.clone(), pool.handle().clone());
+        let deadlines = connection::Deadlines::new(config);
+        let (mut handles, mut workers) = (Vec::new(), Vec::new());
+        for number in 0..config.workers {
+            let (handle, thread) =
+                worker::start(number, ingress.clone(), deadlines.clone(), Arc::clone(&clocks)).map_err(cannot)?;
+            handles.push(handle);
+            workers.push(thread);
+        }
+        let (stop_accepting, stopping) = watch::channel(false);
+        let acceptor = acceptor::start(listener, handles, config.connections, stopping).map_err(cannot)?;
+        ingress.set_ready(true);
+        let running = Running { stop_accepting, acceptor, workers, pool, deadline: deadlines.stop };
+        Ok(Self { url: format!("http://{address}"), database, ingress, clocks, running: Some(running) })
+    }
+
+    /// Where it answers: `http://` and address and port.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The database behind it.
+    pub fn database(&self) -> &Database {
+        &self.database
+    }
+
+    /// CPU time of the threads that work on requests (workers and pool) since the start. From Linux's account of each thread,
+    /// which is exact for a thread that sleeps and up to a tick (4 ms) behind for one that runs; zero elsewhere.
+    pub fn worker_cpu(&self) -> Duration {
+        self.clocks.sum()
+    }
+
+    /// Stops accepting, lets what is in flight end within the deadline, and syncs the log.
+    ///
+    /// # Errors
+    /// `Storage` if the log cannot be synced.
+    pub fn stop(mut self) -> Result<()> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<()> {
+        let Some(running) = self.running.take() else { return Ok(()) };
+        self.ingress.set_ready(false);
+        // With the acceptor go the senders of sockets, and from that each worker knows that it is to stop.
+        let _ = running.stop_accepting.send(true);
+        let _ = running.acceptor.join();
+        for worker in running.workers {
+            let _ = worker.join();
+        }
+        running.pool.shutdown_timeout(running.deadline);
+        self.database.store().sync()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Err(error) = self.end() {
+            log(&error.to_string());
+        }
+    }
+}
+
+/// Runs a server until SIGTERM or SIGINT; a second signal ends the process at once.
+///
+/// # Errors
+/// As [`Server::start`] and [`Server::stop`]; `Storage` if the ready file cannot be written.
+pub fn run(config: &Config) -> Result<()> {
+    std::panic::set_hook(Box::new(|panic| log(&panic.to_string())));
+    let cannot = |error| Error::storage("cannot wait for signals", error);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(cannot)?;
+    runtime.block_on(async {
+        let mut signals = Signals::new().map_err(cannot)?;
+        let server = Server::start(config)?;
+        if let Some(path) = &config.ready_file {
+            replace_file(path, &format!("{}\n", server.url()))?;
+        }
+        log(&format!("listening on {}", server.url()));
+        let name = signals.next().await;
+        log(&format!("{name}: stopping"));
+        let (done, mut stopped) = oneshot::channel();
+        std::thread::spawn(move || done.send(server.stop()));
+        tokio::select! {
+            outcome = &mut stopped => outcome.unwrap_or(Ok(())),
+            name = signals.next() => {
+                log(&format!("{name} again: ending at once"));
+                std::process::exit(1);
+            }
+        }
+    })
+}
+
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> std::io::Result<Self> {
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+        }
+    }
+}
+
+/// Reads and parses the schema that the options name.
+///
+/// # Errors
+/// `Storage` if the file cannot be read; `Invalid`, with file, line and column.
+pub fn load_schema(config: &Config) -> Result<Schema> {
+    let (path, text) = config.read_schema()?;
+    parse_schema(path, &text)
+}
+
+/// Parses the text of a schema file.
+///
+/// # Errors
+/// `Invalid`, with file, line and column.
+pub fn parse_schema(path: &Path, text: &str) -> Result<Schema> {
+    Schema::parse(text).map_err(|error| Error::invalid(format!("{}:{error}", path.display())))
+}
+
+/// Reads and parses a schema file.
+///
+/// # Errors
+/// As [`load_schema`].
+pub fn check_schema(path: &Path) -> Result<Schema> {
+    parse_schema(path, &config::read(path, "the schema")?)
+}
+
+fn listen(config: &Config) -> Result<TcpListener> {
+    let address: SocketAddr = config.listen;
+    if !address.ip().is_loopback() && !config.insecure {
+        let detail = format!("{address} can be reached by others, who are not asked who they are: use a loopback address, or --insecure");
+        return Err(Error::invalid(detail));
+    }
+    let refused = |error| {
+        let detail = format!("cannot listen on {address} (choose another address with --listen; port 0 takes a free one)");
+        Error::storage(detail, error)
+    };
+    let listener = TcpListener::bind(address).map_err(refused)?;
+    listener.set_nonblocking(true).map_err(refused)?;
+    Ok(listener)
+}
+
+/// The threads for what has to wait. The runtime itself runs nothing.
+fn pool(threads: usize, clocks: &Arc<Clocks>) -> std::io::Result<Runtime> {
+    let (started, stopped) = (Arc::clone(clocks), Arc::clone(clocks));
+    tokio::runtime::Builder::new_current_thread()
+        .max_blocking_threads(threads)
+        .thread_name("strata-pool")
+        .on_thread_start(move || started.enter())
+        .on_thread_stop(move || stopped.leave())
+        .build()
+}
+
+/// Writes a file so that nobody ever sees half of it.
+fn replace_file(path: &Path, text: &str) -> Result<()> {
+    let cannot = |error| Error::storage(format!("cannot write the ready file {}", path.display()), error);
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}", std::process::id()));
+    let beside = path.with_file_name(name);
+    std::fs::write(&beside, text).map_err(cannot)?;
+    std::fs::rename(&beside, path).map_err(cannot)
+}

@@ -1,0 +1,83 @@
+//! The accept loop: each socket to the worker with the fewest connections, none over the cap.
+
+use std::net::TcpListener;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+
+use super::worker::Handle;
+use crate::ingress::log;
+
+/// What a client is told that is one too many. It has sent nothing yet, so this is all there is to say.
+const FULL: &[u8] =
+    b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+
+/// How long to leave the machine alone when it has no descriptors left.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Accepts until `stopping` says so, on a thread of its own.
+pub(super) fn start(
+    listener: TcpListener,
+    workers: Vec<Handle>,
+    most: usize,
+    mut stopping: watch::Receiver<bool>,
+) -> std::io::Result<JoinHandle<()>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let guard = runtime.enter();
+    let listener = tokio::net::TcpListener::from_std(listener)?;
+    drop(guard);
+    std::thread::Builder::new().name("strata-acceptor".to_owned()).spawn(move || {
+        runtime.block_on(async {
+            tokio::select! {
+                () = accept(listener, workers, most) => {}
+                _ = stopping.wait_for(|stop| *stop) => {}
+            }
+        });
+    })
+}
+
+async fn accept(listener: tokio::net::TcpListener, workers: Vec<Handle>, most: usize) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, peer)) => {
+                if workers.iter().map(Handle::connections).sum::<usize>() >= most {
+                    // Into an empty send buffer: it fits, or the client is gone.
+                    let _ = stream.try_write(FULL);
+                    continue;
+                }
+                // Small answers must not wait for the acknowledgement of earlier ones.
+                let _ = stream.set_nodelay(true);
+                if let Ok(stream) = stream.into_std() {
+                    hand_over(&workers, stream, peer.ip());
+                }
+            }
+            Err(error) if is_the_client_s(&error) => {}
+            Err(error) => {
+                log(&format!("cannot accept a connection: {error}"));
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+fn hand_over(workers: &[Handle], stream: std::net::TcpStream, peer: std::net::IpAddr) {
+    if let Some(worker) = workers.iter().min_by_key(|worker| worker.connections()) {
+        worker.send(stream, peer);
+    }
+}
+
+/// A client that has gone before it was accepted concerns nobody else.
+fn is_the_client_s(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
+}
+
+/// A stream as the workers' runtimes want it.
+///
+/// # Errors
+/// From the machine.
+pub(super) fn adopt(stream: std::net::TcpStream) -> std::io::Result<TcpStream> {
+    TcpStream::from_std(stream)
+}

@@ -1,0 +1,398 @@
+//! The engine by its promises: together or not at all, in order, as of a moment, or a clear refusal.
+
+use super::*;
+use std::fs;
+use tempfile::TempDir;
+
+fn options() -> Options {
+    Options { cache_bytes: 8 << 20, write_buffer_bytes: 8 << 20, ..Options::default() }
+}
+
+fn store_in(directory: &Path) -> Result<Store> {
+    Store::open(directory, &options())
+}
+
+fn fresh() -> (TempDir, Store) {
+    let directory = tempfile::tempdir().unwrap();
+    let store = store_in(directory.path()).unwrap();
+    (directory, store)
+}
+
+fn put(store: &Store, space: Space, key: &str, value: &str) {
+    let mut batch = Batch::default();
+    store.put(&mut batch, space, key.as_bytes(), value.as_bytes());
+    store.write(&batch, Durability::Soft).unwrap();
+}
+
+fn get(store: &Store, space: Space, key: &str) -> Option<String> {
+    let value = store.get(space, key.as_bytes(), Reach::Disk).unwrap();
+    value.map(|value| String::from_utf8(value.to_vec()).unwrap())
+}
+
+fn scanned(store: &Store, space: Space, lower: &str, upper: &str) -> Result<Vec<String>> {
+    let snapshot = store.snapshot();
+    let mut scan = store.scan(space, lower.as_bytes(), upper.as_bytes(), &snapshot, Reach::Disk);
+    let mut keys = Vec::new();
+    while let Some((key, value)) = scan.next()? {
+        keys.push(format!("{}={}", String::from_utf8_lossy(key), String::from_utf8_lossy(value)));
+    }
+    Ok(keys)
+}
+
+/// A store of a thousand records in one sorted file, closed.
+fn settled() -> TempDir {
+    let (directory, store) = fresh();
+    let mut batch = Batch::default();
+    for number in 0..1000u64 {
+        // Multiples of an odd number look random, so that blocks stay long under compression.
+        let value = (1..9).map(|step| format!("{:016x}", (number * 8 + step).wrapping_mul(0x9e37_79b9_7f4a_7c15)));
+        store.put(&mut batch, Space::Records, &number.to_be_bytes(), value.collect::<String>().as_bytes());
+    }
+    store.write(&batch, Durability::Soft).unwrap();
+    store.flush().unwrap();
+    directory
+}
+
+/// Everything in a store, or the first error of opening and reading it.
+fn contents(directory: &Path) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+    let store = store_in(directory)?;
+    let (snapshot, mut all) = (store.snapshot(), Vec::new());
+    let mut scan = store.scan(Space::Records, &[], &[], &snapshot, Reach::Disk);
+    while let Some((key, value)) = scan.next()? {
+        all.push((key.to_vec(), value.to_vec()));
+    }
+    for (key, value) in &all {
+        assert_eq!(store.get(Space::Records, key, Reach::Disk)?.as_deref(), Some(value.as_slice()));
+    }
+    Ok(all)
+}
+
+fn copy(directory: &Path) -> TempDir {
+    let copy = tempfile::tempdir().unwrap();
+    for file in fs::read_dir(directory).unwrap() {
+        let file = file.unwrap();
+        fs::copy(file.path(), copy.path().join(file.file_name())).unwrap();
+    }
+    copy
+}
+
+fn file_named(directory: &Path, part: &str) -> std::path::PathBuf {
+    let files = fs::read_dir(directory).unwrap().map(|file| file.unwrap().path());
+    let named = files.filter(|path| path.file_name().unwrap().to_string_lossy().contains(part));
+    named.max_by_key(|path| fs::metadata(path).unwrap().len()).expect("the file exists")
+}
+
+/// A refusal that says in one line what is wrong.
+fn assert_refused<T>(outcome: Result<T>, words: &str) {
+    let error = outcome.err().expect("it should have been refused");
+    assert!(matches!(error, Error::Corrupt { .. } | Error::Storage { .. }), "{error:?}");
+    assert!(error.to_string().contains(words) && !error.to_string().contains('\n'), "{error}");
+}
+
+#[test]
+fn a_batch_is_written_whole_and_in_its_order() {
+    let (_directory, store) = fresh();
+    put(&store, Space::Records, "a", "old");
+    let mut batch = Batch::default();
+    assert!(batch.is_empty());
+    store.put(&mut batch, Space::Records, b"a", b"new");
+    store.put(&mut batch, Space::Indexes, b"i", b"");
+    store.put(&mut batch, Space::Records, b"b", b"1");
+    store.delete(&mut batch, Space::Records, b"b");
+    store.put(&mut batch, Space::Indexes, b"r1", b"");
+    store.delete_range(&mut batch, Space::Indexes, b"r", b"s");
+    store.put(&mut batch, Space::Indexes, b"r2", b"");
+    assert!(!batch.is_empty());
+    assert_eq!(get(&store, Space::Records, "a").as_deref(), Some("old"), "nothing is visible before the write");
+    store.write(&batch, Durability::Soft).unwrap();
+    assert_eq!(scanned(&store, Space::Records, "", "").unwrap(), ["a=new"]);
+    assert_eq!(scanned(&store, Space::Indexes, "", "").unwrap(), ["i=", "r2="]);
+}
+
+#[test]
+fn a_batch_that_is_cleared_is_forgotten() {
+    let (_directory, store) = fresh();
+    for bytes in [10, 2 << 20] {
+        let mut batch = Batch::default();
+        store.put(&mut batch, Space::Records, b"a", &vec![b'x'; bytes]);
+        batch.clear();
+        assert!(batch.is_empty());
+        store.write(&batch, Durability::Soft).unwrap();
+        assert_eq!(get(&store, Space::Records, "a"), None);
+    }
+}
+
+/// Writers put a pair of keys that must be equal; a reader never sees them differ.
+#[test]
+fn no_reader_sees_half_a_batch() {
+    let (_directory, store) = fresh();
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            for number in 0..2000u32 {
+                let mut batch = Batch::default();
+                store.put(&mut batch, Space::Records, b"one", &number.to_be_bytes());
+                store.put(&mut batch, Space::Indexes, b"two", &number.to_be_bytes());
+                store.write(&batch, Durability::Soft).unwrap();
+            }
+        });
+        while !writer.is_finished() {
+            let snapshot = store.snapshot();
+            let read = |space, key: &str| {
+                let values = store.multi_get(space, &[key], &snapshot, Reach::Disk).unwrap();
+                values[0].as_ref().map(|value| value.to_vec())
+            };
+            assert_eq!(read(Space::Records, "one"), read(Space::Indexes, "two"));
+        }
+    });
+}
+
+#[test]
+fn a_scan_keeps_to_its_bounds_and_its_space() {
+    let (_directory, store) = fresh();
+    for key in ["b", "a", "bb", "c", "d"] {
+        put(&store, Space::Indexes, key, "");
+    }
+    put(&store, Space::Records, "bx", "");
+    let keys = |lower, upper| scanned(&store, Space::Indexes, lower, upper).unwrap().concat();
+    assert_eq!(keys("b", "d"), "b=bb=c=");
+    assert_eq!(keys("", "b"), "a=");
+    assert_eq!(keys("c", ""), "c=d=");
+    assert_eq!(keys("ba", "bb"), "");
+    assert_eq!(keys("x", ""), "");
+    assert_eq!(keys("", ""), "a=b=bb=c=d=");
+    let snapshot = store.snapshot();
+    let mut scan = store.scan(Space::Indexes, b"d", b"", &snapshot, Reach::Disk);
+    assert!(scan.next().unwrap().is_some());
+    assert!(scan.next().unwrap().is_none() && scan.next().unwrap().is_none(), "the end stays the end");
+}
+
+#[test]
+fn many_values_come_in_the_order_of_their_keys_with_gaps() {
+    let (_directory, store) = fresh();
+    for key in ["a", "c", "e"] {
+        put(&store, Space::Records, key, key);
+    }
+    for flushed in [false, true] {
+        if flushed {
+            store.flush().unwrap();
+        }
+        let snapshot = store.snapshot();
+        let read = |keys: &[&str]| {
+            let values = store.multi_get(Space::Records, keys, &snapshot, Reach::Disk).unwrap();
+            let text = |value: Option<Pinned<'_>>| value.map_or("-".to_owned(), |v| String::from_utf8(v.to_vec()).unwrap());
+            values.into_iter().map(text).collect::<String>()
+        };
+        assert_eq!(read(&["a", "b", "c", "d", "e", "f"]), "a-c-e-");
+        assert_eq!(read(&["c"]), "c");
+        assert_eq!(read(&["d"]), "-");
+        assert_eq!(read(&["a", "a", "c"]), "aac");
+        assert_eq!(read(&[]), "");
+    }
+}
+
+#[test]
+fn a_snapshot_does_not_change() {
+    let (_directory, store) = fresh();
+    put(&store, Space::Records, "a", "1");
+    put(&store, Space::Records, "b", "1");
+    let snapshot = store.snapshot();
+    put(&store, Space::Records, "a", "2");
+    put(&store, Space::Records, "c", "2");
+    let mut batch = Batch::default();
+    store.delete_range(&mut batch, Space::Records, b"b", b"c");
+    store.write(&batch, Durability::Soft).unwrap();
+    store.compact().unwrap();
+    let values = store.multi_get(Space::Records, &["a", "b", "c"], &snapshot, Reach::Disk).unwrap();
+    let values: Vec<_> = values.iter().map(|value| value.as_deref()).collect();
+    assert_eq!(values, [Some(b"1".as_slice()), Some(b"1"), None]);
+    let mut scan = store.scan(Space::Records, b"", b"", &snapshot, Reach::Disk);
+    assert_eq!(scan.next().unwrap(), Some((b"a".as_slice(), b"1".as_slice())));
+    assert_eq!(scan.next().unwrap(), Some((b"b".as_slice(), b"1".as_slice())));
+    assert_eq!(scan.next().unwrap(), None);
+    assert_eq!(scanned(&store, Space::Records, "", "").unwrap(), ["a=2", "c=2"]);
+}
+
+#[test]
+fn calls_and_background_work_are_counted() {
+    let (_directory, store) = fresh();
+    std::thread::scope(|scope| {
+        for thread in 0..8 {
+            let store = &store;
+            scope.spawn(move || {
+                for number in 0..100 {
+                    put(store, Space::Records, &format!("{thread} {number}"), "value");
+                    get(store, Space::Records, "x");
+                }
+            });
+        }
+    });
+    let snapshot = store.snapshot();
+    store.multi_get(Space::Records, &["a", "b"], &snapshot, Reach::Disk).unwrap();
+    scanned(&store, Space::Records, "", "").unwrap();
+    let counters = store.counters();
+    assert_eq!((counters.gets, counters.writes, counters.multi_gets, counters.scans), (800, 800, 1, 1));
+    assert_eq!((counters.syncs, counters.flushes, counters.compactions), (0, 0, 0));
+    assert!(counters.batch_bytes >= 800 * 8);
+    store.compact().unwrap();
+    let counters = store.counters();
+    assert!(counters.flushes > 0 && counters.flushed_bytes > 0, "{counters:?}");
+}
+
+#[test]
+fn only_a_strong_write_waits_for_a_sync_and_one_sync_serves_many() {
+    let (directory, store) = fresh();
+    put(&store, Space::Records, "soft", "");
+    assert_eq!(store.counters().syncs, 0);
+    std::thread::scope(|scope| {
+        for thread in 0..8 {
+            let store = &store;
+            scope.spawn(move || {
+                for number in 0..25 {
+                    let mut batch = Batch::default();
+                    store.put(&mut batch, Space::Records, format!("strong {thread} {number}").as_bytes(), b"");
+                    store.write(&batch, Durability::Strong).unwrap();
+                }
+            });
+        }
+    });
+    let syncs = store.counters().syncs;
+    assert!((25..=200).contains(&syncs), "{syncs}");
+    drop(store);
+    let store = store_in(directory.path()).unwrap();
+    assert_eq!(scanned(&store, Space::Records, "", "").unwrap().len(), 201);
+}
+
+#[test]
+fn what_is_not_in_memory_would_block() {
+    let directory = settled();
+    let store = store_in(directory.path()).unwrap();
+    let (key, other) = (500u64.to_be_bytes(), 501u64.to_be_bytes());
+    let snapshot = store.snapshot();
+    let get = |reach| store.get(Space::Records, &key, reach).map(|value| value.map(|value| value.to_vec()));
+    let many = |reach| store.multi_get(Space::Records, &[key, other], &snapshot, reach).map(|values| values.len());
+    let one_of_many = |reach| store.multi_get(Space::Records, &[key], &snapshot, reach).map(|values| values.len());
+    let scan = |reach| {
+        let mut scan = store.scan(Space::Records, &key, &[], &snapshot, reach);
+        scan.next().map(|entry| entry.map(|(key, _)| key.to_vec()))
+    };
+    assert!(matches!(get(Reach::Memory), Err(Error::WouldBlock)));
+    assert!(matches!(many(Reach::Memory), Err(Error::WouldBlock)));
+    assert!(matches!(one_of_many(Reach::Memory), Err(Error::WouldBlock)));
+    assert!(matches!(scan(Reach::Memory), Err(Error::WouldBlock)));
+    let from_disk = get(Reach::Disk).unwrap();
+    assert!(from_disk.is_some());
+    assert_eq!(get(Reach::Memory).unwrap(), from_disk, "the block is in the cache now");
+    assert_eq!(many(Reach::Memory).unwrap(), 2);
+    assert_eq!(scan(Reach::Memory).unwrap().as_deref(), Some(key.as_slice()));
+    put(&store, Space::Records, "new", "written just now");
+    assert!(store.get(Space::Records, b"new", Reach::Memory).unwrap().is_some());
+}
+
+#[test]
+fn a_checkpoint_is_a_store_of_its_own() {
+    let ((_directory, store), place) = (fresh(), tempfile::tempdir().unwrap());
+    put(&store, Space::Records, "a", "1");
+    let copy = place.path().join("copy");
+    store.checkpoint(&copy).unwrap();
+    assert_refused(store.checkpoint(&copy), "cannot make a checkpoint");
+    put(&store, Space::Records, "b", "2");
+    let other = store_in(&copy).unwrap();
+    assert_eq!(scanned(&other, Space::Records, "", "").unwrap(), ["a=1"]);
+}
+
+#[test]
+fn a_directory_has_one_owner() {
+    let (directory, store) = fresh();
+    assert_refused(store_in(directory.path()), "is in use by another process");
+    drop(store);
+    assert!(store_in(directory.path()).is_ok());
+}
+
+#[test]
+fn a_directory_that_cannot_be_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("file");
+    fs::write(&file, "").unwrap();
+    assert_refused(store_in(&file.join("data")), "cannot make the data directory");
+    assert_refused(store_in(&file), "cannot make the data directory");
+}
+
+#[test]
+fn a_damaged_data_block_is_corrupt_and_never_another_value() {
+    let (directory, mut refused) = (settled(), 0);
+    let right = contents(directory.path()).unwrap();
+    assert_eq!(right.len(), 1000);
+    let sorted = file_named(directory.path(), ".sst");
+    let bytes = fs::metadata(&sorted).unwrap().len() as usize;
+    for at in (0..bytes).step_by(bytes / 40) {
+        let copy = copy(directory.path());
+        let path = copy.path().join(sorted.file_name().unwrap());
+        let mut content = fs::read(&path).unwrap();
+        content[at] ^= 0x10;
+        fs::write(&path, content).unwrap();
+        match contents(copy.path()) {
+            Ok(read) => assert_eq!(read, right, "byte {at}"),
+            Err(error) => {
+                refused += 1;
+                assert!(matches!(error, Error::Corrupt { .. }), "byte {at}: {error:?}");
+                assert_refused::<()>(Err(error), "");
+            }
+        }
+    }
+    assert!(refused >= 35, "of 40 places nearly all are data: {refused}");
+}
+
+#[test]
+fn a_sorted_file_cut_short_or_lost_is_refused() {
+    let directory = settled();
+    let sorted = file_named(directory.path(), ".sst");
+    let bytes = fs::metadata(&sorted).unwrap().len();
+    for length in [0, 10, bytes / 2, bytes - 1] {
+        let copy = copy(directory.path());
+        let file = fs::OpenOptions::new().write(true).open(copy.path().join(sorted.file_name().unwrap())).unwrap();
+        file.set_len(length).unwrap();
+        assert_refused(contents(copy.path()), "");
+    }
+    fs::remove_file(&sorted).unwrap();
+    assert_refused(contents(directory.path()), "");
+}
+
+#[test]
+fn a_damaged_manifest_is_refused_and_never_another_content() {
+    let (directory, mut refused) = (settled(), 0);
+    let right = contents(directory.path()).unwrap();
+    let manifest = file_named(directory.path(), "MANIFEST");
+    let bytes = fs::metadata(&manifest).unwrap().len() as usize;
+    for at in (0..bytes).step_by(bytes / 20) {
+        let copy = copy(directory.path());
+        let path = copy.path().join(manifest.file_name().unwrap());
+        let mut content = fs::read(&path).unwrap();
+        content[at] ^= 0x10;
+        fs::write(&path, content).unwrap();
+        match contents(copy.path()) {
+            Ok(read) => assert_eq!(read, right, "byte {at}"),
+            Err(error) => {
+                refused += 1;
+                assert_refused::<()>(Err(error), "data directory");
+            }
+        }
+    }
+    assert!(refused >= 15, "{refused}");
+}
+
+#[test]
+fn a_store_without_its_current_file_is_refused_and_left_alone() {
+    let directory = settled();
+    for cut in [true, false] {
+        let copy = copy(directory.path());
+        let current = copy.path().join("CURRENT");
+        let kept = fs::read(&current).unwrap();
+        match cut {
+            true => fs::write(&current, "").unwrap(),
+            false => fs::remove_file(&current).unwrap(),
+        }
+        assert_refused(contents(copy.path()), "data directory");
+        fs::write(&current, kept).unwrap();
+        assert_eq!(contents(copy.path()).unwrap().len(), 1000, "nothing was cleared away");
+    }
+}
