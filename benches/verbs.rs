@@ -38,7 +38,7 @@ pub fn raw_read(raw: Arc<Raw>, records: u64) -> impl FnMut(u64) -> u64 + Send {
 }
 
 /// An answer that nobody looks at is not read: a pinned value that is not touched costs nothing on the way from memory.
-fn copied(bytes: &[u8], answer: &mut Vec<u8>) -> u64 {
+pub fn copied(bytes: &[u8], answer: &mut Vec<u8>) -> u64 {
     answer.clear();
     answer.extend_from_slice(bytes);
     u64::from(black_box(answer).len() > 900)
@@ -96,7 +96,7 @@ fn with_id(body: &[u8], id: &str) -> Numbered {
 pub struct Write {
     pub key: Numbered,
     pub value: Vec<u8>,
-    entries: Vec<Numbered>,
+    pub entries: Vec<Numbered>,
 }
 
 /// One write for each body of the pool.
@@ -137,6 +137,16 @@ pub fn raw_create(raw: Arc<Raw>, indexes: u32) -> impl FnMut(u64) -> u64 + Send 
         stage(&raw, &mut batch, write, index);
         raw.commit(&batch);
         batch.len() as u64 / (1 + u64::from(indexes))
+    }
+}
+
+/// Writes the keys of one create in one batch, again and again, for a server that answers on one thread.
+pub fn raw_create_shared(raw: Arc<Raw>, indexes: u32) -> impl FnMut() + Clone {
+    let create = std::rc::Rc::new(std::cell::RefCell::new((0, raw_create(raw, indexes))));
+    move || {
+        let (index, create) = &mut *create.borrow_mut();
+        create(*index);
+        *index += 1;
     }
 }
 

@@ -36,7 +36,7 @@ def spread(points: Sequence[float]) -> Spread | None:
 
 def time(nanoseconds: float) -> str:
     """`412 ns`, `1.23 us`, `45.6 ms`."""
-    factor, unit = _step(nanoseconds, _TIMES)
+    factor, unit = time_step(nanoseconds)
     return f"{significant(nanoseconds / factor)} {unit}"
 
 
@@ -45,9 +45,14 @@ def added_time(nanoseconds: float) -> str:
     return ("-" if nanoseconds < 0 else "+") + time(abs(nanoseconds))
 
 
+def time_step(nanoseconds: float) -> tuple[float, str]:
+    """The unit in which a time is printed, and its nanoseconds: `(1000.0, "us")`."""
+    return _step(nanoseconds, _TIMES)
+
+
 def time_range(low: float, high: float) -> str:
     """`1.20 to 1.31 us`: both ends in the unit of the larger one."""
-    factor, unit = _step(high, _TIMES)
+    factor, unit = time_step(high)
     return f"{significant(low / factor)} to {significant(high / factor)} {unit}"
 
 
@@ -99,8 +104,9 @@ def goal(value: float) -> str:
 
 
 def plural(number: int, word: str) -> str:
-    """`1 process`, `5 processes`, `8 threads`."""
-    return f"{number} {word}" if number == 1 else f"{number} {word}{'es' if word.endswith('s') else 's'}"
+    """`1 process`, `5 processes`, `8 threads`, `2 indexes`."""
+    ending = "" if number == 1 else "es" if word.endswith(("s", "x")) else "s"
+    return f"{number} {word}{ending}"
 
 
 def significant(value: float, digits: int = 3) -> str:

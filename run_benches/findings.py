@@ -2,11 +2,11 @@
 
 Why apart from the words: a table and the picture beside it must not disagree, so both are made from the values found here, and a picture
 is sealed with the very values it was drawn from. Everything is pure: a run in, values out, in house order, with no clock, no file and no
-locale. Rows are placed by their facts (indexes, threads, unit, clock), never by parsing a case.
+locale. Rows are placed by their facts (indexes, threads, unit, clock); a case merely names what sets two rows with equal facts apart.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from run_benches import figures
 from run_benches.figures import Spread
@@ -33,7 +33,8 @@ LAYERS = (
 ACROSS = ("integration", "ladder", "macro")
 """The benches that cross the layers."""
 
-VERBS = ("create", "read", "update", "delete", "mixed")
+PARTS, MIX = ("create", "read", "update", "delete"), "mixed"
+VERBS = (*PARTS, MIX)
 REQUESTS = ("get", "create")
 RUNGS = ("raw", "storage", "locking", "encoding", "indexes", "query", "transaction", "handlers", "routing", "ingress", "tcp", "tls")
 
@@ -79,8 +80,8 @@ def rows(run: Run, layer: str | None = None) -> list[Row]:
 
 
 def layers(run: Run, sources: Iterable[str]) -> list[str]:
-    """Every layer to speak of: those of the house, those of the run, and those that have a source."""
-    return sorted({*LAYERS, *(row.layer for row in rows(run)), *sources}, key=house_order)
+    """Every layer that the run has rows of, or that has a source, in house order."""
+    return sorted({*(row.layer for row in rows(run)), *sources}, key=house_order)
 
 
 def house_order(layer: str) -> tuple[int, str]:
@@ -116,8 +117,9 @@ class CrudLine:
 
     @property
     def label(self) -> str:
-        """The verb, and what sets this line apart where the verb has several."""
-        return f"{self.operation}, {self.variant}" if self.variant else self.operation
+        """The verb, and what sets this line apart where the verb has several: `UPDATE, unchanged`."""
+        verb = self.operation.upper()
+        return f"{verb}, {self.variant}" if self.variant else verb
 
     def loss(self, indexes: int) -> Loss | None:
         """What that many indexes cost against none; `None` where either cell has no figure."""
@@ -127,15 +129,10 @@ class CrudLine:
 
 def crud(run: Run, threads: int) -> list[CrudLine]:
     """The verbs in the order of CRUD, then any other operation that names its number of indexes."""
-    placed: dict[str, list[CrudLine]] = {}
-    for row in crud_rows(run):
-        if row.bench.facts.threads == threads:
-            _place(placed.setdefault(row.operation, []), row)
-    for lines in placed.values():
-        if len(lines) == 1:
-            lines[0] = replace(lines[0], variant="")
-    order = [verb for verb in VERBS if verb in placed] + sorted(set(placed) - set(VERBS))
-    return [line for verb in order for line in placed[verb]]
+    found = [row for row in crud_rows(run) if row.bench.facts.threads == threads]
+    seen = {row.operation for row in found}
+    order = [verb for verb in VERBS if verb in seen] + sorted(seen - set(VERBS))
+    return [line for verb in order for line in _lines(verb, [row for row in found if row.operation == verb])]
 
 
 def crud_rows(run: Run) -> list[Row]:
@@ -156,16 +153,30 @@ def loss(base: Row, row: Row) -> Loss | None:
     return Loss(1 - before.middle / after.middle, 1 - before.high / after.low, 1 - before.low / after.high)
 
 
-def _place(lines: list[CrudLine], row: Row) -> None:
-    """A second row for the same cell (another state, another durability) opens a line of its own: nothing is dropped, nothing is mixed."""
-    indexes = row.bench.facts.indexes
-    assert indexes is not None
-    variant = ", ".join(part for part in (row.bench.facts.durability, row.bench.facts.state) if part) or row.case
-    for line in lines:
-        if indexes not in line.cells and (len(lines) == 1 or line.variant == variant):
-            line.cells[indexes] = row
-            return
-    lines.append(CrudLine(row.operation, variant, {indexes: row}))
+_Variant = tuple[str, str, str]
+"""What can tell two rows of one verb apart: durability, state of the data, and the words of the case that count nothing."""
+
+
+def _lines(verb: str, found: Sequence[Row]) -> list[CrudLine]:
+    """A line for each variant of a verb, told apart by what the variants do not share: nothing is dropped, nothing is mixed."""
+    placed: dict[_Variant, dict[int, Row]] = {}
+    for row in found:
+        variant, indexes = _variant(row), row.bench.facts.indexes or 0
+        if indexes in placed.get(variant, {}):
+            variant = (*variant[:2], row.case)
+        placed.setdefault(variant, {})[indexes] = row
+    for variant, cells in placed.items():
+        base = [other[0] for key, other in placed.items() if 0 in other and key[:2] == variant[:2]]
+        if 0 not in cells and len(base) == 1:
+            cells[0] = base[0]  # without an index, rows that treat the indexed fields differently are one row
+    shared = set.intersection(*map(set, placed))
+    return [CrudLine(verb, ", ".join(part for part in variant if part not in shared | {""}), cells) for variant, cells in placed.items()]
+
+
+def _variant(row: Row) -> _Variant:
+    counted = {"index", "indexes", "thread", "threads"}
+    words = [word for word in row.case.split("_") if not word.isdigit() and word not in counted]
+    return (row.bench.facts.durability or "", row.bench.facts.state or "", " ".join(words))
 
 
 # Rows against their floors.
@@ -187,7 +198,7 @@ class Held:
     @property
     def missed(self) -> bool:
         """Whether the goal is missed: not shown to be reached is missed."""
-        return self.judged and not self._reaches(self.ratio and self.ratio.at_least)
+        return self.ratio is not None and self.judged and not self._reaches(self.ratio.at_least)
 
     @property
     def verdict(self) -> str:
@@ -281,6 +292,11 @@ def contradictions(run: Run) -> Iterator[str]:
         yield from _mix_outside_its_parts(crud(run, threads), threads)
 
 
+def comparable_steps(run: Run) -> int:
+    """How many steps of the ladder could be checked for their order at all."""
+    return sum(rung.added is not None and not rung.clocks_differ for request in REQUESTS for rung in ladder(run, request))
+
+
 def _faster_than_called(request: str, rung: Rung) -> Iterator[str]:
     mine, under = rung.row.measured, rung.below.row.measured if rung.below else None
     if rung.below is None or mine is None or under is None or rung.clocks_differ or mine.high >= under.low:
@@ -306,12 +322,11 @@ def _faster_than_floor(held_row: Held) -> Iterator[str]:
 
 def _mix_outside_its_parts(lines: Sequence[CrudLine], threads: int) -> Iterator[str]:
     """A mix lies between its fastest and its slowest part, whatever the weights."""
-    verbs = {line.label: line for line in lines}
-    mixed = verbs.get("mixed")
-    for indexes, row in sorted(mixed.cells.items()) if mixed else []:
-        parts = [verbs[verb].cells[indexes].measured for verb in VERBS[:-1] if verb in verbs and indexes in verbs[verb].cells]
-        known, mix = [part for part in parts if part is not None], row.measured
-        if mix is None or len(known) < len(VERBS) - 1:
+    mixes = [(indexes, row) for line in lines if line.operation == MIX for indexes, row in sorted(line.cells.items())]
+    for indexes, row in mixes:
+        parts = [(line.operation, line.cells[indexes].measured) for line in lines if line.operation in PARTS and indexes in line.cells]
+        known, mix = [part for _, part in parts if part is not None], row.measured
+        if mix is None or len(known) < len(parts) or {verb for verb, _ in parts} != set(PARTS):
             continue
         if mix.high < min(part.low for part in known) or mix.low > max(part.high for part in known):
             yield (

@@ -53,6 +53,7 @@ class Facts:
     state: str | None = None
     indexes: int | None = None
     bytes_per_operation: float | None = None
+    allocations_at_most: float | None = None
     floor: Floor | None = None
     allocations_per_operation: float | None = None
     counters: dict[str, Any] | None = None
@@ -102,8 +103,18 @@ class Cell:
 
 
 @dataclass
+class Job:
+    """A process (or a pair of them) that was run: its name in the plan, how long it took, and by row what went wrong."""
+
+    name: str
+    seconds: float
+    failures: dict[str, str]
+
+
+@dataclass
 class Design:
-    """How the figures were made. `pairs` and `processes` are what was aimed at; each figure carries what it got."""
+    """How the figures were made. `pairs` and `processes` are what was aimed at; each figure carries what it got. `order` is what ran;
+    after `budget_s` no more pairs are begun than an interval needs."""
 
     seed: int
     processes: int
@@ -112,7 +123,9 @@ class Design:
     measurement_s: float
     pairs: int
     turns: dict[str, int]
+    budget_s: float | None
     plan: list[Cell]
+    order: list[Job] = field(default_factory=list)
 
 
 @dataclass

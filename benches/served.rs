@@ -1,0 +1,174 @@
+//! Requests over TCP: a plain client, and the floor it can be answered by. A module of the benches, not a target.
+//!
+//! The floor is bare hyper on one current-thread runtime, with the raw path of RocksDB in the handler: what any server on these
+//! libraries must at least do. Client and server share the process, so the server's cost is read from the CPU clocks of its threads.
+
+use std::convert::Infallible;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::{Request, Response};
+use strata::config::Config;
+use strata::server::Server;
+use strata_harness::State;
+use tokio::sync::watch;
+
+use crate::floor::Raw;
+use crate::prepared::Ours;
+
+/// One connection that is kept alive.
+pub struct Client {
+    stream: TcpStream,
+    answer: Vec<u8>,
+}
+
+impl Client {
+    pub fn connect(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).expect("the server listens");
+        stream.set_nodelay(true).expect("an option of TCP");
+        Self { stream, answer: vec![0; 16 << 10] }
+    }
+
+    /// Sends a request and reads the whole answer: its status, and how many bytes its body has.
+    pub fn exchange(&mut self, request: &[u8]) -> (u16, usize) {
+        self.stream.write_all(request).expect("the server reads");
+        let (mut filled, mut wanted) = (0, None);
+        while wanted.is_none_or(|(_, end)| filled < end) {
+            let read = self.stream.read(&mut self.answer[filled..]).expect("the server answers");
+            assert!(read > 0, "the server has closed the connection");
+            filled += read;
+            wanted = wanted.or_else(|| ends(&self.answer[..filled]));
+        }
+        let (body, end) = wanted.expect("the loop has found it");
+        let status = std::str::from_utf8(&self.answer[9..12]).ok().and_then(|status| status.parse().ok());
+        (status.expect("a status line"), end - body)
+    }
+}
+
+/// Where the body begins and ends, once the head is there.
+fn ends(answer: &[u8]) -> Option<(usize, usize)> {
+    let body = answer.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
+    let head = std::str::from_utf8(&answer[..body]).expect("a head is ASCII").to_ascii_lowercase();
+    let (_, rest) = head.split_once("content-length: ").expect("a length");
+    let length: usize = rest.split_once('\r').and_then(|(digits, _)| digits.parse().ok()).expect("a number");
+    Some((body, body + length))
+}
+
+/// A server of ours over a prepared store.
+pub struct Served {
+    server: Server,
+    // Closed after the server.
+    _store: Ours,
+}
+
+impl Served {
+    pub fn start(store: Ours) -> Self {
+        let config = Config { listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), workers: 1, ..Config::default() };
+        let server = Server::over(store.database.clone(), &config).expect("a free port");
+        Self { server, _store: store }
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.server.url().trim_start_matches("http://").parse().expect("the server's own address")
+    }
+}
+
+impl State for Served {
+    fn settle(&self) {
+        self._store.settle();
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        self._store.counters()
+    }
+
+    fn cpu(&self) -> Option<Duration> {
+        Some(self.server.worker_cpu())
+    }
+}
+
+/// Bare hyper over a raw store.
+pub struct Bare {
+    pub address: SocketAddr,
+    raw: Arc<Raw>,
+    account: PathBuf,
+    stop: watch::Sender<bool>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Bare {
+    /// Answers each request by `handler`, which gets its head and its whole body.
+    pub fn start<H>(raw: Raw, handler: impl Fn(Arc<Raw>) -> H + Send + 'static) -> Self
+    where
+        H: FnMut(&http::request::Parts, &[u8]) -> Response<Full<Bytes>> + Clone + 'static,
+    {
+        let (raw, (ready, started)) = (Arc::new(raw), mpsc::channel());
+        let (stop, stopping) = watch::channel(false);
+        let for_thread = Arc::clone(&raw);
+        let thread = std::thread::spawn(move || {
+            let task = std::fs::read_link("/proc/thread-self").expect("Linux");
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+            listener.set_nonblocking(true).expect("an option of sockets");
+            let address = listener.local_addr().expect("a bound socket");
+            ready.send((address, PathBuf::from("/proc").join(task).join("schedstat"))).expect("somebody waits");
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+            let local = tokio::task::LocalSet::new();
+            local.block_on(&runtime, accept(listener, handler(for_thread), stopping));
+        });
+        let (address, account) = started.recv().expect("the thread starts");
+        Self { address, raw, account, stop, thread: Some(thread) }
+    }
+}
+
+async fn accept<H>(listener: TcpListener, handler: H, mut stopping: watch::Receiver<bool>)
+where
+    H: FnMut(&http::request::Parts, &[u8]) -> Response<Full<Bytes>> + Clone + 'static,
+{
+    let listener = tokio::net::TcpListener::from_std(listener).expect("a listening socket");
+    loop {
+        let stream = tokio::select! {
+            accepted = listener.accept() => accepted.expect("a connection").0,
+            _ = stopping.changed() => return,
+        };
+        stream.set_nodelay(true).expect("an option of TCP");
+        let handler = handler.clone();
+        let service = hyper::service::service_fn(move |request: Request<Incoming>| {
+            let mut handler = handler.clone();
+            async move {
+                let (parts, body) = request.into_parts();
+                let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+                Ok::<_, Infallible>(handler(&parts, &body))
+            }
+        });
+        let connection = hyper::server::conn::http1::Builder::new();
+        tokio::task::spawn_local(async move {
+            let _ = connection.serve_connection(hyper_util::rt::TokioIo::new(stream), service).await;
+        });
+    }
+}
+
+impl State for Bare {
+    fn settle(&self) {
+        self.raw.settle();
+    }
+
+    fn cpu(&self) -> Option<Duration> {
+        let account = std::fs::read_to_string(&self.account).ok()?;
+        account.split(' ').next()?.parse().ok().map(Duration::from_nanos)
+    }
+}
+
+impl Drop for Bare {
+    fn drop(&mut self) {
+        let _ = self.stop.send(true);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,11 @@
+#!/usr/bin/env python3
+"""Measures Strata layer by layer: `python3 run-benches.py --help`. The thin start; everything else is in `run_benches/`."""
+
+import sys
+
+if sys.version_info < (3, 11):
+    sys.exit(f"run-benches.py needs Python 3.11 or newer, and this is {sys.version.split()[0]}; with Debian 12 or later: apt-get install python3")
+
+from run_benches import cli
+
+sys.exit(cli.main(sys.argv[1:]))

@@ -1,0 +1,165 @@
+"""Building the bench binaries, and asking them what they measure.
+
+Why asked: the runner knows no bench by name. Which layers there are stands in Cargo.toml, where a binary lies is what cargo says of it,
+and which rows it has, with their facts, floors and goals, is what the binary itself writes when asked to list them.
+"""
+
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from run_benches import processes, shapes, toolchain
+from run_benches.errors import Complaint
+from run_benches.places import BENCHES, LAST_BUILD, ROOT, RUNS
+from run_benches.progress import Line, duration
+from run_benches.runs import Binary, Facts
+
+COMMAND = ["cargo", "bench", "--workspace", "--benches", "--no-run", "--message-format=json-render-diagnostics"]
+LIST_DEADLINE_S = 60.0
+
+
+@dataclass(frozen=True)
+class FactsFile:
+    """What a bench process writes where `STRATA_FACTS_DIR` says."""
+
+    schema: int
+    layer: str
+    rows: dict[str, Facts]
+    engine: dict[str, Any] | None = None
+    process: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Suite:
+    """The binary of one layer, and its rows in the order in which it runs them."""
+
+    layer: str
+    executable: Path
+    facts: FactsFile
+
+    def binary(self) -> Binary:
+        """Its fingerprint: a run is resumed only with the same one."""
+        content = self.executable.read_bytes()
+        return Binary(hashlib.sha256(content).hexdigest(), len(content))
+
+
+@dataclass(frozen=True)
+class _Built:
+    executables: dict[str, str]
+
+
+def layers() -> list[str]:
+    """Every bench target, in the order of Cargo.toml, which is that of the layers."""
+    try:
+        manifest = tomllib.loads((ROOT / "Cargo.toml").read_text(encoding="utf-8"))
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        raise Complaint(f"Cargo.toml cannot be read: {error}") from error
+    return [bench["name"] for bench in manifest.get("bench", [])]
+
+
+def about(layer: str) -> str:
+    """The first line of a bench's header."""
+    try:
+        first = (BENCHES / f"{layer}.rs").read_text(encoding="utf-8").partition("\n")[0]
+    except OSError:
+        return ""
+    return first.removeprefix("//!").strip() if first.startswith("//!") else ""
+
+
+def build() -> dict[str, Path]:
+    """Builds every bench; returns the executables by layer."""
+    toolchain.check()
+    RUNS.mkdir(exist_ok=True)
+    if not toolchain.rocksdb_is_built():
+        print("the first build compiles RocksDB, which takes about half an hour on two cores; later builds take a minute or two", file=sys.stderr)
+    log = RUNS / "build.log"
+    with log.open("wb") as errors, Line() as line:
+        process = subprocess.Popen(COMMAND, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors)
+        try:
+            executables = _follow(process, line)
+        finally:
+            process.terminate()
+            code = process.wait()
+    if code != 0:
+        raise Complaint(f"the build failed: {_first_error(log)} (all of it: runs/build.log)")
+    missing = [layer for layer in layers() if layer not in executables]
+    if missing:
+        raise Complaint(f"cargo built no bench {missing[0]}: check its [[bench]] in Cargo.toml")
+    shapes.write(LAST_BUILD, shapes.text(_Built({layer: str(path) for layer, path in executables.items()})))
+    return executables
+
+
+def _follow(process: "subprocess.Popen[bytes]", line: Line) -> dict[str, Path]:
+    """Reads what cargo says of each artifact; the line goes on while the long one is compiled."""
+    assert process.stdout is not None
+    executables: dict[str, Path] = {}
+    began, crates = time.monotonic(), 0
+    os.set_blocking(process.stdout.fileno(), False)
+    rest, ended = b"", False
+    while not ended:
+        ended = process.poll() is not None
+        *complete, rest = (rest + _available(process.stdout)).split(b"\n")
+        for message in map(json.loads, complete):
+            crates += message["reason"] == "compiler-artifact"
+            if message.get("executable") and "bench" in message["target"]["kind"]:
+                executables[message["target"]["name"]] = Path(message["executable"])
+        long_part = "" if toolchain.rocksdb_is_built() else ", RocksDB under way"
+        line.show(f"building: {crates} artifacts, {duration(time.monotonic() - began)}{long_part}")
+        if not ended:
+            time.sleep(0.1)
+    return executables
+
+
+def _available(stream: IO[bytes]) -> bytes:
+    pieces = []
+    while piece := stream.read(1 << 16):
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def _first_error(log: Path) -> str:
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    wanted = [line for line in lines if re.match(r"\s*error\b", line)] or lines[-1:] or ["cargo said nothing"]
+    return wanted[0].strip()
+
+
+def last_build() -> dict[str, Path]:
+    """The executables of the last build that are still there: enough for a list, not for a measurement."""
+    try:
+        built = shapes.load(_Built, LAST_BUILD)
+    except (OSError, shapes.Misshapen):
+        return {}
+    return {layer: Path(path) for layer, path in built.executables.items() if Path(path).exists()}
+
+
+def ask(layer: str, executable: Path) -> Suite:
+    """The rows of a binary with their facts; it sets nothing up for this."""
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "list.log"
+        environment = {**os.environ, "STRATA_FACTS_DIR": folder}
+        failure = processes.run([str(executable), "--bench", "--list"], environment, log, LIST_DEADLINE_S, LIST_DEADLINE_S, lambda: None)
+        if failure:
+            raise Complaint(f"the bench {layer} cannot list its rows: {failure}")
+        facts = read_facts(Path(folder))
+    if facts is None:
+        raise Complaint(f"the bench {layer} wrote no facts: does it use the harness, and has it `harness = false` in Cargo.toml?")
+    return Suite(layer, executable, facts)
+
+
+def read_facts(folder: Path) -> FactsFile | None:
+    """The facts that one process left in `folder`, if it did."""
+    for path in sorted(folder.glob("*.json")):
+        try:
+            return shapes.load(FactsFile, path)
+        except (OSError, shapes.Misshapen) as error:
+            raise Complaint(f"the facts of a bench are damaged: {error}") from error
+    return None

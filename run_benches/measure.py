@@ -1,0 +1,118 @@
+"""Carrying out a plan: one job after the other, each outcome stored before the next begins.
+
+Why so often: a run is stopped by hand, by a full disk or by a crash of what it measures, and none of these may cost more than the job
+under way. A row that fails in one process is invalid for the whole run, whatever the other processes said of it: a figure of the lucky
+ones would be chosen by luck.
+"""
+
+import time
+from pathlib import Path
+
+from run_benches import estimates, jobs, plan, runs
+from run_benches.build import Suite
+from run_benches.jobs import Outcome, Workshop
+from run_benches.plan import Costs, Job
+from run_benches.progress import Line, duration
+from run_benches.runs import Bench, Ratio, Run
+
+
+class Measurement:
+    """A run under way."""
+
+    def __init__(self, run: Run, path: Path, suites: dict[str, Suite], patience_s: float) -> None:
+        self._run, self._path = run, path
+        self._shop = Workshop(suites, run.design, path.with_suffix(""), patience_s, self._tick)
+        self._costs = Costs()
+        self._line = Line()
+        self._earlier_s, self._began = run.seconds, time.monotonic()
+        self._under_way = ("", 0.0)
+
+    def go(self) -> None:
+        """Does every job that is not done yet. What stands on disk is whole at every moment, also when this is interrupted."""
+        self._store()
+        try:
+            with self._line:
+                self._all_rounds()
+        finally:
+            self._costs.store()
+        self._run.complete = True
+        self._store()
+
+    def _all_rounds(self) -> None:
+        run, done = self._run, {job.name for job in self._run.design.order}
+        for round_of_jobs in plan.rounds(run.design, run.benches, run.ratios):
+            todo = [job for job in round_of_jobs if job.name not in done]
+            if todo and self._time_is_up(todo):
+                self._line.say(f"the time is up after {todo[0].round} of {run.design.pairs} pairs; the ratios are of these")
+                return
+            while todo:
+                self._one(todo.pop(0), todo)
+
+    def _time_is_up(self, todo: list[Job]) -> bool:
+        enough = todo[0].round >= plan.fewest_rounds(self._run.design)
+        budget_s = self._run.design.budget_s
+        return enough and budget_s is not None and self._spent_s() + self._expected_s(todo) > 1.05 * budget_s
+
+    def _one(self, job: Job, later: list[Job]) -> None:
+        began, expected_s = time.monotonic(), self._expected_s([job])
+        rounds_s = plan.seconds_of(self._run.design, self._run.benches, self._run.ratios, self._costs, job.round + 1)
+        what = f"pair {job.round + 1} of {job.subject}" if job.kind == "ratio" else f"process {job.round + 1} of {job.subject}"
+        self._under_way = (what, began + expected_s + self._expected_s(later) + rounds_s)
+        outcome = self._do(job, 10 * expected_s + 2 * self._shop.patience_s)
+        seconds = time.monotonic() - began
+        if not outcome.failures:
+            self._costs.learn(job.subject, self._costs.extra_s(job.subject) + (seconds - expected_s) / max(1, len(outcome.points_ns)))
+        self._apply(job, outcome)
+        self._run.design.order.append(runs.Job(job.name, round(seconds, 3), outcome.failures))
+        self._store()
+        for id, failure in outcome.failures.items():
+            self._line.say(f"{'ratio of ' if job.kind == 'ratio' else ''}{id} is invalid: {failure}")
+
+    def _do(self, job: Job, deadline_s: float) -> Outcome:
+        self._tick()
+        if job.kind == "time":
+            return jobs.measure_layer(self._shop, job, plan.timeable(self._run.benches)[job.subject], deadline_s)
+        facts = self._run.benches[job.subject].facts
+        return jobs.measure_ratio(self._shop, job, self._run.ratios[job.subject].floor, facts, deadline_s)
+
+    def _apply(self, job: Job, outcome: Outcome) -> None:
+        for id, point_ns in outcome.points_ns.items():
+            _add_point(self._run.benches[id], point_ns)
+        for id, facts in outcome.facts.items():
+            bench = self._run.benches[id]
+            bench.facts, bench.counters, bench.allocations_per_operation = facts, facts.counters, facts.allocations_per_operation
+        for id, ratio in outcome.ratios.items():
+            _add_pair(self._run.ratios[id], ratio)
+        if outcome.engine:
+            self._run.engine[job.subject] = outcome.engine
+        cells: dict[str, Bench] | dict[str, Ratio] = self._run.benches if job.kind == "time" else self._run.ratios
+        for id, failure in outcome.failures.items():
+            cells[id].state = "invalid"
+            cells[id].reasons.append(f"{'process' if job.kind == 'time' else 'pair'} {job.round + 1}: {failure}")
+
+    def _expected_s(self, todo: list[Job]) -> float:
+        return sum(plan.job_s(job, self._run.design, self._run.benches, self._costs) for job in todo)
+
+    def _spent_s(self) -> float:
+        return self._earlier_s + time.monotonic() - self._began
+
+    def _tick(self) -> None:
+        what, end = self._under_way
+        self._line.show(f"{duration(end - time.monotonic())} left: {what}")
+
+    def _store(self) -> None:
+        self._run.seconds = round(self._spent_s(), 1)
+        runs.write(self._run, self._path)
+
+
+def _add_point(bench: Bench, point_ns: float) -> None:
+    bench.points_ns.append(point_ns)
+    bench.state = "ran"
+
+
+def _add_pair(ratio: Ratio, value: float) -> None:
+    ratio.pairs.append(value)
+    ratio.state = "ran"
+    found = estimates.ratio(ratio.pairs)
+    if found:
+        ratio.ratio, ratio.low, ratio.high = found.middle, found.low, found.high

@@ -1,0 +1,489 @@
+"""The performance page: its sections, in their order, as Markdown.
+
+Why rendered: whatever is a figure stands between `<!-- BEGIN name: command @ revision -->` and `<!-- END name -->`, and no word outside
+those marks holds a digit, so that a reader who doubts a figure knows what to type, and a figure without a measurement has nowhere to stand.
+The words about a layer are the header of its bench, which is their only home. What was not measured says so and why; it never prints as 0.
+
+Rows of different units, clocks or numbers of threads share no column, but the time of one operation where that is said.
+"""
+
+import json
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from pathlib import Path
+
+from run_benches import figures, findings, places
+from run_benches.findings import CrudLine, Held, Row
+from run_benches.pictures import Picture, pictures, threads_on_cores
+from run_benches.progress import duration
+from run_benches.runs import Run
+
+
+def render(run: Run, headers: Mapping[str, str]) -> str:
+    """The page of a run; `headers` are the words of each bench by its layer. Pure: equal arguments, equal bytes."""
+    source = Source(run, headers, pictures(run))
+    parts = [section(source) for section in SECTIONS]
+    return "\n".join(line for part in parts for line in part).rstrip() + "\n"
+
+
+def bench_headers(folder: Path = places.BENCHES) -> dict[str, str]:
+    """The `//!` header of each bench as Markdown, by layer. `floor.rs` is a module, not a bench, and has no section."""
+    return {path.stem: _header(path) for path in sorted(folder.glob("*.rs")) if path.stem != findings.FLOOR}
+
+
+# A section is a function from the source to lines; SECTIONS is their order.
+
+
+@dataclass(frozen=True)
+class Source:
+    """All that a section may look at."""
+
+    run: Run
+    headers: Mapping[str, str]
+    pictures: Mapping[str, Picture]
+
+    def block(self, name: str, lines: Sequence[str]) -> list[str]:
+        """Figures, between the marks that say where they come from."""
+        return _marked(name, f"{_command(self.run)} @ {_revision(self.run)}", lines)
+
+    def picture(self, name: str) -> list[str]:
+        """A picture, where the run has figures for it."""
+        picture = self.pictures.get(name)
+        return self.block(f"{name} picture", [f"![{picture.alt}](pictures/{picture.file})"]) if picture else []
+
+    def words(self, layer: str) -> list[str]:
+        """What the bench says about itself; marked too, since its settings are numbers."""
+        return _marked(f"{layer} words", f"benches/{layer}.rs @ this checkout", [self.headers[layer]]) if layer in self.headers else []
+
+    def missing(self, layer: str) -> str:
+        """Why the run has no row where one is expected."""
+        if layer not in self.headers:
+            return f"{figures.NOT_RUN}: there is no bench for it yet"
+        if self.run.partial is not None:
+            return f"{figures.NOT_RUN}: the run was limited to {', '.join(self.run.partial)}"
+        return f"{figures.NOT_RUN}: the run planned no such row"
+
+    def floor_of(self, row: Row) -> Held | None:
+        """The row held against its floor, if it has one."""
+        return next((held for held in findings.held(self.run, row.layer) if held.row.id == row.id), None)
+
+
+def opening(source: Source) -> list[str]:
+    """What this page is."""
+    return [
+        "# Performance of Strata",
+        "",
+        "Where the time of a request goes, layer by layer, from the bytes of a record to the socket; and how far each layer is from the best"
+        " that can be done without it.",
+        "",
+        "This page is rendered by `run-benches.py document` from one stored run. Nothing in it is typed by hand: every figure stands"
+        " between two marks, visible in the source of the page, that name the command and the revision it comes from.",
+        "",
+    ]
+
+
+def certainty(source: Source) -> list[str]:
+    """How the figures were made, how sure they are, and what in them contradicts itself."""
+    run, design = source.run, source.run.design
+    lines = [
+        "* **Our own error rates are not measured yet.** Until they are, nobody knows how often an interval on this page misses the truth.",
+        f"* A ratio comes from pairs of processes of one binary that take turns on the same core ({design.pairs} pairs were planned for each). "
+        "Its interval is a 95 % interval over the pairs; the pair is the unit, never the sample.",
+        f"* A time comes from processes that ran alone ({design.processes} were planned for each row). It is the median of the processes; the "
+        "range beside it goes from the fastest process to the slowest and is not a confidence interval.",
+        "* All figures are of one machine, described below. On another machine expect other times; ratios travel better, and are not promised.",
+        *(["* This was a quick run: few processes and few pairs, so spreads and intervals are coarse."] if run.scale == "quick" else []),
+        f"* {_census(run)}",
+        *(f"* {words}" for words in _orders(run)),
+    ]
+    return ["## How sure we are", "", *source.block("certainty", lines), "### The run", "", *source.block("run", _run_table(run))]
+
+
+def summary(source: Source) -> list[str]:
+    """The few figures that most people come for."""
+    grids = {threads: findings.crud(source.run, threads) for threads in findings.thread_counts(findings.crud_rows(source.run))}
+    columns = ["", "one operation is", "indexes>"]
+    for threads in grids:
+        columns += [f"time, {threads_on_cores(source.run, threads)}>", f"operations/s, {figures.plural(threads, 'thread')}>"]
+    most = max(findings.index_counts(source.run), default=2)
+    asked = [("simple {}", "read", 0), ("simple {}", "create", 0), ("{} 70R/30W", "mixed", 0)]
+    asked += [("{} with indexes", verb, most) for verb in ("read", "create", "mixed")]
+    body = [cells for words, verb, indexes in asked for cells in _summary_rows(source, list(grids.values()), words, verb, indexes)]
+    lines = [*_table(columns, body), "", _several_threads()] if grids else [source.missing("integration")]
+    return ["## Summary", "", *source.block("summary", lines)]
+
+
+def crud(source: Source) -> list[str]:
+    """The verbs by the number of indexes, each with its loss against none."""
+    counts = sorted({0, 1, 2, *findings.index_counts(source.run)})
+    lines: list[str] = []
+    for threads in findings.thread_counts(findings.crud_rows(source.run)):
+        lines += [f"**{threads_on_cores(source.run, threads)}**", "", *_crud_table(source, threads, counts), ""]
+    lines = lines or [source.missing("integration")]
+    words = (
+        "A loss is the share of throughput that the indexes cost, against the same verb without any; its range is the widest that the spreads of"
+        " both figures allow."
+    )
+    return ["## CRUD by index count", "", words, "", *source.block("crud", lines), *source.picture("crud")]
+
+
+def full_stack(source: Source) -> list[str]:
+    """Every row of ours in a layer, in house order, by the one column that rows of different units share."""
+    ours = [row for row in findings.rows(source.run) if row.subject == findings.OURS and row.layer not in findings.ACROSS]
+    columns = ["layer", "row, and what one operation is", "unit", "time of one operation>", "ratio to floor>", "goal", "allocations>"]
+    lines: list[str] = []
+    for threads in findings.thread_counts(ours):
+        body = [_stack_cells(source, row) for row in ours if row.bench.facts.threads == threads]
+        lines += [f"**{threads_on_cores(source.run, threads)}**", "", *_table(columns, body), ""]
+    lines += _absent_layers(source, {row.layer for row in ours})
+    words = (
+        "Rows of different units share no column but the time of one operation. The ratio is the floor's time over ours, so that more is"
+        " better; the floor is the best raw path of the same binding for the same bytes."
+    )
+    return ["## The full stack", "", words, "", *source.block("full stack", lines)]
+
+
+def floors(source: Source) -> list[str]:
+    """How far each layer is from the best path without it."""
+    words = "The lower end of the interval is what counts: a goal that is not shown to be reached is missed."
+    held = findings.held(source.run)
+    judged = [entry for entry in held if entry.judged]
+    missed = [entry for entry in judged if entry.missed]
+    lines = [f"{len(judged)} of {len(held)} rows with a floor were judged; {len(missed)} of them missed the goal.", "", *_floor_table(held)]
+    return ["## Floors", "", words, "", *source.block("floors", lines), *source.picture("floors")]
+
+
+def ladder(source: Source) -> list[str]:
+    """The same request at every rung: what each layer adds."""
+    lines: list[str] = []
+    for request in findings.REQUESTS:
+        rungs = findings.ladder(source.run, request)
+        lines += [f"**{request.upper()}**", "", *(_ladder_table(rungs) if rungs else [source.missing("ladder")]), ""]
+    if any(rung.clocks_differ for request in findings.REQUESTS for rung in findings.ladder(source.run, request)):
+        lines.append("(*) Server CPU a request on top of wall time: the rung counts other work than the one below, and is to be read with care.")
+    return ["## ladder", "", *source.words("ladder"), *source.block("ladder", lines), *source.picture("ladder")]
+
+
+def layers(source: Source) -> list[str]:
+    """A section a layer, lowest first, then what crosses them."""
+    wanted = [layer for layer in findings.layers(source.run, source.headers) if layer != "ladder"]
+    return [line for layer in wanted for line in _layer(source, layer)]
+
+
+def how_to_run(source: Source) -> list[str]:
+    """The commands."""
+    return [
+        "## How to run this yourself",
+        "",
+        "```",
+        "python3 run-benches.py                                       # every layer: measures, prints the tables, stores the run",
+        "python3 run-benches.py storage                               # one layer",
+        "python3 run-benches.py list                                  # what there is, and what each row measures",
+        "python3 run-benches.py document last --output my-machine.md  # this page, of your machine",
+        "python3 run-benches.py document --check                      # is this page what the stored run says?",
+        "cargo bench --bench integration                              # one bench by hand, with Criterion's own report",
+        "```",
+        "",
+        "What a bench prints when it is run by hand is used for nothing on this page: it is one process, and its interval says nothing about"
+        " the next process.",
+        "",
+    ]
+
+
+def limits(source: Source) -> list[str]:
+    """What the figures do not say."""
+    return [
+        "## Limits",
+        "",
+        "* These are benches inside one process. They say what a layer costs, not how a server behaves under load: no queue, no tail latency, no"
+        " client on another machine. Load tests, event streams, processor quotas and the registry are not run: there is no tool for them yet.",
+        "* A time is that of a busy loop over one operation: the processor's caches are warm and its branches are learnt.",
+        "* Rows with more threads than cores measure waiting as much as work.",
+        "* A write is as durable as its row says, and no more.",
+        "* No other system is compared with, since none was measured in the same run on the same machine doing the same work.",
+        "* What else the machine did in the meantime (other tenants of a virtual one) is not known. Pairs that take turns see the same of it; times"
+        " of processes that ran alone do not.",
+        "",
+        *_engine_options(source),
+    ]
+
+
+SECTIONS: Sequence[Callable[[Source], list[str]]] = (
+    opening,
+    certainty,
+    summary,
+    crud,
+    full_stack,
+    floors,
+    ladder,
+    layers,
+    how_to_run,
+    limits,
+)
+
+
+# Parts of sections.
+
+
+def _census(run: Run) -> str:
+    """How every planned cell ended (T2)."""
+    kinds = {
+        "Times": [run.benches[cell.id].state for cell in run.design.plan if cell.kind == "time"],
+        "ratios": [run.ratios[cell.id].state for cell in run.design.plan if cell.kind == "ratio"],
+    }
+    told = []
+    for kind, states in kinds.items():
+        counts = ", ".join(f"{states.count(state)} {words}" for state, words in _STATES.items() if state in states) or "none"
+        told.append(f"{kind}: {len(states)} planned ({counts})")
+    end = "" if run.complete else " **The run did not come to its end.**"
+    return f"Every planned cell ended in a state. {'; '.join(told)}.{end}"
+
+
+_STATES = {"ran": "ran", "not_run": "not run", "skipped": "skipped", "invalid": "invalid"}
+
+
+def _orders(run: Run) -> list[str]:
+    """What contradicts itself; where nothing does, how much was looked at (T22: silence is no pass)."""
+    found = list(findings.contradictions(run))
+    if found:
+        return [f"**{words}**" for words in found]
+    steps = findings.comparable_steps(run)
+    looked = f"{figures.plural(steps, 'step')} of the ladder and {figures.plural(sum(held.judged for held in findings.held(run)), 'ratio')} to floors"
+    return [f"No layer was found faster than what it calls, in {looked}." if steps else f"{figures.NOT_RUN}: no step of the ladder could be checked."]
+
+
+def _run_table(run: Run) -> list[str]:
+    limited = f", limited to {', '.join(run.partial)}" if run.partial is not None else ""
+    facts = {
+        "command": f"`{_command(run)}`",
+        "revision": f"`{run.tool.commit}`{' with changes that are not committed' if run.tool.dirty else ''}",
+        "Cargo.lock": f"`sha256:{run.tool.lock_sha256}`",
+        "started": run.started,
+        "took": duration(run.seconds),
+        "scale": f"{run.scale}{limited}",
+        "each process": f"{run.design.sample_size} samples, {run.design.warm_up_s:g} s warm-up, {run.design.measurement_s:g} s measurement",
+        "seed": str(run.design.seed),
+        "compiler": run.build.rustc,
+        "flags": f"`{run.build.flags}`, profile `{run.build.profile}`",
+    }
+    machine = {_words(name): _plain(value) for name, value in (run.machine.identity | run.machine.recorded).items()}
+    return _table(["", ""], [[name, value] for name, value in (facts | machine).items()])
+
+
+def _summary_rows(source: Source, grids: Sequence[Sequence[CrudLine]], words: str, verb: str, indexes: int) -> Iterator[list[str]]:
+    """One row, or one for each variant of the verb."""
+    labels = dict.fromkeys(line.label for grid in grids for line in grid if line.operation == verb)
+    for label in labels or [verb.upper()]:
+        found = [next((line.cells.get(indexes) for line in grid if line.label == label), None) for grid in grids]
+        op = next((row.bench.facts.op for row in found if row), "")
+        yield [words.format(label), op, str(indexes), *(text for row in found for text in (_time(source, row, "integration"), _rate(row)))]
+
+
+def _crud_table(source: Source, threads: int, counts: Sequence[int]) -> list[str]:
+    columns = ["verb"]
+    for indexes in counts:
+        columns += [f"{figures.plural(indexes, 'index')}>"] + (["loss>"] if indexes else [])
+    lines = findings.crud(source.run, threads)
+    unseen = [verb for verb in findings.VERBS if verb not in {line.operation for line in lines}]
+    body = []
+    for line in (*lines, *(CrudLine(verb, "", {}) for verb in unseen)):
+        cells = [line.label]
+        for indexes in counts:
+            cells += [_time(source, line.cells.get(indexes), "integration")] + ([_loss(line.loss(indexes))] if indexes else [])
+        body.append(cells)
+    return _table(columns, body)
+
+
+def _stack_cells(source: Source, row: Row) -> list[str]:
+    held = source.floor_of(row)
+    ratio, verdict = (_ratio(held), _verdict(held)) if held else ("no floor", "")
+    return [row.layer, f"`{row.id}`<br>{row.bench.facts.op}", _unit(row), _time(source, row, row.layer), ratio, verdict, _allocations(row)]
+
+
+def _absent_layers(source: Source, seen: Set[str]) -> list[str]:
+    """The layers without a row, by the reason."""
+    by_reason: dict[str, list[str]] = {}
+    for layer in findings.LAYERS:
+        if layer not in seen:
+            by_reason.setdefault(source.missing(layer), []).append(f"`{layer}`")
+    return [f"* {', '.join(absent)}: {reason}" for reason, absent in by_reason.items()]
+
+
+def _floor_table(held: Sequence[Held]) -> list[str]:
+    columns = ["row", "floor", "ratio [95 % interval]>", "pairs>", "at least>", "aim>", "goal"]
+    return _table(columns, [_floor_cells(entry) for entry in held]) if held else ["No row names a floor."]
+
+
+def _floor_cells(held: Held) -> list[str]:
+    ratio, named = held.ratio, held.row.bench.facts.floor
+    at_least, aim = (ratio.at_least, ratio.aim) if ratio else (named.at_least, named.aim) if named else (None, None)
+    pairs = str(len(ratio.pairs)) if ratio and ratio.pairs else ""
+    return [f"`{held.row.id}`", f"`{held.floor}`", _ratio(held), pairs, _goal(at_least), _goal(aim), _verdict(held)]
+
+
+def _ladder_table(rungs: Sequence[findings.Rung]) -> list[str]:
+    body = []
+    for rung in reversed(rungs):
+        measured = rung.row.measured
+        time = figures.time_spread(measured) if measured else rung.row.why_not
+        mark = " (*)" if rung.clocks_differ else ""
+        added = f"{figures.added_time(rung.added)}{mark}" if rung.added is not None else ""
+        over = rung.below.name if rung.below and measured else ""
+        body.append([rung.name, time + _clock(rung.row), added, over, _allocations(rung.row)])
+    return _table(["rung", "time of one request>", "adds>", "over", "allocations>"], body)
+
+
+def _layer(source: Source, layer: str) -> list[str]:
+    rows = findings.rows(source.run, layer)
+    held = findings.held(source.run, layer)
+    lines = [line for kind in _kinds(rows) for line in _layer_table(source, kind, rows)] or [source.missing(layer), ""]
+    if held:
+        lines += [*_floor_table(held), "", _missed(held)]
+    return [f"## {layer}", "", *source.words(layer), *source.block(layer, lines)]
+
+
+_Kind = tuple[int, str, str]
+"""Threads, unit and clock: rows that differ in one of them share no column (T5)."""
+
+
+def _kinds(rows: Iterable[Row]) -> list[_Kind]:
+    return sorted({_kind(row) for row in rows})
+
+
+def _kind(row: Row) -> _Kind:
+    return (row.bench.facts.threads, row.bench.facts.unit, row.bench.facts.clock)
+
+
+def _layer_table(source: Source, kind: _Kind, rows: Iterable[Row]) -> list[str]:
+    threads, unit, clock = kind
+    seconds = "CPU s" if clock == "cpu" else "s"
+    per_second = f"per {seconds}>" if unit == "bytes" else f"{unit}/{seconds}>"
+    columns = ["row, and what one operation is", "under which conditions", "time of one operation>", per_second, "allocations>"]
+    body = [
+        [f"`{row.id}`<br>{row.bench.facts.op}", _conditions(row), _time(source, row, row.layer), _rate(row), _allocations(row)]
+        for row in rows
+        if _kind(row) == kind
+    ]
+    title = f"{threads_on_cores(source.run, threads)}, counted in {unit}{', by CPU time' if clock == 'cpu' else ''}"
+    return [f"**{title}**", "", *_table(columns, body), ""]
+
+
+def _missed(held: Sequence[Held]) -> str:
+    missed = [entry for entry in held if entry.missed]
+    if missed:
+        return f"**Goals missed: {', '.join(f'`{entry.row.id}` ({_ratio(entry)})' for entry in missed)}.**"
+    return "No goal is missed." if any(entry.judged for entry in held) else "No row was judged."
+
+
+def _engine_options(source: Source) -> list[str]:
+    """The options that the processes themselves reported (T18); layers with the same options share a table."""
+    shared: dict[str, list[str]] = {}
+    for layer, options in sorted(source.run.engine.items(), key=lambda entry: findings.house_order(entry[0])):
+        shared.setdefault(json.dumps(options, sort_keys=True), []).append(layer)
+    lines: list[str] = []
+    for options_text, sharing in shared.items():
+        body = [[f"`{name}`", _plain(value)] for name, value in json.loads(options_text).items()]
+        lines += [f"<details><summary>{', '.join(sharing)}</summary>", "", *_table(["option", "value"], body), "", "</details>", ""]
+    return ["## The engine as it ran", "", *source.block("engine", lines or [f"{figures.NOT_RUN}: no process reported its options"])]
+
+
+def _several_threads() -> str:
+    return "With several threads, the time of one operation is the time from the first start to the last end over the operations of all threads."
+
+
+# Cells.
+
+
+def _time(source: Source, row: Row | None, layer: str) -> str:
+    if row is None:
+        return source.missing(layer)
+    return figures.time_spread(row.measured) + _clock(row) if row.measured else row.why_not
+
+
+def _clock(row: Row) -> str:
+    return " of CPU" if row.measured and row.bench.facts.clock == "cpu" else ""
+
+
+def _rate(row: Row | None) -> str:
+    if row is None or row.measured is None:
+        return figures.NOT_RUN
+    return figures.per_second(row.measured.middle, row.bench.facts.unit, row.bench.facts.units_per_operation)
+
+
+def _loss(loss: findings.Loss | None) -> str:
+    return f"{figures.percent(loss.middle)} ({figures.percent_range(loss.low, loss.high)})" if loss else figures.NOT_RUN
+
+
+def _ratio(held: Held) -> str:
+    ratio = held.ratio
+    if ratio is None or ratio.ratio is None or not held.judged:
+        return held.why_not
+    return figures.ratio(ratio.ratio, ratio.low, ratio.high)
+
+
+def _verdict(held: Held) -> str:
+    return f"**{held.verdict}**" if held.judged else held.verdict
+
+
+def _goal(value: float | None) -> str:
+    return figures.goal(value) if value is not None else "none"
+
+
+def _unit(row: Row) -> str:
+    each = row.bench.facts.units_per_operation
+    return row.bench.facts.unit if each == 1 else f"{row.bench.facts.unit}, {figures.count(each)} an operation"
+
+
+def _allocations(row: Row) -> str:
+    counted = row.bench.allocations_per_operation
+    return figures.count(counted) if counted is not None and row.bench.state == "ran" else "not counted"
+
+
+def _conditions(row: Row) -> str:
+    facts = row.bench.facts
+    return "; ".join(part for part in (facts.data_set, facts.state, facts.durability and f"durability {facts.durability}") if part)
+
+
+def _plain(value: object) -> str:
+    if value is None:
+        return "not known"
+    return str(value) if isinstance(value, str | int | float) else json.dumps(value, sort_keys=True)
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+# Lines.
+
+
+def _table(columns: Sequence[str], body: Iterable[Sequence[str]]) -> list[str]:
+    """A Markdown table; a column whose name ends in `>` stands to the right."""
+    rules = ["--:" if column.endswith(">") else "---" for column in columns]
+    rows = [[column.removesuffix(">") for column in columns], rules, *body]
+    return ["| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in row) + " |" for row in rows]
+
+
+def _marked(name: str, origin: str, lines: Sequence[str]) -> list[str]:
+    return [f"<!-- BEGIN {name}: {origin} -->", "", "\n".join(lines).strip("\n"), "", f"<!-- END {name} -->", ""]
+
+
+def _command(run: Run) -> str:
+    """The command as one types it in the checkout, without the folders of whoever typed it."""
+    return f"python3 {shlex.join([Path(run.command[0]).name, *run.command[1:]])}"
+
+
+def _revision(run: Run) -> str:
+    return run.tool.commit[:12] + ("-dirty" if run.tool.dirty else "")
+
+
+def _header(path: Path) -> str:
+    """The lines of `//!` at the top of a Rust file; headings in it become bold, since the page has its own."""
+    words = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if not line.startswith("//!"):
+            break
+        text = line.removeprefix("//!").removeprefix(" ")
+        words.append(f"**{text.lstrip('# ')}**" if text.startswith("#") else text)
+    return "\n".join(words).strip()

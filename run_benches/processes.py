@@ -1,0 +1,75 @@
+"""Running one bench process to its end, or to the end of our patience.
+
+Why: a bench that hangs must cost its own row, not the run. A process is given a deadline, and a shorter time during which it may stay
+silent; past either it is killed with everything it started. It runs in a session of its own, so that Ctrl-C reaches the runner alone,
+which then ends it.
+"""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+POLL_S = 0.1
+LONGEST_QUOTE = 300
+
+
+def run(command: list[str], environment: dict[str, str], log: Path, deadline_s: float, silence_s: float, tick: Callable[[], None]) -> str | None:
+    """Runs `command` with its output in `log`; returns why it failed, or nothing. `tick` is called while it runs."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True)
+    try:
+        return _watch(process, log, deadline_s, silence_s, tick)
+    finally:
+        _end(process)
+
+
+def _watch(process: "subprocess.Popen[bytes]", log: Path, deadline_s: float, silence_s: float, tick: Callable[[], None]) -> str | None:
+    began = heard = time.monotonic()
+    said = 0
+    while True:
+        try:
+            return _ending(process.wait(POLL_S), log)
+        except subprocess.TimeoutExpired:
+            pass
+        tick()
+        now, size = time.monotonic(), log.stat().st_size
+        if size != said:
+            said, heard = size, now
+        if now - heard > silence_s:
+            return f"silent for {silence_s:.0f} s, killed"
+        if now - began > deadline_s:
+            return f"not done after {deadline_s:.0f} s, killed"
+
+
+def _ending(code: int, log: Path) -> str | None:
+    if code == 0:
+        return None
+    how = f"ended by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+    return f"{how}: {last_words(log)}"
+
+
+def last_words(log: Path) -> str:
+    """What a process said last."""
+    return essence(log.read_text(encoding="utf-8", errors="replace").splitlines())
+
+
+def essence(lines: list[str]) -> str:
+    """What counts of the last lines of a process: the message of a panic where there is one, else the last line."""
+    said = [line.strip() for line in lines if line.strip()]
+    panics = [at for at, line in enumerate(said) if "panicked at" in line]
+    if panics:
+        return " ".join(said[panics[0] : panics[0] + 2])[:LONGEST_QUOTE]
+    return (said or ["it said nothing"])[-1][:LONGEST_QUOTE]
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    """Also when it has ended itself: what it started may still run."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        pass
+    process.wait()

@@ -1,0 +1,175 @@
+"""From what a person typed to a stored run: build, plan, measure, print.
+
+Why a lock: two runs at once would measure each other. Why a fresh plan is never mixed into an old run: figures of one run share one set of
+binaries, one design and one machine, so a resumed run goes on with the plan it had, and only with the very same binaries.
+"""
+
+import fcntl
+import hashlib
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from run_benches import build, machine, plan, runs, selection, shapes, summary
+from run_benches.build import Suite
+from run_benches.errors import Complaint, Exit
+from run_benches.measure import Measurement
+from run_benches.places import LOCK, ROOT, RUNS
+from run_benches.plan import Plan
+from run_benches.progress import duration
+from run_benches.runs import Build, Run, Scale, Tool
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What is to be measured, as it was typed."""
+
+    words: list[str] = field(default_factory=list)
+    skip: list[str] = field(default_factory=list)
+    scale: Scale = "default"
+    budget_s: float | None = None
+    seed: int | None = None
+    patience_s: float = 120.0
+    command: list[str] = field(default_factory=list)
+
+
+def measure(wish: Wish) -> tuple[Run, Path]:
+    """Measures anew; returns the run, which is not complete if it was interrupted."""
+    selection.check_layers([*wish.words, *wish.skip], build.layers())
+    with _alone():
+        suites = _suites()
+        seed = secrets.randbits(32) if wish.seed is None else wish.seed
+        made = plan.make(suites, wish.words, wish.skip, wish.scale, wish.budget_s, seed)
+        run = _new_run(wish, made, suites)
+        path = _new_path(run)
+        _announce(made, path)
+        return _go(run, path, suites, wish.patience_s)
+
+
+def resume(name: str | None, patience_s: float) -> tuple[Run, Path]:
+    """Goes on with a run that was interrupted, by default the last one."""
+    path = runs.find(name) if name else _last_incomplete()
+    run = runs.load(path)
+    if run.complete:
+        raise Complaint(f"{runs.shown(path)} is complete; there is nothing to resume")
+    with _alone():
+        suites = {suite.layer: suite for suite in _suites().values()}
+        for layer, binary in run.binaries.items():
+            if layer not in suites or suites[layer].binary() != binary:
+                raise Complaint(f"the bench {layer} is not the binary that {runs.shown(path)} began with: check out {run.tool.commit[:9]} again, or start a new run")
+        print(f"going on with {runs.shown(path)}: {len(run.design.order)} jobs are done", file=sys.stderr)
+        return _go(run, path, suites, patience_s)
+
+
+def _go(run: Run, path: Path, suites: dict[str, Suite], patience_s: float) -> tuple[Run, Path]:
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        Measurement(run, path, suites, patience_s).go()
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        print("\nstopped; what is done is kept. Go on with: run-benches.py --resume", file=sys.stderr)
+    return runs.load(path), path
+
+
+def _interrupt(number: int, frame: object) -> None:
+    raise KeyboardInterrupt
+
+
+def report(run: Run, path: Path, as_json: bool, strict: bool) -> Exit:
+    """Prints a run; returns how the command ends."""
+    print(shapes.text(run) if as_json else f"{summary.text(run)}\nstored as {runs.shown(path)}")
+    return summary.exit_code(run, strict)
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    LOCK.parent.mkdir(exist_ok=True)
+    with LOCK.open("a+", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            raise Complaint(f"another run is under way here (process {file.read().strip() or 'unknown'}): wait for it, or end it") from None
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        yield
+
+
+def _suites() -> dict[str, Suite]:
+    executables = build.build()
+    return {layer: build.ask(layer, executables[layer]) for layer in build.layers()}
+
+
+def _last_incomplete() -> Path:
+    for path in reversed(runs.stored_runs()):
+        if not runs.load(path).complete:
+            return path
+    raise Complaint("no run was interrupted; there is nothing to resume")
+
+
+def _new_run(wish: Wish, made: Plan, suites: dict[str, Suite]) -> Run:
+    involved = {cell.layer for cell in made.design.plan} | {ratio.floor.partition("/")[0] for ratio in made.ratios.values()}
+    everything = not wish.words and not wish.skip
+    used = {layer: suite for layer, suite in suites.items() if layer in involved}
+    file_system = next((suite.facts.process.get("file_system") for suite in suites.values()), None)
+    return Run(
+        schema=runs.SCHEMA,
+        name=None,
+        tool=_tool(),
+        command=["run-benches.py", *wish.command],
+        started=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        seconds=0.0,
+        scale="budget" if wish.budget_s is not None else wish.scale,
+        complete=False,
+        partial=None if everything else sorted({cell.layer for cell in made.design.plan}),
+        machine=machine.describe(file_system),
+        build=_build(),
+        binaries={layer: suite.binary() for layer, suite in used.items()},
+        engine={layer: suite.facts.engine for layer, suite in used.items() if suite.facts.engine},
+        design=made.design,
+        benches=made.benches,
+        ratios=made.ratios,
+    )
+
+
+def _new_path(run: Run) -> Path:
+    """A name that no run has yet: by its second and its revision, and a number where that is not enough."""
+    name = f"{run.started.replace('-', '').replace(':', '')}-{run.tool.commit[:9]}"
+    names = [name, *(f"{name}-{number}" for number in range(2, 100))]
+    return next(RUNS / f"{one}.json" for one in names if not (RUNS / f"{one}.json").exists())
+
+
+def _announce(made: Plan, path: Path) -> None:
+    design = made.design
+    rows, ratios = len(made.benches), len(made.ratios)
+    print(f"{rows} rows in {design.processes} processes each, {ratios} ratios to floors in {design.pairs} pairs each: about {duration(made.seconds)}", file=sys.stderr)
+    print(f"seed {design.seed}; stored as {runs.shown(path)} while it grows", file=sys.stderr)
+
+
+def _tool() -> Tool:
+    lock = ROOT / "Cargo.lock"
+    digest = hashlib.sha256(lock.read_bytes()).hexdigest() if lock.exists() else ""
+    return Tool(_said("git", "rev-parse", "HEAD") or "unknown", bool(_said("git", "status", "--porcelain")), digest)
+
+
+def _build() -> Build:
+    config = ROOT / ".cargo" / "config.toml"
+    flags = tomllib.loads(config.read_text(encoding="utf-8")).get("build", {}).get("rustflags", []) if config.exists() else []
+    return Build(_said("rustc", "--version") or "unknown", " ".join(flags), "release")
+
+
+def _said(*command: str) -> str:
+    try:
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    except OSError:
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""

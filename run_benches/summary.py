@@ -1,0 +1,132 @@
+"""A run on the terminal: the losses by index count, a table a layer, what contradicts itself, and the count of everything.
+
+Why the same findings as the pages: both print what `findings` says in the words of `figures`, so the terminal and the document cannot
+disagree. Threads stand in a column of their own and every figure names its unit, since rows of one table differ in both.
+"""
+
+from collections import Counter
+
+from run_benches import figures, findings, tables
+from run_benches.errors import Exit
+from run_benches.findings import CrudLine, Held, Row
+from run_benches.progress import duration
+from run_benches.runs import Run
+from run_benches.tables import Column
+
+LAYER_COLUMNS = (
+    Column("row"),
+    Column("time an operation", right=True),
+    Column("between processes", right=True),
+    Column("threads", right=True),
+    Column("floor / ours [95 %]", right=True),
+    Column("goal (at least, aim)", spared=True),
+    Column("rate", right=True, spared=True),
+)
+
+
+def text(run: Run) -> str:
+    """All tables of a run, and its last line."""
+    layers = sorted({row.layer for row in findings.rows(run)}, key=findings.house_order)
+    parts = [layer_table(run, layer) for layer in layers]
+    parts += [crud_table(run, threads) for threads in findings.thread_counts(findings.crud_rows(run))]
+    parts += [_troubles(run), _contradictions(run)]
+    return "\n".join([*filter(None, parts), census(run)])
+
+
+def layer_table(run: Run, layer: str) -> str:
+    """Every row of a layer."""
+    held = {one.row.id: one for one in findings.held(run, layer)}
+    body = [_layer_cells(row, held.get(row.id)) for row in findings.rows(run, layer)]
+    return tables.render(layer, LAYER_COLUMNS, body)
+
+
+def _layer_cells(row: Row, held: Held | None) -> list[str]:
+    facts, measured = row.bench.facts, row.measured
+    name, threads = row.id.partition("/")[2], str(facts.threads)
+    if measured is None:
+        return [name, _state(row.bench.state), "", threads, _ratio(held), _goal(held), ""]
+    around = figures.time_range(measured.low, measured.high) if measured.count > 1 else "1 process"
+    clock = " CPU" if facts.clock == "cpu" else ""
+    rate = "" if clock else figures.rate(measured.middle, facts.unit, facts.units_per_operation)
+    return [name, figures.time(measured.middle) + clock, around, threads, _ratio(held), _goal(held), rate]
+
+
+def _state(state: str) -> str:
+    return state.replace("_", " ")
+
+
+def _ratio(held: Held | None) -> str:
+    if held is None:
+        return ""
+    ratio = held.ratio
+    if ratio is None or ratio.ratio is None or ratio.state != "ran":
+        return _state(ratio.state if ratio else "not_run")
+    return figures.ratio(ratio.ratio, ratio.low, ratio.high) if held.judged else f"{figures.ratio(ratio.ratio)} (too few pairs)"
+
+
+def _goal(held: Held | None) -> str:
+    if held is None or held.ratio is None:
+        return ""
+    goals = [figures.goal(value) for value in (held.ratio.at_least, held.ratio.aim) if value is not None]
+    return f"{held.verdict} ({', '.join(goals)})" if goals else held.verdict
+
+
+def crud_table(run: Run, threads: int) -> str:
+    """The verbs by the number of indexes, each with what it loses against none."""
+    counts = findings.index_counts(run)
+    columns = [Column(f"integration, {figures.plural(threads, 'thread')}")]
+    for count in counts:
+        columns.append(Column(figures.plural(count, "index"), right=True))
+        columns += [Column("loss", right=True)] if count else []
+    body = [_crud_cells(line, counts) for line in findings.crud(run, threads)]
+    return tables.render("time an operation by the number of indexes; loss of throughput against none", columns, body)
+
+
+def _crud_cells(line: CrudLine, counts: list[int]) -> list[str]:
+    cells = [line.label]
+    for count in counts:
+        row, loss = line.cells.get(count), line.loss(count)
+        measured = row.measured if row else None
+        cells.append(figures.time(measured.middle) if measured else _state(row.bench.state) if row else "")
+        cells += [figures.percent(loss.middle) if loss else ""] if count else []
+    return cells
+
+
+def _troubles(run: Run) -> str:
+    cells = [("", id, bench.state, bench.reasons) for id, bench in run.benches.items()]
+    cells += [("ratio of ", id, ratio.state, ratio.reasons) for id, ratio in run.ratios.items()]
+    lines = [f"{kind}{id}: {findings.absence(state, reasons)}" for kind, id, state, reasons in cells if state != "ran" and reasons]
+    return "\n".join([*lines, ""]) if lines else ""
+
+
+def _contradictions(run: Run) -> str:
+    lines = list(findings.contradictions(run))
+    return "\n".join([*lines, ""]) if lines else ""
+
+
+def census(run: Run) -> str:
+    """The last line: how every planned cell ended."""
+    rows = Counter(_state(bench.state) for bench in run.benches.values())
+    ratios = Counter(_state(ratio.state) for ratio in run.ratios.values())
+    held = [one for one in findings.held(run) if one.ratio is not None]
+    missed, untold = sum(one.missed for one in held), sum(not one.judged for one in held)
+    goals = f"goals: {len(held) - missed - untold} met, {missed} missed, {untold} not judged"
+    begun = "" if run.complete else "interrupted, not complete; "
+    return f"{begun}rows: {_counted(rows)}; ratios to floors: {_counted(ratios)}; {goals}; {duration(run.seconds)}"
+
+
+def _counted(states: "Counter[str]") -> str:
+    return ", ".join(f"{count} {state}" for state, count in sorted(states.items(), key=lambda entry: (entry[0] != "ran", entry[0]))) or "none"
+
+
+def exit_code(run: Run, strict: bool) -> Exit:
+    """How a command that measured ends: never green on silence."""
+    states = [bench.state for bench in run.benches.values()] + [ratio.state for ratio in run.ratios.values()]
+    held = [one for one in findings.held(run) if one.ratio is not None and one.ratio.state != "skipped"]
+    if "invalid" in states:
+        return Exit.ERROR
+    if "ran" not in states or not run.complete:
+        return Exit.NOTHING
+    if strict and any(one.missed for one in held):
+        return Exit.FAILED
+    return Exit.NOTHING if strict and not all(one.judged for one in held) else Exit.FINE

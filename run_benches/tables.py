@@ -1,0 +1,90 @@
+"""Tables on a terminal: as wide as there is room, in colour only where that is wanted, in plain ASCII where nothing else can be shown.
+
+Why no library: the tables have to be there on a bare machine. What does not fit is left out by column, least needed first, and named;
+a figure is never cut.
+"""
+
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+KEPT_WIDTH = 200
+"""The width where the output is no terminal: kept output is read with something that scrolls."""
+
+NARROWEST_NAME = 28
+STYLES = {"bold": "1", "red": "31", "green": "32", "yellow": "33"}
+STYLED_WORDS = {"MISSED": "red", "invalid": "red", "met": "green", "not run": "yellow", "failed": "red", "skipped": "yellow"}
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column; of those that can be spared the last ones go first."""
+
+    title: str
+    right: bool = False
+    spared: bool = False
+
+
+def styled(text: str, style: str | None) -> str:
+    """Text in a style, where standard output is a terminal and nobody asked for none (NO_COLOR)."""
+    if style is None or os.environ.get("NO_COLOR") or not sys.stdout.isatty():
+        return text
+    return f"\033[{STYLES[style]}m{text}\033[0m"
+
+
+def render(title: str, columns: Sequence[Column], body: Sequence[Sequence[str]], width: int | None = None) -> str:
+    """The table, its first column shortened and its spared columns left out until it fits."""
+    width = width or room()
+    columns, cells = list(columns), [list(row) for row in body]
+    left_out: list[str] = []
+    while _narrowest(columns, cells) > width and any(column.spared for column in columns):
+        gone = max(at for at, column in enumerate(columns) if column.spared)
+        left_out.insert(0, columns.pop(gone).title)
+        cells = [row[:gone] + row[gone + 1 :] for row in cells]
+    spare = width - sum(_widths(columns, cells)[1:]) - 2 * (len(columns) - 1)
+    cells = [[_shortened(row[0], max(NARROWEST_NAME, spare)), *row[1:]] for row in cells]
+    lines = _lines(columns, cells)
+    note = [f"(left out for want of room: {', '.join(left_out)})"] if left_out else []
+    return "\n".join([styled(title, "bold"), *lines, *note]) + "\n"
+
+
+def room() -> int:
+    """How wide a line may be."""
+    return shutil.get_terminal_size((KEPT_WIDTH, 24)).columns if sys.stdout.isatty() else KEPT_WIDTH
+
+
+def _lines(columns: Sequence[Column], body: Sequence[Sequence[str]]) -> list[str]:
+    widths = _widths(columns, body)
+    head = "  ".join(_cell(column.title, column, width) for column, width in zip(columns, widths, strict=True))
+    rule = "  ".join(_rule() * width for width in widths)
+    rows = ["  ".join(_coloured(text, column, width) for text, column, width in zip(row, columns, widths, strict=True)) for row in body]
+    return [line.rstrip() for line in (head, rule, *rows)]
+
+
+def _rule() -> str:
+    encoding = (sys.stdout.encoding or "ascii").lower().replace("-", "")
+    return "\u2500" if encoding == "utf8" else "-"
+
+
+def _coloured(text: str, column: Column, width: int) -> str:
+    style = next((style for word, style in STYLED_WORDS.items() if text.startswith(word)), None)
+    return styled(_cell(text, column, width), style)
+
+
+def _cell(text: str, column: Column, width: int) -> str:
+    return text.rjust(width) if column.right else text.ljust(width)
+
+
+def _widths(columns: Sequence[Column], body: Sequence[Sequence[str]]) -> list[int]:
+    return [max([len(column.title), *(len(row[at]) for row in body)]) for at, column in enumerate(columns)]
+
+
+def _narrowest(columns: Sequence[Column], body: Sequence[Sequence[str]]) -> int:
+    first, *others = _widths(columns, body)
+    return min(first, NARROWEST_NAME) + sum(others) + 2 * len(others)
+
+
+def _shortened(name: str, width: int) -> str:
+    return name if len(name) <= width else "..." + name[len(name) - width + 3 :]

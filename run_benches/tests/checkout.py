@@ -1,0 +1,85 @@
+"""A checkout with fake tools in it, so that whole commands run in a second and in processes of their own.
+
+Why whole commands: what a person sees (exit codes, one-line complaints, a run that goes on after Ctrl-C) is the sum of all modules.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from run_benches import places, runs
+from run_benches.runs import Run
+
+FAKES = Path(__file__).parent / "fakes"
+LAYERS = ("storage", "integration")
+
+
+@dataclass(frozen=True)
+class Checkout:
+    """A folder that looks like this repository, with layers that measure nothing."""
+
+    root: Path
+
+    def command(self, *words: str) -> list[str]:
+        return [sys.executable, str(self.root / "run-benches.py"), *words]
+
+    def environment(self) -> dict[str, str]:
+        scrubbed = {name: value for name, value in os.environ.items() if not name.startswith(("CARGO_", "RUST", "STRATA_"))}
+        return scrubbed | {"PATH": f"{self.root / 'bin'}:{os.environ['PATH']}", "PYTHONDONTWRITEBYTECODE": "1"}
+
+    def run(self, *words: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+        merged = self.environment() | environment
+        return subprocess.run(self.command(*words), env=merged, cwd="/", capture_output=True, text=True, timeout=120, check=False)
+
+    def complaint(self, *words: str, **environment: str) -> str:
+        """Runs a command that must end with one line on standard error and exit code 2."""
+        done = self.run(*words, **environment)
+        lines = done.stderr.strip().splitlines()
+        assert done.returncode == 2, done
+        assert lines[-1].startswith("run-benches.py: ") and "Traceback" not in done.stderr, done.stderr
+        return lines[-1].removeprefix("run-benches.py: ")
+
+    def last(self) -> Run:
+        return runs.load(sorted((self.root / "runs").glob("2*.json"))[-1])
+
+    def trouble(self, text: str) -> None:
+        (self.root / "bin" / "FAKE_TROUBLE").write_text(text)
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Iterator[Checkout]:
+    """A fresh one for each test."""
+    root, bin = tmp_path / "checkout", tmp_path / "checkout" / "bin"
+    bin.mkdir(parents=True)
+    (root / "run_benches").symlink_to(places.ROOT / "run_benches")
+    shutil.copy(places.ROOT / "run-benches.py", root)
+    stanzas = "".join(f'[[bench]]\nname = "{layer}"\nharness = false\n' for layer in LAYERS)
+    (root / "Cargo.toml").write_text(f"[package]\nname = 'fake'\n{stanzas}")
+    (root / "benches").mkdir()
+    for layer in LAYERS:
+        (root / "benches" / f"{layer}.rs").write_text(f"//! What {layer} costs.\nfn main() {{}}\n")
+        _install(FAKES / "bench.py", bin / f"{layer}-fake")
+    _install(FAKES / "cargo.py", bin / "cargo")
+    for tool in ("rustc", "c++"):
+        (bin / tool).write_text("#!/bin/sh\necho fake 1.0\n")
+        (bin / tool).chmod(0o755)
+    (root / "target/release/build/fake-librocksdb-sys-0").mkdir(parents=True)
+    (root / "target/release/build/fake-librocksdb-sys-0/output").touch()
+    yield Checkout(root)
+
+
+def _install(source: Path, to: Path) -> None:
+    to.write_text(source.read_text().replace("#!/usr/bin/env python3", f"#!{sys.executable}"))
+    to.chmod(0o755)
+
+
+def edited(path: Path, **fields: object) -> None:
+    """Changes fields of a JSON file."""
+    path.write_text(json.dumps(json.loads(path.read_text()) | fields))

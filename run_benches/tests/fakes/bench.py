@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+"""A bench binary without a bench: speaks the harness's interface, measures nothing, and misbehaves where `FAKE_TROUBLE` in its own
+folder says so (`<row id> hang|crash|once`). Times follow from the ids, so that tests know what to expect.
+
+The runner passes on no environment of ours, hence the file beside it.
+"""
+
+import json
+import os
+import re
+import socket
+import sys
+import time
+from pathlib import Path
+
+HOME = Path(__file__).absolute().parent
+LAYER = Path(__file__).name.partition("-")[0]
+BASE_NS = {"read": 1000.0, "create": 4000.0, "update": 8000.0, "delete": 3000.0, "mixed": 2000.0}
+
+
+def facts(operation: str, subject: str, indexes: int, threads: int) -> dict[str, object]:
+    floor = {"id": f"{LAYER}/{operation}/floor/{indexes}_index_{threads}t", "at_least": 0.5, "aim": 0.99}
+    return {
+        "op": f"{operation} one record",
+        "unit": "records",
+        "units_per_operation": 1,
+        "threads": threads,
+        "clock": "wall",
+        "changes_store": operation == "create",
+        "capacity": None,
+        "turn_operations": 10,
+        "durability": None,
+        "data_set": "none",
+        "state": "none",
+        "indexes": indexes,
+        "bytes_per_operation": None,
+        "floor": floor if subject == "strata" and threads == 1 and indexes == 0 else None,
+        "allocations_at_most": None,
+    }
+
+
+def rows() -> dict[str, dict[str, object]]:
+    found = {}
+    for operation in ("create", "read"):
+        for subject, indexes, threads in (("strata", 0, 1), ("strata", 1, 1), ("strata", 0, 8), ("floor", 0, 1)):
+            found[f"{LAYER}/{operation}/{subject}/{indexes}_index_{threads}t"] = facts(operation, subject, indexes, threads)
+    return found
+
+
+def cost_ns(id: str) -> float:
+    _, operation, subject, case = id.split("/")
+    return BASE_NS[operation] * (0.8 if subject == "floor" else 1 + int(case[0]))
+
+
+def trouble(id: str) -> str:
+    path = HOME / "FAKE_TROUBLE"
+    for line in path.read_text().splitlines() if path.exists() else []:
+        where, what = line.split()
+        if where == id:
+            return what
+    return ""
+
+
+def write_facts(ran: set[str]) -> None:
+    folder = os.environ.get("STRATA_FACTS_DIR")
+    if folder:
+        seen = {"allocations_per_operation": 2.0, "counters": {"bytes_written": 7}}
+        said = {id: one | (seen if id in ran else {}) for id, one in rows().items()}
+        content = {"schema": 1, "layer": LAYER, "engine": {"cache_bytes": 1}, "process": {"file_system": "ext4"}, "rows": said}
+        (Path(folder) / f"{os.getpid()}.json").write_text(json.dumps(content))
+
+
+def misbehave(id: str) -> None:
+    if trouble(id) == "hang":
+        time.sleep(3600)
+    if trouble(id) == "crash":
+        print(f"thread 'main' panicked at benches/{LAYER}.rs:1:1:\nthe engine said no", file=sys.stderr)
+        sys.exit(101)
+
+
+def sample(pattern: str, size: int) -> None:
+    ran: set[str] = set()
+    for number, id in enumerate(rows()):
+        if not re.search(pattern, id):
+            continue
+        print(f"Benchmarking {id}", flush=True)
+        misbehave(id)
+        time.sleep(0.01)
+        folder = Path(os.environ["CRITERION_HOME"]) / f"cut_{number}" / "new"
+        folder.mkdir(parents=True)
+        (folder / "benchmark.json").write_text(json.dumps({"group_id": "g", "full_id": id}))
+        times = [cost_ns(id) * 100] * size
+        (folder / "sample.json").write_text(json.dumps({"sampling_mode": "Flat", "iters": [100.0] * size, "times": times}))
+        ran.add(id)
+        write_facts(ran)
+
+
+def take_turns(path: str) -> None:
+    broker = socket.socket(socket.AF_UNIX)
+    broker.connect(path)
+    answers = broker.makefile()
+
+    def ask(text: str) -> str:
+        broker.sendall(f"{text}\n".encode())
+        return answers.readline().strip()
+
+    for id in rows():
+        if ask(f"row {id}") == "run":
+            misbehave(id)
+            operations, turns = map(int, ask(f"meet {cost_ns(id)} 0").split())
+            for _ in range(turns):
+                if ask("ready") != "go":
+                    break
+                broker.sendall(f"done {round(operations * cost_ns(id))}\n".encode())
+            ask("over")
+
+
+def main() -> None:
+    write_facts(set())
+    if "--list" in sys.argv:
+        print("\n".join(f"{id}: benchmark" for id in rows()))
+    elif "STRATA_TURN" in os.environ:
+        take_turns(os.environ["STRATA_TURN"])
+    else:
+        assert os.environ["STRATA_DRIVEN"] == "1" and "--noplot" in sys.argv
+        last = sys.argv[-1]
+        sample(last if last.startswith("^") else "", int(sys.argv[sys.argv.index("--sample-size") + 1]))
+
+
+main()

@@ -1,0 +1,263 @@
+"""Whole commands on a checkout with fake tools: what a person types, sees and gets."""
+
+import json
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from run_benches.tests.checkout import Checkout, edited
+
+QUICK = ("--quick", "--seed", "7")
+
+
+def test_a_run_prints_tables_and_stores_every_cell(checkout: Checkout) -> None:
+    done = checkout.run("run", *QUICK)
+    assert done.returncode == 0, done.stderr
+    assert "16 rows in 2 processes each, 4 ratios to floors in 8 pairs each: about" in done.stderr
+    assert "rows: 16 ran; ratios to floors: 4 ran; goals: 4 met, 0 missed, 0 not judged" in done.stdout
+    run = checkout.last()
+    assert run.complete and run.scale == "quick" and run.partial is None and run.design.seed == 7
+    assert run.benches["storage/read/strata/1_index_1t"].points_ns == [2000.0, 2000.0]
+    assert run.benches["storage/create/strata/0_index_8t"].allocations_per_operation == 2.0
+    ratio = run.ratios["storage/read/strata/0_index_1t"]
+    assert ratio.pairs == pytest.approx([0.8] * 8) and ratio.low == pytest.approx(0.8)
+    assert {binary.bytes > 0 for binary in run.binaries.values()} == {True}
+    assert len(run.design.order) == 2 * 2 + 4 * 8
+    folder = next((checkout.root / "runs").glob("2*Z-*/pairs"))
+    assert sum(len(path.read_text().splitlines()) for path in folder.iterdir()) == 4 * 8
+
+
+@pytest.mark.parametrize(("word", "rows"), [("storage", 8), ("storage/read", 4), ("*/create/strata/*", 6)])
+def test_a_first_word_that_is_a_layer_or_a_row_means_run(checkout: Checkout, word: str, rows: int) -> None:
+    done = checkout.run(word, *QUICK)
+    assert done.returncode == 0 and f"rows: {rows} ran" in done.stdout, done
+
+
+def test_json_is_the_run_itself(checkout: Checkout) -> None:
+    done = checkout.run("storage/read", "--json", *QUICK)
+    assert json.loads(done.stdout)["schema"] == 1
+
+
+def test_unknown_names_are_errors_before_anything_is_built(checkout: Checkout) -> None:
+    (checkout.root / "bin" / "BROKEN").touch()
+    assert "no layer, row or command 'stoarge'; did you mean storage?" in checkout.complaint("stoarge")
+    assert "did you mean integration?" in checkout.complaint("run", "storage", "--skip", "integratoin")
+
+
+def test_an_unknown_row_is_an_error_once_the_rows_are_known(checkout: Checkout) -> None:
+    assert "no row 'storage/raed'; did you mean storage/read?" in checkout.complaint("storage/raed")
+
+
+def test_what_is_not_there_yet_says_so(checkout: Checkout) -> None:
+    for command in ("report", "load", "calibrate", "profile", "explain", "more"):
+        assert "is not there yet" in checkout.complaint(command)
+        assert command in checkout.run("--help").stdout
+    assert "compare of revisions is not there yet" in checkout.complaint("compare", "a", "b")
+
+
+def test_a_broken_build_is_one_line(checkout: Checkout) -> None:
+    (checkout.root / "bin" / "BROKEN").touch()
+    assert checkout.complaint("storage") == "the build failed: error[E0308]: mismatched types (all of it: runs/build.log)"
+
+
+def test_flags_in_the_environment_are_one_line(checkout: Checkout) -> None:
+    assert "unset RUSTFLAGS" in checkout.complaint("storage", RUSTFLAGS="-g")
+
+
+def test_a_row_that_hangs_costs_its_own_row(checkout: Checkout) -> None:
+    checkout.trouble("storage/create/strata/1_index_1t hang\n")
+    done = checkout.run("storage", "--patience", "1s", *QUICK)
+    run = checkout.last()
+    assert done.returncode == 2 and run.complete
+    hung = run.benches["storage/create/strata/1_index_1t"]
+    assert (hung.state, hung.reasons, hung.points_ns) == ("invalid", ["process 1: silent for 1 s, killed"], [])
+    assert {bench.state for id, bench in run.benches.items() if bench is not hung} == {"ran"}
+    assert "storage/create/strata/1_index_1t: invalid: process 1: silent for 1 s, killed" in done.stdout
+    assert "rows: 7 ran, 1 invalid" in done.stdout
+
+
+def test_a_binary_that_crashes_costs_its_row_and_its_ratio(checkout: Checkout) -> None:
+    checkout.trouble("storage/read/strata/0_index_1t crash\n")
+    done = checkout.run("storage", *QUICK)
+    run = checkout.last()
+    assert done.returncode == 2
+    reason = "process 1: exit code 101: thread 'main' panicked at benches/storage.rs:1:1: the engine said no"
+    assert run.benches["storage/read/strata/0_index_1t"].reasons == [reason]
+    ratio = run.ratios["storage/read/strata/0_index_1t"]
+    assert ratio.state == "invalid" and "the engine said no" in ratio.reasons[0] and len(ratio.reasons) == 1
+    assert run.ratios["storage/create/strata/0_index_1t"].state == "ran"
+
+
+def test_skipped_rows_are_named_and_are_no_pass(checkout: Checkout) -> None:
+    done = checkout.run("storage", "--skip", "storage/create", *QUICK)
+    run = checkout.last()
+    assert run.benches["storage/create/strata/0_index_1t"].reasons == ["--skip storage/create"]
+    assert "rows: 4 ran, 4 skipped; ratios to floors: 1 ran, 1 skipped" in done.stdout
+
+
+def test_nothing_left_to_measure_is_not_fine(checkout: Checkout) -> None:
+    assert checkout.run("storage", "--skip", "storage", *QUICK).returncode == 3
+
+
+def interrupted(checkout: Checkout, number: signal.Signals = signal.SIGINT) -> "subprocess.CompletedProcess[str]":
+    """A run that is stopped after some of its jobs."""
+    process = subprocess.Popen(
+        checkout.command(*QUICK), env=checkout.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        stored = list((checkout.root / "runs").glob("2*.json"))
+        if stored and len(json.loads(stored[0].read_text())["design"]["order"]) >= 9:
+            break
+        time.sleep(0.01)
+    process.send_signal(number)
+    output, errors = process.communicate(timeout=60)
+    return subprocess.CompletedProcess([], process.returncode, output, errors)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_is_kept_and_resumed(checkout: Checkout, number: signal.Signals) -> None:
+    done = interrupted(checkout, number)
+    assert done.returncode == 3 and "Go on with: run-benches.py --resume" in done.stderr and "Traceback" not in done.stderr
+    before = checkout.last()
+    assert not before.complete and 9 <= len(before.design.order) < 36
+    assert checkout.run("--resume").returncode == 0
+    after = checkout.last()
+    assert after.complete and after.design.seed == 7
+    assert after.design.order[: len(before.design.order)] == before.design.order
+    assert {len(bench.points_ns) for bench in after.benches.values()} == {2}
+    assert {len(ratio.pairs) for ratio in after.ratios.values()} == {8}
+    assert "nothing to resume" in checkout.complaint("--resume")
+
+
+def test_a_run_is_not_resumed_with_other_binaries(checkout: Checkout) -> None:
+    interrupted(checkout)
+    with (checkout.root / "bin" / "storage-fake").open("a") as binary:
+        binary.write("# changed\n")
+    assert "is not the binary that" in checkout.complaint("--resume")
+    assert "--resume goes on with the plan" in checkout.complaint("--resume", "--quick")
+
+
+def test_two_runs_do_not_meet(checkout: Checkout) -> None:
+    checkout.trouble("storage/create/strata/0_index_1t hang\n")
+    first = subprocess.Popen(checkout.command(*QUICK), env=checkout.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        while not list((checkout.root / "runs").glob("2*.json")):
+            time.sleep(0.05)
+        assert f"another run is under way here (process {first.pid})" in checkout.complaint("storage", *QUICK)
+    finally:
+        first.send_signal(signal.SIGINT)
+        first.wait(60)
+
+
+def test_a_baseline_is_saved_once_listed_shown_and_removed(checkout: Checkout) -> None:
+    assert "no baselines yet" in checkout.run("baselines").stdout
+    assert checkout.run("save", "before", "storage/read", *QUICK).returncode == 0
+    saved = checkout.root / "baselines" / "before.json"
+    content = saved.read_text()
+    assert json.loads(content)["name"] == "before" and json.loads(content)["partial"] == ["storage"]
+    assert "never overwritten" in checkout.complaint("save", "before", "storage/read", *QUICK)
+    assert "never overwritten" in checkout.complaint("save", "before", "--run", "last")
+    assert saved.read_text() == content
+    assert checkout.run("save", "again", "--run", "last").returncode == 0
+    assert "before" in checkout.run("baselines").stdout and "again" in checkout.run("baselines").stdout
+    assert "read/strata/0_index_1t" in checkout.run("baselines", "show", "before").stdout
+    assert checkout.run("baselines", "remove", "before").returncode == 0 and not saved.exists()
+    assert "no baseline 'before'" in checkout.complaint("baselines", "remove", "before")
+
+
+@pytest.mark.parametrize("name", ["../x", "", "a/b", ".hidden", "x.json", "a b", "x" * 65])
+def test_a_baseline_needs_a_name_that_is_one(checkout: Checkout, name: str) -> None:
+    assert "is no name for a baseline" in checkout.complaint("save", name, "--run", "last")
+
+
+def test_a_damaged_or_newer_file_is_one_line(checkout: Checkout) -> None:
+    checkout.run("save", "good", "storage/read", *QUICK)
+    good, bad = checkout.root / "baselines" / "good.json", checkout.root / "baselines" / "bad.json"
+    for content, complaint in (
+        (good.read_text()[:700], "baselines/bad.json is damaged (not JSON"),
+        ("", "is damaged (not JSON"),
+        ("[]", "should be an object"),
+        ("{}", "schema is missing"),
+        ('{"schema": 1}', "is missing); restore it or remove it"),
+        ('{"schema": 9}', "has schema 9, and this version reads up to 1: use a newer run-benches.py"),
+    ):
+        bad.write_text(content)
+        assert complaint in checkout.complaint("compare", "--stored", "good", "bad")
+        listed = checkout.run("baselines")
+        assert listed.returncode == 2 and "good" in listed.stdout and "bad.json" in listed.stdout
+    bad.write_bytes(b"\xff\xfe")
+    assert "is damaged" in checkout.complaint("compare", "--stored", "good", "bad")
+    bad.write_text(good.read_text())
+    edited(bad, benches={})
+    assert "planned but without a state" in checkout.complaint("baselines", "show", "bad")
+
+
+def test_stored_runs_stand_side_by_side_without_a_verdict(checkout: Checkout) -> None:
+    checkout.run("save", "a", "storage", *QUICK)
+    checkout.run("save", "b", "--run", "last")
+    done = checkout.run("compare", "--stored", "a", "b")
+    assert done.returncode == 0 and "no verdict" in done.stdout
+    assert "2.00 us (2.00 to 2.00 us)" in done.stdout and "1.000" in done.stdout
+    assert json.loads(checkout.run("compare", "--stored", "a", "b", "--json").stdout)["verdict"] is None
+    assert "no stored run 'c'" in checkout.complaint("compare", "--stored", "a", "c")
+
+
+def test_between_unlike_machines_only_ratios_are_shown(checkout: Checkout) -> None:
+    checkout.run("save", "a", "storage", *QUICK)
+    checkout.run("save", "b", "--run", "last")
+    path = checkout.root / "baselines" / "b.json"
+    machine = json.loads(path.read_text())["machine"]
+    machine["identity"]["cores"] = 999
+    edited(path, machine=machine)
+    done = checkout.run("compare", "--stored", "a", "b")
+    assert done.returncode == 0 and "unlike machines (cores)" in done.stdout
+    assert "0.800 [0.800, 0.800]" in done.stdout and " us" not in done.stdout
+
+
+def test_list_needs_no_build_and_knows_more_after_one(checkout: Checkout) -> None:
+    before = checkout.run("list")
+    assert before.returncode == 0 and "storage: What storage costs." in before.stdout and "once the benches are built" in before.stdout
+    checkout.run("storage/read", *QUICK)
+    after = checkout.run("list", "storage")
+    assert "storage/read/strata/0_index_1t  [1 thread, records]  read one record" in after.stdout and "integration" not in after.stdout
+    assert "did you mean storage?" in checkout.complaint("list", "storag")
+    assert json.loads(checkout.run("list", "--json").stdout)["schema"] == 1
+
+
+def test_strict_fails_on_a_missed_goal(checkout: Checkout) -> None:
+    assert checkout.run("storage/read", *QUICK).returncode == 0
+    for path in (checkout.root / "bin").glob("*-fake"):
+        path.write_text(path.read_text().replace('"at_least": 0.5', '"at_least": 0.95'))
+    missed = checkout.run("storage/read", "--strict", *QUICK)
+    assert missed.returncode == 1 and "1 missed" in missed.stdout
+
+
+def test_a_bench_without_its_stanza_is_found(checkout: Checkout, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    from run_benches import checks
+
+    monkeypatch.setattr(checks, "ROOT", checkout.root)
+    monkeypatch.setattr(checks, "BENCHES", checkout.root / "benches")
+    (checkout.root / "benches" / "floor.rs").touch()
+    assert checks._bench_stanzas()
+    (checkout.root / "benches" / "routing.rs").write_text("//! Routing.\nfn main() {}\n")
+    manifest = checkout.root / "Cargo.toml"
+    manifest.write_text(manifest.read_text().replace("harness = false", "", 1))
+    assert not checks._bench_stanzas()
+    complaints = capsys.readouterr().err
+    assert "benches/routing.rs has no [[bench]]" in complaints and "storage lacks harness = false" in complaints
+
+
+def test_doctor_looks_and_measures(checkout: Checkout) -> None:
+    done = checkout.run("doctor", "--json")
+    assert done.returncode == 0 and len(json.loads(done.stdout)["findings"]) > 10
+
+
+def test_no_file_of_the_project_names_this_machine() -> None:
+    from run_benches.places import ROOT
+
+    for path in Path(ROOT / "run_benches").rglob("*.py"):
+        assert "/".join(("", "work", "")) not in path.read_text(encoding="utf-8"), path

@@ -1,0 +1,52 @@
+"""The adapter against files that criterion 0.8.2 itself wrote, among them names that it cut and renumbered."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from run_benches import criterion_output, shapes
+
+GOLDEN = Path(__file__).parent / "golden" / "criterion-0.8.2"
+LONG = "encoding/encode_key_of_a_record_with_a_rather_long_operation_name_that_criterion_cuts_when_it_makes_a_directory"
+
+
+def test_rows_are_known_by_their_full_id() -> None:
+    found = criterion_output.read(GOLDEN)
+    assert set(found) == {f"{LONG}/strata/10_a:b", f"{LONG}/strata/11_a:b", "encoding/decode/strata/1_KB", "encoding/decode/floor/1_KB"}
+
+
+def test_samples_are_flat_and_positive() -> None:
+    samples = criterion_output.read(GOLDEN)["encoding/decode/floor/1_KB"]
+    assert len(samples.times_ns) == 10 and len(set(samples.iterations)) == 1
+    assert 1 < samples.median_ns() < 1000
+
+
+def test_median_agrees_with_criterions_own() -> None:
+    for row, samples in criterion_output.read(GOLDEN).items():
+        folder = next(path.parent for path in GOLDEN.glob("**/new/benchmark.json") if json.loads(path.read_text())["full_id"] == row)
+        theirs = json.loads((folder / "estimates.json").read_text())["median"]["point_estimate"]
+        assert samples.median_ns() == pytest.approx(theirs, rel=1e-9)
+
+
+def test_mean_is_all_time_over_all_operations() -> None:
+    samples = criterion_output.Samples([10.0, 30.0], [100.0, 900.0])
+    assert samples.mean_ns() == 25.0
+    assert samples.median_ns() == 20.0
+
+
+@pytest.mark.parametrize(
+    ("damage", "complaint"),
+    [({"iters": [1.0]}, "counts"), ({"times": "x"}, "times should be a list"), ({"iters": [0.0] * 10}, "not positive")],
+)
+def test_other_output_is_refused(tmp_path: Path, damage: dict[str, object], complaint: str) -> None:
+    shutil.copytree(GOLDEN / "encoding_decode", tmp_path / "rows")
+    path = tmp_path / "rows" / "floor" / "1_KB" / "new" / "sample.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | damage))
+    with pytest.raises(shapes.Misshapen, match=complaint):
+        criterion_output.read(tmp_path)
+
+
+def test_a_filter_means_these_rows_and_no_other() -> None:
+    assert criterion_output.filter_of(["a/b/c/1.5_KB"]) == r"^(?:a/b/c/1\.5_KB)$"

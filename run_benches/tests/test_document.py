@@ -1,0 +1,410 @@
+"""The performance document: what a page must say, must not say, and how a page that lies is found."""
+
+import contextlib
+import importlib.util
+import io
+import json
+import re
+import tempfile
+import unittest
+import xml.etree.ElementTree
+from pathlib import Path
+from unittest import mock
+
+from run_benches import document, figures, findings, page, pictures, shapes
+from run_benches.errors import Complaint
+from run_benches.runs import Bench, Binary, Build, Cell, Design, Facts, Floor, Machine, Ratio, Run, Tool
+
+HEADERS = {
+    "storage": "The engine: get, scan, write.\n\nA read is timed from the call to the pinned bytes.",
+    "integration": "The verbs by the number of indexes.",
+    "ladder": "The same request at every rung.",
+}
+
+
+def a_run() -> Run:
+    """A whole run as the runner stores it: storage with floors, CRUD by 0, 1, 2 indexes with 1 and 8 threads, and the ladder."""
+    benches = {**_storage(), **_crud(), **_ladder()}
+    ratios = {
+        "storage/get/strata/memtable": _ratio("storage/get/floor/memtable", 0.97, 0.95, 0.98),
+        "storage/get/strata/sst": _ratio("storage/get/floor/sst", 0.91, 0.01, 0.95, low=0.900, high=0.921),
+        "integration/create/strata/2_indexes_1_thread": _ratio("integration/create/floor/2_indexes_1_thread", 0.88, 0.85, 0.92),
+        "integration/delete/strata/2_indexes_1_thread": Ratio("not_run", ["the run was stopped"], "integration/delete/floor/x", 0.85, 0.92),
+    }
+    ratios["storage/get/strata/sst"].at_least = 0.95
+    ratios["storage/get/strata/sst"].aim = 0.98
+    plan = [Cell("time", id.split("/")[0], id) for id in benches] + [Cell("ratio", id.split("/")[0], id) for id in ratios]
+    return Run(
+        schema=1,
+        name="reference",
+        tool=Tool("0123456789abcdef0123456789abcdef01234567", False, "ab" * 32),
+        command=["/home/somebody/strata/run-benches.py", "--full"],
+        started="2025-11-21T09:00:00Z",
+        seconds=3000.0,
+        scale="full",
+        complete=True,
+        partial=None,
+        machine=Machine({"cpu_model": "A processor", "cores": 2, "architecture": "x86_64"}, {"kernel": "6.1", "file_system": "ext4"}),
+        build=Build("rustc 1.93.0", "-C llvm-args=-align-all-functions=6", "release"),
+        binaries={"storage": Binary("cd" * 32, 12345678)},
+        engine={"storage": {"block_cache_mb": 512}, "integration": {"block_cache_mb": 512}},
+        design=Design(20250101, 5, 20, 3.0, 5.0, pairs=16, turns={"1_ms": 40}, budget_s=None, plan=plan),
+        benches=benches,
+        ratios=ratios,
+    )
+
+
+def _bench(middle_ns: float, op: str, unit: str = "operations", **facts: object) -> Bench:
+    points = [round(middle_ns * factor, 3) for factor in (0.98, 1.03, 1.0, 0.99, 1.01)]
+    settings: dict[str, object] = {"units_per_operation": 1.0, "threads": 1, "durability": "soft", "data_set": "records of about 1 KB"}
+    return Bench("ran", [], Facts(op=op, unit=unit, **(settings | facts)), points, 2.0)  # type: ignore[arg-type]
+
+
+def _ratio(floor: str, middle: float, at_least: float, aim: float, low: float | None = None, high: float | None = None) -> Ratio:
+    pairs = [middle + shift / 1000 for shift in range(-8, 8)]
+    return Ratio("ran", [], floor, at_least, aim, pairs, middle, low or middle - 0.012, high or middle + 0.011)
+
+
+def _storage() -> dict[str, Bench]:
+    found = {}
+    for state, time_ns in (("memtable", 812.0), ("sst", 1530.0)):
+        floor = Floor(f"storage/get/floor/{state}", 0.95, 0.98)
+        found[f"storage/get/strata/{state}"] = _bench(time_ns, "reads one record into pinned bytes", state=state, floor=floor)
+        found[f"storage/get/floor/{state}"] = _bench(time_ns * 0.95, "reads one value by get_pinned_cf_opt", state=state)
+    found["storage/scan/strata/hundred"] = _bench(21_400, "scans 100 records", unit="records", units_per_operation=100.0)
+    return found
+
+
+CRUD_NS = {"create": (5200, 7100, 9300), "read": (1210, 1215, 1208), "update": (6900, 9800, 12700), "delete": (3900, 5600, 7700)}
+
+
+def _crud() -> dict[str, Bench]:
+    found = {}
+    for threads in (1, 8):
+        for verb, times in {**CRUD_NS, "mixed": (2600, 3100, 3900)}.items():
+            for indexes, time_ns in enumerate(times):
+                case = f"{indexes}_indexes_{threads}_thread"
+                scaled = time_ns * (0.7 if threads == 8 else 1)
+                found[f"integration/{verb}/strata/{case}"] = _bench(scaled, f"one {verb}", threads=threads, indexes=indexes)
+    found["integration/mixed/strata/2_indexes_8_thread"].state = "skipped"
+    found["integration/mixed/strata/2_indexes_8_thread"].reasons = ["fewer than 8 threads are allowed here"]
+    found["integration/mixed/strata/2_indexes_8_thread"].points_ns = []
+    return found
+
+
+LADDER_NS = {
+    "get": {"raw": 780, "storage": 812, "transaction": 901, "handlers": 1180, "routing": 1260, "ingress": 2410, "tcp": 12_300},
+    "create": {"raw": 4100, "storage": 4290, "transaction": 6800, "handlers": 8300, "routing": 8420, "ingress": 10_200, "tcp": 23_900},
+}
+
+
+def _ladder() -> dict[str, Bench]:
+    found = {}
+    for request, rungs in LADDER_NS.items():
+        for rung, time_ns in rungs.items():
+            subject = "floor" if rung == "raw" else "strata"
+            found[f"ladder/{request}/{subject}/{rung}"] = _bench(time_ns, f"one {request}", clock="cpu" if rung == "tcp" else "wall")
+    return found
+
+
+def rendered(run: Run | None = None) -> str:
+    return page.render(run or a_run(), HEADERS)
+
+
+def section(text: str, title: str) -> str:
+    """The text of one `##` section."""
+    return text.split(f"\n## {title}\n")[1].split("\n## ")[0]
+
+
+def line_with(text: str, *parts: str) -> str:
+    """The one line that holds all the parts."""
+    return next(line for line in text.splitlines() if all(part in line for part in parts))
+
+
+class Page(unittest.TestCase):
+    maxDiff = None
+
+    def test_sections_stand_in_their_order(self) -> None:
+        titles = re.findall(r"^## (.*)$", rendered(), re.M)
+        self.assertEqual(
+            titles,
+            ["How sure we are", "Summary", "CRUD by index count", "The full stack", "Floors", "ladder", "storage", "integration"]
+            + ["How to run this yourself", "Limits", "The engine as it ran"],
+        )
+
+    def test_the_same_run_gives_the_same_bytes(self) -> None:
+        self.assertEqual(rendered(), rendered())
+        again = shapes.parse(Run, json.loads(shapes.text(a_run())))
+        self.assertEqual(rendered(), rendered(again))
+
+    def test_no_digit_stands_outside_the_marks(self) -> None:
+        outside = re.sub(r"<!-- BEGIN ([^:]+):.*?<!-- END \1 -->", "", rendered(), flags=re.S)
+        outside = re.sub(r"^```.*?^```", "", outside, flags=re.S | re.M)
+        self.assertNotRegex(outside, r"\d")
+
+    def test_marks_name_the_command_without_folders_and_the_revision(self) -> None:
+        self.assertIn("<!-- BEGIN summary: python3 run-benches.py --full @ 0123456789ab -->", rendered())
+        self.assertNotIn("/home/somebody", rendered())
+
+    def test_a_loss_is_a_share_of_throughput_with_a_range(self) -> None:
+        text = line_with(section(rendered(), "CRUD by index count"), "| CREATE |", "7.10 us")
+        self.assertEqual(
+            text,
+            "| CREATE | 5.20 us (5.10 to 5.36 us) | 7.10 us (6.96 to 7.31 us) | 27 % (23 % to 30 %) | 9.30 us (9.11 to 9.58 us) | 44 % (41 % to 47 %) |",
+        )
+
+    def test_threads_share_no_column(self) -> None:
+        crud = section(rendered(), "CRUD by index count")
+        self.assertIn("**1 thread**", crud)
+        self.assertIn("**8 threads on 2 cores**", crud)
+        header = line_with(section(rendered(), "Summary"), "one operation is")
+        self.assertIn("| indexes | time, 1 thread | operations/s, 1 thread | time, 8 threads on 2 cores | operations/s, 8 threads |", header)
+
+    def test_units_share_no_column(self) -> None:
+        storage = section(rendered(), "storage")
+        self.assertIn("**1 thread, counted in operations**", storage)
+        self.assertIn("**1 thread, counted in records**", storage)
+        self.assertIn("| 4.67 M |", line_with(storage, "storage/scan/strata/hundred"))
+
+    def test_a_missed_goal_is_as_plain_as_a_met_one(self) -> None:
+        floors = section(rendered(), "Floors")
+        self.assertIn("| 0.910 [0.900, 0.921] | 16 | 0.95 | 0.98 | **MISSED, aim missed** |", line_with(floors, "`storage/get/strata/sst`"))
+        self.assertIn("**met, aim missed**", line_with(floors, "`storage/get/strata/memtable`"))
+        self.assertIn("**Goals missed: `storage/get/strata/sst` (0.910 [0.900, 0.921]).**", section(rendered(), "storage"))
+
+    def test_the_lower_end_of_the_interval_counts(self) -> None:
+        run = a_run()
+        run.ratios["storage/get/strata/memtable"] = _ratio("storage/get/floor/memtable", 0.96, 0.95, 0.98)
+        self.assertIn("**MISSED", line_with(section(rendered(run), "Floors"), "`storage/get/strata/memtable`"))
+
+    def test_words_of_a_layer_come_from_its_bench(self) -> None:
+        self.assertIn(HEADERS["storage"], section(rendered(), "storage"))
+
+    def test_a_layer_without_a_bench_is_said_to_be_not_run(self) -> None:
+        self.assertTrue(line_with(section(rendered(), "The full stack"), "`query`, ").endswith(": not run: there is no bench for it yet"))
+
+    def test_the_ladder_says_what_each_rung_adds(self) -> None:
+        ladder = section(rendered(), "ladder")
+        self.assertEqual(line_with(ladder, "| transaction |", "901 ns"), "| transaction | 901 ns (883 to 928 ns) | +89.0 ns | storage | 2 |")
+        self.assertIn("+9.89 us (*)", line_with(ladder, "| tcp |", "12.3 us"))
+
+
+class Absence(unittest.TestCase):
+    def test_a_cell_that_did_not_run_says_why_and_is_never_zero(self) -> None:
+        text = rendered()
+        self.assertIn("not run (skipped): fewer than 8 threads are allowed here", section(text, "CRUD by index count"))
+        self.assertIn("not run: the run was stopped", line_with(section(text, "Floors"), "integration/delete/strata"))
+        self.assertNotRegex(text, r"\| 0(\.0+)? ns")
+
+    def test_a_figure_of_no_process_and_a_time_of_zero_are_no_figures(self) -> None:
+        run = a_run()
+        run.benches["integration/delete/strata/0_indexes_1_thread"].points_ns = []
+        run.benches["integration/delete/strata/1_indexes_1_thread"].points_ns = [0.0, 0.0]
+        text = line_with(section(rendered(run), "CRUD by index count"), "| DELETE |")
+        self.assertIn("invalid: it ran, but no process left a figure", text)
+        self.assertIn("invalid: a time of 0 was recorded", text)
+
+    def test_a_verb_without_rows_keeps_its_place(self) -> None:
+        run = a_run()
+        run.benches = {id: bench for id, bench in run.benches.items() if "/delete/" not in id}
+        run.design.plan = [cell for cell in run.design.plan if "/delete/" not in cell.id]
+        self.assertIn("not run: the run planned no such row", line_with(section(rendered(run), "CRUD by index count"), "| DELETE |"))
+
+    def test_a_run_of_one_layer_says_what_it_was_limited_to(self) -> None:
+        run = a_run()
+        run.partial = ["storage"]
+        run.benches = _storage()
+        run.ratios = {}
+        run.design.plan = [Cell("time", "storage", id) for id in run.benches]
+        text = rendered(run)
+        self.assertIn("not run: the run was limited to storage", section(text, "CRUD by index count"))
+        self.assertIn("not run: the run was limited to storage", section(text, "ladder"))
+        self.assertNotIn("pictures/ladder", text)
+        self.assertIn("not run: no step of the ladder could be checked", section(text, "How sure we are"))
+
+    def test_a_floor_that_no_pair_was_planned_for_is_not_judged(self) -> None:
+        run = a_run()
+        del run.ratios["storage/get/strata/sst"]
+        run.design.plan = [cell for cell in run.design.plan if (cell.kind, cell.id) != ("ratio", "storage/get/strata/sst")]
+        text = line_with(section(rendered(run), "Floors"), "`storage/get/strata/sst`")
+        self.assertIn("not run: no pair with its floor was planned in this run", text)
+        self.assertIn("not judged", text)
+
+    def test_too_few_pairs_are_no_interval(self) -> None:
+        run = a_run()
+        few = run.ratios["storage/get/strata/sst"]
+        few.pairs, few.ratio, few.low, few.high = few.pairs[:3], None, None, None
+        self.assertIn("3 pairs: too few for an interval", line_with(section(rendered(run), "Floors"), "`storage/get/strata/sst`"))
+
+
+    def test_verbs_that_differ_in_case_stand_in_lines_of_their_own_and_share_the_base(self) -> None:
+        run = a_run()
+        for indexes in (1, 2):
+            id = f"integration/update/strata/unchanged_{indexes}_indexes_1_thread"
+            run.benches[id] = _bench(7000, "one update", threads=1, indexes=indexes)
+        crud = section(rendered(run), "CRUD by index count")
+        self.assertIn("| 9.80 us (9.60 to 10.1 us) | 30 %", line_with(crud, "| UPDATE |", "6.90 us"))
+        self.assertIn("| 7.00 us (6.86 to 7.21 us) | 1.4 %", line_with(crud, "| UPDATE, unchanged | 6.90 us"))
+
+
+class Contradiction(unittest.TestCase):
+    def test_none_is_said_to_be_none(self) -> None:
+        self.assertIn("No layer was found faster than what it calls, in 10 steps of the ladder and 3 ratios", section(rendered(), "How sure we are"))
+
+    def test_a_layer_faster_than_the_layer_it_calls_is_reported(self) -> None:
+        run = a_run()
+        run.benches["ladder/get/strata/handlers"].points_ns = [700.0, 705.0, 710.0]
+        self.assertIn(
+            "Impossible order: in the ladder of `get`, `handlers` (705 ns (700 to 710 ns)) is faster than `transaction` "
+            "(901 ns (883 to 928 ns)), which it calls, beyond the spread between processes.",
+            section(rendered(run), "How sure we are"),
+        )
+
+    def test_an_order_within_the_spread_is_not(self) -> None:
+        run = a_run()
+        run.benches["ladder/get/strata/handlers"].points_ns = [880.0, 890.0, 900.0]
+        self.assertEqual(list(findings.contradictions(run)), [])
+
+    def test_a_clock_of_another_kind_is_not_compared(self) -> None:
+        run = a_run()
+        run.benches["ladder/get/strata/tcp"].points_ns = [1000.0, 1001.0]
+        self.assertEqual(list(findings.contradictions(run)), [])
+
+    def test_a_row_faster_than_its_floor_is_reported(self) -> None:
+        run = a_run()
+        run.ratios["storage/get/strata/sst"] = _ratio("storage/get/floor/sst", 1.2, 0.95, 0.98)
+        self.assertIn("is faster than its floor `storage/get/floor/sst`", section(rendered(run), "How sure we are"))
+
+    def test_a_mix_outside_its_parts_is_reported(self) -> None:
+        run = a_run()
+        run.benches["integration/mixed/strata/1_indexes_1_thread"].points_ns = [400.0, 401.0, 402.0]
+        self.assertIn("lies outside its own parts", section(rendered(run), "How sure we are"))
+
+
+class Command(unittest.TestCase):
+    """`document` on files; pictures are drawn by a stand-in, so that no test here needs matplotlib."""
+
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = Path(folder.name)
+        self.run_path, self.page = self.root / "mine.json", self.root / "PERFORMANCE.md"
+        shapes.write(self.run_path, shapes.text(a_run()))
+        stand_in = mock.patch.object(pictures, "drawn", lambda picture: f"<svg>{picture.name}</svg>\n")
+        stand_in.start()
+        self.addCleanup(stand_in.stop)
+
+    def call(self, dry_run: bool = False, check: bool = False) -> tuple[int, str]:
+        told = io.StringIO()
+        with contextlib.redirect_stdout(told):
+            code = document.main(self.run_path, self.page, dry_run, check)
+        return code, told.getvalue()
+
+    def test_what_was_rendered_passes_the_check(self) -> None:
+        self.assertEqual(self.call()[0], 0)
+        self.assertEqual(self.call(check=True)[0], 0)
+        self.assertEqual(sorted(path.name for path in (self.root / "pictures").iterdir()), ["crud.svg", "floors.svg", "ladder.svg"])
+
+    def test_a_figure_edited_by_hand_fails_the_check_and_is_named(self) -> None:
+        self.call()
+        self.page.write_text(self.page.read_text().replace("812 ns (796 to 836 ns)", "712 ns (796 to 836 ns)", 1))
+        code, told = self.call(check=True)
+        self.assertEqual(code, 1)
+        self.assertRegex(told, r"line \d+ \(block `full stack`\) is not what .*mine.json says")
+        self.assertRegex(told, r"expected: .*812 ns[^\n]*\n  found:    .*712 ns")
+
+    def test_a_line_added_or_cut_fails_the_check(self) -> None:
+        self.call()
+        honest = self.page.read_text()
+        for false in (honest + "one more\n", honest[:-40], honest + "\n", honest.rstrip("\n")):
+            self.page.write_text(false)
+            self.assertEqual(self.call(check=True)[0], 1)
+
+    def test_a_picture_edited_drawn_from_other_figures_or_missing_fails_the_check(self) -> None:
+        self.call()
+        picture = self.root / "pictures" / "floors.svg"
+        honest = picture.read_text()
+        picture.write_text(honest.replace("<svg>", "<svg> "))
+        self.assertIn("floors.svg was edited after it was drawn", self.call(check=True)[1])
+        other = a_run()
+        other.ratios["storage/get/strata/sst"].ratio = 0.99
+        picture.write_text(pictures.pictures(other)["floors"].svg())
+        self.assertIn("floors.svg was drawn from other figures", self.call(check=True)[1])
+        picture.unlink()
+        code, told = self.call(check=True)
+        self.assertEqual((code, "floors.svg is missing" in told), (1, True))
+
+    def test_a_dry_run_shows_the_change_and_writes_nothing(self) -> None:
+        code, told = self.call(dry_run=True)
+        self.assertEqual((code, self.page.exists()), (0, False))
+        self.assertIn("+# Performance of Strata", told)
+        self.assertIn("crud.svg is missing", told)
+        self.call()
+        self.assertIn("nothing would change", self.call(dry_run=True)[1])
+
+    def test_neither_run_nor_page_is_not_rendered_yet(self) -> None:
+        self.run_path.unlink()
+        code, told = self.call(check=True)
+        self.assertEqual((code, "not rendered yet" in told), (2, True))
+
+    def test_a_page_without_its_run_proves_nothing(self) -> None:
+        self.call()
+        self.run_path.unlink()
+        with self.assertRaisesRegex(Complaint, "nothing proves the figures of .*PERFORMANCE.md") as complaint:
+            self.call(check=True)
+        self.assertEqual(complaint.exception.code, 1)
+
+    def test_the_committed_page_belongs_to_the_reference(self) -> None:
+        with self.assertRaisesRegex(Complaint, "rendered from baselines/reference.json alone"):
+            document.main(self.run_path, document.PAGE, False, False)
+
+
+class Drawing(unittest.TestCase):
+    """The real pictures; skipped where matplotlib is not installed."""
+
+    def test_the_same_values_are_drawn_to_the_same_bytes_and_every_text_stays_text(self) -> None:
+        if importlib.util.find_spec("matplotlib") is None:
+            self.skipTest("matplotlib is not installed: pip install -r requirements.txt")
+        first, second = ({name: picture.svg() for name, picture in pictures.pictures(a_run()).items()} for _ in range(2))
+        self.assertEqual(first, second)
+        for name, words in {"crud": "9.30 us, loses 44 %", "floors": "0.910 [0.900, 0.921]", "ladder": "901 ns  (+89.0 ns)"}.items():
+            self.assertIn(words, first[name])
+            self.assertNotIn("nan", first[name])
+            xml.etree.ElementTree.fromstring(first[name])
+
+
+class Headers(unittest.TestCase):
+    def test_the_header_ends_where_the_code_begins(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "storage.rs").write_text("//! One line.\n//!\n//! # Why\n//! Because.\n\nuse std;\n//! not this\n")
+            (Path(folder) / "floor.rs").write_text("//! A module.\n")
+            self.assertEqual(page.bench_headers(Path(folder)), {"storage": "One line.\n\n**Why**\nBecause."})
+
+
+class Figures(unittest.TestCase):
+    def test_times_have_three_digits_and_the_unit_after_rounding(self) -> None:
+        told = [figures.time(value) for value in (0.4123, 41.2, 999.4, 999.7, 1234, 45_600, 123_456, 9_999_999, 2.5e9)]
+        self.assertEqual(
+            told, ["0.412 ns", "41.2 ns", "999 ns", "1.00 us", "1.23 us", "45.6 us", "123 us", "10.0 ms", "2.50 s"]
+        )
+
+    def test_a_range_has_one_unit(self) -> None:
+        self.assertEqual(figures.time_range(950, 1210), "0.950 to 1.21 us")
+
+    def test_rates_name_what_they_count(self) -> None:
+        self.assertEqual(figures.rate(1230, "operations"), "813 k operations/s")
+        self.assertEqual(figures.rate(1000, "bytes", 1024), "1.02 GB/s")
+        self.assertEqual(figures.rate(20_000, "records", 100), "5.00 M records/s")
+
+    def test_shares_ratios_and_counts(self) -> None:
+        self.assertEqual([figures.percent(value) for value in (0.314, 0.0996, 0.024, -0.008, -0.0001)], ["31 %", "10 %", "2.4 %", "-0.8 %", "0.0 %"])
+        self.assertEqual((figures.ratio(0.9341, 0.921, 0.945), figures.ratio(1.2)), ("0.934 [0.921, 0.945]", "1.200"))
+        self.assertEqual([figures.count(value) for value in (0, 3.0, 3.02)], ["0", "3", "3.02"])
+
+    def test_a_spread_of_nothing_is_nothing_and_of_one_process_is_not_known(self) -> None:
+        self.assertIsNone(figures.spread([]))
+        self.assertEqual(figures.time_spread(figures.Spread(812, 812, 812, 1)), "812 ns (1 process)")
+
+
+if __name__ == "__main__":
+    unittest.main()

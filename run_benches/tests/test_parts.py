@@ -1,0 +1,136 @@
+"""Small parts: names, tables, processes, the tools of the machine."""
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from run_benches import machine, packages, processes, progress, selection, shapes, tables, toolchain
+from run_benches.errors import Complaint
+from run_benches.runs import Facts
+from run_benches.tables import Column
+
+LAYERS = ["storage", "indexes", "transaction"]
+
+
+@pytest.mark.parametrize(("word", "fits"), [("a", True), ("a/b", True), ("a/*", True), ("a/b/c/d", True), ("*/d", True), ("b", False), ("a/b/c/d/e", False)])
+def test_what_a_word_selects(word: str, fits: bool) -> None:
+    assert selection.matches("a/b/c/d", word) is fits
+
+
+@pytest.mark.parametrize(("word", "meant"), [("transactoin", "transaction"), ("index", "indexes"), ("storge/get", "storage"), ("lits", "list")])
+def test_a_misspelt_name_gets_the_nearest_one(word: str, meant: str) -> None:
+    with pytest.raises(Complaint, match=f"did you mean {meant}\\?"):
+        selection.check_layers([word], LAYERS, ["list", "save"])
+
+
+def test_a_misspelt_row_gets_the_nearest_one() -> None:
+    with pytest.raises(Complaint, match=r"did you mean indexes/hash_insert\?"):
+        selection.check_rows(["indexes/hash_inser"], ["indexes/hash_insert/strata/1", "indexes/range_scan/strata/1"])
+
+
+def test_a_table_leaves_out_what_can_be_spared_and_says_so() -> None:
+    columns = [Column("row"), Column("time", right=True), Column("rate", right=True, spared=True)]
+    body = [["a_very_long_operation/strata/with_a_long_case", "1.23 us", "812 k records/s"]]
+    wide, narrow = tables.render("t", columns, body, 120), tables.render("t", columns, body, 45)
+    assert "812 k" in wide and "left out" not in wide
+    assert "812 k" not in narrow and "left out for want of room: rate" in narrow and "1.23 us" in narrow
+    assert max(len(line) for line in narrow.splitlines()[1:4]) <= 45
+
+
+def test_kept_output_is_plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert tables.styled("x", "red") == "x"
+
+
+def test_a_silent_process_is_killed_with_its_children(tmp_path: Path) -> None:
+    code = "import subprocess, sys, time; print('begun', flush=True); subprocess.run([sys.executable, '-c', 'import time; time.sleep(99)'])"
+    assert processes.run([sys.executable, "-c", code], {}, tmp_path / "log", 60, 0.5, lambda: None) == "silent for 0 s, killed"
+
+
+def test_a_talking_process_is_killed_at_its_deadline(tmp_path: Path) -> None:
+    code = "import time\nwhile True: print('x', flush=True); time.sleep(.05)"
+    assert processes.run([sys.executable, "-c", code], {}, tmp_path / "log", 0.6, 60, lambda: None) == "not done after 1 s, killed"
+
+
+def test_a_panic_is_quoted(tmp_path: Path) -> None:
+    code = "import sys; sys.exit(\"thread 'main' panicked at benches/x.rs:1:1:\\nthe engine said no\\nnote: run with\")"
+    failure = processes.run([sys.executable, "-c", code], {}, tmp_path / "log", 60, 60, lambda: None)
+    assert failure == "exit code 1: thread 'main' panicked at benches/x.rs:1:1: the engine said no"
+
+
+@pytest.mark.parametrize(("seconds", "shown"), [(0.2, "0 s"), (59, "59 s"), (61, "1 min 01 s"), (3700, "1 h 01 min")])
+def test_durations(seconds: float, shown: str) -> None:
+    assert progress.duration(seconds) == shown
+
+
+def test_a_shape_says_where_it_is_wrong() -> None:
+    right = {"op": "reads", "unit": "records", "units_per_operation": 1, "threads": 1}
+    assert shapes.parse(Facts, right).units_per_operation == 1.0
+    for field, value in (("threads", "8"), ("threads", True), ("floor", {"at_least": 1}), ("clock", "sun")):
+        with pytest.raises(shapes.Misshapen, match=field):
+            shapes.parse(Facts, right | {field: value})
+    with pytest.raises(shapes.Misshapen, match="op is missing"):
+        shapes.parse(Facts, {})
+
+
+def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    shapes.write(path, "old")
+    with pytest.raises(UnicodeEncodeError):
+        shapes.write(path, "half \ud800")
+    assert path.read_text() == "old" and [entry.name for entry in tmp_path.iterdir()] == ["run.json"]
+
+
+def test_flags_in_the_environment_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RUSTFLAGS", "-C target-cpu=native")
+    with pytest.raises(Complaint, match="unset RUSTFLAGS"):
+        toolchain.check()
+
+
+def test_no_space_is_said_before_the_build(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in [name for name in os.environ if name.startswith(("CARGO_PROFILE", "RUSTFLAGS"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("CARGO_TARGET_DIR", str(tmp_path / "target"))
+    monkeypatch.setattr(shutil, "which", lambda name: f"/bin/{name}")
+    monkeypatch.setattr(toolchain, "SPACE_FOR_FIRST_BUILD_GIB", 10**6)
+    with pytest.raises(Complaint, match="make room, or set CARGO_TARGET_DIR"):
+        toolchain.check()
+
+
+def test_without_a_libclang_the_wheel_is_named_to_cargo(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    installed: list[Path] = []
+    monkeypatch.setattr(toolchain, "ROOT", tmp_path)
+    monkeypatch.setattr(toolchain, "LOCAL_CARGO_CONFIG", tmp_path / ".cargo" / "local.toml")
+    monkeypatch.setattr(toolchain, "system_libclang", lambda: None)
+    monkeypatch.setattr(packages, "install", lambda python, requirements, options: installed.append(requirements))
+    toolchain._ensure_libclang()
+    written = (tmp_path / ".cargo" / "local.toml").read_text()
+    assert installed == [tmp_path / "run_benches" / "libclang.txt"]
+    assert f'LIBCLANG_PATH = "{tmp_path}/.cargo/libclang/clang/native"' in written and "BINDGEN_EXTRA_CLANG_ARGS" in written
+
+
+def test_settings_of_pip_are_honoured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "pip.conf").write_text("[global]\nindex-url = https://mirror.example/simple\n")
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
+    monkeypatch.delenv("PIP_INDEX_URL", raising=False)
+    assert packages.pip_setting("index-url") == "https://mirror.example/simple"
+    monkeypatch.setenv("PIP_INDEX_URL", "https://other.example/simple")
+    assert packages.pip_setting("index-url") == "https://other.example/simple"
+
+
+def test_a_pip_with_another_hash_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    pages = {"text/html": f'<a href="../files/{packages.PIP_WHEEL}#sha256=0">'.encode(), "*/*": b"something else"}
+    monkeypatch.setattr(packages, "ROOT", tmp_path)
+    monkeypatch.setattr(packages, "_fetch", lambda url, accept: pages[accept])
+    with pytest.raises(Complaint, match="expected hash"):
+        packages._fetched_pip()
+
+
+def test_the_machine_is_described_without_guesses() -> None:
+    found = machine.describe("ext4")
+    assert found.identity["cores"] >= 1 and found.recorded["file_system"] == "ext4"
+    assert machine.file_system(Path("/proc")) == "proc"

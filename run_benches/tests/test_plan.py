@@ -1,0 +1,90 @@
+"""What is promised before a run."""
+
+from pathlib import Path
+
+import pytest
+
+from run_benches import plan, runs
+from run_benches.build import FactsFile, Suite
+from run_benches.errors import Complaint
+from run_benches.jobs import ratio_of
+from run_benches.runs import Facts, Floor
+
+
+def facts(floor: str | None = None, **others: object) -> Facts:
+    return Facts("reads", "records", 1, 1, floor=Floor(floor, 0.9) if floor else None, **others)  # type: ignore[arg-type]
+
+
+def suites(**rows: Facts) -> dict[str, Suite]:
+    named = {f"storage/{name}/strata/1": one for name, one in rows.items()}
+    return {"storage": Suite("storage", Path("/none"), FactsFile(1, "storage", named))}
+
+
+def made(found: dict[str, Suite], words: list[str] | None = None, skip: list[str] | None = None, budget_s: float | None = None) -> plan.Plan:
+    return plan.make(found, words or [], skip or [], "quick", budget_s, 1)
+
+
+def test_every_cell_has_a_state_before_the_run() -> None:
+    found = made(suites(get=facts("storage/raw/strata/1"), raw=facts(), lost=facts("storage/gone/strata/1")), skip=["storage/raw"])
+    assert [(cell.kind, cell.id) for cell in found.design.plan] == [
+        ("time", "storage/get/strata/1"),
+        ("time", "storage/raw/strata/1"),
+        ("time", "storage/lost/strata/1"),
+        ("ratio", "storage/get/strata/1"),
+        ("ratio", "storage/lost/strata/1"),
+    ]
+    assert found.benches["storage/raw/strata/1"].state == "skipped"
+    assert found.ratios["storage/get/strata/1"].state == "not_run"
+    lost = found.ratios["storage/lost/strata/1"]
+    assert (lost.state, lost.reasons) == ("invalid", ["its floor storage/gone/strata/1 is no row of any bench"])
+
+
+def test_a_ratio_of_unlike_work_is_not_formed() -> None:
+    other = Facts("reads", "bytes", 1024, 1)
+    assert made(suites(get=facts("storage/raw/strata/1"), raw=other)).ratios["storage/get/strata/1"].state == "invalid"
+
+
+def test_the_order_is_the_seeds_and_differs_between_rounds() -> None:
+    found = made(suites(**{f"get{n}": facts("storage/raw/strata/1") for n in range(9)}, raw=facts()))
+    once, again = (list(plan.rounds(found.design, found.benches, found.ratios)) for _ in range(2))
+    assert once == again
+    orders = [[job.subject for job in jobs if job.kind == "ratio"] for jobs in once]
+    assert len({tuple(order) for order in orders}) > 1
+
+
+def test_pairs_grow_with_the_time_there_is() -> None:
+    many = suites(**{f"get{n}": facts("storage/raw/strata/1") for n in range(60)}, raw=facts())
+    few, more = made(many, budget_s=8 * 60), made(many, budget_s=39 * 60)
+    assert few.design.pairs < more.design.pairs
+    assert few.design.pairs >= 6
+
+
+def test_a_budget_that_cannot_hold_is_refused_before_it_is_spent() -> None:
+    many = suites(**{f"get{n}": facts() for n in range(400)})
+    with pytest.raises(Complaint, match="name fewer layers, or a larger --budget"):
+        made(many, budget_s=60)
+
+
+def test_rows_that_fail_are_left_out_of_later_rounds() -> None:
+    found = made(suites(get=facts("storage/raw/strata/1"), raw=facts()))
+    rounds = plan.rounds(found.design, found.benches, found.ratios)
+    next(rounds)
+    found.ratios["storage/get/strata/1"].state = "invalid"
+    assert [job.kind for job in next(rounds)] == ["time"]
+
+
+def test_turns_are_long_where_work_goes_on_behind_them() -> None:
+    assert plan.turn_ms(facts()) == 1
+    assert plan.turn_ms(facts(changes_store=True)) == 20
+    assert plan.turn_ms(Facts("reads", "records", 1, 8)) == 20
+
+
+def test_a_row_that_takes_twice_its_floors_time_has_the_ratio_one_half() -> None:
+    from run_benches import broker
+
+    turns = [broker.Turn(side, (100, 200)[side]) for side in (0, 1, 1, 0) * 3]  # side A is the floor
+    assert ratio_of(broker.effect(broker.RowLog(("floor", "ours"), 1, turns))) == pytest.approx(0.5)
+
+
+def test_schema_is_named_in_the_history() -> None:
+    assert f"schema {runs.SCHEMA}:" in (runs.__doc__ or "")
