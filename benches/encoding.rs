@@ -24,7 +24,8 @@ fn main() {
     suite("encoding", |suite| {
         keys(suite);
         records(suite);
-        codecs(suite);
+        encode(suite);
+        read_attribute(suite);
     });
 }
 
@@ -108,7 +109,7 @@ fn product(index: u64) -> Product {
     serde_json::from_slice(&data::product(index, Id::LeftOut)).expect("a body of the data set")
 }
 
-fn codecs(suite: &mut Suite) {
+fn encode(suite: &mut Suite) {
     let about = facts("encodes the values of a record, with checksum").allocations_at_most(0);
     suite.row("encode", "strata", "1_kb", about, products, |products: Arc<Data<Products>>| {
         let bodies: &'static [Vec<u8>] = Box::leak(bodies().into_boxed_slice());
@@ -122,22 +123,39 @@ fn codecs(suite: &mut Suite) {
         }
     });
     let plain = || Data((1..=POOL).map(product).collect::<Vec<_>>());
-    suite.row("encode", "serde_json", "1_kb", facts("encodes the values of a record as JSON"), plain, |all: Arc<Data<Vec<Product>>>| {
-        let mut out = Vec::with_capacity(2048);
-        move |index| {
-            out.clear();
-            serde_json::to_writer(&mut out, &all[(index % POOL) as usize]).expect("a record");
-            u64::from(black_box(&out).len() > 900)
-        }
-    });
-    suite.row("encode", "bincode", "1_kb", facts("encodes the values of a record as bincode"), plain, |all: Arc<Data<Vec<Product>>>| {
-        let mut out = vec![0; 2048];
-        move |index| {
-            let product = &all[(index % POOL) as usize];
-            let bytes = bincode::serde::encode_into_slice(product, &mut out, bincode::config::standard());
-            u64::from(black_box(bytes).expect("a record") > 900)
-        }
-    });
+    suite.row(
+        "encode",
+        "serde_json",
+        "1_kb",
+        facts("encodes the values of a record as JSON"),
+        plain,
+        |all: Arc<Data<Vec<Product>>>| {
+            let mut out = Vec::with_capacity(2048);
+            move |index| {
+                out.clear();
+                serde_json::to_writer(&mut out, &all[(index % POOL) as usize]).expect("a record");
+                u64::from(black_box(&out).len() > 900)
+            }
+        },
+    );
+    suite.row(
+        "encode",
+        "bincode",
+        "1_kb",
+        facts("encodes the values of a record as bincode"),
+        plain,
+        |all: Arc<Data<Vec<Product>>>| {
+            let mut out = vec![0; 2048];
+            move |index| {
+                let product = &all[(index % POOL) as usize];
+                let bytes = bincode::serde::encode_into_slice(product, &mut out, bincode::config::standard());
+                u64::from(black_box(bytes).expect("a record") > 900)
+            }
+        },
+    );
+}
+
+fn read_attribute(suite: &mut Suite) {
     let about = facts("checks a stored record and reads one number of it").allocations_at_most(0);
     suite.row("read_attribute", "strata", "1_kb", about, products, |products: Arc<Data<Products>>| {
         let price = products.schema.tables[0].attribute("price").expect("an attribute of the data set");
@@ -147,7 +165,8 @@ fn codecs(suite: &mut Suite) {
             u64::from(matches!(black_box(record.value(price)), Ok(Value::Float(_))))
         }
     });
-    let json = || Data((1..=POOL).map(|index| serde_json::to_vec(&product(index)).expect("a record")).collect::<Vec<_>>());
+    let json =
+        || Data((1..=POOL).map(|index| serde_json::to_vec(&product(index)).expect("a record")).collect::<Vec<_>>());
     let about = facts("decodes a whole record from JSON to read one number");
     suite.row("read_attribute", "serde_json", "1_kb", about, json, |all: Arc<Data<Vec<Vec<u8>>>>| {
         move |index| {
@@ -156,7 +175,8 @@ fn codecs(suite: &mut Suite) {
         }
     });
     let binary = || {
-        let encode = |index| bincode::serde::encode_to_vec(product(index), bincode::config::standard()).expect("a record");
+        let encode =
+            |index| bincode::serde::encode_to_vec(product(index), bincode::config::standard()).expect("a record");
         Data((1..=POOL).map(encode).collect::<Vec<_>>())
     };
     let about = facts("decodes a whole record from bincode to read one number");

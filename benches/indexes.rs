@@ -51,35 +51,49 @@ fn insert(suite: &mut Suite, operation: &str, attribute: &'static str, kind: Ind
             .changes_store(8000, None)
     };
     let about = facts("adds the one entry of a record in a batch of its own").floor("floor", 0.85, 0.92);
-    suite.row(operation, "strata", "1_entry", about, || Ours::copy(8, n), |ours: Arc<Ours>| {
-        let table: &'static Table = Box::leak(Box::new(only(attribute, kind).tables.swap_remove(0)));
-        let (mut bytes, mut id) = (Vec::new(), Numbered::new(b"new-00000000"));
-        prepared::encode(table, &data::product(1, data::Id::Given), &mut bytes);
-        let record = Record::open(table, bytes).expect("a record of the data set");
-        let mut batch = Batch::default();
-        move |index| {
-            let id = std::str::from_utf8(id.with(index)).expect("an id is text");
-            let store = ours.database.store();
-            batch.clear();
-            indexes::add(store, &mut batch, id, &record).expect("a record of the data set");
-            u64::from(store.write(&batch, Durability::Soft).is_ok())
-        }
-    });
+    suite.row(
+        operation,
+        "strata",
+        "1_entry",
+        about,
+        || Ours::copy(8, n),
+        |ours: Arc<Ours>| {
+            let table: &'static Table = Box::leak(Box::new(only(attribute, kind).tables.swap_remove(0)));
+            let (mut bytes, mut id) = (Vec::new(), Numbered::new(b"new-00000000"));
+            prepared::encode(table, &data::product(1, data::Id::Given), &mut bytes);
+            let record = Record::open(table, bytes).expect("a record of the data set");
+            let mut batch = Batch::default();
+            move |index| {
+                let id = std::str::from_utf8(id.with(index)).expect("an id is text");
+                let store = ours.database.store();
+                batch.clear();
+                indexes::add(store, &mut batch, id, &record).expect("a record of the data set");
+                u64::from(store.write(&batch, Durability::Soft).is_ok())
+            }
+        },
+    );
     let about = facts("puts the same key in a batch that is reused");
-    suite.row(operation, "floor", "1_entry", about, || Raw::copy(8, n), |raw: Arc<Raw>| {
-        let schema = only(attribute, kind);
-        let mut bytes = Vec::new();
-        prepared::encode(&schema.tables[0], &data::product(1, data::Id::Given), &mut bytes);
-        let record = Record::open(&schema.tables[0], &bytes).expect("a record of the data set");
-        let mut entry = Numbered::new(&verbs::entries(&record, "new-00000000").swap_remove(0));
-        let mut batch = rocksdb::WriteBatch::default();
-        move |index| {
-            batch.clear();
-            batch.put_cf(&raw.indexes(), entry.with(index), b"");
-            raw.commit(&batch);
-            batch.len() as u64
-        }
-    });
+    suite.row(
+        operation,
+        "floor",
+        "1_entry",
+        about,
+        || Raw::copy(8, n),
+        |raw: Arc<Raw>| {
+            let schema = only(attribute, kind);
+            let mut bytes = Vec::new();
+            prepared::encode(&schema.tables[0], &data::product(1, data::Id::Given), &mut bytes);
+            let record = Record::open(&schema.tables[0], &bytes).expect("a record of the data set");
+            let mut entry = Numbered::new(&verbs::entries(&record, "new-00000000").swap_remove(0));
+            let mut batch = rocksdb::WriteBatch::default();
+            move |index| {
+                batch.clear();
+                batch.put_cf(&raw.indexes(), entry.with(index), b"");
+                raw.commit(&batch);
+                batch.len() as u64
+            }
+        },
+    );
 }
 
 fn lookup(suite: &mut Suite, operation: &str, attribute: &'static str, kind: IndexKind) {
@@ -88,29 +102,43 @@ fn lookup(suite: &mut Suite, operation: &str, attribute: &'static str, kind: Ind
     let case = &format!("{matches}_entries");
     let facts = |op: String| Facts::new(op).data(described(n)).state(SST).indexes(8).unit(Unit::Elements, matches);
     let about = facts(format!("reads the {matches} entries of one value, as of a snapshot")).floor("floor", 0.85, 0.93);
-    suite.row(operation, "strata", case, about, || Ours::copy(8, n), |ours: Arc<Ours>| {
-        let (index, values) = (of(ours.product(), attribute, kind), values(attribute));
-        let mut keys = Vec::new();
-        move |turn| {
-            let (store, value) = (ours.database.store(), &values[(turn % data::CATEGORIES) as usize]);
-            let snapshot = store.snapshot();
-            let mut entries = Matches::new(store, ours.product(), &index, value, &snapshot, Reach::Disk);
-            entries.next(1000, &mut keys).expect("a healthy store");
-            black_box(&keys).len() as u64
-        }
-    });
+    suite.row(
+        operation,
+        "strata",
+        case,
+        about,
+        || Ours::copy(8, n),
+        |ours: Arc<Ours>| {
+            let (index, values) = (of(ours.product(), attribute, kind), values(attribute));
+            let mut keys = Vec::new();
+            move |turn| {
+                let (store, value) = (ours.database.store(), &values[(turn % data::CATEGORIES) as usize]);
+                let snapshot = store.snapshot();
+                let mut entries = Matches::new(store, ours.product(), &index, value, &snapshot, Reach::Disk);
+                entries.next(1000, &mut keys).expect("a healthy store");
+                black_box(&keys).len() as u64
+            }
+        },
+    );
     let about = facts(format!("iterates over the same {matches} entries"));
-    suite.row(operation, "floor", case, about, || Raw::copy(8, n), |raw: Arc<Raw>| {
-        let schema = prepared::schema(8);
-        let (table, index) = (schema.tables[0].id, of(&schema.tables[0], attribute, kind));
-        let ranges: Vec<(Vec<u8>, Vec<u8>)> = values(attribute).iter().map(|value| range(&index, value)).collect();
-        let mut keys = Vec::new();
-        move |turn| {
-            let (prefix, end) = &ranges[(turn % data::CATEGORIES) as usize];
-            raw.matches(prefix, end, table, 1000, &mut keys);
-            black_box(&keys).len() as u64
-        }
-    });
+    suite.row(
+        operation,
+        "floor",
+        case,
+        about,
+        || Raw::copy(8, n),
+        |raw: Arc<Raw>| {
+            let schema = prepared::schema(8);
+            let (table, index) = (schema.tables[0].id, of(&schema.tables[0], attribute, kind));
+            let ranges: Vec<(Vec<u8>, Vec<u8>)> = values(attribute).iter().map(|value| range(&index, value)).collect();
+            let mut keys = Vec::new();
+            move |turn| {
+                let (prefix, end) = &ranges[(turn % data::CATEGORIES) as usize];
+                raw.matches(prefix, end, table, 1000, &mut keys);
+                black_box(&keys).len() as u64
+            }
+        },
+    );
 }
 
 fn of(table: &strata::schema::Table, attribute: &str, kind: IndexKind) -> strata::schema::Index {

@@ -29,33 +29,48 @@ fn request(suite: &mut Suite) {
     let n = records(suite.scale());
     let facts = |op: &str| Facts::new(op).data(described(n)).state(SST).unit(Unit::Records, 1);
     let about = facts("answers a request for one record; its body is read");
-    suite.row("request", "strata", "get_by_id", about, || Ours::copy(0, n), |ours: Arc<Ours>| {
-        let (runtime, paths) = (runtime(), paths(n));
-        let pool = runtime.handle().clone();
-        let ingress = Ingress::new(ours.database.clone(), strata::handlers::Options::default(), Options::default(), pool);
-        move |index| {
-            let request = get(&paths[scatter(index, n) as usize]);
-            runtime.block_on(async {
-                let answer = ingress.answer(request, IpAddr::V4(Ipv4Addr::LOCALHOST)).await;
-                let ok = answer.status() == StatusCode::OK;
-                let body = answer.into_body().collect().await.expect("a body in memory").to_bytes();
-                u64::from(ok && black_box(body).len() > 900)
-            })
-        }
-    });
+    suite.row(
+        "request",
+        "strata",
+        "get_by_id",
+        about,
+        || Ours::copy(0, n),
+        |ours: Arc<Ours>| {
+            let (runtime, paths) = (runtime(), paths(n));
+            let pool = runtime.handle().clone();
+            let handlers = strata::handlers::Options::default();
+            let ingress = Arc::new(Ingress::new(ours.database.clone(), handlers, Options::default(), pool));
+            move |index| {
+                let request = get(&paths[scatter(index, n) as usize]);
+                runtime.block_on(async {
+                    let answer = ingress.answer(request, IpAddr::V4(Ipv4Addr::LOCALHOST)).await;
+                    let ok = answer.status() == StatusCode::OK;
+                    let body = answer.into_body().collect().await.expect("a body in memory").to_bytes();
+                    u64::from(ok && black_box(body).len() > 900)
+                })
+            }
+        },
+    );
     let about = facts("makes the same request and answers it with nothing");
-    suite.row("request", "driver", "get_by_id", about, || (), |_: Arc<()>| {
-        let (runtime, paths) = (runtime(), paths(n));
-        move |index| {
-            let request = get(&paths[scatter(index, n) as usize]);
-            runtime.block_on(async {
-                let answer = nothing(request).await;
-                let ok = answer.status() == StatusCode::OK;
-                let body = answer.into_body().collect().await.expect("a body in memory").to_bytes();
-                u64::from(ok && black_box(body).is_empty())
-            })
-        }
-    });
+    suite.row(
+        "request",
+        "driver",
+        "get_by_id",
+        about,
+        || (),
+        |_: Arc<()>| {
+            let (runtime, paths) = (runtime(), paths(n));
+            move |index| {
+                let request = get(&paths[scatter(index, n) as usize]);
+                runtime.block_on(async {
+                    let answer = nothing(request).await;
+                    let ok = answer.status() == StatusCode::OK;
+                    let body = answer.into_body().collect().await.expect("a body in memory").to_bytes();
+                    u64::from(ok && black_box(body).is_empty())
+                })
+            }
+        },
+    );
 }
 
 async fn nothing(request: Request<Full<Bytes>>) -> Response<Full<Bytes>> {

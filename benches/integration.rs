@@ -26,7 +26,8 @@ fn rows(suite: &mut Suite, indexes: u32, threads: usize) {
     let n = records(suite.scale());
     let many = n * 4;
     let plural = |count: usize, word: &str| format!("{count}_{word}{}", if count == 1 { "" } else { "s" });
-    let case = &format!("{}_{}", plural(indexes as usize, "index").replace("indexs", "indexes"), plural(threads, "thread"));
+    let case =
+        &format!("{}_{}", plural(indexes as usize, "index").replace("indexs", "indexes"), plural(threads, "thread"));
     let about = |op: &str, n| {
         Facts::new(op).data(described(n)).state(SST).indexes(indexes).threads(threads).unit(Unit::Records, 1)
     };

@@ -56,22 +56,37 @@ fn get(suite: &mut Suite) {
     });
     let about = facts("reads one record by id, checks it and copies its JSON out");
     suite.row("get", "strata", "transaction", about, ours, |ours| verbs::read(ours, n));
-    suite.row("get", "strata", "handlers", facts("answers GET of one record by its handler"), ours, |ours: Arc<Ours>| {
-        let (ids, headers) = ((0..n).map(data::id).collect::<Vec<_>>(), HeaderMap::new());
-        move |index| {
-            let id = &ids[scatter(index, n) as usize];
-            u64::from(whole(handlers::read(&ours.database, ours.product(), id, &headers)))
-        }
-    });
-    suite.row("get", "strata", "routing", facts("finds the handler of a path and answers by it"), ours, |ours: Arc<Ours>| {
-        let (routes, headers) = (Routes::new(ours.database.clone(), handlers::Options::default()), HeaderMap::new());
-        let paths = paths(n);
-        move |index| {
-            let route = routes.resolve(&Method::GET, &paths[scatter(index, n) as usize], &headers);
-            let route = route.expect("a table's path").expect("a good request");
-            u64::from(whole(route.answer(&ours.database, &headers, b"")))
-        }
-    });
+    suite.row(
+        "get",
+        "strata",
+        "handlers",
+        facts("answers GET of one record by its handler"),
+        ours,
+        |ours: Arc<Ours>| {
+            let (ids, headers) = ((0..n).map(data::id).collect::<Vec<_>>(), HeaderMap::new());
+            move |index| {
+                let id = &ids[scatter(index, n) as usize];
+                u64::from(whole(handlers::read(&ours.database, ours.product(), id, &headers)))
+            }
+        },
+    );
+    suite.row(
+        "get",
+        "strata",
+        "routing",
+        facts("finds the handler of a path and answers by it"),
+        ours,
+        |ours: Arc<Ours>| {
+            let (routes, headers) =
+                (Routes::new(ours.database.clone(), handlers::Options::default()), HeaderMap::new());
+            let paths = paths(n);
+            move |index| {
+                let route = routes.resolve(&Method::GET, &paths[scatter(index, n) as usize], &headers);
+                let route = route.expect("a table's path").expect("a good request");
+                u64::from(whole(route.answer(&ours.database, &headers, b"")))
+            }
+        },
+    );
     suite.row("get", "strata", "ingress", facts("answers a request for one record"), ours, |ours: Arc<Ours>| {
         let (runtime, paths) = (runtime(), paths(n));
         let ingress = ingress(&ours, &runtime);
@@ -95,13 +110,14 @@ fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime")
 }
 
-fn ingress(ours: &Ours, runtime: &tokio::runtime::Runtime) -> Ingress {
+fn ingress(ours: &Ours, runtime: &tokio::runtime::Runtime) -> Arc<Ingress> {
     let pool = runtime.handle().clone();
-    Ingress::new(ours.database.clone(), handlers::Options::default(), ingress::Options::default(), pool)
+    let (handlers, ingress) = (handlers::Options::default(), ingress::Options::default());
+    Arc::new(Ingress::new(ours.database.clone(), handlers, ingress, pool))
 }
 
 /// The status of an answer whose body has been read.
-async fn answered(ingress: &Ingress, request: Request<Full<Bytes>>) -> StatusCode {
+async fn answered(ingress: &Arc<Ingress>, request: Request<Full<Bytes>>) -> StatusCode {
     let answer = ingress.answer(request, IpAddr::V4(Ipv4Addr::LOCALHOST)).await;
     let status = answer.status();
     let body = answer.into_body().collect().await.expect("a body in memory").to_bytes();
@@ -168,31 +184,48 @@ fn create(suite: &mut Suite) {
     });
     let about = facts("creates one record from a JSON body; the id is made");
     suite.row("create", "strata", "transaction", about, ours, verbs::create);
-    suite.row("create", "strata", "handlers", facts("answers POST of one record by its handler"), ours, |ours: Arc<Ours>| {
-        let bodies = bodies();
-        move |index| u64::from(whole(handlers::create(&ours.database, ours.product(), &bodies[(index % POOL) as usize])))
-    });
+    suite.row(
+        "create",
+        "strata",
+        "handlers",
+        facts("answers POST of one record by its handler"),
+        ours,
+        |ours: Arc<Ours>| {
+            let bodies = bodies();
+            move |index| {
+                u64::from(whole(handlers::create(&ours.database, ours.product(), &bodies[(index % POOL) as usize])))
+            }
+        },
+    );
     let about = facts("finds the handler of a path and answers by it");
     suite.row("create", "strata", "routing", about, ours, |ours: Arc<Ours>| {
         let (routes, headers) = (Routes::new(ours.database.clone(), handlers::Options::default()), json());
         let (bodies, path) = (bodies(), Uri::from_static("/Product"));
         move |index| {
-            let route = routes.resolve(&Method::POST, &path, &headers).expect("a table's path").expect("a good request");
+            let route =
+                routes.resolve(&Method::POST, &path, &headers).expect("a table's path").expect("a good request");
             u64::from(whole(route.answer(&ours.database, &headers, &bodies[(index % POOL) as usize])))
         }
     });
-    suite.row("create", "strata", "ingress", facts("answers a request to create one record"), ours, |ours: Arc<Ours>| {
-        let runtime = runtime();
-        let ingress = ingress(&ours, &runtime);
-        let bodies: Vec<Bytes> = bodies().into_iter().map(Bytes::from).collect();
-        move |index| {
-            let mut request = Request::new(Full::new(bodies[(index % POOL) as usize].clone()));
-            *request.method_mut() = Method::POST;
-            *request.uri_mut() = Uri::from_static("/Product");
-            *request.headers_mut() = json();
-            u64::from(runtime.block_on(answered(&ingress, request)) == StatusCode::CREATED)
-        }
-    });
+    suite.row(
+        "create",
+        "strata",
+        "ingress",
+        facts("answers a request to create one record"),
+        ours,
+        |ours: Arc<Ours>| {
+            let runtime = runtime();
+            let ingress = ingress(&ours, &runtime);
+            let bodies: Vec<Bytes> = bodies().into_iter().map(Bytes::from).collect();
+            move |index| {
+                let mut request = Request::new(Full::new(bodies[(index % POOL) as usize].clone()));
+                *request.method_mut() = Method::POST;
+                *request.uri_mut() = Uri::from_static("/Product");
+                *request.headers_mut() = json();
+                u64::from(runtime.block_on(answered(&ingress, request)) == StatusCode::CREATED)
+            }
+        },
+    );
 }
 
 fn json() -> HeaderMap {

@@ -144,9 +144,13 @@ fn fill(database: &Database, indexes: std::ops::Range<u64>) {
 
 /// A copy of the store with so many products and indexes.
 pub fn copy(indexes: u32, records: u64) -> TempDir {
-    copy_of(&template(&format!("products-{records}-indexes-{indexes}"), || schema(indexes), |database| {
-        fill(database, 0..records);
-    }))
+    copy_of(&template(
+        &format!("products-{records}-indexes-{indexes}"),
+        || schema(indexes),
+        |database| {
+            fill(database, 0..records);
+        },
+    ))
 }
 
 /// A filled, settled and closed store, made once and kept: for this process, or in `STRATA_TEMPLATES` for all processes of this
@@ -179,7 +183,8 @@ pub fn copy_of(template: &Path) -> TempDir {
     for file in std::fs::read_dir(template).expect("the template").map(|entry| entry.expect("its files").path()) {
         let target = directory.path().join(file.file_name().expect("a file has a name"));
         if file.extension().is_some_and(|extension| extension == "sst") {
-            std::fs::hard_link(&file, &target).expect("a hard link on one file system");
+            let linked = std::fs::hard_link(&file, &target);
+            linked.or_else(|_| std::fs::copy(&file, &target).map(drop)).expect("a link, or a copy to another file system");
         } else {
             std::fs::copy(&file, &target).expect("a copy of a small file");
         }

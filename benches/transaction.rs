@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use floor::{Optimistic, Raw};
 use prepared::{MEMTABLE, Numbered, Ours, SST, described, options, records, soft};
-use strata::encoding::key;
 use strata::encoding::value::Value;
+use strata::encoding::{Record, key};
 use strata::schema::Schema;
 use strata_harness::data::{self, scatter};
 use strata_harness::{Facts, Scale, Suite, Unit, suite};
@@ -35,15 +35,24 @@ fn reads(suite: &mut Suite) {
     let n = records(suite.scale());
     for (state, in_memtable) in [(MEMTABLE, true), (SST, false)] {
         let case = if in_memtable { "memtable" } else { "sst" };
-        let ours = move || if in_memtable { Ours::in_memtable(0, n) } else { Ours::copy(0, n) };
-        let raw = move || if in_memtable { Raw::in_memtable(n) } else { Raw::copy(0, n) };
+        let ours = move || {
+            if in_memtable { Ours::in_memtable(0, n) } else { Ours::copy(0, n) }
+        };
+        let raw = move || {
+            if in_memtable { Raw::in_memtable(n) } else { Raw::copy(0, n) }
+        };
         let facts = |op: &str| Facts::new(op).data(described(n)).state(state).indexes(0).unit(Unit::Records, 1);
-        let about = facts("reads one record by id, checks it and copies its JSON out").floor("floor", 0.95, 0.98).allocations_at_most(1);
+        let about = facts("reads one record by id, checks it and copies its JSON out")
+            .floor("floor", 0.95, 0.98)
+            .allocations_at_most(1);
         suite.row("read", "strata", case, about, ours, |state| verbs::read(state, n));
         let about = facts("gets the stored bytes of one record, pinned, and copies them out");
         suite.row("read", "floor", case, about, raw, |state| verbs::raw_read(state, n));
-        let about = facts("reads one record by id and two of its attributes")
-            .floor_id(format!("transaction/read/floor/{case}"), 0.90, 0.95);
+        let about = facts("reads one record by id and two of its attributes").floor_id(
+            format!("transaction/read/floor/{case}"),
+            0.90,
+            0.95,
+        );
         suite.row("read_2_attributes", "strata", case, about, ours, |state| verbs::read_2_attributes(state, n));
     }
 }
@@ -80,8 +89,11 @@ fn changes(suite: &mut Suite) {
     let case = "0_indexes";
     let about = writing("patches one attribute that has no index", n, 0);
     suite.row("update", "strata", case, about, || Ours::copy(0, n), |ours| verbs::update_unindexed(ours, n));
-    let about = writing("patches one attribute that has no index", n, 2)
-        .floor_id("transaction/update/strata/0_indexes", 0.90, 0.97);
+    let about = writing("patches one attribute that has no index", n, 2).floor_id(
+        "transaction/update/strata/0_indexes",
+        0.90,
+        0.97,
+    );
     let case = "2_indexes_unchanged";
     suite.row("update", "strata", case, about, || Ours::copy(2, n), |ours| verbs::update_unindexed(ours, n));
     let case = "2_indexes_changed";
@@ -98,9 +110,14 @@ fn changes(suite: &mut Suite) {
     suite.row("delete", "floor", "2_indexes", about, || Raw::copy(2, many), |raw| verbs::raw_delete(raw, 2, many));
 
     let about = writing("adds one to an attribute of one record", n, 0).floor("optimistic", 1.2, 1.5);
-    suite.row("read_modify_write", "strata", "1_key", about, || Ours::copy(0, n), |ours| {
-        verbs::read_modify_write(ours, n)
-    });
+    suite.row(
+        "read_modify_write",
+        "strata",
+        "1_key",
+        about,
+        || Ours::copy(0, n),
+        |ours| verbs::read_modify_write(ours, n),
+    );
     let about = writing("gets one record for update, puts the same bytes, commits: OptimisticTransactionDB", n, 0);
     let open = || Optimistic::open(prepared::copy(0, n), options().cache_bytes);
     suite.row("read_modify_write", "optimistic", "1_key", about, open, |raw| {
@@ -112,57 +129,66 @@ fn finds(suite: &mut Suite) {
     let n = records(suite.scale());
     for (attribute, matches) in [("name", 1), ("category", n / 100)] {
         let case = format!("{matches}_matches");
-        let facts = |op: String| {
-            Facts::new(op).data(described(n)).state(SST).indexes(8).unit(Unit::Records, matches)
-        };
+        let facts = |op: String| Facts::new(op).data(described(n)).state(SST).indexes(8).unit(Unit::Records, matches);
         let value = move |index| match attribute {
             "name" => format!("Product {:08}", scatter(index, n)),
             _ => data::category(index % n),
         };
-        let about = facts(format!("finds the {matches} records whose {attribute} equals a value, as of one moment, and copies their JSON out"))
-            .floor("floor", 0.85, 0.93);
-        suite.row("find", "strata", &case, about, || Ours::copy(8, n), |ours: Arc<Ours>| {
-            let values: Vec<String> = (0..n).map(value).collect();
-            let attribute = ours.product().attribute(attribute).expect("an attribute of the data set");
-            let mut answer = Vec::new();
-            move |index| {
-                let value = Value::Text(values[(index % n) as usize].as_str().into());
-                let mut found = 0;
-                answer.clear();
-                let visit = |record: strata::encoding::Record<'_, &[u8]>| {
-                    answer.extend_from_slice(record.json());
-                    found += 1;
-                    Ok(())
-                };
-                ours.database.find(ours.product(), attribute, &value, 1000, visit).expect("a healthy store");
-                if black_box(&answer).is_empty() { 0 } else { found }
-            }
-        });
-        let about = facts(format!("iterates over {matches} entries of one value, then gets their records in one call and copies them out"));
-        suite.row("find", "floor", &case, about, || Raw::copy(8, n), |raw: Arc<Raw>| {
-            let schema = prepared::schema(8);
-            let table = &schema.tables[0];
-            let index = table.equality_index(table.attribute(attribute).expect("an attribute")).expect("an index").id;
-            let ranges: Vec<(Vec<u8>, Vec<u8>)> = (0..n)
-                .map(|number| {
-                    let (mut prefix, mut end) = (Vec::new(), Vec::new());
-                    key::ordered_prefix(index, &Value::Text(value(number).into()), &mut prefix);
-                    key::successor(&prefix, &mut end);
-                    (prefix, end)
-                })
-                .collect();
-            let (table, mut keys, mut answer) = (table.id, Vec::new(), Vec::new());
-            move |index| {
-                let (prefix, end) = &ranges[(index % n) as usize];
-                raw.matches(prefix, end, table, 1000, &mut keys);
-                answer.clear();
-                match &keys[..] {
-                    [key] => answer.extend_from_slice(&raw.get(key).expect("a record of the data set")),
-                    keys => raw.multi_get(keys, &mut answer),
-                }
-                if black_box(&answer).is_empty() { 0 } else { keys.len() as u64 }
-            }
-        });
+        let about = facts(format!(
+            "finds the {matches} records whose {attribute} equals a value, as of one moment, and copies their JSON out"
+        ))
+        .floor("floor", 0.85, 0.93);
+        let ours = || Ours::copy(8, n);
+        suite.row("find", "strata", &case, about, ours, |ours| find(ours, attribute, (0..n).map(value).collect()));
+        let about = facts(format!(
+            "iterates over {matches} entries of one value, then gets their records in one call and copies them out"
+        ));
+        let raw = || Raw::copy(8, n);
+        suite.row("find", "floor", &case, about, raw, |raw| raw_find(raw, attribute, (0..n).map(value).collect()));
+    }
+}
+
+/// Finds the records that have one of the values, the next one each time.
+fn find(ours: Arc<Ours>, attribute: &str, values: Vec<String>) -> impl FnMut(u64) -> u64 + Send {
+    let attribute = ours.product().attribute(attribute).expect("an attribute of the data set");
+    let mut answer = Vec::new();
+    move |index| {
+        let value = Value::Text(values[index as usize % values.len()].as_str().into());
+        let mut found = 0;
+        answer.clear();
+        let visit = |record: Record<'_, &[u8]>| {
+            answer.extend_from_slice(record.json());
+            found += 1;
+            Ok(())
+        };
+        ours.database.find(ours.product(), attribute, &value, 1000, visit).expect("a healthy store");
+        if black_box(&answer).is_empty() { 0 } else { found }
+    }
+}
+
+/// The same with ranges of the index made beforehand.
+fn raw_find(raw: Arc<Raw>, attribute: &str, values: Vec<String>) -> impl FnMut(u64) -> u64 + Send {
+    let schema = prepared::schema(8);
+    let table = &schema.tables[0];
+    let attribute = table.attribute(attribute).expect("an attribute of the data set");
+    let index = table.equality_index(attribute).expect("an index of the data set").id;
+    let range = |value: String| {
+        let (mut prefix, mut end) = (Vec::new(), Vec::new());
+        key::ordered_prefix(index, &Value::Text(value.into()), &mut prefix);
+        key::successor(&prefix, &mut end);
+        (prefix, end)
+    };
+    let ranges: Vec<_> = values.into_iter().map(range).collect();
+    let (table, mut keys, mut answer) = (table.id, Vec::new(), Vec::new());
+    move |index| {
+        let (prefix, end) = &ranges[index as usize % ranges.len()];
+        raw.matches(prefix, end, table, 1000, &mut keys);
+        answer.clear();
+        match &keys[..] {
+            [key] => answer.extend_from_slice(&raw.get(key).expect("a record of the data set")),
+            keys => raw.multi_get(keys, &mut answer),
+        }
+        if black_box(&answer).is_empty() { 0 } else { keys.len() as u64 }
     }
 }
 
@@ -175,7 +201,8 @@ fn shared_values(suite: &mut Suite) {
         let template = prepared::template(&format!("shared-{n}"), schema, |database| {
             let table = &database.schema().tables[0];
             for from in (0..n).step_by(1000) {
-                let bodies: Vec<_> = (from..from + 1000).map(|i| format!("{{\"id\":\"s-{i:08}\",\"shared\":\"all\"}}")).collect();
+                let bodies: Vec<_> =
+                    (from..from + 1000).map(|i| format!("{{\"id\":\"s-{i:08}\",\"shared\":\"all\"}}")).collect();
                 database.create_all(table, format!("[{}]", bodies.join(",")).as_bytes()).expect("small records");
             }
         });
@@ -194,8 +221,11 @@ fn shared_values(suite: &mut Suite) {
     };
     let fresh = r#"{"id":"n-00000000","shared":"new-00000000"}"#;
     suite.row("create_small", "strata", "value_of_its_own", about, setup, worker(fresh));
-    let about = facts(format!("creates one small record with a value that {n} others share"))
-        .floor_id("transaction/create_small/strata/value_of_its_own", 0.77, 0.9);
+    let about = facts(format!("creates one small record with a value that {n} others share")).floor_id(
+        "transaction/create_small/strata/value_of_its_own",
+        0.77,
+        0.9,
+    );
     let shared = r#"{"id":"n-00000000","shared":"all"}"#;
     suite.row("create_small", "strata", "value_shared_by_all", about, setup, worker(shared));
 }
@@ -205,7 +235,8 @@ fn strong(suite: &mut Suite) {
     let n = records(suite.scale());
     let threads = if suite.scale() == Scale::Full { 64 } else { 4 };
     let facts = |op| writing(op, n, 0).durability("strong").threads(threads).changes_store(2048, None);
-    let about = facts("creates one record and waits until it is synced; one sync serves all who wait").floor("floor", 0.9, None);
+    let about = facts("creates one record and waits until it is synced; one sync serves all who wait")
+        .floor("floor", 0.9, None);
     let setup = || {
         let mut schema = prepared::schema(0);
         schema.tables[0].durability = strata::schema::Durability::Strong;

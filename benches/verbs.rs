@@ -62,7 +62,8 @@ pub fn read_2_attributes(ours: Arc<Ours>, records: u64) -> impl FnMut(u64) -> u6
     );
     move |index| {
         let id = &ids[scatter(index, records) as usize];
-        let record = ours.database.read(ours.product(), id).expect("a healthy store").expect("a record of the data set");
+        let record =
+            ours.database.read(ours.product(), id).expect("a healthy store").expect("a record of the data set");
         let found = (record.value(price), record.value(category));
         u64::from(matches!(black_box(&found), (Ok(Value::Float(_)), Ok(Value::Text(_)))))
     }

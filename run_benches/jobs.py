@@ -24,6 +24,9 @@ from run_benches.runs import Design, Facts
 KEPT_IN_ENVIRONMENT = ("PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "XDG_CACHE_HOME", "STRATA_BENCH_DIR")
 """The rest of the environment is not passed on: its mere length moves the stack of a process, and with it the times."""
 
+TEMPLATES = "templates"
+"""The folder of prepared stores among the files of a run; removed when the run has ended."""
+
 HOPELESS = 3
 """After so many processes in a row that measured nothing at all, what is left of the layer is given up."""
 
@@ -69,7 +72,7 @@ def measure_layer(shop: Workshop, job: Job, rows: list[str], deadline_s: float) 
 def _run_rows(shop: Workshop, suite: Suite, rows: list[str], folder: Path, deadline_s: float) -> str | None:
     shutil.rmtree(folder, ignore_errors=True)  # what an interrupted attempt left there is not this process's
     (folder / "facts").mkdir(parents=True)
-    own = {"CRITERION_HOME": str(folder / "criterion"), "STRATA_FACTS_DIR": str(folder / "facts"), "STRATA_DRIVEN": "1"}
+    own = {"CRITERION_HOME": str(folder / "criterion"), "STRATA_FACTS_DIR": str(folder / "facts"), "STRATA_DRIVEN": "1"} | _templates(shop, suite)
     options = criterion_output.arguments(shop.design.sample_size, shop.design.warm_up_s, shop.design.measurement_s)
     only = [] if rows == list(suite.facts.rows) else [criterion_output.filter_of(rows)]
     command = [str(suite.executable), *options, *only]
@@ -130,7 +133,15 @@ def _keep(folder: Path, job: Job, log: broker.RowLog) -> None:
 
 def _side(shop: Workshop, id: str) -> broker.Side:
     suite = next(suite for suite in shop.suites.values() if id in suite.facts.rows)
-    return broker.Side([str(suite.executable), "--bench"], environment_of({}))
+    return broker.Side([str(suite.executable), "--bench"], environment_of(_templates(shop, suite)))
+
+
+def _templates(shop: Workshop, suite: Suite) -> dict[str, str]:
+    """Where the processes of one binary share the stores they prepare: a million records are written once a run, not once a process."""
+    built = suite.executable.stat().st_mtime_ns
+    folder = shop.folder / TEMPLATES / f"{suite.executable.name}-{built}"
+    folder.mkdir(parents=True, exist_ok=True)
+    return {"STRATA_TEMPLATES": str(folder)}
 
 
 def ratio_of(effect: float) -> float:

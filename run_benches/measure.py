@@ -5,12 +5,13 @@ under way. A row that fails in one process is invalid for the whole run, whateve
 ones would be chosen by luck.
 """
 
+import shutil
 import time
 from pathlib import Path
 
 from run_benches import estimates, jobs, plan, runs
 from run_benches.build import Suite
-from run_benches.jobs import Outcome, Workshop
+from run_benches.jobs import TEMPLATES, Outcome, Workshop
 from run_benches.plan import Costs, Job
 from run_benches.progress import Line, duration
 from run_benches.runs import Bench, Ratio, Run
@@ -35,6 +36,7 @@ class Measurement:
                 self._all_rounds()
         finally:
             self._costs.store()
+            shutil.rmtree(self._shop.folder / TEMPLATES, ignore_errors=True)
         self._run.complete = True
         self._store()
 

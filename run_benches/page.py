@@ -28,8 +28,8 @@ def render(run: Run, headers: Mapping[str, str]) -> str:
 
 
 def bench_headers(folder: Path = places.BENCHES) -> dict[str, str]:
-    """The `//!` header of each bench as Markdown, by layer. `floor.rs` is a module, not a bench, and has no section."""
-    return {path.stem: _header(path) for path in sorted(folder.glob("*.rs")) if path.stem != findings.FLOOR}
+    """The `//!` header of each bench as Markdown, by layer. Files without a `main` are modules that benches share: no section."""
+    return {path.stem: _header(path) for path in sorted(folder.glob("*.rs")) if "\nfn main(" in path.read_text(encoding="utf-8")}
 
 
 # A section is a function from the source to lines; SECTIONS is their order.

@@ -223,7 +223,8 @@ impl Config {
 /// # Errors
 /// `Storage`.
 pub fn read(path: &Path, what: &str) -> Result<String> {
-    std::fs::read_to_string(path).map_err(|error| Error::storage(format!("cannot read {what} in {}", path.display()), error))
+    std::fs::read_to_string(path)
+        .map_err(|error| Error::storage(format!("cannot read {what} in {}", path.display()), error))
 }
 
 fn table(options: &impl Serialize) -> Result<toml::Table> {
@@ -270,7 +271,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("strata.toml");
         std::fs::write(&file, "workers = 3\nconnections = 5\n[ingress]\nbody_bytes = 7\n").unwrap();
-        let config = flags(&["--config", file.to_str().unwrap(), "--workers", "4", "--max-rows", "9"]).config().unwrap();
+        let config =
+            flags(&["--config", file.to_str().unwrap(), "--workers", "4", "--max-rows", "9"]).config().unwrap();
         assert_eq!((config.workers, config.connections), (4, 5));
         assert_eq!((config.ingress.body_bytes, config.handlers.max_rows), (7, 9));
         assert_eq!(config.ingress.requests_in_flight, ingress::Options::default().requests_in_flight);
@@ -286,7 +288,9 @@ mod tests {
     fn a_slip_of_the_pen_is_refused_at_its_place() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("strata.toml");
-        for (text, place) in [("x = 1\n", "1:1: "), ("workers = 1\n\n[ingress]\nbody = 7\n", "4:1: "), ("\n workers = [\n", "")] {
+        for (text, place) in
+            [("x = 1\n", "1:1: "), ("workers = 1\n\n[ingress]\nbody = 7\n", "4:1: "), ("\n workers = [\n", "")]
+        {
             std::fs::write(&file, text).unwrap();
             let error = flags(&["--config", file.to_str().unwrap()]).config().unwrap_err().to_string();
             assert!(error.contains(&format!("strata.toml:{place}")) && !error.contains('\n'), "{error}");
@@ -299,13 +303,18 @@ mod tests {
     fn every_flag_has_a_variable_and_a_place_in_the_file() {
         let command: Command = Line::command();
         let defaults = table(&Config::default()).unwrap();
-        for argument in command.get_arguments().filter(|argument| !["print_config", "config"].contains(&argument.get_id().as_str())) {
+        for argument in
+            command.get_arguments().filter(|argument| !["print_config", "config"].contains(&argument.get_id().as_str()))
+        {
             let name = argument.get_id().as_str();
             let variable = argument.get_env().unwrap().to_str().unwrap();
             assert_eq!(variable, format!("STRATA_{}", name.to_uppercase()));
             let tables = defaults.values().filter_map(toml::Value::as_table);
             let optional = ["schema", "ready_file"].contains(&name);
-            assert!(optional || defaults.contains_key(name) || tables.into_iter().any(|table| table.contains_key(name)), "{name}");
+            assert!(
+                optional || defaults.contains_key(name) || tables.into_iter().any(|table| table.contains_key(name)),
+                "{name}"
+            );
         }
     }
 }

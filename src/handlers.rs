@@ -219,7 +219,8 @@ fn location(table: &Table, id: &str) -> Result<HeaderValue> {
     path.push_str(&table.name);
     path.push('/');
     path.extend(utf8_percent_encode(id, &ENCODED));
-    HeaderValue::from_maybe_shared(Bytes::from(path)).map_err(|error| Error::storage("cannot name the record", error).into())
+    HeaderValue::from_maybe_shared(Bytes::from(path))
+        .map_err(|error| Error::storage("cannot name the record", error).into())
 }
 
 #[cfg(test)]
@@ -281,7 +282,10 @@ mod tests {
             let records: Vec<serde_json::Value> = serde_json::from_slice(answer.body()).unwrap();
             records.iter().map(|record| record["id"].as_str().unwrap().to_owned()).collect::<String>()
         };
-        assert_eq!(list(&database, table, &Listing::parse(table, "", &Options::default()).unwrap()).unwrap().body(), all.body());
+        assert_eq!(
+            list(&database, table, &Listing::parse(table, "", &Options::default()).unwrap()).unwrap().body(),
+            all.body()
+        );
         assert_eq!(ids("brand=x"), "13");
         assert_eq!(ids("brand==x&limit=1"), "1");
         assert_eq!(ids("limit=2"), "12");

@@ -19,7 +19,9 @@ mod crossing;
 mod operations;
 
 use std::net::IpAddr;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -87,32 +89,55 @@ impl Ingress {
     }
 
     /// Answers one request from a client at `peer`. There is an answer to each.
-    pub async fn answer<B: Source>(&self, request: Request<B>, peer: IpAddr) -> Response<Body> {
+    ///
+    /// What does not wait is answered within this call: its future is a value, small to move and without an allocation.
+    pub fn answer<B: Source>(self: &Arc<Self>, request: Request<B>, peer: IpAddr) -> Answering {
         let (parts, body) = request.into_parts();
         let head = parts.method == Method::HEAD;
+        if matches!(parts.method, Method::POST | Method::PUT | Method::PATCH) {
+            return Answering::later(Arc::clone(self).answer_with_body(parts, body, peer));
+        }
+        self.pass_over(&parts, body);
         let outcome = match self.crossing.routes().resolve(&parts.method, &parts.uri, &parts.headers) {
-            None => return self.operations.answer(parts, peer).await.map(Either::Right),
+            None => return Answering::later(Arc::clone(self).answer_beside(parts, peer)),
+            Some(Err(failure)) => Err(failure),
+            Some(Ok(route)) => match self.at_once(&route, &parts, b"") {
+                Some(outcome) => outcome,
+                None => match Permit::take(&self.crossing) {
+                    Some(permit) => return Answering::later(Arc::clone(self).answer_from_pool(parts, permit)),
+                    None => Err(Failure::Overloaded),
+                },
+            },
+        };
+        Answering::Now(Some(whole(outcome, head)))
+    }
+
+    async fn answer_with_body<B: Source>(self: Arc<Self>, parts: Parts, body: B, peer: IpAddr) -> Response<Body> {
+        let outcome = match self.crossing.routes().resolve(&parts.method, &parts.uri, &parts.headers) {
+            None => {
+                self.pass_over(&parts, body);
+                return Answering::later(Arc::clone(&self).answer_beside(parts, peer)).await;
+            }
             Some(Err(failure)) => self.refuse(failure, &parts, body),
             Some(Ok(route)) => match self.here(route, &parts, body).await {
                 Step::Answered(outcome) => outcome,
                 Step::Pool(body, permit) => self.crossing.pooled(parts, body, permit).await,
             },
         };
-        let answer = outcome.unwrap_or_else(|failure| problem(&failure));
-        if head { handlers::without_body(answer) } else { answer }.map(|bytes| Either::Left(Full::new(bytes)))
+        whole(outcome, false)
     }
 
-    /// What can be done where the request arrived.
+    async fn answer_from_pool(self: Arc<Self>, parts: Parts, permit: Permit) -> Response<Body> {
+        let head = parts.method == Method::HEAD;
+        whole(self.crossing.pooled(parts, Bytes::new(), permit).await, head)
+    }
+
+    async fn answer_beside(self: Arc<Self>, parts: Parts, peer: IpAddr) -> Response<Body> {
+        self.operations.answer(parts, peer).await.map(Either::Right)
+    }
+
+    /// What can be done where a request with a body arrived.
     async fn here<B: Source>(&self, route: Route<'_>, parts: &Parts, body: B) -> Step {
-        if !route.takes_body() {
-            return match self.at_once(&route, parts, b"") {
-                Some(outcome) => Step::Answered(outcome),
-                None => match Permit::take(&self.crossing) {
-                    Some(permit) => Step::Pool(Bytes::new(), permit),
-                    None => Step::Answered(self.refuse(Failure::Overloaded, parts, body)),
-                },
-            };
-        }
         let Some(permit) = Permit::take(&self.crossing) else {
             return Step::Answered(self.refuse(Failure::Overloaded, parts, body));
         };
@@ -142,15 +167,51 @@ impl Ingress {
         }
     }
 
-    /// A refusal before the body was read. The rest of the body is taken in behind it, within limits: a client that writes
-    /// before it reads would otherwise meet a closed connection instead of the answer.
+    /// A refusal before the body was read.
     fn refuse<B: Source>(&self, failure: Failure, parts: &Parts, body: B) -> handlers::Result<Answer> {
+        self.pass_over(parts, body);
+        Err(failure)
+    }
+
+    /// Takes in a body that nobody wants, behind the answer and within limits: a client that writes before it reads would
+    /// otherwise meet a closed connection instead of the answer. One that waits for `100 Continue` sends none.
+    fn pass_over<B: Source>(&self, parts: &Parts, body: B) {
         if !body.is_over() && !parts.headers.contains_key(http::header::EXPECT) {
             let deadline = Duration::from_millis(self.options.body_timeout_ms);
             tokio::spawn(tokio::time::timeout(deadline, body::discard(body)));
         }
-        Err(failure)
     }
+}
+
+/// The answer to be, there already or after waiting.
+pub enum Answering {
+    /// There; taken when it is asked for.
+    Now(Option<Response<Body>>),
+    /// After a body, or from the pool.
+    Later(Pin<Box<dyn Future<Output = Response<Body>> + Send>>),
+}
+
+impl Answering {
+    fn later(answer: impl Future<Output = Response<Body>> + Send + 'static) -> Self {
+        Self::Later(Box::pin(answer))
+    }
+}
+
+impl Future for Answering {
+    type Output = Response<Body>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Response<Body>> {
+        match self.get_mut() {
+            Self::Now(answer) => Poll::Ready(answer.take().expect("a future is not asked again")),
+            Self::Later(answer) => answer.as_mut().poll(context),
+        }
+    }
+}
+
+/// The answer to an outcome, without its body if only the head was asked for.
+fn whole(outcome: handlers::Result<Answer>, head: bool) -> Response<Body> {
+    let answer = outcome.unwrap_or_else(|failure| problem(&failure));
+    if head { handlers::without_body(answer) } else { answer }.map(|bytes| Either::Left(Full::new(bytes)))
 }
 
 /// The answer to a failure. What is the server's own fault gets a name, under which the log has the cause.
@@ -179,16 +240,17 @@ mod tests {
 
     const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-    fn ingress(folder: &tempfile::TempDir, options: Options) -> Ingress {
+    fn ingress(folder: &tempfile::TempDir, options: Options) -> Arc<Ingress> {
         let schema = "type Product @table @export { id: ID! @primaryKey name: String @indexed } \
                       type Ledger @table(durability: \"strong\") @export { id: ID! @primaryKey }";
         let schema = Schema::parse(schema).unwrap();
         let database = Database::open(folder.path(), schema, &storage::Options::default()).unwrap();
-        Ingress::new(database, handlers::Options::default(), options, Handle::current())
+        Arc::new(Ingress::new(database, handlers::Options::default(), options, Handle::current()))
     }
 
-    async fn ask(ingress: &Ingress, method: &str, path: &str, body: &'static str) -> (u16, String) {
-        let request = Request::builder().method(method).uri(path).body(Full::new(Bytes::from_static(body.as_bytes()))).unwrap();
+    async fn ask(ingress: &Arc<Ingress>, method: &str, path: &str, body: &'static str) -> (u16, String) {
+        let request =
+            Request::builder().method(method).uri(path).body(Full::new(Bytes::from_static(body.as_bytes()))).unwrap();
         let answer = ingress.answer(request, LOCAL).await;
         let status = answer.status().as_u16();
         let bytes = answer.into_body().collect().await.unwrap().to_bytes();

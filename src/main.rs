@@ -78,9 +78,11 @@ fn refuse(why: &str) -> ExitCode {
 fn one_line(error: &clap::Error) -> String {
     let text = error.to_string();
     let lines = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
-    let said: Vec<_> = lines.filter(|line| !line.is_empty()).collect();
+    let said: Vec<_> = lines.filter(|line| !line.is_empty()).map(|line| line.replace("tip: ", "- ")).collect();
     match error.kind() {
-        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => "a command is missing: serve or check (see --help)".to_owned(),
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            "a command is missing: serve or check (see --help)".to_owned()
+        }
         _ => format!("{} (see --help)", said.join(" ").trim_start_matches("error: ")),
     }
 }

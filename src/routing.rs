@@ -153,7 +153,8 @@ fn record_verb<'r>(raw_id: &'r str, method: &Method) -> Result<Verb<'r>> {
 
 fn names(schema: &Schema) -> Box<[(Box<str>, usize)]> {
     let tables = schema.tables.iter().enumerate().filter(|(_, table)| table.exported);
-    let mut names: Vec<(Box<str>, usize)> = tables.map(|(position, table)| (table.name.as_str().into(), position)).collect();
+    let mut names: Vec<(Box<str>, usize)> =
+        tables.map(|(position, table)| (table.name.as_str().into(), position)).collect();
     names.sort();
     names.into()
 }

@@ -169,7 +169,10 @@ impl Schema {
             schema.tables.push(table);
         }
         if schema.tables.is_empty() {
-            return Err(invalid(Pos { line: 1, column: 1 }, "no type has @table: there would be nothing to serve".into()));
+            return Err(invalid(
+                Pos { line: 1, column: 1 },
+                "no type has @table: there would be nothing to serve".into(),
+            ));
         }
         resolve_relationships(&mut schema, &definitions)?;
         schema.number();
@@ -212,8 +215,32 @@ impl Table {
 
 /// Names that mean something in a query, so that no attribute may have them.
 const RESERVED: [&str; 26] = [
-    "select", "sort", "limit", "offset", "after", "pagination", "explain", "stream", "thumb", "truncate", "eq", "ne", "gt",
-    "ge", "lt", "le", "gele", "gelt", "gtle", "gtlt", "in", "out", "ct", "sw", "ew", "ft",
+    "select",
+    "sort",
+    "limit",
+    "offset",
+    "after",
+    "pagination",
+    "explain",
+    "stream",
+    "thumb",
+    "truncate",
+    "eq",
+    "ne",
+    "gt",
+    "ge",
+    "lt",
+    "le",
+    "gele",
+    "gelt",
+    "gtle",
+    "gtlt",
+    "in",
+    "out",
+    "ct",
+    "sw",
+    "ew",
+    "ft",
 ];
 
 fn invalid(position: Pos, detail: String) -> Error {
@@ -244,7 +271,10 @@ fn tables_of(document: &ServiceDocument) -> Result<Vec<&TypeDefinition>> {
                 ));
             }
             TypeSystemDefinition::Schema(definition) => {
-                return Err(invalid(definition.pos, "`schema` is not supported: the root types are made by the server".into()));
+                return Err(invalid(
+                    definition.pos,
+                    "`schema` is not supported: the root types are made by the server".into(),
+                ));
             }
             TypeSystemDefinition::Directive(_) => {}
         }
@@ -273,11 +303,17 @@ fn check_directives(directives: &[Positioned<ConstDirective>], known: &[(&str, &
         let name = directive.node.name.node.as_str();
         let Some((_, arguments)) = known.iter().find(|(known, _)| *known == name) else {
             let names: Vec<_> = known.iter().map(|(known, _)| format!("@{known}")).collect();
-            return Err(invalid(directive.pos, format!("@{name} is not supported here; known are {}", names.join(" "))));
+            return Err(invalid(
+                directive.pos,
+                format!("@{name} is not supported here; known are {}", names.join(" ")),
+            ));
         };
         for (argument, _) in &directive.node.arguments {
             if !arguments.contains(&argument.node.as_str()) {
-                return Err(invalid(argument.pos, format!("@{name} has no argument {} that is supported", argument.node)));
+                return Err(invalid(
+                    argument.pos,
+                    format!("@{name} has no argument {} that is supported", argument.node),
+                ));
             }
         }
     }
@@ -330,7 +366,10 @@ fn parse_fields(table: &mut Table, object: &ObjectType) -> Result<()> {
             return Err(invalid(position, format!("attribute {name} is defined twice")));
         }
         if RESERVED.contains(&name) || name.starts_with("__") {
-            return Err(invalid(position, format!("{name} means something in a query; no attribute may have that name")));
+            return Err(invalid(
+                position,
+                format!("{name} means something in a query; no attribute may have that name"),
+            ));
         }
         if directive(&field.directives, "relationship").is_some() {
             check_directives(&field.directives, &[("relationship", &["from", "to"])])?;
@@ -424,7 +463,10 @@ fn index_kind(directive: &Positioned<ConstDirective>, kind: Kind, list: bool) ->
         _ => return Ok(None),
     };
     if kind == Kind::Any || (list && index == IndexKind::Unique) {
-        return Err(invalid(directive.pos, "an attribute of type Any cannot be indexed, and a list cannot be unique".into()));
+        return Err(invalid(
+            directive.pos,
+            "an attribute of type Any cannot be indexed, and a list cannot be unique".into(),
+        ));
     }
     Ok(Some(index))
 }
@@ -451,7 +493,8 @@ fn parse_relationship(field: &FieldDefinition) -> Result<Relationship> {
         _ => {
             return Err(invalid(
                 directive.pos,
-                "write @relationship(from: \"own key\") on one related type, or (to: \"its key\") on a list of them".into(),
+                "write @relationship(from: \"own key\") on one related type, or (to: \"its key\") on a list of them"
+                    .into(),
             ));
         }
     };
@@ -468,7 +511,8 @@ fn resolve_relationships(schema: &mut Schema, definitions: &[&TypeDefinition]) -
             let Some(other) = definitions.iter().position(|other| other.name.node == relationship.table) else {
                 return refused(format!("type {} is not defined", relationship.table));
             };
-            let (owner, key) = (&schema.tables[if relationship.many { other } else { position }], &relationship.foreign_key);
+            let (owner, key) =
+                (&schema.tables[if relationship.many { other } else { position }], &relationship.foreign_key);
             if owner.attribute(key).is_none() {
                 return refused(format!("table {} has no attribute {key}", owner.name));
             }
@@ -480,7 +524,9 @@ fn resolve_relationships(schema: &mut Schema, definitions: &[&TypeDefinition]) -
 
 /// Where the type of a field stands.
 fn type_position(definition: &TypeDefinition, field: &str) -> Pos {
-    let TypeKind::Object(object) = &definition.kind else { return definition.name.pos };
+    let TypeKind::Object(object) = &definition.kind else {
+        return definition.name.pos;
+    };
     let found = object.fields.iter().find(|other| other.node.name.node == field);
     found.map_or(definition.name.pos, |field| field.node.ty.pos)
 }

@@ -83,7 +83,8 @@ impl Server {
             workers.push(thread);
         }
         let (stop_accepting, stopping) = watch::channel(false);
-        let acceptor = acceptor::start(listener, handles, config.connections, stopping).map_err(cannot)?;
+        let acceptor =
+            acceptor::start(listener, handles, config.connections, deadlines.tick(), stopping).map_err(cannot)?;
         ingress.set_ready(true);
         let running = Running { stop_accepting, acceptor, workers, pool, deadline: deadlines.stop };
         Ok(Self { url: format!("http://{address}"), database, ingress, clocks, running: Some(running) })
@@ -114,7 +115,9 @@ impl Server {
     }
 
     fn end(&mut self) -> Result<()> {
-        let Some(running) = self.running.take() else { return Ok(()) };
+        let Some(running) = self.running.take() else {
+            return Ok(());
+        };
         self.ingress.set_ready(false);
         // With the acceptor go the senders of sockets, and from that each worker knows that it is to stop.
         let _ = running.stop_accepting.send(true);
@@ -210,11 +213,14 @@ pub fn check_schema(path: &Path) -> Result<Schema> {
 fn listen(config: &Config) -> Result<TcpListener> {
     let address: SocketAddr = config.listen;
     if !address.ip().is_loopback() && !config.insecure {
-        let detail = format!("{address} can be reached by others, who are not asked who they are: use a loopback address, or --insecure");
+        let detail = format!(
+            "{address} can be reached by others, who are not asked who they are: use a loopback address, or --insecure"
+        );
         return Err(Error::invalid(detail));
     }
     let refused = |error| {
-        let detail = format!("cannot listen on {address} (choose another address with --listen; port 0 takes a free one)");
+        let detail =
+            format!("cannot listen on {address} (choose another address with --listen; port 0 takes a free one)");
         Error::storage(detail, error)
     };
     let listener = TcpListener::bind(address).map_err(refused)?;

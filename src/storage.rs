@@ -40,12 +40,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self {
-            cache_bytes: 128 << 20,
-            write_buffer_bytes: 64 << 20,
-            automatic_compactions: true,
-            refuse_stalls: false,
-        }
+        Self { cache_bytes: 128 << 20, write_buffer_bytes: 64 << 20, automatic_compactions: true, refuse_stalls: false }
     }
 }
 

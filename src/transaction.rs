@@ -142,9 +142,10 @@ impl Database {
     /// As [`Database::create`], pointers beginning with the number of the element.
     pub fn create_all<'t>(&self, table: &'t Table, body: &[u8]) -> Result<Vec<Owned<'t>>> {
         self.transact(|transaction| {
-            let created = parse_array(table, body)?.into_iter().enumerate().map(|(position, fields)| {
-                transaction.create(table, fields).map_err(|error| below(position, error))
-            });
+            let created = parse_array(table, body)?
+                .into_iter()
+                .enumerate()
+                .map(|(position, fields)| transaction.create(table, fields).map_err(|error| below(position, error)));
             created.collect()
         })
     }
@@ -153,7 +154,13 @@ impl Database {
     ///
     /// # Errors
     /// `Invalid` body; `Stale` or `NotFound` by the precondition; `Conflict` if a unique value exists elsewhere.
-    pub fn replace<'t>(&self, table: &'t Table, id: &str, body: &[u8], expected: &Precondition) -> Result<(Owned<'t>, bool)> {
+    pub fn replace<'t>(
+        &self,
+        table: &'t Table,
+        id: &str,
+        body: &[u8],
+        expected: &Precondition,
+    ) -> Result<(Owned<'t>, bool)> {
         self.once(|transaction| transaction.replace(table, id, parse_object(table, body)?, expected))
     }
 
@@ -245,7 +252,9 @@ impl Database {
             Error::invalid(format!("{}.{} has no index", table.name, table.attributes[attribute].name))
         })?;
         if index.kind == IndexKind::Unique && *value != Value::Null {
-            let Some(owner) = indexes::owner(self.store(), index, value, self.reach)? else { return Ok(()) };
+            let Some(owner) = indexes::owner(self.store(), index, value, self.reach)? else {
+                return Ok(());
+            };
             let owner = std::str::from_utf8(&owner).map_err(|_| Error::corrupt("a unique entry has no id"))?;
             let record = self.read(table, owner)?.filter(|_| limit > 0);
             // The owner was read before the record: a record that has moved on meanwhile does not match.

@@ -96,7 +96,7 @@ fn members(text: &str) -> Option<Vec<(&str, &str)>> {
 mod tests {
     use super::*;
 
-    /// The examples of RFC 7396, appendix A, that concern objects, and names written in two ways.
+    /// The examples of RFC 7396, appendix A, that concern objects, names written in two ways, and names that mean nothing.
     #[test]
     fn examples() {
         let cases = [
@@ -113,6 +113,7 @@ mod tests {
             ("[1,2]", r#"{"a":"b","c":null}"#, r#"{"a":"b"}"#),
             ("{}", r#"{"a":{"bb":{"ccc":null}}}"#, r#"{"a":{"bb":{}}}"#),
             (r#"{"a":1.0,"b":1e400}"#, r#"{"\u0061":2}"#, r#"{"a":2,"b":1e400}"#),
+            (r#"{"\ud800":1}"#, r#"{"\ud801":2,"\ud800":null}"#, r#"{"\ud801":2}"#),
         ];
         for (target, patch, expected) in cases {
             let merged = merge(&Value::Json(Cow::Borrowed(target)), Value::Json(Cow::Borrowed(patch)));

@@ -69,7 +69,8 @@ pub fn encode<'t, 'o, B: AsRef<[u8]>>(
             out.extend_from_slice(&slot);
         }
     }
-    let attributes = u16::try_from(table.attributes.len()).map_err(|_| Error::invalid("more than 65 535 attributes"))?;
+    let attributes =
+        u16::try_from(table.attributes.len()).map_err(|_| Error::invalid("more than 65 535 attributes"))?;
     out[0] = VERSION;
     out[2..4].copy_from_slice(&attributes.to_le_bytes());
     out[4..8].copy_from_slice(&json_bytes.to_le_bytes());
@@ -222,7 +223,9 @@ impl<'t, B: AsRef<[u8]>> Record<'t, B> {
         if !inner.contains('\\') {
             return Ok(Cow::Borrowed(inner));
         }
-        serde_json::from_str(text).map(Cow::Owned).map_err(|_| damaged(self.table, "a text is not escaped as it should be"))
+        serde_json::from_str(text)
+            .map(Cow::Owned)
+            .map_err(|_| damaged(self.table, "a text is not escaped as it should be"))
     }
 
     /// Where the value of an attribute begins in the JSON text.
@@ -328,8 +331,8 @@ fn write_json(value: &Value<'_>, out: &mut Vec<u8>) {
 /// Appends text between quotation marks, escaped as RFC 8785 says. Most text needs no escape; seeing that is one pass that
 /// the compiler makes wide, because nothing leaves the loop early.
 fn write_text(text: &str, out: &mut Vec<u8>) {
-    let escaped = |byte: u8| byte < 0x20 || byte == b'"' || byte == b'\\';
-    if text.bytes().fold(false, |seen, byte| seen | escaped(byte)) {
+    let escaped = |byte: u8| u8::from(byte < 0x20) | u8::from(byte == b'"') | u8::from(byte == b'\\');
+    if text.bytes().fold(0, |seen, byte| seen | escaped(byte)) != 0 {
         serde_json::to_writer(out, text).expect("writing to memory does not fail");
         return;
     }

@@ -101,7 +101,10 @@ impl Value<'_> {
 type Failure = RefCell<Option<Error>>;
 
 fn parse<'a, S: DeserializeSeed<'a>>(body: &'a [u8], failure: &Failure, seed: S) -> Result<S::Value> {
-    let mut deserializer = serde_json::Deserializer::from_slice(body);
+    // Once for the whole body: a deserializer of bytes would check each string by itself.
+    let text = std::str::from_utf8(body)
+        .map_err(|error| Error::invalid_at("", format!("the body is not UTF-8 at byte {}", error.valid_up_to())))?;
+    let mut deserializer = serde_json::Deserializer::from_str(text);
     let parsed = seed.deserialize(&mut deserializer).and_then(|value| deserializer.end().map(|()| value));
     parsed.map_err(|error| {
         failure.take().unwrap_or_else(|| Error::invalid_at("", format!("the body is not the JSON expected: {error}")))
@@ -177,7 +180,11 @@ impl<'de> Visitor<'de> for Object<'_> {
         while let Some(name) = members.next_key::<Text<'de>>()? {
             let in_order = attributes.get(expected).filter(|attribute| attribute.name == name.0).map(|_| expected);
             let Some(position) = in_order.or_else(|| self.table.attribute(&name.0)) else {
-                return Err(self.fail(&name.0, None, format!("table {} has no attribute {:?}", self.table.name, name.0)));
+                return Err(self.fail(
+                    &name.0,
+                    None,
+                    format!("table {} has no attribute {:?}", self.table.name, name.0),
+                ));
             };
             expected = position + 1;
             if fields[position].is_some() {

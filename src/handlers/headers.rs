@@ -36,7 +36,9 @@ impl Validator {
 
     /// Whether `If-None-Match` names it, so that the client has the record already. The comparison is weak: `W/` is passed over.
     pub fn is_known(&self, headers: &HeaderMap) -> bool {
-        let Some(first) = headers.get(IF_NONE_MATCH) else { return false };
+        let Some(first) = headers.get(IF_NONE_MATCH) else {
+            return false;
+        };
         if first.as_bytes() == self.0 {
             return true;
         }
@@ -54,7 +56,9 @@ pub fn expected(headers: &HeaderMap) -> Result<Precondition> {
         (false, false) => Ok(Precondition::None),
         (true, true) => Err(Error::invalid("If-Match and If-None-Match together are not supported").into()),
         (false, true) if members(headers, IF_NONE_MATCH).eq([b"*"]) => Ok(Precondition::Absent),
-        (false, true) => Err(Error::invalid("of If-None-Match a write knows only *: there must be no such record").into()),
+        (false, true) => {
+            Err(Error::invalid("of If-None-Match a write knows only *: there must be no such record").into())
+        }
         (true, false) if members(headers, IF_MATCH).any(|tag| tag == b"*") => Ok(Precondition::Exists),
         // A tag that is not ours, or a weak one, matches nothing.
         (true, false) => Ok(Precondition::OneOf(members(headers, IF_MATCH).filter_map(checksum).collect())),
@@ -73,7 +77,9 @@ fn checksum(tag: &[u8]) -> Option<u64> {
 /// # Errors
 /// 406 if it does not.
 pub fn accepts_json(headers: &HeaderMap) -> Result<()> {
-    let Some(first) = headers.get(ACCEPT) else { return Ok(()) };
+    let Some(first) = headers.get(ACCEPT) else {
+        return Ok(());
+    };
     if matches!(first.as_bytes(), b"*/*" | b"application/json") {
         return Ok(());
     }
@@ -108,7 +114,9 @@ pub fn speaks_json(headers: &HeaderMap, patch: bool) -> Result<()> {
     if headers.get(CONTENT_ENCODING).is_some_and(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
         return Err(refused());
     }
-    let Some(media_type) = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes) else { return Ok(()) };
+    let Some(media_type) = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes) else {
+        return Ok(());
+    };
     if media_type == b"application/json" {
         return Ok(());
     }
@@ -126,7 +134,10 @@ pub fn speaks_json(headers: &HeaderMap, patch: bool) -> Result<()> {
 /// The members of a list header. A comma inside a tag would split it, and then it matches nothing: ours have none.
 fn members(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &[u8]> {
     let values = headers.get_all(name).into_iter();
-    values.flat_map(|value| value.as_bytes().split(|byte| *byte == b',')).map(<[u8]>::trim_ascii).filter(|tag| !tag.is_empty())
+    values
+        .flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
+        .map(<[u8]>::trim_ascii)
+        .filter(|tag| !tag.is_empty())
 }
 
 #[cfg(test)]
@@ -172,10 +183,13 @@ mod tests {
     #[test]
     fn accept_is_decided_by_the_most_specific_range() {
         let accepts = |value| accepts_json(&headers(&[(ACCEPT, value)])).is_ok();
-        for value in ["*/*", "text/html, application/*;q=0.1", "application/JSON; charset=utf-8", "*/*;q=0, application/json"] {
+        for value in
+            ["*/*", "text/html, application/*;q=0.1", "application/JSON; charset=utf-8", "*/*;q=0, application/json"]
+        {
             assert!(accepts(value), "{value}");
         }
-        for value in ["text/html", "application/json;q=0", "*/*, application/json;q=0.000", "application/problem+json"] {
+        for value in ["text/html", "application/json;q=0", "*/*, application/json;q=0.000", "application/problem+json"]
+        {
             assert!(!accepts(value), "{value}");
         }
     }

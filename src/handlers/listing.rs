@@ -42,12 +42,12 @@ pub enum Filter {
 const SHORT_ROWS: usize = 100;
 
 /// Clauses on the result; `limit` alone is served.
-const CLAUSES: [&str; 9] = ["select", "sort", "limit", "offset", "after", "pagination", "explain", "stream", "truncate"];
+const CLAUSES: [&str; 9] =
+    ["select", "sort", "limit", "offset", "after", "pagination", "explain", "stream", "truncate"];
 
 /// The names of operators, as in `=gt=`.
-const OPERATORS: [&str; 16] = [
-    "eq", "ne", "gt", "ge", "lt", "le", "gele", "gelt", "gtle", "gtlt", "in", "out", "ct", "sw", "ew", "ft",
-];
+const OPERATORS: [&str; 16] =
+    ["eq", "ne", "gt", "ge", "lt", "le", "gele", "gelt", "gtle", "gtlt", "in", "out", "ct", "sw", "ew", "ft"];
 
 /// What forces a type before a value.
 const PREFIXES: [&str; 4] = ["number:", "string:", "boolean:", "date:"];
@@ -101,11 +101,14 @@ fn read_term(table: &Table, term: &str, start: usize, options: &Options) -> Resu
     let name_end = end_of_name(term);
     let (raw_name, rest) = term.split_at(name_end);
     if raw_name.is_empty() {
-        return Err(at(start, match rest.bytes().next() {
-            None => "a condition should stand here",
-            Some(b'(' | b'[' | b'!') => "groups and negation are not supported yet",
-            Some(_) => "an attribute should stand here",
-        }));
+        return Err(at(
+            start,
+            match rest.bytes().next() {
+                None => "a condition should stand here",
+                Some(b'(' | b'[' | b'!') => "groups and negation are not supported yet",
+                Some(_) => "an attribute should stand here",
+            },
+        ));
     }
     let name = decode(raw_name, start)?;
     if CLAUSES.contains(&&*name) && (rest.starts_with(['=', '(']) || operator_byte(rest) == Some((b'=', 3))) {
@@ -128,7 +131,10 @@ fn read_term(table: &Table, term: &str, start: usize, options: &Options) -> Resu
         });
     }
     let Some(index) = table.equality_index(attribute) else {
-        return Err(at(start, format!("{}.{name} has no index; filtering without one is not supported yet", table.name)));
+        return Err(at(
+            start,
+            format!("{}.{name} has no index; filtering without one is not supported yet", table.name),
+        ));
     };
     let value = read_value(&table.attributes[attribute], value, value_start)?;
     if value == Value::Null && index.kind == IndexKind::Unique {
@@ -179,10 +185,13 @@ fn find_attribute(table: &Table, name: &str, start: usize) -> Result<usize> {
 /// How many bytes the operator takes, which must be `==` or `=`. `rest` begins at byte `position` of the query.
 fn equality_bytes(rest: &str, position: usize) -> Result<usize> {
     let Some((b'=', first)) = operator_byte(rest) else {
-        return Err(at(position, match rest.is_empty() {
-            true => "a bare attribute (it is not null) is not supported yet: write attribute==value",
-            false => "this operator is not supported yet: write attribute==value",
-        }));
+        return Err(at(
+            position,
+            match rest.is_empty() {
+                true => "a bare attribute (it is not null) is not supported yet: write attribute==value",
+                false => "this operator is not supported yet: write attribute==value",
+            },
+        ));
     };
     let after = &rest[first..];
     // After a raw sign an encoded one belongs to the value: reserved characters in values are encoded.
@@ -196,10 +205,13 @@ fn equality_bytes(rest: &str, position: usize) -> Result<usize> {
     if word > 0 && matches!(operator_byte(&after[word..]), Some((b'=', _))) {
         let word = &after[..word];
         let known = OPERATORS.contains(&word) || word == "~";
-        return Err(at(position, match known {
-            true => format!("the operator ={word}= is not supported yet: write attribute==value"),
-            false => format!("there is no operator ={word}="),
-        }));
+        return Err(at(
+            position,
+            match known {
+                true => format!("the operator ={word}= is not supported yet: write attribute==value"),
+                false => format!("there is no operator ={word}="),
+            },
+        ));
     }
     Ok(first)
 }
@@ -364,7 +376,9 @@ mod tests {
         ];
         for (query, expected) in cases {
             match parse(query) {
-                Err(Error::Invalid { place: Place::Position(position), .. }) => assert_eq!(position, expected, "{query}"),
+                Err(Error::Invalid { place: Place::Position(position), .. }) => {
+                    assert_eq!(position, expected, "{query}")
+                }
                 other => panic!("{query}: {other:?}"),
             }
         }

@@ -147,7 +147,8 @@ impl Failure {
                 | Error::Busy { detail },
             ) => detail.clone(),
             Self::Error(Error::Stale) => {
-                "the stored record is not one that If-Match or If-None-Match allows: read it again, then decide".to_owned()
+                "the stored record is not one that If-Match or If-None-Match allows: read it again, then decide"
+                    .to_owned()
             }
             Self::Method { allow } => format!("it has {allow}"),
             Self::NotAcceptable => "records, lists and answers are application/json".to_owned(),
@@ -209,7 +210,10 @@ mod tests {
         let answer = failure.answer(Some("r-1"));
         let body = String::from_utf8(answer.body().to_vec()).unwrap();
         assert!(!body.contains("secret") && body.contains(r#""requestId":"r-1""#));
-        assert_eq!((answer.status().as_u16(), &answer.headers()["x-request-id"]), (500, &HeaderValue::from_static("r-1")));
+        assert_eq!(
+            (answer.status().as_u16(), &answer.headers()["x-request-id"]),
+            (500, &HeaderValue::from_static("r-1"))
+        );
     }
 
     #[test]

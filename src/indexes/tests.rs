@@ -138,7 +138,8 @@ fn a_change_stages_nothing_for_attributes_that_stay() {
         change(&fixture.store, &mut batch, "r", &open(&before), &open(&after)).unwrap();
         !batch.is_empty()
     };
-    let body = |name: &str, size| format!(r#"{{"id":"r","name":"{name}","code":"c","mail":"m","tags":["a"],"size":{size}}}"#);
+    let body =
+        |name: &str, size| format!(r#"{{"id":"r","name":"{name}","code":"c","mail":"m","tags":["a"],"size":{size}}}"#);
     assert!(!staged(&body("n", 1), &body("n", 2)));
     assert!(staged(&body("n", 1), &body("o", 1)));
 }
@@ -173,7 +174,8 @@ fn matches_come_in_pages_and_name_only_their_value() {
 fn a_text_longer_than_is_indexed_must_be_verified() {
     let fixture = Fixture::new();
     let snapshot = fixture.store.snapshot();
-    for (bytes, verify) in [(key::INDEXED_BYTES - 1, false), (key::INDEXED_BYTES, true), (key::INDEXED_BYTES + 1, true)] {
+    for (bytes, verify) in [(key::INDEXED_BYTES - 1, false), (key::INDEXED_BYTES, true), (key::INDEXED_BYTES + 1, true)]
+    {
         let long = "x".repeat(bytes);
         let index = fixture.index("name");
         let matches = Matches::new(&fixture.store, fixture.table(), index, &text(&long), &snapshot, Reach::Disk);
@@ -187,7 +189,8 @@ fn an_index_that_is_built_is_the_index_that_was_kept() {
     for number in 0..2500 {
         let (id, tag) = (format!("r{number}"), number % 7);
         let mail = if number % 5 == 0 { "null".to_owned() } else { format!("\"{number}\"") };
-        fixture.add(&id, &format!(r#"{{"id":"{id}","name":"{tag}","code":"{tag}","mail":{mail},"tags":["{tag}","x"]}}"#));
+        fixture
+            .add(&id, &format!(r#"{{"id":"{id}","name":"{tag}","code":"{tag}","mail":{mail},"tags":["{tag}","x"]}}"#));
     }
     let kept = fixture.all_entries();
     for index in &fixture.table().indexes {

@@ -1,4 +1,5 @@
-//! The accept loop: each socket to the worker with the fewest connections, none over the cap.
+//! The accept loop: each socket to the worker with the fewest connections, none over the cap. It also beats the time by which
+//! the workers look at their connections' deadlines.
 
 use std::net::TcpListener;
 use std::thread::JoinHandle;
@@ -22,6 +23,7 @@ pub(super) fn start(
     listener: TcpListener,
     workers: Vec<Handle>,
     most: usize,
+    tick: Duration,
     mut stopping: watch::Receiver<bool>,
 ) -> std::io::Result<JoinHandle<()>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -31,14 +33,23 @@ pub(super) fn start(
     std::thread::Builder::new().name("strata-acceptor".to_owned()).spawn(move || {
         runtime.block_on(async {
             tokio::select! {
-                () = accept(listener, workers, most) => {}
+                () = accept(listener, &workers, most) => {}
+            () = beat(tick, &workers) => {}
                 _ = stopping.wait_for(|stop| *stop) => {}
             }
         });
     })
 }
 
-async fn accept(listener: tokio::net::TcpListener, workers: Vec<Handle>, most: usize) {
+/// Lets the workers look after their connections, time and again.
+async fn beat(tick: Duration, workers: &[Handle]) {
+    loop {
+        tokio::time::sleep(tick).await;
+        workers.iter().filter(|worker| worker.connections() > 0).for_each(Handle::look_after);
+    }
+}
+
+async fn accept(listener: tokio::net::TcpListener, workers: &[Handle], most: usize) {
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {
@@ -50,7 +61,7 @@ async fn accept(listener: tokio::net::TcpListener, workers: Vec<Handle>, most: u
                 // Small answers must not wait for the acknowledgement of earlier ones.
                 let _ = stream.set_nodelay(true);
                 if let Ok(stream) = stream.into_std() {
-                    hand_over(&workers, stream, peer.ip());
+                    hand_over(workers, stream, peer.ip());
                 }
             }
             Err(error) if is_the_client_s(&error) => {}

@@ -4,17 +4,18 @@
 //! at all of them a few times within the shortest deadline. (Timers of the HTTP library would be made, entered and
 //! removed for every request.) So a deadline is kept to within a quarter of itself, or a second.
 
-use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
 use std::net::IpAddr;
 use std::pin::{Pin, pin};
-use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
@@ -49,10 +50,10 @@ impl Deadlines {
 }
 
 /// What a worker wants of a connection.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
 pub(super) enum Order {
     /// Go on.
-    #[default]
     Serve,
     /// Answer what is in flight, and end.
     Finish,
@@ -60,101 +61,109 @@ pub(super) enum Order {
     Leave,
 }
 
-/// What happens on a connection, and what is to happen.
+/// What happens on a connection, and what is to happen. All of it on one thread: the atomics are there for the compiler, and
+/// are read and written as plain numbers.
 #[derive(Default)]
 pub(super) struct Watch {
     /// Requests begun.
-    requests: Cell<u64>,
+    requests: AtomicU64,
     /// Requests without an answer yet.
-    in_flight: Cell<u32>,
+    in_flight: AtomicU32,
     /// Whether bytes came after the last request: the beginning of a head. Over HTTP/2 they say nothing.
-    begun: Cell<bool>,
-    http2: Cell<bool>,
-    order: Cell<Order>,
+    begun: AtomicBool,
+    http2: AtomicBool,
+    /// An [`Order`].
+    order: AtomicU8,
     /// What the worker saw last, and since when.
-    seen: Cell<Option<(u64, bool, Order, Instant)>>,
-    waker: RefCell<Option<Waker>>,
+    seen: Mutex<Option<(State, Instant)>>,
+    /// Of the connection's task, from its first run: it wakes the task as long as there is one.
+    waker: OnceLock<Waker>,
 }
+
+/// What does not change while nothing happens: requests begun, a head begun, the order.
+type State = (u64, bool, Order);
 
 impl Watch {
     /// Ends the connection if it has been without a request for too long.
     pub(super) fn look_after(&self, now: Instant, deadlines: &Deadlines) {
-        let begun = self.begun.get() && !self.http2.get();
-        let state = (self.requests.get(), begun, self.order.get());
-        let since = match self.seen.get() {
-            Some((requests, begun, order, since)) if (requests, begun, order) == state && self.in_flight.get() == 0 => since,
+        let begun = self.begun.load(Relaxed) && !self.http2.load(Relaxed);
+        let state = (self.requests.load(Relaxed), begun, self.current());
+        let mut seen = self.seen.lock();
+        let since = match *seen {
+            Some((known, since)) if known == state && self.in_flight.load(Relaxed) == 0 => since,
             _ => {
-                self.seen.set(Some((state.0, state.1, state.2, now)));
+                *seen = Some((state, now));
                 return;
             }
         };
-        let deadline = if begun { deadlines.header } else { deadlines.idle };
-        // A client that does not read its last answer keeps a finishing connection open: it has the same time once more.
-        if now.duration_since(since) >= deadline {
-            self.order(if self.order.get() == Order::Serve { Order::Finish } else { Order::Leave });
+        if now.duration_since(since) >= if begun { deadlines.header } else { deadlines.idle } {
+            // A client that does not read its last answer keeps a finishing connection open: it has the same time once more.
+            let gently = !begun && state.2 == Order::Serve;
+            self.order(if gently { Order::Finish } else { Order::Leave });
         }
     }
 
     /// Tells the connection what to do, unless it is to do more already.
     pub(super) fn order(&self, order: Order) {
-        if order > self.order.get() {
-            self.order.set(order);
-            if let Some(waker) = self.waker.borrow().as_ref() {
+        if order > self.current() {
+            self.order.store(order as u8, Relaxed);
+            if let Some(waker) = self.waker.get() {
                 waker.wake_by_ref();
             }
         }
     }
 
-    fn keep_waker(&self, waker: &Waker) {
-        let mut kept = self.waker.borrow_mut();
-        if kept.as_ref().is_none_or(|kept| !kept.will_wake(waker)) {
-            *kept = Some(waker.clone());
+    fn current(&self) -> Order {
+        match self.order.load(Relaxed) {
+            0 => Order::Serve,
+            1 => Order::Finish,
+            _ => Order::Leave,
         }
     }
 }
 
 /// A request on a connection, from its head to its answer.
-struct InFlight(Rc<Watch>);
+struct InFlight(Arc<Watch>);
 
 impl InFlight {
-    fn begin(watch: Rc<Watch>, http2: bool) -> Self {
-        watch.requests.set(watch.requests.get() + 1);
-        watch.in_flight.set(watch.in_flight.get() + 1);
-        watch.http2.set(http2);
+    fn begin(watch: Arc<Watch>, http2: bool) -> Self {
+        watch.requests.store(watch.requests.load(Relaxed) + 1, Relaxed);
+        watch.in_flight.store(watch.in_flight.load(Relaxed) + 1, Relaxed);
+        watch.http2.store(http2, Relaxed);
         Self(watch)
     }
 }
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        self.0.in_flight.set(self.0.in_flight.get() - 1);
+        self.0.in_flight.store(self.0.in_flight.load(Relaxed) - 1, Relaxed);
         // What came meanwhile was the body.
-        self.0.begun.set(false);
+        self.0.begun.store(false, Relaxed);
     }
 }
 
 /// Serves a connection to its end.
-pub(super) async fn serve(stream: std::net::TcpStream, peer: IpAddr, ingress: Rc<Ingress>, watch: Rc<Watch>) {
+pub(super) async fn serve(stream: std::net::TcpStream, peer: IpAddr, ingress: Arc<Ingress>, watch: Arc<Watch>) {
     let Ok(stream) = adopt(stream) else { return };
-    let mut builder = auto::Builder::new(LocalExecutor);
+    let mut builder = auto::Builder::new(TokioExecutor::new());
     // Deadlines are kept by the watch.
     builder.http1().header_read_timeout(None);
     builder.http2().timer(TokioTimer::new()).max_concurrent_streams(256);
-    let requests = Rc::clone(&watch);
+    let requests = Arc::clone(&watch);
     let service = service_fn(move |request: http::Request<hyper::body::Incoming>| {
-        let ingress = Rc::clone(&ingress);
-        let in_flight = InFlight::begin(Rc::clone(&requests), request.version() == http::Version::HTTP_2);
+        let in_flight = InFlight::begin(Arc::clone(&requests), request.version() == http::Version::HTTP_2);
+        let answer = ingress.answer(request, peer);
         async move {
-            let answer = ingress.answer(request, peer).await;
+            let answer = answer.await;
             drop(in_flight);
             Ok::<_, Infallible>(answer)
         }
     });
-    let io = TokioIo::new(Watched { stream, watch: Rc::clone(&watch) });
+    let io = TokioIo::new(Watched { stream, watch: Arc::clone(&watch) });
     let mut connection = pin!(builder.serve_connection(io, service));
     let mut finishing = false;
     std::future::poll_fn(|context| {
-        match watch.order.get() {
+        match watch.current() {
             Order::Serve => {}
             Order::Finish if finishing => {}
             Order::Finish => {
@@ -163,35 +172,29 @@ pub(super) async fn serve(stream: std::net::TcpStream, peer: IpAddr, ingress: Rc
             }
             Order::Leave => return Poll::Ready(()),
         }
-        watch.keep_waker(context.waker());
+        watch.waker.get_or_init(|| context.waker().clone());
         // How it ended is the client's affair: it has gone, or was told in HTTP's own words.
         connection.as_mut().poll(context).map(drop)
     })
     .await;
 }
 
-/// Runs the tasks of HTTP/2 streams on the worker's thread.
-#[derive(Clone)]
-struct LocalExecutor;
-
-impl<F: Future<Output = ()> + 'static> hyper::rt::Executor<F> for LocalExecutor {
-    fn execute(&self, future: F) {
-        tokio::task::spawn_local(future);
-    }
-}
-
 /// A stream that notes when bytes come.
 struct Watched {
     stream: TcpStream,
-    watch: Rc<Watch>,
+    watch: Arc<Watch>,
 }
 
 impl AsyncRead for Watched {
-    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<std::io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
         let before = buffer.filled().len();
         let outcome = Pin::new(&mut self.stream).poll_read(context, buffer);
         if buffer.filled().len() > before {
-            self.watch.begun.set(true);
+            self.watch.begun.store(true, Relaxed);
         }
         outcome
     }
@@ -235,7 +238,7 @@ mod tests {
         for second in seconds {
             watch.look_after(start + Duration::from_secs(*second), &DEADLINES);
         }
-        watch.order.get()
+        watch.current()
     }
 
     #[test]
@@ -251,19 +254,19 @@ mod tests {
     fn a_head_that_drips_has_less_time() {
         let (watch, start) = (Watch::default(), Instant::now());
         order_after(&watch, start, &[0]);
-        watch.begun.set(true);
+        watch.begun.store(true, Relaxed);
         assert_eq!(order_after(&watch, start, &[5, 6]), Order::Serve);
-        assert_eq!(order_after(&watch, start, &[7]), Order::Finish);
+        assert_eq!(order_after(&watch, start, &[7]), Order::Leave);
     }
 
     #[test]
     fn requests_keep_it_open() {
-        let (watch, start) = (Rc::new(Watch::default()), Instant::now());
-        let request = InFlight::begin(Rc::clone(&watch), false);
+        let (watch, start) = (Arc::new(Watch::default()), Instant::now());
+        let request = InFlight::begin(Arc::clone(&watch), false);
         assert_eq!(order_after(&watch, start, &[0, 50, 100]), Order::Serve);
         drop(request);
         assert_eq!(order_after(&watch, start, &[101, 109]), Order::Serve);
-        drop(InFlight::begin(Rc::clone(&watch), false));
+        drop(InFlight::begin(Arc::clone(&watch), false));
         assert_eq!(order_after(&watch, start, &[111, 120]), Order::Serve);
         assert_eq!(order_after(&watch, start, &[121]), Order::Finish);
     }

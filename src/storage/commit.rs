@@ -81,7 +81,8 @@ impl Committer {
 
     fn lead(&self, others: &[Arc<Waiter>], sync: impl Fn() -> Result<()>) -> Result<()> {
         // Should `sync` unwind, the writers that wait for it must not wait for ever.
-        let mut served = Served { committer: self, others, failure: Some("the writer that led the sync has failed".to_owned()) };
+        let mut served =
+            Served { committer: self, others, failure: Some("the writer that led the sync has failed".to_owned()) };
         let outcome = sync();
         served.failure = outcome.as_ref().err().map(ToString::to_string);
         outcome

@@ -78,20 +78,14 @@ pub(super) fn open(directory: &Path, options: &Options, background: &Arc<Backgro
     database_options.set_keep_log_file_num(4);
     database_options.add_event_listener(Listener(Arc::clone(background)));
     let cache = rocksdb::Cache::new_hyper_clock_cache(options.cache_bytes, 0);
-    let families = [
-        (rocksdb::DEFAULT_COLUMN_FAMILY_NAME, false),
-        (RECORDS, true),
-        (INDEXES, false),
-    ];
-    let descriptors = families.map(|(name, hashed)| {
-        rocksdb::ColumnFamilyDescriptor::new(name, family_options(options, &cache, hashed))
-    });
+    let families = [(rocksdb::DEFAULT_COLUMN_FAMILY_NAME, false), (RECORDS, true), (INDEXES, false)];
+    let descriptors = families
+        .map(|(name, hashed)| rocksdb::ColumnFamilyDescriptor::new(name, family_options(options, &cache, hashed)));
     let database = rocksdb::DB::open_cf_descriptors(&database_options, directory, descriptors)
         .map_err(|error| explain(directory, error))?;
     Engine::try_new(database, |database| {
-        let family = |name| {
-            database.cf_handle(name).ok_or_else(|| Error::corrupt(format!("column family {name} is missing")))
-        };
+        let family =
+            |name| database.cf_handle(name).ok_or_else(|| Error::corrupt(format!("column family {name} is missing")));
         Ok(Families {
             meta: family(rocksdb::DEFAULT_COLUMN_FAMILY_NAME)?,
             records: family(RECORDS)?,
@@ -111,7 +105,9 @@ fn refuse_headless(directory: &Path) -> Result<()> {
         let name = file.map_err(refused)?.file_name();
         if [".sst", ".log"].iter().any(|end| name.as_encoded_bytes().ends_with(end.as_bytes())) {
             let path = directory.display();
-            return Err(Error::corrupt(format!("the data directory {path} has lost its file CURRENT: restore it from a copy")));
+            return Err(Error::corrupt(format!(
+                "the data directory {path} has lost its file CURRENT: restore it from a copy"
+            )));
         }
     }
     Ok(())
@@ -144,7 +140,8 @@ fn cores() -> usize {
 fn explain(directory: &Path, error: rocksdb::Error) -> Error {
     let (path, text) = (directory.display(), error.to_string());
     if text.contains("lock hold by current process") || text.contains("Resource temporarily unavailable") {
-        let detail = format!("the data directory {path} is in use by another process: stop it, or choose another directory");
+        let detail =
+            format!("the data directory {path} is in use by another process: stop it, or choose another directory");
         return Error::storage(detail, "its LOCK file is held");
     }
     match error.kind() {

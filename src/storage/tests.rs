@@ -179,7 +179,8 @@ fn many_values_come_in_the_order_of_their_keys_with_gaps() {
         let snapshot = store.snapshot();
         let read = |keys: &[&str]| {
             let values = store.multi_get(Space::Records, keys, &snapshot, Reach::Disk).unwrap();
-            let text = |value: Option<Pinned<'_>>| value.map_or("-".to_owned(), |v| String::from_utf8(v.to_vec()).unwrap());
+            let text =
+                |value: Option<Pinned<'_>>| value.map_or("-".to_owned(), |v| String::from_utf8(v.to_vec()).unwrap());
             values.into_iter().map(text).collect::<String>()
         };
         assert_eq!(read(&["a", "b", "c", "d", "e", "f"]), "a-c-e-");

@@ -82,8 +82,8 @@ pub(super) fn bring_in_step(store: &Store, mut schema: Schema) -> Result<Schema>
 }
 
 fn read(bytes: &[u8]) -> Result<Catalogue> {
-    let catalogue: Catalogue =
-        serde_json::from_slice(bytes).map_err(|error| Error::corrupt(format!("the catalogue of the store: {error}")))?;
+    let catalogue: Catalogue = serde_json::from_slice(bytes)
+        .map_err(|error| Error::corrupt(format!("the catalogue of the store: {error}")))?;
     if catalogue.format != FORMAT {
         let detail = format!("the store has format {}, this program knows {FORMAT}: use a newer one", catalogue.format);
         return Err(Error::invalid(detail));
@@ -145,7 +145,9 @@ fn has_records(store: &Store, table: u32) -> Result<bool> {
 
 /// Name and type of each attribute, and which of them is the primary key.
 fn attributes_of(table: &Table) -> (Vec<(String, String)>, String) {
-    let kind = |list, kind| if list { format!("[{kind:?}]") } else { format!("{kind:?}") };
+    let kind = |list, kind| {
+        if list { format!("[{kind:?}]") } else { format!("{kind:?}") }
+    };
     let attributes = table.attributes.iter();
     let attributes = attributes.map(|attribute| (attribute.name.clone(), kind(attribute.list, attribute.kind)));
     (attributes.collect(), table.attributes[table.primary_key].name.clone())

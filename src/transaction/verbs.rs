@@ -263,7 +263,9 @@ impl<'d> Transaction<'d> {
     }
 
     fn release_uniques<B: AsRef<[u8]>>(&mut self, before: &Record<'_, B>) -> Result<()> {
-        let Some(written) = &mut self.written else { return Ok(()) };
+        let Some(written) = &mut self.written else {
+            return Ok(());
+        };
         for index in before.table().indexes.iter().filter(|index| index.kind == IndexKind::Unique) {
             written.owners.extend(released(index, &before.value(index.attribute)?));
         }

@@ -41,32 +41,15 @@ fn byte_scan(suite: &mut Suite) {
     }
     let bytes = product(1, Id::Given);
     let length = bytes.len() as u64;
-    let facts = Facts::new("weighs every byte of one record of 1 KB")
-        .unit(Unit::Bytes, length)
-        .bytes_per_operation(length);
-    let setup = || {
-        Data(Text {
-            weight: weight(&bytes),
-            bytes: bytes.clone(),
-        })
-    };
+    let facts =
+        Facts::new("weighs every byte of one record of 1 KB").unit(Unit::Bytes, length).bytes_per_operation(length);
+    let setup = || Data(Text { weight: weight(&bytes), bytes: bytes.clone() });
     let worker = |text: Arc<Data<Text>>| {
         move |_| {
-            if weight(black_box(&text.bytes)) == text.weight {
-                length
-            } else {
-                0
-            }
+            if weight(black_box(&text.bytes)) == text.weight { length } else { 0 }
         }
     };
-    suite.row(
-        "byte_scan",
-        "sentinel",
-        "1KB",
-        facts.data("1 record of 1 KB").allocations_at_most(0),
-        setup,
-        worker,
-    );
+    suite.row("byte_scan", "sentinel", "1KB", facts.data("1 record of 1 KB").allocations_at_most(0), setup, worker);
 }
 
 fn weight(text: &[u8]) -> u64 {
@@ -83,17 +66,8 @@ fn weight(text: &[u8]) -> u64 {
 fn copy(suite: &mut Suite) {
     let count = if suite.scale() == Scale::Full { 100_000 } else { 1000 };
     let facts = Facts::new("copies one record of 1 KB out of a map, in scattered order");
-    let facts = facts
-        .unit(Unit::Records, 1)
-        .data(format!("{count} records of 1 KB"))
-        .allocations_at_most(1);
-    let setup = || {
-        Data(
-            (0..count)
-                .map(|key| (key, vec![key as u8; 1024].into()))
-                .collect::<HashMap<u64, Box<[u8]>>>(),
-        )
-    };
+    let facts = facts.unit(Unit::Records, 1).data(format!("{count} records of 1 KB")).allocations_at_most(1);
+    let setup = || Data((0..count).map(|key| (key, vec![key as u8; 1024].into())).collect::<HashMap<u64, Box<[u8]>>>());
     let worker = |map: Arc<Data<HashMap<u64, Box<[u8]>>>>| {
         move |index| {
             let key = scatter(index, count);

@@ -24,10 +24,7 @@ fn count_one() {
     COUNT.set(COUNT.get() + 1);
 }
 
-#[expect(
-    unsafe_code,
-    reason = "GlobalAlloc is an unsafe trait; every call goes to the system's allocator unchanged"
-)]
+#[expect(unsafe_code, reason = "GlobalAlloc is an unsafe trait; every call goes to the system's allocator unchanged")]
 unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count_one();

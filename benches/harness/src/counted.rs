@@ -18,11 +18,7 @@ impl Count {
         let operations = std::env::var("STRATA_COUNT").ok()?;
         let operations = operations.parse().expect("STRATA_COUNT is a number of operations");
         let row = std::env::var("STRATA_ROW").expect("STRATA_COUNT needs STRATA_ROW, the full id of one row");
-        Some(Self {
-            operations,
-            row,
-            found: false,
-        })
+        Some(Self { operations, row, found: false })
     }
 
     /// Runs the row if it is the one.
@@ -32,11 +28,7 @@ impl Count {
         }
         self.found = true;
         let capacity = row.facts.capacity.unwrap_or(u64::MAX);
-        assert!(
-            self.operations <= capacity,
-            "{}: a state serves {capacity} operations, no more",
-            row.id
-        );
+        assert!(self.operations <= capacity, "{}: a state serves {capacity} operations, no more", row.id);
         row.fresh(1).run(self.operations, row.facts);
     }
 

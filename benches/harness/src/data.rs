@@ -135,11 +135,7 @@ mod tests {
         let text = String::from_utf8(product(7, Id::Given)).unwrap();
         let start = r#"{"id":"prod-00000007","name":"Product 00000007","category":"#;
         assert!(text.starts_with(start), "{text}");
-        let fingerprint = |with| {
-            product(7, with)
-                .iter()
-                .fold(0u64, |sum, byte| mixed(sum ^ u64::from(*byte), 9))
-        };
+        let fingerprint = |with| product(7, with).iter().fold(0u64, |sum, byte| mixed(sum ^ u64::from(*byte), 9));
         assert_eq!(
             (fingerprint(Id::Given), fingerprint(Id::LeftOut)),
             (3_523_429_077_337_855_268, 1_958_285_618_225_363_974)
@@ -177,9 +173,8 @@ mod tests {
             assert_eq!((round.len() as u64, round.last()), (n, Some(&(n - 1))));
             assert_eq!(scatter(n + 3, n), scatter(3, n));
         }
-        let neighbours = (0..9999)
-            .filter(|index| scatter(*index, 10_000).abs_diff(scatter(index + 1, 10_000)) <= 1)
-            .count();
+        let neighbours =
+            (0..9999).filter(|index| scatter(*index, 10_000).abs_diff(scatter(index + 1, 10_000)) <= 1).count();
         assert!(neighbours < 20, "{neighbours} of 9999 steps go to a neighbour");
     }
 }

@@ -58,7 +58,7 @@ pub struct Facts {
     pub capacity: Option<u64>,
     /// Operations of one unpaired sample, for rows that change their store.
     pub turn_operations: u64,
-    /// When a write counts as done ("none", "soft", "hard"), for rows that write.
+    /// When a write counts as done ("none", "soft", "strong"), for rows that write.
     pub durability: Option<&'static str>,
     /// The data set, with its size.
     pub data_set: String,
@@ -170,11 +170,7 @@ impl Facts {
     /// Compared with the row whose full id is `id`.
     #[must_use]
     pub fn floor_id(mut self, id: impl Into<String>, at_least: f64, aim: impl Into<Option<f64>>) -> Self {
-        self.floor = Some(Floor {
-            id: id.into(),
-            at_least,
-            aim: aim.into(),
-        });
+        self.floor = Some(Floor { id: id.into(), at_least, aim: aim.into() });
         self
     }
 
@@ -204,10 +200,7 @@ impl Facts {
             "{group}: a row that changes its store needs turn_operations"
         );
         let capacity = self.capacity.unwrap_or(u64::MAX);
-        assert!(
-            self.turn_operations <= capacity,
-            "{group}: one turn needs more than the capacity of a state"
-        );
+        assert!(self.turn_operations <= capacity, "{group}: one turn needs more than the capacity of a state");
         self
     }
 }
@@ -218,23 +211,17 @@ mod tests {
 
     #[test]
     fn a_floor_given_by_subject_means_the_same_operation_and_case() {
-        let facts = Facts::new("reads one record by id")
-            .floor("floor", 0.95, 0.98)
-            .registered("storage/get", "memtable");
+        let facts =
+            Facts::new("reads one record by id").floor("floor", 0.95, 0.98).registered("storage/get", "memtable");
         assert_eq!(facts.floor.unwrap().id, "storage/get/floor/memtable");
 
         let facts = Facts::new("reads one record by id").floor_id("storage/get/floor/sst", 0.95, None);
-        assert_eq!(
-            facts.registered("storage/get", "memtable").floor.unwrap().id,
-            "storage/get/floor/sst"
-        );
+        assert_eq!(facts.registered("storage/get", "memtable").floor.unwrap().id, "storage/get/floor/sst");
     }
 
     #[test]
     #[should_panic(expected = "one turn needs more than the capacity")]
     fn a_turn_fits_into_the_capacity() {
-        let _ = Facts::new("deletes one record")
-            .changes_store(1001, 1000)
-            .registered("storage/delete", "1k");
+        let _ = Facts::new("deletes one record").changes_store(1001, 1000).registered("storage/delete", "1k");
     }
 }

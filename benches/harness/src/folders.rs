@@ -26,10 +26,7 @@ pub fn temporary_directory() -> TempDir {
 pub(crate) fn root() -> Result<&'static Path, &'static str> {
     static ROOT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let find = || find_root().inspect(|root| sweep(root));
-    ROOT.get_or_init(find)
-        .as_ref()
-        .map(PathBuf::as_path)
-        .map_err(String::as_str)
+    ROOT.get_or_init(find).as_ref().map(PathBuf::as_path).map_err(String::as_str)
 }
 
 fn find_root() -> Result<PathBuf, String> {
@@ -39,15 +36,10 @@ fn find_root() -> Result<PathBuf, String> {
     }
     let cache = env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let cache = cache.or_else(|| env::home_dir().map(|home| home.join(".cache")));
-    let root = cache
-        .ok_or("the system's folder is in memory and there is no home; set STRATA_BENCH_DIR")?
-        .join(PREFIX);
+    let root = cache.ok_or("the system's folder is in memory and there is no home; set STRATA_BENCH_DIR")?.join(PREFIX);
     fs::create_dir_all(&root).map_err(|error| format!("{}: {error}; set STRATA_BENCH_DIR", root.display()))?;
     if in_memory(&root) {
-        return Err(format!(
-            "{} is in memory like the system's folder; set STRATA_BENCH_DIR",
-            root.display()
-        ));
+        return Err(format!("{} is in memory like the system's folder; set STRATA_BENCH_DIR", root.display()));
     }
     Ok(root)
 }
@@ -58,10 +50,7 @@ fn in_memory(path: &Path) -> bool {
 
 /// The type of the file system on which `path` lies, as the kernel calls it.
 pub(crate) fn file_system(path: &Path) -> Option<String> {
-    file_system_in(
-        &fs::read_to_string("/proc/self/mountinfo").ok()?,
-        &path.canonicalize().ok()?,
-    )
+    file_system_in(&fs::read_to_string("/proc/self/mountinfo").ok()?, &path.canonicalize().ok()?)
 }
 
 /// Looks `path` up in the lines of `mountinfo` (proc(5)): the deepest mount point above it counts, and of equals the last.
@@ -72,9 +61,7 @@ fn file_system_in(mountinfo: &str, path: &Path) -> Option<String> {
         Some((point, kind.split(' ').next()?))
     });
     let above = mounts.filter(|(point, _)| path.starts_with(point));
-    above
-        .max_by_key(|(point, _)| point.components().count())
-        .map(|(_, kind)| kind.to_owned())
+    above.max_by_key(|(point, _)| point.components().count()).map(|(_, kind)| kind.to_owned())
 }
 
 /// Removes the folders of processes that no longer live. What cannot be removed now is left for the next.

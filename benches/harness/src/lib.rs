@@ -12,6 +12,7 @@
 //! | `STRATA_COUNT=N STRATA_ROW=ID` | that row's operation exactly N times; instruction counts = the difference of N and 2N |
 //! | `STRATA_FACTS_DIR=FOLDER` | beside any of these: the facts of every row, as `FOLDER/<pid>.json` |
 //! | `STRATA_BENCH_DIR=FOLDER` | where stores lie, instead of the system's folder for temporary files |
+//! | `STRATA_TEMPLATES=FOLDER` | where processes of one binary share prepared stores; read by the benches themselves |
 //!
 //! Non-goals: judging (the runner does) and knowing any bench by name.
 

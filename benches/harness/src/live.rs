@@ -57,11 +57,7 @@ impl<S: State, W: FnMut(u64) -> u64 + Send> Live<S, W> {
     pub(crate) fn new(state: S, threads: usize, worker: impl Fn(Arc<S>) -> W) -> Self {
         let state = Arc::new(state);
         state.settle();
-        Self {
-            workers: (0..threads).map(|_| worker(state.clone())).collect(),
-            state,
-            served: 0,
-        }
+        Self { workers: (0..threads).map(|_| worker(state.clone())).collect(), state, served: 0 }
     }
 
     /// Operations this state has served.
@@ -83,18 +79,12 @@ impl<S: State, W: FnMut(u64) -> u64 + Send> Live<S, W> {
         };
         let cpu_after = self.cpu(facts);
         self.account(operations, units, facts);
-        cpu_after
-            .zip(cpu_before)
-            .map_or(wall, |(after, before)| after.saturating_sub(before))
+        cpu_after.zip(cpu_before).map_or(wall, |(after, before)| after.saturating_sub(before))
     }
 
     /// The server's CPU clock, for rows that are timed by it.
     fn cpu(&self, facts: &Facts) -> Option<Duration> {
-        let read = || {
-            self.state
-                .cpu()
-                .expect("a row with Clock::Cpu needs a state that implements State::cpu")
-        };
+        let read = || self.state.cpu().expect("a row with Clock::Cpu needs a state that implements State::cpu");
         (facts.clock == Clock::Cpu).then(read)
     }
 
@@ -111,11 +101,7 @@ impl<S: State, W: FnMut(u64) -> u64 + Send> Live<S, W> {
     /// Faster must not mean found nothing.
     fn account(&mut self, operations: u64, units: u64, facts: &Facts) {
         let expected = operations * facts.units_per_operation;
-        assert_eq!(
-            units, expected,
-            "units of {operations} operations ({}), left: found, right: expected",
-            facts.op
-        );
+        assert_eq!(units, expected, "units of {operations} operations ({}), left: found, right: expected", facts.op);
         self.served += operations;
     }
 }
@@ -149,21 +135,10 @@ fn together<W: FnMut(u64) -> u64 + Send>(workers: &mut [W], range: Range<u64>) -
             })
         };
         let threads: Vec<_> = workers.iter_mut().zip(shares).map(start).collect();
-        threads
-            .into_iter()
-            .map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)))
-            .collect()
+        threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
     });
-    let began = spans
-        .iter()
-        .map(|span| span.0)
-        .min()
-        .expect("a row has at least one thread");
-    let ended = spans
-        .iter()
-        .map(|span| span.1)
-        .max()
-        .expect("a row has at least one thread");
+    let began = spans.iter().map(|span| span.0).min().expect("a row has at least one thread");
+    let ended = spans.iter().map(|span| span.1).max().expect("a row has at least one thread");
     (ended - began, spans.iter().map(|span| span.2).sum())
 }
 

@@ -39,10 +39,7 @@ impl Broker {
 
     fn tell(&mut self, message: &str) {
         let line = format!("{message}\n");
-        self.0
-            .get_mut()
-            .write_all(line.as_bytes())
-            .expect("the broker is there");
+        self.0.get_mut().write_all(line.as_bytes()).expect("the broker is there");
     }
 
     fn ask(&mut self, message: &str) -> String {
@@ -56,9 +53,7 @@ impl Broker {
     /// Meets the partner: returns the operations of a turn and how many turns there are.
     fn meet(&mut self, cost_ns: f64, capacity: u64) -> (u64, u64) {
         let answer = self.ask(&format!("meet {cost_ns:.3} {capacity}"));
-        let (operations, turns) = answer
-            .split_once(' ')
-            .expect("the broker answers a meeting with two numbers");
+        let (operations, turns) = answer.split_once(' ').expect("the broker answers a meeting with two numbers");
         let number = |text: &str| text.parse().expect("the broker answers a meeting with two numbers");
         (number(operations), number(turns))
     }
@@ -129,10 +124,7 @@ mod tests {
                 1
             }
         };
-        run(
-            &mut Broker::new(ours),
-            &mut Row::new("test/note/strata/1", facts, &mut setup, &worker),
-        );
+        run(&mut Broker::new(ours), &mut Row::new("test/note/strata/1", facts, &mut setup, &worker));
         (setups, highest.into_inner(), script.join().unwrap())
     }
 
@@ -143,10 +135,7 @@ mod tests {
         assert_eq!(setups, 2, "warmed up on a state of its own");
         assert_eq!(highest, 149, "the index goes on from turn to turn");
         let words: Vec<&str> = heard.iter().map(|line| line.split(' ').next().unwrap()).collect();
-        assert_eq!(
-            words,
-            ["row", "meet", "ready", "done", "ready", "done", "ready", "done", "over"]
-        );
+        assert_eq!(words, ["row", "meet", "ready", "done", "ready", "done", "ready", "done", "over"]);
         assert_eq!(heard[0], "row test/note/strata/1");
         assert!(heard[1].ends_with(" 1000"), "{}", heard[1]);
     }

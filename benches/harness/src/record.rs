@@ -63,45 +63,20 @@ impl Record {
         let cores = thread::available_parallelism().ok().map(usize::from);
         let file_system = folders::root().ok().and_then(folders::file_system);
         let path = std::env::var_os("STRATA_FACTS_DIR").map(|folder| PathBuf::from(folder).join(format!("{pid}.json")));
-        let process = Process {
-            pid,
-            cores,
-            file_system,
-            scale,
-            mode,
-        };
-        Self {
-            schema: SCHEMA,
-            layer,
-            engine: Value::Null,
-            process,
-            rows: Vec::new(),
-            path,
-        }
+        let process = Process { pid, cores, file_system, scale, mode };
+        Self { schema: SCHEMA, layer, engine: Value::Null, process, rows: Vec::new(), path }
     }
 
     /// One process runs with one set of engine options.
     pub(crate) fn engine(&mut self, options: Value) {
-        assert!(
-            self.engine.is_null() || self.engine == options,
-            "this process already runs with other engine options"
-        );
+        assert!(self.engine.is_null() || self.engine == options, "this process already runs with other engine options");
         self.engine = options;
     }
 
     /// Notes a row, whether or not it will run.
     pub(crate) fn declare(&mut self, id: &str, facts: &Facts) {
-        assert!(
-            self.rows.iter().all(|(known, _)| known != id),
-            "two rows have the id {id}"
-        );
-        self.rows.push((
-            id.to_owned(),
-            Entry {
-                facts: facts.clone(),
-                seen: None,
-            },
-        ));
+        assert!(self.rows.iter().all(|(known, _)| known != id), "two rows have the id {id}");
+        self.rows.push((id.to_owned(), Entry { facts: facts.clone(), seen: None }));
     }
 
     /// Notes what was seen while the last declared row ran.

@@ -46,13 +46,7 @@ impl<'r, S: State, W: FnMut(u64) -> u64 + Send> Row<'r, S, W> {
         setup: &'r mut dyn FnMut() -> S,
         worker: &'r dyn Fn(Arc<S>) -> W,
     ) -> Self {
-        Self {
-            id,
-            facts,
-            setup,
-            worker,
-            seen: None,
-        }
+        Self { id, facts, setup, worker, seen: None }
     }
 
     /// A fresh, settled state with `threads` workers.
@@ -76,10 +70,7 @@ impl<'r, S: State, W: FnMut(u64) -> u64 + Send> Row<'r, S, W> {
                 self.id
             );
         }
-        self.seen = Some(Seen {
-            allocations_per_operation: per_operation,
-            ..Seen::default()
-        });
+        self.seen = Some(Seen { allocations_per_operation: per_operation, ..Seen::default() });
         live
     }
 
@@ -91,11 +82,7 @@ impl<'r, S: State, W: FnMut(u64) -> u64 + Send> Row<'r, S, W> {
             let batch = Instant::now();
             let clocked = live.run(operations, self.facts);
             // A turn is long on the wall, whatever the row's clock is; the wall clock of the run leaves out the start of threads.
-            let wall = if self.facts.clock == Clock::Wall {
-                clocked
-            } else {
-                batch.elapsed()
-            };
+            let wall = if self.facts.clock == Clock::Wall { clocked } else { batch.elapsed() };
             let cost_ns = wall.as_nanos() as f64 / operations as f64;
             operations *= 2;
             // The last batch, about half of all, is the warm one.

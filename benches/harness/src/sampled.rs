@@ -58,8 +58,7 @@ pub(crate) fn run<S: State, W: FnMut(u64) -> u64 + Send>(
                 Scale::Full if row.facts.changes_store => row.facts.turn_operations,
                 Scale::Full => iterations,
             };
-            row.timed(live, operations)
-                .mul_f64(iterations as f64 / operations as f64)
+            row.timed(live, operations).mul_f64(iterations as f64 / operations as f64)
         });
         live.state().settle();
     });

@@ -59,19 +59,10 @@ impl Mode {
 
 /// Runs a bench target: reads arguments and environment, runs the rows that are wanted, and writes the facts of all of them.
 pub fn suite(layer: &'static str, rows: impl FnOnce(&mut Suite)) {
-    let scale = if std::env::args().any(|argument| argument == "--bench") {
-        Scale::Full
-    } else {
-        Scale::Smoke
-    };
+    let scale = if std::env::args().any(|argument| argument == "--bench") { Scale::Full } else { Scale::Smoke };
     let mode = Mode::from_environment();
     let record = Record::new(layer, scale, mode.name());
-    let mut suite = Suite {
-        layer,
-        scale,
-        mode,
-        record,
-    };
+    let mut suite = Suite { layer, scale, mode, record };
     rows(&mut suite);
     suite.record.write();
     match suite.mode {

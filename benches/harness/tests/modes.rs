@@ -34,46 +34,26 @@ fn target(suite: &mut Suite) {
             1
         }
     };
-    suite.row(
-        "read",
-        "strata",
-        "small",
-        Facts::new("reads").floor("floor", 0.95, 0.98),
-        said("read"),
-        count,
-    );
+    suite.row("read", "strata", "small", Facts::new("reads").floor("floor", 0.95, 0.98), said("read"), count);
     let changing = Facts::new("writes").changes_store(100, 1000).threads(2);
     suite.row("write", "strata", "small", changing, said("write"), |_| |_| 1);
-    let nothing = if std::env::var_os("STRATA_TEST_FIND_NOTHING").is_some() {
-        0
-    } else {
-        1
-    };
-    suite.row("find", "strata", "small", Facts::new("finds"), said("find"), |_| {
-        move |_| nothing
-    });
+    let nothing = if std::env::var_os("STRATA_TEST_FIND_NOTHING").is_some() { 0 } else { 1 };
+    suite.row("find", "strata", "small", Facts::new("finds"), said("find"), |_| move |_| nothing);
 }
 
 fn run(arguments: &[&str], environment: &[(&str, &str)]) -> (Output, String) {
     let program = std::env::current_exe().expect("this program has a path");
     let mut command = Command::new(program);
     let home = temporary_directory();
-    command
-        .args(arguments)
-        .env(AS_TARGET, "1")
-        .env("CRITERION_HOME", home.path())
-        .envs(environment.iter().copied());
+    command.args(arguments).env(AS_TARGET, "1").env("CRITERION_HOME", home.path()).envs(environment.iter().copied());
     let output = command.output().expect("this program starts");
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     (output, stderr)
 }
 
 fn facts_in(folder: &Path) -> Value {
-    let files: Vec<_> = fs::read_dir(folder)
-        .expect("the folder is there")
-        .flatten()
-        .map(|entry| entry.path())
-        .collect();
+    let files: Vec<_> =
+        fs::read_dir(folder).expect("the folder is there").flatten().map(|entry| entry.path()).collect();
     assert_eq!(files.len(), 1, "one process, one file: {files:?}");
     serde_json::from_slice(&fs::read(&files[0]).expect("it can be read")).expect("it is JSON")
 }
@@ -91,17 +71,9 @@ fn lists_without_set_up() {
     assert_eq!(facts["engine"]["cache_bytes"], 1024);
     assert_eq!(facts["process"]["scale"], "full");
     assert_eq!(facts["rows"].as_object().map(serde_json::Map::len), Some(3));
-    assert_eq!(
-        facts["rows"]["test/read/strata/small"]["floor"]["id"],
-        "test/read/floor/small"
-    );
+    assert_eq!(facts["rows"]["test/read/strata/small"]["floor"]["id"], "test/read/floor/small");
     assert_eq!(facts["rows"]["test/write/strata/small"]["capacity"], 1000);
-    assert!(
-        facts["rows"]["test/read/strata/small"]
-            .get("timed_operations")
-            .is_none(),
-        "did not run"
-    );
+    assert!(facts["rows"]["test/read/strata/small"].get("timed_operations").is_none(), "did not run");
 }
 
 fn smoke_runs_a_handful() {
@@ -109,60 +81,31 @@ fn smoke_runs_a_handful() {
     let path = facts.path().to_str().expect("the path is text");
     let (output, stderr) = run(&["test/read"], &[("STRATA_FACTS_DIR", path)]);
     assert!(output.status.success(), "{stderr}");
-    assert_eq!(
-        stderr.matches("set up").count(),
-        1,
-        "rows that are filtered out are not set up: {stderr}"
-    );
+    assert_eq!(stderr.matches("set up").count(), 1, "rows that are filtered out are not set up: {stderr}");
     let facts = facts_in(facts.path());
     assert_eq!(facts["rows"]["test/read/strata/small"]["timed_operations"], 8);
-    assert!(
-        facts["rows"]["test/find/strata/small"]
-            .get("timed_operations")
-            .is_none()
-    );
+    assert!(facts["rows"]["test/find/strata/small"].get("timed_operations").is_none());
 }
 
 fn a_row_that_changes_its_store_is_renewed() {
-    let settings = [
-        "--bench",
-        "--noplot",
-        "--sample-size",
-        "10",
-        "--measurement-time",
-        "0.1",
-        "test/write",
-    ];
+    let settings = ["--bench", "--noplot", "--sample-size", "10", "--measurement-time", "0.1", "test/write"];
     let facts = temporary_directory();
     let path = facts.path().to_str().expect("the path is text");
     let (output, stderr) = run(&settings, &[("STRATA_FACTS_DIR", path), ("STRATA_DRIVEN", "1")]);
     assert!(output.status.success(), "{stderr}");
-    assert_eq!(
-        stderr.matches("set up").count(),
-        12,
-        "the probe, the warm-up, ten samples: {stderr}"
-    );
-    assert_eq!(
-        facts_in(facts.path())["rows"]["test/write/strata/small"]["timed_operations"],
-        1100
-    );
+    assert_eq!(stderr.matches("set up").count(), 12, "the probe, the warm-up, ten samples: {stderr}");
+    assert_eq!(facts_in(facts.path())["rows"]["test/write/strata/small"]["timed_operations"], 1100);
 }
 
 fn counts_exactly() {
-    let (output, stderr) = run(
-        &["--bench"],
-        &[("STRATA_COUNT", "5"), ("STRATA_ROW", "test/read/strata/small")],
-    );
+    let (output, stderr) = run(&["--bench"], &[("STRATA_COUNT", "5"), ("STRATA_ROW", "test/read/strata/small")]);
     assert!(output.status.success(), "{stderr}");
     let ran: Vec<&str> = stderr.lines().collect();
     assert_eq!(ran, ["set up read", "ran 0", "ran 1", "ran 2", "ran 3", "ran 4"]);
 }
 
 fn a_row_that_is_not_there_is_not_counted() {
-    let (output, stderr) = run(
-        &["--bench"],
-        &[("STRATA_COUNT", "5"), ("STRATA_ROW", "test/read/strata/large")],
-    );
+    let (output, stderr) = run(&["--bench"], &[("STRATA_COUNT", "5"), ("STRATA_ROW", "test/read/strata/large")]);
     assert!(!output.status.success());
     assert!(stderr.contains("no row has the id test/read/strata/large"), "{stderr}");
 }

@@ -11,7 +11,8 @@ use serde_json::Value as Json;
 use std::sync::LazyLock;
 
 static TABLE: LazyLock<Table> = LazyLock::new(|| {
-    let sdl = "type T @table { key: ID @primaryKey text: String whole: Int real: Float truth: Boolean day: Date free: Any
+    let sdl =
+        "type T @table { key: ID @primaryKey text: String whole: Int real: Float truth: Boolean day: Date free: Any
         texts: [String] wholes: [Int] reals: [Float] frees: [Any] }";
     Schema::parse(sdl).unwrap().tables.remove(0)
 });
@@ -47,7 +48,7 @@ fn body() -> impl Strategy<Value = serde_json::Map<String, Json>> {
     .prop_recursive(3, 16, 4, |inner| {
         prop_oneof![
             prop::collection::vec(prop_oneof![Just(Json::Null), inner.clone()], 0..4).prop_map(Json::from),
-            prop::collection::btree_map(any::<String>(), inner, 0..4).prop_map(|map| Json::from_iter(map)),
+            prop::collection::btree_map(any::<String>(), inner, 0..4).prop_map(Json::from_iter),
         ]
     });
     let lists = (
@@ -75,6 +76,11 @@ fn body() -> impl Strategy<Value = serde_json::Map<String, Json>> {
     })
 }
 
+/// Whether bytes are JSON by its grammar alone: numbers of any size, escapes of any meaning.
+fn is_json(bytes: &[u8]) -> bool {
+    serde_json::from_slice::<&RawValue>(bytes).is_ok()
+}
+
 /// Equality of JSON where numbers are compared by value: the canonical text writes 25.0 as 25.
 fn agree(one: &Json, other: &Json) -> bool {
     match (one, other) {
@@ -83,7 +89,8 @@ fn agree(one: &Json, other: &Json) -> bool {
             one.len() == other.len() && one.iter().zip(other).all(|(one, other)| agree(one, other))
         }
         (Json::Object(one), Json::Object(other)) => {
-            one.len() == other.len() && one.iter().all(|(name, one)| other.get(name).is_some_and(|other| agree(one, other)))
+            one.len() == other.len()
+                && one.iter().all(|(name, one)| other.get(name).is_some_and(|other| agree(one, other)))
         }
         _ => one == other,
     }
@@ -105,7 +112,7 @@ proptest! {
     #[test]
     fn a_body_is_accepted_only_if_it_is_json(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
         let accepted = parse_object(&TABLE, &bytes).is_ok() || parse_array(&TABLE, &bytes).is_ok();
-        prop_assert!(!accepted || serde_json::from_slice::<Json>(&bytes).is_ok());
+        prop_assert!(!accepted || is_json(&bytes));
     }
 
     #[test]
@@ -114,10 +121,8 @@ proptest! {
         let place = at.index(bytes.len());
         bytes[place] = byte;
         for body in [&bytes[1..bytes.len() - 1], &bytes[1..1 + cut.index(bytes.len() - 1)]] {
-            if let Ok(fields) = parse_object(&TABLE, body) {
-                let json = serde_json::from_slice::<Json>(body);
-                prop_assert!(json.is_ok_and(|json| json.is_object()), "{:?}", fields);
-            }
+            let accepted = parse_object(&TABLE, body).is_ok();
+            prop_assert!(!accepted || is_json(body));
         }
         let _ = parse_array(&TABLE, &bytes);
     }
@@ -139,7 +144,8 @@ proptest! {
 #[test]
 fn any_is_nested_at_most_so_deep() {
     for attribute in ["\"free\":", "\"frees\":["] {
-        let body = |depth| format!("{{{attribute}{}{}}}", nested(depth), if attribute.ends_with('[') { "]" } else { "" });
+        let body =
+            |depth| format!("{{{attribute}{}{}}}", nested(depth), if attribute.ends_with('[') { "]" } else { "" });
         assert!(canonical(&body(ANY_DEPTH)).is_ok(), "{attribute}");
         let (detail, pointer) = detail_and_pointer(canonical(&body(ANY_DEPTH + 1)).unwrap_err());
         assert!(detail.contains("129 deep; at most 128") && pointer.starts_with("/free"), "{detail} at {pointer}");
@@ -173,7 +179,8 @@ fn text_without_escapes_is_not_copied() {
 
 #[test]
 fn dates_are_instants() {
-    let same = ["1970-01-01T00:00:01Z", "1970-01-01T00:00:01", "1970-01-01T01:00:01+01:00", "1970-01-01T00:00:01.000000Z"];
+    let same =
+        ["1970-01-01T00:00:01Z", "1970-01-01T00:00:01", "1970-01-01T01:00:01+01:00", "1970-01-01T00:00:01.000000Z"];
     for text in same {
         assert_eq!(Value::microseconds_of(text), Ok(1_000_000), "{text}");
     }

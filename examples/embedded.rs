@@ -1,0 +1,46 @@
+//! Strata inside your own program: open, write, read, look up. `cargo run --release --example embedded [DIRECTORY]`
+
+use std::path::PathBuf;
+
+use strata::encoding::Value;
+use strata::error::Result;
+use strata::schema::Schema;
+use strata::storage::Options;
+use strata::transaction::Database;
+
+const SCHEMA: &str =
+    "type Product @table { id: ID! @primaryKey  name: String!  category: String @indexed  price: Float }";
+
+fn main() -> Result<()> {
+    let given = std::env::args_os().nth(1).map(PathBuf::from);
+    let directory =
+        given.clone().unwrap_or_else(|| std::env::temp_dir().join(format!("strata-{}", std::process::id())));
+
+    let database = Database::open(&directory, Schema::parse(SCHEMA)?, &Options::default())?;
+    let products = database.table("Product")?;
+
+    for (id, name, category) in [("1", "Lamp", "light"), ("2", "Chair", "seat"), ("3", "Torch", "light")] {
+        let body = format!(r#"{{"name":"{name}","category":"{category}","price":25}}"#);
+        database.replace(products, id, body.as_bytes(), &Default::default())?;
+    }
+
+    let lamp = database.read(products, "1")?.expect("it was written just now");
+    println!("{}", String::from_utf8_lossy(lamp.json()));
+    assert_eq!(lamp.json(), br#"{"id":"1","name":"Lamp","category":"light","price":25}"#);
+
+    let mut names = Vec::new();
+    let category = products.attribute("category").expect("the schema has it");
+    database.find(products, category, &Value::Text("light".into()), 10, |record| {
+        names.push(record.value(1)?.into_owned());
+        Ok(())
+    })?;
+    println!("{names:?}");
+    assert_eq!(names, [Value::Text("Lamp".into()), Value::Text("Torch".into())]);
+
+    drop(lamp);
+    drop(database);
+    if given.is_none() {
+        std::fs::remove_dir_all(&directory).expect("nobody else uses it");
+    }
+    Ok(())
+}

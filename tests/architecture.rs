@@ -1,0 +1,251 @@
+//! The shape of the code, as a test: which layer may name which, and who alone may name the engine and a socket.
+//!
+//! The rules stand in ARCHITECTURE.md as sentences; here they are functions from the text of files to violations, so that the
+//! checker itself can be shown to find what it looks for.
+
+use std::fs;
+use std::path::Path;
+
+/// The layers, lowest first. A layer that is not there yet has its place already.
+const LAYERS: [&str; 18] = [
+    "error",
+    "schema",
+    "encoding",
+    "storage",
+    "locking",
+    "indexes",
+    "transaction",
+    "query",
+    "blobs",
+    "streams",
+    "observability",
+    "handlers",
+    "graphql",
+    "static_files",
+    "routing",
+    "ingress",
+    "config",
+    "server",
+];
+
+/// A file: its path from the root of the repository, with `/`, and its text.
+type File = (String, String);
+
+/// Every rule that the files break, one line each.
+fn violations(files: &[File]) -> Vec<String> {
+    let mut found = Vec::new();
+    found.extend(order_of_layers(files));
+    for (path, text) in files.iter().filter(|(path, _)| path.ends_with(".rs")) {
+        let code = without_comments(text);
+        found.extend(names_of_files(path));
+        if path.starts_with("src/") {
+            found.extend(header(path, text));
+            found.extend(imports(path, &code));
+            found.extend(names_kept_to_layers(path, &code));
+        }
+        if path.starts_with("benches/harness/") {
+            let named = ["strata::", "rocksdb"].into_iter().filter(|word| code.to_lowercase().contains(word));
+            found.extend(named.map(|word| format!("{path}: the harness names {word}")));
+        }
+    }
+    found.extend(benches(files));
+    found
+}
+
+/// The modules of the library stand in the order of the layers.
+fn order_of_layers(files: &[File]) -> Vec<String> {
+    let text = files.iter().find(|(path, _)| path == "src/lib.rs").map_or("", |(_, text)| text);
+    let (mut found, mut reached) = (Vec::new(), 0);
+    for module in text.lines().filter_map(module_of) {
+        match LAYERS.iter().position(|layer| *layer == module) {
+            None => found.push(format!("src/lib.rs: {module} is not a layer")),
+            Some(position) if position < reached => {
+                found.push(format!("src/lib.rs: {module} stands after a layer that is above it"));
+            }
+            Some(position) => reached = position,
+        }
+    }
+    found
+}
+
+/// The name in `mod name;`, with or without visibility.
+fn module_of(line: &str) -> Option<&str> {
+    let line = line.trim();
+    let line = line.strip_prefix("pub").map_or(line, |rest| rest.trim_start_matches("(crate)").trim_start());
+    line.strip_prefix("mod ")?.strip_suffix(';')
+}
+
+/// A layer imports only layers below itself.
+fn imports(path: &str, code: &str) -> Vec<String> {
+    let Some((layer, own)) = layer_of(path) else {
+        return Vec::new();
+    };
+    let mut named: Vec<&str> = Vec::new();
+    for start in ["crate::", "super::"] {
+        for (position, _) in code.match_indices(start) {
+            named.extend(first_segments(&code[position + start.len()..]));
+        }
+    }
+    let above = |name: &&str| LAYERS.iter().position(|layer| layer == name).is_some_and(|other| other > own);
+    named.into_iter().filter(above).map(|name| format!("{path}: {layer} names {name}, which is above it")).collect()
+}
+
+/// The layer that a file of `src` belongs to, and its place among them; none for `lib.rs` and `main.rs`.
+fn layer_of(path: &str) -> Option<(&str, usize)> {
+    let name = path.strip_prefix("src/")?.split('/').next()?.trim_end_matches(".rs");
+    LAYERS.iter().position(|layer| *layer == name).map(|position| (name, position))
+}
+
+/// What a path goes on with: one name, or each first name of a group in braces.
+fn first_segments(rest: &str) -> Vec<&str> {
+    let word = |text: &'_ str| text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len());
+    let Some(group) = rest.strip_prefix('{') else {
+        return vec![&rest[..word(rest)]];
+    };
+    let (mut depth, mut names, mut fresh) = (0, Vec::new(), true);
+    for (position, character) in group.char_indices() {
+        match character {
+            '{' => depth += 1,
+            '}' if depth == 0 => break,
+            '}' => depth -= 1,
+            ',' if depth == 0 => fresh = true,
+            _ if fresh && !character.is_whitespace() => {
+                names.push(&group[position..position + word(&group[position..])]);
+                fresh = false;
+            }
+            _ => {}
+        }
+    }
+    names
+}
+
+/// The engine is named in `storage` alone, sockets in `ingress` and `server`.
+fn names_kept_to_layers(path: &str, code: &str) -> Vec<String> {
+    let rules: [(&[&str], &[&str]); 2] = [
+        (&["rust_rocksdb", "rocksdb::"], &["storage"]),
+        (&["TcpListener", "TcpStream", "tokio::net"], &["ingress", "server"]),
+    ];
+    let layer = layer_of(path).map_or("", |(layer, _)| layer);
+    let broken = rules.iter().filter(|(_, allowed)| !allowed.contains(&layer));
+    let words = broken.flat_map(|(words, allowed)| words.iter().map(move |word| (word, allowed)));
+    let named = words.filter(|(word, _)| code.contains(*word));
+    named.map(|(word, allowed)| format!("{path}: names {word}, which belongs to {}", allowed.join(" and "))).collect()
+}
+
+/// Every file says first what it is.
+fn header(path: &str, text: &str) -> Option<String> {
+    (!text.starts_with("//! ")).then(|| format!("{path}: does not open with //!"))
+}
+
+/// Files are found by the name of their module, and a module is named for what it is.
+fn names_of_files(path: &str) -> Option<String> {
+    let name = path.rsplit('/').next().unwrap_or(path).trim_end_matches(".rs");
+    match name {
+        "mod" => Some(format!("{path}: foo.rs beside foo/, not foo/mod.rs")),
+        "util" | "utils" | "helpers" | "common" => Some(format!("{path}: a name that says nothing")),
+        _ => None,
+    }
+}
+
+/// Every file of `benches` is built: as a target of its own harness, or as a module of one.
+fn benches(files: &[File]) -> Vec<String> {
+    let manifest = files.iter().find(|(path, _)| path == "Cargo.toml").map_or("", |(_, text)| text);
+    let manifest: toml::Table = manifest.parse().unwrap_or_default();
+    let stanzas = manifest.get("bench").and_then(toml::Value::as_array).cloned().unwrap_or_default();
+    let bench_files = || files.iter().filter_map(|(path, text)| Some((path.strip_prefix("benches/")?, text)));
+    let names = bench_files().filter_map(|(name, _)| name.strip_suffix(".rs")).filter(|name| !name.contains('/'));
+    let without = names.filter(|name| {
+        let stanza = stanzas.iter().find(|stanza| stanza.get("name").and_then(toml::Value::as_str) == Some(name));
+        let own_harness = stanza.and_then(|stanza| stanza.get("harness")).and_then(toml::Value::as_bool);
+        let is_module = bench_files().any(|(_, text)| text.lines().any(|line| module_of(line) == Some(name)));
+        own_harness != Some(false) && !is_module
+    });
+    without.map(|name| format!("benches/{name}.rs: no [[bench]] with harness = false, and no module of one")).collect()
+}
+
+/// The text without what stands after `//`; addresses (`://`) are no comments.
+fn without_comments(text: &str) -> String {
+    let line = |line: &str| {
+        let comment = line.match_indices("//").find(|(position, _)| !line[..*position].ends_with(':'));
+        comment.map_or(line.len(), |(position, _)| position)
+    };
+    text.lines().flat_map(|text| [&text[..line(text)], "\n"]).collect()
+}
+
+fn collect(root: &Path, folder: &str, files: &mut Vec<File>) {
+    let Ok(entries) = fs::read_dir(root.join(folder)) else {
+        return;
+    };
+    for entry in entries {
+        let entry = entry.expect("the folder is readable");
+        let path = format!("{folder}/{}", entry.file_name().to_string_lossy());
+        match entry.file_type().expect("the entry is readable").is_dir() {
+            true if !path.ends_with("/target") => collect(root, &path, files),
+            false if path.ends_with(".rs") => {
+                files.push((path, fs::read_to_string(entry.path()).expect("the file is text")));
+            }
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn the_code_has_its_shape() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let manifest = fs::read_to_string(root.join("Cargo.toml")).expect("there is a manifest");
+    let mut files = vec![("Cargo.toml".to_owned(), manifest)];
+    for folder in ["src", "benches", "tests", "load", "examples"] {
+        collect(root, folder, &mut files);
+    }
+    assert!(files.iter().any(|(path, _)| path == "src/storage/engine.rs"), "the files were not found");
+    assert_eq!(violations(&files), Vec::<String>::new());
+}
+
+#[test]
+fn the_checker_finds_what_is_planted() {
+    let library = "//! L.\npub mod error;\npub mod storage;\npub mod indexes;\n";
+    let planted: [(&str, &str, &str); 18] = [
+        ("src/lib.rs", "//! L.\npub mod storage;\nmod error;\n", "error stands after"),
+        ("src/lib.rs", "//! L.\npub mod error;\npub(crate) mod tools;\n", "tools is not a layer"),
+        ("src/storage.rs", "//! S.\nuse crate::indexes::Matches;\n", "storage names indexes"),
+        ("src/storage/scan.rs", "//! S.\nfn f() { crate::handlers::run() }\n", "storage names handlers"),
+        ("src/storage.rs", "//! S.\nuse crate::{error::{self, Error},\n    indexes};\n", "storage names indexes"),
+        ("src/locking.rs", "//! L.\nuse super::server;\n", "locking names server"),
+        ("src/indexes.rs", "//! I.\nuse rust_rocksdb as engine;\n", "names rust_rocksdb"),
+        ("src/main.rs", "//! M.\nfn f(_: rocksdb::DB) {}\n", "names rocksdb::"),
+        ("src/handlers.rs", "//! H.\nuse std::net::TcpStream;\n", "names TcpStream"),
+        ("src/config.rs", "//! C.\nuse tokio::net::UnixStream;\n", "names tokio::net"),
+        ("src/error.rs", "// An error.\n", "does not open with //!"),
+        ("src/storage/mod.rs", "//! S.\n", "not foo/mod.rs"),
+        ("src/indexes/helpers.rs", "//! H.\n", "says nothing"),
+        ("tests/common.rs", "//! C.\n", "says nothing"),
+        ("benches/encoding.rs", "//! E.\nfn main() {}\n", "no [[bench]]"),
+        ("benches/harness/src/row.rs", "//! R.\nuse strata::storage::Store;\n", "names strata::"),
+        ("benches/harness/src/lib.rs", "//! L.\nuse rust_rocksdb::DB;\n", "names rocksdb"),
+        ("benches/storage.rs", "//! S.\n", "no [[bench]]"),
+    ];
+    for (path, text, expected) in planted {
+        let manifest = "[[bench]]\nname = \"storage\"\n[[bench]]\nname = \"ladder\"\nharness = false\n";
+        let mut files = vec![("Cargo.toml".to_owned(), manifest.to_owned()), (path.to_owned(), text.to_owned())];
+        if path != "src/lib.rs" {
+            files.push(("src/lib.rs".to_owned(), library.to_owned()));
+        }
+        let found = violations(&files);
+        assert!(found.len() == 1 && found[0].contains(expected), "{path}: {expected}: {found:?}");
+    }
+}
+
+#[test]
+fn the_checker_lets_pass_what_is_right() {
+    let right = [
+        ("src/lib.rs", "//! L.\npub mod error;\npub mod storage;\npub mod server;\n"),
+        ("src/storage/engine.rs", "//! E: see crate::server.\nuse rust_rocksdb as rocksdb; // not crate::server\n"),
+        ("src/server.rs", "//! S.\nuse crate::storage;\nuse tokio::net::TcpListener;\n"),
+        ("benches/ladder.rs", "//! L.\nmod floor;\nfn main() {}\n"),
+        ("benches/floor.rs", "//! F.\nuse rust_rocksdb::DB;\n"),
+        ("benches/harness/src/lib.rs", "//! Neither strata:: nor rocksdb.\nuse strata_harness::row;\n"),
+        ("Cargo.toml", "[[bench]]\nname = \"ladder\"\nharness = false\n"),
+    ];
+    let files: Vec<File> = right.map(|(path, text)| (path.to_owned(), text.to_owned())).to_vec();
+    assert_eq!(violations(&files), Vec::<String>::new());
+}

@@ -1,0 +1,133 @@
+//! The engine through its own door, [`Database`]: what every verb promises, alone, among threads and across restarts.
+
+mod model;
+mod reopening;
+mod threads;
+mod verbs;
+
+use std::path::Path;
+
+use strata::encoding::value::{Fields, Value};
+use strata::error::{Error, Result};
+use strata::schema::{Schema, Table};
+use strata::storage::Options;
+use strata::transaction::Database;
+use tempfile::TempDir;
+
+/// Every kind of attribute and index, in one table; another one that is `strong`.
+pub const SDL: &str = r#"
+type User @table {
+  id: ID @primaryKey
+  name: String! @indexed
+  city: String @indexed(type: "hash")
+  mail: String @unique
+  code: Int @unique
+  tags: [String] @indexed
+  born: Date @indexed
+  points: Int
+  details: Any
+  created: Date @createdTime
+  updated: Int @updatedTime
+}
+type Note @table(durability: "strong") {
+  id: ID @primaryKey
+  text: String
+}
+"#;
+
+/// Opens a store with a cache of a size for tests.
+pub fn open(directory: &Path, sdl: &str) -> Result<Database> {
+    let options = Options { cache_bytes: 8 << 20, write_buffer_bytes: 4 << 20, ..Options::default() };
+    Database::open(directory, Schema::parse(sdl)?, &options)
+}
+
+/// An empty store, and the directory that goes with it.
+pub fn fresh(sdl: &str) -> (TempDir, Database) {
+    let directory = tempfile::tempdir().expect("there is a temporary directory");
+    let database = open(directory.path(), sdl).expect("an empty store opens");
+    (directory, database)
+}
+
+/// The kind of an error, or `"ok"`.
+pub fn outcome<T>(result: &Result<T>) -> &'static str {
+    match result {
+        Ok(_) => "ok",
+        Err(Error::Invalid { .. }) => "invalid",
+        Err(Error::NotFound { .. }) => "not found",
+        Err(Error::Conflict { .. }) => "conflict",
+        Err(Error::Stale) => "stale",
+        Err(Error::Busy { .. }) => "busy",
+        Err(Error::WouldBlock) => "would block",
+        Err(Error::Corrupt { .. }) => "corrupt",
+        Err(Error::Storage { .. }) => "storage",
+    }
+}
+
+/// The JSON text of a record, read anew; `None` if there is none.
+pub fn text(database: &Database, table: &str, id: &str) -> Option<String> {
+    let table = database.table(table).expect("the table exists");
+    let record = database.read(table, id).expect("the record is readable");
+    record.map(|record| String::from_utf8_lossy(record.json()).into_owned())
+}
+
+/// A record as JSON, read anew.
+pub fn json(database: &Database, table: &str, id: &str) -> serde_json::Value {
+    let text = text(database, table, id).expect("the record exists");
+    serde_json::from_str(&text).expect("a record's text is JSON")
+}
+
+/// The ids of a table, in order.
+pub fn ids(database: &Database, table: &str) -> Vec<String> {
+    let mut ids = Vec::new();
+    let table = database.table(table).expect("the table exists");
+    let visit = |record: strata::encoding::Record<'_, &[u8]>| {
+        ids.push(record.id()?.into_owned());
+        Ok(())
+    };
+    database.list(table, usize::MAX, visit).expect("the table is readable");
+    ids
+}
+
+/// The ids that an index finds, in its order.
+pub fn found(database: &Database, table: &str, attribute: &str, value: &Value<'_>) -> Vec<String> {
+    let mut ids = Vec::new();
+    let table = database.table(table).expect("the table exists");
+    let attribute = table.attribute(attribute).expect("the attribute exists");
+    let visit = |record: strata::encoding::Record<'_, &[u8]>| {
+        ids.push(record.id()?.into_owned());
+        Ok(())
+    };
+    database.find(table, attribute, value, usize::MAX, visit).expect("the index is readable");
+    ids
+}
+
+/// Text as a value.
+pub fn value(text: &str) -> Value<'_> {
+    Value::Text(text.into())
+}
+
+/// A change of one attribute.
+pub fn change(table: &Table, attribute: &str, value: Value<'static>) -> Fields<'static> {
+    let mut fields = vec![None; table.attributes.len()];
+    fields[table.attribute(attribute).expect("the attribute exists")] = Some(value);
+    fields
+}
+
+/// Fails if records and indexes disagree.
+pub fn assert_consistent(database: &Database) {
+    assert_eq!(database.disagreements().expect("the store is readable"), Vec::<String>::new());
+}
+
+/// Numbers that look random and are the same in every run.
+pub struct Random(pub u64);
+
+impl Random {
+    /// A number below a bound.
+    pub fn below(&mut self, bound: usize) -> usize {
+        // xorshift64*: Vigna, "An experimental exploration of Marsaglia's xorshift generators, scrambled".
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) as usize % bound
+    }
+}

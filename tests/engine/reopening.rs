@@ -1,0 +1,265 @@
+//! A store opened again: under its schema, under another one, and under one that it must refuse.
+
+use std::path::Path;
+
+use strata::encoding::Value;
+use strata::error::{Error, Result};
+use strata::storage::{Batch, Reach, Space};
+use strata::transaction::{Database, Precondition};
+
+use super::{assert_consistent, found, ids, json, open, outcome, value};
+
+/// A table of people with the directives that are asked for.
+fn people(name: &str, mail: &str) -> String {
+    format!("type Person @table {{ id: ID @primaryKey name: String {name} mail: String {mail} size: Int }}")
+}
+
+fn table(name: &str) -> String {
+    format!("\ntype {name} @table {{ id: ID @primaryKey text: String @indexed }}")
+}
+
+fn create(database: &Database, table: &str, body: &str) -> Result<()> {
+    database.create(database.table(table)?, body.as_bytes()).map(drop)
+}
+
+/// Fills a directory with three people, the mail of two of them alike, and closes it.
+fn filled(sdl: &str) -> tempfile::TempDir {
+    let (directory, database) = super::fresh(sdl);
+    for (id, name, mail) in [("1", "a", "same"), ("2", "b", "same"), ("3", "a", "other")] {
+        let body = format!(r#"{{"id":"{id}","name":"{name}","mail":"{mail}"}}"#);
+        create(&database, "Person", &body).expect("valid");
+    }
+    directory
+}
+
+fn entries(database: &Database, index: u32) -> usize {
+    let (lower, upper) = (index.to_be_bytes(), (index + 1).to_be_bytes());
+    let snapshot = database.store().snapshot();
+    let mut scan = database.store().scan(Space::Indexes, &lower, &upper, &snapshot, Reach::Disk);
+    let mut count = 0;
+    while scan.next().expect("readable").is_some() {
+        count += 1;
+    }
+    count
+}
+
+/// The number of the only index of a table.
+fn number(database: &Database, table: &str) -> u32 {
+    let table = database.table(table).expect("it exists");
+    assert_eq!(table.indexes.len(), 1);
+    table.indexes[0].id
+}
+
+fn refused(directory: &Path, sdl: &str) -> String {
+    let error = open(directory, sdl).err().expect("it should have been refused");
+    let text = error.to_string();
+    assert!(matches!(error, Error::Invalid { .. } | Error::Conflict { .. }) && !text.contains('\n'), "{text}");
+    text
+}
+
+#[test]
+fn everything_is_there_again() {
+    let sdl = people("@indexed", "@indexed(type: \"hash\")");
+    let directory = filled(&sdl);
+    for _ in 0..2 {
+        let database = open(directory.path(), &sdl).expect("it was closed");
+        assert_eq!(ids(&database, "Person"), ["1", "2", "3"]);
+        assert_eq!(found(&database, "Person", "name", &value("a")), ["1", "3"]);
+        assert_eq!(found(&database, "Person", "mail", &value("same")), ["1", "2"]);
+        assert_consistent(&database);
+        database.store().compact().expect("there is room");
+    }
+}
+
+#[test]
+fn numbers_stay_when_the_schema_is_written_in_another_order() {
+    let directory = filled(&(people("@indexed", "") + &table("Other")));
+    let database =
+        open(directory.path(), &(table("New") + &table("Other") + &people("@indexed", ""))).expect("a new table");
+    let table = |name| database.table(name).expect("it exists").id;
+    assert_eq!((table("Person"), table("Other"), table("New")), (1, 2, 3));
+    let index = |name| number(&database, name);
+    assert_eq!((index("Person"), index("Other"), index("New")), (1, 2, 3));
+    assert_eq!(found(&database, "Person", "name", &value("a")), ["1", "3"]);
+    assert!(ids(&database, "New").is_empty());
+    assert_consistent(&database);
+}
+
+#[test]
+fn an_added_index_is_built() {
+    let directory = filled(&people("", ""));
+    for (name, mail) in
+        [("@indexed", ""), ("@indexed", "@indexed(type: \"hash\")"), ("@indexed @indexed(type: \"hash\")", "")]
+    {
+        let database = open(directory.path(), &people(name, mail)).expect("indexes may be added");
+        assert_eq!(found(&database, "Person", "name", &value("a")), ["1", "3"]);
+        if !mail.is_empty() {
+            assert_eq!(found(&database, "Person", "mail", &value("same")), ["1", "2"]);
+        }
+        create(&database, "Person", r#"{"id":"4","name":"b"}"#).expect("it is kept in step from now on");
+        assert_consistent(&database);
+        database.delete(database.table("Person").expect("it exists"), "4", &Precondition::None).expect("it is there");
+        assert_consistent(&database);
+    }
+}
+
+#[test]
+fn a_dropped_index_is_removed_and_its_number_is_not_used_again() {
+    let directory = filled(&people("@indexed", ""));
+    let database = open(directory.path(), &people("", "")).expect("indexes may be dropped");
+    assert_eq!(entries(&database, 1), 0);
+    create(&database, "Person", r#"{"id":"4","name":"a"}"#).expect("valid");
+    drop(database);
+    let database = open(directory.path(), &people("@indexed", "")).expect("indexes may be added");
+    assert_eq!(number(&database, "Person"), 2);
+    assert_eq!(found(&database, "Person", "name", &value("a")), ["1", "3", "4"]);
+    assert_consistent(&database);
+}
+
+#[test]
+fn an_index_may_change_its_kind() {
+    let directory = filled(&people("@indexed", ""));
+    for (kind, number_then) in [("@indexed(type: \"hash\")", 2), ("@indexed", 3)] {
+        let database = open(directory.path(), &people(kind, "")).expect("indexes may change");
+        assert_eq!(number(&database, "Person"), number_then);
+        assert_eq!((entries(&database, number_then - 1), entries(&database, number_then)), (0, 3));
+        assert_eq!(found(&database, "Person", "name", &value("a")), ["1", "3"]);
+        assert_consistent(&database);
+    }
+}
+
+#[test]
+fn changed_attributes_are_refused_while_there_are_records() {
+    let sdl = people("@indexed", "");
+    let directory = filled(&sdl);
+    let changes = [
+        sdl.replace("size: Int", ""),
+        sdl.replace("size: Int", "size: Float"),
+        sdl.replace("size: Int", "size: [Int]"),
+        sdl.replace("size: Int", "length: Int"),
+        sdl.replace("size: Int", "size: Int more: Int"),
+        sdl.replace("id: ID @primaryKey name", "name").replace("size: Int", "size: Int id: ID @primaryKey"),
+    ];
+    for changed in &changes {
+        assert!(refused(directory.path(), changed).contains("attributes of table Person"), "{changed}");
+    }
+    let database = open(directory.path(), &sdl).expect("the old schema is right");
+    assert_eq!(found(&database, "Person", "name", &value("a")), ["1", "3"]);
+    assert_consistent(&database);
+    for id in ["1", "2", "3"] {
+        database.delete(database.table("Person").expect("it exists"), id, &Precondition::None).expect("it is there");
+    }
+    drop(database);
+    for changed in &changes {
+        let database = open(directory.path(), changed).expect("no record would have to be rewritten");
+        assert_consistent(&database);
+    }
+}
+
+#[test]
+fn a_primary_key_stays_where_it_is() {
+    let sdl = |one: &str, other: &str| format!("type T @table {{ one: ID {one} other: ID {other} }}");
+    let (directory, database) = super::fresh(&sdl("@primaryKey", ""));
+    create(&database, "T", r#"{"one":"1","other":"2"}"#).expect("valid");
+    drop(database);
+    assert!(refused(directory.path(), &sdl("", "@primaryKey")).contains("attributes of table T"));
+}
+
+#[test]
+fn a_unique_index_that_is_violated_is_refused_until_it_is_not() {
+    let directory = filled(&people("@indexed", ""));
+    let text = refused(directory.path(), &people("@indexed", "@unique"));
+    assert!(text.contains("Person.mail") && text.contains("1 and 2"), "{text}");
+    let database = open(directory.path(), &people("@indexed", "")).expect("the old schema is right");
+    assert_consistent(&database);
+    assert_eq!(entries(&database, 2), 0, "nothing is left of the attempt");
+    let person = database.table("Person").expect("it exists");
+    database.merge(person, "2", br#"{"mail":null}"#, &Precondition::None).expect("it is there");
+    drop(database);
+    let database = open(directory.path(), &people("@indexed", "@unique")).expect("it is unique now");
+    assert_eq!(found(&database, "Person", "mail", &value("same")), ["1"]);
+    assert_eq!(outcome(&create(&database, "Person", r#"{"mail":"other"}"#)), "conflict");
+    assert_consistent(&database);
+}
+
+/// Numbers are given out again after a refusal, so what the refused build has left must not be taken for entries.
+#[test]
+fn a_refused_build_claims_nothing_later() {
+    let directory = filled(&people("", ""));
+    refused(directory.path(), &people("", "@unique"));
+    let database = open(directory.path(), &people("", "")).expect("the old schema is right");
+    for id in ids(&database, "Person") {
+        database.delete(database.table("Person").expect("it exists"), &id, &Precondition::None).expect("it is there");
+    }
+    drop(database);
+    let database = open(directory.path(), &people("", "@unique")).expect("there is nothing to violate it");
+    create(&database, "Person", r#"{"mail":"same"}"#).expect("nobody has it");
+    assert_consistent(&database);
+}
+
+/// One table drops an index, and then another table refuses the schema: the first one must still have it.
+#[test]
+fn a_refused_schema_has_changed_nothing() {
+    let old = table("Other") + &people("@indexed", "");
+    let directory = filled(&old);
+    let database = open(directory.path(), &old).expect("it was closed");
+    create(&database, "Other", r#"{"id":"o","text":"x"}"#).expect("valid");
+    drop(database);
+    let without = table("Other").replace("@indexed", "");
+    refused(directory.path(), &(without.clone() + &people("@indexed", "@unique")));
+    refused(directory.path(), &(without.clone() + &people("@indexed", "").replace("size", "length")));
+    refused(directory.path(), &(without.clone() + &people("@indexed(type: \"hash\")", "@unique")));
+    let database = open(directory.path(), &old).expect("the old schema is right");
+    assert_eq!(found(&database, "Other", "text", &value("x")), ["o"]);
+    assert_eq!(found(&database, "Person", "name", &value("a")), ["1", "3"]);
+    assert_consistent(&database);
+}
+
+#[test]
+fn a_table_that_is_not_named_keeps_what_it_has() {
+    let both = people("@indexed", "") + &table("Other");
+    let directory = filled(&both);
+    let database = open(directory.path(), &table("Other")).expect("a table may be left out");
+    assert_eq!(outcome(&database.table("Person")), "not found");
+    create(&database, "Other", r#"{"id":"o","text":"x"}"#).expect("valid");
+    assert_consistent(&database);
+    drop(database);
+    let database = open(directory.path(), &both).expect("a table may come back");
+    assert_eq!(found(&database, "Person", "name", &value("a")), ["1", "3"]);
+    assert_eq!(found(&database, "Other", "text", &value("x")), ["o"]);
+    assert_eq!(found(&database, "Other", "text", &Value::Null), Vec::<String>::new());
+    assert_eq!(json(&database, "Person", "1")["mail"], serde_json::json!("same"));
+    assert_consistent(&database);
+}
+
+#[test]
+fn a_catalogue_that_cannot_be_read_is_refused() {
+    let sdl = people("@indexed", "");
+    for (catalogue, kind, words) in [
+        ("{", "corrupt", "the catalogue of the store"),
+        ("", "corrupt", "the catalogue of the store"),
+        (r#"{"format":99,"next_table":1,"next_index":1,"tables":[]}"#, "invalid", "format 99"),
+    ] {
+        let directory = filled(&sdl);
+        let database = open(directory.path(), &sdl).expect("it was closed");
+        let mut batch = Batch::default();
+        database.store().put(&mut batch, Space::Meta, b"catalogue", catalogue.as_bytes());
+        database.store().write(&batch, strata::schema::Durability::Soft).expect("there is room");
+        drop(database);
+        let opened = open(directory.path(), &sdl);
+        assert_eq!(outcome(&opened), kind, "{catalogue}");
+        assert!(opened.err().expect("refused").to_string().contains(words));
+    }
+}
+
+#[test]
+fn a_directory_has_one_owner() {
+    let (directory, database) = super::fresh(&table("T"));
+    let second = open(directory.path(), &table("T"));
+    assert!(second.err().expect("it is in use").to_string().contains("is in use by another process"));
+    let clone = database.clone();
+    drop(database);
+    assert!(open(directory.path(), &table("T")).is_err(), "a clone keeps the store open");
+    drop(clone);
+    assert!(open(directory.path(), &table("T")).is_ok());
+}

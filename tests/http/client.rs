@@ -1,0 +1,133 @@
+//! As much of an HTTP client as the tests need: it sends what it is told, byte by byte, and reads one answer.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use strata::config::Config;
+use strata::server::Server;
+
+/// Longer than anything here takes; whoever waits this long waits for something that does not come.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The schema of all these tests, and of the manual.
+pub fn schema() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/http/schema.graphql")
+}
+
+/// A server in this process over a folder.
+pub fn start(folder: &Path, change: impl FnOnce(&mut Config)) -> Server {
+    let mut config = Config {
+        listen: "127.0.0.1:0".parse().unwrap(),
+        schema: Some(schema()),
+        data_dir: folder.join("data"),
+        workers: 2,
+        ..Config::default()
+    };
+    change(&mut config);
+    Server::start(&config).unwrap()
+}
+
+/// Waits until something is so.
+pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < PATIENCE, "never: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// An answer as it came.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: u16,
+    pub reason: String,
+    pub headers: Vec<(String, String)>,
+    pub body: String,
+}
+
+impl Answer {
+    /// The value of a header; empty if there is none.
+    pub fn header(&self, name: &str) -> &str {
+        self.headers.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
+    }
+}
+
+/// One connection.
+pub struct Connection {
+    stream: TcpStream,
+    read: Vec<u8>,
+}
+
+impl Connection {
+    pub fn open(url: &str) -> Self {
+        let stream = TcpStream::connect(url.strip_prefix("http://").unwrap()).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        Self { stream, read: Vec::new() }
+    }
+
+    pub fn send(&mut self, text: &str) {
+        self.stream.write_all(text.as_bytes()).unwrap();
+    }
+
+    /// Sends a request with a body of known length.
+    pub fn request(&mut self, method: &str, path: &str, body: &str) -> Answer {
+        let length = if body.is_empty() { String::new() } else { format!("content-length: {}\r\n", body.len()) };
+        self.send(&format!("{method} {path} HTTP/1.1\r\nhost: test\r\n{length}\r\n{body}"));
+        self.receive(method == "HEAD")
+    }
+
+    /// Reads one answer; that to HEAD has no body.
+    pub fn receive(&mut self, to_head: bool) -> Answer {
+        let end = loop {
+            match self.read.windows(4).position(|window| window == b"\r\n\r\n") {
+                Some(end) => break end,
+                None => assert!(self.read_more(), "closed before an answer: {:?}", String::from_utf8_lossy(&self.read)),
+            }
+        };
+        let head = String::from_utf8(self.read.drain(..end + 4).collect()).unwrap();
+        let mut lines = head.trim_end().split("\r\n");
+        let mut status = lines.next().unwrap().splitn(3, ' ').skip(1);
+        let mut answer = Answer {
+            status: status.next().unwrap().parse().unwrap(),
+            reason: status.next().unwrap_or("").to_owned(),
+            headers: lines
+                .map(|line| line.split_once(": ").unwrap())
+                .map(|(n, v)| (n.to_owned(), v.to_owned()))
+                .collect(),
+            body: String::new(),
+        };
+        let length = answer.header("content-length").parse::<usize>().unwrap_or(0);
+        if !to_head {
+            while self.read.len() < length {
+                assert!(self.read_more(), "closed within an answer");
+            }
+            answer.body = String::from_utf8(self.read.drain(..length).collect()).unwrap();
+        }
+        answer
+    }
+
+    /// Whether the server has closed it; waits for that.
+    pub fn is_closed(&mut self) -> bool {
+        self.read.is_empty() && !self.read_more()
+    }
+
+    fn read_more(&mut self) -> bool {
+        let mut piece = [0; 4096];
+        match self.stream.read(&mut piece) {
+            Ok(0) => false,
+            Ok(bytes) => {
+                self.read.extend_from_slice(&piece[..bytes]);
+                true
+            }
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => false,
+            Err(error) => panic!("nothing came: {error}"),
+        }
+    }
+}
+
+/// One request on a connection of its own.
+pub fn ask(url: &str, method: &str, path: &str, body: &str) -> Answer {
+    Connection::open(url).request(method, path, body)
+}

@@ -1,0 +1,151 @@
+//! What a connection may do, and how long: keeping alive, limits, deadlines.
+
+use strata::ingress;
+
+use super::client::{Connection, PATIENCE, ask, start, wait_until};
+
+/// So long that no test meets it.
+const NEVER_MS: u64 = 2 * PATIENCE.as_millis() as u64;
+
+#[test]
+fn one_connection_serves_many_requests() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(folder.path(), |_| {});
+    let mut connection = Connection::open(server.url());
+    assert_eq!(connection.request("PUT", "/Product/1", r#"{"name":"Lamp"}"#).status, 201);
+    for _ in 0..50 {
+        assert_eq!(connection.request("GET", "/Product/1", "").status, 200);
+        assert_eq!(connection.request("GET", "/Product/2", "").status, 404);
+    }
+    // Two at once, answered in order.
+    connection.send("GET /Product/1 HTTP/1.1\r\nhost: test\r\n\r\nDELETE /Product/1 HTTP/1.1\r\nhost: test\r\n\r\n");
+    assert_eq!((connection.receive(false).status, connection.receive(false).status), (200, 204));
+    server.stop().unwrap();
+    assert!(connection.is_closed());
+}
+
+#[test]
+fn bodies_in_pieces_are_read_and_long_ones_refused_on_the_way() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(folder.path(), |config| config.ingress.body_bytes = 40);
+    let mut connection = Connection::open(server.url());
+    let chunked = "PUT /Product/1 HTTP/1.1\r\nhost: test\r\ntransfer-encoding: chunked\r\n\r\n";
+    connection.send(&format!("{chunked}8\r\n{{\"name\":\r\n"));
+    connection.send("4\r\n\"a\"}\r\n0\r\n\r\n");
+    assert_eq!(connection.receive(false).status, 201);
+    connection.send(&format!("{chunked}20\r\n{}\r\n20\r\n{}\r\n0\r\n\r\n", " ".repeat(32), " ".repeat(32)));
+    assert_eq!(connection.receive(false).status, 413);
+}
+
+/// A client that writes all of a refused body before it reads gets the answer, and may go on.
+#[test]
+fn a_refused_body_does_not_cost_the_connection() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(folder.path(), |_| {});
+    let mut connection = Connection::open(server.url());
+    assert_eq!(connection.request("POST", "/Product", &" ".repeat(3 << 20)).status, 413);
+    assert_eq!(connection.request("POST", "/Nothing", &" ".repeat(1 << 20)).status, 404);
+    assert_eq!(connection.request("GET", "/_health", "").status, 200);
+}
+
+#[test]
+fn over_the_limit_of_requests_the_body_is_not_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(folder.path(), |config| config.ingress.requests_in_flight = 1);
+    let mut first = Connection::open(server.url());
+    first.send("PUT /Product/1 HTTP/1.1\r\nhost: test\r\ncontent-length: 12\r\n\r\n");
+    let refused = || {
+        let mut second = Connection::open(server.url());
+        second.send("PUT /Product/2 HTTP/1.1\r\nhost: test\r\ncontent-length: 12\r\n\r\n");
+        // It waits for its body if the first has not arrived yet; with the body it is answered either way.
+        second.send("{\"name\":\"a\"}");
+        let answer = second.receive(false);
+        answer.status == 503 && answer.header("retry-after") == "1" && answer.body.contains("overloaded")
+    };
+    wait_until("one too many is refused", refused);
+    assert_eq!(ask(server.url(), "GET", "/Product/9", "").status, 404, "what does not wait is answered");
+    first.send("{\"name\":\"a\"}");
+    assert_eq!(first.receive(false).status, 201);
+}
+
+#[test]
+fn one_connection_too_many_is_told_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(folder.path(), |config| config.connections = 1);
+    let mut first = Connection::open(server.url());
+    assert_eq!(first.request("GET", "/_health", "").status, 200);
+    let mut second = Connection::open(server.url());
+    let answer = second.receive(false);
+    assert_eq!((answer.status, answer.header("retry-after")), (503, "1"));
+    assert!(second.is_closed());
+    drop(first);
+    wait_until("the place is free again", || {
+        let mut third = Connection::open(server.url());
+        third.send("GET /_health HTTP/1.1\r\nhost: test\r\n\r\n");
+        third.receive(false).status == 200
+    });
+}
+
+#[test]
+fn a_slow_head_is_cut_off_and_an_idle_connection_closed() {
+    let folder = tempfile::tempdir().unwrap();
+    let slow_head = start(folder.path(), |config| {
+        config.header_timeout_ms = 200;
+        config.idle_timeout_ms = NEVER_MS;
+    });
+    let mut connection = Connection::open(slow_head.url());
+    connection.send("GET /_health HTTP/1.1\r\nho");
+    assert!(connection.is_closed());
+    let mut connection = Connection::open(slow_head.url());
+    assert_eq!(connection.request("GET", "/_health", "").status, 200);
+    connection.send("GET /_hea");
+    assert!(connection.is_closed());
+    slow_head.stop().unwrap();
+
+    let idle = start(folder.path(), |config| {
+        config.header_timeout_ms = NEVER_MS;
+        config.idle_timeout_ms = 200;
+    });
+    assert!(Connection::open(idle.url()).is_closed(), "one that never says anything");
+    let mut connection = Connection::open(idle.url());
+    assert_eq!(connection.request("GET", "/_health", "").status, 200);
+    assert!(connection.is_closed());
+}
+
+#[test]
+fn a_slow_body_is_not_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let limits = ingress::Options { body_timeout_ms: 100, ..ingress::Options::default() };
+    let server = start(folder.path(), |config| config.ingress = limits);
+    let mut connection = Connection::open(server.url());
+    connection.send("PUT /Product/1 HTTP/1.1\r\nhost: test\r\ncontent-length: 12\r\n\r\n{");
+    let answer = connection.receive(false);
+    assert_eq!((answer.status, answer.body.contains("urn:strata:error:timeout")), (408, true));
+}
+
+#[test]
+fn what_breaks_http_itself_gets_a_bare_400() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(folder.path(), |_| {});
+    for broken in
+        ["GET /Product?a<1 HTTP/1.1\r\n\r\n", "GET\r\n\r\n", "PUT /Product/1 HTTP/1.1\r\ncontent-length: x\r\n\r\n"]
+    {
+        let mut connection = Connection::open(server.url());
+        connection.send(broken);
+        let answer = connection.receive(false);
+        assert_eq!((answer.status, answer.body.as_str()), (400, ""), "{broken}");
+    }
+}
+
+#[test]
+fn cpu_time_of_the_workers_grows_with_requests() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(folder.path(), |config| config.workers = 1);
+    let mut connection = Connection::open(server.url());
+    assert_eq!(connection.request("PUT", "/Product/1", r#"{"name":"Lamp"}"#).status, 201);
+    let before = server.worker_cpu();
+    wait_until("CPU time passes", || {
+        assert_eq!(connection.request("GET", "/Product/1", "").status, 200);
+        server.worker_cpu() > before
+    });
+}

@@ -1,0 +1,221 @@
+//! The binary: what it says and how it exits, starting and stopping.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
+
+use super::client::{Connection, ask, schema, wait_until};
+
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_strata"));
+    command.args(arguments).stdin(Stdio::null());
+    command
+}
+
+fn output(arguments: &[&str]) -> Output {
+    command(arguments).output().unwrap()
+}
+
+/// Exit code 2 and one line that contains each of these.
+fn assert_refused(output: &Output, words: &[&str]) {
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    for word in words {
+        assert!(said.contains(word), "{word} in {said}");
+    }
+    assert!(output.stdout.is_empty());
+}
+
+/// A running server; killed when it is dropped.
+struct Running {
+    child: Child,
+    log: BufReader<ChildStderr>,
+    url: String,
+}
+
+impl Running {
+    fn start(folder: &Path) -> Self {
+        let (ready, data) = (folder.join("ready"), folder.join("data"));
+        let _ = fs::remove_file(&ready);
+        let mut child = command(&["serve", "--listen", "127.0.0.1:0", "--workers", "1"])
+            .arg("--schema")
+            .arg(schema())
+            .arg("--data-dir")
+            .arg(data)
+            .arg("--ready-file")
+            .arg(&ready)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        wait_until("the ready file", || {
+            assert!(child.try_wait().unwrap().is_none(), "the server has ended");
+            ready.exists()
+        });
+        // It is written at one stroke: whoever sees it sees all of it.
+        let url = fs::read_to_string(&ready).unwrap().strip_suffix('\n').unwrap().to_owned();
+        let log = BufReader::new(child.stderr.take().unwrap());
+        Self { child, log, url }
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.log.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    fn signal(&self, name: &str) {
+        let line = format!("kill -{name} {}", self.child.id());
+        assert!(Command::new("sh").args(["-c", &line]).status().unwrap().success());
+    }
+
+    fn exit_code(&mut self) -> Option<i32> {
+        wait_until("the process ends", || self.child.try_wait().unwrap().is_some());
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_stop_finishes_what_is_in_flight_and_keeps_the_data() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut server = Running::start(folder.path());
+    assert_eq!(server.line(), format!("strata: listening on {}", server.url));
+    assert_ne!(server.url, "http://127.0.0.1:0");
+    assert_eq!(ask(&server.url, "PUT", "/Product/1", r#"{"name":"Lamp"}"#).status, 201);
+    let mut slow = Connection::open(&server.url);
+    slow.send("PUT /Product/2 HTTP/1.1\r\nhost: test\r\nexpect: 100-continue\r\ncontent-length: 16\r\n\r\n");
+    assert_eq!(slow.receive(false).status, 100);
+    slow.send("{\"name\":");
+    let mut idle = Connection::open(&server.url);
+    assert_eq!(idle.request("GET", "/_ready", "").status, 200);
+
+    server.signal("TERM");
+    assert_eq!(server.line(), "strata: SIGTERM: stopping");
+    assert!(idle.is_closed());
+    let address = server.url.strip_prefix("http://").unwrap().to_owned();
+    wait_until("nobody is let in any more", || TcpStream::connect(&address).is_err());
+    slow.send("\"Chair\"}");
+    let answer = slow.receive(false);
+    assert_eq!((answer.status, answer.header("connection")), (201, "close"));
+    assert_eq!(server.exit_code(), Some(0));
+
+    let server = Running::start(folder.path());
+    assert_eq!(ask(&server.url, "GET", "/Product?limit=5", "").body.matches("\"id\"").count(), 2);
+}
+
+#[test]
+fn a_second_signal_ends_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut server = Running::start(folder.path());
+    let mut slow = Connection::open(&server.url);
+    slow.send("PUT /Product/2 HTTP/1.1\r\nhost: test\r\nexpect: 100-continue\r\ncontent-length: 16\r\n\r\n");
+    assert_eq!(slow.receive(false).status, 100);
+    server.line();
+    server.signal("INT");
+    assert_eq!(server.line(), "strata: SIGINT: stopping");
+    assert!(server.child.try_wait().unwrap().is_none(), "it waits for the body");
+    server.signal("TERM");
+    assert_eq!(server.exit_code(), Some(1));
+    let mut rest = String::new();
+    server.log.read_to_string(&mut rest).unwrap();
+    assert_eq!(rest, "strata: SIGTERM again: ending at once\n");
+}
+
+#[test]
+fn what_is_in_use_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Running::start(folder.path());
+    let (schema, data) = (schema(), folder.path().join("data"));
+    let start = |data: &Path, listen: &str| {
+        command(&["serve", "--listen", listen])
+            .arg("--schema")
+            .arg(&schema)
+            .arg("--data-dir")
+            .arg(data)
+            .output()
+            .unwrap()
+    };
+    assert_refused(&start(&data, "127.0.0.1:0"), &["data directory", "in use by another process"]);
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    assert_refused(&start(&folder.path().join("other"), &address), &[&address, "--listen", "in use"]);
+    assert_eq!(ask(&server.url, "GET", "/_health", "").status, 200, "the first goes on");
+}
+
+#[test]
+fn a_damaged_data_directory_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut server = Running::start(folder.path());
+    assert_eq!(ask(&server.url, "PUT", "/Product/1", r#"{"name":"Lamp"}"#).status, 201);
+    server.signal("TERM");
+    assert_eq!(server.exit_code(), Some(0));
+    let data = folder.path().join("data");
+    let start = || {
+        let mut command = command(&["serve", "--listen", "127.0.0.1:0"]);
+        command.arg("--schema").arg(schema()).arg("--data-dir").arg(&data).output().unwrap()
+    };
+    let current = fs::read_to_string(data.join("CURRENT")).unwrap();
+    let manifest = data.join(current.trim_end());
+    let whole = fs::read(&manifest).unwrap();
+    let mut damaged = whole.clone();
+    damaged[10] ^= 0x40;
+    fs::write(&manifest, damaged).unwrap();
+    assert_refused(&start(), &["damaged", "restore"]);
+    fs::write(&manifest, whole).unwrap();
+    fs::write(data.join("CURRENT"), "nonsense\n").unwrap();
+    assert_refused(&start(), &["data"]);
+}
+
+#[test]
+fn mistakes_in_what_was_asked_are_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let bad = folder.path().join("bad.graphql");
+    fs::write(&bad, "type Product @table @export {\n  id: ID! @primaryKey\n  name: Strin\n}\n").unwrap();
+    let bad = bad.to_str().unwrap();
+    let schema = schema();
+    let schema = schema.to_str().unwrap();
+    assert_refused(&output(&["check", "--schema", bad]), &["bad.graphql:3:", "Strin"]);
+    assert_refused(&output(&["serve", "--schema", bad]), &["bad.graphql:3:"]);
+    assert_refused(&output(&["serve", "--schema", "nowhere.graphql"]), &["nowhere.graphql"]);
+    assert_refused(&output(&["serve"]), &["--schema"]);
+    assert_refused(&output(&["serve", "--schema", schema, "--listen", "0.0.0.0:0"]), &["0.0.0.0:0", "--insecure"]);
+    assert_refused(&output(&["serve", "--listen", "nowhere"]), &["--listen", "nowhere"]);
+    assert_refused(&output(&["serve", "--nonsense"]), &["--nonsense", "--help"]);
+    assert_refused(&output(&["serve", "--workers", "0"]), &["workers"]);
+    assert_refused(&output(&["serve", "--config", "nowhere.toml"]), &["nowhere.toml"]);
+    assert_refused(&output(&[]), &["serve"]);
+    let valid = output(&["check", "--schema", schema]);
+    assert!(valid.status.success() && String::from_utf8_lossy(&valid.stdout).contains("Product"));
+}
+
+#[test]
+fn options_in_effect_are_printed_as_json() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("strata.toml");
+    fs::write(
+        &file,
+        "workers = 3\ndata_dir = \"from-file\"\nlisten = \"127.0.0.1:1\"\n[storage]\ncache_bytes = 1000\n",
+    )
+    .unwrap();
+    let mut command = command(&["serve", "--print-config", "--listen", "127.0.0.1:3", "--config"]);
+    let output = command
+        .arg(file)
+        .env("STRATA_DATA_DIR", "from-environment")
+        .env("STRATA_LISTEN", "127.0.0.1:2")
+        .output()
+        .unwrap();
+    let config: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(config["listen"], "127.0.0.1:3", "a flag wins");
+    assert_eq!(config["data_dir"], "from-environment", "the environment wins over the file");
+    assert_eq!((&config["workers"], &config["storage"]["cache_bytes"]), (&3.into(), &1000.into()));
+    assert_eq!(config["ingress"]["body_bytes"], 1 << 20, "a default");
+}

@@ -1,0 +1,113 @@
+//! Golden scripts against a real server on a real socket: `tests/golden/http/*`.
+//!
+//! A script is a row of steps between lines `===`, each a request, `---`, and its answer; lines that begin with `#` explain. A
+//! script begins with an empty store. What differs from run to run is masked (ids that the server makes, times, and then the
+//! ETag), what every answer has (date, length) is left out. `UPDATE_GOLDEN=1` writes the answers anew.
+
+use std::fmt::Write as _;
+use std::fs;
+
+use super::client::{Answer, Connection, schema, start};
+
+const STEP: &str = "\n===\n";
+const ANSWER: &str = "\n---\n";
+
+#[test]
+fn the_manual_is_right() {
+    let folder = schema().parent().unwrap().to_owned();
+    let mut cases: Vec<_> = fs::read_dir(folder).unwrap().map(|case| case.unwrap().path()).collect();
+    cases.retain(|case| case.extension().is_none());
+    cases.sort();
+    assert!(!cases.is_empty());
+    let update = std::env::var_os("UPDATE_GOLDEN").is_some();
+    let mut wrong = String::new();
+    for case in cases {
+        let script = fs::read_to_string(&case).unwrap();
+        let actual = run(&script);
+        if update {
+            fs::write(&case, actual).unwrap();
+        } else if actual != script {
+            writeln!(wrong, "{}\nexpected:\n{script}\nactual:\n{actual}", case.display()).unwrap();
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+/// The script with the answers that there are.
+fn run(script: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(folder.path(), |config| config.handlers.max_rows = 3);
+    let steps = script.split(STEP).map(|step| {
+        let request = step.split(ANSWER).next().unwrap().trim_end();
+        let answer = ask(server.url(), request);
+        format!("{request}{ANSWER}{}", show(&answer).trim_end())
+    });
+    let steps: Vec<_> = steps.collect();
+    server.stop().unwrap();
+    steps.join(STEP) + "\n"
+}
+
+/// Sends a request as it stands in a script, with what every request needs beside.
+fn ask(url: &str, request: &str) -> Answer {
+    let mut lines = request.lines().skip_while(|line| line.starts_with('#') || line.is_empty());
+    let first = lines.next().expect("a step has a request");
+    let headers: Vec<_> = lines.by_ref().take_while(|line| !line.is_empty()).collect();
+    let body = lines.collect::<Vec<_>>().join("\n");
+    let mut text = format!("{first} HTTP/1.1\r\nHost: test\r\n");
+    for header in &headers {
+        write!(text, "{header}\r\n").unwrap();
+    }
+    if !body.is_empty() && !headers.iter().any(|header| header.starts_with("Content-Length")) {
+        write!(text, "Content-Length: {}\r\n", body.len()).unwrap();
+    }
+    let mut connection = Connection::open(url);
+    connection.send(&format!("{text}\r\n{body}"));
+    connection.receive(first.starts_with("HEAD"))
+}
+
+fn show(answer: &Answer) -> String {
+    let (body, masked) = mask(&answer.body);
+    let mut text = format!("{} {}\n", answer.status, answer.reason);
+    let mut headers = answer.headers.clone();
+    headers.sort();
+    for (name, value) in headers {
+        let (value, _) = mask(&value);
+        match name.as_str() {
+            "date" | "connection" => {}
+            "content-length" if !answer.body.is_empty() || answer.status != 200 => {}
+            "etag" if masked => writeln!(text, "etag: (etag)").unwrap(),
+            _ => writeln!(text, "{name}: {value}").unwrap(),
+        }
+    }
+    write!(text, "\n{body}").unwrap();
+    text
+}
+
+/// The text with ids and times of the server masked, and whether there were any.
+fn mask(text: &str) -> (String, bool) {
+    let shapes = [("xxxxxxxx-xxxx-7xxx-xxxx-xxxxxxxxxxxx", "(id)"), ("dddd-dd-ddTdd:dd:dd.dddZ", "(time)")];
+    let (mut out, mut rest, mut masked) = (String::new(), text, false);
+    'next: while let Some(character) = rest.chars().next() {
+        for (shape, name) in shapes {
+            if fits(rest, shape) {
+                out.push_str(name);
+                rest = &rest[shape.len()..];
+                masked = true;
+                continue 'next;
+            }
+        }
+        out.push(character);
+        rest = &rest[character.len_utf8()..];
+    }
+    (out, masked)
+}
+
+/// Whether a text begins with a shape: `x` is a hexadecimal digit, `d` a decimal one, all else itself.
+fn fits(text: &str, shape: &str) -> bool {
+    let fits = |(byte, shape): (u8, u8)| match shape {
+        b'x' => byte.is_ascii_hexdigit(),
+        b'd' => byte.is_ascii_digit(),
+        other => byte == other,
+    };
+    text.len() >= shape.len() && text.bytes().zip(shape.bytes()).all(fits)
+}
