@@ -376,7 +376,7 @@ class Drawing(unittest.TestCase):
 class Headers(unittest.TestCase):
     def test_the_header_ends_where_the_code_begins(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
-            (Path(folder) / "storage.rs").write_text("//! One line.\n//!\n//! # Why\n//! Because.\n\nuse std;\n//! not this\n")
+            (Path(folder) / "storage.rs").write_text("//! One line.\n//!\n//! # Why\n//! Because.\n\nfn main() {}\n//! not this\n")
             (Path(folder) / "floor.rs").write_text("//! A module.\n")
             self.assertEqual(page.bench_headers(Path(folder)), {"storage": "One line.\n\n**Why**\nBecause."})
 
