@@ -184,7 +184,9 @@ pub fn copy_of(template: &Path) -> TempDir {
         let target = directory.path().join(file.file_name().expect("a file has a name"));
         if file.extension().is_some_and(|extension| extension == "sst") {
             let linked = std::fs::hard_link(&file, &target);
-            linked.or_else(|_| std::fs::copy(&file, &target).map(drop)).expect("a link, or a copy to another file system");
+            linked
+                .or_else(|_| std::fs::copy(&file, &target).map(drop))
+                .expect("a link, or a copy to another file system");
         } else {
             std::fs::copy(&file, &target).expect("a copy of a small file");
         }

@@ -54,10 +54,19 @@ class Outcome:
 
 
 def measure_layer(shop: Workshop, job: Job, rows: list[str], deadline_s: float) -> Outcome:
-    """Measures rows in one process; in a new one for the rest whenever a row takes the process with it."""
-    outcome, left, attempt, barren = Outcome(), rows, 0, 0
+    """Measures rows with one thread in one process on one core, as pairs are; then those with several in one on all cores."""
+    outcome, facts = Outcome(), shop.suites[job.subject].facts.rows
+    for alone in (True, False):
+        chosen = [id for id in rows if (facts[id].threads == 1) == alone]
+        _measure_together(shop, job, chosen, "one-core" if alone else "all-cores", deadline_s, outcome)
+    return outcome
+
+
+def _measure_together(shop: Workshop, job: Job, left: list[str], where: str, deadline_s: float, outcome: Outcome) -> None:
+    """One process; a new one for the rest whenever a row takes the process with it."""
+    attempt, barren = 0, 0
     while left:
-        folder = shop.folder / f"{job.round + 1:02}-{job.subject}-{attempt}"
+        folder = shop.folder / f"{job.round + 1:02}-{job.subject}-{where}-{attempt}"
         failure = _run_rows(shop, shop.suites[job.subject], left, folder, deadline_s)
         measured = _collect(outcome, left, folder)
         rest = [id for id in left if id not in measured]
@@ -66,7 +75,6 @@ def measure_layer(shop: Workshop, job: Job, rows: list[str], deadline_s: float) 
         failed = rest[:1] if failure and barren < HOPELESS else rest
         outcome.failures |= {id: failure or "the process ended well and left no figure" for id in failed}
         left, attempt = rest[len(failed) :], attempt + 1
-    return outcome
 
 
 def _run_rows(shop: Workshop, suite: Suite, rows: list[str], folder: Path, deadline_s: float) -> str | None:
@@ -76,7 +84,8 @@ def _run_rows(shop: Workshop, suite: Suite, rows: list[str], folder: Path, deadl
     options = criterion_output.arguments(shop.design.sample_size, shop.design.warm_up_s, shop.design.measurement_s)
     only = [] if rows == list(suite.facts.rows) else [criterion_output.filter_of(rows)]
     command = [str(suite.executable), *options, *only]
-    return processes.run(command, environment_of(own), folder / "log", deadline_s, shop.patience_s, shop.tick)
+    cores = pinned_to(max(suite.facts.rows[id].threads for id in rows))
+    return processes.run(command, environment_of(own), folder / "log", deadline_s, shop.patience_s, shop.tick, cores)
 
 
 def _collect(outcome: Outcome, rows: list[str], folder: Path) -> set[str]:

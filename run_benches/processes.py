@@ -10,17 +10,30 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 POLL_S = 0.1
 LONGEST_QUOTE = 300
 
 
-def run(command: list[str], environment: dict[str, str], log: Path, deadline_s: float, silence_s: float, tick: Callable[[], None]) -> str | None:
-    """Runs `command` with its output in `log`; returns why it failed, or nothing. `tick` is called while it runs."""
+def run(
+    command: list[str],
+    environment: dict[str, str],
+    log: Path,
+    deadline_s: float,
+    silence_s: float,
+    tick: Callable[[], None],
+    cores: set[int] | None = None,
+) -> str | None:
+    """Runs `command`, on `cores` if they are given, with its output in `log`; returns why it failed, or nothing. `tick` is called while
+    it runs."""
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as output:
         process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True)
+    with suppress(ProcessLookupError):  # one that has ended already says why in its exit code
+        if cores:
+            os.sched_setaffinity(process.pid, cores)
     try:
         return _watch(process, log, deadline_s, silence_s, tick)
     finally:

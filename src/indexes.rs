@@ -40,7 +40,7 @@ pub fn change<B: AsRef<[u8]>, A: AsRef<[u8]>>(
     after: &Record<'_, A>,
 ) -> Result<()> {
     for index in &after.table().indexes {
-        if before.text(index.attribute)? == after.text(index.attribute)? {
+        if before.json_of(index.attribute)? == after.json_of(index.attribute)? {
             continue;
         }
         // Where both versions have an entry, its put comes after its delete.

@@ -51,7 +51,7 @@ pub fn encode<'t, 'o, B: AsRef<[u8]>>(
         offsets.push((out.len() - HEADER_BYTES) as u32); // A text of 4 GiB is refused below, by its length.
         match (field, before) {
             (Some(value), _) => write_json(value, out),
-            (None, Some(before)) => out.extend_from_slice(before.text(position)?.as_bytes()),
+            (None, Some(before)) => out.extend_from_slice(before.json_of(position)?),
             (None, None) => out.extend_from_slice(b"null"),
         }
     }
@@ -163,14 +163,23 @@ impl<'t, B: AsRef<[u8]>> Record<'t, B> {
     /// # Errors
     /// `Corrupt` if the offsets do not lie within the text.
     pub fn text(&self, attribute: usize) -> Result<&str> {
+        let text = std::str::from_utf8(self.json_of(attribute)?);
+        text.map_err(|_| damaged(self.table, "its offsets cut a character"))
+    }
+
+    /// The same as bytes, for whoever copies or compares it: checked to be text by the record's checksum alone.
+    ///
+    /// # Errors
+    /// `Corrupt` if the offsets do not lie within the text.
+    pub fn json_of(&self, attribute: usize) -> Result<&[u8]> {
         let start = self.offset(attribute)?;
         let end = match self.table.attributes.get(attribute + 1) {
             // What stands between two values: , " name " :
             Some(next) => self.offset(attribute + 1)?.checked_sub(next.name.len() + 4),
             None => self.json_bytes.checked_sub(1),
         };
-        let text = end.and_then(|end| self.json().get(start..end)).and_then(|text| std::str::from_utf8(text).ok());
-        text.ok_or_else(|| damaged(self.table, "its offsets lie outside of its text"))
+        let json = end.and_then(|end| self.json().get(start..end));
+        json.ok_or_else(|| damaged(self.table, "its offsets lie outside of its text"))
     }
 
     /// One value.

@@ -230,8 +230,8 @@ impl<'d> Transaction<'d> {
         // Remembered only when all are free: a verb that is refused leaves nothing behind for those that follow it.
         let mut changed = Vec::new();
         for index in table.indexes.iter().filter(|index| index.kind == IndexKind::Unique) {
-            let text = after.text(index.attribute)?;
-            let unchanged = before.map(|before| before.text(index.attribute)).transpose()? == Some(text);
+            let json = after.json_of(index.attribute)?;
+            let unchanged = before.map(|before| before.json_of(index.attribute)).transpose()? == Some(json);
             if unchanged {
                 continue;
             }
