@@ -49,6 +49,7 @@ fn violations(files: &[File]) -> Vec<String> {
         }
     }
     found.extend(benches(files));
+    found.extend(files_without_a_module(files));
     found
 }
 
@@ -147,6 +148,24 @@ fn names_of_files(path: &str) -> Option<String> {
     }
 }
 
+/// Every file of the library and of the tests is a module of another one: else nobody compiles it, and no test in it runs.
+fn files_without_a_module(files: &[File]) -> Vec<String> {
+    let text_of = |path: &str| files.iter().find(|(other, _)| other == path).map_or("", |(_, text)| text);
+    let parents = |folder: &str| match folder {
+        "src" => vec!["src/lib.rs".to_owned(), "src/main.rs".to_owned()],
+        "tests" => vec!["tests/main.rs".to_owned()],
+        folder => vec![format!("{folder}.rs")],
+    };
+    let paths = files.iter().filter_map(|(path, _)| Some((path, path.strip_suffix(".rs")?.rsplit_once('/')?)));
+    let lost = paths.filter(|(path, (folder, name))| {
+        let parents = if *name == "mod" { return false } else { parents(folder) };
+        let ours = path.starts_with("src/") || path.starts_with("tests/");
+        let named = |parent: &String| text_of(parent).lines().any(|line| module_of(line) == Some(name));
+        ours && !parents.contains(path) && !parents.iter().any(named)
+    });
+    lost.map(|(path, _)| format!("{path}: no module of its parent")).collect()
+}
+
 /// Every file of `benches` is built: as a target of its own harness, or as a module of one.
 fn benches(files: &[File]) -> Vec<String> {
     let manifest = files.iter().find(|(path, _)| path == "Cargo.toml").map_or("", |(_, text)| text);
@@ -203,10 +222,16 @@ fn the_code_has_its_shape() {
 
 #[test]
 fn the_checker_finds_what_is_planted() {
-    let library = "//! L.\npub mod error;\npub mod storage;\npub mod indexes;\n";
-    let planted: [(&str, &str, &str); 18] = [
-        ("src/lib.rs", "//! L.\npub mod storage;\nmod error;\n", "error stands after"),
-        ("src/lib.rs", "//! L.\npub mod error;\npub(crate) mod tools;\n", "tools is not a layer"),
+    let around = [
+        ("Cargo.toml", "[[bench]]\nname = \"storage\"\n[[bench]]\nname = \"ladder\"\nharness = false\n"),
+        ("src/lib.rs", "//! L.\nmod error;\nmod storage;\nmod locking;\nmod indexes;\nmod handlers;\nmod config;\n"),
+        ("src/storage.rs", "//! S.\nmod scan;\n"),
+        ("src/indexes.rs", "//! I.\nmod helpers;\n"),
+        ("tests/main.rs", "//! M.\nmod common;\n"),
+    ];
+    let planted: [(&str, &str, &str); 20] = [
+        ("src/lib.rs", "//! L.\npub mod storage;\nmod indexes;\nmod error;\n", "error stands after"),
+        ("src/lib.rs", "//! L.\nmod storage;\nmod indexes;\npub(crate) mod tools;\n", "tools is not a layer"),
         ("src/storage.rs", "//! S.\nuse crate::indexes::Matches;\n", "storage names indexes"),
         ("src/storage/scan.rs", "//! S.\nfn f() { crate::handlers::run() }\n", "storage names handlers"),
         ("src/storage.rs", "//! S.\nuse crate::{error::{self, Error},\n    indexes};\n", "storage names indexes"),
@@ -223,13 +248,13 @@ fn the_checker_finds_what_is_planted() {
         ("benches/harness/src/row.rs", "//! R.\nuse strata::storage::Store;\n", "names strata::"),
         ("benches/harness/src/lib.rs", "//! L.\nuse rust_rocksdb::DB;\n", "names rocksdb"),
         ("benches/storage.rs", "//! S.\n", "no [[bench]]"),
+        ("src/indexes/tests.rs", "//! T.\n", "no module of its parent"),
+        ("tests/http.rs", "//! H.\n", "no module of its parent"),
     ];
     for (path, text, expected) in planted {
-        let manifest = "[[bench]]\nname = \"storage\"\n[[bench]]\nname = \"ladder\"\nharness = false\n";
-        let mut files = vec![("Cargo.toml".to_owned(), manifest.to_owned()), (path.to_owned(), text.to_owned())];
-        if path != "src/lib.rs" {
-            files.push(("src/lib.rs".to_owned(), library.to_owned()));
-        }
+        let kept = around.into_iter().filter(|(other, _)| *other != path);
+        let files = kept.chain([(path, text)]).map(|(path, text)| (path.to_owned(), text.to_owned()));
+        let files: Vec<File> = files.collect();
         let found = violations(&files);
         assert!(found.len() == 1 && found[0].contains(expected), "{path}: {expected}: {found:?}");
     }
@@ -239,6 +264,7 @@ fn the_checker_finds_what_is_planted() {
 fn the_checker_lets_pass_what_is_right() {
     let right = [
         ("src/lib.rs", "//! L.\npub mod error;\npub mod storage;\npub mod server;\n"),
+        ("src/storage.rs", "//! S.\nmod engine;\n"),
         ("src/storage/engine.rs", "//! E: see crate::server.\nuse rust_rocksdb as rocksdb; // not crate::server\n"),
         ("src/server.rs", "//! S.\nuse crate::storage;\nuse tokio::net::TcpListener;\n"),
         ("benches/ladder.rs", "//! L.\nmod floor;\nfn main() {}\n"),

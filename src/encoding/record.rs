@@ -349,3 +349,6 @@ fn write_text(text: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(text.as_bytes());
     out.push(b'"');
 }
+
+#[cfg(test)]
+mod tests;
