@@ -34,10 +34,7 @@ fn text(text: &str) -> Value<'static> {
 
 fn date(text: String) -> Value<'static> {
     let microseconds = Value::microseconds_of(&text).unwrap();
-    Value::Date(Date {
-        text: Cow::Owned(text),
-        microseconds,
-    })
+    Value::Date(Date { text: Cow::Owned(text), microseconds })
 }
 
 fn json(text: &str) -> Value<'static> {
@@ -54,11 +51,7 @@ fn only(position: usize, value: Value<'static>) -> Given {
 /// The canonical text of one value of an attribute.
 fn canonical(position: usize, value: Value<'static>) -> String {
     let stored = encoded(&only(position, value));
-    Record::open(&TABLE, &stored)
-        .unwrap()
-        .text(position)
-        .unwrap()
-        .to_owned()
+    Record::open(&TABLE, &stored).unwrap().text(position).unwrap().to_owned()
 }
 
 fn samples() -> Vec<Given> {
@@ -81,43 +74,23 @@ fn samples() -> Vec<Given> {
 }
 
 fn texts() -> impl Strategy<Value = String> {
-    let special = [
-        "",
-        "null",
-        "\0",
-        "\u{8}\u{c}\n\r\t\u{1f}\u{7f}",
-        "\"\\/",
-        "\u{2028}\u{10ffff}",
-        "\\u0041",
-        "\",\"whole\":1",
-    ];
-    prop_oneof![
-        any::<String>(),
-        prop::sample::select(special.to_vec()).prop_map(str::to_owned)
-    ]
+    let special =
+        ["", "null", "\0", "\u{8}\u{c}\n\r\t\u{1f}\u{7f}", "\"\\/", "\u{2028}\u{10ffff}", "\\u0041", "\",\"whole\":1"];
+    prop_oneof![any::<String>(), prop::sample::select(special.to_vec()).prop_map(str::to_owned)]
 }
 
 fn wholes() -> impl Strategy<Value = i64> {
-    prop_oneof![
-        any::<i64>(),
-        prop::sample::select(vec![0, -1, i64::MIN, i64::MAX, 1 << 53, (1 << 53) + 1])
-    ]
+    prop_oneof![any::<i64>(), prop::sample::select(vec![0, -1, i64::MIN, i64::MAX, 1 << 53, (1 << 53) + 1])]
 }
 
 fn reals() -> impl Strategy<Value = f64> {
     let special = vec![0.0, -0.0, 1e300, 5e-324, f64::MIN, f64::MAX, 1e21, 1e-7, 25.0];
-    prop_oneof![
-        NORMAL | SUBNORMAL | ZERO | POSITIVE | NEGATIVE,
-        prop::sample::select(special)
-    ]
-    .prop_filter("finite", |f| f.is_finite())
+    prop_oneof![NORMAL | SUBNORMAL | ZERO | POSITIVE | NEGATIVE, prop::sample::select(special)]
+        .prop_filter("finite", |f| f.is_finite())
 }
 
 fn dates() -> impl Strategy<Value = String> {
-    let (least, most) = (
-        jiff::Timestamp::MIN.as_microsecond(),
-        jiff::Timestamp::MAX.as_microsecond(),
-    );
+    let (least, most) = (jiff::Timestamp::MIN.as_microsecond(), jiff::Timestamp::MAX.as_microsecond());
     (least..most, 0..3).prop_filter_map("four-digit years", |(microseconds, shape)| {
         let instant = jiff::Timestamp::from_microsecond(microseconds).ok()?.to_string();
         (instant.len() >= 20 && !instant.starts_with('-')).then(|| match shape {
@@ -131,12 +104,8 @@ fn dates() -> impl Strategy<Value = String> {
 /// JSON text without white space, numbers of every length included; `null` is no value.
 fn free() -> impl Strategy<Value = String> {
     let quoted = texts().prop_map(|text| serde_json::to_string(&text).unwrap());
-    let leaf = prop_oneof![
-        Just("null".to_owned()),
-        Just("1e400".to_owned()),
-        wholes().prop_map(|n| n.to_string()),
-        quoted
-    ];
+    let leaf =
+        prop_oneof![Just("null".to_owned()), Just("1e400".to_owned()), wholes().prop_map(|n| n.to_string()), quoted];
     let nested = leaf.prop_recursive(4, 24, 4, |inner| {
         let member = (texts(), inner.clone());
         let member = member.prop_map(|(name, value)| format!("{}:{value}", serde_json::to_string(&name).unwrap()));
@@ -335,10 +304,7 @@ fn every_changed_byte_of_a_long_record_is_noticed() {
     let mut stored = encoded(&given);
     for at in 0..stored.len() {
         stored[at] ^= 0x55;
-        assert!(
-            matches!(Record::open(&TABLE, &stored), Err(Error::Corrupt { .. })),
-            "byte {at}"
-        );
+        assert!(matches!(Record::open(&TABLE, &stored), Err(Error::Corrupt { .. })), "byte {at}");
         stored[at] ^= 0x55;
     }
     assert!(Record::open(&TABLE, &stored).is_ok());
@@ -349,10 +315,7 @@ fn every_cut_and_every_appendix_is_noticed() {
     for sample in samples() {
         let mut stored = encoded(&sample);
         for length in 0..stored.len() {
-            assert!(
-                matches!(Record::open(&TABLE, &stored[..length]), Err(Error::Corrupt { .. })),
-                "{length} bytes"
-            );
+            assert!(matches!(Record::open(&TABLE, &stored[..length]), Err(Error::Corrupt { .. })), "{length} bytes");
         }
         stored.push(0);
         assert!(matches!(Record::open(&TABLE, &stored), Err(Error::Corrupt { .. })));
