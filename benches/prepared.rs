@@ -245,7 +245,7 @@ pub const SST: &str = "SST, cached, no automatic compaction";
 /// The facts' name of records that were never flushed.
 pub const MEMTABLE: &str = "memtable";
 
-/// The keys of the pool's records as stored, in the order of [`data::scatter`].
+/// The keys of the first records of the data set, in their order.
 pub fn record_keys(table: u32, records: u64) -> Vec<Vec<u8>> {
     let keys = (0..records).map(|index| {
         let mut key = Vec::new();
