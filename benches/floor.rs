@@ -127,6 +127,37 @@ impl State for Raw {
         let options = rocksdb::WaitForCompactOptions::default();
         self.database().wait_for_compact(&options).expect("a healthy store");
     }
+
+    fn thread_counters(&self) -> Vec<(&'static str, u64)> {
+        thread_counters()
+    }
+}
+
+/// What RocksDB has counted of the calling thread's work in all its stores (its PerfContext), as it does by default.
+///
+/// Comparisons of keys in a memtable vary, because a skip list draws its levels from a seed that is the thread's address;
+/// `setarch -R` holds that still.
+pub fn thread_counters() -> Vec<(&'static str, u64)> {
+    use rocksdb::PerfMetric::*;
+    let context = rocksdb::PerfContext::default();
+    let metrics = [
+        UserKeyComparisonCount,
+        BlockCacheHitCount,
+        BlockReadCount,
+        BlockReadByte,
+        GetReadBytes,
+        MultigetReadBytes,
+        IterReadBytes,
+        InternalKeySkippedCount,
+        InternalDeleteSkippedCount,
+        GetFromMemtableCount,
+        SeekOnMemtableCount,
+        NextOnMemtableCount,
+        SeekChildSeekCount,
+        BloomSstHitCount,
+        BloomSstMissCount,
+    ];
+    metrics.map(|metric| (metric.name(), context.metric(metric))).into()
 }
 
 /// The same store under RocksDB's own optimistic transactions.
@@ -151,4 +182,8 @@ impl Optimistic {
     }
 }
 
-impl State for Optimistic {}
+impl State for Optimistic {
+    fn thread_counters(&self) -> Vec<(&'static str, u64)> {
+        thread_counters()
+    }
+}

@@ -4,6 +4,8 @@
 //! so that both sides of a pair and every sample begin with the same store at the price of opening it.
 #![allow(dead_code, reason = "each target prepares what its rows need")]
 
+mod settings;
+
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -16,7 +18,7 @@ use strata_harness::data::{self, Id};
 use strata_harness::{Scale, State, temporary_directory};
 use tempfile::TempDir;
 
-use crate::floor::Raw;
+use crate::floor::{self, Raw};
 
 /// Bodies that are made beforehand and used in turn.
 pub const POOL: u64 = 1024;
@@ -57,9 +59,11 @@ pub fn records(scale: Scale) -> u64 {
     }
 }
 
-/// The options of a store that is measured: nothing compacts in the background unless a row is about that.
+/// The options of a store that is measured: nothing compacts in the background unless a row is about that, or `STRATA_SET` says so.
 pub fn options() -> storage::Options {
-    storage::Options { automatic_compactions: false, ..storage::Options::default() }
+    let usual = storage::Options { automatic_compactions: false, ..storage::Options::default() };
+    let settings = std::env::var("STRATA_SET").unwrap_or_default();
+    settings::over(&usual, &settings).unwrap_or_else(|complaint| panic!("STRATA_SET: {complaint}"))
 }
 
 /// An open copy of a store.
@@ -103,6 +107,10 @@ impl State for Ours {
             ("compactions", counters.compactions),
             ("bytes_written", counters.batch_bytes + counters.flushed_bytes + counters.compacted_bytes),
         ]
+    }
+
+    fn thread_counters(&self) -> Vec<(&'static str, u64)> {
+        floor::thread_counters()
     }
 }
 
@@ -154,7 +162,7 @@ pub fn copy(indexes: u32, records: u64) -> TempDir {
 }
 
 /// A filled, settled and closed store, made once and kept: for this process, or in `STRATA_TEMPLATES` for all processes of this
-/// very binary, if the runner names such a folder.
+/// very binary with these very settings, if the runner names such a folder.
 pub fn template(name: &str, schema: impl FnOnce() -> Schema, fill: impl FnOnce(&Database)) -> PathBuf {
     static MADE: OnceLock<Mutex<HashMap<String, TempDir>>> = OnceLock::new();
     let mut made = MADE.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);

@@ -32,7 +32,7 @@ impl Client {
     pub fn connect(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).expect("the server listens");
         stream.set_nodelay(true).expect("an option of TCP");
-        Self { stream, answer: vec![0; 16 << 10] }
+        Self { stream, answer: vec![0; 64 << 10] }
     }
 
     /// Sends a request and reads the whole answer: its status, and how many bytes its body has.

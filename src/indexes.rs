@@ -117,6 +117,8 @@ impl<'s> Matches<'s> {
         snapshot: &'s Snapshot<'s>,
         reach: Reach,
     ) -> Self {
+        #[cfg(feature = "plant")]
+        crate::plant::burn("indexes");
         let (mut prefix, mut end) = (Vec::new(), Vec::new());
         match index.kind {
             IndexKind::Ordered => key::ordered_prefix(index.id, value, &mut prefix),

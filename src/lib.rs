@@ -3,6 +3,8 @@
 //! The modules are the layers, lowest first; each imports only from those above it in this list (`tests/architecture.rs`).
 //! [`transaction::Database`] opens a store in your own process; `server` serves it.
 
+#[cfg(feature = "plant")]
+mod plant;
 pub mod error;
 pub mod schema;
 pub mod encoding;

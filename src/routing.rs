@@ -70,6 +70,8 @@ impl Routes {
     /// # Errors
     /// 400 for the path or the query; 404, 405, 406, 415. They can be answered before the body is read.
     pub fn resolve<'r>(&'r self, method: &Method, uri: &'r Uri, headers: &HeaderMap) -> Option<Result<Route<'r>>> {
+        #[cfg(feature = "plant")]
+        crate::plant::burn("routing");
         let path = uri.path().strip_prefix('/')?;
         let (name, rest) = match path.split_once('/') {
             Some((name, rest)) => (name, rest),

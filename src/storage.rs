@@ -118,6 +118,8 @@ impl Store {
     /// `WouldBlock` under [`Reach::Memory`]; `Corrupt` or `Storage` from the engine.
     pub fn get(&self, space: Space, key: &[u8], reach: Reach) -> Result<Option<Pinned<'_>>> {
         Calls::count(&self.calls.gets);
+        #[cfg(feature = "plant")]
+        crate::plant::burn("storage");
         let options = match reach {
             Reach::Disk => &self.read_disk,
             Reach::Memory => &self.read_memory,

@@ -7,7 +7,8 @@ use std::fs;
 use std::path::Path;
 
 /// The layers, lowest first. A layer that is not there yet has its place already.
-const LAYERS: [&str; 18] = [
+const LAYERS: [&str; 19] = [
+    "plant",
     "error",
     "schema",
     "encoding",

@@ -5,3 +5,4 @@ mod crash;
 mod engine;
 mod golden;
 mod http;
+mod settings;

@@ -41,6 +41,8 @@ pub fn encode<'t, 'o, B: AsRef<[u8]>>(
     out: &'o mut Vec<u8>,
 ) -> Result<Record<'t, &'o [u8]>> {
     debug_assert_eq!(fields.len(), table.attributes.len());
+    #[cfg(feature = "plant")]
+    crate::plant::burn("encoding");
     out.clear();
     out.resize(HEADER_BYTES, 0);
     let mut offsets = SmallVec::<[u32; 32]>::new();

@@ -1,6 +1,7 @@
-//! A row run an exact number of times: for instruction counts, which are the difference of N and 2N operations.
+//! A row run an exact number of times: for what is counted instead of timed.
 //!
-//! One thread, one state, nothing else, so that set-up and everything around it fall out of the difference.
+//! One thread, one state, nothing else. Allocations and the engine's counters are read around the operations and go into the facts;
+//! instructions are counted from outside, as the difference of N and 2N operations, in which set-up and everything around falls out.
 
 use crate::live::State;
 use crate::row::Row;
@@ -29,7 +30,7 @@ impl Count {
         self.found = true;
         let capacity = row.facts.capacity.unwrap_or(u64::MAX);
         assert!(self.operations <= capacity, "{}: a state serves {capacity} operations, no more", row.id);
-        row.fresh(1).run(self.operations, row.facts);
+        row.counted(self.operations);
     }
 
     /// A count of nothing must not pass for a count.

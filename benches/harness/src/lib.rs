@@ -9,10 +9,11 @@
 //! | (none) | plain Criterion with the published settings; without `--bench` a handful of operations at smoke scale |
 //! | `STRATA_DRIVEN=1` | Criterion with flat sampling and the settings of the command line: an absolute figure |
 //! | `STRATA_TURN=SOCKET` | takes turns with a partner process by the word of the broker at the socket; no Criterion |
-//! | `STRATA_COUNT=N STRATA_ROW=ID` | that row's operation exactly N times; instruction counts = the difference of N and 2N |
+//! | `STRATA_COUNT=N STRATA_ROW=ID` | that row's operation exactly N times, counted and not timed; instructions = the difference of N and 2N |
 //! | `STRATA_FACTS_DIR=FOLDER` | beside any of these: the facts of every row, as `FOLDER/<pid>.json` |
 //! | `STRATA_BENCH_DIR=FOLDER` | where stores lie, instead of the system's folder for temporary files |
-//! | `STRATA_TEMPLATES=FOLDER` | where processes of one binary share prepared stores; read by the benches themselves |
+//! | `STRATA_TEMPLATES=FOLDER` | where processes of one binary and one `STRATA_SET` share prepared stores; read by the benches themselves |
+//! | `STRATA_SET=NAME=VALUE,..` | options of the engine over those of the benches; read by the benches themselves |
 //!
 //! Non-goals: judging (the runner does) and knowing any bench by name.
 

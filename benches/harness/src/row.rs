@@ -21,12 +21,21 @@ const PREPARATION: Duration = Duration::from_millis(20);
 /// What was seen while a row ran; stands beside its facts.
 #[derive(Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Seen {
-    /// Mean over the operations of the probe, on one thread; `None` = a state serves too few operations to tell.
+    /// Mean over the operations of the probe, or over all that were counted, on one thread; `None` = it cannot be told.
     pub(crate) allocations_per_operation: Option<f64>,
-    /// Operations inside the timed parts.
+    /// Operations inside the timed parts, or counted.
     pub(crate) timed_operations: u64,
-    /// Growth of the state's counters inside the timed parts.
+    /// Growth of the state's counters meanwhile.
     pub(crate) counters: BTreeMap<&'static str, u64>,
+}
+
+impl Seen {
+    /// Adds what the counters have grown by.
+    fn grown(&mut self, before: Vec<(&'static str, u64)>, after: Vec<(&'static str, u64)>) {
+        for ((name, before), (_, after)) in before.into_iter().zip(after) {
+            *self.counters.entry(name).or_default() += after - before;
+        }
+    }
 }
 
 /// A row with its set-up and its operation.
@@ -99,10 +108,28 @@ impl<'r, S: State, W: FnMut(u64) -> u64 + Send> Row<'r, S, W> {
         let after = live.state().counters();
         let seen = self.seen.get_or_insert_default();
         seen.timed_operations += operations;
-        for ((name, before), (_, after)) in before.into_iter().zip(after) {
-            *seen.counters.entry(name).or_default() += after - before;
-        }
+        seen.grown(before, after);
         elapsed
+    }
+
+    /// Runs exactly `operations` on one thread and a fresh state, untimed, and notes everything that can be counted about them.
+    pub(crate) fn counted(&mut self, operations: u64) {
+        let mut live = self.fresh(1);
+        let before = [live.state().counters(), live.state().thread_counters()].concat();
+        let allocations_before = allocations::on_this_thread();
+        live.run(operations, self.facts);
+        let allocations = allocations::on_this_thread() - allocations_before;
+        let of_thread = live.state().thread_counters();
+        // What the operations left to the background is theirs, too.
+        live.state().settle();
+        let after = [live.state().counters(), of_thread].concat();
+        // A server does its work on threads of its own.
+        let here = operations > 0 && self.facts.clock == Clock::Wall;
+        let per_operation = here.then(|| allocations as f64 / operations as f64);
+        let mut seen =
+            Seen { allocations_per_operation: per_operation, timed_operations: operations, ..Seen::default() };
+        seen.grown(before, after);
+        self.seen = Some(seen);
     }
 
     /// Operations that may be spent on a state before it is measured.

@@ -3,11 +3,15 @@
 //! It has its own `main`, because arguments and environment belong to a process: what `--list` does can be seen only from outside.
 
 use std::fs;
+use std::hint::black_box;
 use std::path::Path;
 use std::process::{Command, Output};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
 use serde_json::Value;
-use strata_harness::{Facts, Suite, suite, temporary_directory};
+use strata_harness::{Facts, State, Suite, suite, temporary_directory};
 
 const AS_TARGET: &str = "STRATA_TEST_AS_TARGET";
 
@@ -19,9 +23,30 @@ fn main() {
     smoke_runs_a_handful();
     a_row_that_changes_its_store_is_renewed();
     counts_exactly();
+    what_is_counted_is_in_the_facts();
     a_row_that_is_not_there_is_not_counted();
     finding_nothing_fails();
-    println!("modes: 6 checks passed");
+    println!("modes: 7 checks passed");
+}
+
+/// A state that counts the operations it has served, begins above zero, and does half of the work in the background.
+struct Tally {
+    served: AtomicU64,
+    settled: AtomicU64,
+}
+
+impl State for Tally {
+    fn settle(&self) {
+        self.settled.store(self.served.load(Relaxed), Relaxed);
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        vec![("operations", self.served.load(Relaxed)), ("written_behind", self.settled.load(Relaxed))]
+    }
+
+    fn thread_counters(&self) -> Vec<(&'static str, u64)> {
+        vec![("operations_of_thread", self.served.load(Relaxed))]
+    }
 }
 
 /// The target: says on stderr when a row is set up and, for the counted row, when it runs.
@@ -38,6 +63,13 @@ fn target(suite: &mut Suite) {
     let changing = Facts::new("writes").changes_store(100, 1000).threads(2);
     suite.row("write", "strata", "small", changing, said("write"), |_| |_| 1);
     let nothing = if std::env::var_os("STRATA_TEST_FIND_NOTHING").is_some() { 0 } else { 1 };
+    let tally = || Tally { served: AtomicU64::new(1000), settled: AtomicU64::new(0) };
+    suite.row("tally", "strata", "small", Facts::new("allocates twice"), tally, |tally: Arc<Tally>| {
+        move |_| {
+            tally.served.fetch_add(1, Relaxed);
+            *black_box(Box::new(0)) + *black_box(Box::new(1))
+        }
+    });
     suite.row("find", "strata", "small", Facts::new("finds"), said("find"), |_| move |_| nothing);
 }
 
@@ -70,7 +102,7 @@ fn lists_without_set_up() {
     assert_eq!(facts["schema"], 1);
     assert_eq!(facts["engine"]["cache_bytes"], 1024);
     assert_eq!(facts["process"]["scale"], "full");
-    assert_eq!(facts["rows"].as_object().map(serde_json::Map::len), Some(3));
+    assert_eq!(facts["rows"].as_object().map(serde_json::Map::len), Some(4));
     assert_eq!(facts["rows"]["test/read/strata/small"]["floor"]["id"], "test/read/floor/small");
     assert_eq!(facts["rows"]["test/write/strata/small"]["capacity"], 1000);
     assert!(facts["rows"]["test/read/strata/small"].get("timed_operations").is_none(), "did not run");
@@ -102,6 +134,22 @@ fn counts_exactly() {
     assert!(output.status.success(), "{stderr}");
     let ran: Vec<&str> = stderr.lines().collect();
     assert_eq!(ran, ["set up read", "ran 0", "ran 1", "ran 2", "ran 3", "ran 4"]);
+}
+
+fn what_is_counted_is_in_the_facts() {
+    let facts = temporary_directory();
+    let path = facts.path().to_str().expect("the path is text");
+    let row = "test/tally/strata/small";
+    let settings = [("STRATA_COUNT", "7"), ("STRATA_ROW", row), ("STRATA_FACTS_DIR", path)];
+    let (output, stderr) = run(&["--bench"], &settings);
+    assert!(output.status.success(), "{stderr}");
+    let facts = facts_in(facts.path());
+    assert_eq!(facts["process"]["mode"], "counted");
+    let seen = &facts["rows"][row];
+    assert_eq!((&seen["timed_operations"], &seen["allocations_per_operation"]), (&7.into(), &2.0.into()));
+    let expected = serde_json::json!({ "operations": 7, "written_behind": 7, "operations_of_thread": 7 });
+    assert_eq!(seen["counters"], expected, "growth within the operations and what they left to the background");
+    assert!(facts["rows"]["test/read/strata/small"].get("timed_operations").is_none(), "another row");
 }
 
 fn a_row_that_is_not_there_is_not_counted() {

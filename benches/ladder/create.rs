@@ -1,0 +1,182 @@
+//! CREATE of one record with two indexes; the id is made by the server.
+
+use std::hint::black_box;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
+use http_body_util::Full;
+use strata::encoding::value::{Value, parse_object};
+use strata::encoding::{Record, key, record};
+use strata::routing::Routes;
+use strata::schema::{Durability, Table};
+use strata::storage::{Batch, Space};
+use strata::transaction::Owned;
+use strata::{handlers, indexes};
+use strata_harness::{Data, Facts, Suite, Unit};
+
+use crate::floor::Raw;
+use crate::prepared::{Numbered, Ours, POOL, SST, bodies, described, records, schema, soft};
+use crate::served::{Bare, Client, Served};
+use crate::verbs::{self, Write};
+use crate::{answered, ingress, over_tcp, runtime, whole};
+
+fn facts(records: u64, op: &str) -> Facts {
+    let facts = Facts::new(op).data(described(records)).state(SST).durability(soft()).indexes(2);
+    facts.unit(Unit::Records, 1).changes_store(2000, None)
+}
+
+pub fn in_process(suite: &mut Suite) {
+    below_transaction(suite);
+    above_indexes(suite);
+}
+
+fn below_transaction(suite: &mut Suite) {
+    let n = records(suite.scale());
+    let ours = || Ours::copy(2, n);
+    let about = facts(n, "writes three keys in one batch");
+    suite.row("create", "floor", "raw", about, || Raw::copy(2, n), |raw| verbs::raw_create(raw, 2));
+    suite.row("create", "strata", "storage", facts(n, "writes three keys in one batch"), ours, |ours: Arc<Ours>| {
+        let (mut writes, mut batch) = (verbs::writes(&schema(2).tables[0], verbs::MADE_ID), Batch::default());
+        move |index| {
+            let write = &mut writes[(index % POOL) as usize];
+            let store = ours.database.store();
+            batch.clear();
+            store.put(&mut batch, Space::Records, write.key.with(index), &write.value);
+            for entry in &mut write.entries {
+                store.put(&mut batch, Space::Indexes, entry.with(index), b"");
+            }
+            u64::from(store.write(&batch, Durability::Soft).is_ok())
+        }
+    });
+    let about = facts(n, "makes the entries of one record and writes them with it in one batch");
+    suite.row("create", "strata", "indexes", about, ours, |ours: Arc<Ours>| {
+        let table: &'static Table = Box::leak(Box::new(schema(2).tables.swap_remove(0)));
+        let (mut writes, mut id) = (verbs::writes(table, verbs::MADE_ID), Numbered::new(verbs::MADE_ID.as_bytes()));
+        let open = |write: &Write| Record::open(table, write.value.clone()).expect("a record of the data set");
+        let records: Vec<Owned<'_>> = writes.iter().map(open).collect();
+        let mut batch = Batch::default();
+        move |index| {
+            let (place, store) = ((index % POOL) as usize, ours.database.store());
+            let id = std::str::from_utf8(id.with(index)).expect("an id is text");
+            batch.clear();
+            store.put(&mut batch, Space::Records, writes[place].key.with(index), records[place].bytes());
+            indexes::add(store, &mut batch, id, &records[place]).expect("a record of the data set");
+            u64::from(store.write(&batch, Durability::Soft).is_ok())
+        }
+    });
+}
+
+fn above_indexes(suite: &mut Suite) {
+    let n = records(suite.scale());
+    let ours = || Ours::copy(2, n);
+    let about = facts(n, "creates one record from a JSON body; the id is made");
+    suite.row("create", "strata", "transaction", about, ours, verbs::create);
+    suite.row(
+        "create",
+        "strata",
+        "handlers",
+        facts(n, "answers POST of one record by its handler"),
+        ours,
+        |ours: Arc<Ours>| {
+            let bodies = bodies();
+            move |index| {
+                u64::from(whole(handlers::create(&ours.database, ours.product(), &bodies[(index % POOL) as usize])))
+            }
+        },
+    );
+    let about = facts(n, "finds the handler of a path and answers by it");
+    suite.row("create", "strata", "routing", about, ours, |ours: Arc<Ours>| {
+        let (routes, headers) = (Routes::new(ours.database.clone(), handlers::Options::default()), json());
+        let (bodies, path) = (bodies(), Uri::from_static("/Product"));
+        move |index| {
+            let route =
+                routes.resolve(&Method::POST, &path, &headers).expect("a table's path").expect("a good request");
+            u64::from(whole(route.answer(&ours.database, &headers, &bodies[(index % POOL) as usize])))
+        }
+    });
+    suite.row(
+        "create",
+        "strata",
+        "ingress",
+        facts(n, "answers a request to create one record"),
+        ours,
+        |ours: Arc<Ours>| {
+            let runtime = runtime();
+            let ingress = ingress(&ours, &runtime);
+            let bodies: Vec<Bytes> = bodies().into_iter().map(Bytes::from).collect();
+            move |index| {
+                let mut request = Request::new(Full::new(bodies[(index % POOL) as usize].clone()));
+                *request.method_mut() = Method::POST;
+                *request.uri_mut() = Uri::from_static("/Product");
+                *request.headers_mut() = json();
+                let (status, bytes) = runtime.block_on(answered(&ingress, request));
+                u64::from(status == StatusCode::CREATED && bytes > 900)
+            }
+        },
+    );
+}
+
+/// What encoding alone costs the request.
+pub fn encoding(suite: &mut Suite) {
+    let about = Facts::new("parses one JSON body and encodes its key and its record: this layer alone");
+    let about = about.data(described(POOL)).state("in memory").unit(Unit::Records, 1);
+    suite.row(
+        "create",
+        "strata",
+        "encoding",
+        about,
+        || Data(bodies()),
+        |bodies: Arc<Data<Vec<Vec<u8>>>>| {
+            let (schema, mut key, mut out) = (schema(2), Vec::new(), Vec::new());
+            move |index| {
+                let table = &schema.tables[0];
+                let mut fields = parse_object(table, &bodies[(index % POOL) as usize]).expect("a body of the data set");
+                fields[table.primary_key] = Some(Value::Text(verbs::MADE_ID.into()));
+                key::record(table.id, verbs::MADE_ID, &mut key);
+                black_box(&key);
+                u64::from(black_box(record::encode(table, &fields, None::<&Owned<'_>>, &mut out)).is_ok())
+            }
+        },
+    );
+}
+
+fn json() -> HeaderMap {
+    HeaderMap::from_iter([(http::header::CONTENT_TYPE, HeaderValue::from_static("application/json"))])
+}
+
+pub fn tcp(suite: &mut Suite, operation: &str, indexes: u32) {
+    let n = records(suite.scale());
+    let facts = |op| over_tcp(op, n, indexes).durability(soft()).changes_store(1000, None);
+    let client = |address| {
+        let requests: Vec<Vec<u8>> = bodies()
+            .iter()
+            .map(|body| {
+                let head = "POST /Product HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\ncontent-length:";
+                [format!("{head} {}\r\n\r\n", body.len()).as_bytes(), body].concat()
+            })
+            .collect();
+        let mut client = Client::connect(address);
+        move |index| {
+            let (status, bytes) = client.exchange(&requests[(index % POOL) as usize]);
+            u64::from(status == 201 && bytes > 900)
+        }
+    };
+    let about = facts("answers POST of one record over HTTP/1.1, server CPU").floor("floor", 0.75, 0.85);
+    let setup = || Served::start(Ours::copy(indexes, n));
+    suite.row(operation, "strata", "tcp", about, setup, |served: Arc<Served>| client(served.address()));
+    let about = facts("writes the keys of a create in one batch in the handler of a bare hyper server, server CPU");
+    let setup = || {
+        Bare::start(Raw::copy(indexes, n), move |raw| {
+            let mut create = verbs::raw_create_shared(raw, indexes);
+            move |_: &http::request::Parts, body: &[u8]| {
+                create();
+                let mut answer = Response::new(Full::new(Bytes::copy_from_slice(body)));
+                *answer.status_mut() = StatusCode::CREATED;
+                answer.headers_mut().insert("content-type", HeaderValue::from_static("application/json"));
+                answer
+            }
+        })
+    };
+    suite.row(operation, "floor", "tcp", about, setup, |bare: Arc<Bare>| client(bare.address));
+}

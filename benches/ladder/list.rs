@@ -1,0 +1,263 @@
+//! LIST of 20 records: `GET /Product?category==VALUE&limit=20`, each category in turn.
+
+use std::hint::black_box;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
+use http_body_util::Full;
+use strata::encoding::value::Value;
+use strata::encoding::{Record, key};
+use strata::handlers::{self, Listing};
+use strata::indexes::Matches;
+use strata::routing::Routes;
+use strata::schema::{Index, Schema, Table};
+use strata::storage::{Pinned, Reach, Space};
+use strata_harness::data::{self, CATEGORIES};
+use strata_harness::{Data, Facts, Scale, Suite, Unit};
+
+use crate::floor::Raw;
+use crate::prepared::{Ours, SST, described, records, schema};
+use crate::served::{Bare, Client, Served};
+use crate::{answered, ingress, over_tcp, runtime, stored};
+
+const LISTED: u64 = 20;
+
+/// Products enough for a whole list of every category.
+fn products(scale: Scale) -> u64 {
+    records(scale).max(LISTED * CATEGORIES)
+}
+
+/// The attribute that is asked for, with its index.
+fn category(table: &Table) -> (usize, &Index) {
+    let attribute = table.attribute("category").expect("an attribute of the data set");
+    (attribute, table.equality_index(attribute).expect("an index of the data set"))
+}
+
+fn values() -> Vec<Value<'static>> {
+    (0..CATEGORIES).map(|index| Value::Text(data::category(index).into())).collect()
+}
+
+fn queries() -> impl Iterator<Item = String> {
+    (0..CATEGORIES).map(|index| format!("category=={}&limit={LISTED}", data::category(index)))
+}
+
+fn paths() -> Vec<Uri> {
+    queries().map(|query| format!("/Product?{query}").parse().expect("a path")).collect()
+}
+
+/// The stored bytes of the records of each list: of every hundred neighbours one, in the order of their ids.
+fn lists(schema: &Schema) -> Vec<Vec<Vec<u8>>> {
+    let of = |category: &String| {
+        let products = (0..LISTED * CATEGORIES).filter(|index| data::category(*index) == *category);
+        stored(&schema.tables[0], products)
+    };
+    (0..CATEGORIES).map(data::category).collect::<Vec<_>>().iter().map(of).collect()
+}
+
+/// How many bytes each answer must have: a list that lacks a record is shorter.
+fn answer_bytes() -> Vec<usize> {
+    let schema = schema(2);
+    let json_bytes = |bytes: &Vec<u8>| Record::open(&schema.tables[0], bytes).expect("encoded just now").json().len();
+    let commas_and_brackets = LISTED as usize + 1;
+    lists(&schema).iter().map(|list| list.iter().map(json_bytes).sum::<usize>() + commas_and_brackets).collect()
+}
+
+/// The range of the index in which the entries of a value lie.
+fn range(index: &Index, value: &Value<'_>) -> (Vec<u8>, Vec<u8>) {
+    let (mut prefix, mut end) = (Vec::new(), Vec::new());
+    key::hash_prefix(index.id, value, &mut prefix);
+    key::successor(&prefix, &mut end);
+    (prefix, end)
+}
+
+fn ranges(table: &Table) -> Vec<(Vec<u8>, Vec<u8>)> {
+    values().iter().map(|value| range(category(table).1, value)).collect()
+}
+
+/// Copies values out; how many there were.
+fn copied_out(found: &[Option<Pinned<'_>>], answer: &mut Vec<u8>) -> u64 {
+    answer.clear();
+    found.iter().flatten().for_each(|bytes| answer.extend_from_slice(bytes));
+    black_box(answer);
+    found.iter().flatten().count() as u64
+}
+
+/// The records of an answer that has the bytes it must have; else none.
+fn listed(answer: handlers::Result<handlers::Answer>, bytes: usize) -> u64 {
+    let all = answer.is_ok_and(|answer| answer.status() == StatusCode::OK && black_box(answer.body()).len() == bytes);
+    if all { LISTED } else { 0 }
+}
+
+pub fn in_process(suite: &mut Suite) {
+    let n = products(suite.scale());
+    let facts = |op: &str| Facts::new(op).data(described(n)).state(SST).indexes(2).unit(Unit::Records, LISTED);
+    let ours = || Ours::copy(2, n);
+    below_transaction(suite, n, facts);
+    let about = facts("finds 20 records by a value, checks them and copies their JSON out");
+    suite.row("list", "strata", "transaction", about, ours, |ours: Arc<Ours>| {
+        let (values, mut answer) = (values(), Vec::new());
+        let (attribute, _) = category(ours.product());
+        move |turn| {
+            let mut found = 0;
+            answer.clear();
+            let visit = |record: Record<'_, &[u8]>| {
+                answer.extend_from_slice(record.json());
+                found += 1;
+                Ok(())
+            };
+            let value = &values[(turn % CATEGORIES) as usize];
+            ours.database.find(ours.product(), attribute, value, LISTED as usize, visit).expect("a healthy store");
+            black_box(&answer);
+            found
+        }
+    });
+    let about = facts("answers GET of a list of 20 records by its handler");
+    suite.row("list", "strata", "handlers", about, ours, |ours: Arc<Ours>| {
+        let options = handlers::Options::default();
+        let parse = |query: String| Listing::parse(ours.product(), &query, &options).expect("a good query");
+        let (listings, bytes): (Vec<Listing>, _) = (queries().map(parse).collect(), answer_bytes());
+        move |turn| {
+            let place = (turn % CATEGORIES) as usize;
+            listed(handlers::list(&ours.database, ours.product(), &listings[place]), bytes[place])
+        }
+    });
+    let about = facts("reads the query, finds the handler of its path and answers by it");
+    suite.row("list", "strata", "routing", about, ours, |ours: Arc<Ours>| {
+        let routes = Routes::new(ours.database.clone(), handlers::Options::default());
+        let (paths, bytes, headers) = (paths(), answer_bytes(), HeaderMap::new());
+        move |turn| {
+            let place = (turn % CATEGORIES) as usize;
+            let route = routes.resolve(&Method::GET, &paths[place], &headers);
+            let route = route.expect("a table's path").expect("a good request");
+            listed(route.answer(&ours.database, &headers, b""), bytes[place])
+        }
+    });
+    let about = facts("answers a request for a list of 20 records");
+    suite.row("list", "strata", "ingress", about, ours, |ours: Arc<Ours>| {
+        let (runtime, paths, bytes) = (runtime(), paths(), answer_bytes());
+        let ingress = ingress(&ours, &runtime);
+        move |turn| {
+            let place = (turn % CATEGORIES) as usize;
+            let mut request = Request::new(Full::new(Bytes::new()));
+            *request.uri_mut() = paths[place].clone();
+            let answered = runtime.block_on(answered(&ingress, request));
+            if answered == (StatusCode::OK, bytes[place]) { LISTED } else { 0 }
+        }
+    });
+}
+
+/// The rungs that hand out stored bytes, and the layer that opens them.
+fn below_transaction(suite: &mut Suite, n: u64, facts: impl Fn(&str) -> Facts) {
+    let ours = || Ours::copy(2, n);
+    let about = facts("seeks a value in the index, gets its 20 records in one call and copies them out");
+    suite.row(
+        "list",
+        "floor",
+        "raw",
+        about,
+        || Raw::copy(2, n),
+        |raw: Arc<Raw>| {
+            let (schema, mut keys, mut answer) = (schema(2), Vec::new(), Vec::new());
+            let (table, ranges) = (schema.tables[0].id, ranges(&schema.tables[0]));
+            move |turn| {
+                let (prefix, end) = &ranges[(turn % CATEGORIES) as usize];
+                raw.matches(prefix, end, table, LISTED as usize, &mut keys);
+                answer.clear();
+                raw.multi_get(&keys, &mut answer);
+                black_box(&answer);
+                keys.len() as u64
+            }
+        },
+    );
+    let about = facts("scans the entries of a value, gets their 20 records in one call and copies them out");
+    suite.row("list", "strata", "storage", about, ours, |ours: Arc<Ours>| {
+        let (mut keys, mut answer) = (Vec::new(), Vec::new());
+        let (table, ranges) = (ours.product().id, ranges(ours.product()));
+        move |turn| {
+            let (store, (prefix, end)) = (ours.database.store(), &ranges[(turn % CATEGORIES) as usize]);
+            let snapshot = store.snapshot();
+            let mut entries = store.scan(Space::Indexes, prefix, end, &snapshot, Reach::Disk);
+            keys.clear();
+            while keys.len() < LISTED as usize
+                && let Some((entry, _)) = entries.next().expect("a healthy store")
+            {
+                keys.push([&table.to_be_bytes(), &entry[prefix.len()..]].concat());
+            }
+            let found = store.multi_get(Space::Records, &keys, &snapshot, Reach::Disk).expect("a healthy store");
+            copied_out(&found, &mut answer)
+        }
+    });
+    let about = facts("finds the keys of 20 records by an index, gets them in one call and copies them out");
+    suite.row("list", "strata", "indexes", about, ours, |ours: Arc<Ours>| {
+        let (values, mut keys, mut answer) = (values(), Vec::new(), Vec::new());
+        move |turn| {
+            let (store, value) = (ours.database.store(), &values[(turn % CATEGORIES) as usize]);
+            let snapshot = store.snapshot();
+            let (_, index) = category(ours.product());
+            let mut matches = Matches::new(store, ours.product(), index, value, &snapshot, Reach::Disk);
+            matches.next(LISTED as usize, &mut keys).expect("a healthy store");
+            let found = store.multi_get(Space::Records, &keys, &snapshot, Reach::Disk).expect("a healthy store");
+            copied_out(&found, &mut answer)
+        }
+    });
+}
+
+/// What encoding alone costs the request.
+pub fn encoding(suite: &mut Suite) {
+    let op = "checks 20 stored records and reads the attribute that was asked for: this layer alone";
+    let about = Facts::new(op).data(described(LISTED * CATEGORIES)).state("in memory").unit(Unit::Records, LISTED);
+    let setup = || Data(lists(&schema(2)));
+    suite.row("list", "strata", "encoding", about, setup, |lists: Arc<Data<Vec<Vec<Vec<u8>>>>>| {
+        let (schema, values) = (schema(2), values());
+        let (attribute, _) = category(&schema.tables[0]);
+        move |turn| {
+            let place = (turn % CATEGORIES) as usize;
+            let has_value = |bytes: &&Vec<u8>| {
+                let record = Record::open(&schema.tables[0], bytes).expect("encoded at set-up");
+                record.value(attribute).is_ok_and(|value| value == values[place])
+            };
+            lists[place].iter().filter(has_value).count() as u64
+        }
+    });
+}
+
+pub fn tcp(suite: &mut Suite) {
+    let n = products(suite.scale());
+    let facts = |op| over_tcp(op, n, 2).unit(Unit::Records, LISTED);
+    let client = |address, bytes: Vec<usize>| {
+        let request = |query| format!("GET /Product?{query} HTTP/1.1\r\nhost: a\r\n\r\n").into_bytes();
+        let requests: Vec<Vec<u8>> = queries().map(request).collect();
+        let mut client = Client::connect(address);
+        move |turn| {
+            let place = (turn % CATEGORIES) as usize;
+            if client.exchange(&requests[place]) == (200, bytes[place]) { LISTED } else { 0 }
+        }
+    };
+    let about = facts("answers GET of a list of 20 records over HTTP/1.1, server CPU").floor("floor", 0.85, 0.92);
+    let setup = || Served::start(Ours::copy(2, n));
+    suite.row("list", "strata", "tcp", about, setup, |served: Arc<Served>| client(served.address(), answer_bytes()));
+    let about = facts("seeks the value and gets the 20 records in the handler of a bare hyper server, server CPU");
+    let setup = || Bare::start(Raw::copy(2, n), bare_handler);
+    suite.row("list", "floor", "tcp", about, setup, |bare: Arc<Bare>| {
+        let stored_bytes = |list: &Vec<Vec<u8>>| list.iter().map(Vec::len).sum();
+        client(bare.address, lists(&schema(2)).iter().map(stored_bytes).collect())
+    });
+}
+
+/// Answers with the stored bytes of the records, one after the other.
+fn bare_handler(raw: Arc<Raw>) -> impl FnMut(&http::request::Parts, &[u8]) -> Response<Full<Bytes>> + Clone {
+    let schema = schema(2);
+    let (table, (_, index)) = (schema.tables[0].id, category(&schema.tables[0]));
+    let (index, mut keys) = (index.clone(), Vec::new());
+    move |head: &http::request::Parts, _: &[u8]| {
+        let value = head.uri.query().and_then(|query| query.strip_prefix("category==")?.split('&').next());
+        let (prefix, end) = range(&index, &Value::Text(value.expect("a query of this row").into()));
+        raw.matches(&prefix, &end, table, LISTED as usize, &mut keys);
+        let mut body = Vec::new();
+        raw.multi_get(&keys, &mut body);
+        let mut answer = Response::new(Full::new(Bytes::from(body)));
+        answer.headers_mut().insert("content-type", HeaderValue::from_static("application/json"));
+        answer
+    }
+}
