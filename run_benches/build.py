@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 import tomllib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -23,7 +24,7 @@ from run_benches.places import BENCHES, LAST_BUILD, ROOT, RUNS
 from run_benches.progress import Line, duration
 from run_benches.runs import Binary, Facts
 
-COMMAND = ["cargo", "bench", "--workspace", "--benches", "--no-run", "--message-format=json-render-diagnostics"]
+COMMAND = ["cargo", "bench", "--workspace", "--no-run", "--message-format=json-render-diagnostics"]
 LIST_DEADLINE_S = 60.0
 
 
@@ -78,19 +79,7 @@ def about(layer: str) -> str:
 def build() -> dict[str, Path]:
     """Builds every bench; returns the executables by layer."""
     toolchain.check()
-    RUNS.mkdir(exist_ok=True)
-    if not toolchain.rocksdb_is_built():
-        print("the first build compiles RocksDB, which takes about half an hour on two cores; later builds take a minute or two", file=sys.stderr)
-    log = RUNS / "build.log"
-    with log.open("wb") as errors, Line() as line:
-        process = subprocess.Popen(COMMAND, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors)
-        try:
-            executables = _follow(process, line)
-        finally:
-            process.terminate()
-            code = process.wait()
-    if code != 0:
-        raise Complaint(f"the build failed: {_first_error(log)} (all of it: runs/build.log)")
+    executables = run_cargo(ROOT, toolchain.target_folder(), ["--benches"], "the build")
     missing = [layer for layer in layers() if layer not in executables]
     if missing:
         raise Complaint(f"cargo built no bench {missing[0]}: check its [[bench]] in Cargo.toml")
@@ -98,7 +87,26 @@ def build() -> dict[str, Path]:
     return executables
 
 
-def _follow(process: "subprocess.Popen[bytes]", line: Line) -> dict[str, Path]:
+def run_cargo(root: Path, target: Path, arguments: Sequence[str], what: str, environment: Mapping[str, str] = os.environ) -> dict[str, Path]:
+    """Builds benches of the workspace at `root` into the folder `target`; returns the executables by layer."""
+    if not toolchain.rocksdb_builds(target):
+        print("the first build compiles RocksDB, which takes about half an hour on two cores; later builds take a minute or two", file=sys.stderr)
+    RUNS.mkdir(exist_ok=True)
+    log = RUNS / "build.log"
+    with log.open("wb") as errors, Line() as line:
+        variables = {**environment, "CARGO_TARGET_DIR": str(target)}
+        process = subprocess.Popen([*COMMAND, *arguments], cwd=root, env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors)
+        try:
+            executables = _follow(process, line, what, target)
+        finally:
+            process.terminate()
+            code = process.wait()
+    if code != 0:
+        raise Complaint(f"{what} failed: {_first_error(log)} (all of it: runs/build.log)")
+    return executables
+
+
+def _follow(process: "subprocess.Popen[bytes]", line: Line, what: str, target: Path) -> dict[str, Path]:
     """Reads what cargo says of each artifact; the line goes on while the long one is compiled."""
     assert process.stdout is not None
     executables: dict[str, Path] = {}
@@ -112,8 +120,8 @@ def _follow(process: "subprocess.Popen[bytes]", line: Line) -> dict[str, Path]:
             crates += message["reason"] == "compiler-artifact"
             if message.get("executable") and "bench" in message["target"]["kind"]:
                 executables[message["target"]["name"]] = Path(message["executable"])
-        long_part = "" if toolchain.rocksdb_is_built() else ", RocksDB under way"
-        line.show(f"building: {crates} artifacts, {duration(time.monotonic() - began)}{long_part}")
+        long_part = "" if toolchain.rocksdb_builds(target) else ", RocksDB under way"
+        line.show(f"{what}: {crates} artifacts, {duration(time.monotonic() - began)}{long_part}")
         if not ended:
             time.sleep(0.1)
     return executables

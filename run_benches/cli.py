@@ -10,27 +10,42 @@ import re
 import sys
 from pathlib import Path
 
-from run_benches import build, checks, doctor, packages, runs, selection, sessions, shapes, stored
+from run_benches import (
+    build,
+    checks,
+    compare,
+    comparison,
+    doctor,
+    explanation,
+    left_behind,
+    packages,
+    profile,
+    runs,
+    selection,
+    sessions,
+    shapes,
+    stored,
+    telling,
+    toolchain,
+)
+from run_benches.comparison import Comparison
 from run_benches.errors import Complaint, Exit
 from run_benches.sessions import Wish
 
 NOT_THERE_YET = {
     "report": "one self-contained HTML page",
     "load": "load tests of the whole server",
-    "calibrate": "measures our own error rates",
-    "profile": "flame graph of a row",
-    "explain": "why a row got its verdict",
-    "more": "spends more pairs on what could not be told",
 }
-COMMANDS = ("run", "list", "save", "baselines", "runs", "compare", "document", "doctor", "test", *NOT_THERE_YET)
+COMMANDS = ("run", "list", "save", "baselines", "runs", "compare", "explain", "more", "profile", "calibrate", "document", "doctor", "test", *NOT_THERE_YET)
 LIST_SCHEMA = 1
 
 OUTSIDE_TROUBLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
 """A disk that is full or may not be written is no defect of the runner."""
 
-EPILOG = f"""exit codes: 0 fine; 1 a test, or with --strict a goal, failed; 2 usage, set-up, build or bench error; 3 nothing, or not all, was measured
+EPILOG = f"""exit codes: 0 fine; 1 something is slower, or a test, or with --strict a goal, failed; 2 usage, set-up, build or bench error; 3 contaminated, or
+nothing, or not all, was measured
 
-not there yet: {"; ".join(f"{name} ({what})" for name, what in NOT_THERE_YET.items())}; compare of revisions
+not there yet: {"; ".join(f"{name} ({what})" for name, what in NOT_THERE_YET.items())}
 a first word that is a layer or a row means run: run-benches.py transaction"""
 
 
@@ -69,7 +84,19 @@ def _carry_out(arguments: list[str]) -> int:
         case "baselines" | "runs":
             return _stored(options)
         case "compare":
-            return _compare(options)
+            return _compare(options, arguments)
+        case "explain":
+            print(explanation.explain(comparison.load(comparison.find(options.of)), options.row), end="")
+            return Exit.FINE
+        case "more":
+            return _told(compare.more(options.name, options.budget, options.patience), options)
+        case "profile":
+            return profile.main(options.row, options.revision, options.json)
+        case "calibrate":
+            packages.enter_environment(arguments)
+            from run_benches import calibrate
+
+            return calibrate.main(options.budget, options.rows, options.smoke, options.patience, options.json)
         case "document":
             return _document(options, arguments)
         case "doctor":
@@ -97,9 +124,22 @@ def _parser() -> argparse.ArgumentParser:
     past = commands.add_parser("runs", help="list or show the runs of this checkout")
     past.add_argument("action", nargs="?", choices=["show"])
     past.add_argument("name", nargs="?", metavar="RUN", default=None)
-    compare = commands.add_parser("compare", help="put two stored runs side by side (--stored A B), without a verdict")
-    compare.add_argument("names", nargs="*", metavar="A B")
-    compare.add_argument("--stored", action="store_true", help="stored figures, not measured again")
+    _add_comparing(commands.add_parser("compare", help="which rows became slower between two revisions, judged in lock-step pairs"))
+    why = commands.add_parser("explain", help="why a row got its verdict")
+    why.add_argument("row", metavar="ROW")
+    why.add_argument("--of", metavar="COMPARISON", help="by default the last one")
+    again = commands.add_parser("more", help="spend more pairs on the rows of a comparison that could not be told")
+    again.add_argument("name", nargs="?", metavar="COMPARISON", help="by default the last one")
+    again.add_argument("--budget", type=_seconds, metavar="TIME", help="as many pairs as fit: 8m, 1h (never fewer than the test needs)")
+    _add_telling(again)
+    flames = commands.add_parser("profile", help="where the time of a row goes: flame graph and top ten; with REV, how that changed")
+    flames.add_argument("row", metavar="ROW")
+    flames.add_argument("revision", nargs="?", metavar="REV")
+    rates = commands.add_parser("calibrate", help="measure our own error rates, into baselines/calibration/")
+    rates.add_argument("--budget", type=_seconds, metavar="TIME", default=3600.0, help="how long to add to the pool of pairs (1h)")
+    rates.add_argument("--rows", action="append", default=[], metavar="LAYER|ROW", help="only these rows; may be repeated")
+    rates.add_argument("--smoke", action="store_true", help="a few pairs, thrown away: does every part work?")
+    rates.add_argument("--patience", type=_seconds, default=120.0, metavar="TIME", help="give up on a process that says nothing for so long (2m)")
     _add_document(commands.add_parser("document", help="render docs/PERFORMANCE.md and its pictures from stored runs"))
     commands.add_parser("doctor", help="what makes this machine noisy, and what would help")
     test = commands.add_parser("test", help="all tests that this machine can run")
@@ -120,6 +160,26 @@ def _add_measuring(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, help="the order of everything; by default drawn anew and stored")
     parser.add_argument("--patience", type=_seconds, default=120.0, metavar="TIME", help="give up on a process that says nothing for so long (2m)")
     parser.add_argument("--strict", action="store_true", help="exit 1 if a goal is missed, 3 if one could not be judged")
+
+
+def _add_comparing(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("sides", nargs="*", metavar="A B", help="git revisions or saved baselines; `.` is the working tree (by default: where it left main, and it)")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", dest="sets", help="engine options (cache=32M); given twice: two configurations of one revision")
+    parser.add_argument("--rows", action="append", default=[], metavar="LAYER|ROW", help="only these layers, rows or patterns; may be repeated")
+    parser.add_argument("--all", action="store_true", help="all layers, not only those that the change can reach; shows unchanged rows, too")
+    parser.add_argument("--benches-of", choices=["own", "A", "B"], default="own", help="whose bench sources both sides run (each its own)")
+    parser.add_argument("--budget", type=_seconds, metavar="TIME", help="spend more time: 20m, 2h")
+    parser.add_argument("--seed", type=int, help="everything that luck decides; by default drawn anew and stored")
+    parser.add_argument("--resume", nargs="?", const="last", metavar="COMPARISON", help="go on with an interrupted comparison (by default the last one)")
+    parser.add_argument("--stored", action="store_true", help="two stored runs side by side, not measured again, without a verdict")
+    parser.add_argument("--criterion", metavar="NAME", help="what `cargo bench -- --save-baseline NAME` left behind, side by side, without a verdict")
+    _add_telling(parser)
+
+
+def _add_telling(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--patience", type=_seconds, default=120.0, metavar="TIME", help="give up on a process that says nothing for so long (2m)")
+    parser.add_argument("--markdown", action="store_true", help="print it for a pull request")
+    parser.add_argument("--strict", action="store_true", help="exit 3 if any row can't be told")
 
 
 def _add_document(parser: argparse.ArgumentParser) -> None:
@@ -175,13 +235,31 @@ def _stored(options: argparse.Namespace) -> int:
     return stored.listing(options.command, paths, options.json)
 
 
-def _compare(options: argparse.Namespace) -> int:
-    if not options.stored:
-        raise Complaint("compare of revisions is not there yet; stored figures side by side: run-benches.py compare --stored A B")
-    if len(options.names) != 2:
-        raise Complaint("compare --stored needs two stored runs: baselines, runs, files or `last`")
-    name_a, name_b = options.names
-    return stored.compare(name_a, name_b, options.json)
+def _compare(options: argparse.Namespace, arguments: list[str]) -> int:
+    if options.criterion:
+        return left_behind.compare(options.criterion, toolchain.target_folder(), options.json)
+    if options.stored:
+        if len(options.sides) != 2:
+            raise Complaint("compare --stored needs two stored runs: baselines, runs, files or `last`")
+        return stored.compare(options.sides[0], options.sides[1], options.json)
+    if options.resume:
+        return _told(compare.resume(options.resume, options.patience), options)
+    if len(options.sides) > 2:
+        raise Complaint("compare takes at most two revisions; rows are chosen with --rows")
+    a, b = [*options.sides, None, None][:2]
+    wish = compare.Wish(a, b, options.sets, options.rows, options.all, options.benches_of.lower(), options.budget, options.seed, options.patience, arguments)
+    return _told(compare.compare(wish), options)
+
+
+def _told(found: tuple[Comparison, Path], options: argparse.Namespace) -> int:
+    compared, path = found
+    if options.json:
+        print(shapes.text(compared), end="")
+    elif options.markdown:
+        print(telling.markdown(compared), end="")
+    else:
+        print(telling.text(compared, path, getattr(options, "all", False)), end="")
+    return telling.exit_code(compared, options.strict)
 
 
 def _document(options: argparse.Namespace, arguments: list[str]) -> int:

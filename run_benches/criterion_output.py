@@ -5,6 +5,7 @@ may change with any version. Results are known by `full_id`, since directory nam
 replaced; its printed output is for people and is never read.
 """
 
+import glob
 import re
 import statistics
 from dataclasses import dataclass
@@ -52,9 +53,14 @@ def filter_of(rows: list[str]) -> str:
     return "^(?:" + "|".join(re.escape(row) for row in rows) + ")$"
 
 
-def read(home: Path) -> dict[str, Samples]:
-    """The samples of every row that was measured with `CRITERION_HOME` at `home`, by full id."""
-    return dict(_read_row(path.parent) for path in sorted(home.glob("**/new/sample.json")))
+def read(home: Path, baseline: str = "new") -> dict[str, Samples]:
+    """The samples of every row that was measured with `CRITERION_HOME` at `home`, by full id: the last ones, or those kept as a baseline."""
+    return dict(_read_row(path.parent) for path in sorted(home.glob(f"**/{glob.escape(baseline)}/sample.json")))
+
+
+def baselines(home: Path) -> list[str]:
+    """The names that results were kept by."""
+    return sorted({path.parent.name for path in home.glob("**/sample.json")} - {"new"})
 
 
 def _read_row(folder: Path) -> tuple[str, Samples]:

@@ -8,7 +8,11 @@ samples of one process share its memory layout and its moment, and are no indepe
 
 import math
 import statistics
+from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import accumulate
 
 FEWEST_PAIRS = 6
 """With fewer pairs no 95 % interval exists: even all of them on one side has a probability of 2/2^5 = 6 %."""
@@ -23,12 +27,12 @@ class Estimate:
     high: float | None
 
 
-def median(values: list[float]) -> float | None:
+def median(values: Sequence[float]) -> float | None:
     """The median, or nothing of nothing."""
     return statistics.median(values) if values else None
 
 
-def location(values: list[float], confidence: float = 0.95) -> Estimate | None:
+def location(values: Sequence[float], confidence: float = 0.95) -> Estimate | None:
     """Where independent values of a symmetric distribution lie: Hodges-Lehmann with the exact interval, or nothing of nothing."""
     if not values:
         return None
@@ -39,7 +43,7 @@ def location(values: list[float], confidence: float = 0.95) -> Estimate | None:
     return Estimate(statistics.median(averages), averages[beyond - 1], averages[-beyond])
 
 
-def ratio(pairs: list[float], confidence: float = 0.95) -> Estimate | None:
+def ratio(pairs: Sequence[float], confidence: float = 0.95) -> Estimate | None:
     """The ratio behind the ratios of pairs: estimated on the logarithm, where 2 and 1/2 are equally far from 1."""
     found = location([math.log(pair) for pair in pairs], confidence)
     if found is None or found.low is None or found.high is None:
@@ -47,26 +51,27 @@ def ratio(pairs: list[float], confidence: float = 0.95) -> Estimate | None:
     return Estimate(math.exp(found.middle), math.exp(found.low), math.exp(found.high))
 
 
-def walsh_averages(values: list[float]) -> list[float]:
+def walsh_averages(values: Sequence[float]) -> list[float]:
     """The averages of all pairs of values, each with itself included, in order."""
-    return sorted((a + b) / 2 for n, a in enumerate(values) for b in values[: n + 1])
+    ordered = sorted(values)  # ascending runs are quick to sort
+    return sorted([(a + b) / 2 for n, a in enumerate(ordered) for b in ordered[n:]])
 
 
-def signed_rank_counts(count: int) -> list[int]:
-    """For each sum of ranks, how many of the 2^count sign patterns give it: the Wilcoxon signed-rank distribution, exactly."""
-    ways = [1]
-    for rank in range(1, count + 1):
-        ways += [0] * rank
-        for total in range(len(ways) - 1, rank - 1, -1):
-            ways[total] += ways[total - rank]
-    return ways
+@lru_cache(maxsize=64)
+def rank_sum_distribution(ranks: tuple[int, ...]) -> tuple[float, ...]:
+    """For each total, how probable it is that the positive ones among these ranks sum up to no more, where a fair coin gives each its
+    sign: the Wilcoxon signed-rank distribution, exactly."""
+    # The number of ways to each total is the coefficient of a polynomial, the product of (1 + x^rank). It stands in one large integer
+    # with `width` bytes a coefficient, so that the product of so many ranks is so many shifts and sums.
+    width = len(ranks) // 8 + 1
+    ways = 1
+    for rank in ranks:
+        ways += ways << 8 * width * rank
+    packed = ways.to_bytes(width * (sum(ranks) + 1), "little")
+    counts = (int.from_bytes(packed[start : start + width], "little") for start in range(0, len(packed), width))
+    return tuple(count / 2 ** len(ranks) for count in accumulate(counts))
 
 
 def _averages_beyond(count: int, tail: float) -> int:
     """The position, from either end, of the Walsh average that bounds the interval; 0 where no interval is that sure."""
-    probability = 0.0
-    for total, ways in enumerate(signed_rank_counts(count)):
-        probability += ways / 2**count
-        if probability > tail:
-            return total
-    raise AssertionError("the probabilities of all sums make one")
+    return bisect_right(rank_sum_distribution(tuple(range(1, count + 1))), tail)

@@ -35,8 +35,10 @@ ACROSS = ("integration", "ladder", "macro")
 
 PARTS, MIX = ("create", "read", "update", "delete"), "mixed"
 VERBS = (*PARTS, MIX)
-REQUESTS = ("get", "create")
+REQUESTS = ("get", "create", "list")
 RUNGS = ("raw", "storage", "locking", "encoding", "indexes", "query", "transaction", "handlers", "routing", "ingress", "tcp", "tls")
+ALONE = ("locking", "encoding")
+"""Rungs that call no layer below them: what the request costs in that layer alone, no step on top of another."""
 
 OURS = "strata"
 FLOOR = "floor"
@@ -244,7 +246,7 @@ def held(run: Run, layer: str | None = None) -> list[Held]:
 
 @dataclass(frozen=True)
 class Rung:
-    """A rung and the nearest one below it that has a figure."""
+    """A rung and the nearest one below it that has a figure; a rung that calls none below it stands on nothing."""
 
     name: str
     row: Row
@@ -268,8 +270,8 @@ def ladder(run: Run, request: str) -> list[Rung]:
     for name in RUNGS:
         row = _rung_row(run, request, name)
         if row is not None:
-            below = next((rung for rung in reversed(climbed) if rung.row.measured), None)
-            climbed.append(Rung(name, row, below))
+            steps = [] if name in ALONE else [rung for rung in climbed if rung.row.measured and rung.name not in ALONE]
+            climbed.append(Rung(name, row, steps[-1] if steps else None))
     return climbed
 
 

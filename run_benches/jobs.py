@@ -118,25 +118,25 @@ def measure_ratio(shop: Workshop, job: Job, floor: str, facts: Facts, deadline_s
         progress=lambda settled, of: shop.tick(),
     )
     if ids not in result.rows:
-        reasons = [_in_one_line(failure.reason) for failure in result.failures]
+        reasons = [in_one_line(failure.reason) for failure in result.failures]
         return Outcome(failures={job.subject: "; ".join(reasons) or "the pair ended well and left no figure"})
     log = result.rows[ids]
-    _keep(shop.folder, job, log)
+    keep(shop.folder, job.name, job.subject, log)
     return Outcome(ratios={job.subject: ratio_of(broker.total_effect(log) if facts.changes_store else broker.effect(log))})
 
 
-def _in_one_line(reason: str) -> str:
-    """The broker quotes the last lines of a side below its reason; a table has room for what counts of them."""
+def in_one_line(reason: str) -> str:
+    """A failure as a cell of a table. The broker quotes the last lines of a side below its reason; a table has room for what counts of them."""
     what, *quoted = reason.splitlines()
     return f"{what}: {processes.essence([line.strip(' |') for line in quoted])}" if quoted else what
 
 
-def _keep(folder: Path, job: Job, log: broker.RowLog) -> None:
+def keep(folder: Path, name: str, row: str, log: broker.RowLog) -> None:
     """The turns of a pair, for whoever wants to look again: side, its nanoseconds, and those it waited for a core."""
     (folder / "pairs").mkdir(parents=True, exist_ok=True)
     turns = [[turn.side, turn.nanoseconds, turn.waited_ns] for turn in log.turns]
-    kept = {"job": job.name, "ids": log.ids, "operations": log.operations, "turns": turns, "conditions": log.conditions}
-    with (folder / "pairs" / f"{job.subject.replace('/', '-')}.jsonl").open("a", encoding="utf-8") as file:
+    kept = {"job": name, "ids": log.ids, "operations": log.operations, "turns": turns, "conditions": log.conditions}
+    with (folder / "pairs" / f"{row.replace('/', '-')}.jsonl").open("a", encoding="utf-8") as file:
         file.write(json.dumps(kept, default=dataclasses.asdict) + "\n")
 
 

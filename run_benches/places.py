@@ -4,6 +4,8 @@ Why a module: every path that the runner writes to is named here once, so that w
 read off one page. The root is the folder that holds this package, never the current directory.
 """
 
+import hashlib
+import os
 from pathlib import Path
 
 ROOT = Path(__file__).absolute().parent.parent
@@ -32,3 +34,9 @@ VENV = ROOT / ".venv"
 
 LOCAL_CARGO_CONFIG = ROOT / ".cargo" / "local.toml"
 """The environment of the build on machines without a libclang of their own; included by `.cargo/config.toml`."""
+
+_CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "strata"
+
+COMPARE_CACHE = Path(os.environ.get("STRATA_COMPARE_DIR") or _CACHE / f"compare-{hashlib.sha256(str(ROOT).encode()).hexdigest()[:8]}").absolute()
+"""Where the two sides of a comparison are built and kept: may be deleted, and RocksDB is then copied or compiled again. Outside the
+checkout, since cargo joins the rustflags of every `.cargo/config.toml` above what it builds."""

@@ -186,9 +186,9 @@ def sampling_s(design: Design, facts: Facts) -> float:
     return design.warm_up_s + design.measurement_s
 
 
-def turns_s(design: Design, facts: Facts) -> float:
+def turns_s(turns: dict[str, int], facts: Facts) -> float:
     """What the turns of both sides of a pair take."""
-    return 2 * design.turns[f"{turn_ms(facts)}_ms"] * turn_ms(facts) / 1000
+    return 2 * turns[f"{turn_ms(facts)}_ms"] * turn_ms(facts) / 1000
 
 
 def layer_s(design: Design, layer: str, rows: list[Facts], costs: Costs) -> float:
@@ -198,7 +198,7 @@ def layer_s(design: Design, layer: str, rows: list[Facts], costs: Costs) -> floa
 
 def pair_s(design: Design, id: str, facts: Facts, costs: Costs) -> float:
     """What one pair takes."""
-    return START_S + turns_s(design, facts) + costs.extra_s(id)
+    return START_S + turns_s(design.turns, facts) + costs.extra_s(id)
 
 
 def job_s(job: Job, design: Design, benches: dict[str, Bench], costs: Costs) -> float:

@@ -56,6 +56,7 @@ class Facts:
     allocations_at_most: float | None = None
     floor: Floor | None = None
     allocations_per_operation: float | None = None
+    timed_operations: int | None = None
     counters: dict[str, Any] | None = None
 
 

@@ -44,7 +44,7 @@ class Wish:
 def measure(wish: Wish) -> tuple[Run, Path]:
     """Measures anew; returns the run, which is not complete if it was interrupted."""
     selection.check_layers([*wish.words, *wish.skip], build.layers())
-    with _alone():
+    with alone():
         suites = _suites()
         seed = secrets.randbits(32) if wish.seed is None else wish.seed
         made = plan.make(suites, wish.words, wish.skip, wish.scale, wish.budget_s, seed)
@@ -60,7 +60,7 @@ def resume(name: str | None, patience_s: float) -> tuple[Run, Path]:
     run = runs.load(path)
     if run.complete:
         raise Complaint(f"{runs.shown(path)} is complete; there is nothing to resume")
-    with _alone():
+    with alone():
         suites = {suite.layer: suite for suite in _suites().values()}
         for layer, binary in run.binaries.items():
             if layer not in suites or suites[layer].binary() != binary:
@@ -70,13 +70,20 @@ def resume(name: str | None, patience_s: float) -> tuple[Run, Path]:
 
 
 def _go(run: Run, path: Path, suites: dict[str, Suite], patience_s: float) -> tuple[Run, Path]:
+    with until_stopped("run-benches.py --resume"):
+        Measurement(run, path, suites, patience_s).go()
+    return runs.load(path), path
+
+
+@contextmanager
+def until_stopped(going_on: str) -> Iterator[None]:
+    """Ctrl-C and SIGTERM end what is done inside, and say how to go on."""
     signal.signal(signal.SIGTERM, _interrupt)
     try:
-        Measurement(run, path, suites, patience_s).go()
+        yield
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        print("\nstopped; what is done is kept. Go on with: run-benches.py --resume", file=sys.stderr)
-    return runs.load(path), path
+        print(f"\nstopped; what is done is kept. Go on with: {going_on}", file=sys.stderr)
 
 
 def _interrupt(number: int, frame: object) -> None:
@@ -90,7 +97,8 @@ def report(run: Run, path: Path, as_json: bool, strict: bool) -> Exit:
 
 
 @contextmanager
-def _alone() -> Iterator[None]:
+def alone() -> Iterator[None]:
+    """Holds the lock of this checkout, or complains about who holds it."""
     LOCK.parent.mkdir(exist_ok=True)
     with LOCK.open("a+", encoding="utf-8") as file:
         try:
@@ -124,7 +132,7 @@ def _new_run(wish: Wish, made: Plan, suites: dict[str, Suite]) -> Run:
     return Run(
         schema=runs.SCHEMA,
         name=None,
-        tool=_tool(),
+        tool=tool(),
         command=["run-benches.py", *wish.command],
         started=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         seconds=0.0,
@@ -132,7 +140,7 @@ def _new_run(wish: Wish, made: Plan, suites: dict[str, Suite]) -> Run:
         complete=False,
         partial=None if everything else sorted({cell.layer for cell in made.design.plan}),
         machine=machine.describe(file_system),
-        build=_build(),
+        build=how_built(),
         binaries={layer: suite.binary() for layer, suite in used.items()},
         engine={layer: suite.facts.engine for layer, suite in used.items() if suite.facts.engine},
         design=made.design,
@@ -155,13 +163,15 @@ def _announce(made: Plan, path: Path) -> None:
     print(f"seed {design.seed}; stored as {runs.shown(path)} while it grows", file=sys.stderr)
 
 
-def _tool() -> Tool:
+def tool() -> Tool:
+    """The revision of this checkout."""
     lock = ROOT / "Cargo.lock"
     digest = hashlib.sha256(lock.read_bytes()).hexdigest() if lock.exists() else ""
     return Tool(_said("git", "rev-parse", "HEAD") or "unknown", bool(_said("git", "status", "--porcelain")), digest)
 
 
-def _build() -> Build:
+def how_built() -> Build:
+    """The compiler and its flags."""
     config = ROOT / ".cargo" / "config.toml"
     flags = tomllib.loads(config.read_text(encoding="utf-8")).get("build", {}).get("rustflags", []) if config.exists() else []
     return Build(_said("rustc", "--version") or "unknown", " ".join(flags), "release")

@@ -75,6 +75,9 @@ def _parse(kind: Any, value: object, where: str) -> object:
     if origin is list:
         _expect(isinstance(value, list), value, where, "a list")
         return [_parse(arguments[0], entry, f"{where}[{n}]") for n, entry in enumerate(typing.cast(list[object], value))]
+    if origin is tuple:
+        entries = typing.cast(list[object], _expect(isinstance(value, list) and len(value) == len(arguments), value, where, f"a list of {len(arguments)}"))
+        return tuple(_parse(argument, entry, f"{where}[{n}]") for n, (argument, entry) in enumerate(zip(arguments, entries, strict=True)))
     if origin is dict:
         _expect(isinstance(value, dict), value, where, "an object")
         return {key: _parse(arguments[1], entry, _within(where, key)) for key, entry in typing.cast(dict[str, object], value).items()}

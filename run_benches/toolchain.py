@@ -31,19 +31,20 @@ def target_folder() -> Path:
     return Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target").absolute()
 
 
-def rocksdb_is_built() -> bool:
-    """Whether the long part of the build has been done (its build script has finished)."""
-    return any(target_folder().glob("release/build/*librocksdb-sys-*/output"))
+def rocksdb_builds(target: Path) -> set[str]:
+    """The times that the long part of the build has been done in this target folder (its build script has finished), by name."""
+    return {output.parent.name for output in target.glob("release/build/*librocksdb-sys-*/output")}
 
 
-def check() -> None:
-    """Complains about what a build would fail for, and gives the machine a libclang if it has none."""
+def check(target: Path | None = None) -> None:
+    """Complains about what a build into `target` (by default the user's own folder) would fail for, and gives the machine a libclang
+    if it has none."""
     _check_environment()
     if not shutil.which("cargo") or not shutil.which("rustc"):
         raise Complaint("cargo is not installed; install Rust from https://rustup.rs, then run this again")
     if not shutil.which(os.environ.get("CXX", "c++")):
         raise Complaint("no C++ compiler (c++): RocksDB needs one; with Debian: apt-get install g++")
-    _check_space()
+    _check_space(target or target_folder())
     _ensure_libclang()
 
 
@@ -53,13 +54,13 @@ def _check_environment() -> None:
         raise Complaint(f"{names[0]} is set, which would compile RocksDB a second time with other flags: unset {' '.join(names)} (flags stand in .cargo/config.toml)")
 
 
-def _check_space() -> None:
-    folder = target_folder()
-    existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
+def _check_space(target: Path) -> None:
+    existing = next(parent for parent in (target, *target.parents) if parent.exists())
     free_gib = shutil.disk_usage(existing).free / 2**30
-    needed_gib = SPACE_FOR_LATER_BUILD_GIB if rocksdb_is_built() else SPACE_FOR_FIRST_BUILD_GIB
+    needed_gib = SPACE_FOR_LATER_BUILD_GIB if rocksdb_builds(target) else SPACE_FOR_FIRST_BUILD_GIB
     if free_gib < needed_gib:
-        raise Complaint(f"{free_gib:.1f} GiB free at {existing}, and the build needs {needed_gib}: make room, or set CARGO_TARGET_DIR to a larger disk")
+        variable = "CARGO_TARGET_DIR" if target == target_folder() else "STRATA_COMPARE_DIR"
+        raise Complaint(f"{free_gib:.1f} GiB free at {existing}, and the build needs {needed_gib}: make room, or set {variable} to a larger disk")
 
 
 def system_libclang() -> Path | None:

@@ -2,6 +2,7 @@
 
 import math
 import random
+import statistics
 
 import pytest
 
@@ -9,10 +10,32 @@ from run_benches import estimates
 
 
 def test_signed_rank_distribution_is_that_of_the_tables() -> None:
-    assert estimates.signed_rank_counts(3) == [1, 1, 1, 2, 1, 1, 1]
-    ways = estimates.signed_rank_counts(10)
-    assert sum(ways) == 2**10
-    assert sum(ways[:9]) / 2**10 == pytest.approx(0.0244, abs=1e-4)  # P(T+ <= 8) for n = 10
+    assert [8 * share for share in estimates.rank_sum_distribution((1, 2, 3))] == [1, 2, 3, 5, 6, 7, 8]
+    of_ten = estimates.rank_sum_distribution(tuple(range(1, 11)))
+    assert of_ten[8] == pytest.approx(0.0244, abs=1e-4)
+    assert (len(of_ten), of_ten[-1]) == (56, 1)
+
+
+def test_signed_rank_distribution_of_shared_ranks() -> None:
+    assert [4 * share for share in estimates.rank_sum_distribution((3, 3))] == [1, 1, 1, 3, 3, 3, 4]
+    assert estimates.rank_sum_distribution(()) == (1,)
+
+
+def test_signed_rank_distribution_of_many_ranks_is_nearly_normal() -> None:
+    """Also where the numbers of ways are larger than a float can be exact about."""
+    count = 200
+    mean, deviation = count * (count + 1) / 4, math.sqrt(count * (count + 1) * (2 * count + 1) / 24)
+    of_many = estimates.rank_sum_distribution(tuple(range(1, count + 1)))
+    for away in (-3, -2, 0, 1):
+        assert of_many[round(mean + away * deviation)] == pytest.approx(statistics.NormalDist().cdf(away), abs=0.001)
+
+
+def test_estimate_and_interval_are_those_of_the_book() -> None:
+    """Hollander & Wolfe, examples 3.1, 3.3 and 3.4: depression of nine patients after a therapy, less that before it."""
+    before, after = [1.83, 0.50, 1.62, 2.48, 1.68, 1.88, 1.55, 3.06, 1.30], [0.878, 0.647, 0.598, 2.05, 1.06, 1.29, 1.06, 3.14, 1.29]
+    found = estimates.location([b - a for a, b in zip(before, after, strict=True)])
+    assert found is not None
+    assert (found.middle, found.low, found.high) == pytest.approx((-0.46, -0.786, -0.010), abs=5e-4)
 
 
 def test_interval_of_ten_values_is_bounded_by_the_ninth_walsh_averages() -> None:

@@ -1,0 +1,91 @@
+"""Linking a bench anew, with its functions in a random order.
+
+Why: an innocent commit moves every function after the one it touched, and on this code that alone makes a loop some percent faster or
+slower. Where each pair of a comparison has a placement of its own, that is part of the scatter and not a verdict.
+
+How: only rustc knows what it hands to the linker, and it deletes half of that when it is done. So a build that is to be linked anew gets
+two small scripts: cargo calls `rustc` for the crates of this workspace alone (`RUSTC_WORKSPACE_WRAPPER`, which leaves the hashes of all
+other crates as they are, RocksDB's too), and that one gives benches the linker `linker`, which keeps the objects and the command line.
+Unlike `cargo rustc --bench X -- -C save-temps`, one call builds all benches on all cores, and rustc writes nothing that nobody needs.
+"""
+
+import shutil
+import subprocess
+from collections.abc import Set
+from dataclasses import dataclass
+from pathlib import Path
+
+from run_benches.errors import Complaint
+
+_RUSTC = """#!/bin/sh
+# rustc, as cargo calls it for the crates of the workspace. `--cfg test` stands for a bench that has a main of its own.
+case "$*" in *" --cfg test "*) set -- "$@" -C "linker=${0%/*}/linker" ;; esac
+exec "$@"
+"""
+
+_LINKER = """#!/bin/sh
+# The linker of a bench: keeps the objects, and the command line with one argument a line.
+set -e
+for argument in "$@"; do
+    if [ "$previous" = -o ]; then kept="$STRATA_LINKS/${argument##*/}"; fi
+    previous=$argument
+done
+mkdir -p "$kept"
+for argument in "$@"; do
+    case "$argument" in *.o) cp "$argument" "$kept" ;; esac
+done
+printf '%s\\n' "$@" > "$kept/arguments"
+exec cc "$@"
+"""
+
+
+
+
+@dataclass(frozen=True)
+class Link:
+    """What one bench is linked from; nothing in it is touched by a later build."""
+
+    arguments: tuple[str, ...]
+
+    def to(self, path: Path, seed: int) -> None:
+        """Links an executable whose functions lie in the order that `seed` says; 0 and 2**32 - 1 mean other things to lld."""
+        assert 0 < seed < 2**32 - 1, seed
+        command = ["cc", *self.arguments, f"-Wl,--shuffle-sections=.text*={seed}", "-Wl,--strip-debug", "-o", str(path)]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False)
+        if done.returncode != 0:
+            raise Complaint(f"{path.name} cannot be linked anew: {(done.stderr.splitlines() or ['the linker said nothing'])[0]}")
+
+
+def environment(scripts: Path, links: Path) -> dict[str, str]:
+    """Starts cargo so that each bench leaves in a folder of `links` what its linker got. The scripts have to stay where they are:
+    cargo hashes their path, not their text."""
+    for name, text in (("rustc", _RUSTC), ("linker", _LINKER)):
+        (scripts / name).write_text(text, encoding="utf-8")
+        (scripts / name).chmod(0o755)
+    return {"RUSTC_WORKSPACE_WRAPPER": str(scripts / "rustc"), "STRATA_LINKS": str(links)}
+
+
+def keep(folder: Path, crates: Set[str]) -> None:
+    """Makes what the linker left in `folder` independent of the next build, which overwrites the libraries of these crates."""
+    kept, arguments = [], iter((folder / "arguments").read_text(encoding="utf-8").splitlines())
+    for argument in arguments:
+        path = Path(argument)
+        if argument == "-o":
+            next(arguments)
+        elif path.suffix == ".o":
+            kept.append(str(folder / path.name))
+        elif path.suffix == ".rlib" and path.name.removeprefix("lib").rpartition("-")[0] in crates:
+            kept.append(str(shutil.copy(path, folder.parent)))
+        else:
+            kept.append(argument)
+    (folder / "arguments").write_text("\n".join(kept), encoding="utf-8")
+
+
+def load(folder: Path) -> Link | None:
+    """The link that was kept in `folder`; none where there is no lld, which alone can shuffle."""
+    arguments = (folder / "arguments").read_text(encoding="utf-8").splitlines()
+    if "-fuse-ld=lld" not in arguments:
+        if not shutil.which("ld.lld"):
+            return None
+        arguments.append("-fuse-ld=lld")
+    return Link(tuple(arguments))

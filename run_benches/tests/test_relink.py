@@ -1,0 +1,64 @@
+"""Benches that real cargo built are linked anew: another order, the same program."""
+
+from pathlib import Path
+
+import pytest
+
+from run_benches import relink
+from run_benches.errors import Complaint
+from run_benches.relink import Link
+from run_benches.tests.workspace import Workspace, workspace
+
+__all__ = ["workspace"]
+
+
+@pytest.fixture
+def arguments(workspace: Workspace) -> tuple[str, ...]:
+    """What the first bench of a side was linked from, after another side was built and the one before is gone."""
+    before = workspace.commit()
+    workspace.number(2)
+    code = f"built = [worktree.build_side(revisions.resolve(word), side, layers=['first']) for word, side in (({before!r}, 'a'), ({workspace.commit()!r}, 'b'))]"
+    found = workspace.python(code, "print('\\n'.join(built[0]['first'].link.arguments))")
+    return tuple(found.splitlines())
+
+
+def linked(workspace: Workspace, arguments: tuple[str, ...], seed: int) -> tuple[Path, list[str]]:
+    """An executable, and the names of its functions in their order."""
+    path = workspace.root.parent / "anew"
+    Link(arguments).to(path, seed)
+    return path, [line.split()[-1] for line in workspace.call("nm", "-n", path).splitlines() if " t " in line.lower()]
+
+
+def test_a_seed_is_an_order_and_the_answer_stays(workspace: Workspace, arguments: tuple[str, ...]) -> None:
+    orders = []
+    for seed in (1, 2, 2**32 - 2):
+        path, functions = linked(workspace, arguments, seed)
+        assert workspace.call(path) == "first 1" and len(functions) > 100
+        orders.append(functions)
+    assert sorted(orders[0]) == sorted(orders[1]) and orders[0] != orders[1] and orders[1] != orders[2]
+
+
+def test_the_same_seed_gives_the_same_bytes(workspace: Workspace, arguments: tuple[str, ...]) -> None:
+    contents = [linked(workspace, arguments, seed)[0].read_bytes() for seed in (7, 8, 7)]
+    assert contents[0] == contents[2] != contents[1]
+
+
+@pytest.mark.parametrize("seed", [0, 2**32 - 1, -1])
+def test_seeds_that_mean_other_things_are_no_seeds(tmp_path: Path, seed: int) -> None:
+    with pytest.raises(AssertionError):
+        Link(()).to(tmp_path / "anew", seed)
+
+
+def test_a_linker_that_fails_is_quoted(tmp_path: Path) -> None:
+    with pytest.raises(Complaint, match="anew cannot be linked anew: .*missing"):
+        Link(("-fuse-ld=missing",)).to(tmp_path / "anew", 1)
+
+
+def test_where_no_linker_can_shuffle_there_is_no_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "arguments").write_text("-m64\na.o")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert relink.load(tmp_path) is None
+    (tmp_path / "ld.lld").touch(mode=0o755)
+    assert relink.load(tmp_path) == Link(("-m64", "a.o", "-fuse-ld=lld"))
+    (tmp_path / "arguments").write_text("-fuse-ld=lld\na.o")
+    assert relink.load(tmp_path) == Link(("-fuse-ld=lld", "a.o"))

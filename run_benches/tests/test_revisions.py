@@ -1,0 +1,164 @@
+"""Names of revisions, and what a change can reach, in real repositories."""
+
+import json
+import shutil
+
+import pytest
+
+from run_benches import places
+from run_benches.tests.workspace import Workspace, workspace
+
+__all__ = ["workspace"]
+
+BASELINE = json.loads((places.BASELINES / "reference.json").read_text())
+LAYERS = ["encoding", "storage", "indexes", "ladder"]
+
+
+def baseline(workspace: Workspace, name: str, commit: str, dirty: bool = False) -> None:
+    tool = BASELINE["tool"] | {"commit": commit, "dirty": dirty}
+    workspace.write(f"baselines/{name}.json", json.dumps(BASELINE | {"tool": tool}))
+
+
+def resolved(workspace: Workspace, word: str | None) -> tuple[str, str, bool]:
+    name, commit, dirty = json.loads(workspace.python(f"import json; found = revisions.resolve({word!r}); print(json.dumps([found.name, found.commit, found.dirty]))"))
+    return name, commit, dirty
+
+
+def complaint(workspace: Workspace, call: str) -> str:
+    lines = ["from run_benches.errors import Complaint", "try:", f"    print('no complaint', {call})", "except Complaint as complaint:", "    print(complaint)"]
+    return workspace.python(*lines)
+
+
+def test_a_clean_tree_is_its_head_and_a_dirty_one_a_commit_of_what_it_holds(workspace: Workspace) -> None:
+    head = workspace.call("git", "rev-parse", "HEAD")
+    assert resolved(workspace, None) == resolved(workspace, ".") == ("the working tree", head, False)
+    workspace.number(2)
+    workspace.write("src/new.rs", "// Not added.\n")
+    (workspace.root / "benches/second.rs").unlink()
+    name, commit, dirty = resolved(workspace, None)
+    assert dirty and resolved(workspace, None) == (name, commit, dirty)
+    assert workspace.call("git", "diff", "--name-status", head, commit).split() == ["D", "benches/second.rs", "A", "src/new.rs", "M", "src/number.rs"]
+    assert workspace.call("git", "branch", "-a", "--contains", commit) == ""
+    workspace.number(3)
+    assert resolved(workspace, None)[1] != commit
+
+
+def test_the_environment_of_a_hook_changes_nothing(workspace: Workspace) -> None:
+    workspace.number(2)
+    index = (workspace.root / ".git/index").read_bytes()
+    before = workspace.python("print(revisions.resolve(None))")
+    assert workspace.python("print(revisions.resolve(None))", GIT_INDEX_FILE=str(workspace.root / ".git/index"), GIT_DIR="/nowhere") == before
+    assert (workspace.root / ".git/index").read_bytes() == index
+
+
+def test_words_are_revisions_or_baselines(workspace: Workspace) -> None:
+    first = workspace.call("git", "rev-parse", "HEAD")
+    baseline(workspace, "reference", first)
+    second = workspace.commit()
+    assert resolved(workspace, "HEAD~1") == ("HEAD~1", first, False) and resolved(workspace, "main") == ("main", second, False)
+    assert resolved(workspace, "reference") == resolved(workspace, "baselines/reference.json") == ("baseline reference", first, False)
+    for word in ("nothing", "--help", "reference/x", "HEAD:src"):
+        assert complaint(workspace, f"revisions.resolve({word!r})").startswith(f"{word!r} is neither a git revision nor a saved baseline")
+
+
+def test_a_word_that_means_both_is_asked_about(workspace: Workspace) -> None:
+    head = workspace.commit()
+    baseline(workspace, "main", workspace.call("git", "rev-parse", "HEAD~1"))
+    assert "say main^0 for the one, baselines/main.json for the other" in complaint(workspace, "revisions.resolve('main')")
+    assert resolved(workspace, "main^0")[1] == head and resolved(workspace, "baselines/main.json")[0] == "baseline main"
+
+
+def test_a_baseline_that_cannot_be_measured_again_is_refused(workspace: Workspace) -> None:
+    baseline(workspace, "edited", workspace.commit(), dirty=True)
+    baseline(workspace, "foreign", "1" * 40)
+    assert "uncommitted changes" in complaint(workspace, "revisions.resolve('edited')")
+    assert "111111111, which is not in this repository" in complaint(workspace, "revisions.resolve('foreign')")
+
+
+def test_the_merge_base_is_where_the_branch_began(workspace: Workspace) -> None:
+    base = workspace.call("git", "rev-parse", "HEAD")
+    workspace.number(2)
+    workspace.commit()
+    workspace.call("git", "checkout", "-q", "-b", "topic", base)
+    workspace.number(3)
+    workspace.commit()
+    found = "found = revisions.merge_base(); print(found.name, found.commit)"
+    assert workspace.python(found) == f"merge base with main {base}"
+    workspace.call("git", "branch", "-q", "-m", "main", "master")
+    assert workspace.python(found) == f"merge base with master {base}"
+
+
+def test_without_a_merge_base_there_is_a_complaint(workspace: Workspace) -> None:
+    workspace.call("git", "checkout", "-q", "--orphan", "other")
+    workspace.number(2)
+    workspace.commit()
+    assert complaint(workspace, "revisions.merge_base()").startswith("HEAD and main have no common ancestor")
+    workspace.call("git", "branch", "-q", "-D", "main")
+    assert complaint(workspace, "revisions.merge_base()") == "there is no branch main to compare with: name a revision"
+
+
+def test_outside_a_repository_git_is_quoted(workspace: Workspace) -> None:
+    shutil.rmtree(workspace.root / ".git")
+    assert complaint(workspace, "revisions.resolve(None)").startswith("git rev-parse failed: fatal: not a git repository")
+
+
+@pytest.fixture
+def house(workspace: Workspace) -> Workspace:
+    """Layers that stand on each other: indexes on storage and, over its folder, on encoding."""
+    for path, text in {
+        "src/error.rs": "",
+        "src/encoding.rs": "use crate::error::Error;",
+        "src/storage.rs": "fn f() { crate::error::fail() }",
+        "src/indexes.rs": "use crate::{\n    storage,\n};",
+        "src/indexes/scan.rs": "use crate::encoding;",
+        "src/server.rs": "use crate::indexes;",
+        "benches/encoding.rs": "fn main() {}",
+        "benches/storage.rs": "mod floor;\nfn main() {}",
+        "benches/indexes.rs": "fn main() {}",
+        "benches/ladder.rs": "mod prepared;\nfn main() {}",
+        "benches/floor.rs": "mod prepared;",
+        "benches/prepared.rs": "mod settings;",
+        "benches/prepared/settings.rs": "",
+    }.items():
+        workspace.write(path, text)
+    workspace.commit()
+    return workspace
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("src/error.rs", LAYERS),
+        ("src/encoding/key.rs", ["encoding", "indexes", "ladder"]),
+        ("src/storage.rs", ["storage", "indexes", "ladder"]),
+        ("src/indexes/scan.rs", ["indexes", "ladder"]),
+        ("src/server.rs", ["ladder"]),
+        ("src/lib.rs", LAYERS),
+        ("benches/indexes.rs", ["indexes"]),
+        ("benches/floor.rs", ["storage"]),
+        ("benches/prepared/settings.rs", ["storage", "ladder"]),
+        ("benches/harness/src/lib.rs", LAYERS),
+        ("Cargo.lock", LAYERS),
+        (".cargo/config.toml", LAYERS),
+        ("rust-toolchain.toml", LAYERS),
+        ("benches/margins.toml", []),
+        ("docs/Cargo.toml.md", []),
+        ("tests/main.rs", []),
+        ("baselines/new.json", []),
+    ],
+)
+def test_a_change_reaches_what_stands_on_it(house: Workspace, path: str, expected: list[str]) -> None:
+    before = house.call("git", "rev-parse", "HEAD")
+    text = (house.root / path).read_text() if (house.root / path).exists() else ""
+    house.write(path, f"{text}\n")
+    code = f"import json; print(json.dumps(revisions.affected(revisions.resolve({before!r}), revisions.resolve({house.commit()!r}), {LAYERS!r})))"
+    run, left_out = json.loads(house.python(code))
+    assert run == expected
+    assert left_out == {layer: "nothing under it changed" for layer in LAYERS if layer not in expected}
+
+
+def test_a_file_that_moved_counts_at_both_places(house: Workspace) -> None:
+    before = house.call("git", "rev-parse", "HEAD")
+    (house.root / "src/storage.rs").rename(house.root / "src/new.rs")
+    found = house.python(f"print(revisions.changed_files(revisions.resolve({before!r}), revisions.resolve({house.commit()!r})))")
+    assert found == "['src/new.rs', 'src/storage.rs']"
