@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from run_benches import figures
 from run_benches.calibration_report import counted
 from run_benches.error_rates import USUAL_TOOLS, Condition, Power, Rate, Results
-from run_benches.pictures import _INK, _PALE, _SERIES, Picture, _canvas, _room
+from run_benches.pictures import INK, PALE, SERIES, Picture, canvas, room
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,9 +47,9 @@ def _alarms(conditions: dict[str, Condition]) -> Iterable[tuple[str, Rate]]:
 
 
 def _draw_p_values(by_condition: dict[str, list[float]]) -> "Figure":
-    figure, (axis,) = _canvas(_ROWS, 1, left=0.6, top=0.35)
-    axis.plot([0, 1], [0, 1], color=_INK, linewidth=1, linestyle=":", label="uniform")
-    for (colour, marker), (name, ps) in zip(_SERIES, by_condition.items(), strict=False):
+    figure, (axis,) = canvas(_ROWS, 1, left=0.6, top=0.35)
+    axis.plot([0, 1], [0, 1], color=INK, linewidth=1, linestyle=":", label="uniform")
+    for (colour, marker), (name, ps) in zip(SERIES, by_condition.items(), strict=False):
         shares = [(at + 1) / len(ps) for at in range(len(ps))]
         label = f"{name} ({figures.plural(len(ps), 'row')})"
         axis.plot(sorted(ps), shares, color=colour, marker=marker, markevery=max(1, len(ps) // 8), markersize=5, label=label)
@@ -59,9 +59,9 @@ def _draw_p_values(by_condition: dict[str, list[float]]) -> "Figure":
 
 
 def _draw_power(by_condition: dict[str, dict[str, Power]]) -> "Figure":
-    figure, (axis,) = _canvas(_ROWS, 1, left=0.6, top=0.35)
-    axis.axhline(95, color=_PALE, linewidth=1)
-    for at, ((colour, marker), (name, powers)) in enumerate(zip(_SERIES, by_condition.items(), strict=False)):
+    figure, (axis,) = canvas(_ROWS, 1, left=0.6, top=0.35)
+    axis.axhline(95, color=PALE, linewidth=1)
+    for at, ((colour, marker), (name, powers)) in enumerate(zip(SERIES, by_condition.items(), strict=False)):
         rates = [(float(slower) + 0.06 * at, power.slower) for slower, power in powers.items() if power.slower.of]
         axis.plot([x for x, _ in rates], [_percent(rate) for _, rate in rates], color=colour, marker=marker, markersize=5, label=name)
         for x, rate in rates:
@@ -74,7 +74,7 @@ def _draw_power(by_condition: dict[str, dict[str, Power]]) -> "Figure":
 
 def _draw_coverage(rated: Rated) -> "Figure":
     figure, axis = _dots(rated)
-    axis.axvspan(93, 97, color=_PALE, linewidth=0, zorder=0)
+    axis.axvspan(93, 97, color=PALE, linewidth=0, zorder=0)
     axis.set_xlim(min(90.0, *(_bounds(rate)[0] for _, rate in rated)) - 0.5, 100.5)
     axis.set_xlabel("95 % intervals that hold the truth, %, with 95 % bounds; the band is the goal", fontsize=8, loc="left")
     return figure
@@ -82,7 +82,7 @@ def _draw_coverage(rated: Rated) -> "Figure":
 
 def _draw_alarms(rated: Rated) -> "Figure":
     figure, axis = _dots(rated)
-    axis.axvline(1, color=_PALE, linewidth=1, zorder=0)
+    axis.axvline(1, color=PALE, linewidth=1, zorder=0)
     axis.set_xlim(-1, max(_bounds(rate)[1] for _, rate in rated) + 1)
     axis.set_xlabel("unchanged rows that are called changed, %, with 95 % bounds; the line is the goal", fontsize=8, loc="left")
     return figure
@@ -91,9 +91,9 @@ def _draw_alarms(rated: Rated) -> "Figure":
 def _dots(rated: Rated) -> tuple["Figure", "Axes"]:
     """A dot with its bounds for each rate, and its count beside it."""
     words = [counted(rate) for _, rate in rated]
-    figure, (axis,) = _canvas(len(rated) + 1, 1, left=_room(label for label, _ in rated), top=0.1, right=_room(words))
+    figure, (axis,) = canvas(len(rated) + 1, 1, left=room(label for label, _ in rated), top=0.1, right=room(words))
     for at, (label, rate) in enumerate(rated):
-        colour, marker = _SERIES[label.endswith(USUAL_TOOLS)]
+        colour, marker = SERIES[label.endswith(USUAL_TOOLS)]
         axis.plot(_bounds(rate), [at, at], color=colour, linewidth=2)
         axis.plot([_percent(rate)], [at], color=colour, marker=marker, markersize=6)
         axis.text(1.01, at, words[at], transform=axis.get_yaxis_transform(), va="center", ha="left", fontsize=8)
@@ -104,7 +104,7 @@ def _dots(rated: Rated) -> tuple["Figure", "Axes"]:
 
 def _with_legend(figure: "Figure", axis: "Axes") -> "Figure":
     handles, labels = axis.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="upper left", ncols=5, frameon=False, bbox_to_anchor=(0.0, 1.0), labelcolor=_INK)
+    figure.legend(handles, labels, loc="upper left", ncols=5, frameon=False, bbox_to_anchor=(0.0, 1.0), labelcolor=INK)
     return figure
 
 

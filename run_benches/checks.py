@@ -22,6 +22,10 @@ from run_benches.tables import Column
 
 CHECKS_SCHEMA = 1
 
+OF_THE_RUNNER = frozenset(f"STRATA_{name}" for name in ("DRIVEN", "TURN", "COUNT", "ROW", "SET", "PLANT", "FACTS_DIR", "TEMPLATES"))
+"""What the runner tells the processes it measures: left over in a shell, it would change what is checked."""
+
+
 class Skip(Exception):
     """The machine cannot run this step; the text is the command that would change that."""
 
@@ -70,10 +74,16 @@ def steps(full: bool) -> list[Step]:
         Step("tests of the runner", _python(["pytest", "-q", "run_benches/tests"])),
         Step("lints", _cargo(["clippy", *release, "--all-targets", "--", "-D", "warnings"], "clippy", "rustup component add clippy")),
         Step("tests", _cargo(["test", *release])),
+        Step("plants", _cargo(["test", "--release", "--lib", "--features", "plant", "plant"])),
         Step("every bench once, at smoke scale", _cargo(["test", *release, "--benches"])),
         Step("document --check", _python_script(["run-benches.py", "document", "--check"])),
     ]
-    return [*found, Step("RocksDB is compiled once", _rocksdb_once)] if full else found
+    if full:
+        found += [
+            Step("RocksDB is compiled once", _rocksdb_once),
+            Step("calibrate --smoke", _python_script(["run-benches.py", "calibrate", "--smoke"])),
+        ]
+    return found
 
 
 def _run(step: Step) -> Result:
@@ -90,7 +100,7 @@ def _run(step: Step) -> Result:
 
 
 def _call(command: list[str]) -> bool:
-    environment = {name: value for name, value in os.environ.items() if name not in ("STRATA_DRIVEN", "STRATA_TURN", "STRATA_COUNT")}
+    environment = {name: value for name, value in os.environ.items() if name not in OF_THE_RUNNER}
     return subprocess.run(command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=sys.stderr, check=False).returncode == 0
 
 

@@ -43,7 +43,7 @@ LOOKED_BACK = 5
 
 CONTROL_ROWS = 3
 COMPARED_SUBJECT = "strata"
-"""Rows of other subjects (floors, other libraries) run none of our code; they are compared where somebody names them."""
+"""Rows of other subjects (floors, other libraries) run none of our code."""
 
 Targets = dict[str, Target]
 
@@ -209,8 +209,10 @@ def _row(wish: Wish, sides: tuple[Side, Side], facts: tuple[dict[str, Facts], di
     for index, other in ((0, 1), (1, 0)):
         if id not in facts[other]:
             row.state, row.reasons = "one_side", [f"only in {sides[index].name}"]
-    if not selection.chosen(id, wish.rows) or (not wish.rows and id.split("/")[2] != COMPARED_SUBJECT):
-        row.state, row.reasons = "left_out", ["not chosen" if wish.rows else "runs none of our code"]
+    if not selection.chosen(id, wish.rows):
+        row.state, row.reasons = "left_out", ["not chosen"]
+    elif id.split("/")[2] != COMPARED_SUBJECT and not any(word.count("/") > 1 and selection.matches(id, word) for word in wish.rows):
+        row.state, row.reasons = "left_out", ["runs none of our code; compared where it is named down to its subject"]
     elif row.state == "not_run" and sides[0].code[layer] == sides[1].code[layer] and sides[0].settings == sides[1].settings:
         row.state, row.reasons = "identical", ["the code and data that both sides load are the same, byte by byte"]
     return row

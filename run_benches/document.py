@@ -2,8 +2,8 @@
 
 Why a check: a figure typed by hand cannot be traced, and sections of different days pasted together contradict each other. So the page
 comes out of one run and one source tree (page.py), and whoever changes a figure by hand, a run, a bench's words or the code that renders
-is told the first place that differs. Text is compared byte by byte and pictures by their seals (pictures.py says why), so that the check
-needs the standard library alone.
+is told the first place that differs. What a page says of our own error rates comes from the one stored calibration, whatever its run. Text
+is compared byte by byte and pictures by their seals (pictures.py says why), so that the check draws nothing.
 
 `docs/PERFORMANCE.md` belongs to `baselines/reference.json` alone; any other run is rendered into its own folder, or where `--output` says.
 """
@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
-from run_benches import figures, places, runs, shapes
+from run_benches import calibrate, calibration_pictures, figures, places, runs, shapes
+from run_benches.error_rates import Results
 from run_benches.errors import Complaint, Exit
 from run_benches.page import bench_headers, render
 from run_benches.pictures import Picture, pictures
@@ -25,7 +26,7 @@ PAGE = places.ROOT / "docs" / "PERFORMANCE.md"
 REFERENCE = places.BASELINES / "reference.json"
 
 
-def main(run_path: Path | None, output: Path | None, dry_run: bool, check: bool) -> int:
+def main(run_path: Path | None, output: Path | None, dry_run: bool, check: bool, calibrated: Path = calibrate.RESULTS) -> int:
     """Renders, shows what would change, or checks; answers with the exit code."""
     source = run_path or REFERENCE
     page = output or (PAGE if _is_reference(source) else places.RUNS / source.stem / "PERFORMANCE.md")
@@ -36,17 +37,19 @@ def main(run_path: Path | None, output: Path | None, dry_run: bool, check: bool)
         return Exit.ERROR
     if not source.exists():
         raise Complaint(_no_run(source, page), Exit.FAILED if check else Exit.ERROR)
-    run = runs.load(source)
-    rendered = Rendered(page, source, render(run, bench_headers()), list(pictures(run).values()))
+    run, calibration = runs.load(source), _calibration(calibrated)
+    drawn = [*pictures(run).values(), *(calibration_pictures.pictures(calibration) if calibration else [])]
+    sources = [source, calibrated] if calibration else [source]
+    rendered = Rendered(page, sources, render(run, bench_headers(), calibration), drawn)
     return rendered.check() if check else rendered.show_changes() if dry_run else rendered.write()
 
 
 @dataclass(frozen=True)
 class Rendered:
-    """A page as it should be, and where it lies."""
+    """A page as it should be, and where it lies; the first of its sources is the run."""
 
     page: Path
-    source: Path
+    sources: list[Path]
     text: str
     pictures: list[Picture]
 
@@ -64,7 +67,7 @@ class Rendered:
             shapes.write(self.page, self.text)
         except OSError as error:
             raise Complaint(f"cannot write {shown(self.page)}: {error.strerror}; make room or give another --output") from error
-        print(f"wrote {shown(self.page)} from {shown(self.source)}; drew {figures.plural(len(drawn), 'picture')} of {len(self.pictures)}")
+        print(f"wrote {shown(self.page)} from {self._sources}; drew {figures.plural(len(drawn), 'picture')} of {len(self.pictures)}")
         return Exit.FINE
 
     def show_changes(self) -> int:
@@ -72,13 +75,13 @@ class Rendered:
         name, old, new = shown(self.page), self._stored().splitlines(), self.text.splitlines()
         changes = list(difflib.unified_diff(old, new, name, f"{name} (rendered)", lineterm=""))
         faults = [f"{shown(self.folder / picture.file)} {fault}" for picture in self.pictures if (fault := picture.fault(self.folder))]
-        print("\n".join([*changes, *faults]) or f"{name} and its pictures are what {shown(self.source)} says: nothing would change")
+        print("\n".join([*changes, *faults]) or f"{name} and its pictures are what {self._sources} says: nothing would change")
         return Exit.FINE
 
     def check(self) -> int:
         """Fails at the first place where the page or a picture is not what the run says."""
         fault = self._text_fault() or self._picture_fault()
-        print(f"{fault}\nrender it again with: {self._again()}" if fault else f"{shown(self.page)} is what {shown(self.source)} says")
+        print(f"{fault}\nrender it again with: {self._again()}" if fault else f"{shown(self.page)} is what {self._sources} says")
         return Exit.FAILED if fault else Exit.FINE
 
     def _text_fault(self) -> str | None:
@@ -88,15 +91,19 @@ class Rendered:
         for number, (right, wrong) in enumerate(zip_longest(wanted, found, fillvalue="(the page ends)"), start=1):
             if right != wrong:
                 where = f"{shown(self.page)}, line {number}{_block_around(wanted, number)}"
-                return f"{where} is not what {shown(self.source)} says\n  expected: {right}\n  found:    {wrong}"
+                return f"{where} is not what {self._sources} says\n  expected: {right}\n  found:    {wrong}"
         return None
 
     def _picture_fault(self) -> str | None:
         faults = (f"{shown(self.folder / picture.file)} {fault}" for picture in self.pictures if (fault := picture.fault(self.folder)))
         return next(faults, None)
 
+    @property
+    def _sources(self) -> str:
+        return " with ".join(map(shown, self.sources))
+
     def _again(self) -> str:
-        named = "" if _is_reference(self.source) else f" {shlex.quote(shown(self.source))} --output {shlex.quote(shown(self.page))}"
+        named = "" if _is_reference(self.sources[0]) else f" {shlex.quote(shown(self.sources[0]))} --output {shlex.quote(shown(self.page))}"
         return f"python3 run-benches.py document{named}"
 
     def _stored(self) -> str:
@@ -114,6 +121,16 @@ def _block_around(lines: Sequence[str], number: int) -> str:
         if line.startswith("<!-- BEGIN"):
             return f" (block `{line.removeprefix('<!-- BEGIN ').split(':')[0]}`)"
     return ""
+
+
+def _calibration(path: Path) -> Results | None:
+    """What was found of our own error rates, if it was ever measured."""
+    if not path.exists():
+        return None
+    try:
+        return shapes.load(Results, path)
+    except (OSError, shapes.Misshapen) as error:
+        raise Complaint(f"{shown(path)} is damaged ({error}); restore it, or write it anew: run-benches.py calibrate") from error
 
 
 def _is_reference(path: Path) -> bool:

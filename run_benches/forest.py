@@ -33,9 +33,9 @@ class _Dot:
 
 
 _LOOKS: dict[str, tuple[str, str]] = {
-    "slower": (pictures._ORANGE, "X"),
-    "faster": (pictures._BLUE, "o"),
-    "can't tell": (pictures._INK, "D"),
+    "slower": (pictures.ORANGE, "X"),
+    "faster": (pictures.BLUE, "o"),
+    "can't tell": (pictures.INK, "D"),
 }
 
 
@@ -62,20 +62,20 @@ def _dot(id: str, row: Row) -> _Dot | None:
 
 
 def _draw(dots: list[_Dot]) -> "Figure":
-    left, right = (pictures._room(words) for words in ((dot.label for dot in dots), (dot.words for dot in dots)))
-    figure, (axis,) = pictures._canvas(len(dots) + 1, 1, left=left, top=0.45, right=right)
+    left, right = (pictures.room(words) for words in ((dot.label for dot in dots), (dot.words for dot in dots)))
+    figure, (axis,) = pictures.canvas(len(dots) + 1, 1, left=left, top=0.45, right=right)
     for at, dot in enumerate(dots):
         colour, marker = _LOOKS[dot.verdict]
-        axis.barh(at, 2 * dot.margin, left=-dot.margin, height=1.0, color=pictures._PALE, linewidth=0, zorder=0)
+        axis.barh(at, 2 * dot.margin, left=-dot.margin, height=1.0, color=pictures.PALE, linewidth=0, zorder=0)
         axis.plot([dot.low, dot.high], [at, at], color=colour, linewidth=2)
         axis.plot([dot.change], [at], color=colour, marker=marker, markersize=6)
         axis.text(1.01, at, dot.words, transform=axis.get_yaxis_transform(), va="center", ha="left", fontsize=8)
-    axis.axvline(0.0, color=pictures._INK, linewidth=1, zorder=1)
+    axis.axvline(0.0, color=pictures.INK, linewidth=1, zorder=1)
     axis.set_yticks(range(len(dots)), [dot.label for dot in dots])
     axis.set_ylim(len(dots) - 0.3, -0.7)
     axis.set_xlabel("change of the time of one operation, %, with its 95 % interval over pairs; the band is the margin", fontsize=8)
     for verdict, (colour, marker) in _LOOKS.items():
         if any(dot.verdict == verdict for dot in dots):
             axis.plot([], [], linestyle="", marker=marker, color=colour, markersize=6, label=verdict)
-    figure.legend(loc="upper left", ncols=3, frameon=False, bbox_to_anchor=(0.0, 1.0), labelcolor=pictures._INK)
+    figure.legend(loc="upper left", ncols=3, frameon=False, bbox_to_anchor=(0.0, 1.0), labelcolor=pictures.INK)
     return figure

@@ -13,16 +13,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
-from run_benches import figures, findings, places
+from run_benches import calibration_pictures, calibration_report, figures, findings, places
+from run_benches.error_rates import Results
 from run_benches.findings import CrudLine, Held, Row
 from run_benches.pictures import Picture, pictures, threads_on_cores
 from run_benches.progress import duration
 from run_benches.runs import Run
 
 
-def render(run: Run, headers: Mapping[str, str]) -> str:
+def render(run: Run, headers: Mapping[str, str], calibration: Results | None) -> str:
     """The page of a run; `headers` are the words of each bench by its layer. Pure: equal arguments, equal bytes."""
-    source = Source(run, headers, pictures(run))
+    source = Source(run, headers, pictures(run), calibration)
     parts = [section(source) for section in SECTIONS]
     return "\n".join(line for part in parts for line in part).rstrip() + "\n"
 
@@ -42,15 +43,16 @@ class Source:
     run: Run
     headers: Mapping[str, str]
     pictures: Mapping[str, Picture]
+    calibration: Results | None
 
     def block(self, name: str, lines: Sequence[str]) -> list[str]:
         """Figures, between the marks that say where they come from."""
-        return _marked(name, f"{_command(self.run)} @ {_revision(self.run)}", lines)
+        return _marked(name, f"{_command(self.run)} @ {_revision(self.run.tool.commit, self.run.tool.dirty)}", lines)
 
     def picture(self, name: str) -> list[str]:
         """A picture, where the run has figures for it."""
         picture = self.pictures.get(name)
-        return self.block(f"{name} picture", [f"![{picture.alt}](pictures/{picture.file})"]) if picture else []
+        return self.block(f"{name} picture", [_image(picture)]) if picture else []
 
     def words(self, layer: str) -> list[str]:
         """What the bench says about itself; marked too, since its settings are numbers."""
@@ -77,8 +79,9 @@ def opening(source: Source) -> list[str]:
         "Where the time of a request goes, layer by layer, from the bytes of a record to the socket; and how far each layer is from the best"
         " that can be done without it.",
         "",
-        "This page is rendered by `run-benches.py document` from one stored run. Nothing in it is typed by hand: every figure stands"
-        " between two marks, visible in the source of the page, that name the command and the revision it comes from.",
+        "This page is rendered by `run-benches.py document` from one stored run, and from the stored calibration what is said of our own"
+        " error rates. Nothing in it is typed by hand: every figure stands between two marks, visible in the source of the page, that name"
+        " what it comes from, and the revision.",
         "",
     ]
 
@@ -87,7 +90,6 @@ def certainty(source: Source) -> list[str]:
     """How the figures were made, how sure they are, and what in them contradicts itself."""
     run, design = source.run, source.run.design
     lines = [
-        "* **Our own error rates are not measured yet.** Until they are, nobody knows how often an interval on this page misses the truth.",
         f"* A ratio comes from pairs of processes of one binary that take turns on the same core ({design.pairs} pairs were planned for each). "
         "Its interval is a 95 % interval over the pairs; the pair is the unit, never the sample.",
         f"* A time comes from processes that ran alone ({design.processes} were planned for each row). It is the median of the processes; the "
@@ -97,7 +99,8 @@ def certainty(source: Source) -> list[str]:
         f"* {_census(run)}",
         *(f"* {words}" for words in _orders(run)),
     ]
-    return ["## How sure we are", "", *source.block("certainty", lines), "### The run", "", *source.block("run", _run_table(run))]
+    figures_of_run = ["### The figures of this page", "", *source.block("certainty", lines), "### The run", "", *source.block("run", _run_table(run))]
+    return ["## How sure we are", "", *_error_rates(source), *figures_of_run]
 
 
 def summary(source: Source) -> list[str]:
@@ -224,6 +227,20 @@ SECTIONS: Sequence[Callable[[Source], list[str]]] = (
 
 
 # Parts of sections.
+
+
+def _error_rates(source: Source) -> list[str]:
+    """How often our own verdicts were found to be wrong."""
+    found, heading = source.calibration, ["### How often our verdicts are wrong", ""]
+    if found is None:
+        unknown = "Until then nobody knows how often an interval on this page misses the truth."
+        return [*heading, f"**Our own error rates have not been measured yet: `run-benches.py calibrate`.** {unknown}", ""]
+    known = ", ".join(f"{_words(name)} {_plain(value)}" for name, value in found.machine.identity.items())
+    same_machine = found.machine.identity == source.run.machine.identity
+    elsewhere = [] if same_machine else [f"**Measured on another machine than the figures of this page:** {known}.", ""]
+    images = [line for picture in calibration_pictures.pictures(found) for line in (_image(picture), "")]
+    origin = f"baselines/calibration/results.json @ {_revision(found.commit, found.dirty)}"
+    return [*heading, *_marked("calibration", origin, [*elsewhere, *calibration_report.section(found), *images])]
 
 
 def _census(run: Run) -> str:
@@ -474,8 +491,12 @@ def _command(run: Run) -> str:
     return f"python3 {shlex.join([Path(run.command[0]).name, *run.command[1:]])}"
 
 
-def _revision(run: Run) -> str:
-    return run.tool.commit[:12] + ("-dirty" if run.tool.dirty else "")
+def _revision(commit: str, dirty: bool) -> str:
+    return commit[:12] + ("-dirty" if dirty else "")
+
+
+def _image(picture: Picture) -> str:
+    return f"![{picture.alt}](pictures/{picture.file})"
 
 
 def _header(path: Path) -> str:

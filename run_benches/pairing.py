@@ -67,14 +67,15 @@ def measure(ring: Ring, sides: tuple[Contestant, Contestant], rows: dict[str, Fa
                 silence_s=ring.patience_s,
                 progress=lambda settled, of: ring.tick(),
             )
-            _collect(outcome, result, chosen, number)
+            for seen, home in zip(outcome.seen, homes, strict=True):
+                found = build.read_facts(home / "facts")
+                seen.update({id: facts for id, facts in (found.rows if found else {}).items() if id in chosen})
+            _collect(outcome, result, number)
             for (id, _), log in result.rows.items():
                 jobs.keep(ring.folder, name, id, log)
-        for seen, home in zip(outcome.seen, homes, strict=True):
-            found = build.read_facts(home / "facts")
-            seen.update({id: facts for id, facts in (found.rows if found else {}).items() if id in chosen})
-            shutil.rmtree(home / "facts", ignore_errors=True)
-            (home / "facts").mkdir()
+            for home in homes:
+                shutil.rmtree(home / "facts")
+                (home / "facts").mkdir()
     return outcome
 
 
@@ -98,14 +99,20 @@ def stores(folder: Path, name: str, layer: str) -> dict[str, str]:
     return {"STRATA_TEMPLATES": str(path)}
 
 
-def _collect(outcome: Outcome, result: broker.PairResult, rows: dict[str, Facts], number: int) -> None:
+def _collect(outcome: Outcome, result: broker.PairResult, number: int) -> None:
     for (id, _), log in result.rows.items():
-        total = rows[id].changes_store
+        total = any(_stalled(seen.get(id)) for seen in outcome.seen)
         effect = broker.total_effect(log) if total else broker.effect(log)
         a_ns, b_ns = (_operation_ns(log, side, total) for side in (0, 1))
         outcome.points[id] = Point(number, round(effect, 6), round(a_ns, 2), round(b_ns, 2), _unlike(log))
     for failure in result.failures:
         outcome.failures[failure.ids[0]] = jobs.in_one_line(failure.reason)
+
+
+def _stalled(facts: Facts | None) -> bool:
+    """Whether the engine flushed or compacted inside the timed part: then stalls are part of the cost, and all time counts."""
+    counters = facts.counters if facts and facts.counters else {}
+    return any(counters.get(name) for name in ("flushes", "compactions"))
 
 
 def _operation_ns(log: broker.RowLog, side: int, total: bool) -> float:

@@ -2,9 +2,9 @@
 
 How it is known that a picture belongs to the figures beside it: matplotlib draws the same bytes on the same machine (fixed hash salt, no
 date), but the last digit of a coordinate is not promised across processors and versions of numpy, so comparing redrawn bytes would call
-honest pictures false. Instead every file ends with a seal of two hashes: of what it was drawn from (the values, and the source of this
-module), and of its own content. `document --check` computes both with the standard library alone: a picture of other figures, by other
-code, or edited by hand does not carry the right seal. A picture whose seal holds is not drawn again.
+honest pictures false. Instead every file ends with a seal of two hashes: of what it was drawn from (the values, and the sources of this
+module and of the one that draws it), and of its own content. `document --check` computes both and draws nothing: a picture
+of other figures, by other code, or edited by hand does not carry the right seal. A picture whose seal holds is not drawn again.
 
 How they are to be read: colours are told apart by the colour-blind (Okabe and Ito) and never carry a meaning alone, a shape or a word says
 it too; the ground is transparent and the ink a middle grey, legible on a light page and on a dark one. Text stays text, in whatever
@@ -12,6 +12,7 @@ sans-serif font the reader has; so nothing is placed by the measured width of a 
 """
 
 import hashlib
+import inspect
 import io
 import json
 from collections.abc import Callable, Iterable, Sequence
@@ -28,9 +29,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_INK, _PALE = "#7b7f86", "#9aa0a866"
-_BLUE, _ORANGE, _GREEN, _PINK = "#2a8fd0", "#d9660f", "#0d9f78", "#c46a9b"
-_SERIES = ((_BLUE, "o"), (_ORANGE, "s"), (_GREEN, "^"), (_PINK, "D"))
+INK, PALE = "#7b7f86", "#9aa0a866"
+BLUE, ORANGE, _GREEN, _PINK = "#2a8fd0", "#d9660f", "#0d9f78", "#c46a9b"
+SERIES = ((BLUE, "o"), (ORANGE, "s"), (_GREEN, "^"), (_PINK, "D"))
 _WIDTH, _ROW = 9.0, 0.21  # inches
 _LETTER = 0.076  # inches a letter takes at most, at the size that labels have
 _STYLE = {
@@ -40,7 +41,7 @@ _STYLE = {
     "font.sans-serif": ["DejaVu Sans"],
     "font.size": 8.5,
     "hatch.linewidth": 0.6,
-    **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), _INK),
+    **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK),
 }
 _SEAL = "<!-- strata picture, drawn from sha256:{data}, content sha256:{content} -->\n"
 
@@ -77,7 +78,8 @@ class Picture:
 
     def _seal(self, content: str) -> str:
         values = json.dumps(self.values, default=asdict, sort_keys=True)
-        return _SEAL.format(data=_hash(values + Path(__file__).read_text(encoding="utf-8")), content=_hash(content))
+        code = [Path(file).read_text(encoding="utf-8") for file in (__file__, inspect.getfile(self.draw))]
+        return _SEAL.format(data=_hash("".join([values, *code])), content=_hash(content))
 
 
 def drawn(picture: Picture) -> str:
@@ -156,16 +158,16 @@ def threads_on_cores(run: Run, threads: int) -> str:
 
 def _draw_crud(panels: list[_Panel]) -> "Figure":
     rows = max(sum(len(group.bars) + 1 for group in panel.groups) for panel in panels)
-    figure, axes = _canvas(rows, len(panels), left=_room(group.label for panel in panels for group in panel.groups), top=0.6)
+    figure, axes = canvas(rows, len(panels), left=room(group.label for panel in panels for group in panel.groups), top=0.6)
     counts = sorted({bar.indexes for panel in panels for group in panel.groups for bar in group.bars})
     for panel, axis in zip(panels, axes, strict=True):
         _draw_crud_panel(axis, panel, counts)
     for place, indexes in enumerate(counts):
-        colour, marker = _SERIES[place % len(_SERIES)]
+        colour, marker = SERIES[place % len(SERIES)]
         label = figures.plural(indexes, "index")
-        axes[0].plot([], [], color=colour, marker=marker, linewidth=6, label=label, markeredgecolor=_INK, markersize=6)
-    axes[0].plot([], [], color=_INK, linewidth=1.5, label="range of the processes")
-    figure.legend(loc="upper left", ncols=len(counts) + 1, frameon=False, bbox_to_anchor=(0.0, 1.0), labelcolor=_INK)
+        axes[0].plot([], [], color=colour, marker=marker, linewidth=6, label=label, markeredgecolor=INK, markersize=6)
+    axes[0].plot([], [], color=INK, linewidth=1.5, label="range of the processes")
+    figure.legend(loc="upper left", ncols=len(counts) + 1, frameon=False, bbox_to_anchor=(0.0, 1.0), labelcolor=INK)
     return figure
 
 
@@ -176,7 +178,7 @@ def _draw_crud_panel(axis: "Axes", panel: _Panel, counts: Sequence[int]) -> None
     for group in panel.groups:
         ticks.append(at + (len(group.bars) - 1) / 2)
         for bar in group.bars:
-            colour, marker = _SERIES[counts.index(bar.indexes) % len(_SERIES)]
+            colour, marker = SERIES[counts.index(bar.indexes) % len(SERIES)]
             end = _draw_bar(axis, at, bar.time_ns, scale, colour, marker)
             _word(axis, end, at, bar.words)
             at += 1
@@ -194,8 +196,8 @@ def _draw_bar(axis: "Axes", at: float, time_ns: Spread | None, scale: float, col
         return 0.0
     middle, low, high = time_ns.middle / scale, time_ns.low / scale, time_ns.high / scale
     axis.barh(at, middle, height=0.8, color=colour, alpha=0.75)
-    axis.plot([low, high], [at, at], color=_INK, linewidth=1.5)
-    axis.plot([middle], [at], marker=marker, color=colour, markeredgecolor=_INK, markersize=5)
+    axis.plot([low, high], [at, at], color=INK, linewidth=1.5)
+    axis.plot([middle], [at], marker=marker, color=colour, markeredgecolor=INK, markersize=5)
     return max(middle, high)
 
 
@@ -232,21 +234,21 @@ def _dot(held: findings.Held) -> _Dot | None:
 
 
 def _draw_floors(dots: list[_Dot]) -> "Figure":
-    figure, (axis,) = _canvas(len(dots) + 1, 1, left=_room(dot.label for dot in dots), top=0.45, right=_room([_interval(dots[0])]))
+    figure, (axis,) = canvas(len(dots) + 1, 1, left=room(dot.label for dot in dots), top=0.45, right=room([_interval(dots[0])]))
     for at, dot in enumerate(dots):
-        colour, marker = (_ORANGE, "X") if dot.missed else (_BLUE, "o")
+        colour, marker = (ORANGE, "X") if dot.missed else (BLUE, "o")
         axis.plot([dot.low, dot.high], [at, at], color=colour, linewidth=2)
         axis.plot([dot.ratio], [at], color=colour, marker=marker, markersize=7 if dot.missed else 6)
         for goal, half, width in ((dot.at_least, 0.42, 2.2), (dot.aim, 0.25, 1.0)):
             if goal is not None:
-                axis.plot([goal, goal], [at - half, at + half], color=_INK, linewidth=width)
-    axis.axvline(1.0, color=_PALE, linewidth=1, zorder=0)
+                axis.plot([goal, goal], [at - half, at + half], color=INK, linewidth=width)
+    axis.axvline(1.0, color=PALE, linewidth=1, zorder=0)
     axis.set_yticks(range(len(dots)), [dot.label for dot in dots])
     for at, dot in enumerate(dots):
-        axis.axhline(at, color=_PALE, linewidth=0.4, zorder=0)
+        axis.axhline(at, color=PALE, linewidth=0.4, zorder=0)
         axis.text(1.01, at, _interval(dot), transform=axis.get_yaxis_transform(), va="center", ha="left", fontsize=8)
         if dot.missed:
-            axis.get_yticklabels()[at].set_color(_ORANGE)
+            axis.get_yticklabels()[at].set_color(ORANGE)
     axis.set_ylim(len(dots) - 0.3, -0.7)
     ends = [end for dot in dots for end in (dot.low, dot.high, dot.at_least, dot.aim) if end is not None]
     axis.set_xlim(max(0.0, min([0.9, *ends]) - 0.05), max([1.0, *ends]) + 0.03)
@@ -261,13 +263,13 @@ def _interval(dot: _Dot) -> str:
 
 def _floors_legend(figure: "Figure", axis: "Axes") -> None:
     for marker, colour, size, label in (
-        ("o", _BLUE, 6, "goal met"),
-        ("X", _ORANGE, 7, "goal missed (lower end of the interval counts)"),
-        ("|", _INK, 13, "at least"),
-        ("|", _INK, 7, "aim"),
+        ("o", BLUE, 6, "goal met"),
+        ("X", ORANGE, 7, "goal missed (lower end of the interval counts)"),
+        ("|", INK, 13, "at least"),
+        ("|", INK, 7, "aim"),
     ):
         axis.plot([], [], linestyle="", marker=marker, color=colour, markersize=size, label=label)
-    figure.legend(loc="upper left", ncols=4, frameon=False, bbox_to_anchor=(0.0, 1.0), labelcolor=_INK)
+    figure.legend(loc="upper left", ncols=4, frameon=False, bbox_to_anchor=(0.0, 1.0), labelcolor=INK)
 
 
 # The ladder: what each rung adds, from the bytes to the socket.
@@ -307,7 +309,7 @@ def _steps(run: Run, request: str) -> list[_Step]:
 
 def _draw_ladder(climbs: list[_Climb]) -> "Figure":
     rows = max(len(climb.steps) for climb in climbs)
-    figure, axes = _canvas(rows * 1.25, len(climbs), left=_room(step.label for climb in climbs for step in climb.steps), top=0.35)
+    figure, axes = canvas(rows * 1.25, len(climbs), left=room(step.label for climb in climbs for step in climb.steps), top=0.35)
     for climb, axis in zip(climbs, axes, strict=True):
         _draw_climb(axis, climb)
     return figure
@@ -320,10 +322,10 @@ def _draw_climb(axis: "Axes", climb: _Climb) -> None:
         start, end = step.start_ns / scale, step.end_ns / scale
         falls = end < start
         axis.barh(
-            at, end - start, left=start, height=0.7, color=_ORANGE if falls else _BLUE, alpha=0.85, hatch="///" if falls else None, edgecolor=_INK
+            at, end - start, left=start, height=0.7, color=ORANGE if falls else BLUE, alpha=0.85, hatch="///" if falls else None, edgecolor=INK
         )
         if at + 1 < len(climb.steps):
-            axis.plot([end, end], [at, at + 1], color=_INK, linewidth=0.8, linestyle=":")
+            axis.plot([end, end], [at, at + 1], color=INK, linewidth=0.8, linestyle=":")
         _word(axis, max(start, end), at, step.words)
     axis.set_yticks(range(len(climb.steps)), [step.label for step in climb.steps])
     axis.set_ylim(-0.7, len(climb.steps) - 0.3)  # the lowest layer stands lowest
@@ -336,7 +338,7 @@ def _draw_climb(axis: "Axes", climb: _Climb) -> None:
 # What all pictures share.
 
 
-def _canvas(rows: float, panels: int, left: float, top: float, right: float = 0.1) -> tuple["Figure", list["Axes"]]:
+def canvas(rows: float, panels: int, left: float, top: float, right: float = 0.1) -> tuple["Figure", list["Axes"]]:
     """Panels side by side, sized in inches by what they hold, so that no layout depends on a font."""
     matplotlib = _matplotlib()
     height, bottom, gap = top + rows * _ROW + 0.55, 0.5, 0.25
@@ -364,7 +366,8 @@ def _leave_room(axis: "Axes", ends: Sequence[tuple[float, str]]) -> None:
     axis.set_xlim(0, max(end / max(0.2, 1 - (len(words) * _LETTER + 0.2) / width) for end, words in ends) or 1.0)
 
 
-def _room(labels: Iterable[str]) -> float:
+def room(labels: Iterable[str]) -> float:
+    """Inches that the longest of these labels takes at most."""
     return 0.2 + _LETTER * max((len(line) for label in labels for line in label.split("\n")), default=0)
 
 

@@ -1,6 +1,8 @@
 """The performance document: what a page must say, must not say, and how a page that lies is found."""
 
 import contextlib
+import copy
+import functools
 import importlib.util
 import io
 import json
@@ -9,11 +11,14 @@ import tempfile
 import unittest
 import xml.etree.ElementTree
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
-from run_benches import document, figures, findings, page, pictures, shapes
+from run_benches import calibration_pictures, document, error_rates, figures, findings, page, pictures, shapes
+from run_benches.error_rates import Results
 from run_benches.errors import Complaint
 from run_benches.runs import Bench, Binary, Build, Cell, Design, Facts, Floor, Machine, Ratio, Run, Tool
+from run_benches.tests import test_error_rates
 
 HEADERS = {
     "storage": "The engine: get, scan, write.\n\nA read is timed from the call to the pinned bytes.",
@@ -107,8 +112,14 @@ def _ladder() -> dict[str, Bench]:
     return found
 
 
-def rendered(run: Run | None = None) -> str:
-    return page.render(run or a_run(), HEADERS)
+@functools.cache
+def a_calibration() -> Results:
+    """What a calibration of enough pairs for one comparison tells."""
+    return error_rates.results(test_error_rates.simulated(test_error_rates.PAIRS), test_error_rates.RULES, shuffles=1)
+
+
+def rendered(run: Run | None = None, calibration: Results | None = None) -> str:
+    return page.render(run or a_run(), HEADERS, calibration)
 
 
 def section(text: str, title: str) -> str:
@@ -138,7 +149,7 @@ class Page(unittest.TestCase):
         self.assertEqual(rendered(), rendered(again))
 
     def test_no_digit_stands_outside_the_marks(self) -> None:
-        outside = re.sub(r"<!-- BEGIN ([^:]+):.*?<!-- END \1 -->", "", rendered(), flags=re.S)
+        outside = re.sub(r"<!-- BEGIN ([^:]+):.*?<!-- END \1 -->", "", rendered(calibration=a_calibration()), flags=re.S)
         outside = re.sub(r"^```.*?^```", "", outside, flags=re.S | re.M)
         self.assertNotRegex(outside, r"\d")
 
@@ -196,6 +207,11 @@ class Absence(unittest.TestCase):
         self.assertIn("not run: the run was stopped", line_with(section(text, "Floors"), "integration/delete/strata"))
         self.assertNotRegex(text, r"\| 0(\.0+)? ns")
 
+    def test_error_rates_that_were_never_measured_are_said_to_be_so(self) -> None:
+        sure = section(rendered(), "How sure we are")
+        self.assertIn("Our own error rates have not been measured yet: `run-benches.py calibrate`", sure)
+        self.assertNotIn("BEGIN calibration", sure)
+
     def test_a_figure_of_no_process_and_a_time_of_zero_are_no_figures(self) -> None:
         run = a_run()
         run.benches["integration/delete/strata/0_indexes_1_thread"].points_ns = []
@@ -247,6 +263,24 @@ class Absence(unittest.TestCase):
         self.assertIn("| 7.00 us (6.86 to 7.21 us) | 1.4 %", line_with(crud, "| UPDATE, unchanged | 6.90 us"))
 
 
+class Calibration(unittest.TestCase):
+    def test_error_rates_stand_at_the_top_with_their_source_and_their_pictures(self) -> None:
+        calibration = a_calibration()
+        sure = section(rendered(calibration=calibration), "How sure we are")
+        self.assertRegex(sure, r"^\n### How often our verdicts are wrong\n\n<!-- BEGIN calibration: baselines/calibration/results.json @ c0ffee -->")
+        self.assertIn("264 pairs of c0ffee with itself", sure)
+        self.assertNotIn("have not been measured", sure)
+        for picture in calibration_pictures.pictures(calibration):
+            self.assertIn(f"(pictures/{picture.file})", sure)
+
+    def test_error_rates_of_another_machine_are_said_to_be_so(self) -> None:
+        calibration, words = copy.deepcopy(a_calibration()), "Measured on another machine"
+        calibration.machine.identity = {"cpu_model": "Another processor", "cores": 64}
+        self.assertIn("cpu model Another processor, cores 64", line_with(rendered(calibration=calibration), words))
+        calibration.machine.identity = a_run().machine.identity
+        self.assertNotIn(words, rendered(calibration=calibration))
+
+
 class Contradiction(unittest.TestCase):
     def test_none_is_said_to_be_none(self) -> None:
         self.assertIn("No layer was found faster than what it calls, in 10 steps of the ladder and 3 ratios", section(rendered(), "How sure we are"))
@@ -288,7 +322,7 @@ class Command(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.root = Path(folder.name)
-        self.run_path, self.page = self.root / "mine.json", self.root / "PERFORMANCE.md"
+        self.run_path, self.page, self.calibrated = self.root / "mine.json", self.root / "PERFORMANCE.md", self.root / "results.json"
         shapes.write(self.run_path, shapes.text(a_run()))
         stand_in = mock.patch.object(pictures, "drawn", lambda picture: f"<svg>{picture.name}</svg>\n")
         stand_in.start()
@@ -297,7 +331,7 @@ class Command(unittest.TestCase):
     def call(self, dry_run: bool = False, check: bool = False) -> tuple[int, str]:
         told = io.StringIO()
         with contextlib.redirect_stdout(told):
-            code = document.main(self.run_path, self.page, dry_run, check)
+            code = document.main(self.run_path, self.page, dry_run, check, self.calibrated)
         return code, told.getvalue()
 
     def test_what_was_rendered_passes_the_check(self) -> None:
@@ -334,6 +368,45 @@ class Command(unittest.TestCase):
         code, told = self.call(check=True)
         self.assertEqual((code, "floors.svg is missing" in told), (1, True))
 
+    def test_an_error_rate_edited_by_hand_fails_the_check_and_is_named(self) -> None:
+        shapes.write(self.calibrated, shapes.text(a_calibration()))
+        self.call()
+        self.assertEqual(self.call(check=True)[0], 0)
+        honest = self.page.read_text()
+        false = re.sub(r"\b0 of (\d+): at most", r"1 of \1: at most", honest, count=1)
+        self.assertNotEqual(false, honest)
+        self.page.write_text(false)
+        code, told = self.call(check=True)
+        self.assertEqual(code, 1)
+        self.assertRegex(told, r"\(block `calibration`\) is not what .*mine.json with .*results.json says")
+
+    def test_other_error_rates_or_none_fail_the_check_of_a_page_until_it_is_rendered_again(self) -> None:
+        changed = copy.deepcopy(a_calibration())
+        changed.hours += 1
+        self.call()
+        for results in (a_calibration(), changed, None):
+            if results:
+                shapes.write(self.calibrated, shapes.text(results))
+            else:
+                self.calibrated.unlink()
+            self.assertEqual(self.call(check=True)[0], 1)
+            self.call()
+            self.assertEqual(self.call(check=True)[0], 0)
+
+    def test_a_picture_of_the_calibration_is_drawn_beside_the_page_and_checked(self) -> None:
+        shapes.write(self.calibrated, shapes.text(a_calibration()))
+        self.call()
+        picture = self.root / "pictures" / "calibration-power.svg"
+        picture.write_text(picture.read_text().replace("<svg>", "<svg> "))
+        self.assertIn("calibration-power.svg was edited after it was drawn", self.call(check=True)[1])
+        self.call()
+        self.assertEqual(self.call(check=True)[0], 0)
+
+    def test_a_damaged_calibration_is_a_complaint(self) -> None:
+        self.calibrated.write_text(shapes.text(a_calibration())[:-40])
+        with self.assertRaisesRegex(Complaint, "results.json is damaged .*run-benches.py calibrate"):
+            self.call()
+
     def test_a_dry_run_shows_the_change_and_writes_nothing(self) -> None:
         code, told = self.call(dry_run=True)
         self.assertEqual((code, self.page.exists()), (0, False))
@@ -357,6 +430,19 @@ class Command(unittest.TestCase):
     def test_the_committed_page_belongs_to_the_reference(self) -> None:
         with self.assertRaisesRegex(Complaint, "rendered from baselines/reference.json alone"):
             document.main(self.run_path, document.PAGE, False, False)
+
+
+class Seal(unittest.TestCase):
+    def test_a_picture_drawn_by_a_module_of_its_own_is_drawn_again_when_that_changes(self) -> None:
+        with tempfile.TemporaryDirectory() as folder, mock.patch.object(pictures, "drawn", lambda picture: "<svg></svg>\n"):
+            seals = []
+            for code in ("def draw(values): ...\n", "def draw(values): return values\n"):
+                module = Path(folder) / "drawing.py"
+                module.write_text(code)
+                found: dict[str, Any] = {}
+                exec(compile(code, str(module), "exec"), found)
+                seals.append(pictures.Picture("p", "a picture", [1], found["draw"]).svg())
+        self.assertNotEqual(*seals)
 
 
 class Drawing(unittest.TestCase):

@@ -1,0 +1,40 @@
+//! A harness without a clock: speaks the protocol of a pair, and its times follow from the costs that its rows declare. With them real
+//! cargo, the real linker, the real broker and the real judge compare revisions whose difference is known.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+
+/// Runs a target whose rows (operation, subject and case; nanoseconds an operation) are these.
+pub fn suite(layer: &str, rows: &[(&str, u32)]) {
+    let ids: Vec<String> = rows.iter().map(|(row, _)| format!("{layer}/{row}")).collect();
+    if let Ok(folder) = std::env::var("STRATA_FACTS_DIR") {
+        let fact = r#"{"op": "does nothing", "unit": "operations", "units_per_operation": 1, "threads": 1, "allocations_per_operation": 2}"#;
+        let facts: Vec<String> = ids.iter().map(|id| format!("{id:?}: {fact}")).collect();
+        let text = format!("{{\"schema\": 1, \"layer\": {layer:?}, \"rows\": {{{}}}}}", facts.join(","));
+        std::fs::write(format!("{folder}/{}.json", std::process::id()), text).unwrap();
+    }
+    let Ok(path) = std::env::var("STRATA_TURN") else { return };
+    let mut broker = BufReader::new(UnixStream::connect(path).unwrap());
+    for (id, (_, cost_ns)) in ids.iter().zip(rows) {
+        if ask(&mut broker, &format!("row {id}")) != "run" {
+            continue;
+        }
+        let agreed = ask(&mut broker, &format!("meet {cost_ns} 0"));
+        let (operations, turns) = agreed.split_once(' ').unwrap();
+        let (operations, turns): (u64, u64) = (operations.parse().unwrap(), turns.parse().unwrap());
+        for _ in 0..turns {
+            if ask(&mut broker, "ready") != "go" {
+                break;
+            }
+            writeln!(broker.get_mut(), "done {}", operations * u64::from(*cost_ns)).unwrap();
+        }
+        ask(&mut broker, "over");
+    }
+}
+
+fn ask(broker: &mut BufReader<UnixStream>, question: &str) -> String {
+    writeln!(broker.get_mut(), "{question}").unwrap();
+    let mut answer = String::new();
+    broker.read_line(&mut answer).unwrap();
+    answer.trim().to_owned()
+}

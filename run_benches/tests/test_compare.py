@@ -1,0 +1,175 @@
+"""Whole comparisons of a tiny repository: real cargo, linker, broker and judge; only the clock of its benches is made up, so that what
+two revisions differ by is known. What a person types, sees and gets."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from run_benches import comparison, places
+from run_benches.comparison import Comparison
+from run_benches.tests.workspace import Workspace, workspace
+
+__all__ = ["workspace"]
+
+ROWS = {
+    "storage": '("get/strata/one", number()), ("scan/strata/many", 7000), ("get/floor/one", 900)',
+    "routing": '("resolve/strata/one", 300 + number() / 100_000)',
+    "ladder": '("get/strata/storage", number()), ("get/strata/routing", number() + 300), ("get/floor/raw", 900)',
+}
+SENTINELS = '("integers/sentinel/one", 1000), ("copy/sentinel/many", 2000)'
+SEED = ("--seed", "7")
+
+
+@pytest.fixture
+def shop(workspace: Workspace) -> Iterator[Workspace]:
+    """The tiny repository with layers of known cost; get takes as many nanoseconds as its number says."""
+    for name in ("first", "second"):
+        (workspace.root / f"benches/{name}.rs").unlink()
+    manifest = (workspace.root / "Cargo.toml").read_text().partition("[[bench]]")[0]
+    workspace.write("Cargo.toml", manifest + "".join(f'[[bench]]\nname = "{name}"\nharness = false\n' for name in ROWS))
+    for name, rows in ROWS.items():
+        workspace.write(f"benches/{name}.rs", f'use answer::number::number;\n\nfn main() {{\n    answer_harness::suite("{name}", &[{rows}]);\n}}\n')
+    workspace.write("benches/harness/src/lib.rs", (places.ROOT / "run_benches/tests/fakes/suite.rs").read_text())
+    workspace.write("benches/harness/benches/rows.rs", f'fn main() {{\n    answer_harness::suite("harness", &[{SENTINELS}]);\n}}\n')
+    workspace.write("benches/harness/Cargo.toml", '[package]\nname = "answer-harness"\nversion = "0.1.0"\nedition = "2024"\n[[bench]]\nname = "harness"\npath = "benches/rows.rs"\nharness = false\n')
+    for layer in ("storage", "routing"):
+        workspace.write(f"src/{layer}.rs", "pub use crate::number::number;\n" if layer == "storage" else "pub use crate::storage::number;\n")
+    workspace.write("src/lib.rs", "pub mod number;\npub mod storage;\npub mod routing;\n")
+    workspace.write("run-benches.py", (places.ROOT / "run-benches.py").read_text())
+    workspace.number(1000)
+    workspace.commit()
+    yield workspace
+
+
+def typed(shop: Workspace, *words: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, str(shop.root / "run-benches.py"), *words]
+    return subprocess.run(command, env=shop.environment(), cwd="/", capture_output=True, text=True, timeout=300, check=False)
+
+
+def last(shop: Workspace) -> Comparison:
+    return comparison.load(sorted((shop.root / "runs").glob("compare-*.json"))[-1])
+
+
+def verdicts(compared: Comparison) -> dict[str, str]:
+    return {id: row.judgement.verdict if row.judgement else row.state for id, row in compared.rows.items()}
+
+
+def test_what_became_slower_is_found_and_the_layer_named(shop: Workspace) -> None:
+    shop.number(1050)
+    done = typed(shop, "compare", *SEED)
+    compared = last(shop)
+    assert done.returncode == 1, done
+    assert verdicts(compared) == {
+        "storage/get/strata/one": "slower",
+        "storage/scan/strata/many": "same",
+        "storage/get/floor/one": "left_out",
+        "routing/resolve/strata/one": "same",
+        "ladder/get/strata/storage": "slower",
+        "ladder/get/strata/routing": "slower",
+        "ladder/get/floor/raw": "left_out",
+    }
+    assert compared.b.dirty and compared.a.name == "merge base with main"
+    assert compared.attribution and compared.attribution.guilty == "storage"
+    assert {share.explained for share in compared.attribution.shares if share.rung == "routing"} == {1.0}
+    assert all(len(control.pairs) >= 12 and not control.alarm for control in compared.controls.values())
+    assert "SLOWER: 3 rows" in done.stdout and "storage" in done.stdout.splitlines()[0]
+
+
+def test_a_faster_one_is_no_failure_and_both_directions_are_told(shop: Workspace) -> None:
+    shop.number(950)
+    done = typed(shop, "compare", "main", "--rows", "storage", *SEED)
+    assert done.returncode == 0 and verdicts(last(shop))["storage/get/strata/one"] == "faster", done
+    assert "ladder/get/strata/storage" not in last(shop).rows
+
+
+def test_the_same_code_is_identical_and_not_run(shop: Workspace) -> None:
+    shop.write("src/number.rs", (shop.root / "src/number.rs").read_text() + "// a remark\n")
+    done = typed(shop, "compare", *SEED)
+    assert done.returncode == 0 and set(verdicts(last(shop)).values()) == {"identical", "left_out"}, done
+    assert not last(shop).design.order
+
+
+def test_a_change_that_nothing_stands_on_leaves_layers_out(shop: Workspace) -> None:
+    shop.write("src/routing.rs", "pub use crate::storage::number;\npub fn more() {}\n")
+    done = typed(shop, "compare", *SEED)
+    assert "left out: storage (nothing under it changed; --all widens)" in done.stderr, done
+    assert "storage" in last(shop).left_out and "left out" in done.stdout
+
+
+def test_a_clean_tree_at_the_merge_base_has_nothing_to_compare(shop: Workspace) -> None:
+    done = typed(shop, "compare")
+    assert done.returncode == 2 and "nothing to compare" in done.stderr
+
+
+def test_a_row_of_one_side_is_listed_and_not_judged(shop: Workspace) -> None:
+    path = shop.root / "benches/routing.rs"
+    path.write_text(path.read_text().replace("&[", '&[("split/strata/one", 50), '))
+    done = typed(shop, "compare", "--rows", "routing", *SEED)
+    assert last(shop).rows["routing/split/strata/one"].reasons == ["only in the working tree"]
+    assert "each side runs its own" in done.stderr and "only in the working tree" in done.stdout
+    typed(shop, "compare", "--rows", "routing", "--benches-of", "A", *SEED)
+    assert "routing/split/strata/one" not in last(shop).rows
+
+
+def test_two_settings_of_one_revision_are_two_sides(shop: Workspace) -> None:
+    done = typed(shop, "compare", "--set", "cache=1M", "--set", "cache=2M", "--rows", "routing", *SEED)
+    compared = last(shop)
+    assert done.returncode == 0 and (compared.a.name, compared.b.name) == ("cache=1M", "cache=2M"), done
+    assert compared.b.settings == {"STRATA_SET": "cache=2M"} and verdicts(compared) == {"routing/resolve/strata/one": "same"}
+
+
+def test_an_interrupted_comparison_goes_on_as_if_it_had_not_been(shop: Workspace) -> None:
+    shop.number(1030)
+    whole = typed(shop, "compare", "--rows", "storage", *SEED)
+    expected = last(shop)
+    command = [sys.executable, str(shop.root / "run-benches.py"), "compare", "--rows", "storage", *SEED]
+    process = subprocess.Popen(command, env=shop.environment(), cwd="/", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    known = len(list((shop.root / "runs").glob("compare-*.json")))
+    while not (len(paths := sorted((shop.root / "runs").glob("compare-*.json"))) > known and len(json.loads(paths[-1].read_text())["design"]["order"]) > 9):
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(30) == 3 and not last(shop).complete
+    resumed = typed(shop, "compare", "--resume")
+    found = last(shop)
+    assert resumed.returncode == whole.returncode == 1 and found.complete
+    assert [job.name for job in found.design.order] == [job.name for job in expected.design.order]
+    assert verdicts(found) == verdicts(expected)
+    assert [point.effect for row in found.rows.values() for point in row.pairs] == [point.effect for row in expected.rows.values() for point in row.pairs]
+
+
+def test_another_seed_is_another_order(shop: Workspace) -> None:
+    shop.number(1030)
+    orders = []
+    for seed in ("7", "8"):
+        typed(shop, "compare", "--all", "--seed", seed)
+        orders.append([job.name for job in last(shop).design.order])
+    assert sorted(orders[0]) == sorted(orders[1]) and orders[0] != orders[1]
+
+
+def test_explain_and_markdown_and_json(shop: Workspace) -> None:
+    shop.number(1050)
+    done = typed(shop, "compare", "--rows", "storage", "--markdown", *SEED)
+    assert done.returncode == 1 and "SLOWER" in done.stdout.splitlines()[0] and "<details>" in done.stdout, done
+    said = typed(shop, "explain", "storage/get/strata/one")
+    assert said.returncode == 0 and "slower" in said.stdout, said
+    assert typed(shop, "explain", "storage/gte/strata/one").returncode == 2
+    assert json.loads(typed(shop, "compare", "--rows", "routing", "--json", *SEED).stdout)["schema"] == 1
+
+
+def test_more_without_an_open_row_says_so(shop: Workspace) -> None:
+    shop.number(1050)
+    typed(shop, "compare", "--rows", "storage", *SEED)
+    done = typed(shop, "more")
+    assert done.returncode == 2 and "no row that could not be told" in done.stderr
+
+
+def test_a_budget_that_is_too_small_is_refused_before_it_is_spent(shop: Workspace) -> None:
+    shop.number(1050)
+    done = typed(shop, "compare", "--budget", "2s")
+    assert done.returncode == 2 and "a larger --budget" in done.stderr
