@@ -42,7 +42,7 @@ def resolve(word: str | None) -> Revision:
         return _of_baseline(baseline)
     if commit is None:
         raise Complaint(f"{word!r} is neither a git revision nor a saved baseline; to see these: git branch -a, run-benches.py baselines")
-    return Revision(word, commit, dirty=False)
+    return Revision(word if not commit.startswith(word) else word[:9], commit, dirty=False)
 
 
 def merge_base(word: str = "main") -> Revision:
