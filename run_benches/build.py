@@ -149,11 +149,11 @@ def last_build() -> dict[str, Path]:
     return {layer: Path(path) for layer, path in built.executables.items() if Path(path).exists()}
 
 
-def ask(layer: str, executable: Path) -> Suite:
+def ask(layer: str, executable: Path, settings: Mapping[str, str] = {}) -> Suite:
     """The rows of a binary with their facts; it sets nothing up for this."""
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "list.log"
-        environment = {**os.environ, "STRATA_FACTS_DIR": folder}
+        environment = {**os.environ, **settings, "STRATA_FACTS_DIR": folder}
         failure = processes.run([str(executable), "--bench", "--list"], environment, log, LIST_DEADLINE_S, LIST_DEADLINE_S, lambda: None)
         if failure:
             raise Complaint(f"the bench {layer} cannot list its rows: {failure}")

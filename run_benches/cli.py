@@ -86,8 +86,7 @@ def _carry_out(arguments: list[str]) -> int:
         case "compare":
             return _compare(options, arguments)
         case "explain":
-            print(explanation.explain(comparison.load(comparison.find(options.of)), options.row), end="")
-            return Exit.FINE
+            return _explain(options)
         case "more":
             return _told(compare.more(options.name, options.budget, options.patience), options)
         case "profile":
@@ -170,7 +169,7 @@ def _add_comparing(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--benches-of", choices=["own", "A", "B"], default="own", help="whose bench sources both sides run (each its own)")
     parser.add_argument("--budget", type=_seconds, metavar="TIME", help="spend more time: 20m, 2h")
     parser.add_argument("--seed", type=int, help="everything that luck decides; by default drawn anew and stored")
-    parser.add_argument("--resume", nargs="?", const="last", metavar="COMPARISON", help="go on with an interrupted comparison (by default the last one)")
+    parser.add_argument("--resume", nargs="?", const="", metavar="COMPARISON", help="go on with an interrupted comparison (by default the last one)")
     parser.add_argument("--stored", action="store_true", help="two stored runs side by side, not measured again, without a verdict")
     parser.add_argument("--criterion", metavar="NAME", help="what `cargo bench -- --save-baseline NAME` left behind, side by side, without a verdict")
     _add_telling(parser)
@@ -242,13 +241,23 @@ def _compare(options: argparse.Namespace, arguments: list[str]) -> int:
         if len(options.sides) != 2:
             raise Complaint("compare --stored needs two stored runs: baselines, runs, files or `last`")
         return stored.compare(options.sides[0], options.sides[1], options.json)
-    if options.resume:
-        return _told(compare.resume(options.resume, options.patience), options)
+    if options.resume is not None:
+        if options.sides or options.sets or options.rows or options.budget or options.seed is not None:
+            raise Complaint("--resume goes on with the plan of the interrupted comparison: give it no revisions, rows or budget")
+        return _told(compare.resume(options.resume or None, options.patience), options)
     if len(options.sides) > 2:
         raise Complaint("compare takes at most two revisions; rows are chosen with --rows")
     a, b = [*options.sides, None, None][:2]
     wish = compare.Wish(a, b, options.sets, options.rows, options.all, options.benches_of.lower(), options.budget, options.seed, options.patience, arguments)
     return _told(compare.compare(wish), options)
+
+
+def _explain(options: argparse.Namespace) -> int:
+    compared = comparison.load(comparison.find(options.of))
+    text = explanation.explain(compared, options.row)
+    rows = {id: row for id, row in compared.rows.items() if selection.matches(id, options.row)}
+    print(shapes.text({"schema": comparison.SCHEMA, "rows": rows}) if options.json else text, end="")
+    return Exit.FINE
 
 
 def _told(found: tuple[Comparison, Path], options: argparse.Namespace) -> int:

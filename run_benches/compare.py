@@ -11,6 +11,7 @@ import secrets
 import statistics
 import sys
 import tomllib
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,7 +21,7 @@ from run_benches import build, comparison, contest, judge, machine, plan, revisi
 from run_benches.comparison import Comparison, Control, Design, Row, Side
 from run_benches.contest import Contest
 from run_benches.errors import Complaint
-from run_benches.places import BENCHES, RUNS
+from run_benches.places import RUNS
 from run_benches.plan import Costs
 from run_benches.progress import duration
 from run_benches.revisions import Revision
@@ -33,7 +34,6 @@ SCREEN_PAIRS = 6
 TURNS = {f"{plan.SHORT_TURN_MS}_ms": 60, f"{plan.LONG_TURN_MS}_ms": 12}
 """Turns of each side of a pair: the scatter between pairs is larger than that within one, so pairs are short and many."""
 
-MARGINS = BENCHES / "margins.toml"
 DEFAULT_MARGIN = 0.02
 USUAL_SCATTER = 0.015
 """Standard deviation of a pair's effect, where no comparison of this checkout has shown it yet."""
@@ -67,9 +67,9 @@ class Wish:
 
 def compare(wish: Wish) -> tuple[Comparison, Path]:
     """Compares anew; returns the comparison, which is not complete if it was interrupted."""
-    layers = build.layers()
-    selection.check_layers(wish.rows, layers)
     revision_a, revision_b = _revisions(wish)
+    layers = list(dict.fromkeys([*revisions.benches(revision_b.commit), *revisions.benches(revision_a.commit)]))
+    selection.check_layers(wish.rows, layers)
     sides = _sides(wish, revision_a, revision_b)
     if revision_a.commit == revision_b.commit and sides[0].settings == sides[1].settings:
         raise Complaint(f"{revision_a.name} and {revision_b.name} are the same revision ({revision_a.commit[:9]}): nothing to compare; name another one")
@@ -80,6 +80,8 @@ def compare(wish: Wish) -> tuple[Comparison, Path]:
         if wish.benches == "own" and any(path.startswith("benches/") for path in revisions.changed_files(revision_a, revision_b)):
             print("the sources of the benches differ: each side runs its own (--benches-of A or B: the same on both)", file=sys.stderr)
         targets = _build(sides, affected)
+        if any(target.link is None for built in targets for target in built.values()):
+            raise Complaint("no lld, which alone can place code at random, and without that the mere order of functions is called a change: apt-get install lld")
         compared, facts = _planned(wish, sides, targets, left_out)
         path = _new_path(compared)
         _announce(compared, path, facts)
@@ -88,12 +90,19 @@ def compare(wish: Wish) -> tuple[Comparison, Path]:
 
 def resume(name: str | None, patience_s: float) -> tuple[Comparison, Path]:
     """Goes on with a comparison that was interrupted, by default the last one."""
-    path = comparison.find(name)
+    path = comparison.find(name) if name else _last_incomplete()
     compared = comparison.load(path)
     if compared.complete:
         raise Complaint(f"{shown(path)} is complete; there is nothing to resume")
     with sessions.alone():
         return _go_on(compared, path, patience_s)
+
+
+def _last_incomplete() -> Path:
+    for path in reversed(comparison.stored()):
+        if not comparison.load(path).complete:
+            return path
+    raise Complaint("no comparison was interrupted; there is nothing to resume")
 
 
 def more(name: str | None, budget_s: float | None, patience_s: float) -> tuple[Comparison, Path]:
@@ -104,13 +113,17 @@ def more(name: str | None, budget_s: float | None, patience_s: float) -> tuple[C
     if not compared.complete:
         raise Complaint(f"{shown(old)} is not complete: go on with compare --resume first")
     again = {id: row for id, row in compared.rows.items() if row.judgement and row.judgement.verdict == "can't tell"}
+    if compared.outcome == "contaminated":
+        raise Complaint(f"{shown(old)} is contaminated, so none of its verdicts counts: compare anew")
     if not again:
         raise Complaint(f"{shown(old)} has no row that could not be told: there is nothing to spend more pairs on")
     with sessions.alone():
         design = compared.design
         design.tries, design.deciding_pairs, design.reruns, design.budget_s = design.tries + 1, None, None, budget_s
         wanted = [row.judgement.pairs_needed for row in again.values() if row.judgement and row.judgement.pairs_needed]
-        design.fewest_pairs = max(wanted, default=0)
+        design.fewest_pairs = 0 if budget_s else max(wanted, default=0)
+        for control in compared.controls.values():
+            control.pairs, control.p_adjusted = [], None
         for row in again.values():
             row.earlier, row.pairs, row.judgement, row.state = row.earlier + row.pairs, [], None, "not_run"
         compared.complete, compared.outcome, compared.attribution, compared.seconds = False, None, None, 0.0
@@ -122,11 +135,11 @@ def more(name: str | None, budget_s: float | None, patience_s: float) -> tuple[C
 
 def _go_on(compared: Comparison, path: Path, patience_s: float) -> tuple[Comparison, Path]:
     sides = (compared.a, compared.b)
-    targets = _build(sides, [layer for layer in compared.a.code if layer in build.layers()])
+    targets = _build(sides, [layer for layer in dict.fromkeys([*compared.a.code, *compared.b.code]) if layer != contest.SENTINELS])
     for side, built in zip(sides, targets, strict=True):
         if {layer: target.code for layer, target in built.items()} != side.code:
             raise Complaint(f"the benches of {side.name} are not those that {shown(path)} began with (another compiler?): start a new comparison")
-    facts = _facts(targets[0])
+    facts = _facts(targets[1], {}) | _facts(targets[0], {})
     print(f"going on with {shown(path)}: {len(compared.design.order)} pairs are done", file=sys.stderr)
     return _go(compared, path, targets, facts, patience_s)
 
@@ -172,18 +185,28 @@ def _build(sides: tuple[Side, Side], layers: list[str]) -> tuple[Targets, Target
     return built[0], built[1]
 
 
-def _facts(targets: Targets) -> dict[str, Facts]:
-    return {id: facts for layer, target in targets.items() for id, facts in build.ask(layer, target.executable).facts.rows.items()}
+def _facts(targets: Targets, settings: dict[str, str]) -> dict[str, Facts]:
+    return {id: facts for layer, target in targets.items() for id, facts in build.ask(layer, target.executable, settings).facts.rows.items()}
+
+
+def _engines(targets: Targets, settings: dict[str, str]) -> dict[str, object]:
+    """The effective options of the engine, as the benches themselves say them."""
+    found = {layer: build.ask(layer, target.executable, settings).facts.engine for layer, target in targets.items()}
+    return {layer: engine for layer, engine in found.items() if engine}
 
 
 def _planned(wish: Wish, sides: tuple[Side, Side], targets: tuple[Targets, Targets], left_out: dict[str, str]) -> tuple[Comparison, dict[str, Facts]]:
-    facts = (_facts(targets[0]), _facts(targets[1]))
+    facts = (_facts(targets[0], sides[0].settings), _facts(targets[1], sides[1].settings))
+    engines = {name: _engines(built, side.settings) for name, built, side in zip("ab", targets, sides, strict=True)}
+    if wish.sets and engines["a"] == engines["b"]:
+        raise Complaint(f"{sides[0].name} and {sides[1].name} give the engine the same options: nothing to compare")
     ids = [id for id in {**facts[0], **facts[1]} if id.partition("/")[0] != contest.SENTINELS]
     selection.check_rows(wish.rows, ids)
     for side, built in zip(sides, targets, strict=True):
         side.code = {layer: target.code for layer, target in built.items()}
     seed = secrets.randbits(32) if wish.seed is None else wish.seed
-    rows = {id: _row(wish, sides, facts, id) for id in ids}
+    margins = revisions.text_of(sides[0].commit, "benches/margins.toml")
+    rows = {id: _row(wish, sides, facts, id, margin(id, margins)) for id in ids}
     compared = Comparison(
         schema=comparison.SCHEMA,
         command=["run-benches.py", *wish.command],
@@ -194,21 +217,23 @@ def _planned(wish: Wish, sides: tuple[Side, Side], targets: tuple[Targets, Targe
         b=sides[1],
         machine=machine.describe(None),
         build=sessions.how_built(),
-        engine={},
+        engine=engines,
         design=Design(seed, ALPHA, CONTROL_ALPHA, SCREEN_PAIRS, None, TURNS, wish.budget_s),
         rows=rows,
         controls=_controls(seed, facts[0], [id for id, row in rows.items() if row.state == "not_run"]),
         left_out=left_out,
     )
-    return compared, facts[0] | facts[1]
+    return compared, facts[1] | facts[0]
 
 
-def _row(wish: Wish, sides: tuple[Side, Side], facts: tuple[dict[str, Facts], dict[str, Facts]], id: str) -> Row:
+def _row(wish: Wish, sides: tuple[Side, Side], facts: tuple[dict[str, Facts], dict[str, Facts]], id: str, share: float) -> Row:
     layer = id.partition("/")[0]
-    row = Row("not_run", [], facts[0].get(id) or facts[1][id], margin(id))
+    row = Row("not_run", [], facts[0].get(id) or facts[1][id], share)
     for index, other in ((0, 1), (1, 0)):
         if id not in facts[other]:
             row.state, row.reasons = "one_side", [f"only in {sides[index].name}"]
+        elif _work(facts[0].get(id)) != _work(facts[1].get(id)):
+            row.state, row.reasons = "left_out", ["its sides do other work, so their times say nothing of each other; the same bench on both: --benches-of A or B"]
     if not selection.chosen(id, wish.rows):
         row.state, row.reasons = "left_out", ["not chosen"]
     elif id.split("/")[2] != COMPARED_SUBJECT and not any(word.count("/") > 1 and selection.matches(id, word) for word in wish.rows):
@@ -216,6 +241,11 @@ def _row(wish: Wish, sides: tuple[Side, Side], facts: tuple[dict[str, Facts], di
     elif row.state == "not_run" and sides[0].code[layer] == sides[1].code[layer] and sides[0].settings == sides[1].settings:
         row.state, row.reasons = "identical", ["the code and data that both sides load are the same, byte by byte"]
     return row
+
+
+def _work(facts: Facts | None) -> list[object]:
+    """What must agree before two times may be compared."""
+    return [getattr(facts, name, None) for name in ("op", "unit", "units_per_operation", "threads", "clock", "changes_store", "durability", "data_set", "state", "indexes")]
 
 
 def _controls(seed: int, facts: dict[str, Facts], planned: list[str]) -> dict[str, Control]:
@@ -230,13 +260,13 @@ def _controls(seed: int, facts: dict[str, Facts], planned: list[str]) -> dict[st
     return sentinels | {luck.choice(by_layer[layer]): Control("row") for layer in layers} if planned else {}
 
 
-def margin(id: str) -> float:
-    """The share within which a row counts as the same: of the last pattern in benches/margins.toml that fits it, else 2 %."""
+def margin(id: str, margins: str | None = None) -> float:
+    """The share within which a row counts as the same: of the last pattern in `margins` (the text of benches/margins.toml, at side A:
+    nobody loosens a gate by the change that has to pass it) that fits it, else 2 %."""
     try:
-        margins = tomllib.loads(MARGINS.read_text(encoding="utf-8")) if MARGINS.exists() else {}
-        fitting = [float(share) for pattern, share in margins.items() if fnmatch.fnmatchcase(id, pattern)]
+        fitting = [float(share) for pattern, share in tomllib.loads(margins or "").items() if fnmatch.fnmatchcase(id, pattern)]
     except (tomllib.TOMLDecodeError, TypeError, ValueError) as error:
-        raise Complaint(f"{shown(MARGINS)} should have lines like \"indexes/*\" = 0.02: {error}") from error
+        raise Complaint(f"benches/margins.toml should have lines like \"indexes/*\" = 0.02: {error}") from error
     return fitting[-1] if fitting else DEFAULT_MARGIN
 
 
@@ -262,13 +292,15 @@ def _announce(compared: Comparison, path: Path, facts: dict[str, Facts]) -> None
     budget_s = compared.design.budget_s
     if budget_s is not None and budget_s < some_s:
         raise Complaint(f"comparing these rows takes about {duration(some_s)} if a quarter of them has to be decided: name fewer with --rows, or a larger --budget")
+    undecided = max(1, len(planned) // 4)
+    fewest = contest.fewest_pairs(compared.design, undecided)
+    pairs, scatter = contest.affordable(fewest, (some_s - screen_s) / fewest, budget_s, screen_s), known_scatter()
     print(
         f"screen: {compared.design.screen_pairs} pairs of each, about {duration(screen_s)}; with fresh pairs of what it leaves open "
-        f"{duration(some_s)} if that is a quarter, {duration(all_s)} if it is all",
+        f"{duration(some_s)} if that is a quarter, {duration(all_s)} if it is all"
+        + (f"; the budget of {duration(budget_s)} buys {pairs} pairs of a quarter, and is passed if more is left open" if budget_s else ""),
         file=sys.stderr,
     )
-    undecided = max(1, len(planned) // 4)
-    pairs, scatter = contest.fewest_pairs(compared.design, undecided), known_scatter()
     visible = [judge.smallest_visible(scatter.get(id, USUAL_SCATTER), pairs, undecided, compared.rows[id].margin) for id in planned]
     known = sum(id in scatter for id in planned)
     print(
@@ -297,8 +329,9 @@ def known_scatter() -> dict[str, float]:
     """By row, the scatter of a pair's effect (a logarithm) in the last comparisons of this checkout."""
     found: dict[str, float] = {}
     for path in comparison.stored()[-LOOKED_BACK:]:
-        for id, row in comparison.load(path).rows.items():
-            points = row.pairs or row.screen
-            if len(points) >= SCREEN_PAIRS:
-                found[id] = judge.scatter([point.effect for point in points])
+        with suppress(Complaint):  # a damaged file costs an estimate, no more
+            for id, row in comparison.load(path).rows.items():
+                points = row.pairs or row.screen
+                if len(points) >= SCREEN_PAIRS:
+                    found[id] = judge.scatter([point.effect for point in points])
     return found

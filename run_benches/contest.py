@@ -34,6 +34,9 @@ RERUN_SHARE = 0.2
 SMALLEST_UNLIKE = (0.02, 1.0, 500.0, 50.0)
 """Differences that cannot matter: the share of time spent waiting for a core, major and minor faults, switches."""
 
+MOST_PAIRS = 200
+"""Fresh pairs of a row, however large the budget is."""
+
 LINK_S = 2.0
 """What linking both sides and starting them takes, where nothing is known yet."""
 
@@ -101,20 +104,25 @@ class Contest:
             self._store()
         if undecided:
             self._line.say(self._what_is_open(undecided))
-        first = design.screen_pairs + 1000 * (design.tries - 1)
+        first = self._first_fresh()
         for number in range(first, first + design.deciding_pairs):
             self._round("decide", number, 1, range(number + 1, first + design.deciding_pairs))
 
+    def _first_fresh(self) -> int:
+        """The number of this try's first fresh pair; tries are 1000 apart."""
+        return self._compared.design.screen_pairs + 1000 * (self._compared.design.tries - 1)
+
     def _affordable(self, fewest: int) -> int:
         """More pairs than the test needs, where a larger budget was given; never fewer, or nothing could be called slower."""
-        budget_s, round_s = self._compared.design.budget_s, self._round_s(1)
-        return max(fewest, int((budget_s - self._spent_s()) / round_s)) if budget_s and round_s else fewest
+        return affordable(fewest, self._round_s(1), self._compared.design.budget_s, self._spent_s())
 
     def _what_is_open(self, undecided: list[str]) -> str:
         design = self._compared.design
         assert design.deciding_pairs is not None
         seen = [self._smallest_visible(id, len(undecided)) for id in undecided]
-        left = max(0, design.deciding_pairs - sum(name.startswith("decide:") for name in self._done))
+        first = self._first_fresh()
+        done = {int(job.split(":")[1]) for job in self._done if job.startswith("decide:")}
+        left = design.deciding_pairs - sum(first <= number for number in done)
         return (
             f"{len(undecided)} rows are left open: {design.deciding_pairs} fresh pairs of each, about {duration(left * self._round_s(1))}; "
             f"smallest slow-down likely to be found: {statistics.median(seen):.1%} (half of them), {max(seen):.1%} (all)"
@@ -152,8 +160,7 @@ class Contest:
         for id, (p, alarm) in judge.alarms({id: _effects(control.pairs) for id, control in compared.controls.items() if control.pairs}, design.control_alpha).items():
             compared.controls[id].p_adjusted, compared.controls[id].alarm = p, alarm
         self._store()
-        self._under_way = ("instructions of rows that are not the same", time.monotonic())
-        counting.count(compared, self._targets, self._ring.folder, self._tick)
+        counting.count(compared, self._targets, self._ring.folder, lambda done, of: self._line.show(f"instructions of rows that are not the same: {done} of {of} counted"))
         compared.attribution = attribution.attribute(compared.rows, [*self._targets[1]])
         judgements = {id: row.judgement for id, row in compared.rows.items() if row.judgement}
         compared.outcome = judge.outcome(judgements, [id for id, control in compared.controls.items() if control.alarm], sum(row.state == "identical" for row in compared.rows.values()))
@@ -220,7 +227,7 @@ class Contest:
                 (row.screen if job.stage == "screen" else row.pairs).append(point)
             row.witness = row.witness or Witness()
             counting.note(row.witness, outcome.seen[0].get(id), outcome.seen[1].get(id))
-        for id, failure in outcome.failures.items():
+        for id, failure in outcome.failures.items() if job.stage != "again" else ():  # then the first pair stays
             row = self._compared.rows[id]
             row.state, row.judgement = "invalid", None
             row.reasons.append(f"{job.stage}, pair {job.number + 1}: {failure}")
@@ -249,9 +256,14 @@ class Contest:
         comparison.write(self._compared, self._path)
 
 
+def affordable(fewest: int, round_s: float, budget_s: float | None, spent_s: float) -> int:
+    """The fresh pairs that a budget buys; never fewer than the test needs, nor so many that a verdict takes longer than its pairs."""
+    return fewest if budget_s is None else max(fewest, min(MOST_PAIRS, int((budget_s - spent_s) / round_s)))
+
+
 def fewest_pairs(design: Design, undecided: int) -> int:
     """Fresh pairs that so many rows need: so many that the smallest p there is survives Holm at the level of this try."""
-    return max(design.fewest_pairs, judge.deciding_pairs(undecided * 2 ** (design.tries - 1)))
+    return max(min(MOST_PAIRS, design.fewest_pairs), judge.deciding_pairs(undecided * 2 ** (design.tries - 1)))
 
 
 def seconds_of(target: str, rows: list[Facts], turns: dict[str, int], costs: Costs) -> float:

@@ -13,7 +13,7 @@ from run_benches.comparison import Comparison, Witness
 from run_benches.runs import Facts
 from run_benches.worktree import Target
 
-MOST_ROWS = 24
+MOST_ROWS = 12
 """Rows whose instructions are counted without being asked for: those that are slower or faster first, then those that can't be told."""
 
 
@@ -32,7 +32,7 @@ def _per_operation(facts: Facts, name: str) -> float:
     return round(grown / max(1, facts.timed_operations or 0), 4)
 
 
-def count(compared: Comparison, targets: tuple[dict[str, Target], dict[str, Target]], folder: Path, tick: Callable[[], None]) -> None:
+def count(compared: Comparison, targets: tuple[dict[str, Target], dict[str, Target]], folder: Path, progress: Callable[[int, int], None]) -> None:
     """Counts instructions of the rows that are not the same, on both sides; a row whose instructions cannot be counted says why."""
     order = ["slower", "faster", "can't tell"]
     told = {id: row.judgement.verdict for id, row in compared.rows.items() if row.judgement and row.judgement.verdict in order}
@@ -41,7 +41,7 @@ def count(compared: Comparison, targets: tuple[dict[str, Target], dict[str, Targ
         _witness(compared, id).reason = f"only {MOST_ROWS} rows are counted"
     wanted = [id for id in wanted[:MOST_ROWS] if _witness(compared, id).instructions is None]
     counts = [_count(compared, targets, folder, id, index) for id in wanted for index in (0, 1)]
-    found = callgrind.all_instructions(counts, folder, lambda done, of: tick())
+    found = callgrind.all_instructions(counts, folder, progress)
     for id, a, b in zip(wanted, found[::2], found[1::2], strict=True):
         witness = _witness(compared, id)
         if isinstance(a, callgrind.Skipped) or isinstance(b, callgrind.Skipped):

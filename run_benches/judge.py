@@ -142,7 +142,7 @@ def outcome(judgements: Mapping[str, Judgement], alarmed: Collection[str], ident
     where nothing was judged, nothing is fine."""
     if alarmed:
         return "contaminated"
-    if not judgements and not identical:
+    if not identical and all(judgement.verdict == "can't tell" for judgement in judgements.values()):
         return "nothing"
     return "slower" if any(judgement.verdict == "slower" for judgement in judgements.values()) else "fine"
 

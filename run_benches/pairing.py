@@ -56,7 +56,8 @@ def measure(ring: Ring, sides: tuple[Contestant, Contestant], rows: dict[str, Fa
     outcome = Outcome()
     for several in (False, True):
         chosen = {id: facts for id, facts in rows.items() if (facts.threads > 1) == several}
-        if chosen:
+        barren = 0
+        while chosen and barren < jobs.HOPELESS:
             result = broker.run_pair(
                 processes[0],
                 processes[1],
@@ -71,6 +72,10 @@ def measure(ring: Ring, sides: tuple[Contestant, Contestant], rows: dict[str, Fa
                 found = build.read_facts(home / "facts")
                 seen.update({id: facts for id, facts in (found.rows if found else {}).items() if id in chosen})
             _collect(outcome, result, number)
+            # Rows run in the order of the source, so the first one without a point took its process with it, and the rest may go on.
+            failed = next((id for id in chosen if id not in outcome.points), None)
+            barren = 0 if result.rows else barren + 1
+            chosen = {id: facts for id, facts in chosen.items() if id not in outcome.points and id != failed}
             for (id, _), log in result.rows.items():
                 jobs.keep(ring.folder, name, id, log)
             for home in homes:
@@ -84,10 +89,8 @@ def _linked(ring: Ring, side: Contestant, home: Path, luck: random.Random) -> br
     shutil.rmtree(home, ignore_errors=True)
     (home / "facts").mkdir(parents=True)
     executable, seed = home / side.target.layer, luck.randrange(1, 2**31)
-    if side.target.link:
-        side.target.link.to(executable, seed)
-    else:
-        shutil.copy2(side.target.executable, executable)
+    assert side.target.link is not None, "without a link there is no comparison"
+    side.target.link.to(executable, seed)
     own = stores(ring.folder, side.stores, side.target.layer) | {"STRATA_FACTS_DIR": str(home / "facts")}
     return broker.Side([str(executable), "--bench"], jobs.environment_of(own | side.settings))
 
@@ -104,6 +107,7 @@ def _collect(outcome: Outcome, result: broker.PairResult, number: int) -> None:
         total = any(_stalled(seen.get(id)) for seen in outcome.seen)
         effect = broker.total_effect(log) if total else broker.effect(log)
         a_ns, b_ns = (_operation_ns(log, side, total) for side in (0, 1))
+        outcome.failures.pop(id, None)
         outcome.points[id] = Point(number, round(effect, 6), round(a_ns, 2), round(b_ns, 2), _unlike(log))
     for failure in result.failures:
         outcome.failures[failure.ids[0]] = jobs.in_one_line(failure.reason)

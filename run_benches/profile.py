@@ -127,7 +127,10 @@ def _profiled_at(word: str, layer: str, id: str, facts: Facts) -> Profile:
     from run_benches import revisions, worktree
 
     revision = revisions.resolve(word)
-    return _profiled(worktree.build_side(revision, "a", layers=[layer])[layer].executable, revision.commit[:9], id, facts)
+    built = worktree.build_side(revision, "a", layers=[layer])
+    if layer not in built or id not in build.ask(layer, built[layer].executable).facts.rows:
+        raise Complaint(f"{revision.name} has no row {id}: nothing to compare its profile with")
+    return _profiled(built[layer].executable, revision.commit[:9], id, facts)
 
 
 def _profiled(executable: Path, revision: str, id: str, facts: Facts) -> Profile:

@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import tempfile
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -87,6 +88,19 @@ def affected(a: Revision, b: Revision, layers: list[str]) -> tuple[list[str], di
         if everything or below or sources & _reached(inclusions, layer):
             run.append(layer)
     return run, {layer: "nothing under it changed" for layer in layers if layer not in run}
+
+
+def text_of(commit: str, path: str) -> str | None:
+    """A file as it stands in a commit, if it does."""
+    try:
+        return git("show", f"{commit}:{path}")
+    except Complaint:
+        return None
+
+
+def benches(commit: str) -> list[str]:
+    """Every bench target of a commit, in the order of its Cargo.toml, which is that of the layers."""
+    return [bench["name"] for bench in tomllib.loads(text_of(commit, "Cargo.toml") or "").get("bench", [])]
 
 
 def git(*words: str, **environment: str) -> str:

@@ -126,6 +126,9 @@ def _ending(comparison: Comparison) -> Ending:
         return "invalid"
     if not any(counts[end] for end in ("faster", "same", "identical")):
         return "nothing"
+    measured = any(row.screen for row in comparison.rows.values())
+    if measured and not any(control.p_adjusted is not None for control in comparison.controls.values()):
+        return "nothing"
     return "not run" if counts["not run"] else "fine"
 
 

@@ -123,6 +123,20 @@ def test_two_settings_of_one_revision_are_two_sides(shop: Workspace) -> None:
     assert compared.b.settings == {"STRATA_SET": "cache=2M"} and verdicts(compared) == {"routing/resolve/strata/one": "same"}
 
 
+def test_settings_that_change_nothing_are_no_two_sides(shop: Workspace) -> None:
+    done = typed(shop, "compare", "--set", "cache=1M", "--set", "CACHE=1m", "--rows", "routing")
+    assert done.returncode == 2 and "give the engine the same options" in done.stderr, done
+
+
+def test_sides_that_do_other_work_are_not_judged(shop: Workspace) -> None:
+    harness = shop.root / "benches/harness/src/lib.rs"
+    harness.write_text(harness.read_text().replace("does one thing", "does two things"))
+    shop.number(1050)
+    done = typed(shop, "compare", "--rows", "storage", *SEED)
+    assert "its sides do other work" in last(shop).rows["storage/get/strata/one"].reasons[0]
+    assert done.returncode == 3 and "NOTHING WAS JUDGED" in done.stdout, done
+
+
 def test_an_interrupted_comparison_goes_on_as_if_it_had_not_been(shop: Workspace) -> None:
     shop.number(1030)
     whole = typed(shop, "compare", "--rows", "storage", *SEED)

@@ -1,9 +1,9 @@
-//! Rows that touch no code of this project: a fold over integers, a scan of bytes, and copies out of 100 MB.
+//! Rows that touch no code of this project: a fold over integers, a scan of bytes, copies out of 100 MB, a chase of pointers.
 //!
 //! They are what the machine itself does. Compared with themselves they show how well two processes can be told apart here; beside
 //! other rows they are sentinels: if one of them moves between two revisions, the comparison is contaminated, not the code slow.
 //! They are unlike on purpose: the first depends on nothing but the core's clock, the second on how wide the core runs (which a
-//! busy sibling halves), the third on caches and memory.
+//! busy sibling halves), the third on how fast memory streams, the fourth on how long it takes to answer.
 
 use std::collections::HashMap;
 use std::hint::black_box;
@@ -17,6 +17,7 @@ fn main() {
         integers(suite);
         byte_scan(suite);
         copy(suite);
+        chase(suite);
     });
 }
 
@@ -76,4 +77,29 @@ fn copy(suite: &mut Suite) {
         }
     };
     suite.row("copy", "sentinel", "100MB", facts, setup, worker);
+}
+
+fn chase(suite: &mut Suite) {
+    let count = if suite.scale() == Scale::Full { 1 << 21 } else { 1 << 10 };
+    let facts = Facts::new("follows 100 pointers, each of which says where the next one is");
+    let facts = facts
+        .unit(Unit::Elements, 100)
+        .data(format!("{count} pointers of 8 bytes in one cycle"))
+        .allocations_at_most(0);
+    let worker = |next: Arc<Data<Vec<u64>>>| {
+        let mut at = 0;
+        move |_| {
+            let before = at;
+            for _ in 0..100 {
+                at = next[black_box(at) as usize];
+            }
+            if at == before { 0 } else { 100 }
+        }
+    };
+    suite.row("chase", "sentinel", "16MB", facts, || Data(cycle(count)), worker);
+}
+
+/// Pointers that lead through all places and back, each step far from the last: the full period of a congruential generator.
+fn cycle(count: u64) -> Vec<u64> {
+    (0..count).map(|place| (place.wrapping_mul(0xadb4_a92d) + 0x0032_19fd) % count).collect()
 }
