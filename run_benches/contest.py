@@ -37,7 +37,7 @@ SMALLEST_UNLIKE = (0.02, 1.0, 500.0, 50.0)
 MOST_PAIRS = 200
 """Fresh pairs of a row, however large the budget is."""
 
-LINK_S = 2.0
+LINK_S = 0.8
 """What linking both sides and starting them takes, where nothing is known yet."""
 
 
@@ -174,11 +174,11 @@ class Contest:
         jobs = [Pair(stage, number, layer, ids) for layer, ids in layers.items()]
         if not jobs:
             return
-        for time_round in range(controls):
+        for repeat in range(controls):
             by_target: dict[str, list[str]] = {}
             for id in self._compared.controls:
                 by_target.setdefault(_target(id), []).append(id)
-            jobs += [Pair(stage, number, target, ids, time_round) for target, ids in by_target.items()]
+            jobs += [Pair(stage, number, target, ids, repeat) for target, ids in by_target.items()]
         random.Random(f"{self._compared.design.seed}:{stage}:{number}").shuffle(jobs)
         self._jobs(jobs, len(later) * sum(map(self._job_s, jobs)))
 
