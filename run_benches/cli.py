@@ -70,6 +70,8 @@ def main(arguments: list[str]) -> int:
 
 
 def _carry_out(arguments: list[str]) -> int:
+    if any(word.startswith("--picture") for word in arguments):  # needs matplotlib; at the start, since it starts the command anew
+        packages.enter_environment(arguments)
     typed = arguments if arguments[:1] and arguments[0] in (*COMMANDS, "-h", "--help") else ["run", *arguments]
     if typed[0] in NOT_THERE_YET:
         raise Complaint(f"{typed[0]} ({NOT_THERE_YET[typed[0]]}) is not there yet")
@@ -177,6 +179,7 @@ def _add_comparing(parser: argparse.ArgumentParser) -> None:
 
 def _add_telling(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--patience", type=_seconds, default=120.0, metavar="TIME", help="give up on a process that says nothing for so long (2m)")
+    parser.add_argument("--picture", type=Path, metavar="FILE", help="also draw the changes with their intervals into this file (SVG)")
     parser.add_argument("--markdown", action="store_true", help="print it for a pull request")
     parser.add_argument("--strict", action="store_true", help="exit 3 if any row can't be told")
 
@@ -267,7 +270,11 @@ def _told(found: tuple[Comparison, Path], options: argparse.Namespace) -> int:
     elif options.markdown:
         print(telling.markdown(compared), end="")
     else:
-        print(telling.text(compared, path, getattr(options, "all", False)), end="")
+        print(telling.text(compared, path, getattr(options, "all", False)), end="", flush=True)
+    if options.picture:
+        from run_benches import forest
+
+        forest.forest(compared, options.picture)
     return telling.exit_code(compared, options.strict)
 
 

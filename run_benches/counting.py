@@ -1,7 +1,8 @@
 """Second witnesses of a comparison: what each side was seen to do beside the time it took.
 
-Why: noise cannot touch a count. Allocations and the engine's counters come with every pair for nothing; instructions take seconds of a
-simulated processor for each row and side, so they are counted for the rows whose verdict they may explain, when the pairs are done.
+Why: noise cannot touch a count. Allocations, flushes, compactions and bytes written come with every pair for nothing; RocksDB's own
+counts (PerfContext) take an untimed run, and instructions seconds of a simulated processor for each row and side, so both are counted for
+the rows whose verdict they may explain, when the pairs are done.
 """
 
 import statistics
@@ -17,14 +18,20 @@ MOST_ROWS = 12
 """Rows whose instructions are counted without being asked for: those that are slower or faster first, then those that can't be told."""
 
 
+COMPARISONS = "user_key_comparison_count"
+"""Not of a memtable: its skip list draws its heights from an address, so the same code compares some percent more or less."""
+
+
 def note(witness: Witness, a: Facts | None, b: Facts | None) -> None:
     """What both sides wrote of a row while a pair ran."""
     if a is None or b is None:
         return
     if a.allocations_per_operation is not None and b.allocations_per_operation is not None:
         witness.allocations = (a.allocations_per_operation, b.allocations_per_operation)
-    for name in set(a.counters or {}) & set(b.counters or {}):
-        witness.counters[name] = (_per_operation(a, name), _per_operation(b, name))
+    for name in sorted(set(a.counters or {}) & set(b.counters or {})):
+        counted = (_per_operation(a, name), _per_operation(b, name))
+        if any(counted) and not (name == COMPARISONS and (a.changes_store or a.state == "memtable")):
+            witness.counters[name] = counted
 
 
 def _per_operation(facts: Facts, name: str) -> float:
@@ -41,6 +48,10 @@ def count(compared: Comparison, targets: tuple[dict[str, Target], dict[str, Targ
         _witness(compared, id).reason = f"only {MOST_ROWS} rows are counted"
     wanted = [id for id in wanted[:MOST_ROWS] if _witness(compared, id).instructions is None]
     counts = [_count(compared, targets, folder, id, index) for id in wanted for index in (0, 1)]
+    for id in wanted:
+        if compared.rows[id].facts.threads == 1:
+            exact = [callgrind.exact(_count(compared, targets, folder, id, index), folder) for index in (0, 1)]
+            note(_witness(compared, id), *(side if isinstance(side, Facts) else None for side in exact))
     found = callgrind.all_instructions(counts, folder, progress)
     for id, a, b in zip(wanted, found[::2], found[1::2], strict=True):
         witness = _witness(compared, id)
