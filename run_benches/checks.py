@@ -14,7 +14,7 @@ import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from run_benches import packages, shapes, tables, toolchain
+from run_benches import browser, packages, shapes, tables, toolchain
 from run_benches.errors import Complaint, Exit
 from run_benches.places import BENCHES, ROOT
 from run_benches.progress import duration
@@ -76,6 +76,7 @@ def steps(full: bool) -> list[Step]:
         Step("tests", _cargo(["test", *release])),
         Step("plants", _cargo(["test", "--release", "--lib", "--features", "plant", "plant"])),
         Step("every bench once, at smoke scale", _cargo(["test", *release, "--benches"])),
+        Step("report in a browser", _in_browser),
         Step("document --check", _python_script(["run-benches.py", "document", "--check"])),
     ]
     if full:
@@ -129,6 +130,12 @@ def _python_script(arguments: list[str]) -> Callable[[], bool]:
         return _call([str(python), *arguments])
 
     return do
+
+
+def _in_browser() -> bool:
+    if not browser.found():
+        raise Skip("apt-get install chromium")
+    return _python(["pytest", "-q", "run_benches/tests/in_browser.py"])()
 
 
 def _bench_stanzas() -> bool:

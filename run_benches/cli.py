@@ -33,10 +33,9 @@ from run_benches.errors import Complaint, Exit
 from run_benches.sessions import Wish
 
 NOT_THERE_YET = {
-    "report": "one self-contained HTML page",
     "load": "load tests of the whole server",
 }
-COMMANDS = ("run", "list", "save", "baselines", "runs", "compare", "explain", "more", "profile", "calibrate", "document", "doctor", "test", *NOT_THERE_YET)
+COMMANDS = ("run", "list", "save", "baselines", "runs", "compare", "explain", "more", "profile", "calibrate", "document", "report", "doctor", "test", *NOT_THERE_YET)
 LIST_SCHEMA = 1
 
 OUTSIDE_TROUBLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
@@ -100,6 +99,8 @@ def _carry_out(arguments: list[str]) -> int:
             return calibrate.main(options.budget, options.rows, options.smoke, options.patience, options.json)
         case "document":
             return _document(options, arguments)
+        case "report":
+            return _report(options, arguments)
         case "doctor":
             return doctor.main(options.json)
         case _:
@@ -142,11 +143,14 @@ def _parser() -> argparse.ArgumentParser:
     rates.add_argument("--smoke", action="store_true", help="a few pairs, thrown away: does every part work?")
     rates.add_argument("--patience", type=_seconds, default=120.0, metavar="TIME", help="give up on a process that says nothing for so long (2m)")
     _add_document(commands.add_parser("document", help="render docs/PERFORMANCE.md and its pictures from stored runs"))
+    report = commands.add_parser("report", help="the performance page of a run as one HTML file that needs nothing else")
+    report.add_argument("run", nargs="?", metavar="RUN", help="a baseline, a run, a file or `last`; by default the last run, or else baselines/reference.json")
+    report.add_argument("--output", type=Path, metavar="FILE", help="by default runs/RUN/report.html")
     commands.add_parser("doctor", help="what makes this machine noisy, and what would help")
     test = commands.add_parser("test", help="all tests that this machine can run")
     test.add_argument("--full", action="store_true", help="slow tests too; fails on a skip")
     for name, command in commands.choices.items():
-        if name != "document":
+        if name not in ("document", "report"):
             command.add_argument("--json", action="store_true", help="print JSON instead of tables")
     return parser
 
@@ -284,6 +288,14 @@ def _document(options: argparse.Namespace, arguments: list[str]) -> int:
     from run_benches import document
 
     return document.main(path, options.output, options.dry_run, options.check)
+
+
+def _report(options: argparse.Namespace, arguments: list[str]) -> int:
+    path = runs.find(options.run) if options.run else None
+    packages.enter_environment(arguments)
+    from run_benches import report
+
+    return report.main(path or report.default_run(), options.output)
 
 
 def _list(words: list[str], as_json: bool) -> int:

@@ -37,11 +37,15 @@ def main(run_path: Path | None, output: Path | None, dry_run: bool, check: bool,
         return Exit.ERROR
     if not source.exists():
         raise Complaint(_no_run(source, page), Exit.FAILED if check else Exit.ERROR)
+    rendered = Rendered(page, *contents(source, calibrated))
+    return rendered.check() if check else rendered.show_changes() if dry_run else rendered.write()
+
+
+def contents(source: Path, calibrated: Path = calibrate.RESULTS) -> tuple[list[Path], str, list[Picture]]:
+    """What a page of a run is rendered from, its text and its pictures."""
     run, calibration = runs.load(source), _calibration(calibrated)
     drawn = [*pictures(run).values(), *(calibration_pictures.pictures(calibration) if calibration else [])]
-    sources = [source, calibrated] if calibration else [source]
-    rendered = Rendered(page, sources, render(run, bench_headers(), calibration), drawn)
-    return rendered.check() if check else rendered.show_changes() if dry_run else rendered.write()
+    return [source, *([calibrated] if calibration else [])], render(run, bench_headers(), calibration), drawn
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,40 @@
+"""The report in a real browser: nothing is complained about, nothing is broken, and no page is wider than its screen.
+
+Not collected with the other tests, since not every machine has a browser: a step of its own, which says how to get one.
+"""
+
+import html
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from run_benches import browser, page, pictures, report
+from run_benches.tests.test_document import HEADERS, a_run
+
+LOOK = """<!DOCTYPE html><iframe style="width: {width}px; height: 2000px; border: 0" srcdoc="{document}"></iframe><pre></pre><script>
+document.querySelector("iframe").onload = ({{target}}) => {{
+  const seen = target.contentDocument;
+  document.querySelector("pre").textContent = JSON.stringify({{
+    overflow: seen.documentElement.scrollWidth - seen.documentElement.clientWidth,
+    broken: [...seen.images].filter(image => !image.naturalWidth).length,
+    images: seen.images.length,
+    ground: target.contentWindow.getComputedStyle(seen.body).backgroundColor,
+  }});
+}};
+</script>"""
+
+
+@pytest.mark.parametrize("width", [400, 1280])
+def test_the_report_is_whole_and_fits(width: int, tmp_path: Path) -> None:
+    drawn = pictures.pictures(a_run())
+    rendered = report.page(page.render(a_run(), HEADERS, None), {picture.file: picture.svg() for picture in drawn.values()})
+    file = tmp_path / "look.html"
+    file.write_text(LOOK.format(width=width, document=html.escape(rendered)), encoding="utf-8")
+    chosen = browser.found()
+    assert chosen
+    dom, complaints = browser.shown(chosen, file, tmp_path / "profile")
+    result = re.findall(r"<pre>(\{.*?\})</pre>", dom)
+    assert result and not complaints, complaints
+    assert json.loads(html.unescape(result[0])) == {"overflow": 0, "broken": 0, "images": len(drawn), "ground": "rgb(255, 255, 255)"}

@@ -1,0 +1,52 @@
+"""The stored schema of a run: what this version writes and reads, and what the baselines are."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import jsonschema  # type: ignore[import-untyped]
+import pytest
+
+from run_benches import run_schema, runs, shapes
+from run_benches.tests.checkout import Checkout
+from run_benches.tests.test_document import a_run
+
+
+def stored() -> Any:
+    return json.loads(run_schema.FILE.read_text(encoding="utf-8"))
+
+
+def complaints(run: Any) -> list[str]:
+    return [f"{error.json_path}: {error.message}" for error in jsonschema.Draft202012Validator(stored()).iter_errors(run)]
+
+
+def test_the_stored_schema_is_that_of_the_types() -> None:
+    wanted = shapes.text(run_schema.schema())
+    if os.environ.get("UPDATE_GOLDEN"):
+        shapes.write(run_schema.FILE, wanted)
+    found = run_schema.FILE.read_text(encoding="utf-8")
+    assert found == wanted, "the format of a run has changed: raise runs.SCHEMA if older versions cannot read it, then UPDATE_GOLDEN=1 pytest this file"
+    jsonschema.Draft202012Validator.check_schema(stored())
+
+
+@pytest.mark.parametrize("baseline", runs.stored_baselines(), ids=lambda path: path.stem)
+def test_every_baseline_fits(baseline: Path) -> None:
+    assert complaints(json.loads(baseline.read_text(encoding="utf-8"))) == []
+
+
+def test_a_run_just_measured_fits(checkout: Checkout) -> None:
+    checkout.run("--quick")
+    assert complaints(json.loads(shapes.text(checkout.last()))) == []
+
+
+def test_what_is_no_run_does_not_fit() -> None:
+    run = json.loads(shapes.text(a_run()))
+    assert complaints(run) == []
+    row = next(iter(run["benches"]))
+    run["benches"][row]["state"] = "skiped"
+    run["benches"][row]["facts"]["threads"] = "8"
+    del run["design"]["seed"]
+    found = " ".join(complaints(run))
+    assert "'skiped' is not one of" in found and "'8' is not of type 'integer'" in found and "'seed' is a required property" in found
+
