@@ -184,5 +184,7 @@ def find(name: str | None) -> Path:
     for path in (RUNS / f"{name}.json", Path(name or "")):
         if path.is_file():
             return path
-    known = ", ".join(path.stem for path in paths[-3:]) or "none yet"
+    if not paths:
+        raise Complaint("nothing was compared here yet; to compare the working tree with where it left main: run-benches.py compare")
+    known = ", ".join(path.stem for path in paths[-3:])
     raise Complaint(f"no comparison {name or 'last'!r} (known: {known})")

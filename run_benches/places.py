@@ -26,9 +26,6 @@ LAST_BUILD = RUNS / "last-build.json"
 COSTS = RUNS / "costs.json"
 """Seconds that the set-up of each row took last time: makes the next estimate better, and nothing depends on it."""
 
-LOCK = RUNS / "lock"
-"""Held while a run measures: two runs at once would measure each other."""
-
 VENV = ROOT / ".venv"
 """Packages that only some commands need."""
 
@@ -36,6 +33,9 @@ LOCAL_CARGO_CONFIG = ROOT / ".cargo" / "local.toml"
 """The environment of the build on machines without a libclang of their own; included by `.cargo/config.toml`."""
 
 _CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "strata"
+
+LOCK = _CACHE / "lock"
+"""Held while a run measures: two runs at once would measure each other, whichever checkouts they are of."""
 
 COMPARE_CACHE = Path(os.environ.get("STRATA_COMPARE_DIR") or _CACHE / f"compare-{hashlib.sha256(str(ROOT).encode()).hexdigest()[:8]}").absolute()
 """Where the two sides of a comparison are built and kept: may be deleted, and RocksDB is then copied or compiled again. Outside the

@@ -3,7 +3,7 @@
 Why: an innocent commit moves every function after the one it touched, and on this code that alone makes a loop some percent faster or
 slower. Where each pair of a comparison has a placement of its own, that is part of the scatter and not a verdict. What is drawn is what
 a commit can change: the order of the functions of this workspace, and by how much everything behind them is shifted. The order within
-libraries, which no commit changes, stays: shuffling RocksDB, too, made rows that hardly leave it scatter by 3 % instead of 1 %.
+libraries, which no commit changes, stays: shuffling RocksDB, too, would add scatter to rows that hardly leave it, and be true to no commit.
 
 How: only rustc knows what it hands to the linker, and it deletes half of that when it is done. So a build that is to be linked anew gets
 two small scripts: cargo calls `rustc` for the crates of this workspace alone (`RUSTC_WORKSPACE_WRAPPER`, which leaves the hashes of all

@@ -98,14 +98,14 @@ def report(run: Run, path: Path, as_json: bool, strict: bool) -> Exit:
 
 @contextmanager
 def alone() -> Iterator[None]:
-    """Holds the lock of this checkout, or complains about who holds it."""
-    LOCK.parent.mkdir(exist_ok=True)
+    """Holds the lock of this machine's user, or complains about who holds it."""
+    LOCK.parent.mkdir(parents=True, exist_ok=True)
     with LOCK.open("a+", encoding="utf-8") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             file.seek(0)
-            raise Complaint(f"another run is under way here (process {file.read().strip() or 'unknown'}): wait for it, or end it") from None
+            raise Complaint(f"another run is under way on this machine (process {file.read().strip() or 'unknown'}): wait for it, or end it") from None
         file.truncate(0)
         file.write(str(os.getpid()))
         file.flush()

@@ -244,7 +244,8 @@ def _unjudged(comparison: Comparison) -> Iterator[list[str]]:
 def _controls(comparison: Comparison) -> list[str]:
     controls, level = comparison.controls, comparison.design.control_alpha
     if not controls:
-        return ["none: a machine that favours one side would not have been noticed"]
+        ran = any(row.state == "judged" for row in comparison.rows.values())
+        return ["none: a machine that favours one side would not have been noticed" if ran else "none: nothing ran"]
     sentinels = sum(control.kind == "sentinel" for control in controls.values())
     kinds = f"{figures.plural(sentinels, 'sentinel')}, {figures.plural(len(controls) - sentinels, 'row')} of A"
     alarms = [f"ALARM: {id} moved by {_moved(control)}, adjusted p {effects.probability(control.p_adjusted)}" for id, control in controls.items() if control.alarm]

@@ -4,7 +4,7 @@ Why in words: a time says that something changed, a count says what. Slower with
 instructions is the same work that waits longer (cache, branches, the placement of code), and is mended elsewhere. More work that does not
 show in the time yet is worth knowing too: it will show on a slower machine.
 
-How equal is equal: rows of the processor alone repeat their instructions within 0.1 %, rows on a store within 1 % (measured here).
+How equal is equal: a count of instructions differs where it does so by more than a row of its kind repeats itself.
 """
 
 import math

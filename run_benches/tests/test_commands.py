@@ -145,7 +145,7 @@ def test_two_runs_do_not_meet(checkout: Checkout) -> None:
     try:
         while not list((checkout.root / "runs").glob("2*.json")):
             time.sleep(0.05)
-        assert f"another run is under way here (process {first.pid})" in checkout.complaint("storage", *QUICK)
+        assert f"another run is under way on this machine (process {first.pid})" in checkout.complaint("storage", *QUICK)
     finally:
         first.send_signal(signal.SIGINT)
         first.wait(60)

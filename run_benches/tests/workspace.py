@@ -75,7 +75,7 @@ class Workspace:
 
     def environment(self) -> dict[str, str]:
         scrubbed = {name: value for name, value in os.environ.items() if not name.startswith(("CARGO_", "RUST", "STRATA_", "GIT_"))}
-        paths = {"STRATA_COMPARE_DIR": self.cache, "CARGO_TARGET_DIR": self.root / "target", "PYTHONPATH": self.root, "GIT_CONFIG_GLOBAL": os.devnull}
+        paths = {"STRATA_COMPARE_DIR": self.cache, "XDG_CACHE_HOME": self.cache, "CARGO_TARGET_DIR": self.root / "target", "PYTHONPATH": self.root, "GIT_CONFIG_GLOBAL": os.devnull}
         found = {"LIBCLANG_PATH": self.root / "Cargo.toml"}  # Any file will do: nothing here needs it, and nothing is installed.
         return scrubbed | {name: str(path) for name, path in (paths | found).items()} | {"PYTHONDONTWRITEBYTECODE": "1", "CARGO_NET_OFFLINE": "true"}
 
