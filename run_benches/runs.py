@@ -29,11 +29,19 @@ Scale = Literal["quick", "default", "full", "budget"]
 
 @dataclass
 class Floor:
-    """The raw path that a row is held against, and the goals for floor's time / row's time."""
+    """The row that a row is held against, and the goals for floor's time / row's time; without goals it is a peer, and either may win."""
 
     id: str
     at_least: float | None = None
     aim: float | None = None
+
+
+@dataclass
+class Place:
+    """Where a row stands on an axis (threads, records, indexes, sharing) along which rows of one operation differ, and nothing else does."""
+
+    axis: str
+    x: float
 
 
 @dataclass
@@ -55,6 +63,7 @@ class Facts:
     bytes_per_operation: float | None = None
     allocations_at_most: float | None = None
     floor: Floor | None = None
+    scale: Place | None = None
     allocations_per_operation: float | None = None
     timed_operations: int | None = None
     counters: dict[str, Any] | None = None

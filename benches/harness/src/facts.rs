@@ -33,10 +33,19 @@ pub enum Clock {
 pub struct Floor {
     /// Full id of the row it is compared with.
     pub id: String,
-    /// The least ratio that is acceptable.
-    pub at_least: f64,
+    /// The least ratio that is acceptable; `None` = no goal: it is a peer, and either may win.
+    pub at_least: Option<f64>,
     /// The ratio that is aimed at.
     pub aim: Option<f64>,
+}
+
+/// Where a row stands on an axis along which rows of one operation differ and nothing else does. The law of growth is fitted to them.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Place {
+    /// What grows: "threads", "records", "indexes", "sharing".
+    pub axis: &'static str,
+    /// How many of them.
+    pub x: f64,
 }
 
 /// The facts of one row. Built with [`Facts::new`] and the methods named like the fields.
@@ -70,6 +79,8 @@ pub struct Facts {
     pub bytes_per_operation: Option<u64>,
     /// What the row is compared with.
     pub floor: Option<Floor>,
+    /// Where the row stands on an axis of growth.
+    pub scale: Option<Place>,
     /// The most allocations per operation that are accepted; asserted.
     pub allocations_at_most: Option<u64>,
 }
@@ -93,6 +104,7 @@ impl Facts {
             indexes: None,
             bytes_per_operation: None,
             floor: None,
+            scale: None,
             allocations_at_most: None,
         }
     }
@@ -170,7 +182,22 @@ impl Facts {
     /// Compared with the row whose full id is `id`.
     #[must_use]
     pub fn floor_id(mut self, id: impl Into<String>, at_least: f64, aim: impl Into<Option<f64>>) -> Self {
-        self.floor = Some(Floor { id: id.into(), at_least, aim: aim.into() });
+        self.floor = Some(Floor { id: id.into(), at_least: Some(at_least), aim: aim.into() });
+        self
+    }
+
+    /// Compared with the row of the same operation and case whose subject is `subject`, another system that does the same work. No
+    /// ratio is a goal: wins and losses are told alike.
+    #[must_use]
+    pub fn peer(mut self, subject: &str) -> Self {
+        self.floor = Some(Floor { id: subject.to_owned(), at_least: None, aim: None });
+        self
+    }
+
+    /// The row is the point `x` of those of its operation along `axis`, which alone sets them apart.
+    #[must_use]
+    pub fn scale(mut self, axis: &'static str, x: f64) -> Self {
+        self.scale = Some(Place { axis, x });
         self
     }
 
@@ -217,6 +244,20 @@ mod tests {
 
         let facts = Facts::new("reads one record by id").floor_id("storage/get/floor/sst", 0.95, None);
         assert_eq!(facts.registered("storage/get", "memtable").floor.unwrap().id, "storage/get/floor/sst");
+    }
+
+    #[test]
+    fn a_peer_is_compared_without_a_goal() {
+        let facts = Facts::new("reads one record by id").peer("sqlite").registered("integration/read", "1_index");
+        let compared = Floor { id: "integration/read/sqlite/1_index".to_owned(), at_least: None, aim: None };
+        assert_eq!(facts.floor, Some(compared));
+    }
+
+    #[test]
+    fn the_place_on_an_axis_is_a_number() {
+        let facts = serde_json::to_value(Facts::new("reads one record by id").scale("threads", 4.0)).unwrap();
+        assert_eq!(facts["scale"], serde_json::json!({"axis": "threads", "x": 4.0}));
+        assert!(serde_json::to_value(Facts::new("reads one record by id")).unwrap()["scale"].is_null());
     }
 
     #[test]

@@ -30,7 +30,7 @@ mod sampled;
 mod suite;
 
 pub use allocations::CountingAllocator;
-pub use facts::{Clock, Facts, Floor, Unit};
+pub use facts::{Clock, Facts, Floor, Place, Unit};
 pub use folders::temporary_directory;
 pub use live::{Data, State};
 pub use suite::{Scale, Suite, suite};
