@@ -3,12 +3,23 @@
 //! CREATE, READ, UPDATE, DELETE and a mix of seven reads and three creates, in process, on tables with none, one (hash) and two
 //! (hash and ordered) indexes, by one thread and by eight. UPDATE patches an attribute without an index; what an update of indexed
 //! attributes costs stands in the transaction layer. The loss against no index is what the document prints.
+//!
+//! Beside ours, with one thread, stands SQLite, linked into the same program and doing the same work on the same records: a JSON body
+//! in, JSON text out, the same indexes. It stores that text too, with the id and what is indexed as columns beside it; bodies are checked
+//! by serde_json. One connection, a prepared statement for each verb, exclusive locking, a cache as large as ours, `WAL` with
+//! `synchronous = NORMAL`: an acknowledged write survives the process and not the machine, as ours does under `soft`. What differs is
+//! when the rest is paid: SQLite copies its log into its file inside the writer, a thousand pages at a time, while we flush in the
+//! background, and compaction is off here. Its ratio has no goal: wins and losses are told alike.
 
 mod floor;
 mod prepared;
+mod sqlite;
 mod verbs;
 
+use std::sync::Arc;
+
 use prepared::{Ours, SST, described, options, records, soft};
+use sqlite::Peer;
 use strata_harness::{Facts, Scale, Suite, Unit, suite};
 
 fn main() {
@@ -33,16 +44,42 @@ fn rows(suite: &mut Suite, indexes: u32, threads: usize) {
     };
     let turn = if suite.scale() == Scale::Full { 4000 } else { 40 };
     let writing = |op: &str, n| about(op, n).durability(soft()).changes_store(turn, None);
-    let setup = || Ours::copy(indexes, n);
-
     let facts = writing("creates one record from a JSON body; the id is made", n);
-    suite.row("create", "strata", case, facts, setup, verbs::create);
+    beside_peer(suite, "create", case, facts, n, verbs::create, sqlite::create);
     let facts = about("reads one record by id", n);
-    suite.row("read", "strata", case, facts, setup, |ours| verbs::read(ours, n));
+    beside_peer(suite, "read", case, facts, n, |ours| verbs::read(ours, n), |peer| sqlite::read(peer, n));
     let facts = writing("patches one attribute that has no index", n);
-    suite.row("update", "strata", case, facts, setup, |ours| verbs::update_unindexed(ours, n));
+    let theirs = |peer| sqlite::update_unindexed(peer, n);
+    beside_peer(suite, "update", case, facts, n, |ours| verbs::update_unindexed(ours, n), theirs);
     let facts = about("deletes one record", many).durability(soft()).changes_store(turn, many);
-    suite.row("delete", "strata", case, facts, || Ours::copy(indexes, many), |ours| verbs::delete(ours, many));
+    beside_peer(
+        suite,
+        "delete",
+        case,
+        facts,
+        many,
+        |ours| verbs::delete(ours, many),
+        |peer| sqlite::delete(peer, many),
+    );
     let facts = writing("seven of ten read one record by id, three create one", n);
-    suite.row("mixed", "strata", case, facts, setup, |ours| verbs::mixed(ours, n));
+    beside_peer(suite, "mixed", case, facts, n, |ours| verbs::mixed(ours, n), |peer| sqlite::mixed(peer, n));
+}
+
+/// A verb of ours, and with one thread the same of SQLite, which has one writer.
+fn beside_peer<O: FnMut(u64) -> u64 + Send, P: FnMut(u64) -> u64 + Send>(
+    suite: &mut Suite,
+    verb: &str,
+    case: &str,
+    facts: Facts,
+    records: u64,
+    ours: impl Fn(Arc<Ours>) -> O + Sync,
+    theirs: impl Fn(Arc<Peer>) -> P + Sync,
+) {
+    let indexes = facts.indexes.expect("every row of this suite says how many");
+    let (about, has_peer) = (facts.clone(), facts.threads == 1);
+    let about = if has_peer { about.peer("sqlite") } else { about };
+    suite.row(verb, "strata", case, about, || Ours::copy(indexes, records), ours);
+    if has_peer {
+        suite.row(verb, "sqlite", case, facts.state(sqlite::state()), || Peer::copy(indexes, records), theirs);
+    }
 }

@@ -61,7 +61,12 @@ pub fn records(scale: Scale) -> u64 {
 
 /// The options of a store that is measured: nothing compacts in the background unless a row is about that, or `STRATA_SET` says so.
 pub fn options() -> storage::Options {
-    let usual = storage::Options { automatic_compactions: false, ..storage::Options::default() };
+    options_with_cache(storage::Options::default().cache_bytes)
+}
+
+/// The same with a cache of that size, for rows that are about larger stores.
+pub fn options_with_cache(cache_bytes: usize) -> storage::Options {
+    let usual = storage::Options { cache_bytes, automatic_compactions: false, ..storage::Options::default() };
     let settings = std::env::var("STRATA_SET").unwrap_or_default();
     settings::over(&usual, &settings).unwrap_or_else(|complaint| panic!("STRATA_SET: {complaint}"))
 }
@@ -86,7 +91,11 @@ impl Ours {
     }
 
     pub fn open(directory: TempDir, schema: Schema) -> Self {
-        let database = Database::open(directory.path(), schema, &options()).expect("a store to open");
+        Self::open_with(directory, schema, &options())
+    }
+
+    pub fn open_with(directory: TempDir, schema: Schema, options: &storage::Options) -> Self {
+        let database = Database::open(directory.path(), schema, options).expect("a store to open");
         Self { database, _directory: directory }
     }
 
@@ -141,11 +150,18 @@ pub fn encode(table: &Table, body: &[u8], out: &mut Vec<u8>) {
 }
 
 fn fill(database: &Database, indexes: std::ops::Range<u64>) {
-    let table = database.table("Product").expect("the table of the data set");
-    let all: Vec<u64> = indexes.collect();
-    for some in all.chunks(500) {
-        let bodies: Vec<Vec<u8>> = some.iter().map(|index| data::product(*index, Id::Given)).collect();
-        let array = [b"[".as_slice(), &bodies.join(&b','), b"]"].concat();
+    create_all(database, indexes.map(|index| data::product(index, Id::Given)));
+}
+
+/// Creates a record from each body, in the only table of the store.
+pub fn create_all(database: &Database, mut bodies: impl Iterator<Item = Vec<u8>>) {
+    let table = &database.schema().tables[0];
+    loop {
+        let some: Vec<Vec<u8>> = bodies.by_ref().take(500).collect();
+        if some.is_empty() {
+            break;
+        }
+        let array = [b"[".as_slice(), &some.join(&b','), b"]"].concat();
         database.create_all(table, &array).expect("records of the data set");
     }
 }
@@ -161,9 +177,18 @@ pub fn copy(indexes: u32, records: u64) -> TempDir {
     ))
 }
 
-/// A filled, settled and closed store, made once and kept: for this process, or in `STRATA_TEMPLATES` for all processes of this
-/// very binary with these very settings, if the runner names such a folder.
+/// A filled, settled and closed store, see [`made`].
 pub fn template(name: &str, schema: impl FnOnce() -> Schema, fill: impl FnOnce(&Database)) -> PathBuf {
+    made(name, |directory| {
+        let database = Database::open(directory, schema(), &options()).expect("a store to prepare");
+        fill(&database);
+        database.store().compact().expect("a store that settles");
+    })
+}
+
+/// A folder filled by `make`, once, and kept: for this process, or in `STRATA_TEMPLATES` for all processes of this very binary with
+/// these very settings, if the runner names such a folder.
+pub fn made(name: &str, make: impl FnOnce(&Path)) -> PathBuf {
     static MADE: OnceLock<Mutex<HashMap<String, TempDir>>> = OnceLock::new();
     let mut made = MADE.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(directory) = made.get(name) {
@@ -174,10 +199,7 @@ pub fn template(name: &str, schema: impl FnOnce() -> Schema, fill: impl FnOnce(&
         return shared.clone();
     }
     let directory = temporary_directory();
-    let database = Database::open(directory.path(), schema(), &options()).expect("a store to prepare");
-    fill(&database);
-    database.store().compact().expect("a store that settles");
-    drop(database);
+    make(directory.path());
     match shared {
         // The other side of a pair may have made it meanwhile; either is the same store.
         Some(shared) if std::fs::rename(directory.path(), &shared).is_ok() || shared.exists() => shared,
@@ -185,7 +207,7 @@ pub fn template(name: &str, schema: impl FnOnce() -> Schema, fill: impl FnOnce(&
     }
 }
 
-/// A copy of a closed store: sorted files, which never change, as hard links.
+/// A copy of a closed store: sorted files of RocksDB, which never change, as hard links.
 pub fn copy_of(template: &Path) -> TempDir {
     let directory = temporary_directory();
     for file in std::fs::read_dir(template).expect("the template").map(|entry| entry.expect("its files").path()) {

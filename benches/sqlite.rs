@@ -1,0 +1,251 @@
+//! SQLite as a peer: the same records, the same indexes and the same verbs through a prepared statement each. A module of the benches,
+//! not a target.
+//!
+//! A record is stored as we store it, as its JSON text, which a read hands on as it is; that is SQLite's fastest way from JSON to JSON.
+//! Its id and each attribute that has an index stand beside it as typed columns. A body is parsed by serde_json into a struct, so that
+//! its types are checked as ours are and the columns have their values; a patch is merged by SQLite's own `json_patch`. The table has row
+//! ids, as SQLite advises for rows of this size.
+//!
+//! SQLite gets what we have: one process that alone may open the file, a cache of the same size, no sync at commit (`WAL` with
+//! `synchronous = NORMAL` survives what `soft` survives: the end of the process, not that of the machine). It copies its log into the file
+//! when it has grown by a thousand pages, as it does by default; the writer pays for that.
+#![allow(dead_code, reason = "a target that measures no peer has none")]
+
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rusqlite::Connection;
+use serde::Deserialize;
+use strata_harness::State;
+use strata_harness::data::{self, Id, scatter};
+use tempfile::TempDir;
+use uuid::Uuid;
+
+use crate::prepared::{self, Numbered, POOL, bodies, options};
+use crate::verbs::copied;
+
+/// A copy of the prepared file, which one worker opens.
+pub struct Peer {
+    file: PathBuf,
+    indexes: u32,
+    _directory: TempDir,
+}
+
+impl State for Peer {}
+
+impl Peer {
+    /// The file with so many records and indexes: the same as [`crate::prepared::Ours::copy`] has.
+    pub fn copy(indexes: u32, records: u64) -> Self {
+        let template = prepared::made(&format!("sqlite-{records}-indexes-{indexes}"), |directory| {
+            fill(&directory.join(FILE), indexes, records);
+        });
+        let directory = prepared::copy_of(&template);
+        Self { file: directory.path().join(FILE), indexes, _directory: directory }
+    }
+}
+
+const FILE: &str = "products.sqlite";
+
+/// What the facts say of the file, beside what they say of our store.
+pub fn state() -> String {
+    format!(
+        "SQLite {}, one file, WAL, synchronous NORMAL, locking EXCLUSIVE, cache of {} MiB",
+        rusqlite::version(),
+        options().cache_bytes >> 20
+    )
+}
+
+/// Creates one record from a JSON body; the id is made by the program.
+pub fn create(peer: Arc<Peer>) -> impl FnMut(u64) -> u64 + Send {
+    let (mut client, bodies) = (Client::open(&peer), bodies());
+    move |index| {
+        let _alive = &peer;
+        client.create(&bodies[(index % POOL) as usize])
+    }
+}
+
+/// Reads one record by id and copies its JSON out.
+pub fn read(peer: Arc<Peer>, records: u64) -> impl FnMut(u64) -> u64 + Send {
+    let (mut client, ids) = (Client::open(&peer), ids(records));
+    move |index| {
+        let _alive = &peer;
+        client.read(&ids[scatter(index, records) as usize])
+    }
+}
+
+/// Patches an attribute that has no index.
+pub fn update_unindexed(peer: Arc<Peer>, records: u64) -> impl FnMut(u64) -> u64 + Send {
+    let (mut client, ids) = (Client::open(&peer), ids(records));
+    let mut patch = Numbered::new(br#"{"stock":100000000}"#);
+    move |index| {
+        let _alive = &peer;
+        client.update(&ids[scatter(index, records) as usize], patch.with(index))
+    }
+}
+
+/// Deletes one record.
+pub fn delete(peer: Arc<Peer>, records: u64) -> impl FnMut(u64) -> u64 + Send {
+    let (client, ids) = (Client::open(&peer), ids(records));
+    move |index| {
+        let _alive = &peer;
+        client.delete(&ids[scatter(index, records) as usize])
+    }
+}
+
+/// Seven reads by id, then three creates.
+pub fn mixed(peer: Arc<Peer>, records: u64) -> impl FnMut(u64) -> u64 + Send {
+    let (mut client, ids, bodies) = (Client::open(&peer), ids(records), bodies());
+    move |index| {
+        let _alive = &peer;
+        match index % 10 {
+            0..7 => client.read(&ids[scatter(index, records) as usize]),
+            _ => client.create(&bodies[(index % POOL) as usize]),
+        }
+    }
+}
+
+fn ids(records: u64) -> Vec<String> {
+    (0..records).map(data::id).collect()
+}
+
+/// A connection, with the text of a statement that depends on the indexes and memory for what is read and written.
+struct Client {
+    connection: Connection,
+    insert: &'static str,
+    indexes: u32,
+    json: String,
+    answer: Vec<u8>,
+}
+
+/// The attributes of a body, of the types that the schema names. What has no index is checked and not kept apart.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[expect(dead_code, reason = "to be of its type is all that is asked of an attribute without a column")]
+struct Product<'a> {
+    #[serde(borrow)]
+    name: Cow<'a, str>,
+    category: Option<Cow<'a, str>>,
+    price: Option<f64>,
+    stock: Option<i64>,
+    in_stock: Option<bool>,
+    rating: Option<f64>,
+    description: Option<Cow<'a, str>>,
+}
+
+/// What a patch may change while no index is concerned.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[expect(dead_code, reason = "to be of its type is all that is asked of it")]
+struct Patch {
+    stock: i64,
+}
+
+impl Client {
+    fn open(peer: &Peer) -> Self {
+        let insert = insert(peer.indexes);
+        Self { connection: connect(&peer.file), insert, indexes: peer.indexes, json: String::new(), answer: Vec::new() }
+    }
+
+    fn create(&mut self, body: &[u8]) -> u64 {
+        let (text, mut buffer) = (std::str::from_utf8(body).expect("JSON is UTF-8"), Uuid::encode_buffer());
+        let product: Product<'_> = serde_json::from_str(text).expect("a body of the data set");
+        let id: &str = Uuid::now_v7().hyphenated().encode_lower(&mut buffer);
+        self.json.clear();
+        for part in ["{\"id\":\"", id, "\",", &text[1..]] {
+            self.json.push_str(part);
+        }
+        let mut statement = self.connection.prepare_cached(self.insert).expect("a statement that was prepared before");
+        let inserted = match self.indexes {
+            0 => statement.execute((id, &self.json)),
+            1 => statement.execute((id, &self.json, &product.category)),
+            _ => statement.execute((id, &self.json, &product.category, product.price)),
+        };
+        u64::from(inserted == Ok(1) && self.json.len() > 900)
+    }
+
+    fn read(&mut self, id: &str) -> u64 {
+        const READ: &str = "SELECT json FROM product WHERE id = ?1";
+        let mut statement = self.connection.prepare_cached(READ).expect("a statement that was prepared before");
+        let mut found = statement.query([id]).expect("a healthy file");
+        let record = found.next().expect("a healthy file");
+        record.map_or(0, |record| copied(json(record), &mut self.answer))
+    }
+
+    /// Merges a patch that concerns no index: no column but the text changes.
+    fn update(&mut self, id: &str, patch: &[u8]) -> u64 {
+        const UPDATE: &str = "UPDATE product SET json = json_patch(json, ?2) WHERE id = ?1 RETURNING json";
+        let text = std::str::from_utf8(patch).expect("JSON is UTF-8");
+        let _: Patch = serde_json::from_str(text).expect("a patch of the right type");
+        let mut statement = self.connection.prepare_cached(UPDATE).expect("a statement that was prepared before");
+        let mut changed = statement.query((id, text)).expect("a healthy file");
+        let merged = changed.next().expect("a healthy file").map_or(0, |record| copied(json(record), &mut self.answer));
+        // To the end, which commits.
+        if changed.next().expect("a healthy file").is_none() { merged } else { 0 }
+    }
+
+    fn delete(&self, id: &str) -> u64 {
+        const DELETE: &str = "DELETE FROM product WHERE id = ?1";
+        let mut statement = self.connection.prepare_cached(DELETE).expect("a statement that was prepared before");
+        statement.execute([id]).expect("a healthy file") as u64
+    }
+}
+
+fn json<'r>(record: &'r rusqlite::Row<'_>) -> &'r [u8] {
+    record.get_ref(0).and_then(|value| Ok(value.as_bytes()?)).expect("the text of a record")
+}
+
+/// Opens the file under the settings that the facts name.
+fn connect(file: &Path) -> Connection {
+    let connection = Connection::open(file).expect("a file to open");
+    // Exclusive before WAL: the index of the log is then kept in the process, and no lock is asked for again.
+    for (setting, value, becomes) in [
+        ("locking_mode", "EXCLUSIVE".to_owned(), "exclusive"),
+        ("journal_mode", "WAL".to_owned(), "wal"),
+        ("synchronous", "NORMAL".to_owned(), "1"),
+        ("cache_size", format!("-{}", options().cache_bytes >> 10), ""),
+    ] {
+        connection.pragma_update(None, setting, &value).expect("a setting that SQLite knows");
+        let is = connection.pragma_query_value(None, setting, |row| {
+            Ok(match row.get_ref(0)? {
+                rusqlite::types::ValueRef::Integer(number) => number.to_string(),
+                text => text.as_str()?.to_owned(),
+            })
+        });
+        let becomes = if becomes.is_empty() { &value } else { becomes };
+        assert_eq!(is.expect("a setting that can be read"), becomes, "{setting}");
+    }
+    connection
+}
+
+fn insert(indexes: u32) -> &'static str {
+    match indexes {
+        0 => "INSERT INTO product (id, json) VALUES (?1, ?2)",
+        1 => "INSERT INTO product (id, json, category) VALUES (?1, ?2, ?3)",
+        2 => "INSERT INTO product (id, json, category, price) VALUES (?1, ?2, ?3, ?4)",
+        other => panic!("no table with {other} indexes"),
+    }
+}
+
+/// Makes the table with its indexes and records, and closes the file, which leaves no log behind.
+fn fill(file: &Path, indexes: u32, records: u64) {
+    let mut connection = connect(file);
+    let columns = ["", ", category TEXT", ", category TEXT, price REAL"][indexes as usize];
+    let table = format!("CREATE TABLE product (id TEXT PRIMARY KEY, json TEXT NOT NULL{columns});");
+    let all = ["CREATE INDEX by_category ON product (category);", "CREATE INDEX by_price ON product (price);"];
+    connection.execute_batch(&(table + &all[..indexes as usize].concat())).expect("a new table");
+    let filling = connection.transaction().expect("a healthy file");
+    for index in 0..records {
+        let body = String::from_utf8(data::product(index, Id::Given)).expect("JSON is UTF-8");
+        let (id, mut statement) = (data::id(index), filling.prepare_cached(insert(indexes)).expect("a statement"));
+        let (category, price) = (data::category(index), data::price(index));
+        let inserted = match indexes {
+            0 => statement.execute((id, body)),
+            1 => statement.execute((id, body, category)),
+            _ => statement.execute((id, body, category, price)),
+        };
+        assert_eq!(inserted, Ok(1), "a record of the data set");
+    }
+    filling.commit().expect("a healthy file");
+    connection.close().expect("a file that can be closed");
+}
