@@ -12,10 +12,9 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use floor::{Optimistic, Raw};
-use prepared::{MEMTABLE, Numbered, Ours, SST, described, options, records, soft};
+use prepared::{MEMTABLE, Ours, SST, described, options, records, soft};
 use strata::encoding::value::Value;
 use strata::encoding::{Record, key};
-use strata::schema::Schema;
 use strata_harness::data::{self, scatter};
 use strata_harness::{Facts, Scale, Suite, Unit, suite};
 
@@ -26,7 +25,6 @@ fn main() {
         creates(suite);
         changes(suite);
         finds(suite);
-        shared_values(suite);
         strong(suite);
     });
 }
@@ -190,44 +188,6 @@ fn raw_find(raw: Arc<Raw>, attribute: &str, values: Vec<String>) -> impl FnMut(u
         }
         if black_box(&answer).is_empty() { 0 } else { keys.len() as u64 }
     }
-}
-
-/// One small record in a table of very many that share a value.
-fn shared_values(suite: &mut Suite) {
-    let n: u64 = if suite.scale() == Scale::Full { 1_000_000 } else { 2_000 };
-    const SDL: &str = "type Product @table { id: ID @primaryKey shared: String @indexed(type: \"hash\") }";
-    let schema = || Schema::parse(SDL).expect("a schema of two attributes");
-    let setup = || {
-        let template = prepared::template(&format!("shared-{n}"), schema, |database| {
-            let table = &database.schema().tables[0];
-            for from in (0..n).step_by(1000) {
-                let bodies: Vec<_> =
-                    (from..from + 1000).map(|i| format!("{{\"id\":\"s-{i:08}\",\"shared\":\"all\"}}")).collect();
-                database.create_all(table, format!("[{}]", bodies.join(",")).as_bytes()).expect("small records");
-            }
-        });
-        Ours::open(prepared::copy_of(&template), schema())
-    };
-    let facts = |op: String| writing(&op, n, 1).data(format!("{n} records of two attributes that share one value"));
-    let about = facts("creates one small record with a value that no other has".to_owned());
-    let worker = |body: &'static str| {
-        move |ours: Arc<Ours>| {
-            let mut body = Numbered::new(body.as_bytes());
-            move |index| {
-                let created = ours.database.create(&ours.database.schema().tables[0], body.with(index));
-                u64::from(!created.expect("a small record").json().is_empty())
-            }
-        }
-    };
-    let fresh = r#"{"id":"n-00000000","shared":"new-00000000"}"#;
-    suite.row("create_small", "strata", "value_of_its_own", about, setup, worker(fresh));
-    let about = facts(format!("creates one small record with a value that {n} others share")).floor_id(
-        "transaction/create_small/strata/value_of_its_own",
-        0.77,
-        0.9,
-    );
-    let shared = r#"{"id":"n-00000000","shared":"all"}"#;
-    suite.row("create_small", "strata", "value_shared_by_all", about, setup, worker(shared));
 }
 
 /// Writers that wait for the device.

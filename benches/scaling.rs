@@ -1,0 +1,290 @@
+//! How the verbs scale: with threads, with the records of a store, with the indexes of a table, and with how many records share a value.
+//!
+//! Rows of one operation differ along one axis and in nothing else, are measured by one process, and the law of their growth is fitted to
+//! them. **Threads**: READ, CREATE and the mix of seven reads and three creates over products of 1 KB; points beyond the cores of the
+//! machine share them. **Records**: READ, CREATE, the look-up of one record in a hash index, and a range of 100 records in an ordered
+//! one. A million products would not fit into the cache, and the jump at its edge would hide the law, so these stores have records of
+//! about 100 bytes, and a cache that holds all of them and is filled before the clock starts. Both look-ups read entries and then
+//! records, as of a snapshot, as storage offers it; nothing parses a query. **Indexes**: an insert into a table of eight integers, of
+//! which none to eight are indexed. **Sharing**: an insert whose value one record has, or up to a million.
+//!
+//! What is written goes to the memtable, which is empty at first, and nothing compacts here: what a store's size costs a writer in the
+//! long run is compaction, and stands in `macro`.
+
+mod floor;
+mod prepared;
+mod verbs;
+
+use std::hint::black_box;
+use std::sync::Arc;
+
+use prepared::{Numbered, Ours, SST, described, soft};
+use strata::encoding::value::Value;
+use strata::encoding::{Record, key};
+use strata::schema::{Index, Schema, Table};
+use strata::storage::{self, Reach, Space};
+use strata_harness::data::scatter;
+use strata_harness::{Facts, Scale, Suite, Unit, suite};
+
+/// Holds the largest store of this suite whole.
+const CACHE_BYTES: usize = 512 << 20;
+/// Records of a range.
+const RANGE: u64 = 100;
+
+fn main() {
+    suite("scaling", |suite| {
+        suite.engine(serde_json::to_value(options()).expect("options are JSON"));
+        threads(suite);
+        records(suite);
+        indexes(suite);
+        sharing(suite);
+    });
+}
+
+fn options() -> storage::Options {
+    prepared::options_with_cache(CACHE_BYTES)
+}
+
+/// The facts of a row that writes.
+fn writing(op: impl Into<String>, scale: Scale) -> Facts {
+    let turn = if scale == Scale::Full { 4000 } else { 40 };
+    Facts::new(op)
+        .state("SST, cached; what is written, memtable")
+        .durability(soft())
+        .unit(Unit::Records, 1)
+        .changes_store(turn, None)
+}
+
+fn threads(suite: &mut Suite) {
+    let (scale, n) = (suite.scale(), prepared::records(suite.scale()));
+    let setup = || Ours::open_with(prepared::copy(0, n), prepared::schema(0), &options());
+    for threads in [1, 2, 4, 8] {
+        let case = &format!("{threads}_thread{}", if threads == 1 { "" } else { "s" });
+        let at = |facts: Facts| facts.data(described(n)).indexes(0).threads(threads).scale("threads", threads as f64);
+        let facts = at(Facts::new("reads one record by id").state(SST).unit(Unit::Records, 1));
+        suite.row("read", "strata", case, facts, setup, |ours| verbs::read(ours, n));
+        let facts = at(writing("creates one record from a JSON body; the id is made", scale));
+        suite.row("create", "strata", case, facts, setup, verbs::create);
+        let facts = at(writing("seven of ten read one record by id, three create one", scale));
+        suite.row("mixed", "strata", case, facts, setup, |ours| verbs::mixed(ours, n));
+    }
+}
+
+const ITEM: &str = "type Item @table {
+    id: ID @primaryKey
+    sku: String @indexed(type: \"hash\")
+    rank: Int @indexed
+    note: String
+}";
+
+/// An item of about 100 bytes; its rank is a place in an order of all `n` that is unlike that of the ids.
+fn item(index: u64, n: u64) -> Vec<u8> {
+    let (rank, note) = (scatter(index, n), "a small record, so that a million fit");
+    let body = format!(r#"{{"id":"item-{index:08}","sku":"sku-{index:08}","rank":{rank},"note":"{note}"}}"#);
+    assert!((90..=110).contains(&body.len()), "an item of {} bytes", body.len());
+    body.into_bytes()
+}
+
+fn records(suite: &mut Suite) {
+    for (name, few) in [(1_000, 200), (10_000, 400), (100_000, 600), (1_000_000, 800)] {
+        let n = if suite.scale() == Scale::Full { name } else { few };
+        let case = &format!("{name}_records");
+        let at = |facts: Facts| {
+            facts.data(format!("{n} items of about 100 bytes, 4 attributes")).indexes(2).scale("records", n as f64)
+        };
+        let reading = |op: &str, units| at(Facts::new(op).state(SST).unit(Unit::Records, units));
+        let cold = || {
+            let schema = || Schema::parse(ITEM).expect("a schema of four attributes");
+            let template = prepared::template(&format!("items-{n}"), schema, |database| {
+                prepared::create_all(database, (0..n).map(|index| item(index, n)));
+            });
+            Ours::open_with(prepared::copy_of(&template), schema(), &options())
+        };
+        let warm = || warmed(cold());
+
+        let facts = reading("reads one small record by id and copies its JSON out", 1);
+        suite.row("read", "strata", case, facts, warm, |ours| read_item(ours, n));
+        let op = "looks one value up in a hash index, reads the record and copies its JSON out";
+        suite.row("hash_lookup", "strata", case, reading(op, 1), warm, |ours| look_up_sku(ours, n));
+        let op = format!(
+            "looks a range of {RANGE} values up in an ordered index, reads the records and copies their JSON out"
+        );
+        suite.row("range", "strata", case, reading(&op, RANGE), warm, |ours| range_of_ranks(ours, n));
+        let facts = at(writing("creates one small record; the id is made", suite.scale()));
+        let body = r#"{"sku":"new-00000000","rank":100000000,"note":"a small record, so that a million fit"}"#;
+        suite.row("create", "strata", case, facts, cold, create_small(body));
+    }
+}
+
+/// The store with every block in the cache.
+fn warmed(ours: Ours) -> Ours {
+    let store = ours.database.store();
+    let snapshot = store.snapshot();
+    for space in [Space::Records, Space::Indexes] {
+        let mut all = store.scan(space, &[], &[], &snapshot, Reach::Disk);
+        while all.next().expect("a healthy store").is_some() {}
+    }
+    drop(snapshot);
+    ours
+}
+
+fn read_item(ours: Arc<Ours>, n: u64) -> impl FnMut(u64) -> u64 + Send {
+    let (mut id, mut answer) = (Numbered::new(b"item-00000000"), Vec::new());
+    move |index| {
+        let id = std::str::from_utf8(id.with(scatter(index, n))).expect("digits");
+        let found = ours.database.read(table(&ours), id).expect("a healthy store");
+        answer.clear();
+        found.map_or(0, |record| {
+            answer.extend_from_slice(record.json());
+            u64::from(!black_box(&answer).is_empty())
+        })
+    }
+}
+
+fn look_up_sku(ours: Arc<Ours>, n: u64) -> impl FnMut(u64) -> u64 + Send {
+    let (index, mut sku) = (index_of(&ours, "sku"), Numbered::new(b"sku-00000000"));
+    let mut found = Found::default();
+    move |number| {
+        let sku = std::str::from_utf8(sku.with(scatter(number, n))).expect("digits");
+        key::hash_prefix(index.id, &Value::Text(sku.into()), &mut found.lower);
+        key::successor(&found.lower, &mut found.upper);
+        let prefix_bytes = found.lower.len();
+        found.read(&ours, prefix_bytes)
+    }
+}
+
+fn range_of_ranks(ours: Arc<Ours>, n: u64) -> impl FnMut(u64) -> u64 + Send {
+    let index = index_of(&ours, "rank");
+    let mut found = Found::default();
+    move |number| {
+        let from = scatter(number, n + 1 - RANGE) as i64;
+        key::ordered_prefix(index.id, &Value::Int(from), &mut found.lower);
+        key::ordered_prefix(index.id, &Value::Int(from + RANGE as i64), &mut found.upper);
+        let prefix_bytes = found.lower.len();
+        found.read(&ours, prefix_bytes)
+    }
+}
+
+/// The memory of a look-up: bounds of a range of entries, and what was found there.
+#[derive(Default)]
+struct Found {
+    lower: Vec<u8>,
+    upper: Vec<u8>,
+    keys: Vec<Vec<u8>>,
+    answer: Vec<u8>,
+}
+
+impl Found {
+    /// Reads the entries within the bounds, then their records in one call, as of one moment; how many there are. An entry begins with
+    /// a prefix of so many bytes, then the id.
+    fn read(&mut self, ours: &Ours, prefix_bytes: usize) -> u64 {
+        let (table, store) = (table(ours), ours.database.store());
+        let snapshot = store.snapshot();
+        let mut entries = store.scan(Space::Indexes, &self.lower, &self.upper, &snapshot, Reach::Disk);
+        self.keys.clear();
+        while let Some((entry, _)) = entries.next().expect("a healthy store") {
+            let (id, mut record) = (key::id_of_entry(entry, prefix_bytes).expect("an entry with its id"), Vec::new());
+            key::record(table.id, id, &mut record);
+            self.keys.push(record);
+        }
+        self.keys.sort_unstable();
+        self.answer.clear();
+        for bytes in store.multi_get(Space::Records, &self.keys, &snapshot, Reach::Disk).expect("a healthy store") {
+            let bytes = bytes.expect("a record for each entry");
+            self.answer.extend_from_slice(Record::open(table, bytes.as_ref()).expect("a healthy record").json());
+        }
+        // At least 90 bytes each: what was found was also read.
+        if black_box(&self.answer).len() >= 90 * self.keys.len() { self.keys.len() as u64 } else { 0 }
+    }
+}
+
+/// Creates records of a few bytes that differ in a number.
+fn create_small(body: &str) -> impl Fn(Arc<Ours>) -> Box<dyn FnMut(u64) -> u64 + Send> + Sync {
+    let body = Numbered::new(body.as_bytes());
+    move |ours| {
+        let mut body = body.clone();
+        Box::new(move |index| {
+            let created = ours.database.create(table(&ours), body.with(scatter(index, 100_000_000)));
+            u64::from(!created.expect("a small record").json().is_empty())
+        })
+    }
+}
+
+fn table(ours: &Ours) -> &Table {
+    &ours.database.schema().tables[0]
+}
+
+fn index_of(ours: &Ours, attribute: &str) -> Index {
+    let table = table(ours);
+    let position = table.attribute(attribute).expect("an attribute of an item");
+    let found = table.indexes.iter().find(|index| index.attribute == position);
+    found.expect("an index of an item").clone()
+}
+
+fn indexes(suite: &mut Suite) {
+    let n = prepared::records(suite.scale());
+    let attributes = |each: &dyn Fn(usize) -> String, between| (0..8).map(each).collect::<Vec<_>>().join(between);
+    for indexes in [0, 1, 2, 4, 8] {
+        let indexed = |place| if place < indexes { "@indexed" } else { "" };
+        let sdl = attributes(&|place| format!("number{place}: Int {}", indexed(place)), " ");
+        let schema =
+            || Schema::parse(&format!("type Item @table {{ id: ID @primaryKey {sdl} }}")).expect("a schema of numbers");
+        let body = |number: u64| {
+            let numbers = attributes(&|place| format!("\"number{place}\":{}", 100_000_000 + number), ",");
+            format!("{{{numbers}}}")
+        };
+        let setup = || {
+            let template = prepared::template(&format!("numbers-{n}-{indexes}"), schema, |database| {
+                prepared::create_all(database, (0..n).map(|index| body(scatter(index, 100_000_000)).into_bytes()));
+            });
+            Ours::open_with(prepared::copy_of(&template), schema(), &options())
+        };
+        let facts = writing("creates one record of eight integers; the id is made", suite.scale())
+            .data(format!("{n} records of eight integers"))
+            .indexes(indexes as u32)
+            .scale("indexes", indexes as f64);
+        let case = &format!("{indexes}_index{}", if indexes == 1 { "" } else { "es" });
+        suite.row("insert", "strata", case, facts, setup, create_small(&body(0)));
+    }
+}
+
+/// One small record in a table of very many, whose value some of them have. All values stand in one store.
+fn sharing(suite: &mut Suite) {
+    let scale = suite.scale();
+    let full = [1, 100, 10_000, 1_000_000];
+    let counts = if scale == Scale::Full { full } else { [1, 10, 100, 1000] };
+    // So many records for each count, but where one value alone has more; with several values, none gains many sharers.
+    let together = counts[3] / 10;
+    let values = move |sharing: u64| (together / sharing).max(1);
+    let body = |sharing: u64, value: u64| format!("{{\"shared\":\"by-{sharing}-{value:08}\"}}");
+    let schema = || {
+        let sdl = "type Item @table { id: ID @primaryKey shared: String @indexed(type: \"hash\") }";
+        Schema::parse(sdl).expect("a schema of two attributes")
+    };
+    let n: u64 = counts.iter().map(|sharing| sharing * values(*sharing)).sum();
+    let setup = || {
+        let template = prepared::template(&format!("shared-{n}"), schema, |database| {
+            let of =
+                |sharing: u64| (0..sharing * values(sharing)).map(move |index| body(sharing, index % values(sharing)));
+            prepared::create_all(database, counts.into_iter().flat_map(of).map(String::into_bytes));
+        });
+        Ours::open_with(prepared::copy_of(&template), schema(), &options())
+    };
+    for (name, sharing) in full.into_iter().zip(counts) {
+        let mut facts = writing(format!("creates one small record with a value that {sharing} had before"), scale)
+            .data(format!("{n} records of two attributes"))
+            .indexes(1)
+            .scale("sharing", sharing as f64);
+        if sharing == counts[3] {
+            facts = facts.floor_id("scaling/insert/strata/1_sharing", 0.77, 0.9);
+        }
+        let worker = |ours: Arc<Ours>| {
+            let mut body = Numbered::new(body(sharing, 0).as_bytes());
+            move |index| {
+                let created = ours.database.create(table(&ours), body.with(index % values(sharing)));
+                u64::from(!created.expect("a small record").json().is_empty())
+            }
+        };
+        suite.row("insert", "strata", &format!("{name}_sharing"), facts, setup, worker);
+    }
+}
