@@ -57,7 +57,7 @@ fn writing(op: impl Into<String>, scale: Scale) -> Facts {
 
 fn threads(suite: &mut Suite) {
     let (scale, n) = (suite.scale(), prepared::records(suite.scale()));
-    let setup = || Ours::open_with(prepared::copy(0, n), prepared::schema(0), &options());
+    let setup = || warmed(Ours::open_with(prepared::copy(0, n), prepared::schema(0), &options()));
     for threads in [1, 2, 4, 8] {
         let case = &format!("{threads}_thread{}", if threads == 1 { "" } else { "s" });
         let at = |facts: Facts| facts.data(described(n)).indexes(0).threads(threads).scale("threads", threads as f64);
@@ -256,7 +256,7 @@ fn sharing(suite: &mut Suite) {
     // So many records for each count, but where one value alone has more; with several values, none gains many sharers.
     let together = counts[3] / 10;
     let values = move |sharing: u64| (together / sharing).max(1);
-    let body = |sharing: u64, value: u64| format!("{{\"shared\":\"by-{sharing}-{value:08}\"}}");
+    let body = |sharing: u64, value: u64| format!("{{\"shared\":\"by-{sharing:07}-{value:08}\"}}");
     let schema = || {
         let sdl = "type Item @table { id: ID @primaryKey shared: String @indexed(type: \"hash\") }";
         Schema::parse(sdl).expect("a schema of two attributes")

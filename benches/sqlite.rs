@@ -8,7 +8,8 @@
 //!
 //! SQLite gets what we have: one process that alone may open the file, a cache of the same size, no sync at commit (`WAL` with
 //! `synchronous = NORMAL` survives what `soft` survives: the end of the process, not that of the machine). It copies its log into the file
-//! when it has grown by a thousand pages, as it does by default; the writer pays for that.
+//! when it has grown by a thousand pages, as it does by default; the writer pays for that. Statements come from rusqlite's cache, as
+//! its users take them: a closure that may go to another thread cannot keep one.
 #![allow(dead_code, reason = "a target that measures no peer has none")]
 
 use std::borrow::Cow;
