@@ -7,9 +7,10 @@
 //! Beside ours, with one thread, stands SQLite, linked into the same program and doing the same work on the same records: a JSON body
 //! in, JSON text out, the same indexes. It stores that text too, with the id and what is indexed as columns beside it; bodies are checked
 //! by serde_json. One connection, a prepared statement for each verb, exclusive locking, a cache as large as ours, `WAL` with
-//! `synchronous = NORMAL`: an acknowledged write survives the process and not the machine, as ours does under `soft`. What differs is
-//! when the rest is paid: SQLite copies its log into its file inside the writer, a thousand pages at a time, while we flush in the
-//! background, and compaction is off here. Its ratio has no goal: wins and losses are told alike.
+//! `synchronous = NORMAL`: an acknowledged write survives the process and not the machine, as ours does under `soft`. Its log is as long
+//! as our memtable is large. What differs is who pays when that is full: SQLite's writer syncs the log and copies it into the file, while
+//! we flush in the background, and compaction is off here. Allocations count Rust's alone, on both sides. Its ratio has no goal: wins
+//! and losses are told alike.
 
 mod floor;
 mod prepared;

@@ -6,10 +6,10 @@
 //! its types are checked as ours are and the columns have their values; a patch is merged by SQLite's own `json_patch`. The table has row
 //! ids, as SQLite advises for rows of this size.
 //!
-//! SQLite gets what we have: one process that alone may open the file, a cache of the same size, no sync at commit (`WAL` with
-//! `synchronous = NORMAL` survives what `soft` survives: the end of the process, not that of the machine). It copies its log into the file
-//! when it has grown by a thousand pages, as it does by default; the writer pays for that. Statements come from rusqlite's cache, as
-//! its users take them: a closure that may go to another thread cannot keep one.
+//! SQLite gets what we have: one process that alone may open the file, a cache of the same size, a log of the size at which our memtable
+//! is flushed, no sync at commit (`WAL` with `synchronous = NORMAL` survives what `soft` survives: the end of the process, not that of the
+//! machine). When the log is full the writer syncs it and copies it into the file, and pays for that. Statements come from rusqlite's
+//! cache, as its users take them: a closure that may go to another thread cannot keep one.
 #![allow(dead_code, reason = "a target that measures no peer has none")]
 
 use std::borrow::Cow;
@@ -47,12 +47,15 @@ impl Peer {
 }
 
 const FILE: &str = "products.sqlite";
+/// SQLite's default.
+const PAGE_BYTES: usize = 4096;
 
 /// What the facts say of the file, beside what they say of our store.
 pub fn state() -> String {
     format!(
-        "SQLite {}, one file, WAL, synchronous NORMAL, locking EXCLUSIVE, cache of {} MiB",
+        "SQLite {}, one file, WAL of {} MiB, synchronous NORMAL, locking EXCLUSIVE, cache of {} MiB",
         rusqlite::version(),
+        options().write_buffer_bytes >> 20,
         options().cache_bytes >> 20
     )
 }
@@ -205,6 +208,10 @@ fn connect(file: &Path) -> Connection {
         ("journal_mode", "WAL".to_owned(), "wal"),
         ("synchronous", "NORMAL".to_owned(), "1"),
         ("cache_size", format!("-{}", options().cache_bytes >> 10), ""),
+        ("wal_autocheckpoint", (options().write_buffer_bytes / PAGE_BYTES).to_string(), ""),
+        ("page_size", PAGE_BYTES.to_string(), ""),
+        // Written so that the log holds something, which spares each read a look at the size of the file.
+        ("user_version", "1".to_owned(), ""),
     ] {
         connection.pragma_update(None, setting, &value).expect("a setting that SQLite knows");
         let is = connection.pragma_query_value(None, setting, |row| {
