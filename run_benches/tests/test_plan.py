@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from run_benches import plan, runs
+from run_benches import plan, runs, shapes
 from run_benches.build import FactsFile, Suite
 from run_benches.errors import Complaint
 from run_benches.jobs import ratio_of
-from run_benches.runs import Facts, Floor
+from run_benches.runs import Facts, Floor, Place
 
 
 def facts(floor: str | None = None, **others: object) -> Facts:
@@ -88,3 +88,17 @@ def test_a_row_that_takes_twice_its_floors_time_has_the_ratio_one_half() -> None
 
 def test_schema_is_named_in_the_history() -> None:
     assert f"schema {runs.SCHEMA}:" in (runs.__doc__ or "")
+
+
+def test_a_peer_is_paired_without_a_goal() -> None:
+    peer = facts()
+    peer.floor = Floor("storage/other/strata/1")
+    ratio = made(suites(get=peer, other=facts())).ratios["storage/get/strata/1"]
+    assert (ratio.state, ratio.floor, ratio.at_least, ratio.aim) == ("not_run", "storage/other/strata/1", None, None)
+
+
+def test_facts_of_a_peer_and_of_a_place_on_an_axis_are_read() -> None:
+    told = {"op": "reads", "unit": "records", "units_per_operation": 1, "threads": 4, "scale": {"axis": "threads", "x": 4.0}}
+    read = shapes.parse(Facts, told | {"floor": {"id": "storage/other/strata/1", "at_least": None, "aim": None}})
+    assert (read.scale, read.floor) == (Place("threads", 4.0), Floor("storage/other/strata/1"))
+    assert shapes.parse(Facts, told | {"scale": None}).scale is None
