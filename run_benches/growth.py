@@ -84,9 +84,10 @@ def fit(points: Sequence[Point], axis: str = "x", cores: int | None = None) -> G
     """The law behind the points, in any order. `cores` are those of the machine, beyond which threads share one. Points without a
     measurement are left out."""
     measured = sorted((float(x), list(times)) for x, times in points if times and min(times) > 0)
+    assert len({x for x, _ in measured}) == len(measured), "one point for each value of the axis"
     if axis == THREADS:
         return _speed_up(measured, cores)
-    if len({x for x, _ in measured}) < FEWEST_POINTS:
+    if len(measured) < FEWEST_POINTS:
         return Growth(axis, "unknown", None, None, None, f"not enough points: {len(measured)} of at least {FEWEST_POINTS}")
     return _added(measured, axis) if measured[0][0] <= 0 else _grown(measured, axis)
 
@@ -164,11 +165,11 @@ def _speed_up(points: Sequence[Point], cores: int | None) -> Growth:
         return Growth(THREADS, "unknown", None, None, None, "not enough points: one thread, and more than one, are needed")
 
     def told(part: Sequence[tuple[int, float]]) -> str:
-        return ", ".join(f"{figures.significant(alone / time)}x with {count} (efficiency {figures.percent(alone / time / count)})" for count, time in part)
+        return ", ".join(f"{figures.significant(alone / time)}x with {count} threads (efficiency {figures.percent(alone / time / count)})" for count, time in part)
 
     within = [(count, time) for count, time in several if cores is None or count <= cores]
     beyond = [(count, time) for count, time in several if cores is not None and count > cores]
-    parts = [f"throughput of {told(within)} threads"] if within else []
+    parts = [f"speed-up: {told(within)}"] if within else []
     parts += [f"oversubscribed on {figures.plural(cores or 0, 'core')}: {told(beyond)}"] if beyond else []
     return Growth(THREADS, "speed-up", None, None, None, "; ".join([*parts, "not enough points for a law of scalability"]))
 

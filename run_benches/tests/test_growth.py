@@ -107,7 +107,8 @@ def test_threads_are_told_as_speed_up_and_oversubscription_is_marked() -> None:
     found = growth.fit(points, "threads", cores=2)
     assert found.law == "speed-up"
     assert found.words == (
-        "throughput of 1.92x with 2 (efficiency 96 %) threads; oversubscribed on 2 cores: 2.00x with 4 (efficiency 50 %), 1.96x with 8 (efficiency 25 %); "
+        "speed-up: 1.92x with 2 threads (efficiency 96 %); "
+        "oversubscribed on 2 cores: 2.00x with 4 threads (efficiency 50 %), 1.96x with 8 threads (efficiency 25 %); "
         "not enough points for a law of scalability"
     )
     assert "oversubscribed" not in growth.fit(points, "threads").words
