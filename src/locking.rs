@@ -4,13 +4,29 @@
 //! the other way round. Readers take none. Many keys are taken in the order of their slots, each slot once (a thousand keys in
 //! 4096 slots meet each other about 110 times), so that no two transactions wait for each other.
 //!
+//! A slot is one word with two bits: held, and wanted by somebody who waits. Releasing is one exchange of the whole word, which
+//! fails if the slot is wanted, so nobody can be overlooked who came in time, and nobody pays for the question. A lock of
+//! `parking_lot` has the same two bits, but keeps the second to its own sleepers: a flag beside it for callbacks would have to be
+//! read after the release, behind a fence that costs as much as the lock. So the word is ours, and `parking_lot` guards the queues
+//! behind it.
+//!
+//! Threads that wait are called one a release, in the order in which they came. Callbacks want to know and not to hold, so all of
+//! them are called.
+//!
 //! Non-goals: storage, and what a key means.
 
+mod waiting;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
 use smallvec::SmallVec;
 use twox_hash::XxHash3_64;
+
+use waiting::{Call, Queue, Seat};
 
 /// How long to wait for a lock that another holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,8 +44,8 @@ pub struct Slot(u32);
 /// One slot held; dropping it releases the slot.
 #[must_use = "a guard that is dropped holds nothing"]
 pub struct Guard<'a> {
+    locks: &'a Locks,
     slot: Slot,
-    _held: MutexGuard<'a, ()>,
 }
 
 /// Slots held together, each once.
@@ -39,8 +55,21 @@ pub struct Guards<'a>(SmallVec<[Guard<'a>; 4]>);
 
 /// All locks of a store.
 pub struct Locks {
-    slots: Box<[Mutex<()>]>,
+    /// `FREE`, or `HELD`, `WANTED` or both.
+    slots: Box<[AtomicU8]>,
+    /// The queues of the slots that are wanted, and of no others. Each part has the slots of one remainder.
+    queues: [Mutex<HashMap<Slot, Queue>>; QUEUES],
+    waits: AtomicU64,
 }
+
+const FREE: u8 = 0;
+/// Somebody holds the slot.
+const HELD: u8 = 1;
+/// Somebody is in the queue of the slot. Set and cleared under the lock of the queue.
+const WANTED: u8 = 2;
+
+/// Parts of the queues, so that those who wait for unlike slots seldom meet.
+const QUEUES: usize = 16;
 
 impl Default for Locks {
     fn default() -> Self {
@@ -55,7 +84,11 @@ impl Locks {
     /// If `bits` is above 31.
     pub fn new(bits: u32) -> Self {
         assert!(bits < 32, "slots are numbered in 32 bits");
-        Self { slots: (0..1u32 << bits).map(|_| Mutex::new(())).collect() }
+        Self {
+            slots: (0..1u32 << bits).map(|_| AtomicU8::new(FREE)).collect(),
+            queues: Default::default(),
+            waits: AtomicU64::new(0),
+        }
     }
 
     /// The slot of a key of a table.
@@ -66,12 +99,11 @@ impl Locks {
 
     /// Takes one slot; `None` if the wait is over first.
     pub fn lock(&self, slot: Slot, wait: Wait) -> Option<Guard<'_>> {
-        let mutex = &self.slots[slot.0 as usize];
-        let held = match wait {
-            Wait::No => mutex.try_lock(),
-            Wait::AtMost(time) => mutex.try_lock_for(time),
-        };
-        held.map(|held| Guard { slot, _held: held })
+        match wait {
+            _ if self.take(slot) => Some(Guard { locks: self, slot }),
+            Wait::No => None,
+            Wait::AtMost(time) => self.wait_for(slot, time),
+        }
     }
 
     /// Takes many slots in their order, each once; `None`, holding nothing, if a wait is over first.
@@ -81,14 +113,139 @@ impl Locks {
         slots.iter().map(|slot| self.lock(*slot, wait)).collect::<Option<_>>().map(Guards)
     }
 
+    /// Calls back once when the slot has been released: at once if it is free, else on the thread that releases it, after it has.
+    /// Another may hold the slot again by then. The callback must neither block nor panic.
+    pub fn when_released(&self, slot: Slot, callback: impl FnOnce() + Send + 'static) {
+        match self.queue_of_held(slot) {
+            Some(mut queue) => queue.callbacks.push(Box::new(callback)),
+            None => callback(),
+        }
+    }
+
     /// Whether somebody holds the slot just now.
     pub fn is_locked(&self, slot: Slot) -> bool {
-        self.slots[slot.0 as usize].is_locked()
+        self.word(slot).load(Ordering::Relaxed) & HELD != 0
     }
 
     /// How many slots are held just now.
     pub fn held(&self) -> usize {
-        self.slots.iter().filter(|slot| slot.is_locked()).count()
+        self.slots.iter().filter(|word| word.load(Ordering::Relaxed) & HELD != 0).count()
+    }
+
+    /// How many wait just now, threads and callbacks.
+    pub fn waiting(&self) -> usize {
+        self.queues.iter().map(|queues| queues.lock().values().map(Queue::len).sum::<usize>()).sum()
+    }
+
+    /// How often anybody has joined a queue.
+    pub fn waits(&self) -> u64 {
+        self.waits.load(Ordering::Relaxed)
+    }
+
+    fn word(&self, slot: Slot) -> &AtomicU8 {
+        &self.slots[slot.0 as usize]
+    }
+
+    fn queues(&self, slot: Slot) -> MutexGuard<'_, HashMap<Slot, Queue>> {
+        self.queues[slot.0 as usize % QUEUES].lock()
+    }
+
+    /// Takes a slot if it is free, wanted or not.
+    fn take(&self, slot: Slot) -> bool {
+        let held = |word| (word & HELD == 0).then_some(word | HELD);
+        self.word(slot).fetch_update(Ordering::Acquire, Ordering::Relaxed, held).is_ok()
+    }
+
+    /// The queue of a slot, in which somebody is about to wait; `None` if the slot is free.
+    ///
+    /// The slot is seen to be held and marked as wanted in one step: its holder cannot release it without looking here.
+    fn queue_of_held(&self, slot: Slot) -> Option<MappedMutexGuard<'_, Queue>> {
+        let queues = self.queues(slot);
+        let wanted = |word| (word & HELD != 0).then_some(word | WANTED);
+        self.word(slot).fetch_update(Ordering::Relaxed, Ordering::Acquire, wanted).ok()?;
+        self.waits.fetch_add(1, Ordering::Relaxed);
+        Some(MutexGuard::map(queues, |queues| queues.entry(slot).or_default()))
+    }
+
+    #[cold]
+    fn wait_for(&self, slot: Slot, time: Duration) -> Option<Guard<'_>> {
+        let (seat, mut was_called) = (Arc::new(Seat::new(time)), false);
+        loop {
+            let call = match self.queue_of_held(slot) {
+                None => Some(Call::Free),
+                Some(mut queue) => {
+                    // Who was called and came too late does not begin at the end again.
+                    match was_called {
+                        true => queue.seats.push_front(Arc::clone(&seat)),
+                        false => queue.seats.push_back(Arc::clone(&seat)),
+                    }
+                    drop(queue);
+                    was_called = true;
+                    seat.wait().or_else(|| self.leave(slot, &seat))
+                }
+            };
+            match call? {
+                Call::Yours => return Some(Guard { locks: self, slot }),
+                Call::Free if self.take(slot) => return Some(Guard { locks: self, slot }),
+                Call::Free if seat.is_over() => return None,
+                Call::Free => {}
+            }
+        }
+    }
+
+    /// Ends a wait whose time is over. It may have been called meanwhile: then nobody else was, so it must not pass over the call.
+    fn leave(&self, slot: Slot, seat: &Arc<Seat>) -> Option<Call> {
+        let mut queues = self.queues(slot);
+        if let Some(call) = seat.heard() {
+            return Some(call);
+        }
+        let queue = queues.get_mut(&slot).expect("who was not called is still in the queue");
+        queue.seats.retain(|other| !Arc::ptr_eq(other, seat));
+        if queue.len() == 0 {
+            queues.remove(&slot);
+            self.word(slot).fetch_and(!WANTED, Ordering::Relaxed);
+        }
+        None
+    }
+
+    fn release(&self, slot: Slot) {
+        if self.word(slot).compare_exchange(HELD, FREE, Ordering::Release, Ordering::Relaxed).is_err() {
+            self.release_and_call(slot);
+        }
+    }
+
+    /// Releases a slot that is wanted, or hands it to the first who waits.
+    #[cold]
+    fn release_and_call(&self, slot: Slot) {
+        let mut queues = self.queues(slot);
+        // The last who waited may have left since.
+        let mut queue = queues.remove(&slot).unwrap_or_default();
+        let callbacks = std::mem::take(&mut queue.callbacks);
+        let next = queue.seats.pop_front();
+        let call = if next.as_ref().is_some_and(|seat| seat.is_impatient()) { Call::Yours } else { Call::Free };
+        let mut word = if call == Call::Yours { HELD } else { FREE };
+        if !queue.seats.is_empty() {
+            word |= WANTED;
+            queues.insert(slot, queue);
+        }
+        // Nobody else changes the word: takers want it free, and those who wait need the lock of the queues.
+        self.word(slot).store(word, Ordering::Release);
+        if let Some(seat) = &next {
+            seat.call(call);
+        }
+        drop(queues);
+        if let Some(seat) = next {
+            seat.wake();
+        }
+        for callback in callbacks {
+            callback();
+        }
+    }
+}
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        self.locks.release(self.slot);
     }
 }
 
@@ -112,6 +269,22 @@ impl<'a> Guards<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::mpsc;
+    use std::thread;
+
+    const LONG: Wait = Wait::AtMost(Duration::from_secs(60));
+
+    fn until(mut true_at_last: impl FnMut() -> bool) {
+        while !true_at_last() {
+            thread::yield_now();
+        }
+    }
+
+    /// Nobody holds anything, nobody waits, and no word says otherwise.
+    fn all_quiet(locks: &Locks) -> bool {
+        locks.slots.iter().all(|word| word.load(Ordering::SeqCst) == FREE)
+            && locks.queues.iter().all(|queues| queues.lock().is_empty())
+    }
 
     #[test]
     fn a_slot_is_held_until_its_guard_is_dropped() {
@@ -162,5 +335,146 @@ mod tests {
                 });
             }
         });
+    }
+
+    #[test]
+    fn callbacks_come_when_the_slot_is_released() {
+        let locks = Locks::default();
+        let slot = locks.slot(1, b"a");
+        let (called, calls) = mpsc::channel();
+        let call = |number| {
+            let called = called.clone();
+            move || called.send(number).unwrap()
+        };
+        locks.when_released(slot, call(1));
+        assert_eq!(calls.try_iter().collect::<Vec<_>>(), [1], "it was free");
+        let guard = locks.lock(slot, Wait::No).unwrap();
+        locks.when_released(slot, call(2));
+        locks.when_released(slot, call(3));
+        assert_eq!((calls.try_iter().count(), locks.waiting(), locks.waits()), (0, 2, 2));
+        drop(guard);
+        assert_eq!(calls.try_iter().collect::<Vec<_>>(), [2, 3]);
+        drop(locks.lock(slot, Wait::No));
+        assert!(calls.try_iter().next().is_none() && all_quiet(&locks), "called once");
+    }
+
+    #[test]
+    fn a_callback_may_take_the_slot() {
+        let locks = Arc::new(Locks::default());
+        let slot = locks.slot(1, b"a");
+        let guard = locks.lock(slot, Wait::No).unwrap();
+        let (taken, outcome) = mpsc::channel();
+        let again = Arc::clone(&locks);
+        locks.when_released(slot, move || taken.send(again.lock(slot, Wait::No).is_some()).unwrap());
+        drop(guard);
+        assert!(outcome.recv().unwrap() && all_quiet(&locks));
+    }
+
+    #[test]
+    fn a_wait_that_is_over_leaves_nothing_behind() {
+        let locks = Locks::default();
+        let slot = locks.slot(1, b"a");
+        let guard = locks.lock(slot, Wait::No).unwrap();
+        for time in [Duration::ZERO, Duration::from_micros(100)] {
+            assert!(locks.lock(slot, Wait::AtMost(time)).is_none());
+            assert_eq!(locks.waiting(), 0);
+        }
+        assert_eq!((locks.waits(), locks.word(slot).load(Ordering::SeqCst)), (2, HELD));
+        drop(guard);
+        assert!(locks.lock(slot, Wait::AtMost(Duration::ZERO)).is_some());
+        assert!(all_quiet(&locks));
+    }
+
+    #[test]
+    fn a_wait_without_end_ends_with_the_lock() {
+        let locks = Locks::default();
+        let slot = locks.slot(1, b"a");
+        let guard = locks.lock(slot, Wait::No).unwrap();
+        thread::scope(|scope| {
+            let waiter = scope.spawn(|| locks.lock(slot, Wait::AtMost(Duration::MAX)).is_some());
+            until(|| locks.waiting() == 1);
+            drop(guard);
+            assert!(waiter.join().unwrap());
+        });
+    }
+
+    #[test]
+    fn who_has_waited_for_long_is_handed_the_slot() {
+        let locks = Locks::default();
+        let slot = locks.slot(1, b"a");
+        let guard = locks.lock(slot, Wait::No).unwrap();
+        let (enough, wait) = mpsc::channel();
+        thread::scope(|scope| {
+            let locks = &locks;
+            let waiter = scope.spawn(move || {
+                let _guard = locks.lock(slot, LONG).unwrap();
+                wait.recv().unwrap();
+            });
+            until(|| locks.waiting() == 1);
+            thread::sleep(Duration::from_millis(2));
+            drop(guard);
+            assert!(locks.is_locked(slot) && locks.lock(slot, Wait::No).is_none());
+            enough.send(()).unwrap();
+            waiter.join().unwrap();
+        });
+        assert!(all_quiet(&locks));
+    }
+
+    /// Eight threads want two slots. Some have little patience, so that waits end just as they are called. All others must get
+    /// what they want: a wake-up that is lost would leave one of them waiting for a minute.
+    #[test]
+    fn no_wake_up_is_lost_and_no_slot_is_held_twice() {
+        let locks = Locks::new(1);
+        let inside = [const { AtomicU64::new(0) }; 2];
+        let entered = AtomicU64::new(0);
+        thread::scope(|scope| {
+            for number in 0..8u64 {
+                let (locks, inside, entered) = (&locks, &inside, &entered);
+                scope.spawn(move || {
+                    for round in 0..3000 {
+                        let slot = Slot((round % 2) as u32);
+                        let hasty = number % 2 == 0 && round % 3 > 0;
+                        let wait = if hasty { Wait::AtMost(Duration::from_micros(round % 50)) } else { LONG };
+                        let Some(_guard) = locks.lock(slot, wait) else {
+                            assert!(hasty, "a wake-up was lost");
+                            continue;
+                        };
+                        assert_eq!(inside[slot.0 as usize].fetch_add(1, Ordering::Relaxed), 0, "held twice");
+                        if round % 5 == 0 {
+                            thread::yield_now();
+                        }
+                        inside[slot.0 as usize].fetch_sub(1, Ordering::Relaxed);
+                        entered.fetch_add(1, Ordering::Relaxed);
+                    }
+                });
+            }
+        });
+        assert!(entered.into_inner() >= 4 * 3000 && locks.waits() > 0);
+        assert!(all_quiet(&locks));
+    }
+
+    #[test]
+    fn each_callback_is_called_once_whoever_comes_between() {
+        let locks = Locks::new(0);
+        let (slot, calls) = (Slot(0), Arc::new(AtomicU64::new(0)));
+        thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    for _ in 0..20_000 {
+                        drop(locks.lock(slot, LONG));
+                    }
+                });
+                scope.spawn(|| {
+                    for _ in 0..20_000 {
+                        let calls = Arc::clone(&calls);
+                        locks.when_released(slot, move || {
+                            calls.fetch_add(1, Ordering::Relaxed);
+                        });
+                    }
+                });
+            }
+        });
+        assert_eq!(calls.load(Ordering::Relaxed), 40_000);
+        assert!(all_quiet(&locks));
     }
 }
