@@ -1,9 +1,12 @@
 //! The bytes of keys and records: from a JSON body to stored bytes and back, beside general codecs on the same record.
 //!
 //! Parsing checks and coerces a body by the schema; encoding writes the canonical JSON text with its offsets and checksum; opening
-//! checks a stored record; reading takes one attribute by offset. The codecs beside it (serde_json, and bincode 2.0.1, which is
-//! unmaintained) know neither a schema nor a checksum, and must decode a whole record to read one attribute.
+//! checks a stored record; decoding takes all of it into a struct, reading takes one attribute by offset. The codecs beside it
+//! (bincode 2.0.1, which is unmaintained; serde_json; rmp-serde; ciborium) know neither a schema nor a checksum, and look for one
+//! attribute from the front. Bytes are those of the encoded record. Every row asserts that it reads back what was written.
 
+#[path = "encoding/codecs.rs"]
+mod codecs;
 mod floor;
 mod prepared;
 mod verbs;
@@ -11,11 +14,11 @@ mod verbs;
 use std::hint::black_box;
 use std::sync::Arc;
 
-use prepared::{POOL, bodies, schema};
-use serde::{Deserialize, Serialize};
+use codecs::{CODECS, Codec, Product};
+use prepared::{POOL, schema};
 use strata::encoding::value::{Value, parse_object};
 use strata::encoding::{Record, key, record};
-use strata::schema::Schema;
+use strata::schema::{Schema, Table};
 use strata::transaction::Owned;
 use strata_harness::data::{self, Id};
 use strata_harness::{Data, Facts, Suite, suite};
@@ -23,13 +26,15 @@ use strata_harness::{Data, Facts, Suite, suite};
 fn main() {
     suite("encoding", |suite| {
         keys(suite);
-        records(suite);
-        encode(suite);
-        read_attribute(suite);
+        bodies(suite);
+        ours(suite);
+        for codec in &CODECS {
+            theirs(suite, codec);
+        }
     });
 }
 
-fn facts(op: &str) -> Facts {
+fn facts(op: impl Into<String>) -> Facts {
     Facts::new(op).data("1024 products of about 1 KB, 8 attributes").state("in memory")
 }
 
@@ -47,145 +52,183 @@ fn keys(suite: &mut Suite) {
     suite.row("key", "strata", "number", about, numbers, worker);
     let about = facts("encodes the key of an index entry: a text of 20 bytes").allocations_at_most(0);
     suite.row("key", "strata", "text", about, texts, worker);
+    let about = facts("takes the id out of the key of an index entry: a text of 20 bytes").allocations_at_most(0);
+    suite.row("key_decode", "strata", "text", about, texts, |values: Arc<Data<Vec<Value<'static>>>>| {
+        let entry = |(index, value)| {
+            let (mut prefix, mut entry) = (Vec::new(), Vec::new());
+            key::ordered_prefix(7, value, &mut prefix);
+            key::ordered(7, value, &data::id(index), &mut entry);
+            (prefix.len(), entry, data::id(index))
+        };
+        let entries: Vec<_> = (0..).zip(values.iter()).map(entry).collect();
+        move |index| {
+            let (prefix_bytes, entry, id) = &entries[(index % POOL) as usize];
+            u64::from(key::id_of_entry(black_box(entry), *prefix_bytes) == Some(id))
+        }
+    });
 }
 
-/// A schema with bodies and the records they become.
+/// A schema with products, their bodies and the records they become.
 struct Products {
     schema: Schema,
+    products: Vec<Product>,
     bodies: Vec<Vec<u8>>,
     stored: Vec<Vec<u8>>,
 }
 
-fn products() -> Data<Products> {
-    let (schema, bodies) = (schema(0), bodies());
-    let stored = bodies.iter().map(|body| {
-        let mut out = Vec::new();
-        prepared::encode(&schema.tables[0], body, &mut out);
-        out
-    });
-    Data(Products { stored: stored.collect(), schema, bodies })
+impl Products {
+    fn new() -> Data<Self> {
+        let schema = schema(0);
+        let bodies: Vec<_> = (1..=POOL).map(|index| data::product(index, Id::Given)).collect();
+        let stored = bodies.iter().map(|body| {
+            let mut out = Vec::new();
+            prepared::encode(&schema.tables[0], body, &mut out);
+            out
+        });
+        let (stored, products) = (stored.collect(), (1..=POOL).map(Product::new).collect());
+        Data(Self { stored, products, bodies, schema })
+    }
+
+    fn table(&self) -> &Table {
+        &self.schema.tables[0]
+    }
 }
 
-fn records(suite: &mut Suite) {
-    let about = facts("parses a JSON body by the schema").bytes_per_operation(1050);
-    suite.row("parse", "strata", "1_kb", about, products, |products: Arc<Data<Products>>| {
+/// The mean size of encoded records, in bytes.
+fn mean(encoded: &[Vec<u8>]) -> u64 {
+    encoded.iter().map(Vec::len).sum::<usize>() as u64 / encoded.len() as u64
+}
+
+fn bodies(suite: &mut Suite) {
+    let bytes = mean(&Products::new().bodies);
+    let about = facts("parses a JSON body by the schema").bytes_per_operation(bytes);
+    suite.row("parse", "strata", "1_kb", about, Products::new, |products: Arc<Data<Products>>| {
         move |index| {
             let body = &products.bodies[(index % POOL) as usize];
-            let fields = parse_object(&products.schema.tables[0], body).expect("a body of the data set");
+            let fields = parse_object(products.table(), body).expect("a body of the data set");
             u64::from(matches!(black_box(&fields)[1], Some(Value::Text(_))))
         }
     });
-    let about = facts("parses a JSON body into serde_json's own tree").bytes_per_operation(1050);
-    suite.row("parse", "serde_json", "1_kb", about, products, |products: Arc<Data<Products>>| {
+    let about = facts("parses a JSON body into serde_json's own tree").bytes_per_operation(bytes);
+    suite.row("parse", "serde_json", "1_kb", about, Products::new, |products: Arc<Data<Products>>| {
         move |index| {
             let body = &products.bodies[(index % POOL) as usize];
             let tree: serde_json::Value = serde_json::from_slice(body).expect("a body of the data set");
             u64::from(black_box(&tree)["name"].is_string())
         }
     });
+}
+
+fn ours(suite: &mut Suite) {
+    let bytes = mean(&Products::new().stored);
+    let facts = |op| facts(op).bytes_per_operation(bytes);
     let about = facts("checks a stored record").allocations_at_most(0);
-    suite.row("open", "strata", "1_kb", about, products, |products: Arc<Data<Products>>| {
+    suite.row("open", "strata", "1_kb", about, Products::new, |products: Arc<Data<Products>>| {
         move |index| {
             let bytes = products.stored[(index % POOL) as usize].as_slice();
-            u64::from(black_box(Record::open(&products.schema.tables[0], bytes)).is_ok())
+            u64::from(black_box(Record::open(products.table(), bytes)).is_ok())
         }
     });
-}
-
-/// The product as a general codec sees it.
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Product {
-    name: String,
-    category: String,
-    price: f64,
-    stock: i64,
-    in_stock: bool,
-    rating: f64,
-    description: String,
-}
-
-fn product(index: u64) -> Product {
-    serde_json::from_slice(&data::product(index, Id::LeftOut)).expect("a body of the data set")
-}
-
-fn encode(suite: &mut Suite) {
     let about = facts("encodes the values of a record, with checksum").allocations_at_most(0);
-    suite.row("encode", "strata", "1_kb", about, products, |products: Arc<Data<Products>>| {
-        let bodies: &'static [Vec<u8>] = Box::leak(bodies().into_boxed_slice());
-        let table = products.schema.tables[0].clone();
+    suite.row("encode", "strata", "1_kb", about, Products::new, |products: Arc<Data<Products>>| {
+        let bodies: &'static [Vec<u8>] = Box::leak(products.bodies.clone().into_boxed_slice());
+        let table = products.table().clone();
         let fields: Vec<_> = bodies.iter().map(|body| parse_object(&table, body).expect("a body")).collect();
         let mut out = Vec::with_capacity(2048);
         move |index| {
-            let fields = &fields[(index % POOL) as usize];
-            let record = record::encode(&table, fields, None::<&Owned<'_>>, &mut out).expect("a record");
-            u64::from(black_box(record.json()).len() > 900)
+            let place = (index % POOL) as usize;
+            let record = record::encode(&table, &fields[place], None::<&Owned<'_>>, &mut out).expect("a record");
+            u64::from(black_box(record.bytes()).len() == products.stored[place].len())
         }
     });
-    let plain = || Data((1..=POOL).map(product).collect::<Vec<_>>());
-    suite.row(
-        "encode",
-        "serde_json",
-        "1_kb",
-        facts("encodes the values of a record as JSON"),
-        plain,
-        |all: Arc<Data<Vec<Product>>>| {
-            let mut out = Vec::with_capacity(2048);
-            move |index| {
-                out.clear();
-                serde_json::to_writer(&mut out, &all[(index % POOL) as usize]).expect("a record");
-                u64::from(black_box(&out).len() > 900)
-            }
-        },
-    );
-    suite.row(
-        "encode",
-        "bincode",
-        "1_kb",
-        facts("encodes the values of a record as bincode"),
-        plain,
-        |all: Arc<Data<Vec<Product>>>| {
-            let mut out = vec![0; 2048];
-            move |index| {
-                let product = &all[(index % POOL) as usize];
-                let bytes = bincode::serde::encode_into_slice(product, &mut out, bincode::config::standard());
-                u64::from(black_box(bytes).expect("a record") > 900)
-            }
-        },
-    );
+    let about = facts("checks a stored record and decodes all of it");
+    suite.row("decode", "strata", "1_kb", about, Products::new, |products: Arc<Data<Products>>| {
+        let decode = |products: &Products, place: usize| {
+            decoded(&Record::open(products.table(), products.stored[place].as_slice()).expect("a record"))
+        };
+        (0..POOL as usize).for_each(|place| assert_eq!(decode(&products, place), products.products[place]));
+        move |index| {
+            let place = (index % POOL) as usize;
+            u64::from(black_box(decode(&products, place)).price == products.products[place].price)
+        }
+    });
+    let about = facts("checks a stored record and reads one number of it").allocations_at_most(0);
+    suite.row("read_attribute", "strata", "1_kb", about, Products::new, |products: Arc<Data<Products>>| {
+        let price = products.table().attribute("price").expect("an attribute of the data set");
+        move |index| {
+            let place = (index % POOL) as usize;
+            let bytes = products.stored[place].as_slice();
+            let record = Record::open(products.table(), bytes).expect("a record");
+            u64::from(matches!(black_box(record.value(price)), Ok(Value::Float(number)) if number == products.products[place].price))
+        }
+    });
 }
 
-fn read_attribute(suite: &mut Suite) {
-    let about = facts("checks a stored record and reads one number of it").allocations_at_most(0);
-    suite.row("read_attribute", "strata", "1_kb", about, products, |products: Arc<Data<Products>>| {
-        let price = products.schema.tables[0].attribute("price").expect("an attribute of the data set");
-        move |index| {
-            let bytes = products.stored[(index % POOL) as usize].as_slice();
-            let record = Record::open(&products.schema.tables[0], bytes).expect("a record");
-            u64::from(matches!(black_box(record.value(price)), Ok(Value::Float(_))))
-        }
-    });
-    let json =
-        || Data((1..=POOL).map(|index| serde_json::to_vec(&product(index)).expect("a record")).collect::<Vec<_>>());
-    let about = facts("decodes a whole record from JSON to read one number");
-    suite.row("read_attribute", "serde_json", "1_kb", about, json, |all: Arc<Data<Vec<Vec<u8>>>>| {
-        move |index| {
-            let product: Product = serde_json::from_slice(&all[(index % POOL) as usize]).expect("a record");
-            u64::from(black_box(product.price) > 0.0)
-        }
-    });
-    let binary = || {
-        let encode =
-            |index| bincode::serde::encode_to_vec(product(index), bincode::config::standard()).expect("a record");
-        Data((1..=POOL).map(encode).collect::<Vec<_>>())
+/// All of a record, in the order of the schema.
+fn decoded(record: &Record<'_, &[u8]>) -> Product {
+    let text = |attribute| match record.value(attribute) {
+        Ok(Value::Text(text)) => text.into_owned(),
+        other => panic!("a text, not {other:?}"),
     };
-    let about = facts("decodes a whole record from bincode to read one number");
-    suite.row("read_attribute", "bincode", "1_kb", about, binary, |all: Arc<Data<Vec<Vec<u8>>>>| {
+    let float = |attribute| match record.value(attribute) {
+        Ok(Value::Float(number)) => number,
+        other => panic!("a float, not {other:?}"),
+    };
+    let (Ok(Value::Int(stock)), Ok(Value::Boolean(in_stock))) = (record.value(4), record.value(5)) else {
+        panic!("an integer and a truth value")
+    };
+    Product {
+        id: text(0),
+        name: text(1),
+        category: text(2),
+        price: float(3),
+        stock,
+        in_stock,
+        rating: float(6),
+        description: text(7),
+    }
+}
+
+/// The same by a general codec.
+fn theirs(suite: &mut Suite, codec: &'static Codec) {
+    struct Encoded {
+        products: Vec<Product>,
+        encoded: Vec<Vec<u8>>,
+    }
+    let encoded = || {
+        let products: Vec<_> = (1..=POOL).map(Product::new).collect();
+        let encode = |product: &Product| {
+            let mut out = Vec::new();
+            (codec.encode)(product, &mut out);
+            assert_eq!((codec.decode)(&out), *product);
+            out
+        };
+        Data(Encoded { encoded: products.iter().map(encode).collect(), products })
+    };
+    let bytes = mean(&encoded().encoded);
+    let facts = |op: &str| facts(format!("{op}: {}", codec.format)).bytes_per_operation(bytes);
+    let about = facts("encodes the values of a record");
+    suite.row("encode", codec.subject, "1_kb", about, encoded, |all: Arc<Data<Encoded>>| {
+        let mut out = Vec::with_capacity(2048);
         move |index| {
-            let bytes = &all[(index % POOL) as usize];
-            let (product, _): (Product, _) =
-                bincode::serde::decode_from_slice(bytes, bincode::config::standard()).expect("a record");
-            u64::from(black_box(product.price) > 0.0)
+            let place = (index % POOL) as usize;
+            out.clear();
+            (codec.encode)(&all.products[place], &mut out);
+            u64::from(black_box(&out).len() == all.encoded[place].len())
+        }
+    });
+    let about = facts("decodes all of a record");
+    suite.row("decode", codec.subject, "1_kb", about, encoded, |all: Arc<Data<Encoded>>| {
+        move |index| {
+            let place = (index % POOL) as usize;
+            u64::from(black_box((codec.decode)(&all.encoded[place])).price == all.products[place].price)
+        }
+    });
+    let about = facts("looks for one number of a record");
+    suite.row("read_attribute", codec.subject, "1_kb", about, encoded, |all: Arc<Data<Encoded>>| {
+        move |index| {
+            let place = (index % POOL) as usize;
+            u64::from(black_box((codec.price)(&all.encoded[place])) == all.products[place].price)
         }
     });
 }

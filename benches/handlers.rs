@@ -1,6 +1,7 @@
 //! What each verb means for a resource: from parts of a request to a whole answer, in process.
 //!
-//! The layer adds headers and a status to what the transaction layer answers, and the conditional request.
+//! The layer adds headers and a status to what the transaction layer answers, and the conditional request. The thousand POSTs are
+//! one operation, as published; their unit is the record, so they can be held against a single one.
 
 mod floor;
 mod prepared;
@@ -17,54 +18,90 @@ use strata_harness::{Facts, Suite, Unit, suite};
 fn main() {
     suite("handlers", |suite| {
         suite.engine(serde_json::to_value(options()).expect("options are JSON"));
-        read(suite, "200", HeaderMap::new(), StatusCode::OK);
+        get(suite, "200", HeaderMap::new(), StatusCode::OK);
         let any = HeaderMap::from_iter([(http::header::IF_NONE_MATCH, HeaderValue::from_static("*"))]);
-        read(suite, "304", any, StatusCode::NOT_MODIFIED);
-        create(suite);
+        get(suite, "304", any, StatusCode::NOT_MODIFIED);
+        for threads in [1, 8] {
+            posts(suite, threads);
+        }
+        thousand_posts(suite);
+        for threads in [1, 8] {
+            mixed(suite, threads);
+        }
     });
 }
 
-fn read(suite: &mut Suite, case: &str, headers: HeaderMap, expected: StatusCode) {
+/// Answers GET of one record.
+fn read(ours: Arc<Ours>, n: u64, headers: HeaderMap, expected: StatusCode) -> impl FnMut(u64) -> u64 + Send {
+    let ids: Vec<_> = (0..n).map(data::id).collect();
+    move |index| {
+        let id = &ids[scatter(index, n) as usize];
+        let answer = handlers::read(&ours.database, ours.product(), id, &headers);
+        u64::from(answer.is_ok_and(|answer| answer.status() == expected))
+    }
+}
+
+/// Answers POST of one record.
+fn create(ours: Arc<Ours>) -> impl FnMut(u64) -> u64 + Send {
+    let bodies = bodies();
+    move |index| {
+        let answer = handlers::create(&ours.database, ours.product(), &bodies[(index % POOL) as usize]);
+        u64::from(answer.is_ok_and(|answer| answer.status() == StatusCode::CREATED))
+    }
+}
+
+fn case(threads: usize) -> String {
+    format!("{threads}_thread{}", if threads == 1 { "" } else { "s" })
+}
+
+fn get(suite: &mut Suite, case: &str, headers: HeaderMap, expected: StatusCode) {
     let n = records(suite.scale());
     let facts = Facts::new(format!("answers GET of one record with {case}"));
     let facts = facts.data(described(n)).state(SST).indexes(0).unit(Unit::Records, 1);
+    suite.row("get", "strata", case, facts, || Ours::copy(0, n), |ours| read(ours, n, headers.clone(), expected));
+}
+
+fn writing(op: &str, n: u64) -> Facts {
+    let facts = Facts::new(op).data(described(n)).state(SST).durability(soft()).indexes(0);
+    facts.unit(Unit::Records, 1).changes_store(2000, None)
+}
+
+fn posts(suite: &mut Suite, threads: usize) {
+    let n = records(suite.scale());
+    let facts = writing("answers POST of one record", n).threads(threads);
+    suite.row("post", "strata", &case(threads), facts, || Ours::copy(0, n), create);
+}
+
+fn thousand_posts(suite: &mut Suite) {
+    let n = records(suite.scale());
+    let facts =
+        writing("answers a thousand POSTs of one record each", n).unit(Unit::Records, 1000).changes_store(8, None);
     suite.row(
-        "get",
+        "post",
         "strata",
-        case,
+        "1000_posts",
         facts,
         || Ours::copy(0, n),
-        |ours: Arc<Ours>| {
-            let (ids, headers) = ((0..n).map(data::id).collect::<Vec<_>>(), headers.clone());
-            move |index| {
-                let id = &ids[scatter(index, n) as usize];
-                let answer = handlers::read(&ours.database, ours.product(), id, &headers);
-                u64::from(answer.is_ok_and(|answer| answer.status() == expected))
-            }
+        |ours| {
+            let mut create = create(ours);
+            move |index| (0..1000).map(|number| create(index * 1000 + number)).sum()
         },
     );
 }
 
-fn create(suite: &mut Suite) {
+fn mixed(suite: &mut Suite, threads: usize) {
     let n = records(suite.scale());
-    for threads in [1, 8] {
-        let facts =
-            Facts::new("answers POST of one record").data(described(n)).state(SST).durability(soft()).indexes(0);
-        let facts = facts.unit(Unit::Records, 1).threads(threads).changes_store(2000, None);
-        let case = if threads == 1 { "1_thread" } else { "8_threads" };
-        suite.row(
-            "post",
-            "strata",
-            case,
-            facts,
-            || Ours::copy(0, n),
-            |ours: Arc<Ours>| {
-                let bodies = bodies();
-                move |index| {
-                    let answer = handlers::create(&ours.database, ours.product(), &bodies[(index % POOL) as usize]);
-                    u64::from(answer.is_ok_and(|answer| answer.status() == StatusCode::CREATED))
-                }
-            },
-        );
-    }
+    let facts = writing("seven of ten answer GET of one record, three answer POST of one", n).threads(threads);
+    suite.row(
+        "mixed",
+        "strata",
+        &case(threads),
+        facts,
+        || Ours::copy(0, n),
+        |ours: Arc<Ours>| {
+            let mut read = read(Arc::clone(&ours), n, HeaderMap::new(), StatusCode::OK);
+            let mut create = create(ours);
+            move |index| if index % 10 < 7 { read(index) } else { create(index) }
+        },
+    );
 }

@@ -1,18 +1,35 @@
-//! Who holds which key: taking and releasing slots, against one bare lock of the same library.
+//! Who holds which key: taking and releasing slots, waiting for them, giving up, asking; against one bare lock of `parking_lot`.
 //!
 //! A lock of ours hashes its key to a slot first; the floor has its lock at hand. Many keys are sorted and taken each slot once.
+//! Contention is eight threads that take a key, read a record of 1 KB under it and let it go; how often they had to wait is counted
+//! beside the figure, and a bench in which nobody waited fails, because it measured something else. The same by one thread stands
+//! beside each. A timeout is measured without its sleep: the key is held, the time is over at once, and what remains is
+//! joining the queue and leaving it.
 
 use std::hint::black_box;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use strata::locking::{Locks, Wait};
-use strata_harness::{Data, Facts, Suite, Unit, suite};
+use strata_harness::data::{self, Id, scatter};
+use strata_harness::{Data, Facts, Scale, State, Suite, Unit, suite};
 
 fn main() {
     suite("locking", |suite| {
         one(suite);
         many(suite, 100);
         many(suite, 1000);
+        for waiters in [1, 10, 100] {
+            called_back(suite, waiters);
+        }
+        for keys in [1, 10, 100] {
+            for threads in [1, 8] {
+                contention(suite, keys, threads);
+            }
+        }
+        timeout(suite);
+        asked(suite);
     });
 }
 
@@ -61,6 +78,179 @@ fn many(suite: &mut Suite, count: u64) {
                 let guards = locks.lock_all(&mut slots, Wait::No);
                 if black_box(&guards).is_some() { count } else { 0 }
             }
+        },
+    );
+}
+
+/// Locks whose waits are counted beside the figures.
+struct Counted {
+    locks: Locks,
+    workers: AtomicUsize,
+    operations: AtomicU64,
+    /// Whether somebody has to have waited, if more than one worker has done a good deal.
+    contended: bool,
+}
+
+impl Counted {
+    fn new(contended: bool) -> Self {
+        Self { locks: Locks::default(), workers: AtomicUsize::new(0), operations: AtomicU64::new(0), contended }
+    }
+}
+
+impl State for Counted {
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        vec![("waits", self.locks.waits())]
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let (workers, operations) = (*self.workers.get_mut(), *self.operations.get_mut());
+        let contended = self.contended && workers > 1 && operations >= 100_000 && !std::thread::panicking();
+        assert!(
+            !contended || self.locks.waits() > 0,
+            "{workers} threads took locks {operations} times and never waited"
+        );
+    }
+}
+
+/// What one worker has done, told to the state at the end.
+struct Share {
+    state: Arc<Counted>,
+    operations: u64,
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.state.operations.fetch_add(self.operations, Ordering::Relaxed);
+    }
+}
+
+/// One key held while others wait to be called, and let go.
+fn called_back(suite: &mut Suite, waiters: u64) {
+    let facts = Facts::new(format!("holds one key while {waiters} ask to be called, lets it go: all are called"))
+        .unit(Unit::Elements, waiters)
+        .data(format!("1 key, {waiters} waiters"))
+        .state("in memory");
+    suite.row(
+        "waiters",
+        "strata",
+        &waiters.to_string(),
+        facts,
+        || Counted::new(false),
+        |state: Arc<Counted>| {
+            let calls = Arc::new(AtomicU64::new(0));
+            move |_| {
+                let slot = state.locks.slot(1, b"key");
+                let before = calls.load(Ordering::Relaxed);
+                let guard = state.locks.lock(slot, Wait::No).expect("nobody else takes it");
+                for _ in 0..waiters {
+                    let calls = Arc::clone(&calls);
+                    state.locks.when_released(slot, move || {
+                        calls.fetch_add(1, Ordering::Relaxed);
+                    });
+                }
+                let early = calls.load(Ordering::Relaxed) - before;
+                drop(guard);
+                calls.load(Ordering::Relaxed) - before - early
+            }
+        },
+    );
+}
+
+fn contention(suite: &mut Suite, count: u64, threads: usize) {
+    let plural = |count: u64, word: &str| format!("{count}_{word}{}", if count == 1 { "" } else { "s" });
+    let case = format!("{}_{}", plural(count, "key"), plural(threads as u64, "thread"));
+    let facts = Facts::new("takes one key, waiting for it, reads a record of 1 KB under it and lets it go")
+        .threads(threads)
+        .data(plural(count, "key").replace('_', " "))
+        .state("in memory; waits are counted");
+    let contended = suite.scale() == Scale::Full;
+    suite.row(
+        "contention",
+        "strata",
+        &case,
+        facts,
+        || Counted::new(contended),
+        |state: Arc<Counted>| {
+            state.workers.fetch_add(1, Ordering::Relaxed);
+            let (keys, record) = (keys(count), data::product(7, Id::Given));
+            let sum = |record: &[u8]| record.iter().copied().map(u64::from).sum::<u64>();
+            let expected = sum(&record);
+            let mut share = Share { state, operations: 0 };
+            move |index| {
+                share.operations += 1;
+                let locks = &share.state.locks;
+                let slot = locks.slot(1, &keys[scatter(index, count) as usize]);
+                let _guard = locks.lock(slot, Wait::AtMost(Duration::from_secs(10))).expect("nobody keeps it");
+                u64::from(sum(black_box(&record)) == expected)
+            }
+        },
+    );
+}
+
+/// Gives up a key that another thread holds.
+fn timeout(suite: &mut Suite) {
+    for (case, what, wait) in [
+        ("not_waiting", "is refused a key that is held", Wait::No),
+        (
+            "at_once",
+            "joins the queue of a key that is held, and leaves it: its time is over",
+            Wait::AtMost(Duration::ZERO),
+        ),
+        ("after_100_us", "waits 100 us for a key that is held, and gives up", Wait::AtMost(Duration::from_micros(100))),
+    ] {
+        let facts = Facts::new(what).data("1 key, held").state("in memory");
+        suite.row(
+            "timeout",
+            "strata",
+            case,
+            facts,
+            || Counted::new(false),
+            move |state: Arc<Counted>| {
+                let slot = state.locks.slot(1, b"key");
+                state.locks.lock(slot, Wait::No).map(std::mem::forget).expect("nobody else takes it");
+                move |_| u64::from(black_box(state.locks.lock(slot, wait)).is_none())
+            },
+        );
+    }
+}
+
+/// Whether a key is held, and how many are.
+fn asked(suite: &mut Suite) {
+    let facts = |op: &str| Facts::new(op).state("in memory, every second of 1000 keys held").allocations_at_most(0);
+    let keep_half = |locks: &Locks| {
+        let mut slots: Vec<_> = keys(1000).iter().step_by(2).map(|key| locks.slot(1, key)).collect();
+        std::mem::forget(locks.lock_all(&mut slots, Wait::No).expect("nobody else takes them"));
+        slots
+    };
+    let about = facts("asks whether one key is held").data("1000 keys, 4096 slots");
+    suite.row(
+        "is_locked",
+        "strata",
+        "1_key",
+        about,
+        || Data(Locks::default()),
+        |locks: Arc<Data<Locks>>| {
+            let held = keep_half(&locks);
+            let asked: Vec<_> = keys(1000).iter().map(|key| locks.slot(1, key)).collect();
+            let answers: Vec<_> = asked.iter().map(|slot| held.contains(slot)).collect();
+            move |index| {
+                let place = (index % 1000) as usize;
+                u64::from(locks.is_locked(asked[place]) == answers[place])
+            }
+        },
+    );
+    let about = facts("counts the slots that are held").data("4096 slots").unit(Unit::Elements, 4096);
+    suite.row(
+        "held",
+        "strata",
+        "4096_slots",
+        about,
+        || Data(Locks::default()),
+        |locks: Arc<Data<Locks>>| {
+            let held = keep_half(&locks).len();
+            move |_| if locks.held() == held { 4096 } else { 0 }
         },
     );
 }

@@ -2,7 +2,8 @@
 //!
 //! A read hands out the stored bytes where the engine has them, checked; both sides copy them out, as whoever answers must. A create parses the JSON body, encodes the record with its checksum
 //! and writes it with its index entries in one batch; its floor writes the same keys and values, made beforehand. An update reads
-//! the record once and touches only the entries that change. Locks are taken on every write but the create whose id we make.
+//! the record once and touches only the entries that change. A batch is all or none, and giving up writes nothing; RocksDB's own
+//! optimistic transactions stand beside. Locks are taken on every write but the create whose id we make.
 
 mod floor;
 mod prepared;
@@ -24,6 +25,7 @@ fn main() {
         reads(suite);
         creates(suite);
         changes(suite);
+        transactions(suite);
         finds(suite);
         strong(suite);
     });
@@ -106,21 +108,40 @@ fn changes(suite: &mut Suite) {
     suite.row("delete", "strata", "2_indexes", about, || Ours::copy(2, many), |ours| verbs::delete(ours, many));
     let about = deleting("gets one record and deletes it with two entries in one batch");
     suite.row("delete", "floor", "2_indexes", about, || Raw::copy(2, many), |raw| verbs::raw_delete(raw, 2, many));
+}
+
+/// What a transaction is asked for: to write, to read and write, to give up, to write much at once.
+fn transactions(suite: &mut Suite) {
+    let n = records(suite.scale());
+    let ours = || Ours::copy(0, n);
+    let optimistic = || Optimistic::open(prepared::copy(0, n), options().cache_bytes);
+
+    let about = writing("replaces one record", n, 0).floor("floor", 0.75, 0.90);
+    suite.row("single_write", "strata", "1_key", about, ours, |ours| verbs::replace(ours, n));
+    let about = writing("gets one record and puts the same bytes in one batch", n, 0);
+    suite.row("single_write", "floor", "1_key", about, || Raw::copy(0, n), |raw| verbs::raw_replace(raw, n));
+    let about = writing("puts one record, commits: OptimisticTransactionDB", n, 0);
+    suite.row("single_write", "optimistic", "1_key", about, optimistic, |raw| verbs::optimistic_write(raw, n));
 
     let about = writing("adds one to an attribute of one record", n, 0).floor("optimistic", 1.2, 1.5);
-    suite.row(
-        "read_modify_write",
-        "strata",
-        "1_key",
-        about,
-        || Ours::copy(0, n),
-        |ours| verbs::read_modify_write(ours, n),
-    );
+    suite.row("read_modify_write", "strata", "1_key", about, ours, |ours| verbs::read_modify_write(ours, n));
     let about = writing("gets one record for update, puts the same bytes, commits: OptimisticTransactionDB", n, 0);
-    let open = || Optimistic::open(prepared::copy(0, n), options().cache_bytes);
-    suite.row("read_modify_write", "optimistic", "1_key", about, open, |raw| {
+    suite.row("read_modify_write", "optimistic", "1_key", about, optimistic, |raw| {
         verbs::optimistic_read_modify_write(raw, n)
     });
+
+    let aborting = |op: &str| Facts::new(op).data(described(n)).state(SST).indexes(0);
+    let about = aborting("replaces one record, then gives up: nothing is written");
+    suite.row("abort", "strata", "1_key", about, ours, |ours| verbs::abort(ours, n));
+    let about = aborting("puts one record, then rolls back: OptimisticTransactionDB");
+    suite.row("abort", "optimistic", "1_key", about, optimistic, |raw| verbs::optimistic_abort(raw, n));
+
+    let batch = |op| writing(op, n, 0).unit(Unit::Records, verbs::BATCH).changes_store(80, None);
+    let about =
+        batch("creates 100 records from a JSON array, all or none; the ids are made").floor("floor", 0.75, 0.90);
+    suite.row("batch", "strata", "100_records", about, ours, verbs::create_all);
+    let about = batch("writes 100 keys in one batch");
+    suite.row("batch", "floor", "100_records", about, || Raw::copy(0, n), verbs::raw_create_all);
 }
 
 fn finds(suite: &mut Suite) {

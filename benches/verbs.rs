@@ -9,6 +9,7 @@ use std::sync::Arc;
 use rust_rocksdb as rocksdb;
 use strata::encoding::value::{Value, parse_object};
 use strata::encoding::{Record, key, record};
+use strata::error::Error;
 use strata::schema::{IndexKind, Table};
 use strata::transaction::{Owned, Precondition};
 use strata_harness::data::{self, scatter};
@@ -279,6 +280,74 @@ pub fn raw_delete(raw: Arc<Raw>, indexes: u32, records: u64) -> impl FnMut(u64) 
     }
 }
 
+/// Replaces one record by another JSON body.
+pub fn replace(ours: Arc<Ours>, records: u64) -> impl FnMut(u64) -> u64 + Send {
+    let (ids, bodies) = ((0..records).map(data::id).collect::<Vec<_>>(), bodies());
+    move |index| {
+        let (id, body) = (&ids[scatter(index, records) as usize], &bodies[(index % POOL) as usize]);
+        let replaced = ours.database.replace(ours.product(), id, body, &Precondition::None);
+        let (record, created) = replaced.expect("a record of the data set");
+        u64::from(record.json().len() > 900 && !created)
+    }
+}
+
+/// Gets one record and puts the bytes of another.
+pub fn raw_replace(raw: Arc<Raw>, records: u64) -> impl FnMut(u64) -> u64 + Send {
+    let keys = record_keys(1, records);
+    let (writes, mut batch) = (writes(&schema(0).tables[0], &data::id(0)), rocksdb::WriteBatch::default());
+    move |index| {
+        let key = &keys[scatter(index, records) as usize];
+        let found = raw.get(key).is_some();
+        batch.clear();
+        batch.put_cf(&raw.records(), key, &writes[(index % POOL) as usize].value);
+        raw.commit(&batch);
+        u64::from(found)
+    }
+}
+
+/// Replaces one record in a transaction that gives up at its end.
+pub fn abort(ours: Arc<Ours>, records: u64) -> impl FnMut(u64) -> u64 + Send {
+    let (ids, bodies) = ((0..records).map(data::id).collect::<Vec<_>>(), bodies());
+    move |index| {
+        let (id, body) = (&ids[scatter(index, records) as usize], &bodies[(index % POOL) as usize]);
+        let outcome = ours.database.transact(|transaction| {
+            let fields = parse_object(ours.product(), body)?;
+            transaction.replace(ours.product(), id, fields, &Precondition::None)?;
+            Err::<(), _>(Error::Stale)
+        });
+        u64::from(matches!(outcome, Err(Error::Stale)))
+    }
+}
+
+/// Records of one batch.
+pub const BATCH: u64 = 100;
+
+/// Creates a hundred records from one JSON array.
+pub fn create_all(ours: Arc<Ours>) -> impl FnMut(u64) -> u64 + Send {
+    let array = |bodies: &[Vec<u8>]| [b"[".as_slice(), &bodies.join(&b','), b"]"].concat();
+    let arrays: Vec<_> = bodies().chunks_exact(BATCH as usize).map(array).collect();
+    move |index| {
+        let array = &arrays[index as usize % arrays.len()];
+        let created = ours.database.create_all(ours.product(), array).expect("bodies of the data set");
+        created.iter().filter(|record| record.json().len() > 900).count() as u64
+    }
+}
+
+/// Writes the hundred keys of the same in one batch.
+pub fn raw_create_all(raw: Arc<Raw>) -> impl FnMut(u64) -> u64 + Send {
+    let mut writes = writes(&schema(0).tables[0], MADE_ID);
+    let mut batch = rocksdb::WriteBatch::default();
+    move |index| {
+        batch.clear();
+        for number in index * BATCH..(index + 1) * BATCH {
+            let write = &mut writes[(number % POOL) as usize];
+            batch.put_cf(&raw.records(), write.key.with(number), &write.value);
+        }
+        raw.commit(&batch);
+        batch.len() as u64
+    }
+}
+
 /// Adds one to the stock of a record.
 pub fn read_modify_write(ours: Arc<Ours>, records: u64) -> impl FnMut(u64) -> u64 + Send {
     let ids: Vec<String> = (0..records).map(data::id).collect();
@@ -307,6 +376,35 @@ pub fn optimistic_read_modify_write(raw: Arc<Optimistic>, records: u64) -> impl 
         let before = before.expect("a record of the data set");
         transaction.put_cf(&family, key, &before).expect("a healthy store");
         u64::from(transaction.commit().is_ok())
+    }
+}
+
+/// Puts one record in an optimistic transaction and commits.
+pub fn optimistic_write(raw: Arc<Optimistic>, records: u64) -> impl FnMut(u64) -> u64 + Send {
+    let mut put = optimistic_put(raw, records);
+    move |index| u64::from(put(index, |transaction| transaction.commit()))
+}
+
+/// The same, rolled back.
+pub fn optimistic_abort(raw: Arc<Optimistic>, records: u64) -> impl FnMut(u64) -> u64 + Send {
+    let mut put = optimistic_put(raw, records);
+    move |index| u64::from(put(index, |transaction| transaction.rollback()))
+}
+
+type Put<'d> = rocksdb::Transaction<'d, rocksdb::OptimisticTransactionDB>;
+
+/// Puts one record in an optimistic transaction and lets `end` end it; whether it did.
+fn optimistic_put(
+    raw: Arc<Optimistic>,
+    records: u64,
+) -> impl FnMut(u64, fn(Put<'_>) -> Result<(), rocksdb::Error>) -> bool + Send {
+    let (keys, writes) = (record_keys(1, records), writes(&schema(0).tables[0], &data::id(0)));
+    move |index, end| {
+        let family = raw.database.cf_handle("records").expect("records");
+        let transaction = raw.database.transaction_opt(&raw.write, &rocksdb::OptimisticTransactionOptions::default());
+        let (key, write) = (&keys[scatter(index, records) as usize], &writes[(index % POOL) as usize]);
+        transaction.put_cf(&family, key, &write.value).expect("a healthy store");
+        end(transaction).is_ok()
     }
 }
 
