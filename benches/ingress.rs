@@ -1,62 +1,102 @@
 //! A request in, an answer out: the one place where async meets the blocking layers, without a socket.
 //!
-//! Rows enter tokio, so each stands beside a driver: the same runtime, the same request, and nothing behind it.
+//! Rows that enter tokio stand beside a driver: the same runtime, the same way, and nothing behind it. Requests become values and
+//! answers become bytes on a pipe in memory, by hyper, which reads heads and writes them; the body is read by ours. What the parts
+//! cost without tokio stands beside: reading the headers that decide, putting a body together from the pieces in which
+//! it arrives, making the answer of a record.
 
 mod floor;
 mod prepared;
 mod verbs;
+#[path = "ingress/wire.rs"]
+mod wire;
 
+use std::collections::VecDeque;
+use std::convert::Infallible;
 use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr};
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
-use http::{Request, Response, StatusCode, Uri};
-use http_body_util::{BodyExt, Full};
-use prepared::{Ours, SST, described, options, records};
-use strata::ingress::{Ingress, Options};
-use strata_harness::data::{self, scatter};
-use strata_harness::{Facts, Suite, Unit, suite};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri};
+use http_body_util::{BodyExt, Either, Full};
+use hyper::body::{Frame, SizeHint};
+use prepared::{Ours, POOL, SST, bodies, described, options, records, soft};
+use strata::encoding::Record;
+use strata::handlers::{self, Validator};
+use strata::ingress::{Body, Ingress, Options, read_body};
+use strata_harness::data::{self, Id, scatter};
+use strata_harness::{Data, Facts, Suite, Unit, suite};
+use wire::Wire;
 
 fn main() {
     suite("ingress", |suite| {
         suite.engine(serde_json::to_value(options()).expect("options are JSON"));
-        request(suite);
+        for threads in [1, 8] {
+            request(suite, threads);
+            nothing_behind(suite, threads);
+            post(suite, threads);
+        }
+        for size in &SIZES {
+            deserialize(suite, size);
+            serialize(suite, size);
+        }
+        driver(suite);
+        header_parsing(suite);
+        for kilobytes in [1, 10, 100] {
+            body_extraction(suite, kilobytes);
+        }
+        response_building(suite);
     });
 }
 
-fn request(suite: &mut Suite) {
+fn get_case(threads: usize) -> String {
+    if threads == 1 { "get_by_id".to_owned() } else { format!("get_by_id_{threads}_threads") }
+}
+
+fn over(ours: &Ours, runtime: &tokio::runtime::Runtime) -> Arc<Ingress> {
+    let (handlers, pool) = (handlers::Options::default(), runtime.handle().clone());
+    Arc::new(Ingress::new(ours.database.clone(), handlers, Options::default(), pool))
+}
+
+/// The status of an answer, and its body, which has been read.
+async fn answered(ingress: &Arc<Ingress>, request: Request<Full<Bytes>>) -> (StatusCode, Bytes) {
+    let answer = ingress.answer(request, IpAddr::V4(Ipv4Addr::LOCALHOST)).await;
+    let status = answer.status();
+    (status, answer.into_body().collect().await.expect("a body in memory").to_bytes())
+}
+
+fn request(suite: &mut Suite, threads: usize) {
     let n = records(suite.scale());
-    let facts = |op: &str| Facts::new(op).data(described(n)).state(SST).unit(Unit::Records, 1);
-    let about = facts("answers a request for one record; its body is read");
+    let facts = Facts::new("answers a request for one record; its body is read").data(described(n)).state(SST);
     suite.row(
         "request",
         "strata",
-        "get_by_id",
-        about,
+        &get_case(threads),
+        facts.unit(Unit::Records, 1).threads(threads),
         || Ours::copy(0, n),
         |ours: Arc<Ours>| {
             let (runtime, paths) = (runtime(), paths(n));
-            let pool = runtime.handle().clone();
-            let handlers = strata::handlers::Options::default();
-            let ingress = Arc::new(Ingress::new(ours.database.clone(), handlers, Options::default(), pool));
+            let ingress = over(&ours, &runtime);
             move |index| {
                 let request = get(&paths[scatter(index, n) as usize]);
-                runtime.block_on(async {
-                    let answer = ingress.answer(request, IpAddr::V4(Ipv4Addr::LOCALHOST)).await;
-                    let ok = answer.status() == StatusCode::OK;
-                    let body = answer.into_body().collect().await.expect("a body in memory").to_bytes();
-                    u64::from(ok && black_box(body).len() > 900)
-                })
+                let (status, body) = runtime.block_on(answered(&ingress, request));
+                u64::from(status == StatusCode::OK && black_box(body).len() > 900)
             }
         },
     );
-    let about = facts("makes the same request and answers it with nothing");
+}
+
+fn nothing_behind(suite: &mut Suite, threads: usize) {
+    let n = records(suite.scale());
+    let facts = Facts::new("makes the same request and answers it with nothing").data(described(n)).state(SST);
     suite.row(
         "request",
         "driver",
-        "get_by_id",
-        about,
+        &get_case(threads),
+        facts.unit(Unit::Records, 1).threads(threads),
         || (),
         |_: Arc<()>| {
             let (runtime, paths) = (runtime(), paths(n));
@@ -78,6 +118,31 @@ async fn nothing(request: Request<Full<Bytes>>) -> Response<Full<Bytes>> {
     Response::new(Full::new(Bytes::new()))
 }
 
+fn post(suite: &mut Suite, threads: usize) {
+    let n = records(suite.scale());
+    let facts =
+        Facts::new("answers a request to create one record; both bodies are read").data(described(n)).state(SST);
+    let facts = facts.unit(Unit::Records, 1).threads(threads).durability(soft()).indexes(0);
+    suite.row(
+        "request",
+        "strata",
+        &if threads == 1 { "post".to_owned() } else { format!("post_{threads}_threads") },
+        facts.changes_store(2000, None),
+        || Ours::copy(0, n),
+        |ours: Arc<Ours>| {
+            let runtime = runtime();
+            let (ingress, path) = (over(&ours, &runtime), Uri::from_static("/Product"));
+            let bodies: Vec<_> = bodies().into_iter().map(Bytes::from).collect();
+            move |index| {
+                let mut request = Request::new(Full::new(bodies[(index % POOL) as usize].clone()));
+                (*request.uri_mut(), *request.method_mut()) = (path.clone(), Method::POST);
+                let (status, body) = runtime.block_on(answered(&ingress, request));
+                u64::from(status == StatusCode::CREATED && black_box(body).len() > 900)
+            }
+        },
+    );
+}
+
 fn get(path: &Uri) -> Request<Full<Bytes>> {
     let mut request = Request::new(Full::new(Bytes::new()));
     *request.uri_mut() = path.clone();
@@ -90,4 +155,210 @@ fn runtime() -> tokio::runtime::Runtime {
 
 fn paths(n: u64) -> Vec<Uri> {
     (0..n).map(|index| format!("/Product/{}", data::id(index)).parse().expect("a path")).collect()
+}
+
+/// A request or an answer, by how much there is of it.
+struct Size {
+    name: &'static str,
+    headers: usize,
+    body_bytes: usize,
+}
+
+const SIZES: [Size; 3] = [
+    Size { name: "small", headers: 4, body_bytes: 100 },
+    Size { name: "medium", headers: 10, body_bytes: 1 << 10 },
+    Size { name: "large", headers: 20, body_bytes: 100 << 10 },
+];
+
+/// Headers as clients send them, those that decide among them.
+fn headers(count: usize) -> HeaderMap {
+    let deciding = [
+        ("accept", "text/html, application/json;q=0.9"),
+        ("content-type", "application/json"),
+        ("if-match", "\"0123456789abcdef\""),
+    ];
+    let deciding = deciding.map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
+    let others = (deciding.len()..count).map(|number| {
+        let name = format!("x-client-header-{number}");
+        (name.parse().expect("a name"), HeaderValue::from_static("a value of about thirty bytes"))
+    });
+    deciding.into_iter().chain(others).collect()
+}
+
+/// A request as it goes over the wire.
+fn request_bytes(size: &Size) -> Vec<u8> {
+    let mut bytes =
+        format!("POST /Product HTTP/1.1\r\nhost: a\r\ncontent-length: {}\r\n", size.body_bytes).into_bytes();
+    for (name, value) in &headers(size.headers) {
+        bytes.extend_from_slice(&[name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"].concat());
+    }
+    bytes.extend_from_slice(b"\r\n");
+    bytes.resize(bytes.len() + size.body_bytes, b'x');
+    bytes
+}
+
+fn answer(body: Bytes) -> Response<Body> {
+    handlers::with_body(StatusCode::OK, handlers::JSON, body).map(|body| Either::Left(Full::new(body)))
+}
+
+fn described_size(size: &Size, what: &str) -> String {
+    format!("a {what} of {} bytes", size.body_bytes)
+}
+
+fn deserialize(suite: &mut Suite, size: &'static Size) {
+    let op = format!("makes a value of the bytes of a request with {} headers, and reads its body", size.headers);
+    let facts = Facts::new(op).data(described_size(size, "body")).state("in memory");
+    let facts = facts.bytes_per_operation(request_bytes(size).len() as u64);
+    suite.row(
+        "request_deserialize",
+        "strata",
+        size.name,
+        facts,
+        || (),
+        |_: Arc<()>| {
+            let mut wire = Wire::new(request_bytes(size), 0, |request| async {
+                let (parts, body) = request.into_parts();
+                let body = read_body(body, 1 << 20).await.expect("a body within the limit");
+                let whole = parts.headers.len() == size.headers + 2 && body.len() == size.body_bytes;
+                assert!(whole, "the request has lost something");
+                answer(Bytes::new())
+            });
+            move |_| u64::from(wire.exchange())
+        },
+    );
+}
+
+fn serialize(suite: &mut Suite, size: &'static Size) {
+    let facts = Facts::new("makes the bytes of an answer").data(described_size(size, "body")).state("in memory");
+    let facts = facts.bytes_per_operation(size.body_bytes as u64);
+    suite.row(
+        "response_serialize",
+        "strata",
+        size.name,
+        facts,
+        || (),
+        |_: Arc<()>| {
+            let body = Bytes::from(vec![b'x'; size.body_bytes]);
+            let mut wire =
+                Wire::new(LEAST_REQUEST.to_vec(), size.body_bytes, move |_| std::future::ready(answer(body.clone())));
+            move |_| u64::from(wire.exchange())
+        },
+    );
+}
+
+const LEAST_REQUEST: &[u8] = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n";
+
+/// The least request and the least answer by the same way: what the pipe, the runtime and the HTTP library cost at least.
+fn driver(suite: &mut Suite) {
+    for operation in ["request_deserialize", "response_serialize"] {
+        let facts = Facts::new("sends the least request and reads the least answer").state("in memory");
+        suite.row(
+            operation,
+            "driver",
+            "least",
+            facts,
+            || (),
+            |_: Arc<()>| {
+                let mut wire = Wire::new(LEAST_REQUEST.to_vec(), 0, |_| std::future::ready(answer(Bytes::new())));
+                move |_| u64::from(wire.exchange())
+            },
+        );
+    }
+}
+
+fn header_parsing(suite: &mut Suite) {
+    for count in [4, 20] {
+        let facts = Facts::new(format!("reads of {count} headers what decides: Accept, Content-Type, If-Match"));
+        let case = format!("{count}_headers");
+        suite.row(
+            "header_parsing",
+            "strata",
+            &case,
+            facts.state("in memory"),
+            || (),
+            |_: Arc<()>| {
+                let headers = headers(count);
+                move |_| {
+                    let headers = black_box(&headers);
+                    let speaks = handlers::accepts_json(headers).and_then(|()| handlers::speaks_json(headers, false));
+                    u64::from(speaks.is_ok() && black_box(handlers::expected(headers)).is_ok())
+                }
+            },
+        );
+    }
+}
+
+/// A body of known length in the pieces in which a connection hands it over.
+struct Pieces(VecDeque<Bytes>);
+
+/// How much a connection hands over at once.
+const PIECE_BYTES: usize = 8 << 10;
+
+impl hyper::body::Body for Pieces {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Poll::Ready(self.0.pop_front().map(|piece| Ok(Frame::data(piece))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.0.iter().map(|piece| piece.len() as u64).sum())
+    }
+}
+
+fn body_extraction(suite: &mut Suite, kilobytes: usize) {
+    let bytes = kilobytes << 10;
+    let facts =
+        Facts::new("puts a body together from the pieces in which it arrives").bytes_per_operation(bytes as u64);
+    let facts = facts.data(format!("{} pieces of at most 8 KiB", bytes.div_ceil(PIECE_BYTES))).state("in memory");
+    suite.row(
+        "body_extraction",
+        "strata",
+        &format!("{kilobytes}_kb"),
+        facts,
+        || (),
+        |_: Arc<()>| {
+            let pieces: VecDeque<_> = vec![b'x'; bytes].chunks(PIECE_BYTES).map(Bytes::copy_from_slice).collect();
+            move |_| {
+                let whole =
+                    pin!(read_body(Pieces(pieces.clone()), 1 << 20)).poll(&mut Context::from_waker(Waker::noop()));
+                u64::from(matches!(black_box(whole), Poll::Ready(Ok(whole)) if whole.len() == bytes))
+            }
+        },
+    );
+}
+
+fn response_building(suite: &mut Suite) {
+    let facts =
+        Facts::new("makes the answer of one stored record: type, validator, its JSON copied").state("in memory");
+    let stored = || {
+        let schema = prepared::schema(0);
+        let stored = (0..POOL).map(|index| {
+            let mut bytes = Vec::new();
+            prepared::encode(&schema.tables[0], &data::product(index, Id::Given), &mut bytes);
+            bytes
+        });
+        Data((stored.collect::<Vec<_>>(), schema))
+    };
+    suite.row(
+        "response_building",
+        "strata",
+        "1_kb",
+        facts.data(described(POOL)).unit(Unit::Records, 1),
+        stored,
+        |all: Arc<Data<(Vec<Vec<u8>>, strata::schema::Schema)>>| {
+            move |index| {
+                let (stored, schema) = &all.0;
+                let record = Record::open(&schema.tables[0], &stored[(index % POOL) as usize]).expect("a record");
+                let json = Bytes::copy_from_slice(record.json());
+                let answer = handlers::with_record(StatusCode::OK, Validator::of(&record), json);
+                u64::from(black_box(answer).body().len() > 900)
+            }
+        },
+    );
 }

@@ -3,7 +3,7 @@
 //! GET of one record by id, CREATE of one record with two indexes, and LIST of 20 records by equality of an attribute that has a
 //! hash index. Rungs: raw (RocksDB called directly), storage, indexes, transaction, handlers, routing, ingress, each in process and
 //! by time; tcp by the CPU time of the server's threads, because the client shares the process. The floor of tcp is bare hyper with
-//! the raw path in its handler.
+//! the raw path in its handler; GET also has axum's router on that server, with the same raw path behind it.
 //!
 //! A rung is the request from its layer down. Encoding is none: it calls no layer, so its rows are what that layer alone costs the
 //! request, and stand beside the rungs. Locking has no row, because none of the three takes a lock: an id that the server makes is

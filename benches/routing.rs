@@ -1,31 +1,50 @@
 //! Which handler a method and a path mean, by the number of tables.
 //!
-//! Own matching of `/Table` and `/Table/id`; a route that is found is valid, so the handler need not look again.
+//! Own matching of `/Table` and `/Table/id`; a route that is found is valid, so the handler need not look again. Beside it stands
+//! axum's router with the same paths, called as the service it is: a request is made for it and a handler that does nothing
+//! answers, because it has no other way to say what it has found.
 
 use std::hint::black_box;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
-use http::{HeaderMap, HeaderValue, Method, Uri};
+use axum::body::Body;
+use axum::extract::Path;
+use axum::routing::get;
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
 use strata::handlers;
 use strata::routing::Routes;
 use strata::schema::Schema;
 use strata::transaction::Database;
 use strata_harness::{Data, Facts, Suite, suite, temporary_directory};
 use tempfile::TempDir;
+use tower_service::Service;
 
 fn main() {
     suite("routing", |suite| {
         for tables in [1, 10, 100] {
-            route(suite, "get", tables, &Method::GET, "/some-id");
-            route(suite, "post", tables, &Method::POST, "");
+            for (operation, method, rest) in [("get", Method::GET, "/some-id"), ("post", Method::POST, "")] {
+                ours(suite, operation, tables, &method, rest);
+                axums(suite, operation, tables, &method, rest);
+            }
         }
     });
+}
+
+/// The request that is routed, but for its path.
+fn headers() -> HeaderMap {
+    HeaderMap::from_iter([(http::header::CONTENT_TYPE, HeaderValue::from_static("application/json"))])
+}
+
+fn paths(tables: usize, rest: &str) -> Vec<Uri> {
+    (0..tables).map(|number| format!("/T{number}{rest}").parse().expect("a path")).collect()
 }
 
 /// Routes and the folder of the database behind them, which is removed after it.
 type Served = (Routes, TempDir);
 
-fn route(suite: &mut Suite, operation: &str, tables: usize, method: &Method, rest: &str) {
+fn ours(suite: &mut Suite, operation: &str, tables: usize, method: &Method, rest: &str) {
     let facts = Facts::new(format!("finds the handler of a {method} among {tables} tables")).allocations_at_most(0);
     let setup = || {
         let sdl: String =
@@ -42,15 +61,46 @@ fn route(suite: &mut Suite, operation: &str, tables: usize, method: &Method, res
         facts.data(format!("{tables} tables")),
         setup,
         |served: Arc<Data<Served>>| {
-            let paths: Vec<Uri> =
-                (0..tables).map(|number| format!("/T{number}{rest}").parse().expect("a path")).collect();
-            let headers =
-                HeaderMap::from_iter([(http::header::CONTENT_TYPE, HeaderValue::from_static("application/json"))]);
-            let method = method.clone();
+            let (paths, headers, method) = (paths(tables, rest), headers(), method.clone());
             move |index| {
                 let route = served.0.0.resolve(&method, &paths[index as usize % tables], &headers);
                 u64::from(black_box(&route).as_ref().is_some_and(Result::is_ok))
             }
         },
     );
+}
+
+/// The same paths in axum's router; a handler of each table, which knows the id of a GET.
+fn axums(suite: &mut Suite, operation: &str, tables: usize, method: &Method, rest: &str) {
+    let op = format!("axum's router finds the handler of a {method} among {tables} tables, and it answers nothing");
+    let router = || {
+        (0..tables).fold(axum::Router::new(), |router, number| {
+            let one = |Path(id): Path<String>| async move { status(id == "some-id") };
+            let collection = get(|| async { StatusCode::OK }).post(|| async { StatusCode::OK });
+            router.route(&format!("/T{number}"), collection).route(&format!("/T{number}/{{id}}"), get(one))
+        })
+    };
+    let facts = Facts::new(op).data(format!("{tables} tables"));
+    suite.row(
+        operation,
+        "axum",
+        &format!("{tables}_tables"),
+        facts,
+        || (),
+        |_: Arc<()>| {
+            let (paths, headers, method, mut router) = (paths(tables, rest), headers(), method.clone(), router());
+            move |index| {
+                let mut request = Request::new(Body::empty());
+                *request.method_mut() = method.clone();
+                *request.uri_mut() = paths[index as usize % tables].clone();
+                *request.headers_mut() = headers.clone();
+                let answer = pin!(router.call(request)).poll(&mut Context::from_waker(Waker::noop()));
+                u64::from(matches!(black_box(answer), Poll::Ready(Ok(answer)) if answer.status() == StatusCode::OK))
+            }
+        },
+    );
+}
+
+fn status(right: bool) -> StatusCode {
+    if right { StatusCode::OK } else { StatusCode::BAD_REQUEST }
 }

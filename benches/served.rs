@@ -1,7 +1,7 @@
 //! Requests over TCP: a plain client, and the floor it can be answered by. A module of the benches, not a target.
 //!
 //! The floor is bare hyper on one current-thread runtime, with the raw path of RocksDB in the handler: what any server on these
-//! libraries must at least do. Client and server share the process, so the server's cost is read from the CPU clocks of its threads.
+//! libraries must at least do. A service of another framework can stand in its place. Client and server share the process, so the server's cost is read from the CPU clocks of its threads.
 
 use std::convert::Infallible;
 use std::io::{Read, Write};
@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
+use hyper::service::{Service, service_fn};
 use hyper::{Request, Response};
 use strata::config::Config;
 use strata::server::Server;
@@ -108,6 +109,25 @@ impl Bare {
     where
         H: FnMut(&http::request::Parts, &[u8]) -> Response<Full<Bytes>> + Clone + 'static,
     {
+        Self::serve(raw, move |raw| {
+            let handler = handler(raw);
+            service_fn(move |request: Request<Incoming>| {
+                let mut handler = handler.clone();
+                async move {
+                    let (parts, body) = request.into_parts();
+                    let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+                    Ok(handler(&parts, &body))
+                }
+            })
+        })
+    }
+
+    /// Answers each request by a service.
+    pub fn serve<S, B>(raw: Raw, service: impl FnOnce(Arc<Raw>) -> S + Send + 'static) -> Self
+    where
+        S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + 'static,
+        B: Body<Error: std::error::Error + Send + Sync> + 'static,
+    {
         let (raw, (ready, started)) = (Arc::new(raw), mpsc::channel());
         let (stop, stopping) = watch::channel(false);
         let for_thread = Arc::clone(&raw);
@@ -119,16 +139,17 @@ impl Bare {
             ready.send((address, PathBuf::from("/proc").join(task).join("schedstat"))).expect("somebody waits");
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
             let local = tokio::task::LocalSet::new();
-            local.block_on(&runtime, accept(listener, handler(for_thread), stopping));
+            local.block_on(&runtime, accept(listener, service(for_thread), stopping));
         });
         let (address, account) = started.recv().expect("the thread starts");
         Self { address, raw, account, stop, thread: Some(thread) }
     }
 }
 
-async fn accept<H>(listener: TcpListener, handler: H, mut stopping: watch::Receiver<bool>)
+async fn accept<S, B>(listener: TcpListener, service: S, mut stopping: watch::Receiver<bool>)
 where
-    H: FnMut(&http::request::Parts, &[u8]) -> Response<Full<Bytes>> + Clone + 'static,
+    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + 'static,
+    B: Body<Error: std::error::Error + Send + Sync> + 'static,
 {
     let listener = tokio::net::TcpListener::from_std(listener).expect("a listening socket");
     loop {
@@ -137,16 +158,7 @@ where
             _ = stopping.changed() => return,
         };
         stream.set_nodelay(true).expect("an option of TCP");
-        let handler = handler.clone();
-        let service = hyper::service::service_fn(move |request: Request<Incoming>| {
-            let mut handler = handler.clone();
-            async move {
-                let (parts, body) = request.into_parts();
-                let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
-                Ok::<_, Infallible>(handler(&parts, &body))
-            }
-        });
-        let connection = hyper::server::conn::http1::Builder::new();
+        let (connection, service) = (hyper::server::conn::http1::Builder::new(), service.clone());
         tokio::task::spawn_local(async move {
             let _ = connection.serve_connection(hyper_util::rt::TokioIo::new(stream), service).await;
         });

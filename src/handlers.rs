@@ -193,7 +193,8 @@ pub fn with_body(status: StatusCode, media_type: HeaderValue, body: Bytes) -> An
     answer
 }
 
-fn with_record(status: StatusCode, validator: Validator, json: Bytes) -> Answer {
+/// An answer with a record, and the validator by which it is known again.
+pub fn with_record(status: StatusCode, validator: Validator, json: Bytes) -> Answer {
     let mut answer = with_body(status, JSON, json);
     answer.headers_mut().insert(ETAG, validator.header());
     answer

@@ -35,7 +35,7 @@ use crate::error::Error;
 use crate::handlers::{self, Answer, Failure};
 use crate::routing::{Route, Routes, Work};
 use crate::transaction::Database;
-pub use body::Source;
+pub use body::{Source, read as read_body};
 use crossing::{Crossing, Permit};
 use operations::Operations;
 

@@ -3,9 +3,12 @@
 use std::hint::black_box;
 use std::sync::Arc;
 
+use axum::extract::{Path, State as Shared};
+use axum::{Router, routing};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body_util::Full;
+use hyper_util::service::TowerToHyperService;
 use strata::encoding::{Record, key};
 use strata::handlers;
 use strata::routing::Routes;
@@ -137,4 +140,16 @@ pub fn tcp(suite: &mut Suite) {
         })
     };
     suite.row("get", "floor", "tcp", about, setup, |bare: Arc<Bare>| client(bare.address));
+    let about = over_tcp("gets the stored bytes in a handler of axum's router on the same server, server CPU", n, 0);
+    let setup = || {
+        Bare::serve(Raw::copy(0, n), |raw| {
+            let one = |Shared(raw): Shared<Arc<Raw>>, Path(id): Path<String>| async move {
+                let key = [&1u32.to_be_bytes()[..], id.as_bytes()].concat();
+                let value = raw.get(&key).map(|value| Bytes::copy_from_slice(&value));
+                ([("content-type", "application/json")], value.expect("a record of the data set"))
+            };
+            TowerToHyperService::new(Router::new().route("/Product/{id}", routing::get(one)).with_state(raw))
+        })
+    };
+    suite.row("get", "axum", "tcp", about, setup, |bare: Arc<Bare>| client(bare.address));
 }

@@ -29,7 +29,7 @@ impl<B: Body<Data = Bytes, Error: std::fmt::Display + Send> + Send + Unpin + 'st
 ///
 /// # Errors
 /// 413 as soon as it is longer than `limit_bytes`; 400 if it breaks off.
-pub(super) async fn read(mut body: impl Source, limit_bytes: usize) -> Result<Bytes, Failure> {
+pub async fn read(mut body: impl Source, limit_bytes: usize) -> Result<Bytes, Failure> {
     let first = next(&mut body).await?;
     if first.len() > limit_bytes {
         return Err(Failure::TooLarge { limit_bytes });
