@@ -14,7 +14,7 @@ import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from run_benches import browser, packages, shapes, tables, toolchain
+from run_benches import browser, packages, published, shapes, tables, toolchain
 from run_benches.errors import Complaint, Exit
 from run_benches.places import BENCHES, ROOT
 from run_benches.progress import duration
@@ -76,6 +76,7 @@ def steps(full: bool) -> list[Step]:
         Step("tests", _cargo(["test", *release])),
         Step("plants", _cargo(["test", "--release", "--lib", "--features", "plant", "plant"])),
         Step("every bench once, at smoke scale", _cargo(["test", *release, "--benches"])),
+        Step("every published row has its bench", _published_rows),
         Step("report in a browser", _in_browser),
         Step("document --check", _python_script(["run-benches.py", "document", "--check"])),
     ]
@@ -149,6 +150,13 @@ def _bench_stanzas() -> bool:
     complaints += [f"[[bench]] {name} lacks harness = false" for name, bench in declared.items() if bench.get("harness") is not False]
     print("\n".join(complaints), file=sys.stderr)
     return not complaints and bool(declared)
+
+
+def _published_rows() -> bool:
+    """Every row of the published tables is filled by a bench that there is."""
+    complaints = published.check()
+    print("\n".join(complaints), file=sys.stderr)
+    return not complaints
 
 
 def _rocksdb_once() -> bool:

@@ -142,6 +142,7 @@ impl Locks {
         self.waits.load(Ordering::Relaxed)
     }
 
+    #[inline]
     fn word(&self, slot: Slot) -> &AtomicU8 {
         &self.slots[slot.0 as usize]
     }
@@ -208,6 +209,7 @@ impl Locks {
         None
     }
 
+    #[inline]
     fn release(&self, slot: Slot) {
         if self.word(slot).compare_exchange(HELD, FREE, Ordering::Release, Ordering::Relaxed).is_err() {
             self.release_and_call(slot);
@@ -244,6 +246,7 @@ impl Locks {
 }
 
 impl Drop for Guard<'_> {
+    #[inline]
     fn drop(&mut self) {
         self.locks.release(self.slot);
     }
