@@ -11,7 +11,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Place, Result};
-use crate::{handlers, ingress, storage};
+use crate::{handlers, ingress, observability, static_files, storage};
 
 /// Everything a server is started with. Times in milliseconds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,6 +43,10 @@ pub struct Config {
     pub handlers: handlers::Options,
     /// Of the ingress.
     pub ingress: ingress::Options,
+    /// Of the observability.
+    pub observability: observability::Options,
+    /// Of the static files.
+    pub static_files: static_files::Options,
     /// Of the storage.
     pub storage: storage::Options,
 }
@@ -63,6 +67,8 @@ impl Default for Config {
             stop_timeout_ms: 30_000,
             handlers: handlers::Options::default(),
             ingress: ingress::Options::default(),
+            observability: observability::Options::default(),
+            static_files: static_files::Options::default(),
             // A write that would have to wait for the engine would make all others of its thread wait, too.
             storage: storage::Options { refuse_stalls: true, ..storage::Options::default() },
         }
@@ -129,6 +135,10 @@ pub struct Flags {
     #[command(flatten)]
     ingress: IngressFlags,
     #[command(flatten)]
+    observability: ObservabilityFlags,
+    #[command(flatten)]
+    static_files: StaticFilesFlags,
+    #[command(flatten)]
     storage: StorageFlags,
 }
 
@@ -154,6 +164,48 @@ struct IngressFlags {
     #[arg(long, value_name = "NUMBER", env = "STRATA_REQUESTS_IN_FLIGHT")]
     #[serde(skip_serializing_if = "Option::is_none")]
     requests_in_flight: Option<usize>,
+}
+
+#[derive(Args, Debug, Default, Serialize)]
+struct ObservabilityFlags {
+    /// Write a line of JSON for each request to a file, - for standard error [in the file observability.access_log]
+    #[arg(long, value_name = "FILE", env = "STRATA_ACCESS_LOG")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    access_log: Option<PathBuf>,
+    /// Lines that may wait to be written [default: 8192; in the file observability.access_log_lines]
+    #[arg(long, value_name = "NUMBER", env = "STRATA_ACCESS_LOG_LINES")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    access_log_lines: Option<usize>,
+    /// Time all requests, for /_metrics; with an access log they are [in the file observability.timings]
+    #[arg(long, value_name = "BOOLEAN", env = "STRATA_TIMINGS", num_args = 0..=1, default_missing_value = "true")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timings: Option<bool>,
+}
+
+#[derive(Args, Debug, Default, Serialize)]
+struct StaticFilesFlags {
+    /// Serve the files of a folder beside the tables [in the file static_files.directory]
+    #[arg(id = "static", long = "static", value_name = "DIR", env = "STRATA_STATIC")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    directory: Option<PathBuf>,
+    /// How much of them is kept in memory [default: 67108864; in the file static_files.memory_bytes]
+    #[arg(
+        id = "static_memory_bytes",
+        long = "static-memory-bytes",
+        value_name = "BYTES",
+        env = "STRATA_STATIC_MEMORY_BYTES"
+    )]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    memory_bytes: Option<usize>,
+    /// Cache-Control of them [default: no-cache; in the file static_files.cache_control]
+    #[arg(
+        id = "static_cache_control",
+        long = "static-cache-control",
+        value_name = "TEXT",
+        env = "STRATA_STATIC_CACHE_CONTROL"
+    )]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache_control: Option<String>,
 }
 
 #[derive(Args, Debug, Default, Serialize)]
@@ -210,6 +262,7 @@ impl Config {
             ("ingress.body_bytes", self.ingress.body_bytes as u64),
             ("ingress.body_timeout_ms", self.ingress.body_timeout_ms),
             ("ingress.requests_in_flight", self.ingress.requests_in_flight as u64),
+            ("observability.access_log_lines", self.observability.access_log_lines as u64),
         ];
         match at_least_one.iter().find(|(_, value)| *value == 0) {
             Some((name, _)) => Err(Error::invalid(format!("the option {name} is at least 1"))),
@@ -310,7 +363,9 @@ mod tests {
             let variable = argument.get_env().unwrap().to_str().unwrap();
             assert_eq!(variable, format!("STRATA_{}", name.to_uppercase()));
             let tables = defaults.values().filter_map(toml::Value::as_table);
-            let optional = ["schema", "ready_file"].contains(&name);
+            let optional = ["schema", "ready_file", "access_log", "static"].contains(&name);
+            // In the file, the name of the table says what they are about.
+            let name = name.strip_prefix("static_").unwrap_or(name);
             assert!(
                 optional || defaults.contains_key(name) || tables.into_iter().any(|table| table.contains_key(name)),
                 "{name}"

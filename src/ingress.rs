@@ -1,7 +1,8 @@
 //! Requests in, answers out: the one place where async meets the blocking layers below.
 //!
 //! ```text
-//! head arrives ─ routing ─┬─ no table's path ── axum Router (health, readiness, counters)
+//! head arrives ─ routing ─┬─ no table's path ─┬─ a file's ── inline from memory, or from disk by the pool
+//!                         │                   └─ else ── axum Router (health, readiness, counters, metrics)
 //!                         ├─ refused (404, 405, 406, 415, 400, 413): answered before the body is read
 //!                         ├─ no body, short work ── inline, on the database that answers only from memory
 //!                         └─ else: let in, or 503 ─ body ─┬─ short work ── inline, the same
@@ -10,36 +11,41 @@
 //! A hop to another thread costs more than a cached read, so what can be answered from memory is answered where it arrived, and
 //! the same handler runs once more in the pool when it says [`Error::WouldBlock`]. What waits (for a body, for the pool) counts as
 //! in flight; over the limit the answer is 503 with `Retry-After`, before the body is read. What does not wait is not counted,
-//! because it cannot pile up.
+//! because it cannot pile up. Every answer is recorded (`observability`), whichever way it came.
 //!
 //! Non-goals: connections and their deadlines (`server`); what a request means (`routing`).
 
 mod body;
 mod crossing;
+mod file;
+mod labels;
 mod operations;
 
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{self, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::request::Parts;
-use http::{Method, Request, Response};
+use http::{HeaderMap, Method, Request, Response};
 use http_body_util::{Either, Full};
+use hyper::body::Body as _;
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle;
 
 use crate::error::Error;
 use crate::handlers::{self, Answer, Failure};
+use crate::observability::{self, Context, Observability, Recorder, Span};
 use crate::routing::{Route, Routes, Work};
+use crate::static_files::{self, Content, Site};
 use crate::transaction::Database;
 pub use body::{Source, read as read_body};
-use crossing::{Crossing, Permit};
+use crossing::{Crossing, Permit, Pooled};
 use operations::Operations;
 
-/// The body of an answer: made by a handler, or by the router beside the tables.
+/// The body of an answer: in memory, or a stream (a file on disk, what the router beside the tables makes).
 pub type Body = Either<Full<Bytes>, axum::body::Body>;
 
 /// What is let in.
@@ -66,21 +72,63 @@ enum Step {
     Pool(Bytes, Permit),
 }
 
-/// Answers requests. Clones share everything; a clone for each thread keeps its counts of references apart.
-#[derive(Clone)]
+/// Answers requests. Each thread that does has one of its own, by [`Ingress::for_thread`]; they share everything but what they
+/// count in.
 pub struct Ingress {
     crossing: Arc<Crossing>,
     operations: Operations,
+    files: Option<Arc<Site>>,
+    observability: Arc<Observability>,
+    recorder: Recorder,
     options: Options,
 }
 
 impl Ingress {
     /// Over a database; `pool` is where what blocks is run (`spawn_blocking`).
     pub fn new(database: Database, handlers: handlers::Options, options: Options, pool: Handle) -> Self {
-        let operations = Operations::new(database.clone());
         let routes = Routes::new(database.clone(), handlers);
+        let observability = Arc::new(Observability::counting(labels::names(&routes)));
         let crossing = Arc::new(Crossing::new(database, routes, options.requests_in_flight, pool));
-        Self { crossing, operations, options }
+        Self::of(crossing, None, observability, options)
+    }
+
+    fn of(
+        crossing: Arc<Crossing>,
+        files: Option<Arc<Site>>,
+        observability: Arc<Observability>,
+        options: Options,
+    ) -> Self {
+        let operations = Operations::new(Arc::clone(&crossing), Arc::clone(&observability));
+        let recorder = observability.recorder();
+        Self { crossing, operations, files, observability, recorder, options }
+    }
+
+    /// The same with files beside the tables.
+    #[must_use]
+    pub fn with_files(self, files: Site) -> Self {
+        Self { files: Some(Arc::new(files)), ..self }
+    }
+
+    /// The same with an access log or timings.
+    ///
+    /// # Errors
+    /// `Storage` if the access log cannot be opened.
+    pub fn with_observability(self, options: &observability::Options) -> crate::error::Result<Self> {
+        let observability = Observability::start(options, labels::names(self.crossing.routes()))?;
+        Ok(Self::of(self.crossing, self.files, Arc::new(observability), self.options))
+    }
+
+    /// Another one for another thread: what both do is counted together, but not in the same memory.
+    #[must_use]
+    pub fn for_thread(&self) -> Self {
+        Self {
+            crossing: Arc::clone(&self.crossing),
+            operations: self.operations.clone(),
+            files: self.files.clone(),
+            observability: Arc::clone(&self.observability),
+            recorder: self.observability.recorder(),
+            options: self.options.clone(),
+        }
     }
 
     /// Says whether `/_ready` sends clients here.
@@ -88,56 +136,136 @@ impl Ingress {
         self.operations.set_ready(ready);
     }
 
+    /// Ends the access log, once this is the last one of its threads: what was answered is written, if that can be done in time.
+    pub fn close(self, longest: Duration) {
+        let observability = Arc::clone(&self.observability);
+        drop(self);
+        observability.close(longest);
+    }
+
     /// Answers one request from a client at `peer`. There is an answer to each.
     ///
     /// What does not wait is answered within this call: its future is a value, small to move and without an allocation.
     pub fn answer<B: Source>(self: &Arc<Self>, request: Request<B>, peer: IpAddr) -> Answering {
         let (parts, body) = request.into_parts();
-        let head = parts.method == Method::HEAD;
+        let mut context = self.recorder.begin(&parts, peer);
         if matches!(parts.method, Method::POST | Method::PUT | Method::PATCH) {
-            return Answering::later(Arc::clone(self).answer_with_body(parts, body, peer));
+            return Answering::later(Arc::clone(self).answer_with_body(parts, body, peer, context));
         }
         self.pass_over(&parts, body);
-        let outcome = match self.crossing.routes().resolve(&parts.method, &parts.uri, &parts.headers) {
-            None => return Answering::later(Arc::clone(self).answer_beside(parts, peer)),
+        let outcome = match self.resolve(&parts, &mut context) {
+            None => return self.answer_beside(parts, peer, context),
             Some(Err(failure)) => Err(failure),
             Some(Ok(route)) => match self.at_once(&route, &parts, b"") {
                 Some(outcome) => outcome,
                 None => match Permit::take(&self.crossing) {
-                    Some(permit) => return Answering::later(Arc::clone(self).answer_from_pool(parts, permit)),
+                    Some(permit) => {
+                        context.mark(Span::Handler);
+                        let pooled = Arc::clone(self).answer_from_pool(parts, Bytes::new(), permit, context);
+                        return Answering::later(pooled);
+                    }
                     None => Err(Failure::Overloaded),
                 },
             },
         };
-        Answering::Now(Some(whole(outcome, head)))
+        let head = parts.method == Method::HEAD;
+        Answering::Now(Some(self.whole(outcome, head, context, &parts.headers)))
     }
 
-    async fn answer_with_body<B: Source>(self: Arc<Self>, parts: Parts, body: B, peer: IpAddr) -> Response<Body> {
-        let outcome = match self.crossing.routes().resolve(&parts.method, &parts.uri, &parts.headers) {
+    async fn answer_with_body<B: Source>(
+        self: Arc<Self>,
+        parts: Parts,
+        body: B,
+        peer: IpAddr,
+        mut context: Context,
+    ) -> Response<Body> {
+        let outcome = match self.resolve(&parts, &mut context) {
             None => {
                 self.pass_over(&parts, body);
-                return Answering::later(Arc::clone(&self).answer_beside(parts, peer)).await;
+                return self.answer_beside(parts, peer, context).await;
             }
             Some(Err(failure)) => self.refuse(failure, &parts, body),
-            Some(Ok(route)) => match self.here(route, &parts, body).await {
+            Some(Ok(route)) => match self.here(route, &parts, body, &mut context).await {
                 Step::Answered(outcome) => outcome,
-                Step::Pool(body, permit) => self.crossing.pooled(parts, body, permit).await,
+                Step::Pool(body, permit) => return self.answer_from_pool(parts, body, permit, context).await,
             },
         };
-        whole(outcome, false)
+        self.whole(outcome, false, context, &parts.headers)
     }
 
-    async fn answer_from_pool(self: Arc<Self>, parts: Parts, permit: Permit) -> Response<Body> {
+    async fn answer_from_pool(
+        self: Arc<Self>,
+        parts: Parts,
+        body: Bytes,
+        permit: Permit,
+        mut context: Context,
+    ) -> Response<Body> {
         let head = parts.method == Method::HEAD;
-        whole(self.crossing.pooled(parts, Bytes::new(), permit).await, head)
+        let Pooled { began, outcome, headers } = self.crossing.pooled(parts, body, permit).await;
+        context.mark_at(Span::Pool, began);
+        self.whole(outcome, head, context, &headers)
     }
 
-    async fn answer_beside(self: Arc<Self>, parts: Parts, peer: IpAddr) -> Response<Body> {
-        self.operations.answer(parts, peer).await.map(Either::Right)
+    /// Answers what is no table's: a file, or what the server says of itself.
+    fn answer_beside(self: &Arc<Self>, parts: Parts, peer: IpAddr, mut context: Context) -> Answering {
+        let file = self.files.as_ref().and_then(|files| files.answer(&parts.method, &parts.uri, &parts.headers));
+        if let Some(outcome) = file {
+            context.set_route(labels::STATIC);
+            return self.answer_with_file(outcome, context, parts.headers);
+        }
+        context.set_route(labels::beside(parts.uri.path()));
+        context.mark(Span::Routing);
+        let ingress = Arc::clone(self);
+        Answering::later(async move {
+            let answer = ingress.operations.answer(parts, peer).await.map(Either::Right);
+            ingress.finish(answer, context)
+        })
+    }
+
+    fn answer_with_file(
+        self: &Arc<Self>,
+        outcome: handlers::Result<static_files::Answer>,
+        mut context: Context,
+        headers: HeaderMap,
+    ) -> Answering {
+        let outcome = match outcome.map(Response::into_parts) {
+            Ok((head, Content::Memory(bytes))) => Ok(Response::from_parts(head, bytes)),
+            Ok((head, Content::Disk(extent))) => match Permit::take(&self.crossing) {
+                Some(permit) => {
+                    context.mark(Span::Handler);
+                    let ingress = Arc::clone(self);
+                    return Answering::later(async move {
+                        match ingress.crossing.opened(extent, permit).await {
+                            Ok(body) => {
+                                let body = Either::Right(axum::body::Body::new(body));
+                                ingress.finish(Response::from_parts(head, body), context)
+                            }
+                            Err(failure) => ingress.whole(Err(failure), false, context, &headers),
+                        }
+                    });
+                }
+                None => Err(Failure::Overloaded),
+            },
+            Err(failure) => Err(failure),
+        };
+        Answering::Now(Some(self.whole(outcome, false, context, &headers)))
+    }
+
+    /// What a request means, if its path is a table's.
+    fn resolve<'r>(&'r self, parts: &'r Parts, context: &mut Context) -> Option<handlers::Result<Route<'r>>> {
+        let routes = self.crossing.routes();
+        let route = routes.resolve(&parts.method, &parts.uri, &parts.headers)?;
+        let template = match &route {
+            Ok(route) => routes.template(route),
+            Err(_) => routes.template_of(&parts.uri)?,
+        };
+        context.set_route(labels::of(template));
+        context.mark(Span::Routing);
+        Some(route)
     }
 
     /// What can be done where a request with a body arrived.
-    async fn here<B: Source>(&self, route: Route<'_>, parts: &Parts, body: B) -> Step {
+    async fn here<B: Source>(&self, route: Route<'_>, parts: &Parts, body: B, context: &mut Context) -> Step {
         let Some(permit) = Permit::take(&self.crossing) else {
             return Step::Answered(self.refuse(Failure::Overloaded, parts, body));
         };
@@ -147,12 +275,19 @@ impl Ingress {
         }
         let waited_ms = self.options.body_timeout_ms;
         let read = tokio::time::timeout(Duration::from_millis(waited_ms), body::read(body, limit_bytes)).await;
+        context.mark(Span::Body);
         match read.unwrap_or(Err(Failure::TooSlow { waited_ms })) {
             Err(failure) => Step::Answered(Err(failure)),
-            Ok(bytes) => match self.at_once(&route, parts, &bytes) {
-                Some(outcome) => Step::Answered(outcome),
-                None => Step::Pool(bytes, permit),
-            },
+            Ok(bytes) => {
+                context.add_bytes_in(bytes.len());
+                match self.at_once(&route, parts, &bytes) {
+                    Some(outcome) => Step::Answered(outcome),
+                    None => {
+                        context.mark(Span::Handler);
+                        Step::Pool(bytes, permit)
+                    }
+                }
+            }
         }
     }
 
@@ -181,6 +316,36 @@ impl Ingress {
             tokio::spawn(tokio::time::timeout(deadline, body::discard(body)));
         }
     }
+
+    /// The answer to an outcome, without its body if only the head was asked for.
+    fn whole(
+        &self,
+        outcome: handlers::Result<Answer>,
+        head: bool,
+        context: Context,
+        headers: &HeaderMap,
+    ) -> Response<Body> {
+        let answer = outcome.unwrap_or_else(|failure| self.problem(&failure, &context, headers));
+        let answer = if head { handlers::without_body(answer) } else { answer };
+        self.finish(answer.map(|bytes| Either::Left(Full::new(bytes))), context)
+    }
+
+    /// The answer to a failure. What is the server's own fault gets the name of the request, under which the log has the cause.
+    fn problem(&self, failure: &Failure, context: &Context, headers: &HeaderMap) -> Answer {
+        if !failure.is_internal() {
+            return failure.answer(None);
+        }
+        let request_id = self.recorder.identity(context, headers).to_string();
+        log(&format!("request {request_id} failed: {failure}"));
+        failure.answer(Some(&request_id))
+    }
+
+    /// Every answer goes through here.
+    fn finish(&self, answer: Response<Body>, mut context: Context) -> Response<Body> {
+        context.mark(Span::Handler);
+        self.recorder.finish(context, answer.status(), answer.body().size_hint().lower());
+        answer
+    }
 }
 
 /// The answer to be, there already or after waiting.
@@ -200,28 +365,12 @@ impl Answering {
 impl Future for Answering {
     type Output = Response<Body>;
 
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Response<Body>> {
+    fn poll(self: Pin<&mut Self>, context: &mut task::Context<'_>) -> Poll<Response<Body>> {
         match self.get_mut() {
             Self::Now(answer) => Poll::Ready(answer.take().expect("a future is not asked again")),
             Self::Later(answer) => answer.as_mut().poll(context),
         }
     }
-}
-
-/// The answer to an outcome, without its body if only the head was asked for.
-fn whole(outcome: handlers::Result<Answer>, head: bool) -> Response<Body> {
-    let answer = outcome.unwrap_or_else(|failure| problem(&failure));
-    if head { handlers::without_body(answer) } else { answer }.map(|bytes| Either::Left(Full::new(bytes)))
-}
-
-/// The answer to a failure. What is the server's own fault gets a name, under which the log has the cause.
-fn problem(failure: &Failure) -> Answer {
-    if !failure.is_internal() {
-        return failure.answer(None);
-    }
-    let request_id = uuid::Uuid::now_v7().to_string();
-    log(&format!("request {request_id} failed: {failure}"));
-    failure.answer(Some(&request_id))
 }
 
 /// Writes a line to standard error, one line whatever the text is. Nobody may be reading; that is no reason to fail.
@@ -301,10 +450,16 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_is_an_answer_with_a_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let ingress = ingress(&folder, Options::default());
+        let traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        let (parts, ()) = Request::get("/").header("traceparent", traceparent).body(()).unwrap().into_parts();
+        let context = ingress.recorder.begin(&parts, LOCAL);
         let outcome = crossing::caught(|| -> handlers::Result<Answer> { panic!("no luck") });
-        let answer = problem(&outcome.unwrap_err());
+        let answer = ingress.problem(&outcome.unwrap_err(), &context, &parts.headers);
         let body: serde_json::Value = serde_json::from_slice(answer.body()).unwrap();
         assert_eq!(answer.status(), 500);
+        assert_eq!(body["requestId"], "0af7651916cd43dd8448eb211c80319c", "its trace, so that others find it, too");
         assert_eq!(body["requestId"], answer.headers()["x-request-id"].to_str().unwrap());
         assert!(!body.to_string().contains("luck"));
     }

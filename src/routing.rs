@@ -23,7 +23,13 @@ pub struct Routes {
     options: Options,
     /// Exported tables: name and position in the schema, ascending by name.
     tables: Box<[(Box<str>, usize)]>,
+    /// The place of each table among them, by its number; 0 for one that is not.
+    places: Box<[usize]>,
 }
+
+/// The shape of a path: one of [`Routes::templates`], by its place among them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Template(pub usize);
 
 /// A request that has a handler.
 #[derive(Debug)]
@@ -62,7 +68,31 @@ impl Routes {
     /// The routes to the exported tables of a database.
     pub fn new(database: Database, options: Options) -> Self {
         let tables = names(database.schema());
-        Self { database, options, tables }
+        let places = places(database.schema(), &tables);
+        Self { database, options, tables, places }
+    }
+
+    /// The shapes of all paths that are tables', `{id}` standing for any id.
+    pub fn templates(&self) -> Vec<String> {
+        self.tables.iter().flat_map(|(name, _)| [format!("/{name}"), format!("/{name}/{{id}}")]).collect()
+    }
+
+    /// The shape of a route's path.
+    pub fn template(&self, route: &Route<'_>) -> Template {
+        let record = match &route.verb {
+            Verb::Read(_) | Verb::Replace(_) | Verb::Merge(_) | Verb::Delete(_) => true,
+            Verb::Options(allow) => *allow == RECORD,
+            _ => false,
+        };
+        Template(2 * self.places[route.table.id as usize] + usize::from(record))
+    }
+
+    /// The shape of a path that is a table's, whether or not it is right.
+    pub fn template_of(&self, uri: &Uri) -> Option<Template> {
+        let path = uri.path().strip_prefix('/')?;
+        let (name, rest) = path.split_once('/').unwrap_or((path, ""));
+        let table = self.table(name)?;
+        Some(Template(2 * self.places[table.id as usize] + usize::from(!rest.is_empty())))
     }
 
     /// What a request means; `None` if its path is no table's.
@@ -159,6 +189,16 @@ fn names(schema: &Schema) -> Box<[(Box<str>, usize)]> {
         tables.map(|(position, table)| (table.name.as_str().into(), position)).collect();
     names.sort();
     names.into()
+}
+
+fn places(schema: &Schema, tables: &[(Box<str>, usize)]) -> Box<[usize]> {
+    let number = |position: usize| schema.tables[position].id as usize;
+    let most = tables.iter().map(|(_, position)| number(*position)).max().unwrap_or(0);
+    let mut places = vec![0; most + 1];
+    for (place, (_, position)) in tables.iter().enumerate() {
+        places[number(*position)] = place;
+    }
+    places.into()
 }
 
 impl Route<'_> {
@@ -269,6 +309,30 @@ mod tests {
         for (method, uri, expected) in cases {
             assert_eq!(describe(&routes, method, uri, &HeaderMap::new()), expected, "{method} {uri}");
         }
+    }
+
+    #[test]
+    fn requests_to_one_table_have_two_shapes() {
+        let folder = tempfile::tempdir().unwrap();
+        let routes = routes(&folder);
+        let templates = routes.templates();
+        assert_eq!(templates, ["/Ledger", "/Ledger/{id}", "/Product", "/Product/{id}"]);
+        for (method, uri, expected) in [
+            (Method::GET, "/Ledger/a", "/Ledger/{id}"),
+            (Method::GET, "/Product?limit=1", "/Product"),
+            (Method::POST, "/%50roduct/", "/Product"),
+            (Method::PUT, "/Product/a%2Fb", "/Product/{id}"),
+            (Method::OPTIONS, "/Product", "/Product"),
+            (Method::OPTIONS, "/Product/1", "/Product/{id}"),
+        ] {
+            let uri: Uri = uri.parse().unwrap();
+            let route = routes.resolve(&method, &uri, &HeaderMap::new()).unwrap().unwrap();
+            assert_eq!(templates[routes.template(&route).0], expected, "{uri}");
+            assert_eq!(templates[routes.template_of(&uri).unwrap().0], expected, "{uri}");
+        }
+        let uri: Uri = "/Product/1/picture".parse().unwrap();
+        assert_eq!(templates[routes.template_of(&uri).unwrap().0], "/Product/{id}", "that is refused, too");
+        assert!(routes.template_of(&Uri::from_static("/Secret/1")).is_none());
     }
 
     #[test]

@@ -24,6 +24,7 @@ use crate::config::{self, Config};
 use crate::error::{Error, Result};
 use crate::ingress::{Ingress, log};
 use crate::schema::Schema;
+use crate::static_files::Site;
 use crate::transaction::Database;
 use clock::Clocks;
 
@@ -31,7 +32,6 @@ use clock::Clocks;
 pub struct Server {
     url: String,
     database: Database,
-    ingress: Ingress,
     clocks: Arc<Clocks>,
     running: Option<Running>,
 }
@@ -42,6 +42,7 @@ struct Running {
     acceptor: JoinHandle<()>,
     workers: Vec<JoinHandle<()>>,
     pool: Runtime,
+    ingress: Ingress,
     deadline: Duration,
 }
 
@@ -72,13 +73,12 @@ impl Server {
         let address = listener.local_addr().map_err(cannot)?;
         let clocks = Arc::new(Clocks::default());
         let pool = pool(config.pool_threads, &clocks).map_err(cannot)?;
-        let ingress =
-            Ingress::new(database.clone(), config.handlers.clone(), config.ingress.clone(), pool.handle().clone());
+        let ingress = ingress(config, &database, &pool)?;
         let deadlines = connection::Deadlines::new(config);
         let (mut handles, mut workers) = (Vec::new(), Vec::new());
         for number in 0..config.workers {
             let (handle, thread) =
-                worker::start(number, ingress.clone(), deadlines.clone(), Arc::clone(&clocks)).map_err(cannot)?;
+                worker::start(number, ingress.for_thread(), deadlines.clone(), Arc::clone(&clocks)).map_err(cannot)?;
             handles.push(handle);
             workers.push(thread);
         }
@@ -86,8 +86,8 @@ impl Server {
         let acceptor =
             acceptor::start(listener, handles, config.connections, deadlines.tick(), stopping).map_err(cannot)?;
         ingress.set_ready(true);
-        let running = Running { stop_accepting, acceptor, workers, pool, deadline: deadlines.stop };
-        Ok(Self { url: format!("http://{address}"), database, ingress, clocks, running: Some(running) })
+        let running = Running { stop_accepting, acceptor, workers, pool, ingress, deadline: deadlines.stop };
+        Ok(Self { url: format!("http://{address}"), database, clocks, running: Some(running) })
     }
 
     /// Where it answers: `http://` and address and port.
@@ -118,7 +118,7 @@ impl Server {
         let Some(running) = self.running.take() else {
             return Ok(());
         };
-        self.ingress.set_ready(false);
+        running.ingress.set_ready(false);
         // With the acceptor go the senders of sockets, and from that each worker knows that it is to stop.
         let _ = running.stop_accepting.send(true);
         let _ = running.acceptor.join();
@@ -126,6 +126,7 @@ impl Server {
             let _ = worker.join();
         }
         running.pool.shutdown_timeout(running.deadline);
+        running.ingress.close(running.deadline);
         self.database.store().sync()
     }
 }
@@ -226,6 +227,17 @@ fn listen(config: &Config) -> Result<TcpListener> {
     let listener = TcpListener::bind(address).map_err(refused)?;
     listener.set_nonblocking(true).map_err(refused)?;
     Ok(listener)
+}
+
+/// What answers, with all that the options want beside the tables.
+fn ingress(config: &Config, database: &Database, pool: &Runtime) -> Result<Ingress> {
+    let (handlers, options) = (config.handlers.clone(), config.ingress.clone());
+    let ingress = Ingress::new(database.clone(), handlers, options, pool.handle().clone());
+    let ingress = ingress.with_observability(&config.observability)?;
+    match &config.static_files.directory {
+        Some(directory) => Ok(ingress.with_files(Site::load(directory, &config.static_files)?)),
+        None => Ok(ingress),
+    }
 }
 
 /// The threads for what has to wait. The runtime itself runs nothing.

@@ -6,7 +6,7 @@
 use std::fmt;
 
 use bytes::Bytes;
-use http::header::{ALLOW, HeaderName, RETRY_AFTER};
+use http::header::{ALLOW, CONTENT_RANGE, HeaderName, RETRY_AFTER};
 use http::{HeaderValue, StatusCode};
 use serde::Serialize;
 
@@ -44,6 +44,11 @@ pub enum Failure {
     TooSlow {
         /// How long was waited.
         waited_ms: u64,
+    },
+    /// Of the range that was asked for, nothing is there.
+    Range {
+        /// How long the whole is.
+        length_bytes: u64,
     },
     /// As many requests as are let in are being worked on.
     Overloaded,
@@ -107,6 +112,10 @@ impl Failure {
         if let Self::Method { allow } = self {
             headers.insert(ALLOW, HeaderValue::from_static(allow));
         }
+        if let Self::Range { length_bytes } = self {
+            let whole = format!("bytes */{length_bytes}");
+            headers.insert(CONTENT_RANGE, HeaderValue::try_from(whole).expect("signs and digits"));
+        }
         if row.status == StatusCode::SERVICE_UNAVAILABLE {
             headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
         }
@@ -128,6 +137,7 @@ impl Failure {
             Self::Error(Error::Stale) => ("stale", "The precondition does not hold", 412),
             Self::TooLarge { .. } => ("too-large", "The body is too large", 413),
             Self::MediaType { .. } => ("unsupported-media-type", "The body's type is not supported", 415),
+            Self::Range { .. } => ("range-not-satisfiable", "There is nothing in this range", 416),
             Self::Error(Error::Busy { .. }) => ("busy", "The server cannot take the work now", 503),
             Self::Overloaded => ("overloaded", "Too many requests are being worked on", 503),
             Self::Error(Error::WouldBlock | Error::Corrupt { .. } | Error::Storage { .. }) | Self::Panicked(_) => {
@@ -155,6 +165,7 @@ impl Failure {
             Self::MediaType { supported } => format!("a body here is {supported}, in UTF-8 and not compressed"),
             Self::TooLarge { limit_bytes } => format!("a body has at most {limit_bytes} bytes"),
             Self::TooSlow { waited_ms } => format!("the whole body has to arrive within {waited_ms} ms"),
+            Self::Range { length_bytes } => format!("the whole has {length_bytes} bytes"),
             Self::Overloaded => "try again after the time that Retry-After names, in seconds".to_owned(),
             Self::LocalOnly => "this is answered to clients on the same machine only".to_owned(),
             Self::Error(Error::WouldBlock | Error::Corrupt { .. } | Error::Storage { .. }) | Self::Panicked(_) => {

@@ -3,15 +3,18 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
 use bytes::Bytes;
 use http::HeaderMap;
 use http::request::Parts;
 use tokio::runtime::Handle;
 
+use super::file::FileBody;
 use crate::error::Error;
 use crate::handlers::{Answer, Failure, Result};
 use crate::routing::{Route, Routes};
+use crate::static_files::Extent;
 use crate::transaction::Database;
 
 /// Runs handlers.
@@ -26,6 +29,15 @@ pub(super) struct Crossing {
 
 /// The right to wait; given back when it is dropped, by the pool if the client has gone meanwhile.
 pub(super) struct Permit(Arc<Crossing>);
+
+/// What came out of the pool.
+pub(super) struct Pooled {
+    /// When the handler began.
+    pub(super) began: Instant,
+    pub(super) outcome: Result<Answer>,
+    /// Of the request.
+    pub(super) headers: HeaderMap,
+}
 
 impl Permit {
     /// `None` if as many are out as there may be.
@@ -52,7 +64,6 @@ impl Crossing {
         &self.routes
     }
 
-    #[cfg(test)]
     pub(super) fn database(&self) -> &Database {
         &self.blocking
     }
@@ -66,18 +77,45 @@ impl Crossing {
     }
 
     /// Runs the handler of a request in the pool, where it may wait.
-    ///
-    /// # Errors
-    /// What the handler returns.
-    pub(super) async fn pooled(&self, parts: Parts, body: Bytes, permit: Permit) -> Result<Answer> {
+    pub(super) async fn pooled(&self, parts: Parts, body: Bytes, permit: Permit) -> Pooled {
         let job = move || {
+            let began = Instant::now();
             let crossing = &permit.0;
-            let route = crossing.routes.resolve(&parts.method, &parts.uri, &parts.headers);
-            let route = route.ok_or_else(|| Error::NotFound { detail: "no table has this path".to_owned() })??;
-            caught(|| route.answer(&crossing.blocking, &parts.headers, &body))
+            let outcome = caught(|| {
+                let route = crossing.routes.resolve(&parts.method, &parts.uri, &parts.headers);
+                let route = route.ok_or_else(|| Error::NotFound { detail: "no table has this path".to_owned() })??;
+                route.answer(&crossing.blocking, &parts.headers, &body)
+            });
+            Pooled { began, outcome, headers: parts.headers }
         };
         // It is cancelled only when the server stops before it has begun.
-        self.pool.spawn_blocking(job).await.unwrap_or(Err(Failure::Overloaded))
+        self.pool.spawn_blocking(job).await.unwrap_or_else(|_| Pooled {
+            began: Instant::now(),
+            outcome: Err(Failure::Overloaded),
+            headers: HeaderMap::new(),
+        })
+    }
+
+    /// The body that a part of a file is, once it was opened in the pool.
+    ///
+    /// # Errors
+    /// `Storage` if it cannot be opened.
+    pub(super) async fn opened(&self, extent: Extent, permit: Permit) -> Result<FileBody> {
+        let range = extent.range();
+        let job = move || {
+            let opened = extent.open();
+            drop(permit);
+            opened
+        };
+        match self.pool.spawn_blocking(job).await {
+            Ok(opened) => Ok(FileBody::new(opened?, range, self.pool.clone())),
+            Err(_) => Err(Failure::Overloaded),
+        }
+    }
+
+    /// Requests that wait for their bodies or for the pool.
+    pub(super) fn in_flight(&self) -> usize {
+        self.in_flight.load(Ordering::Relaxed)
     }
 }
 

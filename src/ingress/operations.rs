@@ -1,4 +1,4 @@
-//! What is answered beside the tables: whether the server lives, whether it wants requests, and its counters.
+//! What is answered beside the tables: whether the server lives, whether it wants requests, its counters and metrics.
 //!
 //! An axum `Router`, because nothing here is hot.
 
@@ -11,16 +11,18 @@ use axum::body::Body;
 use axum::extract::{Extension, Request, State};
 use axum::response::IntoResponse;
 use axum::routing::get;
+use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{Method, Response, StatusCode};
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 use serde_json::json;
 
+use super::crossing::Crossing;
 use crate::error::Error;
 use crate::handlers::{self, Answer, Failure};
+use crate::observability::{Observability, write_metric};
 use crate::routing;
-use crate::transaction::Database;
 
 /// The router and what it shows.
 #[derive(Clone)]
@@ -30,7 +32,8 @@ pub(super) struct Operations {
 }
 
 struct Shown {
-    database: Database,
+    crossing: Arc<Crossing>,
+    observability: Arc<Observability>,
     ready: AtomicBool,
 }
 
@@ -41,12 +44,13 @@ struct Peer(IpAddr);
 const ALLOW: &str = "GET, HEAD, OPTIONS";
 
 impl Operations {
-    pub(super) fn new(database: Database) -> Self {
-        let state = Arc::new(Shown { database, ready: AtomicBool::new(false) });
+    pub(super) fn new(crossing: Arc<Crossing>, observability: Arc<Observability>) -> Self {
+        let state = Arc::new(Shown { crossing, observability, ready: AtomicBool::new(false) });
         let router = axum::Router::new()
             .route("/_health", get(health).options(options))
             .route("/_ready", get(ready).options(options))
             .route("/_counters", get(counters).options(options))
+            .route("/_metrics", get(metrics).options(options))
             .fallback(nothing)
             .method_not_allowed_fallback(|| async { problem(&Failure::Method { allow: ALLOW }) })
             .with_state(Arc::clone(&state));
@@ -89,9 +93,26 @@ async fn ready(State(shown): State<Arc<Shown>>) -> impl IntoResponse {
 /// Counts since the store was opened. Which load it bears is nobody's business elsewhere.
 async fn counters(State(shown): State<Arc<Shown>>, Extension(Peer(peer)): Extension<Peer>) -> Response<Body> {
     match peer.to_canonical().is_loopback() {
-        true => Json(shown.database.counters()).into_response(),
+        true => Json(shown.crossing.database().counters()).into_response(),
         false => problem(&Failure::LocalOnly),
     }
+}
+
+/// For Prometheus: requests by route for whoever asks, and what the store has done where the counters are shown, too.
+async fn metrics(State(shown): State<Arc<Shown>>, Extension(Peer(peer)): Extension<Peer>) -> impl IntoResponse {
+    let mut text = shown.observability.metrics();
+    let mut gauge = |name, help, value: f64| write_metric(&mut text, name, "gauge", help, [("", value)]);
+    gauge("strata_ready", "Whether requests are wanted.", f64::from(shown.ready.load(Ordering::Relaxed)));
+    let waiting = shown.crossing.in_flight() as f64;
+    gauge("strata_requests_waiting", "Requests that wait for their bodies or for the pool.", waiting);
+    if peer.to_canonical().is_loopback() {
+        let counters = serde_json::to_value(shown.crossing.database().counters()).unwrap_or_default();
+        for (name, number) in counters.as_object().into_iter().flatten() {
+            let (name, number) = (format!("strata_storage_{name}_total"), number.as_f64().unwrap_or_default());
+            write_metric(&mut text, &name, "counter", "Counted by the store since it was opened.", [("", number)]);
+        }
+    }
+    ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text)
 }
 
 async fn nothing(request: Request) -> Response<Body> {

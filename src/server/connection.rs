@@ -71,6 +71,8 @@ pub(super) struct Watch {
     in_flight: AtomicU32,
     /// Whether bytes came after the last request: the beginning of a head. Over HTTP/2 they say nothing.
     begun: AtomicBool,
+    /// Pieces of answers that the client's machine has taken.
+    written: AtomicU64,
     http2: AtomicBool,
     /// An [`Order`].
     order: AtomicU8,
@@ -80,14 +82,14 @@ pub(super) struct Watch {
     waker: OnceLock<Waker>,
 }
 
-/// What does not change while nothing happens: requests begun, a head begun, the order.
-type State = (u64, bool, Order);
+/// What does not change while nothing happens: requests begun, a head begun, the order, pieces written.
+type State = (u64, bool, Order, u64);
 
 impl Watch {
     /// Ends the connection if it has been without a request for too long.
     pub(super) fn look_after(&self, now: Instant, deadlines: &Deadlines) {
         let begun = self.begun.load(Relaxed) && !self.http2.load(Relaxed);
-        let state = (self.requests.load(Relaxed), begun, self.current());
+        let state = (self.requests.load(Relaxed), begun, self.current(), self.written.load(Relaxed));
         let mut seen = self.seen.lock();
         let since = match *seen {
             Some((known, since)) if known == state && self.in_flight.load(Relaxed) == 0 => since,
@@ -110,6 +112,13 @@ impl Watch {
             if let Some(waker) = self.waker.get() {
                 waker.wake_by_ref();
             }
+        }
+    }
+
+    /// Notes what came of writing: a long answer is sent long after it was made.
+    fn note_written<E>(&self, outcome: &Poll<Result<usize, E>>) {
+        if matches!(outcome, Poll::Ready(Ok(bytes)) if *bytes > 0) {
+            self.written.store(self.written.load(Relaxed) + 1, Relaxed);
         }
     }
 
@@ -202,7 +211,9 @@ impl AsyncRead for Watched {
 
 impl AsyncWrite for Watched {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<std::io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
+        let outcome = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.watch.note_written(&outcome);
+        outcome
     }
 
     fn poll_write_vectored(
@@ -210,7 +221,9 @@ impl AsyncWrite for Watched {
         context: &mut Context<'_>,
         pieces: &[std::io::IoSlice<'_>],
     ) -> Poll<std::io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(context, pieces)
+        let outcome = Pin::new(&mut self.stream).poll_write_vectored(context, pieces);
+        self.watch.note_written(&outcome);
+        outcome
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -257,6 +270,18 @@ mod tests {
         watch.begun.store(true, Relaxed);
         assert_eq!(order_after(&watch, start, &[5, 6]), Order::Serve);
         assert_eq!(order_after(&watch, start, &[7]), Order::Leave);
+    }
+
+    #[test]
+    fn an_answer_that_is_taken_piece_by_piece_keeps_it_open() {
+        let (watch, start) = (Watch::default(), Instant::now());
+        order_after(&watch, start, &[0]);
+        for second in [9, 18, 27] {
+            watch.note_written::<()>(&Poll::Ready(Ok(1)));
+            assert_eq!(order_after(&watch, start, &[second]), Order::Serve);
+        }
+        watch.note_written::<()>(&Poll::Pending);
+        assert_eq!(order_after(&watch, start, &[36, 37]), Order::Finish);
     }
 
     #[test]

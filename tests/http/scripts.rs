@@ -1,11 +1,12 @@
 //! Golden scripts against a real server on a real socket: `tests/golden/http/*`.
 //!
 //! A script is a row of steps between lines `===`, each a request, `---`, and its answer; lines that begin with `#` explain. A
-//! script begins with an empty store. What differs from run to run is masked (ids that the server makes, times, and then the
+//! script begins with an empty store; a folder beside it with the ending `.files` is served as its static files. What differs from run to run is masked (ids that the server makes, times, and then the
 //! ETag), what every answer has (date, length) is left out. `UPDATE_GOLDEN=1` writes the answers anew.
 
 use std::fmt::Write as _;
 use std::fs;
+use std::path::Path;
 
 use super::client::{Answer, Connection, schema, start};
 
@@ -23,7 +24,7 @@ fn the_manual_is_right() {
     let mut wrong = String::new();
     for case in cases {
         let script = fs::read_to_string(&case).unwrap();
-        let actual = run(&script);
+        let actual = run(&script, &case.with_extension("files"));
         if update {
             fs::write(&case, actual).unwrap();
         } else if actual != script {
@@ -34,9 +35,12 @@ fn the_manual_is_right() {
 }
 
 /// The script with the answers that there are.
-fn run(script: &str) -> String {
+fn run(script: &str, files: &Path) -> String {
     let folder = tempfile::tempdir().unwrap();
-    let server = start(folder.path(), |config| config.handlers.max_rows = 3);
+    let server = start(folder.path(), |config| {
+        config.handlers.max_rows = 3;
+        config.static_files.directory = files.is_dir().then(|| files.to_owned());
+    });
     let steps = script.split(STEP).map(|step| {
         let request = step.split(ANSWER).next().unwrap().trim_end();
         let answer = ask(server.url(), request);

@@ -1,0 +1,283 @@
+//! Files of a folder as answers, from memory: an answer is a look-up of the path, headers, and a reference to the bytes.
+//!
+//! `servedir` is tower-http's `ServeDir` over the same folder, which opens and reads the file for each request; it is async, so
+//! both it and ours enter tokio in these rows, and `driver` does that alone. All other rows call the layer directly. `tcp` is a
+//! whole server of ours and a bare hyper that holds the same body in memory and knows nothing of paths, by the CPU time of the
+//! server's threads.
+
+mod floor;
+mod prepared;
+mod served;
+
+#[path = "static_files/site.rs"]
+mod site;
+
+use std::hint::black_box;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_TYPE, IF_NONE_MATCH};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
+use http_body_util::{BodyExt, Full};
+use hyper::service::Service;
+use hyper_util::service::TowerToHyperService;
+use strata::handlers;
+use strata::static_files::{Answer, media_type};
+use strata_harness::data::scatter;
+use strata_harness::{Facts, Suite, Unit, suite};
+use tower_http::services::ServeDir;
+
+use crate::floor::Raw;
+use crate::served::{Bare, Client};
+use crate::site::{EXTENSIONS, FILE_BYTES, Files, Served};
+
+fn main() {
+    suite("static_files", |suite| {
+        for files in [100, 1000] {
+            get(suite, files);
+        }
+        beside(suite);
+        mime(suite);
+        paths(suite);
+        decisions(suite);
+        tcp(suite);
+    });
+}
+
+fn facts(op: &str, files: u64) -> Facts {
+    Facts::new(op).data(format!("{files} files of {FILE_BYTES} bytes")).state("in memory")
+}
+
+/// A request as a server gets it.
+fn request(path: &Uri) -> Request<Full<Bytes>> {
+    let mut request = Request::new(Full::new(Bytes::new()));
+    *request.uri_mut() = path.clone();
+    request
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime")
+}
+
+fn get(suite: &mut Suite, files: u64) {
+    let about = facts("answers GET of one file; its body is read", files).unit(Unit::Bytes, FILE_BYTES);
+    let case = format!("{files}_files");
+    suite.row(
+        "get",
+        "strata",
+        &case,
+        about,
+        || Files::with(files),
+        |folder: Arc<Files>| {
+            let (runtime, paths) = (runtime(), folder.uris());
+            move |index| {
+                let (request, _) = request(&paths[scatter(index, files) as usize]).into_parts();
+                runtime.block_on(async {
+                    let answer = folder.site.answer(&request.method, &request.uri, &request.headers);
+                    let bytes = Full::new(site::bytes(answer)).collect().await.expect("a body in memory").to_bytes();
+                    black_box(bytes).len() as u64
+                })
+            }
+        },
+    );
+}
+
+/// The same request, answered by others.
+fn beside(suite: &mut Suite) {
+    let files = 100;
+    let about = facts("answers GET of one file by tower-http's ServeDir; its body is read", files);
+    let about = about.unit(Unit::Bytes, FILE_BYTES).state("on disk, cached by the system");
+    suite.row(
+        "get",
+        "servedir",
+        "100_files",
+        about,
+        || Files::with(files),
+        |folder: Arc<Files>| {
+            let (runtime, paths) = (runtime(), folder.uris());
+            let service = TowerToHyperService::new(ServeDir::new(folder.path()));
+            move |index| {
+                let request = request(&paths[scatter(index, files) as usize]);
+                runtime.block_on(async {
+                    let answer = service.call(request).await.expect("it has no errors");
+                    assert_eq!(answer.status(), StatusCode::OK);
+                    black_box(answer.into_body().collect().await.expect("a file").to_bytes()).len() as u64
+                })
+            }
+        },
+    );
+    let about = facts("makes the same request and answers it with the same bytes, without looking at it", files);
+    suite.row(
+        "get",
+        "driver",
+        "100_files",
+        about.unit(Unit::Bytes, FILE_BYTES),
+        || Files::with(files),
+        |folder: Arc<Files>| {
+            let (runtime, paths, body) = (runtime(), folder.uris(), Bytes::from(site::content(0)));
+            move |index| {
+                let request = request(&paths[scatter(index, files) as usize]);
+                runtime.block_on(async {
+                    drop(black_box(request));
+                    let answer = Response::new(Full::new(body.clone()));
+                    black_box(answer.into_body().collect().await.expect("a body in memory").to_bytes()).len() as u64
+                })
+            }
+        },
+    );
+}
+
+fn mime(suite: &mut Suite) {
+    let about = Facts::new("finds the media type of a name by its extension").data("names with 10 extensions");
+    suite.row(
+        "mime",
+        "strata",
+        "10_extensions",
+        about.allocations_at_most(0),
+        || (),
+        |_: Arc<()>| {
+            let names: Vec<String> = (0..1000).map(|number| format!("assets/{}", site::name(number))).collect();
+            move |index| {
+                let (number, extension) = (scatter(index, 1000), EXTENSIONS.len() as u64);
+                let found = media_type(&names[number as usize]);
+                u64::from(black_box(found) == EXTENSIONS[(number % extension) as usize].1)
+            }
+        },
+    );
+}
+
+/// What a row of the layer alone asks, and how it has to be answered.
+struct Asked {
+    operation: &'static str,
+    op: &'static str,
+    paths: Vec<Uri>,
+    headers: HeaderMap,
+    is_right: fn(Option<handlers::Result<Answer>>) -> bool,
+    allocations: u64,
+}
+
+impl Asked {
+    /// A row over a folder with so many files.
+    fn row(self, suite: &mut Suite, files: u64, setup: impl FnMut() -> Files) {
+        let about = facts(self.op, files).allocations_at_most(self.allocations);
+        suite.row(self.operation, "strata", &format!("{files}_files"), about, setup, |folder: Arc<Files>| {
+            let (paths, headers, is_right) = (self.paths.clone(), self.headers.clone(), self.is_right);
+            let paths = if paths.is_empty() { folder.uris() } else { paths };
+            move |index| {
+                let path = &paths[scatter(index, paths.len() as u64) as usize];
+                u64::from(is_right(black_box(folder.site.answer(&Method::GET, path, &headers))))
+            }
+        });
+    }
+}
+
+fn is_found(answer: Option<handlers::Result<Answer>>) -> bool {
+    let answer = answer.and_then(Result::ok);
+    answer.is_some_and(|answer| answer.status() == StatusCode::OK && answer.body().length_bytes() == FILE_BYTES)
+}
+
+fn paths(suite: &mut Suite) {
+    let row = Asked {
+        operation: "path_matching",
+        op: "answers GET of a file four folders deep whose path is percent-encoded",
+        paths: Vec::new(),
+        headers: HeaderMap::new(),
+        is_right: is_found,
+        allocations: 3,
+    };
+    row.row(suite, 1000, || Files::deep(1000));
+    let row = Asked {
+        operation: "extension_match",
+        op: "answers GET of one of ten files whose names differ in their extensions alone",
+        paths: Vec::new(),
+        headers: HeaderMap::new(),
+        is_right: is_found,
+        allocations: 2,
+    };
+    row.row(suite, 10, Files::of_one_name);
+}
+
+/// Paths of pages that are no files.
+fn pages() -> Vec<Uri> {
+    (0..1000).map(|number| site::uri(&format!("/page/{number}"))).collect()
+}
+
+fn decisions(suite: &mut Suite) {
+    let html = HeaderValue::from_static("text/html,application/xhtml+xml,*/*;q=0.8");
+    let row = Asked {
+        operation: "index_fallback",
+        op: "answers GET of a page that is no file with the index",
+        paths: pages(),
+        headers: HeaderMap::from_iter([(ACCEPT, html.clone())]),
+        is_right: is_found,
+        allocations: 2,
+    };
+    row.row(suite, 1000, || Files::with(1000));
+    let row = Asked {
+        operation: "not_found",
+        op: "says of a path that it is no file's",
+        paths: pages(),
+        headers: HeaderMap::new(),
+        is_right: |answer| answer.is_none(),
+        allocations: 0,
+    };
+    row.row(suite, 1000, || Files::with(1000));
+    let row = Asked {
+        operation: "not_modified",
+        op: "answers GET of a file that the client has already",
+        paths: Vec::new(),
+        headers: HeaderMap::from_iter([(IF_NONE_MATCH, HeaderValue::from_static("\"0000000000000000\", *"))]),
+        is_right: |answer| {
+            let answer = answer.and_then(Result::ok);
+            answer.is_some_and(|answer| answer.status() == StatusCode::NOT_MODIFIED)
+        },
+        allocations: 2,
+    };
+    row.row(suite, 1000, || Files::with(1000));
+    let op = "answers one of these: 7 in 10 a file, 2 the index in place of a page, 1 nothing";
+    let about = facts(op, 1000);
+    suite.row(
+        "mixed",
+        "strata",
+        "1000_files",
+        about,
+        || Files::with(1000),
+        |folder: Arc<Files>| {
+            let (files, pages, none) = (folder.uris(), pages(), HeaderMap::new());
+            let html = HeaderMap::from_iter([(ACCEPT, html.clone())]);
+            move |index| {
+                let place = scatter(index, 1000) as usize;
+                let (path, headers, found) = match index % 10 {
+                    0..7 => (&files[place], &none, true),
+                    7 | 8 => (&pages[place], &html, true),
+                    _ => (&pages[place], &none, false),
+                };
+                u64::from(is_found(black_box(folder.site.answer(&Method::GET, path, headers))) == found)
+            }
+        },
+    );
+}
+
+fn tcp(suite: &mut Suite) {
+    let client = |address| {
+        let mut client = Client::connect(address);
+        move |_| {
+            let (status, bytes) = client.exchange(b"GET /assets/file-0.html HTTP/1.1\r\nhost: a\r\n\r\n");
+            u64::from(status == 200 && bytes as u64 == FILE_BYTES)
+        }
+    };
+    let about = facts("answers GET of one file over HTTP/1.1, server CPU", 100).cpu_clock().floor("floor", 0.95, None);
+    suite.row("tcp", "strata", "1_kb", about, || Served::start(100), |served: Arc<Served>| client(served.address()));
+    let about = facts("answers each request with the same bytes, by a bare hyper server, server CPU", 1).cpu_clock();
+    let setup = || {
+        let body = Bytes::from(site::content(0));
+        Bare::start(Raw::copy(0, 1), move |_| {
+            move |_: &http::request::Parts, _: &[u8]| {
+                let mut answer = Response::new(Full::new(body.clone()));
+                answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/html"));
+                answer
+            }
+        })
+    };
+    suite.row("tcp", "floor", "1_kb", about, setup, |bare: Arc<Bare>| client(bare.address));
+}

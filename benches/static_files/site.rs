@@ -1,0 +1,130 @@
+//! Folders of files, and a server of ours over one.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Uri;
+use strata::config::Config;
+use strata::handlers;
+use strata::server::Server;
+use strata::static_files::{Answer, Content, Options, Site};
+use strata_harness::{State, temporary_directory};
+use tempfile::TempDir;
+
+use crate::prepared::Ours;
+
+/// How long each file is.
+pub const FILE_BYTES: u64 = 1024;
+
+/// Extensions in turn, and what they mean.
+pub const EXTENSIONS: [(&str, &str); 10] = [
+    ("html", "text/html"),
+    ("css", "text/css"),
+    ("js", "text/javascript"),
+    ("json", "application/json"),
+    ("svg", "image/svg+xml"),
+    ("png", "image/png"),
+    ("woff2", "font/woff2"),
+    ("txt", "text/plain"),
+    ("wasm", "application/wasm"),
+    ("mp4", "video/mp4"),
+];
+
+/// A folder and what was read of it.
+pub struct Files {
+    pub site: Site,
+    paths: Vec<String>,
+    folder: TempDir,
+}
+
+impl State for Files {}
+
+impl Files {
+    /// So many files in one folder, with an index beside it.
+    pub fn with(files: u64) -> Self {
+        Self::write((0..files).map(|number| format!("assets/{}", name(number))))
+    }
+
+    /// So many files far down, with names that have to be encoded.
+    pub fn deep(files: u64) -> Self {
+        Self::write((0..files).map(|number| format!("a folder/of/some/depth/{}", name(number).replace('-', " "))))
+    }
+
+    /// Files whose names differ in their extensions alone.
+    pub fn of_one_name() -> Self {
+        Self::write(EXTENSIONS.iter().map(|(extension, _)| format!("same.{extension}")))
+    }
+
+    fn write(paths: impl Iterator<Item = String>) -> Self {
+        let (folder, paths) = (temporary_directory(), paths.collect::<Vec<_>>());
+        for (number, path) in paths.iter().map(String::as_str).chain(["index.html"]).enumerate() {
+            let path = folder.path().join(path);
+            fs::create_dir_all(path.parent().expect("a file lies in a folder")).expect("an empty folder");
+            fs::write(path, content(number as u64)).expect("a disk with space");
+        }
+        let site = Site::load(folder.path(), &Options::default()).expect("files that were just written");
+        Self { site, paths, folder }
+    }
+
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The paths of the files, as a client asks for them.
+    pub fn uris(&self) -> Vec<Uri> {
+        self.paths.iter().map(|path| uri(&format!("/{}", path.replace(' ', "%20")))).collect()
+    }
+}
+
+/// The name of a file.
+pub fn name(number: u64) -> String {
+    format!("file-{number}.{}", EXTENSIONS[(number % EXTENSIONS.len() as u64) as usize].0)
+}
+
+/// What a file holds: text, another one for each number.
+pub fn content(number: u64) -> Vec<u8> {
+    format!("{number:>15}\n").repeat(FILE_BYTES as usize / 16).into_bytes()
+}
+
+pub fn uri(path: &str) -> Uri {
+    path.parse().expect("a path")
+}
+
+/// The bytes of an answer from memory.
+pub fn bytes(answer: Option<handlers::Result<Answer>>) -> Bytes {
+    match answer.expect("a file has this path").expect("it can be read").into_body() {
+        Content::Memory(bytes) => bytes,
+        Content::Disk(_) => panic!("all files are in memory"),
+    }
+}
+
+/// A server of ours over a folder, and over a store that nobody asks.
+pub struct Served {
+    server: Server,
+    _files: Files,
+    _store: Ours,
+}
+
+impl Served {
+    pub fn start(files: u64) -> Self {
+        let (files, store) = (Files::with(files), Ours::copy(0, 1));
+        let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let mut config = Config { listen, workers: 1, ..Config::default() };
+        config.static_files.directory = Some(files.path().to_owned());
+        let server = Server::over(store.database.clone(), &config).expect("a free port");
+        Self { server, _files: files, _store: store }
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.server.url().trim_start_matches("http://").parse().expect("the server's own address")
+    }
+}
+
+impl State for Served {
+    fn cpu(&self) -> Option<Duration> {
+        Some(self.server.worker_cpu())
+    }
+}

@@ -1,0 +1,380 @@
+//! What is known of a request while it is answered and afterwards: context, ids, spans, counters by route, and the access log.
+//!
+//! A [`Recorder`] stands where requests are answered, one for each thread that answers, so that counting touches no memory of
+//! another core. It hands out a [`Context`] when the head of a request is there and takes it back with the answer. What is always
+//! done is counting by route and status class; clocks, ids and the log cost something, so without `timings` and without a log a
+//! context is three numbers, and nothing is allocated for it.
+//!
+//! Non-goals: connections that never became a request (`server` refuses them); what the store has done (`storage` counts that).
+
+mod counts;
+mod identity;
+mod log;
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
+use std::time::{Duration, Instant, SystemTime};
+
+use http::request::Parts;
+use http::{HeaderMap, Method, StatusCode, Uri};
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+
+use crate::error::Result;
+use counts::Counts;
+pub use identity::{Identity, Ids};
+use log::{Entry, Log};
+
+/// What is recorded of requests.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Options {
+    /// The file that the access log is appended to, `-` for standard error; `None` = there is no access log.
+    pub access_log: Option<PathBuf>,
+    /// Lines of the access log that may wait to be written; more are dropped and counted.
+    pub access_log_lines: usize,
+    /// Whether all requests are timed, for the histogram in the metrics. With an access log they are.
+    pub timings: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { access_log: None, access_log_lines: 8192, timings: false }
+    }
+}
+
+/// A route that requests are counted by: its place among the names that were given to [`Observability::start`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RouteNumber(pub usize);
+
+/// What all recorders share: the names of the routes, what was counted, the access log.
+pub struct Observability {
+    routes: Arc<[String]>,
+    timed: bool,
+    recorders: Mutex<Vec<Arc<Counts>>>,
+    log: Option<Log>,
+}
+
+impl Observability {
+    /// Counts requests by these routes. The first one is for requests whose route is not known.
+    ///
+    /// # Errors
+    /// `Storage` if the file of the access log cannot be opened, or the machine has no thread to give.
+    pub fn start(options: &Options, routes: impl IntoIterator<Item = String>) -> Result<Self> {
+        let routes: Arc<[String]> = routes.into_iter().collect();
+        let log = options.access_log.as_deref();
+        let log = log.map(|path| Log::start(path, options.access_log_lines, Arc::clone(&routes))).transpose()?;
+        Ok(Self::with(routes, options.timings || log.is_some(), log))
+    }
+
+    /// Counts requests by these routes and does nothing else.
+    pub fn counting(routes: impl IntoIterator<Item = String>) -> Self {
+        Self::with(routes.into_iter().collect(), false, None)
+    }
+
+    fn with(routes: Arc<[String]>, timed: bool, log: Option<Log>) -> Self {
+        Self { routes, timed, recorders: Mutex::default(), log }
+    }
+
+    /// A recorder for one thread. What it has counted stays when it is dropped.
+    pub fn recorder(&self) -> Recorder {
+        let counts = Arc::new(Counts::new(self.routes.len(), self.timed));
+        self.recorders.lock().push(Arc::clone(&counts));
+        let queue = self.log.as_ref().and_then(Log::queue);
+        Recorder { timed: self.timed, counts, ids: Ids::new(), log: queue.map(|queue| (queue, self.dropped_count())) }
+    }
+
+    fn dropped_count(&self) -> Arc<log::Dropped> {
+        self.log.as_ref().map(Log::dropped).unwrap_or_default()
+    }
+
+    /// Lines of the access log that were lost, because too many waited or the file could not be written.
+    pub fn dropped_lines(&self) -> u64 {
+        self.dropped_count().load(std::sync::atomic::Ordering::Relaxed)
+    }
+
+    /// Everything that was counted, in the text format of Prometheus.
+    pub fn metrics(&self) -> String {
+        let mut text = String::with_capacity(4096);
+        counts::write(&self.routes, &self.recorders.lock(), self.timed, &mut text);
+        if self.log.is_some() {
+            let lines = [("", self.dropped_lines() as f64)];
+            write_metric(&mut text, "strata_access_log_dropped_lines_total", "counter", "Lines that were lost.", lines);
+        }
+        text
+    }
+
+    /// Waits until the log has written what came from recorders that are gone; at most so long, because nobody may be reading.
+    pub fn close(&self, longest: Duration) {
+        if let Some(log) = &self.log {
+            log.close(longest);
+        }
+    }
+}
+
+/// Appends a metric in the text format of Prometheus: what it is, and a sample for each of its sets of labels.
+pub fn write_metric<L: AsRef<str>>(
+    text: &mut String,
+    name: &str,
+    kind: &str,
+    help: &str,
+    samples: impl IntoIterator<Item = (L, f64)>,
+) {
+    use std::fmt::Write;
+    let mut head = Some(format!("# HELP {name} {help}\n# TYPE {name} {kind}\n"));
+    for (labels, value) in samples {
+        text.push_str(&head.take().unwrap_or_default());
+        writeln!(text, "{name}{} {value}", labels.as_ref()).expect("text grows");
+    }
+}
+
+/// A part of the time that a request takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Span {
+    /// Finding out what the request means.
+    Routing,
+    /// Waiting for the body.
+    Body,
+    /// Waiting for a thread of the pool.
+    Pool,
+    /// Making the answer.
+    Handler,
+}
+
+/// One request, from its head to its answer.
+#[derive(Debug)]
+pub struct Context {
+    route: RouteNumber,
+    bytes_in: u64,
+    /// Only if somebody will look at it.
+    details: Option<Box<Details>>,
+}
+
+/// What costs something to know.
+#[derive(Debug)]
+struct Details {
+    began: Instant,
+    /// When the span that is running began.
+    marked: Instant,
+    spans: [Duration; 4],
+    logged: Option<Logged>,
+}
+
+/// What the access log says of a request from the start.
+#[derive(Debug)]
+struct Logged {
+    at: SystemTime,
+    peer: IpAddr,
+    method: Method,
+    uri: Uri,
+    identity: Identity,
+}
+
+impl Context {
+    /// The request is one to this route.
+    pub fn set_route(&mut self, route: RouteNumber) {
+        self.route = route;
+    }
+
+    /// So many bytes of its body were read.
+    pub fn add_bytes_in(&mut self, bytes: usize) {
+        self.bytes_in += bytes as u64;
+    }
+
+    /// The time since the last mark belongs to this span.
+    pub fn mark(&mut self, span: Span) {
+        if self.details.is_some() {
+            self.mark_at(span, Instant::now());
+        }
+    }
+
+    /// The time from the last mark to `now` belongs to this span.
+    pub fn mark_at(&mut self, span: Span, now: Instant) {
+        if let Some(details) = &mut self.details {
+            details.spans[span as usize] += now.saturating_duration_since(details.marked);
+            details.marked = now;
+        }
+    }
+
+    /// How long a span took, if the request is timed.
+    pub fn span(&self, span: Span) -> Option<Duration> {
+        self.details.as_ref().map(|details| details.spans[span as usize])
+    }
+}
+
+/// Records the requests that one thread answers. Several may use it; then they share the memory that it counts in.
+pub struct Recorder {
+    timed: bool,
+    counts: Arc<Counts>,
+    ids: Ids,
+    log: Option<(SyncSender<Entry>, Arc<log::Dropped>)>,
+}
+
+impl Recorder {
+    /// A request whose head is there.
+    pub fn begin(&self, parts: &Parts, peer: IpAddr) -> Context {
+        let details = self.timed.then(|| self.details(parts, peer));
+        Context { route: RouteNumber::default(), bytes_in: 0, details }
+    }
+
+    fn details(&self, parts: &Parts, peer: IpAddr) -> Box<Details> {
+        let began = Instant::now();
+        let logged = self.log.is_some().then(|| Logged {
+            at: SystemTime::now(),
+            peer,
+            method: parts.method.clone(),
+            uri: parts.uri.clone(),
+            identity: self.ids.of(&parts.headers),
+        });
+        Box::new(Details { began, marked: began, spans: [Duration::ZERO; 4], logged })
+    }
+
+    /// Under which id a request is known: that of the log if there is one, else one that continues the trace in its headers.
+    pub fn identity(&self, context: &Context, headers: &HeaderMap) -> Identity {
+        let logged = context.details.as_ref().and_then(|details| details.logged.as_ref());
+        logged.map_or_else(|| self.ids.of(headers), |logged| logged.identity)
+    }
+
+    /// The request was answered.
+    pub fn finish(&self, context: Context, status: StatusCode, bytes_out: u64) {
+        let Context { route, bytes_in, details } = context;
+        let took = details.as_ref().map(|details| details.began.elapsed());
+        self.counts.count(route, status, bytes_in, bytes_out, took);
+        let Some(((queue, dropped), details)) = self.log.as_ref().zip(details) else {
+            return;
+        };
+        let Details { spans, logged: Some(request), .. } = *details else {
+            return;
+        };
+        let took = took.unwrap_or_default();
+        let entry = Entry { route, status, bytes_in, bytes_out, took, spans, request };
+        // Whoever answers requests does not wait for whoever writes about them.
+        if queue.try_send(entry).is_err() {
+            dropped.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::Request;
+    use std::net::Ipv4Addr;
+
+    const PEER: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    const KNOWN: RouteNumber = RouteNumber(1);
+
+    fn routes() -> [String; 2] {
+        ["other".to_owned(), "/Product/{id}".to_owned()]
+    }
+
+    fn parts(uri: &str) -> Parts {
+        Request::get(uri).body(()).unwrap().into_parts().0
+    }
+
+    fn answer(recorder: &Recorder, uri: &str, status: StatusCode) {
+        let mut context = recorder.begin(&parts(uri), PEER);
+        context.set_route(KNOWN);
+        context.add_bytes_in(3);
+        recorder.finish(context, status, 40);
+    }
+
+    #[test]
+    fn recorders_are_counted_together() {
+        let observability = Observability::counting(routes());
+        let (one, two) = (observability.recorder(), observability.recorder());
+        answer(&one, "/Product/1", StatusCode::OK);
+        answer(&two, "/Product/2", StatusCode::OK);
+        drop(two);
+        answer(&one, "/Product/3", StatusCode::NOT_FOUND);
+        one.finish(one.begin(&parts("/"), PEER), StatusCode::NOT_FOUND, 7);
+        let metrics = observability.metrics();
+        for line in [
+            "strata_requests_total{route=\"/Product/{id}\",class=\"2xx\"} 2",
+            "strata_requests_total{route=\"/Product/{id}\",class=\"4xx\"} 1",
+            "strata_requests_total{route=\"other\",class=\"4xx\"} 1",
+            "strata_request_body_bytes_total{route=\"/Product/{id}\"} 9",
+            "strata_answer_body_bytes_total{route=\"/Product/{id}\"} 120",
+            "strata_answer_body_bytes_total{route=\"other\"} 7",
+        ] {
+            assert!(metrics.lines().any(|found| found == line), "{line} in {metrics}");
+        }
+        assert!(!metrics.contains("seconds"), "nothing was timed: {metrics}");
+    }
+
+    #[test]
+    fn spans_are_the_time_between_marks() {
+        let options = Options { timings: true, ..Options::default() };
+        let observability = Observability::start(&options, routes()).unwrap();
+        let recorder = observability.recorder();
+        let mut context = recorder.begin(&parts("/Product/1"), PEER);
+        let began = context.details.as_ref().unwrap().began;
+        let after = |milliseconds| began + Duration::from_millis(milliseconds);
+        context.mark_at(Span::Routing, after(1));
+        context.mark_at(Span::Handler, after(3));
+        context.mark_at(Span::Pool, after(10));
+        context.mark_at(Span::Handler, after(14));
+        context.mark_at(Span::Body, after(13));
+        let milliseconds = |span| context.span(span).unwrap().as_millis();
+        assert_eq!([Span::Routing, Span::Body, Span::Pool, Span::Handler].map(milliseconds), [1, 0, 7, 6]);
+        context.set_route(KNOWN);
+        recorder.finish(context, StatusCode::OK, 0);
+        let metrics = observability.metrics();
+        let all = "strata_request_duration_seconds_bucket{route=\"/Product/{id}\",le=\"+Inf\"} 1";
+        assert!(metrics.contains(all) && metrics.contains("_seconds_count{route=\"/Product/{id}\"} 1"), "{metrics}");
+    }
+
+    #[test]
+    fn without_timings_nothing_is_known_but_the_route() {
+        let observability = Observability::counting(routes());
+        let mut context = observability.recorder().begin(&parts("/Product/1"), PEER);
+        context.mark(Span::Routing);
+        assert_eq!(context.span(Span::Routing), None);
+        assert_eq!(size_of::<Context>(), 24);
+    }
+
+    #[test]
+    fn the_log_has_a_line_for_each_request() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("access.log");
+        let options = Options { access_log: Some(path.clone()), ..Options::default() };
+        let observability = Observability::start(&options, routes()).unwrap();
+        let recorder = observability.recorder();
+        let mut traced = parts("/Product/a%20b?name==secret");
+        let traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        traced.headers.insert("traceparent", http::HeaderValue::from_static(traceparent));
+        let mut context = recorder.begin(&traced, PEER);
+        context.set_route(KNOWN);
+        recorder.finish(context, StatusCode::OK, 12);
+        answer(&recorder, "/Product/2", StatusCode::CREATED);
+        drop(recorder);
+        observability.close(Duration::from_secs(60));
+        let text = std::fs::read_to_string(path).unwrap();
+        let lines: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!((lines.len(), observability.dropped_lines()), (2, 0), "{text}");
+        assert_eq!(lines[0]["id"], "0af7651916cd43dd8448eb211c80319c");
+        assert_eq!(lines[0]["parent"], "b7ad6b7169203331");
+        assert_eq!((&lines[0]["path"], &lines[0]["route"]), (&"/Product/a%20b".into(), &"/Product/{id}".into()));
+        assert_eq!((&lines[0]["method"], &lines[0]["status"]), (&"GET".into(), &200.into()));
+        assert_eq!((&lines[1]["bytes_in"], &lines[1]["bytes_out"]), (&3.into(), &40.into()));
+        assert!(lines[1]["parent"].is_null() && lines[1]["duration_us"].is_u64());
+        assert!(!text.contains("secret"), "what was asked for is the client's affair");
+    }
+
+    #[test]
+    fn lines_that_find_no_place_are_counted() {
+        let options =
+            Options { access_log: Some(PathBuf::from("/dev/full")), access_log_lines: 4, ..Options::default() };
+        let observability = Observability::start(&options, routes()).unwrap();
+        let recorder = observability.recorder();
+        for _ in 0..100 {
+            answer(&recorder, "/Product/1", StatusCode::OK);
+        }
+        drop(recorder);
+        observability.close(Duration::from_secs(60));
+        assert_eq!(observability.dropped_lines(), 100, "some had no place in the queue, the others none on the device");
+        assert!(observability.metrics().contains("strata_access_log_dropped_lines_total 100"));
+    }
+}

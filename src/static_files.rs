@@ -1,0 +1,252 @@
+//! Files of a folder as answers: type, validators, ranges, precompressed siblings.
+//!
+//! The folder is read once, at the start: names, types, content hashes, and the bytes of as many files as a budget holds, the
+//! shortest first. A request is then a look-up of its path among the names that were found, so there is no path that could lead
+//! out of the folder, and an answer from memory is headers and a reference to the bytes. What is longer than the budget is read
+//! from the disk piece by piece, by whoever may wait for it ([`Extent`]).
+//!
+//! Names that begin with a dot are not there, nor are links that lead out of the folder, links to folders, and what is no file.
+//!
+//! Non-goals: noticing that files change (start again); listing folders; which paths are files' and which are tables' (`ingress`).
+
+mod content;
+mod headers;
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use http::header::{
+    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, LOCATION, VARY,
+};
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Uri};
+use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::handlers::{self, Failure};
+use content::Stored;
+pub use content::{Content, Extent, read_piece};
+use headers::{Coding, Wanted};
+
+/// What is served, and how.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Options {
+    /// The folder; `None` = no files are served.
+    pub directory: Option<PathBuf>,
+    /// How many bytes of files are kept in memory.
+    pub memory_bytes: usize,
+    /// `Cache-Control` of every file.
+    pub cache_control: String,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        // A client keeps the file and asks whether it is still the same: right for every file, and the answer is short.
+        Self { directory: None, memory_bytes: 64 << 20, cache_control: "no-cache".to_owned() }
+    }
+}
+
+/// A whole answer whose body is in memory or on disk.
+pub type Answer = Response<Content>;
+
+/// The files of a folder.
+pub struct Site {
+    /// By path without the leading `/`, decoded.
+    places: HashMap<Box<str>, Place>,
+    cache_control: HeaderValue,
+}
+
+/// What a path names.
+enum Place {
+    File(File),
+    /// A folder with an index, asked for without the `/` at its end, without which links in the index would lead astray.
+    Folder,
+}
+
+/// A file, as it is and compressed.
+struct File {
+    media_type: HeaderValue,
+    plain: Representation,
+    /// Siblings that hold the same, shortest first.
+    coded: Vec<(Coding, Representation)>,
+}
+
+/// The bytes of a file with their strong validator.
+#[derive(Clone)]
+struct Representation {
+    stored: Stored,
+    etag: HeaderValue,
+}
+
+/// What the index of a folder is called.
+const INDEX: &str = "index.html";
+
+const ALLOW: &str = "GET, HEAD, OPTIONS";
+
+/// What a path in `Location` keeps: all but what would end or break it.
+const ENCODED: AsciiSet = CONTROLS.add(b' ').add(b'"').add(b'#').add(b'<').add(b'>').add(b'?').add(b'%').add(b'\\');
+
+impl Site {
+    /// Reads a folder.
+    ///
+    /// # Errors
+    /// `Storage` if something in it cannot be read; `Invalid` if `cache_control` cannot stand in a header.
+    pub fn load(directory: &Path, options: &Options) -> Result<Self> {
+        let cache_control = HeaderValue::from_str(&options.cache_control);
+        let cache_control =
+            cache_control.map_err(|_| Error::invalid("static_files.cache_control cannot stand in a header"))?;
+        let found = content::read_folder(directory, options.memory_bytes)?;
+        let mut places = HashMap::with_capacity(found.len());
+        for (path, representation) in &found {
+            let file = File::of(path, representation, &found);
+            if let Some(folder) = path.strip_suffix(INDEX).filter(|folder| folder.is_empty() || folder.ends_with('/')) {
+                places.insert(folder.into(), Place::File(File::of(path, representation, &found)));
+                if let Some(name) = folder.strip_suffix('/') {
+                    places.insert(name.into(), Place::Folder);
+                }
+            }
+            places.insert(path.as_str().into(), Place::File(file));
+        }
+        Ok(Self { places, cache_control })
+    }
+
+    /// What is answered to a request; `None` if its path is no file's.
+    ///
+    /// A path of one segment that begins with `_` is never a file's. A page that is not there is answered with the index at the
+    /// root if the client asks for HTML by name, so that an application can have paths of its own; not below a `_` path.
+    ///
+    /// # Errors
+    /// 405, and 416 for a range that is not there.
+    pub fn answer(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Option<handlers::Result<Answer>> {
+        let path = uri.path().strip_prefix('/')?;
+        let path = match path.contains('%') {
+            true => percent_decode_str(path).decode_utf8().ok()?,
+            false => Cow::Borrowed(path),
+        };
+        let internal = path.starts_with('_');
+        if internal && !path.contains('/') {
+            return None;
+        }
+        let file = match self.places.get(&*path) {
+            Some(Place::File(file)) => file,
+            Some(Place::Folder) => return Some(settled(method, || Ok(redirection(&path, uri.query())))),
+            None if internal || !headers::accepts_html(headers) => return None,
+            None => return self.fallback(method, headers),
+        };
+        Some(settled(method, || self.file(file, method, headers)))
+    }
+
+    /// The index at the root, in place of a page that is not there.
+    fn fallback(&self, method: &Method, headers: &HeaderMap) -> Option<handlers::Result<Answer>> {
+        let Some(Place::File(index)) = self.places.get("") else {
+            return None;
+        };
+        if !matches!(*method, Method::GET | Method::HEAD) {
+            return None;
+        }
+        let answer = self.file(index, method, headers).map(|mut answer| {
+            answer.headers_mut().append(VARY, HeaderValue::from_static("accept"));
+            answer
+        });
+        Some(answer)
+    }
+
+    fn file(&self, file: &File, method: &Method, headers: &HeaderMap) -> handlers::Result<Answer> {
+        let (coding, chosen) = file.choose(headers);
+        let length_bytes = chosen.stored.length_bytes();
+        let mut answer = Response::new(Content::EMPTY);
+        let head = answer.headers_mut();
+        head.reserve(6);
+        head.insert(ETAG, chosen.etag.clone());
+        head.insert(CACHE_CONTROL, self.cache_control.clone());
+        if !file.coded.is_empty() {
+            head.insert(VARY, HeaderValue::from_static("accept-encoding"));
+        }
+        if headers::is_known(headers, &chosen.etag) {
+            *answer.status_mut() = StatusCode::NOT_MODIFIED;
+            return Ok(answer);
+        }
+        head.insert(CONTENT_TYPE, file.media_type.clone());
+        head.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+        if let Some(coding) = coding {
+            head.insert(CONTENT_ENCODING, HeaderValue::from_static(coding.name()));
+        }
+        if *method == Method::HEAD {
+            head.insert(CONTENT_LENGTH, HeaderValue::from(length_bytes));
+            return Ok(answer);
+        }
+        *answer.body_mut() = match headers::range(headers, length_bytes, &chosen.etag) {
+            Wanted::All => chosen.stored.part(0..length_bytes),
+            Wanted::Part(range) => {
+                let of = format!("bytes {}-{}/{length_bytes}", range.start, range.end - 1);
+                head.insert(CONTENT_RANGE, HeaderValue::try_from(of).expect("digits and signs"));
+                *answer.status_mut() = StatusCode::PARTIAL_CONTENT;
+                chosen.stored.part(range)
+            }
+            Wanted::Nothing => return Err(Failure::Range { length_bytes }),
+        };
+        Ok(answer)
+    }
+}
+
+impl File {
+    fn of(path: &str, plain: &Representation, found: &HashMap<String, Representation>) -> Self {
+        let sibling = |coding: Coding| {
+            let sibling = found.get(&format!("{path}.{}", coding.extension()))?;
+            Some((coding, sibling.clone()))
+        };
+        let mut coded: Vec<_> = Coding::ALL.into_iter().filter_map(sibling).collect();
+        coded.sort_by_key(|(_, representation)| representation.stored.length_bytes());
+        let mut media_type = media_type(path);
+        if plain.stored.is_text() && media_type.as_bytes().starts_with(b"text/") {
+            let with_charset = [media_type.as_bytes(), b"; charset=utf-8"].concat();
+            media_type = HeaderValue::from_maybe_shared(Bytes::from(with_charset)).expect("a type and a parameter");
+        }
+        Self { media_type, plain: plain.clone(), coded }
+    }
+
+    /// What the client likes best; of what it likes equally, the shortest.
+    fn choose(&self, headers: &HeaderMap) -> (Option<Coding>, &Representation) {
+        if self.coded.is_empty() {
+            return (None, &self.plain);
+        }
+        let accepted = headers::codings(headers);
+        let liked = self.coded.iter().map(|(coding, chosen)| (accepted.quality(*coding), Some(*coding), chosen));
+        let liked =
+            liked.filter(|(quality, ..)| *quality > 0).reduce(|best, next| if next.0 > best.0 { next } else { best });
+        liked.map_or((None, &self.plain), |(_, coding, chosen)| (coding, chosen))
+    }
+}
+
+/// The answer of a file to a method: files can be read.
+fn settled(method: &Method, read: impl FnOnce() -> handlers::Result<Answer>) -> handlers::Result<Answer> {
+    match *method {
+        Method::GET | Method::HEAD => read(),
+        Method::OPTIONS => Ok(handlers::options(ALLOW).map(Content::Memory)),
+        _ => Err(Failure::Method { allow: ALLOW }),
+    }
+}
+
+fn redirection(path: &str, query: Option<&str>) -> Answer {
+    let mut location = format!("/{}/", utf8_percent_encode(path, &ENCODED));
+    if let Some(query) = query {
+        location.push('?');
+        location.push_str(query);
+    }
+    let mut answer = Response::new(Content::EMPTY);
+    *answer.status_mut() = StatusCode::PERMANENT_REDIRECT;
+    answer.headers_mut().insert(LOCATION, HeaderValue::try_from(location).expect("a path that is percent-encoded"));
+    answer
+}
+
+/// The media type of a file, by the extension of its name; bytes of no type for one that is not known.
+pub fn media_type(path: &str) -> HeaderValue {
+    let known = mime_guess::from_path(path).first_raw();
+    HeaderValue::from_static(known.unwrap_or("application/octet-stream"))
+}
+
+#[cfg(test)]
+mod tests;

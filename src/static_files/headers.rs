@@ -1,0 +1,200 @@
+//! What a request for a file wants beside its path: a validator it knows, a range, codings, HTML (RFC 9110, 8.4, 12.5, 13, 14).
+
+use std::ops::Range;
+
+use http::header::{ACCEPT, ACCEPT_ENCODING, IF_NONE_MATCH, IF_RANGE, RANGE};
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+/// A content coding that files may lie beside in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Coding {
+    Brotli,
+    Zstandard,
+    Gzip,
+}
+
+impl Coding {
+    pub(super) const ALL: [Self; 3] = [Self::Brotli, Self::Zstandard, Self::Gzip];
+
+    /// In headers.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Brotli => "br",
+            Self::Zstandard => "zstd",
+            Self::Gzip => "gzip",
+        }
+    }
+
+    /// Of a name.
+    pub(super) fn extension(self) -> &'static str {
+        match self {
+            Self::Brotli => "br",
+            Self::Zstandard => "zst",
+            Self::Gzip => "gz",
+        }
+    }
+}
+
+/// How much a client likes codings, in thousandths; 0 = not at all.
+pub(super) struct Accepted([u16; 3]);
+
+impl Accepted {
+    pub(super) fn quality(&self, coding: Coding) -> u16 {
+        self.0[coding as usize]
+    }
+}
+
+/// What `Accept-Encoding` says. Without one, nothing is compressed: who does not say that it can read it, often cannot.
+pub(super) fn codings(headers: &HeaderMap) -> Accepted {
+    let (mut named, mut others) = ([None; 3], 0);
+    for member in members(headers, ACCEPT_ENCODING) {
+        let (name, quality) = with_quality(member);
+        let name = name.strip_prefix(b"x-").unwrap_or(name);
+        match Coding::ALL.iter().find(|coding| name.eq_ignore_ascii_case(coding.name().as_bytes())) {
+            Some(coding) => named[*coding as usize] = Some(quality),
+            None if name == b"*" => others = quality,
+            None => {}
+        }
+    }
+    Accepted(named.map(|quality| quality.unwrap_or(others)))
+}
+
+/// Whether the client asks for HTML by name, as browsers do for a page and nobody does for data.
+pub(super) fn accepts_html(headers: &HeaderMap) -> bool {
+    members(headers, ACCEPT).any(|member| {
+        let (name, quality) = with_quality(member);
+        name.eq_ignore_ascii_case(b"text/html") && quality > 0
+    })
+}
+
+/// Whether `If-None-Match` names a validator. The comparison is weak.
+pub(super) fn is_known(headers: &HeaderMap, etag: &HeaderValue) -> bool {
+    members(headers, IF_NONE_MATCH).any(|tag| tag == b"*" || tag.strip_prefix(b"W/").unwrap_or(tag) == etag.as_bytes())
+}
+
+/// Which bytes a client wants.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Wanted {
+    All,
+    /// Not empty, and within the file.
+    Part(Range<u64>),
+    /// Only what is behind the end.
+    Nothing,
+}
+
+/// What `Range` and `If-Range` say of a file. Several ranges, other units, and what is no range are answered with the whole file,
+/// as is a client whose part is of another version.
+pub(super) fn range(headers: &HeaderMap, length_bytes: u64, etag: &HeaderValue) -> Wanted {
+    let Some(range) = headers.get(RANGE) else {
+        return Wanted::All;
+    };
+    if headers.get(IF_RANGE).is_some_and(|version| version != etag) {
+        return Wanted::All;
+    }
+    let range = range.to_str().ok().and_then(|range| range.strip_prefix("bytes=")).map(str::trim);
+    let Some((first, last)) = range.and_then(|range| range.split_once('-')) else {
+        return Wanted::All;
+    };
+    let part = match (number(first), number(last)) {
+        (Some(first), Some(last)) if first <= last => first..last.saturating_add(1).min(length_bytes),
+        (Some(first), None) if last.is_empty() => first..length_bytes,
+        (None, Some(suffix)) if first.is_empty() => length_bytes.saturating_sub(suffix)..length_bytes,
+        _ => return Wanted::All,
+    };
+    if part.is_empty() { Wanted::Nothing } else { Wanted::Part(part) }
+}
+
+/// Digits and nothing else; more than fit mean a place behind every end.
+fn number(digits: &str) -> Option<u64> {
+    let right = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
+    right.then(|| digits.parse().unwrap_or(u64::MAX))
+}
+
+/// The members of a list header.
+fn members(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &[u8]> {
+    let values = headers.get_all(name).into_iter();
+    values.flat_map(|value| value.as_bytes().split(|byte| *byte == b',')).map(<[u8]>::trim_ascii)
+}
+
+/// A member of a list, and how much it is liked, in thousandths.
+fn with_quality(member: &[u8]) -> (&[u8], u16) {
+    let mut parts = member.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
+    let name = parts.next().unwrap_or_default();
+    let quality = parts.find_map(|part| part.strip_prefix(b"q=").or_else(|| part.strip_prefix(b"Q=")));
+    let quality =
+        quality.and_then(|digits| std::str::from_utf8(digits).ok()).and_then(|digits| digits.parse::<f32>().ok());
+    // What is not a number is passed over with what it stands beside.
+    let liked =
+        quality.filter(|quality| (0.0..=1.0).contains(quality)).map_or(1000, |quality| (quality * 1000.0) as u16);
+    (name, liked)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(pairs: &[(HeaderName, &'static str)]) -> HeaderMap {
+        pairs.iter().map(|(name, value)| (name.clone(), HeaderValue::from_static(value))).collect()
+    }
+
+    #[test]
+    fn ranges_of_ten_bytes() {
+        let etag = HeaderValue::from_static("\"v\"");
+        let of = |value| range(&headers(&[(RANGE, value)]), 10, &etag);
+        for (value, expected) in [
+            ("bytes=0-0", 0..1),
+            ("bytes=2-5", 2..6),
+            ("bytes=2-", 2..10),
+            ("bytes=9-99", 9..10),
+            ("bytes=-3", 7..10),
+            ("bytes=-99", 0..10),
+            ("bytes=0-99999999999999999999999", 0..10),
+        ] {
+            assert_eq!(of(value), Wanted::Part(expected), "{value}");
+        }
+        for value in ["bytes=10-", "bytes=10-11", "bytes=-0", "bytes=99999999999999999999999-"] {
+            assert_eq!(of(value), Wanted::Nothing, "{value}");
+        }
+        for value in ["bytes=5-2", "bytes=0-1,3-4", "lines=0-1", "bytes=", "bytes=-", "bytes=a-b", "bytes=+1-2", "0-1"]
+        {
+            assert_eq!(of(value), Wanted::All, "{value}");
+        }
+        assert_eq!(range(&headers(&[(RANGE, "bytes=-1")]), 0, &etag), Wanted::Nothing, "nothing has no last byte");
+        assert_eq!(range(&headers(&[]), 10, &etag), Wanted::All);
+    }
+
+    #[test]
+    fn a_part_of_another_version_is_worth_nothing() {
+        let etag = HeaderValue::from_static("\"v\"");
+        let of = |version| range(&headers(&[(RANGE, "bytes=0-0"), (IF_RANGE, version)]), 10, &etag);
+        assert_eq!(of("\"v\""), Wanted::Part(0..1));
+        for other in ["\"w\"", "W/\"v\"", "Sat, 29 Oct 1994 19:43:31 GMT"] {
+            assert_eq!(of(other), Wanted::All, "{other}");
+        }
+    }
+
+    #[test]
+    fn codings_by_name_star_and_quality() {
+        let of = |value| Coding::ALL.map(|coding| codings(&headers(&[(ACCEPT_ENCODING, value)])).quality(coding));
+        assert_eq!(of("gzip, deflate, br, zstd"), [1000, 1000, 1000]);
+        assert_eq!(of("x-gzip;q=0.5, BR ; Q=0.1"), [100, 0, 500]);
+        assert_eq!(of("*, br;q=0"), [0, 1000, 1000]);
+        assert_eq!(of("identity"), [0, 0, 0]);
+        assert_eq!(Coding::ALL.map(|coding| codings(&HeaderMap::new()).quality(coding)), [0, 0, 0]);
+    }
+
+    #[test]
+    fn html_is_asked_for_by_name() {
+        let asks = |value| accepts_html(&headers(&[(ACCEPT, value)]));
+        assert!(asks("text/html,application/xhtml+xml,*/*;q=0.8") && asks("image/png, Text/HTML;q=0.1"));
+        assert!(!asks("*/*") && !asks("text/*") && !asks("text/html;q=0") && !asks("application/json"));
+    }
+
+    #[test]
+    fn a_validator_is_known_weakly() {
+        let etag = HeaderValue::from_static("\"v\"");
+        let knows = |value| is_known(&headers(&[(IF_NONE_MATCH, value)]), &etag);
+        assert!(knows("\"v\"") && knows("*") && knows("\"w\", W/\"v\""));
+        assert!(!knows("\"w\"") && !knows("v") && !knows(""));
+    }
+}

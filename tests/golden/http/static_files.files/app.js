@@ -1,0 +1,1 @@
+const shop = "one line of a script, and another one, and another one, and another one";
