@@ -85,7 +85,7 @@ pub(super) fn start(
 }
 
 struct Worker {
-    /// A clone for this thread, so that counting references to it is nobody else's affair.
+    /// One for this thread, so that nobody else counts in its memory.
     ingress: Arc<Ingress>,
     deadlines: Deadlines,
     connections: Arc<AtomicUsize>,
