@@ -1,7 +1,9 @@
 //! Requests over TCP: a plain client, and the floor it can be answered by. A module of the benches, not a target.
 //!
 //! The floor is bare hyper on one current-thread runtime, with the raw path of RocksDB in the handler: what any server on these
-//! libraries must at least do. A service of another framework can stand in its place. Client and server share the process, so the server's cost is read from the CPU clocks of its threads.
+//! libraries must at least do. A service of another framework can stand in its place. Client and server share the process, so the
+//! server's cost is read from the CPU clocks of its threads.
+#![allow(dead_code, reason = "each target starts what its rows need")]
 
 use std::convert::Infallible;
 use std::io::{Read, Write};

@@ -270,8 +270,9 @@ fn tcp(suite: &mut Suite) {
     suite.row("tcp", "strata", "1_kb", about, || Served::start(100), |served: Arc<Served>| client(served.address()));
     let about = facts("answers each request with the same bytes, by a bare hyper server, server CPU", 1).cpu_clock();
     let setup = || {
-        let body = Bytes::from(site::content(0));
+        let content = Bytes::from(site::content(0));
         Bare::start(Raw::copy(0, 1), move |_| {
+            let body = content.clone();
             move |_: &http::request::Parts, _: &[u8]| {
                 let mut answer = Response::new(Full::new(body.clone()));
                 answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/html"));
