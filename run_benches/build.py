@@ -16,16 +16,34 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from run_benches import processes, shapes, toolchain
 from run_benches.errors import Complaint
 from run_benches.places import BENCHES, LAST_BUILD, ROOT, RUNS
 from run_benches.progress import Line, duration
-from run_benches.runs import Binary, Facts
+from run_benches.runs import Binary, Facts, Latency
 
 COMMAND = ["cargo", "bench", "--workspace", "--no-run", "--message-format=json-render-diagnostics"]
 LIST_DEADLINE_S = 60.0
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """What one process found of a measure."""
+
+    value: float
+    unit: str
+
+
+@dataclass(frozen=True)
+class Found:
+    """What one process found of a row beside its time: nothing, but for workloads."""
+
+    latencies: dict[str, Latency] = field(default_factory=dict)
+    measures: dict[str, Figure] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -37,6 +55,13 @@ class FactsFile:
     rows: dict[str, Facts]
     engine: dict[str, Any] | None = None
     process: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _FoundFile:
+    """The same file: what was found beside the facts."""
+
+    rows: dict[str, Found]
 
 
 @dataclass(frozen=True)
@@ -165,9 +190,19 @@ def ask(layer: str, executable: Path, settings: Mapping[str, str] = {}) -> Suite
 
 def read_facts(folder: Path) -> FactsFile | None:
     """The facts that one process left in `folder`, if it did."""
+    return _read(FactsFile, folder)
+
+
+def read_found(folder: Path) -> dict[str, Found]:
+    """What one process found of its rows, by id."""
+    file = _read(_FoundFile, folder)
+    return file.rows if file else {}
+
+
+def _read(kind: type[T], folder: Path) -> T | None:
     for path in sorted(folder.glob("*.json")):
         try:
-            return shapes.load(FactsFile, path)
+            return shapes.load(kind, path)
         except (OSError, shapes.Misshapen) as error:
             raise Complaint(f"the facts of a bench are damaged: {error}") from error
     return None

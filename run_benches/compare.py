@@ -238,6 +238,10 @@ def _row(wish: Wish, sides: tuple[Side, Side], facts: tuple[dict[str, Facts], di
         row.state, row.reasons = "left_out", ["not chosen"]
     elif id.split("/")[2] != COMPARED_SUBJECT and not any(word.count("/") > 1 and selection.matches(id, word) for word in wish.rows):
         row.state, row.reasons = "left_out", ["runs none of our code; compared where it is named down to its subject"]
+    elif row.state == "not_run" and row.facts.background:
+        row.state, row.reasons = "left_out", ["its background work does not stop for the turns of a partner"]
+    elif row.state == "not_run" and row.facts.workload and not wish.rows:
+        row.state, row.reasons = "left_out", ["a workload takes seconds to set up; compared where it is named (--rows)"]
     elif row.state == "not_run" and sides[0].code[layer] == sides[1].code[layer] and sides[0].settings == sides[1].settings:
         row.state, row.reasons = "identical", ["the code and data that both sides load are the same, byte by byte"]
     return row

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from run_benches import broker, build, criterion_output, plan, processes, shapes
-from run_benches.build import Suite
+from run_benches.build import Found, Suite
 from run_benches.errors import Complaint
 from run_benches.plan import Job
 from run_benches.runs import Design, Facts
@@ -49,15 +49,17 @@ class Outcome:
     points_ns: dict[str, float] = field(default_factory=dict)
     ratios: dict[str, float] = field(default_factory=dict)
     facts: dict[str, Facts] = field(default_factory=dict)
+    found: dict[str, Found] = field(default_factory=dict)
     engine: dict[str, Any] | None = None
     failures: dict[str, str] = field(default_factory=dict)
 
 
 def measure_layer(shop: Workshop, job: Job, rows: list[str], deadline_s: float) -> Outcome:
-    """Measures rows with one thread in one process on one core, as pairs are; then those with several in one on all cores."""
+    """Measures rows with one thread in one process on one core, as pairs are; then those with several in one on all cores. Workloads are
+    of the latter: what they leave to the background is a part of them, and has the other cores."""
     outcome, facts = Outcome(), shop.suites[job.subject].facts.rows
     for alone in (True, False):
-        chosen = [id for id in rows if (facts[id].threads == 1) == alone]
+        chosen = [id for id in rows if (facts[id].threads == 1 and not facts[id].workload) == alone]
         _measure_together(shop, job, chosen, "one-core" if alone else "all-cores", deadline_s, outcome)
     return outcome
 
@@ -84,7 +86,8 @@ def _run_rows(shop: Workshop, suite: Suite, rows: list[str], folder: Path, deadl
     options = criterion_output.arguments(shop.design.sample_size, shop.design.warm_up_s, shop.design.measurement_s)
     only = [] if rows == list(suite.facts.rows) else [criterion_output.filter_of(rows)]
     command = [str(suite.executable), *options, *only]
-    cores = pinned_to(max(suite.facts.rows[id].threads for id in rows))
+    facts = suite.facts.rows
+    cores = every_core() if any(facts[id].workload for id in rows) else pinned_to(max(facts[id].threads for id in rows))
     return processes.run(command, environment_of(own), folder / "log", deadline_s, shop.patience_s, shop.tick, cores)
 
 
@@ -93,12 +96,13 @@ def _collect(outcome: Outcome, rows: list[str], folder: Path) -> set[str]:
         found = criterion_output.read(folder / "criterion")
     except shapes.Misshapen as error:
         raise Complaint(f"what Criterion wrote cannot be read: {error}") from error
-    facts = build.read_facts(folder / "facts")
+    facts, beside = build.read_facts(folder / "facts"), build.read_found(folder / "facts")
     outcome.engine = facts.engine if facts and facts.engine else outcome.engine
     for id in rows:
         if id in found and facts and id in facts.rows:
-            outcome.facts[id] = facts.rows[id]
-            outcome.points_ns[id] = found[id].mean_ns() if facts.rows[id].changes_store else found[id].median_ns()
+            outcome.facts[id], outcome.found[id] = facts.rows[id], beside[id]
+            whole = facts.rows[id].changes_store or facts.rows[id].workload
+            outcome.points_ns[id] = found[id].mean_ns() if whole else found[id].median_ns()
     return set(outcome.points_ns)
 
 
@@ -160,8 +164,12 @@ def ratio_of(effect: float) -> float:
 
 def pinned_to(threads: int) -> set[int]:
     """Both sides of a pair share one core, or all of them where the row has several threads."""
-    cores = os.sched_getaffinity(0)
-    return cores if threads > 1 else {max(cores)}
+    return every_core() if threads > 1 else {max(every_core())}
+
+
+def every_core() -> set[int]:
+    """The cores that the runner itself may use."""
+    return os.sched_getaffinity(0)
 
 
 def environment_of(own: dict[str, str]) -> dict[str, str]:

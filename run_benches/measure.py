@@ -10,11 +10,11 @@ import time
 from pathlib import Path
 
 from run_benches import estimates, jobs, plan, runs
-from run_benches.build import Suite
+from run_benches.build import Found, Suite
 from run_benches.jobs import TEMPLATES, Outcome, Workshop
 from run_benches.plan import Costs, Job
 from run_benches.progress import Line, duration
-from run_benches.runs import Bench, Ratio, Run
+from run_benches.runs import Bench, Measure, Ratio, Run
 
 
 class Measurement:
@@ -73,7 +73,7 @@ class Measurement:
     def _do(self, job: Job, deadline_s: float) -> Outcome:
         self._tick()
         if job.kind == "time":
-            return jobs.measure_layer(self._shop, job, plan.timeable(self._run.benches)[job.subject], deadline_s)
+            return jobs.measure_layer(self._shop, job, plan.timeable(self._run.design, self._run.benches, job.round)[job.subject], deadline_s)
         facts = self._run.benches[job.subject].facts
         return jobs.measure_ratio(self._shop, job, self._run.ratios[job.subject].floor, facts, deadline_s)
 
@@ -83,6 +83,8 @@ class Measurement:
         for id, facts in outcome.facts.items():
             bench = self._run.benches[id]
             bench.facts, bench.counters, bench.allocations_per_operation = facts, facts.counters, facts.allocations_per_operation
+        for id, found in outcome.found.items():
+            _add_found(self._run.benches[id], found)
         for id, ratio in outcome.ratios.items():
             _add_pair(self._run.ratios[id], ratio)
         if outcome.engine:
@@ -110,6 +112,13 @@ class Measurement:
 def _add_point(bench: Bench, point_ns: float) -> None:
     bench.points_ns.append(point_ns)
     bench.state = "ran"
+
+
+def _add_found(bench: Bench, found: Found) -> None:
+    for kind, latency in found.latencies.items():
+        bench.latencies.setdefault(kind, []).append(latency)
+    for name, figure in found.measures.items():
+        bench.measures.setdefault(name, Measure(figure.unit, [])).points.append(figure.value)
 
 
 def _add_pair(ratio: Ratio, value: float) -> None:

@@ -3,8 +3,11 @@
 Why before: a cell that was promised and has no figure at the end must show as such, and the length of a run must not depend on what it
 finds. So the plan is stored with the run before the first process starts. Work goes in rounds, each in an order of its own drawn from
 the stored seed: a slow minute of the machine then falls on different rows each time, and a run that is cut short has a little of all.
+
+Workloads do seconds of fixed work each, so they run in few processes; the quick scale leaves them out unless they are named, and says so.
 """
 
+import dataclasses
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,6 +28,11 @@ START_S = 0.2
 UNKNOWN_EXTRA_S = 0.3
 """What a row takes beyond its sampling (its set-up above all) where no earlier run of this checkout has shown it."""
 
+WORKLOAD_S = 6.0
+"""What a workload takes, about; what it takes more or less is learnt like the extra of every row."""
+
+LEFT_OUT = "a workload takes seconds, and all of them take minutes: name it, or run without --quick"
+
 
 @dataclass(frozen=True)
 class Effort:
@@ -32,6 +40,7 @@ class Effort:
 
     seconds: float | None
     processes: int
+    workload_processes: int
     sample_size: int
     warm_up_s: float
     measurement_s: float
@@ -41,9 +50,9 @@ class Effort:
 
 
 EFFORTS: dict[Scale, Effort] = {
-    "quick": Effort(290, 2, 10, 0.05, 0.1, 8, 60, 8),
-    "default": Effort(13 * 60, 3, 20, 0.1, 0.3, 12, 200, 20),
-    "full": Effort(None, 5, 20, 0.3, 1.0, 16, 400, 40),
+    "quick": Effort(290, 2, 0, 10, 0.05, 0.1, 8, 60, 8),
+    "default": Effort(13 * 60, 3, 1, 20, 0.1, 0.3, 12, 200, 20),
+    "full": Effort(None, 5, 2, 20, 0.3, 1.0, 16, 400, 40),
 }
 
 
@@ -104,22 +113,25 @@ def make(suites: dict[str, Suite], words: list[str], skip: list[str], scale: Sca
     selection.check_rows([*words, *skip], list(rows))
     wanted = {id: facts for id, facts in rows.items() if selection.chosen(id, words)}
     skipped = {id: f"--skip {word}" for id in wanted for word in skip if selection.matches(id, word)}
-    benches = {id: Bench("skipped" if id in skipped else "not_run", _reasons(skipped.get(id)), facts) for id, facts in wanted.items()}
-    ratios = {id: ratio for id, facts in wanted.items() if (ratio := _first_ratio(facts, rows, skipped.get(id)))}
-    effort = _effort(scale, budget_s)
+    effort = _effort(scale, budget_s, named=bool(words))
+    left_out = {id: LEFT_OUT for id, facts in wanted.items() if facts.workload and not effort.workload_processes}
+    benches = {id: _first_bench(facts, skipped.get(id), left_out.get(id)) for id, facts in wanted.items()}
+    ratios = {id: ratio for id, facts in wanted.items() if (ratio := _first_ratio(facts, rows, skipped.get(id), left_out.get(id)))}
     cells = [Cell("time", id.partition("/")[0], id) for id in benches] + [Cell("ratio", id.partition("/")[0], id) for id in ratios]
     turns = {f"{SHORT_TURN_MS}_ms": effort.short_turns, f"{LONG_TURN_MS}_ms": effort.long_turns}
     sizes = (effort.processes, effort.sample_size, effort.warm_up_s, effort.measurement_s)
-    plan = Plan(Design(seed, *sizes, estimates.FEWEST_PAIRS, turns, budget_s or effort.seconds, cells), benches, ratios, 0.0)
+    design = Design(seed, *sizes, estimates.FEWEST_PAIRS, turns, budget_s or effort.seconds, cells, workload_processes=effort.workload_processes)
+    plan = Plan(design, benches, ratios, 0.0)
     _spend(plan, effort.most_pairs, limited=budget_s is not None)
     return plan
 
 
-def _reasons(reason: str | None) -> list[str]:
-    return [reason] if reason else []
+def _first_bench(facts: Facts, skipped: str | None, left_out: str | None) -> Bench:
+    reason = skipped or left_out
+    return Bench("skipped" if skipped else "not_run", [reason] if reason else [], facts)
 
 
-def _first_ratio(facts: Facts, rows: dict[str, Facts], skipped: str | None) -> Ratio | None:
+def _first_ratio(facts: Facts, rows: dict[str, Facts], skipped: str | None, left_out: str | None) -> Ratio | None:
     if facts.floor is None:
         return None
     goal = (facts.floor.id, facts.floor.at_least, facts.floor.aim)
@@ -130,13 +142,14 @@ def _first_ratio(facts: Facts, rows: dict[str, Facts], skipped: str | None) -> R
     mine, other = facts, rows[facts.floor.id]
     if (mine.unit, mine.units_per_operation, mine.clock, mine.threads) != (other.unit, other.units_per_operation, other.clock, other.threads):
         return Ratio("invalid", ["unit, units an operation, threads or clock differ from those of the floor"], *goal)
-    return Ratio("not_run", [], *goal)
+    return Ratio("not_run", [left_out] if left_out else [], *goal)
 
 
-def _effort(scale: Scale, budget_s: float | None) -> Effort:
-    if budget_s is None:
-        return EFFORTS[scale]
-    return EFFORTS["quick" if budget_s < 9 * 60 else "default" if budget_s < 40 * 60 else "full"]
+def _effort(scale: Scale, budget_s: float | None, named: bool) -> Effort:
+    if budget_s is not None:
+        scale = "quick" if budget_s < 9 * 60 else "default" if budget_s < 40 * 60 else "full"
+    effort = EFFORTS[scale]
+    return dataclasses.replace(effort, workload_processes=max(1, effort.workload_processes)) if named else effort
 
 
 def _spend(plan: Plan, most_pairs: int, limited: bool) -> None:
@@ -153,14 +166,19 @@ def _spend(plan: Plan, most_pairs: int, limited: bool) -> None:
 
 
 def _pairable(ratios: dict[str, Ratio]) -> list[str]:
-    return [id for id, ratio in ratios.items() if ratio.state in ("not_run", "ran")]
+    return [id for id, ratio in ratios.items() if _is_open(ratio)]
 
 
-def timeable(benches: dict[str, Bench]) -> dict[str, list[str]]:
-    """The rows that a process of a layer measures."""
+def _is_open(cell: Bench | Ratio) -> bool:
+    """Whether more of it may be measured: it did not fail, and no reason was given beforehand to leave it out."""
+    return cell.state == "ran" or (cell.state == "not_run" and not cell.reasons)
+
+
+def timeable(design: Design, benches: dict[str, Bench], number: int) -> dict[str, list[str]]:
+    """The rows that a process of a layer measures in the round `number`."""
     layers: dict[str, list[str]] = {}
     for id, bench in benches.items():
-        if bench.state in ("not_run", "ran"):
+        if _is_open(bench) and number < (design.workload_processes if bench.facts.workload else design.processes):
             layers.setdefault(id.partition("/")[0], []).append(id)
     return layers
 
@@ -168,7 +186,7 @@ def timeable(benches: dict[str, Bench]) -> dict[str, list[str]]:
 def rounds(design: Design, benches: dict[str, Bench], ratios: dict[str, Ratio]) -> Iterator[list[Job]]:
     """The jobs, round by round; within a round in an order that the seed decides. Later rounds leave out what has failed meanwhile."""
     for number in range(max(design.processes, design.pairs)):
-        jobs = [Job(number, "time", layer) for layer in timeable(benches) if number < design.processes]
+        jobs = [Job(number, "time", layer) for layer in timeable(design, benches, number)]
         jobs += [Job(number, "ratio", id) for id in _pairable(ratios) if number < design.pairs]
         random.Random(f"{design.seed}:{number}").shuffle(jobs)
         yield jobs
@@ -181,6 +199,8 @@ def fewest_rounds(design: Design) -> int:
 
 def sampling_s(design: Design, facts: Facts) -> float:
     """What a row takes in one process, beside its extra."""
+    if facts.workload:
+        return WORKLOAD_S
     if facts.changes_store:
         return design.sample_size * 2 * LONG_TURN_MS / 1000
     return design.warm_up_s + design.measurement_s
@@ -205,7 +225,8 @@ def job_s(job: Job, design: Design, benches: dict[str, Bench], costs: Costs) -> 
     """What a job takes."""
     if job.kind == "ratio":
         return pair_s(design, job.subject, benches[job.subject].facts, costs)
-    return layer_s(design, job.subject, [benches[id].facts for id in timeable(benches).get(job.subject, [])], costs)
+    rows = timeable(design, benches, job.round).get(job.subject, [])
+    return layer_s(design, job.subject, [benches[id].facts for id in rows], costs)
 
 
 def seconds_of(design: Design, benches: dict[str, Bench], ratios: dict[str, Ratio], costs: Costs, first: int = 0) -> float:

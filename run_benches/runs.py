@@ -6,6 +6,8 @@ rename while it grows, so that a run cut off at any moment is still a run.
 
 History of the format:
   schema 1: the first. Times in nanoseconds an operation, one point a process; ratios are the floor's time over ours, one a pair.
+  schema 2: a row also has `latencies` by the kind of operation and `measures` by name, one of each a process; facts say which rows are
+    workloads, the design says in how many processes those run. A run of schema 1 has none of them, and is read as one of schema 2.
 """
 
 import os
@@ -19,7 +21,7 @@ from run_benches import shapes
 from run_benches.errors import Complaint
 from run_benches.places import BASELINES, ROOT, RUNS
 
-SCHEMA = 1
+SCHEMA = 2
 
 State = Literal["ran", "not_run", "skipped", "invalid"]
 """How a planned cell ended. A cell is `not_run` from the moment it is planned until something else is known."""
@@ -56,6 +58,8 @@ class Facts:
     changes_store: bool = False
     capacity: int | None = None
     turn_operations: int | None = None
+    workload: bool = False
+    background: bool = False
     durability: str | None = None
     data_set: str | None = None
     state: str | None = None
@@ -124,7 +128,7 @@ class Job:
 @dataclass
 class Design:
     """How the figures were made. `pairs` and `processes` are what was aimed at; each figure carries what it got. `order` is what ran;
-    after `budget_s` no more pairs are begun than an interval needs."""
+    after `budget_s` no more pairs are begun than an interval needs. Workloads, which take seconds each, run in `workload_processes`."""
 
     seed: int
     processes: int
@@ -136,11 +140,35 @@ class Design:
     budget_s: float | None
     plan: list[Cell]
     order: list[Job] = field(default_factory=list)
+    workload_processes: int = 0
+
+
+@dataclass
+class Latency:
+    """How long operations of one kind took in one process: service times of a closed loop, in nanoseconds. A quantile is null where
+    fewer than ten operations lie beyond it."""
+
+    count: int
+    mean_ns: float
+    p50_ns: float | None
+    p95_ns: float | None
+    p99_ns: float | None
+    p999_ns: float | None
+    max_ns: float
+
+
+@dataclass
+class Measure:
+    """A figure beside the time (size on disk, write amplification): its unit, and one point a process."""
+
+    unit: str
+    points: list[float]
 
 
 @dataclass
 class Bench:
-    """A row: its facts and, for each process that measured it, the time of one operation in nanoseconds."""
+    """A row: its facts and, for each process that measured it, the time of one operation in nanoseconds; for workloads also latencies by
+    the kind of operation, and measures by name."""
 
     state: State
     reasons: list[str]
@@ -148,6 +176,8 @@ class Bench:
     points_ns: list[float] = field(default_factory=list)
     allocations_per_operation: float | None = None
     counters: dict[str, Any] | None = None
+    latencies: dict[str, list[Latency]] = field(default_factory=dict)
+    measures: dict[str, Measure] = field(default_factory=dict)
 
 
 @dataclass
@@ -192,7 +222,7 @@ def load(path: Path) -> Run:
     try:
         content = shapes.load(dict[str, Any], path)
         _check_schema(path, content.get("schema"))
-        run = shapes.parse(Run, content)
+        run = shapes.parse(Run, content | {"schema": SCHEMA})
     except OSError as error:
         raise Complaint(f"cannot read {shown(path)}: {error.strerror}") from error
     except (shapes.Misshapen, UnicodeDecodeError) as error:

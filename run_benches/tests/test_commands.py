@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from run_benches.runs import Latency, Measure
 from run_benches.tests.checkout import Checkout, edited
 
 QUICK = ("--quick", "--seed", "7")
@@ -26,6 +27,10 @@ def test_a_run_prints_tables_and_stores_every_cell(checkout: Checkout) -> None:
     assert ratio.pairs == pytest.approx([0.8] * 8) and ratio.low == pytest.approx(0.8)
     assert {binary.bytes > 0 for binary in run.binaries.values()} == {True}
     assert len(run.design.order) == 2 * 2 + 4 * 8
+    beside = run.benches["storage/read/strata/0_index_8t"]
+    assert beside.latencies == {"read": [Latency(1000, 1000.0, 900.0, 1500.0, 2000.0, None, 3000.0)] * 2}
+    assert beside.measures == {"size_on_disk": Measure("bytes", [1048576.0] * 2)}
+    assert run.benches["storage/read/strata/1_index_1t"].latencies == {}
     folder = next((checkout.root / "runs").glob("2*Z-*/pairs"))
     assert sum(len(path.read_text().splitlines()) for path in folder.iterdir()) == 4 * 8
 
@@ -38,7 +43,7 @@ def test_a_first_word_that_is_a_layer_or_a_row_means_run(checkout: Checkout, wor
 
 def test_json_is_the_run_itself(checkout: Checkout) -> None:
     done = checkout.run("storage/read", "--json", *QUICK)
-    assert json.loads(done.stdout)["schema"] == 1
+    assert json.loads(done.stdout)["schema"] == 2
 
 
 def test_unknown_names_are_errors_before_anything_is_built(checkout: Checkout) -> None:
@@ -181,7 +186,7 @@ def test_a_damaged_or_newer_file_is_one_line(checkout: Checkout) -> None:
         ("[]", "should be an object"),
         ("{}", "schema is missing"),
         ('{"schema": 1}', "is missing); restore it or remove it"),
-        ('{"schema": 9}', "has schema 9, and this version reads up to 1: use a newer run-benches.py"),
+        ('{"schema": 9}', "has schema 9, and this version reads up to 2: use a newer run-benches.py"),
     ):
         bad.write_text(content)
         assert complaint in checkout.complaint("compare", "--stored", "good", "bad")

@@ -1,10 +1,11 @@
 """What is promised before a run."""
 
+import json
 from pathlib import Path
 
 import pytest
 
-from run_benches import plan, runs, shapes
+from run_benches import places, plan, runs, shapes
 from run_benches.build import FactsFile, Suite
 from run_benches.errors import Complaint
 from run_benches.jobs import ratio_of
@@ -102,3 +103,40 @@ def test_facts_of_a_peer_and_of_a_place_on_an_axis_are_read() -> None:
     read = shapes.parse(Facts, told | {"floor": {"id": "storage/other/strata/1", "at_least": None, "aim": None}})
     assert (read.scale, read.floor) == (Place("threads", 4.0), Floor("storage/other/strata/1"))
     assert shapes.parse(Facts, told | {"scale": None}).scale is None
+
+
+def workloads() -> dict[str, Suite]:
+    load = facts("storage/raw_load/strata/1", workload=True)
+    return suites(get=facts("storage/raw/strata/1"), raw=facts(), load=load, raw_load=facts(workload=True))
+
+
+def test_workloads_run_in_few_processes() -> None:
+    found = plan.make(workloads(), [], [], "default", None, 1)
+    assert (found.design.processes, found.design.workload_processes) == (3, 1)
+    rows = [plan.timeable(found.design, found.benches, number).get("storage", []) for number in range(4)]
+    assert [len(measured) for measured in rows] == [4, 2, 2, 0]
+    assert rows[1] == ["storage/get/strata/1", "storage/raw/strata/1"]
+
+
+def test_the_quick_scale_leaves_workloads_out_and_says_so() -> None:
+    found = made(workloads())
+    assert (found.benches["storage/load/strata/1"].state, found.benches["storage/load/strata/1"].reasons) == ("not_run", [plan.LEFT_OUT])
+    assert found.ratios["storage/load/strata/1"].reasons == [plan.LEFT_OUT]
+    jobs = [job for jobs in plan.rounds(found.design, found.benches, found.ratios) for job in jobs]
+    assert {job.subject for job in jobs if job.kind == "ratio"} == {"storage/get/strata/1"}
+    named = made(workloads(), words=["storage/load", "storage/raw_load"])
+    assert plan.timeable(named.design, named.benches, 0) == {"storage": ["storage/load/strata/1", "storage/raw_load/strata/1"]}
+    assert named.ratios["storage/load/strata/1"].reasons == []
+
+
+def test_a_run_of_the_first_schema_is_read_as_one_of_the_present(tmp_path: Path) -> None:
+    content = json.loads((places.BASELINES / "reference.json").read_text())
+    content["schema"] = 1
+    content["design"].pop("workload_processes", None)
+    for bench in content["benches"].values():
+        bench.pop("latencies", None)
+        bench.pop("measures", None)
+    (tmp_path / "old.json").write_text(json.dumps(content))
+    run = runs.load(tmp_path / "old.json")
+    assert run.schema == runs.SCHEMA and run.design.workload_processes == 0
+    assert all(bench.latencies == {} and bench.measures == {} for bench in run.benches.values())
