@@ -9,6 +9,7 @@
 
 mod commit;
 mod engine;
+mod gauges;
 mod scan;
 
 use std::path::Path;
@@ -22,6 +23,7 @@ use crate::error::{Error, Result};
 use crate::schema::Durability;
 use commit::Committer;
 use engine::{Background, Engine};
+pub use gauges::Gauges;
 pub use scan::Scan;
 
 /// How the engine is set up. Sizes in bytes.
@@ -253,6 +255,14 @@ impl Store {
             compactions: value(&self.background.compactions),
             compacted_bytes: value(&self.background.compacted_bytes),
         }
+    }
+
+    /// What the engine says of its state.
+    ///
+    /// # Errors
+    /// `Storage` if it does not say it.
+    pub fn gauges(&self) -> Result<Gauges> {
+        gauges::read(self)
     }
 
     /// The options in effect.

@@ -403,3 +403,18 @@ fn a_store_without_its_current_file_is_refused_and_left_alone() {
         assert_eq!(contents(copy.path()).unwrap().len(), 1000, "nothing was cleared away");
     }
 }
+
+#[test]
+fn the_engine_says_what_it_holds() {
+    let (_directory, store) = fresh();
+    for number in 0..1000 {
+        put(&store, Space::Records, &format!("{number:04}"), &"x".repeat(500));
+    }
+    let before = store.gauges().unwrap();
+    assert!(before.memtable_bytes > 500_000 && before.sorted_bytes == 0, "{before:?}");
+    store.compact().unwrap();
+    let after = store.gauges().unwrap();
+    assert!(after.memtable_bytes < 500_000 && after.sorted_bytes > 0, "{after:?}");
+    assert!(after.live_bytes > 0 && after.live_bytes <= after.sorted_bytes, "{after:?}");
+    assert_eq!((after.compaction_debt_bytes, after.stalled_ms), (0, 0));
+}

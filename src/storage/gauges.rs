@@ -1,0 +1,72 @@
+//! What the engine says of its own state: sizes, what is still to be compacted, how long writers were made to wait.
+//!
+//! All of it is read from properties, which RocksDB keeps in any case. Its `Statistics` would know more and count on every read and
+//! write; they stay off.
+
+use rust_rocksdb as rocksdb;
+
+use super::{Space, Store};
+use crate::error::{Error, Result};
+
+/// The state of the engine at one moment. Sizes in bytes, over all spaces.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Gauges {
+    /// Sorted files that a reader may meet.
+    pub sorted_bytes: u64,
+    /// What of the sorted files a full compaction would keep, as the engine estimates it.
+    pub live_bytes: u64,
+    /// Memtables, those included that are being flushed.
+    pub memtable_bytes: u64,
+    /// What compactions have to rewrite until each level is within its size, as the engine estimates it.
+    pub compaction_debt_bytes: u64,
+    /// Milliseconds that writers were slowed down or stopped since the store was opened, over all of them.
+    pub stalled_ms: u64,
+}
+
+pub(super) fn read(store: &Store) -> Result<Gauges> {
+    use rocksdb::properties::{
+        CUR_SIZE_ALL_MEM_TABLES, DBSTATS, ESTIMATE_LIVE_DATA_SIZE, ESTIMATE_PENDING_COMPACTION_BYTES,
+        TOTAL_SST_FILES_SIZE,
+    };
+    let sum = |property| {
+        let of = |space: &Space| store.db().property_int_value_cf(&store.family(*space), property);
+        Space::ALL.iter().try_fold(0, |sum, space| Ok(sum + of(space).map_err(untold)?.unwrap_or(0)))
+    };
+    let statistics = store.db().property_value(DBSTATS).map_err(untold)?;
+    Ok(Gauges {
+        sorted_bytes: sum(TOTAL_SST_FILES_SIZE)?,
+        live_bytes: sum(ESTIMATE_LIVE_DATA_SIZE)?,
+        memtable_bytes: sum(CUR_SIZE_ALL_MEM_TABLES)?,
+        compaction_debt_bytes: sum(ESTIMATE_PENDING_COMPACTION_BYTES)?,
+        stalled_ms: statistics
+            .as_deref()
+            .and_then(stalled_ms)
+            .ok_or_else(|| Error::storage("cannot read the engine's statistics", "there is no line of stalls"))?,
+    })
+}
+
+fn untold(error: rocksdb::Error) -> Error {
+    Error::storage("cannot read a property of the engine", error)
+}
+
+/// From the line `Cumulative stall: 00:01:2.345 H:M:S, 0.7 percent`.
+fn stalled_ms(statistics: &str) -> Option<u64> {
+    let line = statistics.lines().find_map(|line| line.strip_prefix("Cumulative stall: "))?;
+    let mut parts = line.split(' ').next()?.split(':');
+    let (hours, minutes) = (parts.next()?.parse::<u64>().ok()?, parts.next()?.parse::<u64>().ok()?);
+    let seconds: f64 = parts.next()?.parse().ok()?;
+    Some((hours * 3600 + minutes * 60) * 1000 + (seconds * 1000.0).round() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_of_stalls_is_read() {
+        let text = "Cumulative writes: 1 writes\nCumulative stall: 01:02:3.045 H:M:S, 0.1 percent\nInterval stall: 9\n";
+        assert_eq!(stalled_ms(text), Some(3_723_045));
+        assert_eq!(stalled_ms("Cumulative stall: none"), None);
+        assert_eq!(stalled_ms(""), None);
+    }
+}
