@@ -28,6 +28,7 @@ impl Count {
             return;
         }
         self.found = true;
+        assert!(!row.facts.background, "{}: what goes on beside the operations cannot be counted", row.id);
         let capacity = row.facts.capacity.unwrap_or(u64::MAX);
         assert!(self.operations <= capacity, "{}: a state serves {capacity} operations, no more", row.id);
         row.counted(self.operations);

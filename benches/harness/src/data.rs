@@ -96,7 +96,7 @@ fn description(index: u64) -> String {
 
 /// A random number that `index` and `stream` name: splitmix64 (Steele, Lea and Flood, 2014). Within a stream, distinct indexes have
 /// distinct numbers.
-fn mixed(index: u64, stream: u64) -> u64 {
+pub(crate) fn mixed(index: u64, stream: u64) -> u64 {
     let state = index ^ stream.wrapping_mul(0xd1b5_4a32_d192_ed03);
     let z = state.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -4,6 +4,9 @@
 
 use serde::Serialize;
 
+/// Samples of a workload, all of one state: the fewest that Criterion takes.
+pub(crate) const WORKLOAD_SAMPLES: usize = 10;
+
 /// What is counted when an operation is done. Figures of different units never share a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -65,8 +68,12 @@ pub struct Facts {
     pub changes_store: bool,
     /// The greatest number of operations that one prepared state can serve; `None` = no limit.
     pub capacity: Option<u64>,
-    /// Operations of one unpaired sample, for rows that change their store.
+    /// Operations of one unpaired sample, for rows that change their store and for workloads.
     pub turn_operations: u64,
+    /// Whether the row is fixed work of seconds on one state, with figures beside its time.
+    pub workload: bool,
+    /// Whether something of the row goes on beside its operations, so that it cannot take turns with a partner.
+    pub background: bool,
     /// When a write counts as done ("none", "soft", "strong"), for rows that write.
     pub durability: Option<&'static str>,
     /// The data set, with its size.
@@ -98,6 +105,8 @@ impl Facts {
             changes_store: false,
             capacity: None,
             turn_operations: 0,
+            workload: false,
+            background: false,
             durability: None,
             data_set: String::new(),
             state: String::new(),
@@ -135,6 +144,21 @@ impl Facts {
     #[must_use]
     pub fn changes_store(mut self, turn_operations: u64, capacity: impl Into<Option<u64>>) -> Self {
         (self.changes_store, self.turn_operations, self.capacity) = (true, turn_operations, capacity.into());
+        self
+    }
+
+    /// A workload: `turn_operations` on one state warm it up, ten times as many on the same state are timed, and what the state has
+    /// [`found`](crate::State::found) meanwhile stands beside the time.
+    #[must_use]
+    pub fn workload(mut self, turn_operations: u64) -> Self {
+        (self.workload, self.turn_operations) = (true, turn_operations);
+        self
+    }
+
+    /// Something goes on beside the operations from [`begin`](crate::State::begin) to [`found`](crate::State::found).
+    #[must_use]
+    pub fn background(mut self) -> Self {
+        self.background = true;
         self
     }
 
@@ -226,8 +250,10 @@ impl Facts {
             !self.changes_store || self.turn_operations > 0,
             "{group}: a row that changes its store needs turn_operations"
         );
+        assert!(self.workload || !self.background, "{group}: only a workload says when its background begins");
+        let turns = if self.workload { 1 + WORKLOAD_SAMPLES as u64 } else { 1 };
         let capacity = self.capacity.unwrap_or(u64::MAX);
-        assert!(self.turn_operations <= capacity, "{group}: one turn needs more than the capacity of a state");
+        assert!(turns * self.turn_operations <= capacity, "{group}: one turn needs more than the capacity of a state");
         self
     }
 }

@@ -22,6 +22,15 @@ pub fn temporary_directory() -> TempDir {
     made.unwrap_or_else(|error| panic!("no folder for a store in {}: {error}", root.display()))
 }
 
+/// Bytes of the files in a directory, as their lengths say.
+///
+/// # Panics
+/// If the directory cannot be read.
+pub fn size_on_disk(directory: &Path) -> u64 {
+    let files = fs::read_dir(directory).and_then(|files| files.map(|file| Ok(file?.metadata()?.len())).sum());
+    files.unwrap_or_else(|error: std::io::Error| panic!("{}: {error}", directory.display()))
+}
+
 /// Where stores lie. The first call in a process sweeps it.
 pub(crate) fn root() -> Result<&'static Path, &'static str> {
     static ROOT: OnceLock<Result<PathBuf, String>> = OnceLock::new();

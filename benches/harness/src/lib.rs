@@ -20,9 +20,13 @@
 mod allocations;
 mod counted;
 pub mod data;
+pub mod distribution;
 mod facts;
 mod folders;
+mod found;
+mod latency;
 mod live;
+mod memory;
 mod paired;
 mod record;
 mod row;
@@ -31,8 +35,11 @@ mod suite;
 
 pub use allocations::CountingAllocator;
 pub use facts::{Clock, Facts, Floor, Place, Unit};
-pub use folders::temporary_directory;
+pub use folders::{size_on_disk, temporary_directory};
+pub use found::Found;
+pub use latency::{Latencies, Latency, Stopwatch};
 pub use live::{Data, State};
+pub use memory::PeakMemory;
 pub use suite::{Scale, Suite, suite};
 
 /// Every program that links the harness counts its allocations.

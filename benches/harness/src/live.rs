@@ -11,6 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::facts::{Clock, Facts};
+use crate::found::Found;
 
 /// What a row measures: an open store, a running server, or plain [`Data`].
 pub trait State: Send + Sync {
@@ -26,6 +27,15 @@ pub trait State: Send + Sync {
     /// counted operations, which one thread does alone and nobody times.
     fn thread_counters(&self) -> Vec<(&'static str, u64)> {
         Vec::new()
+    }
+
+    /// A workload is warm: what was noted so far does not count, and what goes on beside its operations begins.
+    fn begin(&self) {}
+
+    /// What a workload has found since [`State::begin`] beside its time. Called once, outside the clock, when its operations are over;
+    /// what goes on beside them ends here.
+    fn found(&self) -> Found {
+        Found::default()
     }
 
     /// Sum of the CPU clocks of the server's threads; needed by rows whose clock is [`Clock::Cpu`].

@@ -61,6 +61,9 @@ impl Broker {
 
 /// Runs the row's turns, if the broker wants the row.
 pub(crate) fn run<S: State, W: FnMut(u64) -> u64 + Send>(broker: &mut Broker, row: &mut Row<'_, S, W>) {
+    if row.facts.background {
+        return; // it would go on in the turns of the partner
+    }
     if broker.ask(&format!("row {}", row.id)) != "run" {
         return;
     }

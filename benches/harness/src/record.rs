@@ -6,6 +6,8 @@
 //! History of the format:
 //! 1. `schema`, `layer`, `engine`, `process`, `rows` by full id: the facts; for a row that ran also `allocations_per_operation`,
 //!    `timed_operations` and `counters`.
+//! 2. also `workload` and `background`; for a row that ran, `latencies` by the kind of operation and `measures` by name, both empty but
+//!    for workloads.
 
 use std::path::PathBuf;
 use std::{fs, io, process, thread};
@@ -18,7 +20,7 @@ use crate::folders;
 use crate::row::Seen;
 use crate::suite::Scale;
 
-const SCHEMA: u32 = 1;
+const SCHEMA: u32 = 2;
 
 /// Everything one process says about its rows and itself.
 #[derive(serde::Serialize)]

@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::allocations;
 use crate::facts::{Clock, Facts};
+use crate::found::Found;
 use crate::live::{Live, State};
 
 /// Operations whose allocations are counted, after as many that are not.
@@ -27,6 +28,9 @@ pub(crate) struct Seen {
     pub(crate) timed_operations: u64,
     /// Growth of the state's counters meanwhile.
     pub(crate) counters: BTreeMap<&'static str, u64>,
+    /// What a workload found beside its time.
+    #[serde(flatten)]
+    pub(crate) found: Found,
 }
 
 impl Seen {
@@ -110,6 +114,15 @@ impl<'r, S: State, W: FnMut(u64) -> u64 + Send> Row<'r, S, W> {
         seen.timed_operations += operations;
         seen.grown(before, after);
         elapsed
+    }
+
+    /// Ends a workload whose timed parts took `timed`, and notes what its state has found.
+    pub(crate) fn conclude(&mut self, live: &Live<S, W>, timed: Duration) {
+        let found = live.state().found();
+        if !self.facts.background && self.facts.clock == Clock::Wall {
+            found.check_against(timed, self.facts.threads, self.id);
+        }
+        self.seen.get_or_insert_default().found = found;
     }
 
     /// Runs exactly `operations` on one thread and a fresh state, untimed, and notes everything that can be counted about them.

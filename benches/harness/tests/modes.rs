@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use serde_json::Value;
-use strata_harness::{Facts, State, Suite, suite, temporary_directory};
+use strata_harness::{Facts, Found, Latencies, State, Suite, suite, temporary_directory};
 
 const AS_TARGET: &str = "STRATA_TEST_AS_TARGET";
 
@@ -22,11 +22,12 @@ fn main() {
     lists_without_set_up();
     smoke_runs_a_handful();
     a_row_that_changes_its_store_is_renewed();
+    a_workload_goes_on_on_one_state();
     counts_exactly();
     what_is_counted_is_in_the_facts();
     a_row_that_is_not_there_is_not_counted();
     finding_nothing_fails();
-    println!("modes: 7 checks passed");
+    println!("modes: 8 checks passed");
 }
 
 /// A state that counts the operations it has served, begins above zero, and does half of the work in the background.
@@ -46,6 +47,21 @@ impl State for Tally {
 
     fn thread_counters(&self) -> Vec<(&'static str, u64)> {
         vec![("operations_of_thread", self.served.load(Relaxed))]
+    }
+}
+
+/// A workload that times each operation.
+struct Work {
+    latencies: Latencies,
+}
+
+impl State for Work {
+    fn begin(&self) {
+        self.latencies.clear();
+    }
+
+    fn found(&self) -> Found {
+        Found::default().latencies(&self.latencies).measure("work_done", 0.5, "share")
     }
 }
 
@@ -69,6 +85,14 @@ fn target(suite: &mut Suite) {
             tally.served.fetch_add(1, Relaxed);
             *black_box(Box::new(0)) + *black_box(Box::new(1))
         }
+    });
+    let work = || {
+        eprintln!("set up work");
+        Work { latencies: Latencies::new(&["even", "odd"]) }
+    };
+    suite.row("work", "strata", "small", Facts::new("works").workload(300).threads(2), work, |work: Arc<Work>| {
+        let stopwatch = work.latencies.stopwatch();
+        move |index| stopwatch.time(index as usize % 2, || black_box(1))
     });
     suite.row("find", "strata", "small", Facts::new("finds"), said("find"), |_| move |_| nothing);
 }
@@ -99,10 +123,10 @@ fn lists_without_set_up() {
     assert!(!stderr.contains("set up"), "{stderr}");
 
     let facts = facts_in(facts.path());
-    assert_eq!(facts["schema"], 1);
+    assert_eq!(facts["schema"], 2);
     assert_eq!(facts["engine"]["cache_bytes"], 1024);
     assert_eq!(facts["process"]["scale"], "full");
-    assert_eq!(facts["rows"].as_object().map(serde_json::Map::len), Some(4));
+    assert_eq!(facts["rows"].as_object().map(serde_json::Map::len), Some(5));
     assert_eq!(facts["rows"]["test/read/strata/small"]["floor"]["id"], "test/read/floor/small");
     assert_eq!(facts["rows"]["test/write/strata/small"]["capacity"], 1000);
     assert!(facts["rows"]["test/read/strata/small"].get("timed_operations").is_none(), "did not run");
@@ -127,6 +151,28 @@ fn a_row_that_changes_its_store_is_renewed() {
     assert!(output.status.success(), "{stderr}");
     assert_eq!(stderr.matches("set up").count(), 12, "the probe, the warm-up, ten samples: {stderr}");
     assert_eq!(facts_in(facts.path())["rows"]["test/write/strata/small"]["timed_operations"], 1100);
+}
+
+fn a_workload_goes_on_on_one_state() {
+    for (arguments, parts) in [(["--bench", "--noplot", "test/work"].as_slice(), 10), (&["test/work"], 1)] {
+        let facts = temporary_directory();
+        let path = facts.path().to_str().expect("the path is text");
+        let (output, stderr) = run(arguments, &[("STRATA_FACTS_DIR", path), ("STRATA_DRIVEN", "1")]);
+        assert!(output.status.success(), "{stderr}");
+        assert_eq!(stderr.matches("set up").count(), 1, "{stderr}");
+        let facts = facts_in(facts.path());
+        let seen = &facts["rows"]["test/work/strata/small"];
+        assert_eq!(seen["timed_operations"], parts * 300);
+        for kind in ["even", "odd"] {
+            let latency = &seen["latencies"][kind];
+            assert_eq!(latency["count"], parts * 150, "without the warm-up: {latency}");
+            assert_eq!(latency["p999_ns"], Value::Null, "one operation of a thousand is too few");
+            assert!(latency["p50_ns"].is_number());
+        }
+        assert_eq!(seen["measures"], serde_json::json!({ "work_done": { "value": 0.5, "unit": "share" } }));
+        let other = &facts["rows"]["test/read/strata/small"];
+        assert!(other.get("measures").is_none() && other["workload"] == false);
+    }
 }
 
 fn counts_exactly() {
