@@ -74,7 +74,7 @@ pub fn options_with_cache(cache_bytes: usize) -> storage::Options {
 /// An open copy of a store.
 pub struct Ours {
     pub database: Database,
-    _directory: TempDir,
+    directory: TempDir,
 }
 
 impl Ours {
@@ -96,7 +96,11 @@ impl Ours {
 
     pub fn open_with(directory: TempDir, schema: Schema, options: &storage::Options) -> Self {
         let database = Database::open(directory.path(), schema, options).expect("a store to open");
-        Self { database, _directory: directory }
+        Self { database, directory }
+    }
+
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
     }
 
     pub fn product(&self) -> &Table {

@@ -1,0 +1,198 @@
+//! Opening a store: after a clean stop, after a kill, and with a schema that has an index more or less.
+//!
+//! Each operation opens a copy of its own, made beforehand, and leaves it open until the row is over.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use strata::schema::Schema;
+use strata::storage::Space;
+use strata::transaction::Database;
+use strata_harness::{Facts, Found, Latencies, State, Suite, Unit, size_on_disk};
+use tempfile::TempDir;
+
+use crate::load::stored;
+use crate::prepared::{self, Numbered, Ours, POOL, bodies, described, schema};
+use crate::workload::{self, facts, options, sized};
+
+/// Operations that are timed, and the one before them.
+const TIMED: u64 = 10;
+const COPIES: u64 = TIMED + 1;
+
+pub fn rows(suite: &mut Suite) {
+    after(suite);
+    indexes(suite);
+}
+
+/// A store whose last records are in its log alone.
+fn after(suite: &mut Suite) {
+    let scale = suite.scale();
+    let (n, last) = (workload::records(scale), sized(scale, 20_000, 200));
+    for (case, stop) in [("after_clean_stop", stopped as fn(u64, u64) -> TempDir), ("after_kill", killed)] {
+        let about = opening(format!("opens a store and reads the last of {last} records that are in its log alone"))
+            .data(described(n + last))
+            .state(format!("SST, one level; {last} records in the log"))
+            .indexes(0);
+        let setup = || Openings::of(&stop(n, last), &["open"]);
+        suite.row("open", "strata", case, about, setup, |openings: Arc<Openings>| {
+            let stopwatch = openings.latencies.stopwatch();
+            move |_| {
+                stopwatch.time(0, || {
+                    let ours = openings.open(schema(0));
+                    let stored =
+                        ours.database.read(ours.product(), &late_id(last - 1)).expect("a healthy store").is_some();
+                    openings.keep(ours);
+                    u64::from(stored)
+                })
+            }
+        });
+    }
+}
+
+/// A schema that has an index more or less than the store.
+fn indexes(suite: &mut Suite) {
+    let n = sized(suite.scale(), 100_000, 500);
+    let case = "100000_records";
+    let work = |openings: Arc<Openings>, indexes| {
+        let stopwatch = openings.latencies.stopwatch();
+        move |_: u64| {
+            stopwatch.time(0, || openings.keep(openings.open(schema(indexes))));
+            1
+        }
+    };
+    let about = opening(format!("opens a store with a schema that has one index more, and builds it over {n} records"))
+        .data(described(n))
+        .state("SST, one level")
+        .indexes(1);
+    let setup = || Openings { entries: Some(n), ..Openings::of(&prepared::copy(0, n), &["build"]) };
+    suite.row("index_build", "strata", case, about, setup, |openings| work(openings, 1));
+    let about = opening(format!("opens a store with a schema that has one index less, and drops its {n} entries"))
+        .data(described(n))
+        .state("SST, one level")
+        .indexes(0);
+    let setup = || Openings { entries: Some(0), ..Openings::of(&prepared::copy(1, n), &["drop"]) };
+    suite.row("index_drop", "strata", case, about, setup, |openings| work(openings, 0));
+}
+
+fn opening(op: String) -> Facts {
+    facts(op, TIMED).changes_store(1, COPIES).unit(Unit::Operations, 1)
+}
+
+/// Copies of one closed store that are opened one after the other.
+struct Openings {
+    latencies: Latencies,
+    closed: Mutex<Vec<TempDir>>,
+    open: Mutex<Vec<Ours>>,
+    /// Bytes of a copy.
+    bytes: u64,
+    /// Entries of indexes that an opened store must have.
+    entries: Option<u64>,
+}
+
+impl Openings {
+    fn of(store: &TempDir, kinds: &'static [&'static str]) -> Self {
+        let closed = (0..COPIES).map(|_| prepared::copy_of(store.path())).collect();
+        let bytes = size_on_disk(store.path());
+        Self {
+            latencies: Latencies::new(kinds),
+            closed: Mutex::new(closed),
+            open: Mutex::default(),
+            bytes,
+            entries: None,
+        }
+    }
+
+    fn open(&self, schema: Schema) -> Ours {
+        let copy = self.closed.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        Ours::open_with(copy.expect("a copy for each operation"), schema, &options())
+    }
+
+    fn keep(&self, ours: Ours) {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).push(ours);
+    }
+}
+
+impl State for Openings {
+    fn settle(&self) {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(State::settle);
+    }
+
+    fn begin(&self) {
+        self.latencies.clear();
+    }
+
+    fn found(&self) -> Found {
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = open.last().expect("a store was opened");
+        if let Some(entries) = self.entries {
+            assert_eq!(stored(last, Space::Indexes), entries, "entries of indexes in an opened store");
+        }
+        let found = Found::default().latencies(&self.latencies).measure("size_on_disk", self.bytes as f64, "bytes");
+        let counters = last.database.counters();
+        let written = counters.batch_bytes + counters.flushed_bytes + counters.compacted_bytes;
+        found.measure("bytes_written", written as f64, "bytes")
+    }
+}
+
+fn late_id(number: u64) -> String {
+    format!("late-{number:08}")
+}
+
+fn write_late(database: &Database, last: u64) {
+    let with_id = |body: &Vec<u8>| Numbered::new(&[b"{\"id\":\"late-00000000\",".as_slice(), &body[1..]].concat());
+    let mut bodies: Vec<Numbered> = bodies().iter().map(with_id).collect();
+    for number in 0..last {
+        let body = bodies[(number % POOL) as usize].with(number);
+        database.create(&database.schema().tables[0], body).expect("an id that is free");
+    }
+}
+
+/// A store that was stopped as the server stops: the log is synced, then everything is closed.
+fn stopped(n: u64, last: u64) -> TempDir {
+    let directory = prepared::copy(0, n);
+    let database = Database::open(directory.path(), schema(0), &options()).expect("a store to open");
+    write_late(&database, last);
+    database.store().sync().expect("a healthy disk");
+    drop(database);
+    directory
+}
+
+/// Names the directory of the store and the number of records for the process that is to be killed.
+const TO_BE_KILLED: &str = "STRATA_MACRO_TO_BE_KILLED";
+
+/// A store that another process, this program once more, had open when it was killed.
+fn killed(n: u64, last: u64) -> TempDir {
+    let directory = prepared::copy(0, n);
+    let program = std::env::current_exe().expect("this program has a path");
+    let order = format!("{last} {}", directory.path().display());
+    let mut child = Command::new(program)
+        .env(TO_BE_KILLED, order)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("this program starts");
+    let mut said = String::new();
+    let output = child.stdout.take().expect("it was asked for");
+    BufReader::new(output).read_line(&mut said).expect("it can be read");
+    assert_eq!(said.trim(), WRITTEN, "what the process said that was to be killed");
+    child.kill().expect("it lives");
+    child.wait().expect("it was killed");
+    directory
+}
+
+const WRITTEN: &str = "written";
+
+/// Whether this is the process that is to be killed: then it writes, says so, and waits for its end.
+pub fn is_to_be_killed() -> bool {
+    let Ok(order) = std::env::var(TO_BE_KILLED) else { return false };
+    let (last, directory) = order.split_once(' ').expect("a number and a directory");
+    let database = Database::open(Path::new(directory), schema(0), &options()).expect("a store to open");
+    write_late(&database, last.parse().expect("a number"));
+    println!("{WRITTEN}");
+    std::io::stdout().flush().expect("somebody listens");
+    // Ends with its parent, if that does not kill it: then nobody holds the other end.
+    let _ = std::io::stdin().read_line(&mut String::new());
+    true
+}

@@ -1,0 +1,138 @@
+//! A store under a workload, and what its engine did meanwhile.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use strata::storage::{self, Counters};
+use strata_harness::{Facts, Found, Latencies, PeakMemory, Scale, State, size_on_disk};
+
+use crate::prepared::{self, Ours};
+
+/// What is particular to one workload.
+pub trait Particular: Send + Sync + Sized {
+    /// The warm-up is over.
+    fn begin(&self, _workload: &Workload<Self>) {}
+
+    /// The operations are over; what goes on beside them ends here. Called before the engine is asked what it did.
+    fn end(&self, _workload: &Workload<Self>) {}
+
+    /// Adds what it has found, and panics if it is not what it should be.
+    fn found(&self, _workload: &Workload<Self>, found: Found) -> Found {
+        found
+    }
+}
+
+impl Particular for () {}
+
+/// An open store with what is noted about it.
+pub struct Workload<P = ()> {
+    pub ours: Ours,
+    pub latencies: Latencies,
+    pub particular: P,
+    workers: AtomicU64,
+    began: Mutex<Option<Began>>,
+}
+
+/// The state of things when the warm-up was over.
+struct Began {
+    counters: Counters,
+    stalled_ms: u64,
+    peak: Option<PeakMemory>,
+}
+
+impl<P: Particular> Workload<P> {
+    /// With operations of these kinds.
+    pub fn new(ours: Ours, kinds: &'static [&'static str], particular: P) -> Self {
+        let latencies = Latencies::new(kinds);
+        Self { ours, latencies, particular, workers: AtomicU64::new(0), began: Mutex::default() }
+    }
+
+    /// A number for each worker, from 0.
+    pub fn number_of_worker(&self) -> u64 {
+        self.workers.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn stalled_ms(&self) -> u64 {
+        self.ours.database.store().gauges().expect("an engine that says what it holds").stalled_ms
+    }
+
+    /// What the engine did since the warm-up, and what it holds now.
+    fn beside_the_time(&self, began: &Began) -> Found {
+        let (before, after) = (began.counters, self.ours.database.counters());
+        let batches = after.batch_bytes - before.batch_bytes;
+        let files = after.flushed_bytes + after.compacted_bytes - before.flushed_bytes - before.compacted_bytes;
+        let gauges = self.ours.database.store().gauges().expect("an engine that says what it holds");
+        let mut found = Found::default()
+            .latencies(&self.latencies)
+            .measure("size_on_disk", size_on_disk(self.ours.directory()) as f64, "bytes")
+            .measure("bytes_written", (batches + files) as f64, "bytes")
+            .measure("stall_time", (gauges.stalled_ms - began.stalled_ms) as f64 / 1000.0, "seconds");
+        if batches > 0 {
+            found = found.measure("write_amplification", (batches + files) as f64 / batches as f64, "ratio");
+        }
+        if gauges.live_bytes > 0 {
+            let amplification = gauges.sorted_bytes as f64 / gauges.live_bytes as f64;
+            found = found.measure("space_amplification", amplification, "ratio");
+        }
+        match began.peak.as_ref().and_then(PeakMemory::bytes) {
+            Some(peak) => found.measure("peak_memory", peak as f64, "bytes"),
+            None => found,
+        }
+    }
+}
+
+impl<P: Particular> State for Workload<P> {
+    fn settle(&self) {
+        self.ours.settle();
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        self.ours.counters()
+    }
+
+    fn thread_counters(&self) -> Vec<(&'static str, u64)> {
+        self.ours.thread_counters()
+    }
+
+    fn begin(&self) {
+        let began =
+            Began { counters: self.ours.database.counters(), stalled_ms: self.stalled_ms(), peak: PeakMemory::begin() };
+        *self.began.lock().unwrap_or_else(PoisonError::into_inner) = Some(began);
+        self.latencies.clear();
+        self.particular.begin(self);
+    }
+
+    fn found(&self) -> Found {
+        self.particular.end(self);
+        self.settle();
+        let began = self.began.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = self.beside_the_time(began.as_ref().expect("a workload begins before it ends"));
+        self.particular.found(self, found)
+    }
+}
+
+/// The options of a store that is worked on: those of a server, and what `STRATA_SET` says.
+pub fn options() -> storage::Options {
+    storage::Options { automatic_compactions: true, ..prepared::options() }
+}
+
+/// The facts of a workload in which so many operations are timed.
+pub fn facts(op: impl Into<String>, operations: u64) -> Facts {
+    Facts::new(op).workload(operations / 10)
+}
+
+/// `full` where figures are made, `smoke` where it is only tried.
+pub fn sized(scale: Scale, full: u64, smoke: u64) -> u64 {
+    match scale {
+        Scale::Full => full,
+        Scale::Smoke => smoke,
+    }
+}
+
+/// Records of the large store.
+pub fn records(scale: Scale) -> u64 {
+    sized(scale, 1_000_000, 2_000)
+}
+
+/// The facts' name of the state of a copied store.
+pub const SST: &str = "SST, one level, compactions on";
