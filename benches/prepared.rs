@@ -181,6 +181,18 @@ pub fn copy(indexes: u32, records: u64) -> TempDir {
     ))
 }
 
+/// A copy of the store with so many products and indexes, made with compactions on and left when they had nothing more to do: one
+/// that is opened with compactions on begins none.
+pub fn settled_copy(indexes: u32, records: u64, options: &storage::Options) -> TempDir {
+    copy_of(&made(&format!("products-{records}-indexes-{indexes}-settled"), |directory| {
+        for records in [0..records, 0..0] {
+            let database = Database::open(directory, schema(indexes), options).expect("a store to prepare");
+            fill(&database, records);
+            database.store().compact().expect("a store that settles");
+        }
+    }))
+}
+
 /// A filled, settled and closed store, see [`made`].
 pub fn template(name: &str, schema: impl FnOnce() -> Schema, fill: impl FnOnce(&Database)) -> PathBuf {
     made(name, |directory| {

@@ -21,6 +21,7 @@ from pathlib import Path
 from run_benches import build, machine, plan, runs, selection, shapes, summary
 from run_benches.build import Suite
 from run_benches.errors import Complaint, Exit
+from run_benches.figures import plural
 from run_benches.measure import Measurement
 from run_benches.places import LOCK, ROOT, RUNS
 from run_benches.plan import Plan
@@ -160,6 +161,10 @@ def _announce(made: Plan, path: Path) -> None:
     design = made.design
     rows, ratios = len(made.benches), len(made.ratios)
     print(f"{rows} rows in {design.processes} processes each, {ratios} ratios to floors in {design.pairs} pairs each: about {duration(made.seconds)}", file=sys.stderr)
+    workloads = sum(bench.facts.workload for bench in made.benches.values())
+    if workloads:
+        how = f"in {plural(design.workload_processes, 'process')} each" if design.workload_processes else f"left out: {plan.LEFT_OUT}"
+        print(f"of these {plural(workloads, 'workload')}, {how}", file=sys.stderr)
     print(f"seed {design.seed}; stored as {runs.shown(path)} while it grows", file=sys.stderr)
 
 

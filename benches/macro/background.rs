@@ -11,9 +11,9 @@ use strata_harness::data::scatter;
 use strata_harness::distribution::Random;
 use strata_harness::{Found, Scale, Suite, Unit};
 
-use crate::prepared::{self, Numbered, Ours, described, schema, soft};
+use crate::prepared::{Numbered, Ours, described, schema, soft};
 use crate::verbs::copied;
-use crate::workload::{self, Particular, Workload, facts, options, sized};
+use crate::workload::{self, Particular, Workload, copy, facts, options, sized};
 
 const KINDS: [&str; 2] = ["read", "write"];
 
@@ -26,7 +26,7 @@ pub fn rows(suite: &mut Suite) {
     let writing =
         about(op, sized(scale, 200_000, 2_000)).state("SST, one level, and what the writer adds").durability(soft());
     let setup = || {
-        let ours = Ours::open_with(prepared::copy(0, n), schema(0), &options());
+        let ours = Ours::open_with(copy(0, n), schema(0), &options());
         Workload::new(ours, &KINDS, Writer::of(n))
     };
     suite.row("read_while_writing", "strata", "1_reader_1_writer", writing, setup, |workload| reader(workload, n));
@@ -35,7 +35,7 @@ pub fn rows(suite: &mut Suite) {
     let compacting = about(op, sized(scale, 100_000, 2_000)).state("SST in two levels, being rewritten into one");
     let setup = || {
         let still = storage::Options { automatic_compactions: false, ..options() };
-        let ours = Ours::open_with(prepared::copy(0, n), schema(0), &still);
+        let ours = Ours::open_with(copy(0, n), schema(0), &still);
         (0..n / 50).for_each(|index| change(&ours.database, &mut Numbered::new(ID), scatter(index, n), index));
         ours.database.store().flush().expect("a healthy store");
         Workload::new(ours, &KINDS, Compaction { whole: scale == Scale::Full, ..Compaction::default() })

@@ -14,7 +14,7 @@ use strata_harness::{Found, Latencies, Scale, State, Suite, Unit, temporary_dire
 use crate::floor::Raw;
 use crate::prepared::{self, Numbered, Ours, POOL, bodies, described, schema, soft};
 use crate::verbs::{MADE_ID, Write, writes};
-use crate::workload::{Particular, SST, Workload, facts, options, sized};
+use crate::workload::{Particular, SST, Workload, copy, facts, options, sized};
 
 /// Records that a load writes at once.
 const BATCH: u64 = 1000;
@@ -160,7 +160,7 @@ fn sustained_puts(suite: &mut Suite) {
         .indexes(0);
     let setup = || {
         let options = storage::Options { write_buffer_bytes, ..options() };
-        let ours = Ours::open_with(prepared::copy(0, n), schema(0), &options);
+        let ours = Ours::open_with(copy(0, n), schema(0), &options);
         let puts_before = until_steady(&ours, n, scale);
         Workload::new(ours, &["put"], Steady { puts_before })
     };
@@ -240,7 +240,7 @@ fn durability(suite: &mut Suite) {
             let setup = || {
                 let mut schema = schema(0);
                 schema.tables[0].durability = class;
-                Workload::new(Ours::open_with(prepared::copy(0, n), schema, &options()), &["create"], Synced::default())
+                Workload::new(Ours::open_with(copy(0, n), schema, &options()), &["create"], Synced::default())
             };
             let case = format!("{}_{threads}_thread{}", class.name(), if threads == 1 { "" } else { "s" });
             suite.row("durability", "strata", &case, about, setup, |workload| {

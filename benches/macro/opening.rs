@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 use crate::load::stored;
 use crate::prepared::{self, Numbered, Ours, POOL, bodies, described, schema};
-use crate::workload::{self, facts, options, sized};
+use crate::workload::{self, copy, facts, options, sized};
 
 /// Operations that are timed, and the one before them.
 const TIMED: u64 = 10;
@@ -66,13 +66,13 @@ fn indexes(suite: &mut Suite) {
         .data(described(n))
         .state("SST, one level")
         .indexes(1);
-    let setup = || Openings { entries: Some(n), ..Openings::of(&prepared::copy(0, n), &["build"]) };
+    let setup = || Openings { entries: Some(n), ..Openings::of(&copy(0, n), &["build"]) };
     suite.row("index_build", "strata", case, about, setup, |openings| work(openings, 1));
     let about = opening(format!("opens a store with a schema that has one index less, and drops its {n} entries"))
         .data(described(n))
         .state("SST, one level")
         .indexes(0);
-    let setup = || Openings { entries: Some(0), ..Openings::of(&prepared::copy(1, n), &["drop"]) };
+    let setup = || Openings { entries: Some(0), ..Openings::of(&copy(1, n), &["drop"]) };
     suite.row("index_drop", "strata", case, about, setup, |openings| work(openings, 0));
 }
 
@@ -151,7 +151,7 @@ fn write_late(database: &Database, last: u64) {
 
 /// A store that was stopped as the server stops: the log is synced, then everything is closed.
 fn stopped(n: u64, last: u64) -> TempDir {
-    let directory = prepared::copy(0, n);
+    let directory = copy(0, n);
     let database = Database::open(directory.path(), schema(0), &options()).expect("a store to open");
     write_late(&database, last);
     database.store().sync().expect("a healthy disk");
@@ -164,7 +164,7 @@ const TO_BE_KILLED: &str = "STRATA_MACRO_TO_BE_KILLED";
 
 /// A store that another process, this program once more, had open when it was killed.
 fn killed(n: u64, last: u64) -> TempDir {
-    let directory = prepared::copy(0, n);
+    let directory = copy(0, n);
     let program = std::env::current_exe().expect("this program has a path");
     let order = format!("{last} {}", directory.path().display());
     let mut child = Command::new(program)

@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use strata::storage::{self, Counters};
 use strata_harness::{Facts, Found, Latencies, PeakMemory, Scale, State, size_on_disk};
+use tempfile::TempDir;
 
 use crate::prepared::{self, Ours};
 
@@ -65,6 +66,7 @@ impl<P: Particular> Workload<P> {
         let mut found = Found::default()
             .latencies(&self.latencies)
             .measure("size_on_disk", size_on_disk(self.ours.directory()) as f64, "bytes")
+            .measure("size_of_sorted_files", gauges.sorted_bytes as f64, "bytes")
             .measure("bytes_written", (batches + files) as f64, "bytes")
             .measure("stall_time", (gauges.stalled_ms - began.stalled_ms) as f64 / 1000.0, "seconds");
         if batches > 0 {
@@ -114,6 +116,11 @@ impl<P: Particular> State for Workload<P> {
 /// The options of a store that is worked on: those of a server, and what `STRATA_SET` says.
 pub fn options() -> storage::Options {
     storage::Options { automatic_compactions: true, ..prepared::options() }
+}
+
+/// A copy of a store in which nothing is left to compact.
+pub fn copy(indexes: u32, records: u64) -> TempDir {
+    prepared::settled_copy(indexes, records, &options())
 }
 
 /// The facts of a workload in which so many operations are timed.

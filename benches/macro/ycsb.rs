@@ -18,9 +18,9 @@ use strata_harness::distribution::{Random, Zipfian};
 use strata_harness::{Found, Latencies, State, Stopwatch, Suite};
 
 use crate::floor::Raw;
-use crate::prepared::{self, Numbered, Ours, POOL, bodies, described, schema, soft};
+use crate::prepared::{Numbered, Ours, POOL, bodies, described, schema, soft};
 use crate::verbs::copied;
-use crate::workload::{self, Particular, SST, Workload, facts, options, sized};
+use crate::workload::{self, Particular, SST, Workload, copy, facts, options, sized};
 
 const THREADS: usize = 2;
 /// The longest scan of workload E; lengths are even from 1.
@@ -128,7 +128,7 @@ pub fn rows(suite: &mut Suite) {
             if mix.name == "ycsb_c" {
                 let floor = about("gets the stored bytes of one record, pinned, and copies them out");
                 let setup = || RawReads {
-                    raw: Raw::copy(0, n),
+                    raw: Raw::open(copy(0, n), options().cache_bytes),
                     latencies: Latencies::new(&["read"]),
                     workers: AtomicU64::new(0),
                 };
@@ -169,7 +169,7 @@ struct Served {
 }
 
 fn state(mix: &'static Mix, records: u64, options: &storage::Options) -> Workload<Served> {
-    let ours = Ours::open_with(prepared::copy(0, records), schema(0), options);
+    let ours = Ours::open_with(copy(0, records), schema(0), options);
     Workload::new(ours, &KINDS, Served { mix, records, inserted: Inserted::default() })
 }
 

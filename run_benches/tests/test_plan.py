@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from run_benches import places, plan, runs, shapes
+from run_benches import places, plan, runs, sessions, shapes
 from run_benches.build import FactsFile, Suite
 from run_benches.errors import Complaint
 from run_benches.jobs import ratio_of
@@ -118,12 +118,14 @@ def test_workloads_run_in_few_processes() -> None:
     assert rows[1] == ["storage/get/strata/1", "storage/raw/strata/1"]
 
 
-def test_the_quick_scale_leaves_workloads_out_and_says_so() -> None:
+def test_the_quick_scale_leaves_workloads_out_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     found = made(workloads())
     assert (found.benches["storage/load/strata/1"].state, found.benches["storage/load/strata/1"].reasons) == ("not_run", [plan.LEFT_OUT])
     assert found.ratios["storage/load/strata/1"].reasons == [plan.LEFT_OUT]
     jobs = [job for jobs in plan.rounds(found.design, found.benches, found.ratios) for job in jobs]
     assert {job.subject for job in jobs if job.kind == "ratio"} == {"storage/get/strata/1"}
+    sessions._announce(found, Path("run.json"))
+    assert f"of these 2 workloads, left out: {plan.LEFT_OUT}" in capsys.readouterr().err
     named = made(workloads(), words=["storage/load", "storage/raw_load"])
     assert plan.timeable(named.design, named.benches, 0) == {"storage": ["storage/load/strata/1", "storage/raw_load/strata/1"]}
     assert named.ratios["storage/load/strata/1"].reasons == []

@@ -418,3 +418,17 @@ fn the_engine_says_what_it_holds() {
     assert!(after.live_bytes > 0 && after.live_bytes <= after.sorted_bytes, "{after:?}");
     assert_eq!((after.compaction_debt_bytes, after.stalled_ms), (0, 0));
 }
+
+/// Memtables of the least size fill faster than a flush ends.
+#[test]
+fn writers_that_outrun_the_flushes_are_stalled_and_it_is_counted() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = Options { write_buffer_bytes: 64 << 10, ..Options::default() };
+    let store = Store::open(directory.path(), &options).unwrap();
+    let value = "x".repeat(16 << 10);
+    let stalled = (0..20_000).any(|number| {
+        put(&store, Space::Records, &format!("{number:06}"), &value);
+        number % 100 == 0 && store.gauges().unwrap().stalled_ms > 0
+    });
+    assert!(stalled, "320 MB through memtables of 64 KiB");
+}
