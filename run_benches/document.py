@@ -18,8 +18,9 @@ from pathlib import Path
 from run_benches import calibrate, calibration_pictures, figures, places, runs, shapes
 from run_benches.error_rates import Results
 from run_benches.errors import Complaint, Exit
+from run_benches.gallery import pictures
 from run_benches.page import bench_headers, render
-from run_benches.pictures import Picture, pictures
+from run_benches.pictures import Picture
 from run_benches.runs import shown
 
 PAGE = places.ROOT / "docs" / "PERFORMANCE.md"

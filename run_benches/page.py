@@ -8,17 +8,17 @@ Rows of different units, clocks or numbers of threads share no column, but the t
 """
 
 import json
-import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
 from pathlib import Path
 
-from run_benches import calibration_pictures, calibration_report, figures, findings, places
+from run_benches import calibration_pictures, calibration_report, cells, figures, findings, places, tables
 from run_benches.error_rates import Results
 from run_benches.findings import CrudLine, Held, Row
-from run_benches.pictures import Picture, pictures, threads_on_cores
+from run_benches.gallery import pictures
+from run_benches.pictures import threads_on_cores
 from run_benches.progress import duration
 from run_benches.runs import Run
+from run_benches.source import Source, command, image, marked, revision
 
 
 def render(run: Run, headers: Mapping[str, str], calibration: Results | None) -> str:
@@ -31,44 +31,6 @@ def render(run: Run, headers: Mapping[str, str], calibration: Results | None) ->
 def bench_headers(folder: Path = places.BENCHES) -> dict[str, str]:
     """The `//!` header of each bench as Markdown, by layer. Files without a `main` are modules that benches share: no section."""
     return {path.stem: _header(path) for path in sorted(folder.glob("*.rs")) if "\nfn main(" in path.read_text(encoding="utf-8")}
-
-
-# A section is a function from the source to lines; SECTIONS is their order.
-
-
-@dataclass(frozen=True)
-class Source:
-    """All that a section may look at."""
-
-    run: Run
-    headers: Mapping[str, str]
-    pictures: Mapping[str, Picture]
-    calibration: Results | None
-
-    def block(self, name: str, lines: Sequence[str]) -> list[str]:
-        """Figures, between the marks that say where they come from."""
-        return _marked(name, f"{_command(self.run)} @ {_revision(self.run.tool.commit, self.run.tool.dirty)}", lines)
-
-    def picture(self, name: str) -> list[str]:
-        """A picture, where the run has figures for it."""
-        picture = self.pictures.get(name)
-        return self.block(f"{name} picture", [_image(picture)]) if picture else []
-
-    def words(self, layer: str) -> list[str]:
-        """What the bench says about itself; marked too, since its settings are numbers."""
-        return _marked(f"{layer} words", f"benches/{layer}.rs @ this checkout", [self.headers[layer]]) if layer in self.headers else []
-
-    def missing(self, layer: str) -> str:
-        """Why the run has no row where one is expected."""
-        if layer not in self.headers:
-            return f"{figures.NOT_RUN}: there is no bench for it yet"
-        if self.run.partial is not None:
-            return f"{figures.NOT_RUN}: the run was limited to {', '.join(self.run.partial)}"
-        return f"{figures.NOT_RUN}: the run planned no such row"
-
-    def floor_of(self, row: Row) -> Held | None:
-        """The row held against its floor, if it has one."""
-        return next((held for held in findings.held(self.run, row.layer) if held.row.id == row.id), None)
 
 
 def opening(source: Source) -> list[str]:
@@ -112,8 +74,8 @@ def summary(source: Source) -> list[str]:
     most = max(findings.index_counts(source.run), default=2)
     asked = [("simple {}", "read", 0), ("simple {}", "create", 0), ("{} 70R/30W", "mixed", 0)]
     asked += [("{} with indexes", verb, most) for verb in ("read", "create", "mixed")]
-    body = [cells for words, verb, indexes in asked for cells in _summary_rows(source, list(grids.values()), words, verb, indexes)]
-    lines = [*_table(columns, body), "", _several_threads()] if grids else [source.missing("integration")]
+    body = [line for words, verb, indexes in asked for line in _summary_rows(source, list(grids.values()), words, verb, indexes)]
+    lines = [*tables.markdown(columns, body), "", _several_threads()] if grids else [source.missing("integration")]
     return ["## Summary", "", *source.block("summary", lines)]
 
 
@@ -138,7 +100,7 @@ def full_stack(source: Source) -> list[str]:
     lines: list[str] = []
     for threads in findings.thread_counts(ours):
         body = [_stack_cells(source, row) for row in ours if row.bench.facts.threads == threads]
-        lines += [f"**{threads_on_cores(source.run, threads)}**", "", *_table(columns, body), ""]
+        lines += [f"**{threads_on_cores(source.run, threads)}**", "", *tables.markdown(columns, body), ""]
     lines += _absent_layers(source, {row.layer for row in ours})
     words = (
         "Rows of different units share no column but the time of one operation. The ratio is the floor's time over ours, so that more is"
@@ -235,12 +197,12 @@ def _error_rates(source: Source) -> list[str]:
     if found is None:
         unknown = "Until then nobody knows how often an interval on this page misses the truth."
         return [*heading, f"**Our own error rates have not been measured yet: `run-benches.py calibrate`.** {unknown}", ""]
-    known = ", ".join(f"{_words(name)} {_plain(value)}" for name, value in found.machine.identity.items())
+    known = ", ".join(f"{cells.words(name)} {cells.plain(value)}" for name, value in found.machine.identity.items())
     same_machine = found.machine.identity == source.run.machine.identity
     elsewhere = [] if same_machine else [f"**Measured on another machine than the figures of this page:** {known}.", ""]
-    images = [line for picture in calibration_pictures.pictures(found) for line in (_image(picture), "")]
-    origin = f"baselines/calibration/results.json @ {_revision(found.commit, found.dirty)}"
-    return [*heading, *_marked("calibration", origin, [*elsewhere, *calibration_report.section(found), *images])]
+    images = [line for picture in calibration_pictures.pictures(found) for line in (image(picture), "")]
+    origin = f"baselines/calibration/results.json @ {revision(found.commit, found.dirty)}"
+    return [*heading, *marked("calibration", origin, [*elsewhere, *calibration_report.section(found), *images])]
 
 
 def _census(run: Run) -> str:
@@ -273,7 +235,7 @@ def _orders(run: Run) -> list[str]:
 def _run_table(run: Run) -> list[str]:
     limited = f", limited to {', '.join(run.partial)}" if run.partial is not None else ""
     facts = {
-        "command": f"`{_command(run)}`",
+        "command": f"`{command(run)}`",
         "revision": f"`{run.tool.commit}`{' with changes that are not committed' if run.tool.dirty else ''}",
         "Cargo.lock": f"`sha256:{run.tool.lock_sha256}`",
         "started": run.started,
@@ -284,8 +246,8 @@ def _run_table(run: Run) -> list[str]:
         "compiler": run.build.rustc,
         "flags": f"`{run.build.flags}`, profile `{run.build.profile}`",
     }
-    machine = {_words(name): _plain(value) for name, value in (run.machine.identity | run.machine.recorded).items()}
-    return _table(["", ""], [[name, value] for name, value in (facts | machine).items()])
+    machine = {cells.words(name): cells.plain(value) for name, value in (run.machine.identity | run.machine.recorded).items()}
+    return tables.markdown(["", ""], [[name, value] for name, value in (facts | machine).items()])
 
 
 def _summary_rows(source: Source, grids: Sequence[Sequence[CrudLine]], words: str, verb: str, indexes: int) -> Iterator[list[str]]:
@@ -294,7 +256,7 @@ def _summary_rows(source: Source, grids: Sequence[Sequence[CrudLine]], words: st
     for label in labels or [verb.upper()]:
         found = [next((line.cells.get(indexes) for line in grid if line.label == label), None) for grid in grids]
         op = next((row.bench.facts.op for row in found if row), "")
-        yield [words.format(label), op, str(indexes), *(text for row in found for text in (_time(source, row, "integration"), _rate(row)))]
+        yield [words.format(label), op, str(indexes), *(text for row in found for text in (cells.time(source, row, "integration"), cells.rate(row)))]
 
 
 def _crud_table(source: Source, threads: int, counts: Sequence[int]) -> list[str]:
@@ -305,17 +267,17 @@ def _crud_table(source: Source, threads: int, counts: Sequence[int]) -> list[str
     unseen = [verb for verb in findings.VERBS if verb not in {line.operation for line in lines}]
     body = []
     for line in (*lines, *(CrudLine(verb, "", {}) for verb in unseen)):
-        cells = [line.label]
+        told = [line.label]
         for indexes in counts:
-            cells += [_time(source, line.cells.get(indexes), "integration")] + ([_loss(line.loss(indexes))] if indexes else [])
-        body.append(cells)
-    return _table(columns, body)
+            told += [cells.time(source, line.cells.get(indexes), "integration")] + ([cells.loss(line.loss(indexes))] if indexes else [])
+        body.append(told)
+    return tables.markdown(columns, body)
 
 
 def _stack_cells(source: Source, row: Row) -> list[str]:
     held = source.floor_of(row)
-    ratio, verdict = (_ratio(held), _verdict(held)) if held else ("no floor", "")
-    return [row.layer, f"`{row.id}`<br>{row.bench.facts.op}", _unit(row), _time(source, row, row.layer), ratio, verdict, _allocations(row)]
+    ratio, verdict = (cells.ratio(held), cells.verdict(held)) if held else ("no floor", "")
+    return [row.layer, cells.named(row), cells.unit(row), cells.time(source, row, row.layer), ratio, verdict, cells.allocations(row)]
 
 
 def _absent_layers(source: Source, seen: Set[str]) -> list[str]:
@@ -329,14 +291,14 @@ def _absent_layers(source: Source, seen: Set[str]) -> list[str]:
 
 def _floor_table(held: Sequence[Held]) -> list[str]:
     columns = ["row", "floor", "ratio [95 % interval]>", "pairs>", "at least>", "aim>", "goal"]
-    return _table(columns, [_floor_cells(entry) for entry in held]) if held else ["No row names a floor."]
+    return tables.markdown(columns, [_floor_cells(entry) for entry in held]) if held else ["No row names a floor."]
 
 
 def _floor_cells(held: Held) -> list[str]:
     ratio, named = held.ratio, held.row.bench.facts.floor
     at_least, aim = (ratio.at_least, ratio.aim) if ratio else (named.at_least, named.aim) if named else (None, None)
     pairs = str(len(ratio.pairs)) if ratio and ratio.pairs else ""
-    return [f"`{held.row.id}`", f"`{held.floor}`", _ratio(held), pairs, _goal(at_least), _goal(aim), _verdict(held)]
+    return [f"`{held.row.id}`", f"`{held.floor}`", cells.ratio(held), pairs, cells.goal(at_least), cells.goal(aim), cells.verdict(held)]
 
 
 def _ladder_table(rungs: Sequence[findings.Rung]) -> list[str]:
@@ -347,8 +309,8 @@ def _ladder_table(rungs: Sequence[findings.Rung]) -> list[str]:
         mark = " (*)" if rung.clocks_differ else ""
         added = f"{figures.added_time(rung.added)}{mark}" if rung.added is not None else ""
         over = rung.below.name if rung.below and measured else ""
-        body.append([rung.name, time + _clock(rung.row), added, over, _allocations(rung.row)])
-    return _table(["rung", "time of one request>", "adds>", "over", "allocations>"], body)
+        body.append([rung.name, time + cells.clock(rung.row), added, over, cells.allocations(rung.row)])
+    return tables.markdown(["rung", "time of one request>", "adds>", "over", "allocations>"], body)
 
 
 def _layer(source: Source, layer: str) -> list[str]:
@@ -378,18 +340,18 @@ def _layer_table(source: Source, kind: _Kind, rows: Iterable[Row]) -> list[str]:
     per_second = f"per {seconds}>" if unit == "bytes" else f"{unit}/{seconds}>"
     columns = ["row, and what one operation is", "under which conditions", "time of one operation>", per_second, "allocations>"]
     body = [
-        [f"`{row.id}`<br>{row.bench.facts.op}", _conditions(row), _time(source, row, row.layer), _rate(row), _allocations(row)]
+        [cells.named(row), cells.conditions(row), cells.time(source, row, row.layer), cells.rate(row), cells.allocations(row)]
         for row in rows
         if _kind(row) == kind
     ]
     title = f"{threads_on_cores(source.run, threads)}, counted in {unit}{', by CPU time' if clock == 'cpu' else ''}"
-    return [f"**{title}**", "", *_table(columns, body), ""]
+    return [f"**{title}**", "", *tables.markdown(columns, body), ""]
 
 
 def _missed(held: Sequence[Held]) -> str:
     missed = [entry for entry in held if entry.missed]
     if missed:
-        return f"**Goals missed: {', '.join(f'`{entry.row.id}` ({_ratio(entry)})' for entry in missed)}.**"
+        return f"**Goals missed: {', '.join(f'`{entry.row.id}` ({cells.ratio(entry)})' for entry in missed)}.**"
     return "No goal is missed." if any(entry.judged for entry in held) else "No row was judged."
 
 
@@ -400,103 +362,13 @@ def _engine_options(source: Source) -> list[str]:
         shared.setdefault(json.dumps(options, sort_keys=True), []).append(layer)
     lines: list[str] = []
     for options_text, sharing in shared.items():
-        body = [[f"`{name}`", _plain(value)] for name, value in json.loads(options_text).items()]
-        lines += [f"<details><summary>{', '.join(sharing)}</summary>", "", *_table(["option", "value"], body), "", "</details>", ""]
+        body = [[f"`{name}`", cells.plain(value)] for name, value in json.loads(options_text).items()]
+        lines += [f"<details><summary>{', '.join(sharing)}</summary>", "", *tables.markdown(["option", "value"], body), "", "</details>", ""]
     return ["## The engine as it ran", "", *source.block("engine", lines or [f"{figures.NOT_RUN}: no process reported its options"])]
 
 
 def _several_threads() -> str:
     return "With several threads, the time of one operation is the time from the first start to the last end over the operations of all threads."
-
-
-# Cells.
-
-
-def _time(source: Source, row: Row | None, layer: str) -> str:
-    if row is None:
-        return source.missing(layer)
-    return figures.time_spread(row.measured) + _clock(row) if row.measured else row.why_not
-
-
-def _clock(row: Row) -> str:
-    return " of CPU" if row.measured and row.bench.facts.clock == "cpu" else ""
-
-
-def _rate(row: Row | None) -> str:
-    if row is None or row.measured is None:
-        return figures.NOT_RUN
-    return figures.per_second(row.measured.middle, row.bench.facts.unit, row.bench.facts.units_per_operation)
-
-
-def _loss(loss: findings.Loss | None) -> str:
-    return f"{figures.percent(loss.middle)} ({figures.percent_range(loss.low, loss.high)})" if loss else figures.NOT_RUN
-
-
-def _ratio(held: Held) -> str:
-    ratio = held.ratio
-    if ratio is None or ratio.ratio is None or not held.judged:
-        return held.why_not
-    return figures.ratio(ratio.ratio, ratio.low, ratio.high)
-
-
-def _verdict(held: Held) -> str:
-    return f"**{held.verdict}**" if held.judged else held.verdict
-
-
-def _goal(value: float | None) -> str:
-    return figures.goal(value) if value is not None else "none"
-
-
-def _unit(row: Row) -> str:
-    each = row.bench.facts.units_per_operation
-    return row.bench.facts.unit if each == 1 else f"{row.bench.facts.unit}, {figures.count(each)} an operation"
-
-
-def _allocations(row: Row) -> str:
-    counted = row.bench.allocations_per_operation
-    return figures.count(counted) if counted is not None and row.bench.state == "ran" else "not counted"
-
-
-def _conditions(row: Row) -> str:
-    facts = row.bench.facts
-    return "; ".join(part for part in (facts.data_set, facts.state, facts.durability and f"durability {facts.durability}") if part)
-
-
-def _plain(value: object) -> str:
-    if value is None:
-        return "not known"
-    return str(value) if isinstance(value, str | int | float) else json.dumps(value, sort_keys=True)
-
-
-def _words(name: str) -> str:
-    return name.replace("_", " ")
-
-
-# Lines.
-
-
-def _table(columns: Sequence[str], body: Iterable[Sequence[str]]) -> list[str]:
-    """A Markdown table; a column whose name ends in `>` stands to the right."""
-    rules = ["--:" if column.endswith(">") else "---" for column in columns]
-    rows = [[column.removesuffix(">") for column in columns], rules, *body]
-    return ["| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in row) + " |" for row in rows]
-
-
-def _marked(name: str, origin: str, lines: Sequence[str]) -> list[str]:
-    return [f"<!-- BEGIN {name}: {origin} -->", "", "\n".join(lines).strip("\n"), "", f"<!-- END {name} -->", ""]
-
-
-def _command(run: Run) -> str:
-    """The command as one types it in the checkout, without the folders of whoever typed it."""
-    return f"python3 {shlex.join([Path(run.command[0]).name, *run.command[1:]])}"
-
-
-def _revision(commit: str, dirty: bool) -> str:
-    return commit[:12] + ("-dirty" if dirty else "")
-
-
-def _image(picture: Picture) -> str:
-    return f"![{picture.alt}](pictures/{picture.file})"
 
 
 def _header(path: Path) -> str:

@@ -91,12 +91,6 @@ def drawn(picture: Picture) -> str:
     return target.getvalue()
 
 
-def pictures(run: Run) -> dict[str, Picture]:
-    """The pictures for which the run has figures, by name."""
-    candidates = (_crud(run), _floors(run), _ladder(run))
-    return {picture.name: picture for picture in candidates if picture is not None}
-
-
 # CRUD by the number of indexes: a bar for each verb and number of indexes, a panel for each number of threads.
 
 
@@ -119,7 +113,8 @@ class _Panel:
     groups: list[_Group]
 
 
-def _crud(run: Run) -> Picture | None:
+def crud(run: Run) -> Picture | None:
+    """The verbs by the number of indexes, if the run has any."""
     counts = findings.thread_counts(findings.crud_rows(run))
     panels = [_crud_panel(run, threads) for threads in counts if any(row.measured for row in findings.crud_rows(run))]
     alt = "CRUD by the number of indexes: a bar for each verb, its length the time of one operation; the same figures stand in the tables."
@@ -215,7 +210,8 @@ class _Dot:
     missed: bool
 
 
-def _floors(run: Run) -> Picture | None:
+def floors(run: Run) -> Picture | None:
+    """Every ratio to a floor, if the run has any."""
     dots = [dot for held in findings.held(run) if (dot := _dot(held)) is not None]
     missed = sum(dot.missed for dot in dots)
     alt = (
@@ -289,7 +285,8 @@ class _Climb:
     steps: list[_Step]
 
 
-def _ladder(run: Run) -> Picture | None:
+def ladder(run: Run) -> Picture | None:
+    """What each rung adds to a request, if the run has the ladder."""
     climbs = [_Climb(request.upper(), steps) for request in findings.REQUESTS if (steps := _steps(run, request))]
     alt = "The ladder: for each request a bar a rung, beginning where the rung below ends; the same figures stand in the tables of the ladder."
     return Picture("ladder", alt, climbs, _draw_ladder) if climbs else None

@@ -1,4 +1,4 @@
-"""Tables on a terminal: as wide as there is room, in colour only where that is wanted, in plain ASCII where nothing else can be shown.
+"""Tables: on a terminal as wide as there is room, in colour only where that is wanted, in plain ASCII where nothing else can be shown.
 
 Why no library: the tables have to be there on a bare machine. What does not fit is left out by column, least needed first, and named;
 a figure is never cut.
@@ -7,7 +7,7 @@ a figure is never cut.
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 KEPT_WIDTH = 200
@@ -48,6 +48,13 @@ def render(title: str, columns: Sequence[Column], body: Sequence[Sequence[str]],
     lines = _lines(columns, cells)
     note = [f"(left out for want of room: {', '.join(left_out)})"] if left_out else []
     return "\n".join([styled(title, "bold"), *lines, *note]) + "\n"
+
+
+def markdown(columns: Sequence[str], body: Iterable[Sequence[str]]) -> list[str]:
+    """The lines of a table in Markdown; a column whose name ends in `>` stands to the right."""
+    rules = ["--:" if column.endswith(">") else "---" for column in columns]
+    rows = [[column.removesuffix(">") for column in columns], rules, *body]
+    return ["| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in row) + " |" for row in rows]
 
 
 def room() -> int:

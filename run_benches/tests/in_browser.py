@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from run_benches import browser, page, pictures, report
+from run_benches import browser, gallery, page, report
 from run_benches.tests.test_document import HEADERS, a_run
 
 LOOK = """<!DOCTYPE html><iframe style="width: {width}px; height: 2000px; border: 0" srcdoc="{document}"></iframe><pre></pre><script>
@@ -28,7 +28,7 @@ document.querySelector("iframe").onload = ({{target}}) => {{
 
 @pytest.mark.parametrize("width", [400, 1280])
 def test_the_report_is_whole_and_fits(width: int, tmp_path: Path) -> None:
-    drawn = pictures.pictures(a_run())
+    drawn = gallery.pictures(a_run())
     rendered = report.page(page.render(a_run(), HEADERS, None), {picture.file: picture.svg() for picture in drawn.values()})
     file = tmp_path / "look.html"
     file.write_text(LOOK.format(width=width, document=html.escape(rendered)), encoding="utf-8")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from run_benches import calibration_pictures, document, error_rates, figures, findings, page, pictures, shapes
+from run_benches import calibration_pictures, document, error_rates, figures, findings, gallery, page, pictures, shapes
 from run_benches.error_rates import Results
 from run_benches.errors import Complaint
 from run_benches.runs import Bench, Binary, Build, Cell, Design, Facts, Floor, Machine, Ratio, Run, Tool
@@ -362,7 +362,7 @@ class Command(unittest.TestCase):
         self.assertIn("floors.svg was edited after it was drawn", self.call(check=True)[1])
         other = a_run()
         other.ratios["storage/get/strata/sst"].ratio = 0.99
-        picture.write_text(pictures.pictures(other)["floors"].svg())
+        picture.write_text(gallery.pictures(other)["floors"].svg())
         self.assertIn("floors.svg was drawn from other figures", self.call(check=True)[1])
         picture.unlink()
         code, told = self.call(check=True)
@@ -451,7 +451,7 @@ class Drawing(unittest.TestCase):
     def test_the_same_values_are_drawn_to_the_same_bytes_and_every_text_stays_text(self) -> None:
         if importlib.util.find_spec("matplotlib") is None:
             self.skipTest("matplotlib is not installed: pip install -r requirements.txt")
-        first, second = ({name: picture.svg() for name, picture in pictures.pictures(a_run()).items()} for _ in range(2))
+        first, second = ({name: picture.svg() for name, picture in gallery.pictures(a_run()).items()} for _ in range(2))
         self.assertEqual(first, second)
         for name, words in {"crud": "9.30 us, loses 44 %", "floors": "0.910 [0.900, 0.921]", "ladder": "901 ns  (+89.0 ns)"}.items():
             self.assertIn(words, first[name])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from run_benches import document, page, report, runs
-from run_benches.pictures import pictures
+from run_benches.gallery import pictures
 from run_benches.tests.checkout import Checkout
 from run_benches.tests.test_document import HEADERS, a_run
 

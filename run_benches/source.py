@@ -1,0 +1,71 @@
+"""What a section of the performance page may look at, and the marks between which its figures stand.
+
+A section is a function from the source to lines of Markdown. It is given all of the run and no clock, no file and no other run, so that the
+same source gives the same bytes, and the figures of one page cannot be of two days.
+"""
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from run_benches import figures, findings
+from run_benches.error_rates import Results
+from run_benches.findings import Held, Row
+from run_benches.pictures import Picture
+from run_benches.runs import Run
+
+
+@dataclass(frozen=True)
+class Source:
+    """All that a section may look at."""
+
+    run: Run
+    headers: Mapping[str, str]
+    pictures: Mapping[str, Picture]
+    calibration: Results | None
+
+    def block(self, name: str, lines: Sequence[str]) -> list[str]:
+        """Figures, between the marks that say where they come from."""
+        return marked(name, f"{command(self.run)} @ {revision(self.run.tool.commit, self.run.tool.dirty)}", lines)
+
+    def picture(self, name: str) -> list[str]:
+        """A picture, where the run has figures for it."""
+        picture = self.pictures.get(name)
+        return self.block(f"{name} picture", [image(picture)]) if picture else []
+
+    def words(self, layer: str) -> list[str]:
+        """What the bench says about itself; marked too, since its settings are numbers."""
+        return marked(f"{layer} words", f"benches/{layer}.rs @ this checkout", [self.headers[layer]]) if layer in self.headers else []
+
+    def missing(self, layer: str) -> str:
+        """Why the run has no row where one is expected."""
+        if layer not in self.headers:
+            return f"{figures.NOT_RUN}: there is no bench for it yet"
+        if self.run.partial is not None:
+            return f"{figures.NOT_RUN}: the run was limited to {', '.join(self.run.partial)}"
+        return f"{figures.NOT_RUN}: the run planned no such row"
+
+    def floor_of(self, row: Row) -> Held | None:
+        """The row held against its floor, if it has one."""
+        return next((held for held in findings.held(self.run, row.layer) if held.row.id == row.id), None)
+
+
+def marked(name: str, origin: str, lines: Sequence[str]) -> list[str]:
+    """Lines between the marks that say where they come from."""
+    return [f"<!-- BEGIN {name}: {origin} -->", "", "\n".join(lines).strip("\n"), "", f"<!-- END {name} -->", ""]
+
+
+def command(run: Run) -> str:
+    """The command as one types it in the checkout, without the folders of whoever typed it."""
+    return f"python3 {shlex.join([Path(run.command[0]).name, *run.command[1:]])}"
+
+
+def revision(commit: str, dirty: bool) -> str:
+    """A revision as it stands in a mark."""
+    return commit[:12] + ("-dirty" if dirty else "")
+
+
+def image(picture: Picture) -> str:
+    """A picture that lies beside the page."""
+    return f"![{picture.alt}](pictures/{picture.file})"
