@@ -1,11 +1,11 @@
-"""What a stored run says: cells, losses, floors, rungs and contradictions, as values that pages and pictures share.
+"""What a stored run says: cells, losses, floors and rungs, as values that pages and pictures share.
 
 Why apart from the words: a table and the picture beside it must not disagree, so both are made from the values found here, and a picture
 is sealed with the very values it was drawn from. Everything is pure: a run in, values out, in house order, with no clock, no file and no
 locale. Rows are placed by their facts (indexes, threads, unit, clock); a case merely names what sets two rows with equal facts apart.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from run_benches import figures
@@ -30,18 +30,20 @@ LAYERS = (
 )
 """The layers that have a bench, lowest first: the order of the house."""
 
-ACROSS = ("integration", "ladder", "macro")
+ACROSS = ("integration", "scaling", "macro", "ladder")
 """The benches that cross the layers."""
 
-PARTS, MIX = ("create", "read", "update", "delete"), "mixed"
-VERBS = (*PARTS, MIX)
+MIX = "mixed"
+VERBS = ("create", "read", "update", "delete", MIX)
 REQUESTS = ("get", "create", "list")
-RUNGS = ("raw", "storage", "locking", "encoding", "indexes", "query", "transaction", "handlers", "routing", "ingress", "tcp", "tls")
+RUNGS = ("raw", "storage", "locking", "encoding", "indexes", "transaction", "query", "handlers", "routing", "ingress", "tcp", "tls")
 ALONE = ("locking", "encoding")
 """Rungs that call no layer below them: what the request costs in that layer alone, no step on top of another."""
 
 OURS = "strata"
 FLOOR = "floor"
+DRIVER = "driver"
+"""What a row that enters a runtime stands beside: the same entry, and nothing behind it."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +152,7 @@ def index_counts(run: Run) -> list[int]:
 def loss(base: Row, row: Row) -> Loss | None:
     """1 - throughput / throughput of the base; formed only of two figures of one kind (T6)."""
     before, after = base.measured, row.measured
-    if before is None or after is None or not _alike(base, row):
+    if before is None or after is None or not alike(base, row):
         return None
     return Loss(1 - before.middle / after.middle, 1 - before.high / after.low, 1 - before.low / after.high)
 
@@ -191,6 +193,13 @@ class Held:
     row: Row
     floor: str
     ratio: Ratio | None
+
+    @property
+    def is_peer(self) -> bool:
+        """Whether it is held against another system, without a goal, and not against what it is built on."""
+        subject = (*self.floor.split("/"), "", "", "")[2]
+        goals = [goal for held in (self.ratio, self.row.bench.facts.floor) if held for goal in (held.at_least, held.aim)]
+        return subject not in (OURS, FLOOR, DRIVER) and all(goal is None for goal in goals)
 
     @property
     def judged(self) -> bool:
@@ -261,7 +270,7 @@ class Rung:
     @property
     def clocks_differ(self) -> bool:
         """Whether the step below is of another clock (server CPU on top of wall time): to be read with care."""
-        return self.below is not None and not _alike(self.row, self.below.row)
+        return self.below is not None and not alike(self.row, self.below.row)
 
 
 def ladder(run: Run, request: str) -> list[Rung]:
@@ -280,63 +289,6 @@ def _rung_row(run: Run, request: str, rung: str) -> Row | None:
     return found.get(OURS) or (found.get(FLOOR) if rung == "raw" else None)
 
 
-# What contradicts itself (T23).
-
-
-def contradictions(run: Run) -> Iterator[str]:
-    """Orders that cannot be, or that need an explanation before any of their figures is used; in words."""
-    for request in REQUESTS:
-        for rung in ladder(run, request):
-            yield from _faster_than_called(request, rung)
-    for held_row in held(run):
-        yield from _faster_than_floor(held_row)
-    for threads in thread_counts(crud_rows(run)):
-        yield from _mix_outside_its_parts(crud(run, threads), threads)
-
-
-def comparable_steps(run: Run) -> int:
-    """How many steps of the ladder could be checked for their order at all."""
-    return sum(rung.added is not None and not rung.clocks_differ for request in REQUESTS for rung in ladder(run, request))
-
-
-def _faster_than_called(request: str, rung: Rung) -> Iterator[str]:
-    mine, under = rung.row.measured, rung.below.row.measured if rung.below else None
-    if rung.below is None or mine is None or under is None or rung.clocks_differ or mine.high >= under.low:
-        return
-    certainty = "beyond the spread between processes" if min(mine.count, under.count) > 1 else "with a spread that one process cannot show"
-    yield (
-        f"Impossible order: in the ladder of `{request}`, `{rung.name}` ({figures.time_spread(mine)}) is faster than `{rung.below.name}` "
-        f"({figures.time_spread(under)}), which it calls, {certainty}. Use neither figure before this is explained."
-    )
-
-
-def _faster_than_floor(held_row: Held) -> Iterator[str]:
-    ratio = held_row.ratio
-    if ratio is None or not held_row.judged or ratio.ratio is None or ratio.low is None:
-        return
-    goals = [goal for goal in (ratio.at_least, ratio.aim) if goal is not None]
-    if ratio.low > 1 and max(goals, default=1.0) <= 1:
-        yield (
-            f"Surprising order: `{held_row.row.id}` is faster than its floor `{held_row.floor}` beyond its interval "
-            f"({figures.ratio(ratio.ratio, ratio.low, ratio.high)}): the floor is not the best path, or the two do unlike work."
-        )
-
-
-def _mix_outside_its_parts(lines: Sequence[CrudLine], threads: int) -> Iterator[str]:
-    """A mix lies between its fastest and its slowest part, whatever the weights."""
-    mixes = [(indexes, row) for line in lines if line.operation == MIX for indexes, row in sorted(line.cells.items())]
-    for indexes, row in mixes:
-        parts = [(line.operation, line.cells[indexes].measured) for line in lines if line.operation in PARTS and indexes in line.cells]
-        known, mix = [part for _, part in parts if part is not None], row.measured
-        if mix is None or len(known) < len(parts) or {verb for verb, _ in parts} != set(PARTS):
-            continue
-        if mix.high < min(part.low for part in known) or mix.low > max(part.high for part in known):
-            yield (
-                f"Surprising order: `{row.id}` ({figures.time_spread(mix)}, {figures.plural(threads, 'thread')}) lies outside "
-                "its own parts: a mix cannot be faster than its fastest verb or slower than its slowest one at the same size of store."
-            )
-
-
 def _row(id: str, bench: Bench) -> Row:
     layer, operation, subject, case = (*id.split("/", 3), "", "", "")[:4]
     return Row(id, layer, operation, subject, case, bench)
@@ -346,7 +298,8 @@ def _sound(points_ns: Sequence[float]) -> bool:
     return bool(points_ns) and min(points_ns) > 0
 
 
-def _alike(one: Row, other: Row) -> bool:
+def alike(one: Row, other: Row) -> bool:
+    """Whether the figures of two rows are of one kind, so that a statistic of both may be formed (T6)."""
     mine, theirs = one.bench.facts, other.bench.facts
     return (mine.clock, mine.unit, mine.units_per_operation, mine.threads) == (
         theirs.clock,

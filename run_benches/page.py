@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 
-from run_benches import calibration_pictures, calibration_report, cells, figures, findings, places, tables
+from run_benches import calibration_pictures, calibration_report, cells, contradictions, figures, findings, places, tables
 from run_benches.error_rates import Results
 from run_benches.findings import CrudLine, Held, Row
 from run_benches.gallery import pictures
@@ -57,12 +57,20 @@ def certainty(source: Source) -> list[str]:
         f"* A time comes from processes that ran alone ({design.processes} were planned for each row). It is the median of the processes; the "
         "range beside it goes from the fastest process to the slowest and is not a confidence interval.",
         "* All figures are of one machine, described below. On another machine expect other times; ratios travel better, and are not promised.",
+        *([f"* **This is a run of no more than: {', '.join(run.partial)}.** What else the page could hold is not in it."] if run.partial is not None else []),
         *(["* This was a quick run: few processes and few pairs, so spreads and intervals are coarse."] if run.scale == "quick" else []),
         f"* {_census(run)}",
-        *(f"* {words}" for words in _orders(run)),
     ]
-    figures_of_run = ["### The figures of this page", "", *source.block("certainty", lines), "### The run", "", *source.block("run", _run_table(run))]
+    figures_of_run = ["### The figures of this page", "", *source.block("certainty", lines)]
+    figures_of_run += ["### Cross-checks", "", _CROSS_CHECKS, "", *source.block("cross-checks", _cross_checks(run))]
+    figures_of_run += ["### The run", "", *source.block("run", _run_table(run))]
     return ["## How sure we are", "", *_error_rates(source), *figures_of_run]
+
+
+_CROSS_CHECKS = (
+    "Figures of different rows, held against each other: a layer that is faster than what it calls, or a mix that is faster than its parts, is a"
+    " fault of the measurement until it is explained. Ranges of the processes are compared, or the intervals of ratios."
+)
 
 
 def summary(source: Source) -> list[str]:
@@ -222,14 +230,12 @@ def _census(run: Run) -> str:
 _STATES = {"ran": "ran", "not_run": "not run", "skipped": "skipped", "invalid": "invalid"}
 
 
-def _orders(run: Run) -> list[str]:
-    """What contradicts itself; where nothing does, how much was looked at (T22: silence is no pass)."""
-    found = list(findings.contradictions(run))
-    if found:
-        return [f"**{words}**" for words in found]
-    steps = findings.comparable_steps(run)
-    looked = f"{figures.plural(steps, 'step')} of the ladder and {figures.plural(sum(held.judged for held in findings.held(run)), 'ratio')} to floors"
-    return [f"No layer was found faster than what it calls, in {looked}." if steps else f"{figures.NOT_RUN}: no step of the ladder could be checked."]
+def _cross_checks(run: Run) -> list[str]:
+    """What contradicts itself, and how much was looked at (T22: silence is no pass)."""
+    checks = contradictions.checks(run)
+    body = [[check.rule, str(check.looked_at), str(len(check.found)) if check.looked_at else f"{figures.NOT_RUN}: nothing to look at"] for check in checks]
+    lines = [f"* **{words}**" for check in checks for words in check.found]
+    return [*tables.markdown(["rule", "looked at>", "found against it>"], body), "", *lines]
 
 
 def _run_table(run: Run) -> list[str]:

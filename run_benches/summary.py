@@ -6,7 +6,7 @@ disagree. Threads stand in a column of their own and every figure names its unit
 
 from collections import Counter
 
-from run_benches import figures, findings, tables
+from run_benches import contradictions, figures, findings, tables
 from run_benches.errors import Exit
 from run_benches.findings import CrudLine, Held, Row
 from run_benches.progress import duration
@@ -100,7 +100,7 @@ def _troubles(run: Run) -> str:
 
 
 def _contradictions(run: Run) -> str:
-    lines = list(findings.contradictions(run))
+    lines = contradictions.found(run)
     return "\n".join([*lines, ""]) if lines else ""
 
 

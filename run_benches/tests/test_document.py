@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from run_benches import calibration_pictures, document, error_rates, figures, findings, gallery, page, pictures, shapes
+from run_benches import calibration_pictures, contradictions, document, error_rates, figures, gallery, page, pictures, shapes
 from run_benches.error_rates import Results
 from run_benches.errors import Complaint
 from run_benches.runs import Bench, Binary, Build, Cell, Design, Facts, Floor, Machine, Ratio, Run, Tool
@@ -236,7 +236,8 @@ class Absence(unittest.TestCase):
         self.assertIn("not run: the run was limited to storage", section(text, "CRUD by index count"))
         self.assertIn("not run: the run was limited to storage", section(text, "ladder"))
         self.assertNotIn("pictures/ladder", text)
-        self.assertIn("not run: no step of the ladder could be checked", section(text, "How sure we are"))
+        self.assertIn("it calls | 0 | not run: nothing to look at |", section(text, "How sure we are"))
+        self.assertIn("**This is a run of no more than: storage.**", section(text, "How sure we are"))
 
     def test_a_floor_that_no_pair_was_planned_for_is_not_judged(self) -> None:
         run = a_run()
@@ -283,7 +284,13 @@ class Calibration(unittest.TestCase):
 
 class Contradiction(unittest.TestCase):
     def test_none_is_said_to_be_none(self) -> None:
-        self.assertIn("No layer was found faster than what it calls, in 10 steps of the ladder and 3 ratios", section(rendered(), "How sure we are"))
+        sure = section(rendered(), "How sure we are")
+        self.assertIn("| no rung of the ladder is faster than the rung it calls | 10 | 0 |", sure)
+        self.assertIn("| no row is faster than its floor, unless that is its goal | 3 | 0 |", sure)
+        self.assertNotIn("order:", sure)
+
+    def test_a_rule_that_found_nothing_to_look_at_has_not_passed(self) -> None:
+        self.assertIn("| contention is not faster than none | 0 | not run: nothing to look at |", section(rendered(), "How sure we are"))
 
     def test_a_layer_faster_than_the_layer_it_calls_is_reported(self) -> None:
         run = a_run()
@@ -297,22 +304,40 @@ class Contradiction(unittest.TestCase):
     def test_an_order_within_the_spread_is_not(self) -> None:
         run = a_run()
         run.benches["ladder/get/strata/handlers"].points_ns = [880.0, 890.0, 900.0]
-        self.assertEqual(list(findings.contradictions(run)), [])
+        self.assertEqual(contradictions.found(run), [])
 
     def test_a_clock_of_another_kind_is_not_compared(self) -> None:
         run = a_run()
         run.benches["ladder/get/strata/tcp"].points_ns = [1000.0, 1001.0]
-        self.assertEqual(list(findings.contradictions(run)), [])
+        self.assertEqual(contradictions.found(run), [])
 
     def test_a_row_faster_than_its_floor_is_reported(self) -> None:
         run = a_run()
         run.ratios["storage/get/strata/sst"] = _ratio("storage/get/floor/sst", 1.2, 0.95, 0.98)
         self.assertIn("is faster than its floor `storage/get/floor/sst`", section(rendered(run), "How sure we are"))
 
-    def test_a_mix_outside_its_parts_is_reported(self) -> None:
+    def test_a_mix_faster_or_slower_than_its_parts_by_their_shares_is_reported(self) -> None:
+        run, mix = a_run(), "integration/mixed/strata/1_indexes_1_thread"  # 70 % of 1.215 us and 30 % of 7.1 us: 2.98 us
+        for middle, words in ((2000.0, "is faster than 70 % READ and 30 % CREATE by themselves (2.98 us, 2.92 to 3.07 us)"), (4000.0, "is slower than")):
+            run.benches[mix].points_ns = [middle, middle + 10, middle + 20]
+            (told,) = contradictions.found(run)
+            self.assertIn(f"Surprising order: `{mix}`", told)
+            self.assertIn(words, told)
+
+    def test_a_mix_nearly_as_fast_as_its_parts_or_within_their_range_is_not(self) -> None:
         run = a_run()
-        run.benches["integration/mixed/strata/1_indexes_1_thread"].points_ns = [400.0, 401.0, 402.0]
-        self.assertIn("lies outside its own parts", section(rendered(run), "How sure we are"))
+        for points in ([3500.0, 3550.0], [3050.0, 4500.0]):
+            run.benches["integration/mixed/strata/1_indexes_1_thread"].points_ns = points
+            self.assertEqual(contradictions.found(run), [])
+
+    def test_contention_faster_than_none_is_reported(self) -> None:
+        run = a_run()
+        for id, threads, time_ns in (("1_keys_1_thread", 1, 20.0), ("1_keys_8_threads", 8, 15.0), ("10_keys_1_thread", 1, 20.0), ("10_keys_8_threads", 8, 15.0)):
+            run.benches[f"locking/contention/strata/{id}"] = _bench(time_ns, "locks a key", threads=threads)
+        (told,) = contradictions.found(run)  # ten keys on two cores may be locked two at once
+        self.assertIn("`locking/contention/strata/1_keys_8_threads` (15.0 ns (14.7 to 15.4 ns)) is faster under contention", told)
+        run.benches["locking/contention/strata/10_keys_8_threads"].points_ns = [9.0, 9.1]
+        self.assertIn("though no more than 2 at once are possible", contradictions.found(run)[1])
 
 
 class Command(unittest.TestCase):

@@ -1,0 +1,158 @@
+"""What contradicts itself in a run (T23): orders that cannot be, or that have to be explained before any of their figures is used.
+
+Why: every figure can be right by itself and the page still be wrong, when a layer is faster than the layer it calls. So figures of
+different rows are held against each other by stated rules. A rule says how much it looked at: none found among none is no pass (T22).
+Ranges of processes are compared, not their middles, so that scatter alone contradicts nothing.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from run_benches import figures, findings
+from run_benches.figures import Spread
+from run_benches.findings import Held, Row, Rung
+from run_benches.runs import Run
+
+_Item = TypeVar("_Item")
+
+MIXES = (("read", 0.7), ("create", 0.3)), (("get", 0.7), ("post", 0.3))
+"""What a mix is made of, as its name on the page says: the share of each verb, as storage calls it and as HTTP does."""
+
+FAR = 1.25
+"""By this factor a mix may miss the weighted mean of its parts, and by more where the ranges still meet."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """A rule, how much it was applied to, and what it found, in words."""
+
+    rule: str
+    looked_at: int
+    found: list[str]
+
+
+def checks(run: Run) -> list[Check]:
+    """Every rule."""
+    rungs = [(request, rung) for request in findings.REQUESTS for rung in findings.ladder(run, request) if rung.added is not None]
+    steps = [(request, rung) for request, rung in rungs if not rung.clocks_differ]
+    floors = [held for held in findings.held(run) if held.judged]
+    return [
+        _check("no rung of the ladder is faster than the rung it calls", steps, _faster_than_called),
+        _check("no row is faster than its floor, unless that is its goal", floors, _faster_than_floor),
+        _check("contention is not faster than none", _contended(run), _faster_than_alone),
+        _check(f"a mix is within {figures.percent(FAR - 1)} of its parts, weighted", _mixes(run), _far_from_its_parts),
+    ]
+
+
+def found(run: Run) -> list[str]:
+    """All that any rule found."""
+    return [words for check in checks(run) for words in check.found]
+
+
+def _check(rule: str, items: Iterable[_Item], look: Callable[[_Item], str | None]) -> Check:
+    told = [look(item) for item in items]
+    return Check(rule, len(told), [words for words in told if words is not None])
+
+
+def _faster_than_called(step: tuple[str, Rung]) -> str | None:
+    request, rung = step
+    mine, under = rung.row.measured, rung.below.row.measured if rung.below else None
+    if rung.below is None or mine is None or under is None or mine.high >= under.low:
+        return None
+    certainty = "beyond the spread between processes" if min(mine.count, under.count) > 1 else "with a spread that one process cannot show"
+    return (
+        f"Impossible order: in the ladder of `{request}`, `{rung.name}` ({figures.time_spread(mine)}) is faster than `{rung.below.name}` "
+        f"({figures.time_spread(under)}), which it calls, {certainty}. Use neither figure before this is explained."
+    )
+
+
+def _faster_than_floor(held: Held) -> str | None:
+    ratio = held.ratio
+    if ratio is None or ratio.ratio is None or ratio.low is None or held.is_peer:
+        return None
+    goals = [goal for goal in (ratio.at_least, ratio.aim) if goal is not None]
+    if ratio.low <= 1 or max(goals, default=1.0) > 1:
+        return None
+    return (
+        f"Surprising order: `{held.row.id}` is faster than its floor `{held.floor}` beyond its interval "
+        f"({figures.ratio(ratio.ratio, ratio.low, ratio.high)}): the floor is not the best path, or the two do unlike work."
+    )
+
+
+# Contention: the same keys by several threads and by one.
+
+
+@dataclass(frozen=True)
+class _Contended:
+    row: Row
+    time: Spread
+    alone: Row
+    alone_time: Spread
+    at_once: int
+    """How many operations the threads, the cores and the keys allow at one moment."""
+
+
+def _contended(run: Run) -> Iterator[_Contended]:
+    cores = run.machine.identity.get("cores")
+    rows = [row for row in findings.rows(run) if row.operation == "contention" and row.subject == findings.OURS]
+    single = {_without_threads(row): row for row in rows if row.bench.facts.threads == 1}
+    for row in rows:
+        threads, alone = row.bench.facts.threads, single.get(_without_threads(row))
+        if threads > 1 and alone and alone.measured and row.measured:
+            keys = re.search(r"(\d+)_keys?", row.case)
+            limits = [threads, *([int(keys[1])] if keys else []), *([cores] if isinstance(cores, int) else [])]
+            yield _Contended(row, row.measured, alone, alone.measured, min(limits))
+
+
+def _without_threads(row: Row) -> str:
+    return re.sub(r"_?\d+_threads?", "", row.id)
+
+
+def _faster_than_alone(pair: _Contended) -> str | None:
+    if pair.time.high >= pair.alone_time.low / pair.at_once:
+        return None
+    limit = f", though no more than {pair.at_once} at once are possible" if pair.at_once > 1 else ""
+    return (
+        f"Impossible order: `{pair.row.id}` ({figures.time_spread(pair.time)}) is faster under contention than `{pair.alone.id}` "
+        f"({figures.time_spread(pair.alone_time)}), which has none{limit}. Use neither figure before this is explained."
+    )
+
+
+# Mixes: seven reads and three creates take what seven reads and three creates take.
+
+
+@dataclass(frozen=True)
+class _Mix:
+    row: Row
+    time: Spread
+    parts: Sequence[tuple[str, float, Spread]]
+
+    def expected(self, of: Callable[[Spread], float]) -> float:
+        """The time of the parts by their shares: the harmonic mean of their rates."""
+        return sum(share * of(time) for _, share, time in self.parts)
+
+
+def _mixes(run: Run) -> Iterator[_Mix]:
+    rows = {row.id: row for row in findings.rows(run)}
+    for row in rows.values():
+        for weights in MIXES if row.operation == findings.MIX and row.measured else ():
+            parts = [(verb, share, rows.get(f"{row.layer}/{verb}/{row.subject}/{row.case}")) for verb, share in weights]
+            times = [(verb, share, part.measured) for verb, share, part in parts if part and part.measured and findings.alike(row, part)]
+            if row.measured and len(times) == len(weights):
+                yield _Mix(row, row.measured, times)
+
+
+def _far_from_its_parts(mix: _Mix) -> str | None:
+    middle, low, high = (mix.expected(of) for of in (lambda time: time.middle, lambda time: time.low, lambda time: time.high))
+    far = not 1 / FAR <= mix.time.middle / middle <= FAR
+    if not far or (mix.time.high >= low and mix.time.low <= high):
+        return None
+    parts = " and ".join(f"{100 * share:.0f} % {verb.upper()}" for verb, share, _ in mix.parts)
+    faster = mix.time.high < low
+    why = "a mix cannot be faster than its parts" if faster else "its verbs disturb each other, or meet a store that the parts do not"
+    return (
+        f"Surprising order: `{mix.row.id}` ({figures.time_spread(mix.time)}) is {'faster' if faster else 'slower'} than {parts} by themselves "
+        f"({figures.time(middle)}, {figures.time_range(low, high)}): {why}."
+    )
