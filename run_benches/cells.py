@@ -4,9 +4,10 @@ Why apart from the sections: the same row stands in several tables, and must rea
 """
 
 import json
+from collections.abc import Iterable
 
 from run_benches import figures, findings
-from run_benches.findings import Held, Row
+from run_benches.findings import Held, Row, Rung
 from run_benches.source import Source
 
 
@@ -61,6 +62,23 @@ def unit(row: Row) -> str:
     """What an operation yields, and how many of it."""
     each = row.bench.facts.units_per_operation
     return row.bench.facts.unit if each == 1 else f"{row.bench.facts.unit}, {figures.count(each)} an operation"
+
+
+def added(rung: Rung) -> str:
+    """What a rung of the ladder adds, and over which one; nothing where it stands on none."""
+    if rung.added is None or rung.below is None:
+        return ""
+    return f"{figures.added_time(rung.added)} over `{rung.below.name}`{OTHER_CLOCK if rung.clocks_differ else ''}"
+
+
+OTHER_CLOCK = " (*)"
+"""The mark of a difference between two clocks."""
+
+
+def other_clock(rungs: Iterable[Rung]) -> list[str]:
+    """What the mark means, as lines after the table that it stands in."""
+    words = "Server CPU a request on top of wall time: the rung counts other work than the one below, and is to be read with care."
+    return ["", f"{OTHER_CLOCK.strip()} {words}"] if any(rung.clocks_differ for rung in rungs) else []
 
 
 def allocations(row: Row) -> str:

@@ -37,7 +37,7 @@ def checks(run: Run) -> list[Check]:
     """Every rule."""
     rungs = [(request, rung) for request in findings.REQUESTS for rung in findings.ladder(run, request) if rung.added is not None]
     steps = [(request, rung) for request, rung in rungs if not rung.clocks_differ]
-    floors = [held for held in findings.held(run) if held.judged]
+    floors = [held for held in findings.floors(run) if held.judged]
     return [
         _check("no rung of the ladder is faster than the rung it calls", steps, _faster_than_called),
         _check("no row is faster than its floor, unless that is its goal", floors, _faster_than_floor),
@@ -70,7 +70,7 @@ def _faster_than_called(step: tuple[str, Rung]) -> str | None:
 
 def _faster_than_floor(held: Held) -> str | None:
     ratio = held.ratio
-    if ratio is None or ratio.ratio is None or ratio.low is None or held.is_peer:
+    if ratio is None or ratio.ratio is None or ratio.low is None:
         return None
     goals = [goal for goal in (ratio.at_least, ratio.aim) if goal is not None]
     if ratio.low <= 1 or max(goals, default=1.0) > 1:

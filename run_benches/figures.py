@@ -11,11 +11,17 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from run_benches.estimates import Estimate
+
 NOT_RUN = "not run"
 """What stands where a figure would stand, always followed by the reason."""
 
+TOO_FEW = "not enough samples"
+"""What stands where a quantile would stand that too few operations lie beyond."""
+
 _TIMES = ((1.0, "ns"), (1e3, "us"), (1e6, "ms"), (1e9, "s"))
 _BYTES = ((1.0, "B"), (1e3, "kB"), (1e6, "MB"), (1e9, "GB"))  # decimal: a MiB is another unit
+_SIZES = ((1.0, "B"), (1024.0, "KiB"), (1024.0**2, "MiB"), (1024.0**3, "GiB"))
 _COUNTS = ((1.0, ""), (1e3, "k"), (1e6, "M"), (1e9, "G"))
 
 
@@ -79,6 +85,56 @@ def ratio(estimate: float, low: float | None = None, high: float | None = None) 
     """`0.934 [0.921, 0.945]`; without an interval only the estimate."""
     interval = "" if low is None or high is None else f" [{low:.3f}, {high:.3f}]"
     return f"{estimate:.3f}{interval}"
+
+
+def size(count_of_bytes: float) -> str:
+    """A size on disk or in memory, in binary units: `12.3 MiB`."""
+    factor, unit = _step(count_of_bytes, _SIZES)
+    return f"{significant(count_of_bytes / factor)} {unit}"
+
+
+def measure(value: float, unit: str) -> str:
+    """A value of any unit, with its unit: `12.3 MiB`, `1.20 s`, `3.02`, `14 %`, `420 keys`."""
+    match unit:
+        case "bytes":
+            return size(value)
+        case "nanoseconds":
+            return time(value)
+        case "seconds":
+            return time(value * 1e9)
+        case "share":
+            return percent(value)
+        case "ratio":
+            return significant(value)
+        case _:
+            return f"{count(value)} {unit}"
+
+
+def measure_spread(figure: Spread, unit: str) -> str:
+    """A value of any unit with the range of the processes, where these differ."""
+    if figure.count == 1:
+        return f"{measure(figure.middle, unit)} (1 process)"
+    ends = (measure(figure.low, unit), measure(figure.high, unit))
+    return measure(figure.middle, unit) if ends[0] == ends[1] else f"{measure(figure.middle, unit)} ({ends[0]} to {ends[1]})"
+
+
+def added_estimate(estimate: Estimate) -> str:
+    """`+612 ns [+540 ns, +701 ns]`; without an interval, that is said."""
+    if estimate.low is None or estimate.high is None:
+        return f"{added_time(estimate.middle)} (too few processes for an interval)"
+    return f"{added_time(estimate.middle)} [{added_time(estimate.low)}, {added_time(estimate.high)}]"
+
+
+def amount(value: float) -> str:
+    """A count of things, shortened: `812`, `4.82 k`, `1.03 M`."""
+    factor, prefix = _step(value, _COUNTS)
+    return f"{significant(value / factor)} {prefix}".rstrip()
+
+
+def round_amount(value: float) -> str:
+    """A count that was chosen, not measured: `8`, `10 k`, `1 M`."""
+    factor, prefix = _step(value, _COUNTS)
+    return f"{value / factor:g} {prefix}".rstrip()
 
 
 def percent(fraction: float) -> str:

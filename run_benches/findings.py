@@ -39,6 +39,8 @@ REQUESTS = ("get", "create", "list")
 RUNGS = ("raw", "storage", "locking", "encoding", "indexes", "transaction", "query", "handlers", "routing", "ingress", "tcp", "tls")
 ALONE = ("locking", "encoding")
 """Rungs that call no layer below them: what the request costs in that layer alone, no step on top of another."""
+SOCKETS = ("tcp", "tls")
+"""Rungs above all layers that have a bench: the server."""
 
 OURS = "strata"
 FLOOR = "floor"
@@ -136,7 +138,7 @@ def crud(run: Run, threads: int) -> list[CrudLine]:
     found = [row for row in crud_rows(run) if row.bench.facts.threads == threads]
     seen = {row.operation for row in found}
     order = [verb for verb in VERBS if verb in seen] + sorted(seen - set(VERBS))
-    return [line for verb in order for line in _lines(verb, [row for row in found if row.operation == verb])]
+    return [line for verb in order for line in lines(verb, [row for row in found if row.operation == verb])]
 
 
 def crud_rows(run: Run) -> list[Row]:
@@ -161,7 +163,7 @@ _Variant = tuple[str, str, str]
 """What can tell two rows of one verb apart: durability, state of the data, and the words of the case that count nothing."""
 
 
-def _lines(verb: str, found: Sequence[Row]) -> list[CrudLine]:
+def lines(verb: str, found: Sequence[Row]) -> list[CrudLine]:
     """A line for each variant of a verb, told apart by what the variants do not share: nothing is dropped, nothing is mixed."""
     placed: dict[_Variant, dict[int, Row]] = {}
     for row in found:
@@ -216,6 +218,8 @@ class Held:
         """The goal in one word or two; a missed one as plain as a met one."""
         if self.ratio is None or not self.judged:
             return "not judged"
+        if self.is_peer:
+            return "a peer, no goal"
         if self.missed:
             return "MISSED, aim missed" if self.ratio.aim is not None else "MISSED"
         if self.ratio.at_least is None and self.ratio.aim is None:
@@ -250,6 +254,11 @@ def held(run: Run, layer: str | None = None) -> list[Held]:
     return found
 
 
+def floors(run: Run, layer: str | None = None) -> list[Held]:
+    """Every row that is held against what it is built on; peers are no floors."""
+    return [one for one in held(run, layer) if not one.is_peer]
+
+
 # The ladder: one request at every rung.
 
 
@@ -282,6 +291,12 @@ def ladder(run: Run, request: str) -> list[Rung]:
             steps = [] if name in ALONE else [rung for rung in climbed if rung.row.measured and rung.name not in ALONE]
             climbed.append(Rung(name, row, steps[-1] if steps else None))
     return climbed
+
+
+def share(rungs: Sequence[Rung], rung: Rung) -> float | None:
+    """What a rung adds, as a share of the request's time on the highest rung."""
+    times = [one.row.measured.middle for one in rungs if one.row.measured and one.name not in ALONE]
+    return rung.added / times[-1] if times and rung.added is not None else None
 
 
 def _rung_row(run: Run, request: str, rung: str) -> Row | None:

@@ -11,14 +11,32 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 
-from run_benches import calibration_pictures, calibration_report, cells, contradictions, figures, findings, places, tables
+from run_benches import (
+    bottlenecks,
+    calibration_pictures,
+    calibration_report,
+    cells,
+    contradictions,
+    figures,
+    findings,
+    macro,
+    peers,
+    places,
+    prices,
+    scaling,
+    tables,
+)
 from run_benches.error_rates import Results
-from run_benches.findings import CrudLine, Held, Row
+from run_benches.findings import CrudLine, Held, Row, Rung
 from run_benches.gallery import pictures
 from run_benches.pictures import threads_on_cores
 from run_benches.progress import duration
 from run_benches.runs import Run
 from run_benches.source import Source, command, image, marked, revision
+
+
+CALIBRATION = "baselines/calibration/results.json"
+"""Where the error rates of this project stand, as a reader finds them."""
 
 
 def render(run: Run, headers: Mapping[str, str], calibration: Results | None) -> str:
@@ -102,17 +120,21 @@ def crud(source: Source) -> list[str]:
 
 
 def full_stack(source: Source) -> list[str]:
-    """Every row of ours in a layer, in house order, by the one column that rows of different units share."""
+    """Every row of ours in a layer and its rungs of the ladder, in house order, by the one column that rows of different units share."""
     ours = [row for row in findings.rows(source.run) if row.subject == findings.OURS and row.layer not in findings.ACROSS]
-    columns = ["layer", "row, and what one operation is", "unit", "time of one operation>", "ratio to floor>", "goal", "allocations>"]
+    rungs = [rung for request in findings.REQUESTS for rung in findings.ladder(source.run, request) if rung.name in (*findings.LAYERS, *findings.SOCKETS)]
+    stack = [(row.layer, row, None) for row in ours] + [(rung.name, rung.row, rung) for rung in rungs]
+    stack.sort(key=lambda entry: findings.house_order(entry[0]))
+    columns = ["layer", "row, and what one operation is", "unit", "time of one operation>", "over the layer below>", "ratio to floor>", "goal", "allocations>"]
     lines: list[str] = []
-    for threads in findings.thread_counts(ours):
-        body = [_stack_cells(source, row) for row in ours if row.bench.facts.threads == threads]
+    for threads in findings.thread_counts(row for _, row, _ in stack):
+        body = [_stack_cells(source, *entry) for entry in stack if entry[1].bench.facts.threads == threads]
         lines += [f"**{threads_on_cores(source.run, threads)}**", "", *tables.markdown(columns, body), ""]
-    lines += _absent_layers(source, {row.layer for row in ours})
+    lines += [*_absent_layers(source, {row.layer for row in ours}), *cells.other_clock(rungs)]
     words = (
         "Rows of different units share no column but the time of one operation. The ratio is the floor's time over ours, so that more is"
-        " better; the floor is the best raw path of the same binding for the same bytes."
+        " better; the floor is the best raw path of the same binding for the same bytes. What a layer costs over the layer below it can be told"
+        " of requests that pass through both: those are the rows of the ladder."
     )
     return ["## The full stack", "", words, "", *source.block("full stack", lines)]
 
@@ -120,7 +142,7 @@ def full_stack(source: Source) -> list[str]:
 def floors(source: Source) -> list[str]:
     """How far each layer is from the best path without it."""
     words = "The lower end of the interval is what counts: a goal that is not shown to be reached is missed."
-    held = findings.held(source.run)
+    held = findings.floors(source.run)
     judged = [entry for entry in held if entry.judged]
     missed = [entry for entry in judged if entry.missed]
     lines = [f"{len(judged)} of {len(held)} rows with a floor were judged; {len(missed)} of them missed the goal.", "", *_floor_table(held)]
@@ -129,18 +151,24 @@ def floors(source: Source) -> list[str]:
 
 def ladder(source: Source) -> list[str]:
     """The same request at every rung: what each layer adds."""
+    climbs = {request: findings.ladder(source.run, request) for request in findings.REQUESTS}
+    marks = cells.other_clock([rung for rungs in climbs.values() for rung in rungs])
+    adds = [*_added_table(climbs), *marks] if any(climbs.values()) else [source.missing("ladder")]
     lines: list[str] = []
-    for request in findings.REQUESTS:
-        rungs = findings.ladder(source.run, request)
+    for request, rungs in climbs.items():
         lines += [f"**{request.upper()}**", "", *(_ladder_table(rungs) if rungs else [source.missing("ladder")]), ""]
-    if any(rung.clocks_differ for request in findings.REQUESTS for rung in findings.ladder(source.run, request)):
-        lines.append("(*) Server CPU a request on top of wall time: the rung counts other work than the one below, and is to be read with care.")
-    return ["## ladder", "", *source.words("ladder"), *source.block("ladder", lines), *source.picture("ladder")]
+    words = (
+        "What each layer adds to the time of a request on top of the layer below it, and which share that is of the request's time on the"
+        " highest rung. Layers that call none below them stand beside the ladder: `in it` is what the request costs there."
+    )
+    added = ["### What each layer adds", "", words, "", *source.block("what each layer adds", adds), *source.picture("ladder")]
+    return ["## ladder", "", *source.words("ladder"), *added, "### Every rung", "", *source.block("ladder", [*lines, *marks[1:]])]
 
 
 def layers(source: Source) -> list[str]:
-    """A section a layer, lowest first, then what crosses them."""
-    wanted = [layer for layer in findings.layers(source.run, source.headers) if layer != "ladder"]
+    """A section a layer, lowest first, then what crosses them, but for those that have a section of another kind."""
+    own = {"ladder", scaling.LAYER, macro.LAYER}
+    wanted = [layer for layer in findings.layers(source.run, source.headers) if layer not in own]
     return [line for layer in wanted for line in _layer(source, layer)]
 
 
@@ -174,12 +202,36 @@ def limits(source: Source) -> list[str]:
         "* A time is that of a busy loop over one operation: the processor's caches are warm and its branches are learnt.",
         "* Rows with more threads than cores measure waiting as much as work.",
         "* A write is as durable as its row says, and no more.",
-        "* No other system is compared with, since none was measured in the same run on the same machine doing the same work.",
+        "* Other systems stand here only where they were measured in the same run on the same machine doing the same work.",
         "* What else the machine did in the meantime (other tenants of a virtual one) is not known. Pairs that take turns see the same of it; times"
         " of processes that ran alone do not.",
         "",
-        *_engine_options(source),
     ]
+
+
+def engine(source: Source) -> list[str]:
+    """The options that the processes themselves reported (T18); layers with the same options share a table."""
+    shared: dict[str, list[str]] = {}
+    for layer, options in sorted(source.run.engine.items(), key=lambda entry: findings.house_order(entry[0])):
+        shared.setdefault(json.dumps(options, sort_keys=True), []).append(layer)
+    lines: list[str] = []
+    for options_text, sharing in shared.items():
+        body = [[f"`{name}`", cells.plain(value)] for name, value in json.loads(options_text).items()]
+        lines += [f"<details><summary>{', '.join(sharing)}</summary>", "", *tables.markdown(["option", "value"], body), "", "</details>", ""]
+    return ["## The engine as it ran", "", *source.block("engine", lines or [f"{figures.NOT_RUN}: no process reported its options"])]
+
+
+def runs_used(source: Source) -> list[str]:
+    """The one run, and the one calibration, that every figure comes from (T17)."""
+    run, found = source.run, source.calibration
+    ran = sum(bench.state == "ran" for bench in run.benches.values())
+    kept = f"`baselines/{run.name}.json`" if run.name else "a run that is kept under no name"
+    scale = run.scale + (f", only {', '.join(run.partial)}" if run.partial is not None else "") + ("" if run.complete else ", interrupted")
+    body = [["all figures of the layers", kept, revision(run.tool.commit, run.tool.dirty), run.started, scale, f"{ran} of {len(run.benches)}"]]
+    if found:
+        body.append(["our own error rates", f"`{CALIBRATION}`", revision(found.commit, found.dirty), "", f"{found.hours:g} h", ""])
+    columns = ["what", "where it is stored", "revision", "started", "how much", "rows that ran>"]
+    return ["## The runs of this page", "", *source.block("runs", tables.markdown(columns, body))]
 
 
 SECTIONS: Sequence[Callable[[Source], list[str]]] = (
@@ -187,12 +239,19 @@ SECTIONS: Sequence[Callable[[Source], list[str]]] = (
     certainty,
     summary,
     crud,
+    prices.section,
     full_stack,
     floors,
     ladder,
+    bottlenecks.section,
     layers,
+    scaling.section,
+    macro.section,
+    peers.section,
     how_to_run,
     limits,
+    engine,
+    runs_used,
 )
 
 
@@ -209,7 +268,7 @@ def _error_rates(source: Source) -> list[str]:
     same_machine = found.machine.identity == source.run.machine.identity
     elsewhere = [] if same_machine else [f"**Measured on another machine than the figures of this page:** {known}.", ""]
     images = [line for picture in calibration_pictures.pictures(found) for line in (image(picture), "")]
-    origin = f"baselines/calibration/results.json @ {revision(found.commit, found.dirty)}"
+    origin = f"{CALIBRATION} @ {revision(found.commit, found.dirty)}"
     return [*heading, *marked("calibration", origin, [*elsewhere, *calibration_report.section(found), *images])]
 
 
@@ -280,10 +339,28 @@ def _crud_table(source: Source, threads: int, counts: Sequence[int]) -> list[str
     return tables.markdown(columns, body)
 
 
-def _stack_cells(source: Source, row: Row) -> list[str]:
+def _stack_cells(source: Source, layer: str, row: Row, rung: Rung | None) -> list[str]:
     held = source.floor_of(row)
     ratio, verdict = (cells.ratio(held), cells.verdict(held)) if held else ("no floor", "")
-    return [row.layer, cells.named(row), cells.unit(row), cells.time(source, row, row.layer), ratio, verdict, cells.allocations(row)]
+    over = cells.added(rung) if rung else ""
+    return [layer, cells.named(row), cells.unit(row), cells.time(source, row, row.layer), over, ratio, verdict, cells.allocations(row)]
+
+
+def _added_table(climbs: Mapping[str, Sequence[Rung]]) -> list[str]:
+    """A line for each rung, the highest first, a column for each request."""
+    seen = [name for name in reversed(findings.RUNGS) if any(rung.name == name for rungs in climbs.values() for rung in rungs)]
+    body = [[name, *(_added_cell(rungs, name) for rungs in climbs.values())] for name in seen]
+    return tables.markdown(["layer", *(f"{request.upper()}>" for request in climbs)], body)
+
+
+def _added_cell(rungs: Sequence[Rung], name: str) -> str:
+    rung = next((rung for rung in rungs if rung.name == name), None)
+    if rung is None or rung.row.measured is None:
+        return rung.row.why_not if rung else ""
+    share = findings.share(rungs, rung)
+    if rung.added is None or share is None:
+        return figures.time(rung.row.measured.middle) + (" in it" if name in findings.ALONE else "")
+    return f"{figures.added_time(rung.added)} ({figures.percent(share)}){cells.OTHER_CLOCK if rung.clocks_differ else ''}"
 
 
 def _absent_layers(source: Source, seen: Set[str]) -> list[str]:
@@ -307,21 +384,18 @@ def _floor_cells(held: Held) -> list[str]:
     return [f"`{held.row.id}`", f"`{held.floor}`", cells.ratio(held), pairs, cells.goal(at_least), cells.goal(aim), cells.verdict(held)]
 
 
-def _ladder_table(rungs: Sequence[findings.Rung]) -> list[str]:
+def _ladder_table(rungs: Sequence[Rung]) -> list[str]:
     body = []
     for rung in reversed(rungs):
         measured = rung.row.measured
         time = figures.time_spread(measured) if measured else rung.row.why_not
-        mark = " (*)" if rung.clocks_differ else ""
-        added = f"{figures.added_time(rung.added)}{mark}" if rung.added is not None else ""
-        over = rung.below.name if rung.below and measured else ""
-        body.append([rung.name, time + cells.clock(rung.row), added, over, cells.allocations(rung.row)])
-    return tables.markdown(["rung", "time of one request>", "adds>", "over", "allocations>"], body)
+        body.append([rung.name, time + cells.clock(rung.row), cells.added(rung), cells.allocations(rung.row)])
+    return tables.markdown(["rung", "time of one request>", "adds>", "allocations>"], body)
 
 
 def _layer(source: Source, layer: str) -> list[str]:
     rows = findings.rows(source.run, layer)
-    held = findings.held(source.run, layer)
+    held = findings.floors(source.run, layer)
     lines = [line for kind in _kinds(rows) for line in _layer_table(source, kind, rows)] or [source.missing(layer), ""]
     if held:
         lines += [*_floor_table(held), "", _missed(held)]
@@ -359,18 +433,6 @@ def _missed(held: Sequence[Held]) -> str:
     if missed:
         return f"**Goals missed: {', '.join(f'`{entry.row.id}` ({cells.ratio(entry)})' for entry in missed)}.**"
     return "No goal is missed." if any(entry.judged for entry in held) else "No row was judged."
-
-
-def _engine_options(source: Source) -> list[str]:
-    """The options that the processes themselves reported (T18); layers with the same options share a table."""
-    shared: dict[str, list[str]] = {}
-    for layer, options in sorted(source.run.engine.items(), key=lambda entry: findings.house_order(entry[0])):
-        shared.setdefault(json.dumps(options, sort_keys=True), []).append(layer)
-    lines: list[str] = []
-    for options_text, sharing in shared.items():
-        body = [[f"`{name}`", cells.plain(value)] for name, value in json.loads(options_text).items()]
-        lines += [f"<details><summary>{', '.join(sharing)}</summary>", "", *tables.markdown(["option", "value"], body), "", "</details>", ""]
-    return ["## The engine as it ran", "", *source.block("engine", lines or [f"{figures.NOT_RUN}: no process reported its options"])]
 
 
 def _several_threads() -> str:

@@ -212,7 +212,7 @@ class _Dot:
 
 def floors(run: Run) -> Picture | None:
     """Every ratio to a floor, if the run has any."""
-    dots = [dot for held in findings.held(run) if (dot := _dot(held)) is not None]
+    dots = [dot for held in findings.floors(run) if (dot := _dot(held)) is not None]
     missed = sum(dot.missed for dot in dots)
     alt = (
         f"Rows against their floors: {figures.plural(len(dots), 'dot')} with intervals, {missed} below the goal (crosses); "
@@ -352,6 +352,21 @@ def canvas(rows: float, panels: int, left: float, top: float, right: float = 0.1
     return figure, axes
 
 
+def grid(panels: int, across: int) -> tuple["Figure", list["Axes"]]:
+    """Small panels in rows, each with axes of its own."""
+    matplotlib = _matplotlib()
+    rows, left, bottom = -(-panels // across), 0.62, 0.48
+    width, height = _WIDTH / across, 2.1
+    figure = matplotlib.figure.Figure(figsize=(_WIDTH, rows * height))
+    axes = []
+    for panel in range(panels):
+        x, y = panel % across * width + left, (rows - 1 - panel // across) * height + bottom
+        axis = figure.add_axes((x / _WIDTH, y / (rows * height), (width - left - 0.1) / _WIDTH, (height - bottom - 0.25) / (rows * height)))
+        axis.spines[["top", "right"]].set_visible(False)
+        axes.append(axis)
+    return figure, axes
+
+
 def _word(axis: "Axes", x: float, y: float, text: str) -> None:
     """Words to the right of a point."""
     axis.annotate(text, (x, y), xytext=(6, 0), textcoords="offset points", va="center", ha="left", fontsize=8)
@@ -361,6 +376,17 @@ def _leave_room(axis: "Axes", ends: Sequence[tuple[float, str]]) -> None:
     """Sets the x axis so that the words at the end of each bar stay within the panel."""
     width = axis.get_position().width * _WIDTH
     axis.set_xlim(0, max(end / max(0.2, 1 - (len(words) * _LETTER + 0.2) / width) for end, words in ends) or 1.0)
+
+
+def logarithmic(axis: "Axes", words: Callable[[float], str]) -> None:
+    """Heights by tenfolds, told at 1, 2 and 5 of each as they stand in the tables; at 1 alone where there are many."""
+    from matplotlib import ticker
+
+    axis.set_yscale("log")
+    low, high = axis.get_ylim()
+    axis.yaxis.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 5.0) if high / low < 300 else (1.0,)))
+    axis.yaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: words(value)))
+    axis.yaxis.set_minor_locator(ticker.NullLocator())
 
 
 def room(labels: Iterable[str]) -> float:

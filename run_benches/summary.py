@@ -1,12 +1,13 @@
-"""A run on the terminal: the losses by index count, a table a layer, what contradicts itself, and the count of everything.
+"""A run on the terminal: a table a layer, folded, the losses by index count, what contradicts itself, and the count of everything.
 
 Why the same findings as the pages: both print what `findings` says in the words of `figures`, so the terminal and the document cannot
 disagree. Threads stand in a column of their own and every figure names its unit, since rows of one table differ in both.
 """
 
 from collections import Counter
+from collections.abc import Iterator
 
-from run_benches import contradictions, figures, findings, tables
+from run_benches import bottlenecks, contradictions, figures, findings, macro, scaling, tables
 from run_benches.errors import Exit
 from run_benches.findings import CrudLine, Held, Row
 from run_benches.progress import duration
@@ -16,39 +17,101 @@ from run_benches.tables import Column
 LAYER_COLUMNS = (
     Column("row"),
     Column("time an operation", right=True),
-    Column("between processes", right=True),
     Column("threads", right=True),
     Column("floor / ours [95 %]", right=True),
     Column("goal (at least, aim)", spared=True),
+    Column("between processes", right=True, spared=True),
     Column("rate", right=True, spared=True),
+)
+FOLDED = (findings.FLOOR, findings.DRIVER)
+"""Rows that are there for others to be held against: their figures are in the ratios."""
+
+MACRO_COLUMNS = (
+    Column("row"),
+    Column("rate", right=True),
+    Column("of"),
+    Column("p50", right=True),
+    Column("p99", right=True),
+    Column("slowest", right=True, spared=True),
+    Column("p95", right=True, spared=True),
+    Column("p99.9", right=True, spared=True),
+    Column("threads", right=True, spared=True),
 )
 
 
 def text(run: Run) -> str:
     """All tables of a run, and its last line."""
-    layers = sorted({row.layer for row in findings.rows(run)}, key=findings.house_order)
-    parts = [layer_table(run, layer) for layer in layers]
+    parts = [_folded(run, layer) for layer in findings.layers(run, ())]
     parts += [crud_table(run, threads) for threads in findings.thread_counts(findings.crud_rows(run))]
-    parts += [_troubles(run), _contradictions(run)]
+    parts += [_missed(run), _troubles(run), _contradictions(run)]
     return "\n".join([*filter(None, parts), census(run)])
 
 
+def _folded(run: Run, layer: str) -> str:
+    """A layer, in as few lines as its rows allow."""
+    if layer == scaling.LAYER:
+        return scaling_table(run)
+    return macro_table(run) if layer == macro.LAYER else layer_table(run, layer)
+
+
 def layer_table(run: Run, layer: str) -> str:
-    """Every row of a layer."""
+    """The rows of a layer; those of floors and drivers are counted, not shown."""
     held = {one.row.id: one for one in findings.held(run, layer)}
-    body = [_layer_cells(row, held.get(row.id)) for row in findings.rows(run, layer)]
-    return tables.render(layer, LAYER_COLUMNS, body)
+    rows = findings.rows(run, layer)
+    shown = [row for row in rows if row.subject not in FOLDED] or rows
+    folded = f" (and {figures.plural(len(rows) - len(shown), 'row')} of floors and drivers)" if len(shown) < len(rows) else ""
+    return tables.render(layer + folded, LAYER_COLUMNS, [_layer_cells(row, held.get(row.id)) for row in shown])
 
 
 def _layer_cells(row: Row, held: Held | None) -> list[str]:
     facts, measured = row.bench.facts, row.measured
     name, threads = row.id.partition("/")[2], str(facts.threads)
     if measured is None:
-        return [name, _state(row.bench.state), "", threads, _ratio(held), _goal(held), ""]
+        return [name, _state(row.bench.state), threads, _ratio(held), _goal(held), "", ""]
     around = figures.time_range(measured.low, measured.high) if measured.count > 1 else "1 process"
     clock = " CPU" if facts.clock == "cpu" else ""
     rate = "" if clock else figures.rate(measured.middle, facts.unit, facts.units_per_operation)
-    return [name, figures.time(measured.middle) + clock, around, threads, _ratio(held), _goal(held), rate]
+    return [name, figures.time(measured.middle) + clock, threads, _ratio(held), _goal(held), around, rate]
+
+
+def scaling_table(run: Run) -> str:
+    """A line for each series: its ends, and the law of its growth."""
+    lines = [words for axis in scaling.axes(run) for one in scaling.series(run, axis) for words in _series(one)]
+    return "\n".join([tables.styled(scaling.LAYER, "bold"), *lines]) + "\n"
+
+
+def _series(one: scaling.Series) -> Iterator[str]:
+    ends = [(x, row.measured.middle) for x, row in one.rows.items() if row.measured]
+    if not ends:
+        yield tables.wrapped(f"{one.name} by {one.axis}: {figures.NOT_RUN}")
+        return
+    told = ", ".join(f"{figures.time(time_ns)} at {figures.round_amount(x)}" for x, time_ns in dict.fromkeys((ends[0], ends[-1])))
+    yield tables.wrapped(f"{one.name} by {one.axis}: {told}; {one.law.words}")
+
+
+def macro_table(run: Run) -> str:
+    """The workloads: a line for each kind of operation, or one for a workload that times none by itself."""
+    body = [line for row in findings.rows(run, macro.LAYER) for line in _macro_lines(row)]
+    return tables.render(macro.LAYER, MACRO_COLUMNS, body)
+
+
+def _macro_lines(row: Row) -> Iterator[list[str]]:
+    facts, measured = row.bench.facts, row.measured
+    name, threads = row.id.partition("/")[2], str(facts.threads)
+    rate = figures.rate(measured.middle, facts.unit, facts.units_per_operation) if measured else _state(row.bench.state)
+    tails = macro.tails(row)
+    for tail in tails:
+        p50, p95, p99, p999 = (figures.time(tail.quantiles[q].middle) if q in tail.quantiles else "too few" for q in ("p50", "p95", "p99", "p99.9"))
+        yield [name, rate, tail.kind.replace("_", " "), p50, p99, figures.time(tail.slowest_ns), p95, p999, threads]
+    if not tails:
+        yield [name, rate, "", "", "", "", "", "", threads]
+
+
+def _missed(run: Run) -> str:
+    """The goals that are missed; in a narrow terminal the tables have no room for them."""
+    rule = bottlenecks.floors_missed(run)
+    lines = [tables.wrapped(f"{what.strip('`')}: {told}") for what, told in rule.found]
+    return "\n".join([tables.styled("goals missed, by the time to lose", "bold"), *lines, ""]) if lines else ""
 
 
 def _state(state: str) -> str:
@@ -61,7 +124,7 @@ def _ratio(held: Held | None) -> str:
     ratio = held.ratio
     if ratio is None or ratio.ratio is None or ratio.state != "ran":
         return _state(ratio.state if ratio else "not_run")
-    return figures.ratio(ratio.ratio, ratio.low, ratio.high) if held.judged else f"{figures.ratio(ratio.ratio)} (too few pairs)"
+    return figures.ratio(ratio.ratio, ratio.low, ratio.high) if held.judged else f"{figures.ratio(ratio.ratio)} (few pairs)"
 
 
 def _goal(held: Held | None) -> str:
@@ -95,12 +158,12 @@ def _crud_cells(line: CrudLine, counts: list[int]) -> list[str]:
 def _troubles(run: Run) -> str:
     cells = [("", id, bench.state, bench.reasons) for id, bench in run.benches.items()]
     cells += [("ratio of ", id, ratio.state, ratio.reasons) for id, ratio in run.ratios.items()]
-    lines = [f"{kind}{id}: {findings.absence(state, reasons)}" for kind, id, state, reasons in cells if state != "ran" and reasons]
+    lines = [tables.wrapped(f"{kind}{id}: {findings.absence(state, reasons)}") for kind, id, state, reasons in cells if state != "ran" and reasons]
     return "\n".join([*lines, ""]) if lines else ""
 
 
 def _contradictions(run: Run) -> str:
-    lines = contradictions.found(run)
+    lines = [tables.wrapped(words) for words in contradictions.found(run)]
     return "\n".join([*lines, ""]) if lines else ""
 
 
@@ -108,7 +171,7 @@ def census(run: Run) -> str:
     """The last line: how every planned cell ended."""
     rows = Counter(_state(bench.state) for bench in run.benches.values())
     ratios = Counter(_state(ratio.state) for ratio in run.ratios.values())
-    held = [one for one in findings.held(run) if one.ratio is not None]
+    held = [one for one in findings.floors(run) if one.ratio is not None]
     missed, untold = sum(one.missed for one in held), sum(not one.judged for one in held)
     goals = f"goals: {len(held) - missed - untold} met, {missed} missed, {untold} not judged"
     begun = "" if run.complete else "interrupted, not complete; "
@@ -122,7 +185,7 @@ def _counted(states: "Counter[str]") -> str:
 def exit_code(run: Run, strict: bool) -> Exit:
     """How a command that measured ends: never green on silence."""
     states = [bench.state for bench in run.benches.values()] + [ratio.state for ratio in run.ratios.values()]
-    held = [one for one in findings.held(run) if one.ratio is not None and one.ratio.state != "skipped"]
+    held = [one for one in findings.floors(run) if one.ratio is not None and one.ratio.state != "skipped"]
     if "invalid" in states:
         return Exit.ERROR
     if "ran" not in states or not run.complete:

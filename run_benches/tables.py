@@ -7,6 +7,7 @@ a figure is never cut.
 import os
 import shutil
 import sys
+import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -48,6 +49,11 @@ def render(title: str, columns: Sequence[Column], body: Sequence[Sequence[str]],
     lines = _lines(columns, cells)
     note = [f"(left out for want of room: {', '.join(left_out)})"] if left_out else []
     return "\n".join([styled(title, "bold"), *lines, *note]) + "\n"
+
+
+def wrapped(text: str, width: int | None = None) -> str:
+    """A sentence in lines that fit; what follows the first line is indented. Names are not broken."""
+    return "\n".join(textwrap.wrap(text, width or room(), subsequent_indent="  ", break_long_words=False, break_on_hyphens=False))
 
 
 def markdown(columns: Sequence[str], body: Iterable[Sequence[str]]) -> list[str]:

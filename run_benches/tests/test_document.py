@@ -17,8 +17,8 @@ from unittest import mock
 from run_benches import calibration_pictures, contradictions, document, error_rates, figures, gallery, page, pictures, shapes
 from run_benches.error_rates import Results
 from run_benches.errors import Complaint
-from run_benches.runs import Bench, Binary, Build, Cell, Design, Facts, Floor, Machine, Ratio, Run, Tool
-from run_benches.tests import test_error_rates
+from run_benches.runs import Bench, Binary, Build, Cell, Design, Floor, Machine, Ratio, Run, Tool
+from run_benches.tests import made_up, test_error_rates
 
 HEADERS = {
     "storage": "The engine: get, scan, write.\n\nA read is timed from the call to the pinned bytes.",
@@ -59,12 +59,6 @@ def a_run() -> Run:
     )
 
 
-def _bench(middle_ns: float, op: str, unit: str = "operations", **facts: object) -> Bench:
-    points = [round(middle_ns * factor, 3) for factor in (0.98, 1.03, 1.0, 0.99, 1.01)]
-    settings: dict[str, object] = {"units_per_operation": 1.0, "threads": 1, "durability": "soft", "data_set": "records of about 1 KB"}
-    return Bench("ran", [], Facts(op=op, unit=unit, **(settings | facts)), points, 2.0)  # type: ignore[arg-type]
-
-
 def _ratio(floor: str, middle: float, at_least: float, aim: float, low: float | None = None, high: float | None = None) -> Ratio:
     pairs = [middle + shift / 1000 for shift in range(-8, 8)]
     return Ratio("ran", [], floor, at_least, aim, pairs, middle, low or middle - 0.012, high or middle + 0.011)
@@ -74,9 +68,9 @@ def _storage() -> dict[str, Bench]:
     found = {}
     for state, time_ns in (("memtable", 812.0), ("sst", 1530.0)):
         floor = Floor(f"storage/get/floor/{state}", 0.95, 0.98)
-        found[f"storage/get/strata/{state}"] = _bench(time_ns, "reads one record into pinned bytes", state=state, floor=floor)
-        found[f"storage/get/floor/{state}"] = _bench(time_ns * 0.95, "reads one value by get_pinned_cf_opt", state=state)
-    found["storage/scan/strata/hundred"] = _bench(21_400, "scans 100 records", unit="records", units_per_operation=100.0)
+        found[f"storage/get/strata/{state}"] = made_up.bench(time_ns, "reads one record into pinned bytes", state=state, floor=floor)
+        found[f"storage/get/floor/{state}"] = made_up.bench(time_ns * 0.95, "reads one value by get_pinned_cf_opt", state=state)
+    found["storage/scan/strata/hundred"] = made_up.bench(21_400, "scans 100 records", unit="records", units_per_operation=100.0)
     return found
 
 
@@ -90,7 +84,7 @@ def _crud() -> dict[str, Bench]:
             for indexes, time_ns in enumerate(times):
                 case = f"{indexes}_indexes_{threads}_thread"
                 scaled = time_ns * (0.7 if threads == 8 else 1)
-                found[f"integration/{verb}/strata/{case}"] = _bench(scaled, f"one {verb}", threads=threads, indexes=indexes)
+                found[f"integration/{verb}/strata/{case}"] = made_up.bench(scaled, f"one {verb}", threads=threads, indexes=indexes)
     found["integration/mixed/strata/2_indexes_8_thread"].state = "skipped"
     found["integration/mixed/strata/2_indexes_8_thread"].reasons = ["fewer than 8 threads are allowed here"]
     found["integration/mixed/strata/2_indexes_8_thread"].points_ns = []
@@ -108,7 +102,7 @@ def _ladder() -> dict[str, Bench]:
     for request, rungs in LADDER_NS.items():
         for rung, time_ns in rungs.items():
             subject = "floor" if rung == "raw" else "strata"
-            found[f"ladder/{request}/{subject}/{rung}"] = _bench(time_ns, f"one {request}", clock="cpu" if rung == "tcp" else "wall")
+            found[f"ladder/{request}/{subject}/{rung}"] = made_up.bench(time_ns, f"one {request}", clock="cpu" if rung == "tcp" else "wall")
     return found
 
 
@@ -139,8 +133,9 @@ class Page(unittest.TestCase):
         titles = re.findall(r"^## (.*)$", rendered(), re.M)
         self.assertEqual(
             titles,
-            ["How sure we are", "Summary", "CRUD by index count", "The full stack", "Floors", "ladder", "storage", "integration"]
-            + ["How to run this yourself", "Limits", "The engine as it ran"],
+            ["How sure we are", "Summary", "CRUD by index count", "The price of an index", "The full stack", "Floors", "ladder", "Bottlenecks"]
+            + ["storage", "integration", "scaling", "macro", "Side by side with others"]
+            + ["How to run this yourself", "Limits", "The engine as it ran", "The runs of this page"],
         )
 
     def test_the_same_run_gives_the_same_bytes(self) -> None:
@@ -196,8 +191,20 @@ class Page(unittest.TestCase):
 
     def test_the_ladder_says_what_each_rung_adds(self) -> None:
         ladder = section(rendered(), "ladder")
-        self.assertEqual(line_with(ladder, "| transaction |", "901 ns"), "| transaction | 901 ns (883 to 928 ns) | +89.0 ns | storage | 2 |")
-        self.assertIn("+9.89 us (*)", line_with(ladder, "| tcp |", "12.3 us"))
+        self.assertEqual(line_with(ladder, "| transaction |", "901 ns"), "| transaction | 901 ns (883 to 928 ns) | +89.0 ns over `storage` | 2 |")
+        self.assertIn("+9.89 us over `ingress` (*)", line_with(ladder, "| tcp |", "12.3 us"))
+        self.assertEqual(line_with(ladder, "| transaction | +"), "| transaction | +89.0 ns (0.7 %) | +2.51 us (11 %) |  |")
+
+    def test_the_full_stack_says_what_a_layer_costs_over_the_layer_below_where_a_request_passes_both(self) -> None:
+        stack = section(rendered(), "The full stack")
+        self.assertIn("| 901 ns (883 to 928 ns) | +89.0 ns over `storage` | no floor |", line_with(stack, "| transaction | `ladder/get/strata/transaction`"))
+        self.assertIn("| 812 ns (796 to 836 ns) |  | 0.970", line_with(stack, "| storage | `storage/get/strata/memtable`"))
+
+
+    def test_the_runs_of_the_page_are_listed(self) -> None:
+        listed = section(rendered(calibration=a_calibration()), "The runs of this page")
+        self.assertIn("| all figures of the layers | `baselines/reference.json` | 0123456789ab | 2025-11-21T09:00:00Z | full | 48 of 49 |", listed)
+        self.assertIn("| our own error rates | `baselines/calibration/results.json` | c0ffee |", listed)
 
 
 class Absence(unittest.TestCase):
@@ -258,7 +265,7 @@ class Absence(unittest.TestCase):
         run = a_run()
         for indexes in (1, 2):
             id = f"integration/update/strata/unchanged_{indexes}_indexes_1_thread"
-            run.benches[id] = _bench(7000, "one update", threads=1, indexes=indexes)
+            run.benches[id] = made_up.bench(7000, "one update", threads=1, indexes=indexes)
         crud = section(rendered(run), "CRUD by index count")
         self.assertIn("| 9.80 us (9.60 to 10.1 us) | 30 %", line_with(crud, "| UPDATE |", "6.90 us"))
         self.assertIn("| 7.00 us (6.86 to 7.21 us) | 1.4 %", line_with(crud, "| UPDATE, unchanged | 6.90 us"))
@@ -333,7 +340,7 @@ class Contradiction(unittest.TestCase):
     def test_contention_faster_than_none_is_reported(self) -> None:
         run = a_run()
         for id, threads, time_ns in (("1_keys_1_thread", 1, 20.0), ("1_keys_8_threads", 8, 15.0), ("10_keys_1_thread", 1, 20.0), ("10_keys_8_threads", 8, 15.0)):
-            run.benches[f"locking/contention/strata/{id}"] = _bench(time_ns, "locks a key", threads=threads)
+            run.benches[f"locking/contention/strata/{id}"] = made_up.bench(time_ns, "locks a key", threads=threads)
         (told,) = contradictions.found(run)  # ten keys on two cores may be locked two at once
         self.assertIn("`locking/contention/strata/1_keys_8_threads` (15.0 ns (14.7 to 15.4 ns)) is faster under contention", told)
         run.benches["locking/contention/strata/10_keys_8_threads"].points_ns = [9.0, 9.1]
@@ -476,9 +483,13 @@ class Drawing(unittest.TestCase):
     def test_the_same_values_are_drawn_to_the_same_bytes_and_every_text_stays_text(self) -> None:
         if importlib.util.find_spec("matplotlib") is None:
             self.skipTest("matplotlib is not installed: pip install -r requirements.txt")
-        first, second = ({name: picture.svg() for name, picture in gallery.pictures(a_run()).items()} for _ in range(2))
+        run = made_up.planned(a_run(), made_up.scaling() | made_up.macro())
+        first, second = ({name: picture.svg() for name, picture in gallery.pictures(run).items()} for _ in range(2))
         self.assertEqual(first, second)
-        for name, words in {"crud": "9.30 us, loses 44 %", "floors": "0.910 [0.900, 0.921]", "ladder": "901 ns  (+89.0 ns)"}.items():
+        seen = {"crud": "9.30 us, loses 44 %", "floors": "0.910 [0.900, 0.921]", "ladder": "901 ns  (+89.0 ns)", "latencies": "ycsb_a/strata/zipfian"}
+        seen |= {"scaling-threads": "scaling/read", "scaling-records": "scaling/read (power)", "scaling-indexes": "scaling/insert (linear)"}
+        self.assertEqual(set(first), set(seen))
+        for name, words in seen.items():
             self.assertIn(words, first[name])
             self.assertNotIn("nan", first[name])
             xml.etree.ElementTree.fromstring(first[name])

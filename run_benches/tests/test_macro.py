@@ -1,0 +1,66 @@
+"""Workloads on the page: rates, latencies, measures."""
+
+from run_benches import gallery, macro
+from run_benches.findings import rows
+from run_benches.runs import Run
+from run_benches.source import Source
+from run_benches.tests import made_up
+from run_benches.tests.test_document import a_run, line_with
+
+
+def worked() -> Run:
+    return made_up.planned(a_run(), made_up.macro())
+
+
+def told(run: Run) -> str:
+    return "\n".join(macro.section(Source(run, {"macro": "Workloads of seconds."}, gallery.pictures(run), None)))
+
+
+def test_a_quantile_is_the_median_of_the_processes_and_the_slowest_is_of_all() -> None:
+    (read, update) = macro.tails(rows(worked(), "macro")[0])
+    assert (read.kind, read.count, read.slowest_ns) == ("read", 100_000, 7e6)
+    assert (read.quantiles["p50"].middle, read.quantiles["p50"].low, read.quantiles["p50"].high) == (920, 900, 940)
+    assert (update.kind, list(update.quantiles)) == ("update", ["p50", "p95"])
+
+
+def test_a_quantile_of_few_operations_is_words_and_a_kind_that_never_happened_is_absent() -> None:
+    text = told(worked())
+    update = line_with(text, "| `macro/ycsb_a/strata/zipfian` | update |")
+    assert update.count("| not enough samples ") == 2
+    assert update.endswith("| 2.00 ms |")
+    assert "never" not in text
+
+
+def test_measures_stand_with_their_units_and_sizes_are_binary() -> None:
+    text = told(worked())
+    assert "| `macro/ycsb_a/strata/zipfian` | 10.5 MiB (10.0 MiB to 11.0 MiB) | 1.50 |" in text
+    assert "| row | size on disk | write amplification |" in text
+
+
+def test_a_measure_without_a_point_is_no_column() -> None:
+    text = told(worked())
+    assert "| row | stall time |" in text
+    assert "peak memory" not in text
+
+
+def test_threads_and_units_share_no_table_of_rates() -> None:
+    text = told(worked())
+    assert "**1 thread, counted in records**" in text
+    assert "| 333 k | 3.00 us (2.94 to 3.09 us) |" in line_with(text, "half of the operations read")
+    assert "**8 threads on 2 cores, counted in operations**" in text
+
+
+def test_a_workload_that_did_not_run_says_why() -> None:
+    run = worked()
+    load = run.benches["macro/bulk_load/strata/1000000_records"]
+    load.state, load.reasons, load.points_ns = "not_run", ["a workload takes seconds"], []
+    text = told(run)
+    assert "* `macro/bulk_load/strata/1000000_records`: not run: a workload takes seconds" in text
+    assert "stall time" not in text
+
+
+def test_a_run_without_workloads_says_so_and_has_no_picture() -> None:
+    assert "not run: the run planned no such row" in told(a_run())
+    assert "Latencies" not in told(a_run())
+    assert "latencies" not in gallery.pictures(a_run())
+    assert "(pictures/latencies.svg)" in told(worked())

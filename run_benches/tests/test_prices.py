@@ -1,0 +1,77 @@
+"""The price of an index: from stored figures, with intervals that the figures allow."""
+
+import pytest
+
+from run_benches import prices
+from run_benches.runs import Run
+from run_benches.source import Source
+from run_benches.tests import made_up
+from run_benches.tests.test_document import a_run, line_with
+
+NAME, FIND, SCAN = prices.LOOKUPS[0]
+
+
+def priced() -> Run:
+    """CREATE of 5 us that each of eight indexes makes 0.5 us slower; a look-up of 4 us that takes 2 ms without an index."""
+    creates = {f"transaction/create/strata/{n}_indexes": made_up.bench(5000 + 500 * n, "creates one record", indexes=n) for n in (0, 1, 2, 8)}
+    return made_up.planned(a_run(), creates | {FIND: made_up.bench(4000, "finds one record"), SCAN: made_up.bench(2e6, "reads every record")})
+
+
+def told(run: Run) -> str:
+    return "\n".join(prices.section(Source(run, {}, {}, None)))
+
+
+def test_what_indexes_add_is_told_for_each_number_of_them_and_for_each_of_them() -> None:
+    (write,) = [write for write in prices.writes(priced()) if write.name == "transaction/create"]
+    added = write.added(8)
+    assert added is not None and added.middle == pytest.approx(4000, rel=0.01)
+    each = write.each()
+    assert each is not None and each.low is not None and each.high is not None
+    assert each.low < 500 < each.high
+    assert write.added(0) is None and write.added(3) is None
+
+
+def test_verbs_by_the_number_of_indexes_are_told_by_the_number_of_threads() -> None:
+    text = told(priced())
+    assert "**added to a write, 1 thread**" in text and "**added to a write, 8 threads on 2 cores**" in text
+    assert "| +1.90 us [" in line_with(text, "| `integration/create` | 5.20 us")
+    assert "`integration/read`" not in text
+
+
+def test_the_break_even_is_what_an_index_adds_over_what_it_saves_with_the_worst_and_the_best_bounds() -> None:
+    run = priced()
+    found = prices.break_even(run, prices.lookups(run)[0])
+    assert found is not None and found.high is not None
+    assert found.reads_a_write == pytest.approx(500 / 1.996e6, rel=0.02)
+    assert found.low < found.reads_a_write < found.high
+    assert "| one look-up for every 3.99 k writes |" in line_with(told(run), f"| {NAME} |")
+
+
+def test_what_lacks_a_figure_is_not_measured() -> None:
+    run = priced()
+    del run.benches[SCAN]
+    assert line_with(told(run), f"| {NAME} |") == f"| {NAME} | 4.00 us (3.92 to 4.12 us) | not measured | not measured | not measured |  |"
+    run.benches[FIND].state, run.benches[FIND].reasons = "skipped", ["--skip query"]
+    assert "not run (skipped): --skip query" in line_with(told(run), f"| {NAME} |")
+
+
+def test_few_processes_have_an_estimate_and_no_interval_and_no_break_even() -> None:
+    run = priced()
+    for bench in run.benches.values():
+        bench.points_ns = bench.points_ns[:3]
+    assert "too few processes for an interval" in line_with(told(run), "| `transaction/create` |")
+    assert prices.break_even(run, prices.lookups(run)[0]) is None
+
+
+def test_an_index_that_saves_nothing_never_pays() -> None:
+    run = priced()
+    run.benches[SCAN].points_ns = [point / 1000 for point in run.benches[SCAN].points_ns]
+    assert prices.break_even(run, prices.lookups(run)[0]) is None
+
+
+def test_a_saving_that_may_be_none_has_no_upper_bound() -> None:
+    run = priced()
+    run.benches[SCAN].points_ns = [3000.0, 4100.0, 5000.0, 6000.0, 7000.0]
+    found = prices.break_even(run, prices.lookups(run)[0])
+    assert found is not None and found.high is None
+    assert "(from " in line_with(told(run), f"| {NAME} |")

@@ -1,0 +1,56 @@
+"""A run on the terminal: what is folded, what is never left out, and that it fits."""
+
+import pytest
+
+from run_benches import summary, tables
+from run_benches.runs import Ratio
+from run_benches.tests import made_up
+from run_benches.tests.test_document import a_run
+
+
+def told(width: int, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr(tables, "room", lambda: width)
+    return summary.text(made_up.planned(a_run(), made_up.scaling() | made_up.macro()))
+
+
+@pytest.mark.parametrize("width", [80, 100, 120, 200])
+def test_every_line_fits_but_the_census(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    *lines, census = told(width, monkeypatch).splitlines()
+    assert [line for line in lines if len(line) > width] == []
+    assert census.startswith("rows: ")
+
+
+def test_floors_are_folded_into_a_count_and_their_ratios_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = told(200, monkeypatch)
+    assert "storage (and 2 rows of floors and drivers)" in text
+    assert "get/floor/memtable" not in text
+    assert "0.970 [0.958, 0.981]" in text
+
+
+def test_a_layer_of_floors_alone_is_not_folded_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = a_run()
+    run.benches = {id: bench for id, bench in run.benches.items() if id.startswith("storage/get/floor/")}
+    assert "get/floor/memtable" in summary.text(run)
+
+
+def test_a_missed_goal_is_named_however_narrow_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = told(80, monkeypatch)
+    assert "storage/get/strata/sst: 80.5 ns of 1.53 us; ratio 0.910 [0.900, 0.921], goal\n  0.95" in text
+
+
+def test_a_series_is_one_line_with_its_law(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "scaling/read by records: 900 ns at 1 k, 1.06 us at 1 M; grows by 1.06x for every tenfold of records" in told(200, monkeypatch)
+
+
+def test_workloads_have_a_line_for_each_kind_of_operation_and_no_figure_of_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [line.split() for line in told(200, monkeypatch).splitlines() if line.startswith("ycsb_a/")]
+    assert [line[4] for line in lines] == ["read", "update"]
+    assert lines[1][-3:-1] == ["too", "few"]
+
+
+def test_a_peer_meets_no_goal(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = a_run()
+    before = summary.census(run)
+    run.ratios["integration/read/strata/0_indexes_1_thread"] = Ratio("ran", [], "integration/read/sqlite/0_indexes_1_thread", None, None, [2.0] * 8, 2.0, 1.9, 2.1)
+    assert "goals: 2 met, 1 missed, 1 not judged" in before
+    assert "goals: 2 met, 1 missed, 1 not judged" in summary.census(run)
