@@ -17,6 +17,7 @@ from run_benches import (
     comparison,
     doctor,
     explanation,
+    figures,
     left_behind,
     packages,
     profile,
@@ -315,6 +316,9 @@ def _list(words: list[str], as_json: bool) -> int:
         for id, facts in suites[layer].facts.rows.items() if layer in suites else ():
             if selection.chosen(id, words):
                 print(f"  {id}  [{facts.threads} thread{'s' if facts.threads > 1 else ''}, {facts.unit}]  {facts.op}")
+    shown = [id for id in ids if selection.chosen(id, words)]
+    if shown:
+        print(f"{figures.plural(len(shown), 'row')} of {figures.plural(len({id.partition('/')[0] for id in shown}), 'layer')}")
     if len(suites) < len(layers):
         print("rows are listed once the benches are built; to build and measure: run-benches.py --quick")
     return Exit.FINE

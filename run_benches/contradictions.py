@@ -42,6 +42,7 @@ def checks(run: Run) -> list[Check]:
         _check("no rung of the ladder is faster than the rung it calls", steps, _faster_than_called),
         _check("no row is faster than its floor, unless that is its goal", floors, _faster_than_floor),
         _check("contention is not faster than none", _contended(run), _faster_than_alone),
+        _check("who contends for a lock has waited", _contenders(run), _never_waited),
         _check(f"a mix is within {figures.percent(FAR - 1)} of its parts, weighted", _mixes(run), _far_from_its_parts),
     ]
 
@@ -96,14 +97,27 @@ class _Contended:
 
 def _contended(run: Run) -> Iterator[_Contended]:
     cores = run.machine.identity.get("cores")
-    rows = [row for row in findings.rows(run) if row.operation == "contention" and row.subject == findings.OURS]
-    single = {_without_threads(row): row for row in rows if row.bench.facts.threads == 1}
-    for row in rows:
+    single = {_without_threads(row): row for row in _contentions(run) if row.bench.facts.threads == 1}
+    for row in _contenders(run):
         threads, alone = row.bench.facts.threads, single.get(_without_threads(row))
-        if threads > 1 and alone and alone.measured and row.measured:
+        if alone and alone.measured and row.measured:
             keys = re.search(r"(\d+)_keys?", row.case)
             limits = [threads, *([int(keys[1])] if keys else []), *([cores] if isinstance(cores, int) else [])]
             yield _Contended(row, row.measured, alone, alone.measured, min(limits))
+
+
+def _contentions(run: Run) -> list[Row]:
+    return [row for row in findings.rows(run) if row.operation == "contention" and row.subject == findings.OURS]
+
+
+def _contenders(run: Run) -> list[Row]:
+    return [row for row in _contentions(run) if row.bench.facts.threads > 1 and row.measured]
+
+
+def _never_waited(row: Row) -> str | None:
+    if (row.bench.counters or {}).get("waits"):
+        return None
+    return f"Impossible order: `{row.id}` counted no wait, so its threads did not contend, and its time is not that of contention."
 
 
 def _without_threads(row: Row) -> str:

@@ -57,10 +57,16 @@ def _folded(run: Run, layer: str) -> str:
 def layer_table(run: Run, layer: str) -> str:
     """The rows of a layer; those of floors and drivers are counted, not shown."""
     held = {one.row.id: one for one in findings.held(run, layer)}
+    shown, title = _unfolded(run, layer)
+    return tables.render(title, LAYER_COLUMNS, [_layer_cells(row, held.get(row.id)) for row in shown])
+
+
+def _unfolded(run: Run, layer: str) -> tuple[list[Row], str]:
+    """The rows of a layer that are shown, and its title, which counts the others."""
     rows = findings.rows(run, layer)
     shown = [row for row in rows if row.subject not in FOLDED] or rows
     folded = f" (and {figures.plural(len(rows) - len(shown), 'row')} of floors and drivers)" if len(shown) < len(rows) else ""
-    return tables.render(layer + folded, LAYER_COLUMNS, [_layer_cells(row, held.get(row.id)) for row in shown])
+    return shown, layer + folded
 
 
 def _layer_cells(row: Row, held: Held | None) -> list[str]:
@@ -91,8 +97,8 @@ def _series(one: scaling.Series) -> Iterator[str]:
 
 def macro_table(run: Run) -> str:
     """The workloads: a line for each kind of operation, or one for a workload that times none by itself."""
-    body = [line for row in findings.rows(run, macro.LAYER) for line in _macro_lines(row)]
-    return tables.render(macro.LAYER, MACRO_COLUMNS, body)
+    shown, title = _unfolded(run, macro.LAYER)
+    return tables.render(title, MACRO_COLUMNS, [line for row in shown for line in _macro_lines(row)])
 
 
 def _macro_lines(row: Row) -> Iterator[list[str]]:

@@ -1,6 +1,7 @@
 """Whole commands on a checkout with fake tools: what a person types, sees and gets."""
 
 import json
+import re
 import signal
 import subprocess
 import time
@@ -224,9 +225,11 @@ def test_between_unlike_machines_only_ratios_are_shown(checkout: Checkout) -> No
 def test_list_needs_no_build_and_knows_more_after_one(checkout: Checkout) -> None:
     before = checkout.run("list")
     assert before.returncode == 0 and "storage: What storage costs." in before.stdout and "once the benches are built" in before.stdout
+    assert " rows of " not in before.stdout
     checkout.run("storage/read", *QUICK)
     after = checkout.run("list", "storage")
     assert "storage/read/strata/0_index_1t  [1 thread, records]  read one record" in after.stdout and "integration" not in after.stdout
+    assert re.search(r"^[1-9]\d* rows of 1 layer$", after.stdout, re.MULTILINE)
     assert "did you mean storage?" in checkout.complaint("list", "storag")
     assert json.loads(checkout.run("list", "--json").stdout)["schema"] == 1
 

@@ -341,10 +341,21 @@ class Contradiction(unittest.TestCase):
         run = a_run()
         for id, threads, time_ns in (("1_keys_1_thread", 1, 20.0), ("1_keys_8_threads", 8, 15.0), ("10_keys_1_thread", 1, 20.0), ("10_keys_8_threads", 8, 15.0)):
             run.benches[f"locking/contention/strata/{id}"] = made_up.bench(time_ns, "locks a key", threads=threads)
+            run.benches[f"locking/contention/strata/{id}"].counters = {"waits": 1000}
         (told,) = contradictions.found(run)  # ten keys on two cores may be locked two at once
         self.assertIn("`locking/contention/strata/1_keys_8_threads` (15.0 ns (14.7 to 15.4 ns)) is faster under contention", told)
         run.benches["locking/contention/strata/10_keys_8_threads"].points_ns = [9.0, 9.1]
         self.assertIn("though no more than 2 at once are possible", contradictions.found(run)[1])
+
+
+    def test_contention_without_waiting_is_reported(self) -> None:
+        run, contended = a_run(), "locking/contention/strata/1_key_8_threads"
+        run.benches[contended] = made_up.bench(100.0, "locks a key", threads=8)
+        for counters in (None, {"waits": 0}):
+            run.benches[contended].counters = counters
+            self.assertIn(f"`{contended}` counted no wait", contradictions.found(run)[0])
+        run.benches[contended].counters = {"waits": 12}
+        self.assertEqual(contradictions.found(run), [])
 
 
 class Command(unittest.TestCase):
