@@ -178,7 +178,7 @@ def _draw_panel(axis: "Axes", panel: _Panel) -> None:
     pictures.logarithmic(axis, figures.time)
     axis.grid(color=PALE, linewidth=0.4)
     axis.set_title(panel.title, fontsize=8, loc="left")
-    axis.set_xlabel("% of operations no slower; the last point is the slowest", fontsize=7, loc="left")
+    axis.set_xlabel("% no slower; last point: the slowest", fontsize=7, loc="left")
     axis.tick_params(labelsize=7)
     axis.legend(loc="upper left", frameon=False, fontsize=7)
 

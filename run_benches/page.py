@@ -19,6 +19,7 @@ from run_benches import (
     contradictions,
     figures,
     findings,
+    layer_pictures,
     macro,
     peers,
     places,
@@ -399,7 +400,7 @@ def _layer(source: Source, layer: str) -> list[str]:
     lines = [line for kind in _kinds(rows) for line in _layer_table(source, kind, rows)] or [source.missing(layer), ""]
     if held:
         lines += [*_floor_table(held), "", _missed(held)]
-    return [f"## {layer}", "", *source.words(layer), *source.block(layer, lines)]
+    return [f"## {layer}", "", *source.words(layer), *source.block(layer, lines), *source.picture(layer_pictures.name(layer))]
 
 
 _Kind = tuple[int, str, str]

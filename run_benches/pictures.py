@@ -18,7 +18,7 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from run_benches import figures, findings
 from run_benches.errors import Complaint
@@ -378,15 +378,16 @@ def _leave_room(axis: "Axes", ends: Sequence[tuple[float, str]]) -> None:
     axis.set_xlim(0, max(end / max(0.2, 1 - (len(words) * _LETTER + 0.2) / width) for end, words in ends) or 1.0)
 
 
-def logarithmic(axis: "Axes", words: Callable[[float], str]) -> None:
-    """Heights by tenfolds, told at 1, 2 and 5 of each as they stand in the tables; at 1 alone where there are many."""
+def logarithmic(axis: "Axes", words: Callable[[float], str], of: Literal["x", "y"] = "y") -> None:
+    """An axis by tenfolds, told at 1, 2 and 5 of each as they stand in the tables; at 1 alone where there are many."""
     from matplotlib import ticker
 
-    axis.set_yscale("log")
-    low, high = axis.get_ylim()
-    axis.yaxis.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 5.0) if high / low < 300 else (1.0,)))
-    axis.yaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: words(value)))
-    axis.yaxis.set_minor_locator(ticker.NullLocator())
+    (axis.set_xscale if of == "x" else axis.set_yscale)("log")
+    low, high = axis.get_xlim() if of == "x" else axis.get_ylim()
+    line = axis.xaxis if of == "x" else axis.yaxis
+    line.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 5.0) if high / low < 300 else (1.0,), numticks=12))
+    line.set_major_formatter(ticker.FuncFormatter(lambda value, _: words(value)))
+    line.set_minor_locator(ticker.NullLocator())
 
 
 def room(labels: Iterable[str]) -> float:

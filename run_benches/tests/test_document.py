@@ -380,7 +380,7 @@ class Command(unittest.TestCase):
     def test_what_was_rendered_passes_the_check(self) -> None:
         self.assertEqual(self.call()[0], 0)
         self.assertEqual(self.call(check=True)[0], 0)
-        self.assertEqual(sorted(path.name for path in (self.root / "pictures").iterdir()), ["crud.svg", "floors.svg", "ladder.svg"])
+        self.assertEqual(sorted(path.name for path in (self.root / "pictures").iterdir()), ["crud.svg", "floors.svg", "ladder.svg", "layer-storage.svg"])
 
     def test_a_figure_edited_by_hand_fails_the_check_and_is_named(self) -> None:
         self.call()
@@ -497,7 +497,7 @@ class Drawing(unittest.TestCase):
         run = made_up.planned(a_run(), made_up.scaling() | made_up.macro())
         first, second = ({name: picture.svg() for name, picture in gallery.pictures(run).items()} for _ in range(2))
         self.assertEqual(first, second)
-        seen = {"crud": "9.30 us, loses 44 %", "floors": "0.910 [0.900, 0.921]", "ladder": "901 ns  (+89.0 ns)", "latencies": "ycsb_a/strata/zipfian"}
+        seen = {"crud": "9.30 us, loses 44 %", "floors": "0.910 [0.900, 0.921]", "ladder": "901 ns  (+89.0 ns)", "latencies": "ycsb_a/strata/zipfian", "layer-storage": "get/memtable"}
         seen |= {"scaling-threads": "scaling/read", "scaling-records": "scaling/read (power)", "scaling-indexes": "scaling/insert (linear)"}
         self.assertEqual(set(first), set(seen))
         for name, words in seen.items():
