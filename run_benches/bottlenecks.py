@@ -73,7 +73,7 @@ def _allocations(run: Run) -> Rule:
 
 
 def _stalls(run: Run) -> Rule:
-    """Stall time is of all that a workload timed, on one thread after the other: operations times the time of one."""
+    """Stall time is summed over writers, so it is a share of the time of all threads: operations times the time of one, for each."""
     found: list[tuple[float, str, str]] = []
     looked_at = 0
     for row in findings.rows(run, macro.LAYER):
@@ -81,9 +81,9 @@ def _stalls(run: Run) -> Rule:
         if stalled is None or stalled.unit != "seconds" or not operations or row.measured is None:
             continue
         looked_at += 1
-        share = max(stalled.points) * 1e9 / (operations * row.measured.middle)
+        share = max(stalled.points) * 1e9 / (operations * row.measured.middle * row.bench.facts.threads)
         if share > 0:
-            found.append((share, f"`{row.id}`", f"{figures.percent(share)} of its time: {figures.measure(max(stalled.points), 'seconds')} stalled"))
+            found.append((share, f"`{row.id}`", f"{figures.percent(share)} of its threads' time: {figures.measure(max(stalled.points), 'seconds')} stalled"))
     return _rule("workloads whose writers the engine stalled, by the share of their time", looked_at, found)
 
 

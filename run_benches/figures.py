@@ -111,9 +111,7 @@ def measure(value: float, unit: str) -> str:
 
 
 def measure_spread(figure: Spread, unit: str) -> str:
-    """A value of any unit with the range of the processes, where these differ."""
-    if figure.count == 1:
-        return f"{measure(figure.middle, unit)} (1 process)"
+    """A value of any unit with the range of the processes, where these differ. How many they are stands elsewhere."""
     ends = (measure(figure.low, unit), measure(figure.high, unit))
     return measure(figure.middle, unit) if ends[0] == ends[1] else f"{measure(figure.middle, unit)} ({ends[0]} to {ends[1]})"
 
@@ -128,13 +126,19 @@ def added_estimate(estimate: Estimate) -> str:
 def amount(value: float) -> str:
     """A count of things, shortened: `812`, `4.82 k`, `1.03 M`."""
     factor, prefix = _step(value, _COUNTS)
-    return f"{significant(value / factor)} {prefix}".rstrip()
+    return f"{significant(value / factor)} {prefix}" if prefix else count(value)
 
 
 def round_amount(value: float) -> str:
     """A count that was chosen, not measured: `8`, `10 k`, `1 M`."""
     factor, prefix = _step(value, _COUNTS)
     return f"{value / factor:g} {prefix}".rstrip()
+
+
+def times(estimate: float, low: float | None, high: float | None) -> str:
+    """How many times as fast, over any range: `41.7 [30.5, 45.8]`, `0.106 [0.0740, 0.172]`."""
+    interval = "" if low is None or high is None else f" [{significant(low)}, {significant(high)}]"
+    return significant(estimate) + interval
 
 
 def percent(fraction: float) -> str:

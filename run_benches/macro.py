@@ -7,7 +7,8 @@ the slowest of all. A quantile without enough operations beyond it has no figure
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,7 @@ class Tail:
     """How long the operations of one kind took in a row: the quantiles for which there are enough, by name, and the slowest of all."""
 
     kind: str
+    processes: int
     count: int
     quantiles: dict[str, Spread]
     slowest_ns: float
@@ -53,7 +55,7 @@ def _tail(kind: str, latencies: Sequence[Latency]) -> Tail:
     for name, _, of in _QUANTILES:
         if spread := figures.spread([value for latency in latencies if (value := of(latency)) is not None]):
             quantiles[name] = spread
-    return Tail(kind, sum(latency.count for latency in latencies), quantiles, max(latency.max_ns for latency in latencies))
+    return Tail(kind, len(latencies), sum(latency.count for latency in latencies), quantiles, max(latency.max_ns for latency in latencies))
 
 
 def measures(row: Row) -> dict[str, Measure]:
@@ -98,33 +100,47 @@ def _rates(source: Source, rows: Sequence[Row]) -> list[str]:
 
 
 def _measures(rows: Sequence[Row]) -> list[str]:
-    """What else was measured; rows that measure the same things share a table."""
-    alike: dict[tuple[tuple[str, str], ...], list[Row]] = {}
-    for row in rows:
-        if found := measures(row):
-            alike.setdefault(tuple((name, measure.unit) for name, measure in found.items()), []).append(row)
+    """What else was measured: in a column what many rows have, in a line of its own what few do."""
+    found = {row.id: measures(row) for row in rows if measures(row)}
+    counts = Counter((name, measure.unit) for of_row in found.values() for name, measure in of_row.items())
+    shared = [named for named, count in counts.items() if 2 * count >= len(found)]
     lines: list[str] = []
-    for named, sharing in alike.items():
-        columns = ["row", *(f"{cells.words(name)}>" for name, _ in named)]
-        body = [[f"`{row.id}`", *(_measure(row.bench.measures[name]) for name, _ in named)] for row in sharing]
+    if shared:
+        columns = ["row", "processes>", *(f"{cells.words(name)}>" for name, _ in shared)]
+        body = [[f"`{id}`", _processes(of_row.values()), *(_measure(of_row, *named) for named in shared)] for id, of_row in found.items()]
         lines += ["**beside the rate**", "", *tables.markdown(columns, body), ""]
-    return lines
+    rare = [[f"`{id}`", cells.words(name), _value(one)] for id, of_row in found.items() for name, one in of_row.items() if (name, one.unit) not in shared]
+    return lines + (["**beside the rate, of few rows**", "", *tables.markdown(["row", "measure", "value>"], rare), ""] if rare else [])
 
 
-def _measure(found: Measure) -> str:
+def _measure(of_row: Mapping[str, Measure], name: str, unit: str) -> str:
+    """A row that has no such figure (a reader has no write amplification) says so."""
+    found = of_row.get(name)
+    return _value(found) if found and found.unit == unit else "no figure"
+
+
+def _value(found: Measure) -> str:
     spread = figures.spread(found.points)
     return figures.measure_spread(spread, found.unit) if spread else figures.NOT_RUN
 
 
+def _processes(found: Iterable[Measure]) -> str:
+    return str(max(len(measure.points) for measure in found))
+
+
 def _latencies(rows: Sequence[Row]) -> list[str]:
-    columns = ["row", "operation", "operations timed>", *(f"{name}>" for name, *_ in _QUANTILES), "slowest>"]
+    columns = ["row", "operation", "processes>", "operations timed>", *(f"{name}>" for name, *_ in _QUANTILES), "slowest>"]
     body = [[f"`{row.id}`", *_tail_cells(tail)] for row in rows for tail in tails(row)]
     return tables.markdown(columns, body) if body else []
 
 
 def _tail_cells(tail: Tail) -> list[str]:
-    quantiles = [figures.time_spread(tail.quantiles[name]) if name in tail.quantiles else figures.TOO_FEW for name, *_ in _QUANTILES]
-    return [cells.words(tail.kind), figures.amount(tail.count), *quantiles, figures.time(tail.slowest_ns)]
+    quantiles = [_quantile(tail.quantiles[name]) if name in tail.quantiles else figures.TOO_FEW for name, *_ in _QUANTILES]
+    return [cells.words(tail.kind), str(tail.processes), figures.amount(tail.count), *quantiles, figures.time(tail.slowest_ns)]
+
+
+def _quantile(found: Spread) -> str:
+    return figures.time_spread(found) if found.count > 1 else figures.time(found.middle)
 
 
 # Its picture: latencies over quantiles, on an axis by nines.
@@ -149,15 +165,19 @@ _NINES = (0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999, 0.999999, 0.9999999)
 
 
 def drawn(run: Run) -> Picture | None:
-    """The latencies of every row that has any."""
-    panels = [_Panel(row.id.partition("/")[2], curves) for row in findings.rows(run, LAYER) if (curves := [_curve(tail) for tail in tails(row)])]
+    """The latencies of every row that has quantiles; a floor's beside ours."""
+    by_work: dict[str, list[_Curve]] = {}
+    for row in findings.rows(run, LAYER):
+        whose = "" if row.subject == findings.OURS else f", {row.subject}"
+        by_work.setdefault(f"{row.operation}/{row.case}", []).extend(_curve(tail, whose) for tail in tails(row) if tail.quantiles)
+    panels = [_Panel(work, curves) for work, curves in by_work.items() if curves]
     alt = "Latencies of the workloads over quantiles, on an axis by nines; the same figures stand in the table of latencies."
     return Picture(_PICTURE, alt, panels, _draw) if panels else None
 
 
-def _curve(tail: Tail) -> _Curve:
+def _curve(tail: Tail, whose: str) -> _Curve:
     told = [(share, tail.quantiles[name].middle) for name, share, _ in _QUANTILES if name in tail.quantiles]
-    return _Curve(tail.kind, [*told, (1 - 1 / (tail.count + 1), tail.slowest_ns)])
+    return _Curve(cells.words(tail.kind) + whose, [*told, (1 - 1 / (tail.count + 1), tail.slowest_ns)])
 
 
 def _draw(panels: list[_Panel]) -> "Figure":
@@ -177,7 +197,7 @@ def _draw_panel(axis: "Axes", panel: _Panel) -> None:
     axis.set_xticks([_nines(share) for share in shown], [f"{100 * share:.10g}" for share in shown])
     pictures.logarithmic(axis, figures.time)
     axis.grid(color=PALE, linewidth=0.4)
-    axis.set_title(panel.title, fontsize=8, loc="left")
+    axis.set_title(panel.title, fontsize=7.5, loc="left")
     axis.set_xlabel("% no slower; last point: the slowest", fontsize=7, loc="left")
     axis.tick_params(labelsize=7)
     axis.legend(loc="upper left", frameon=False, fontsize=7)

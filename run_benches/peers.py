@@ -127,4 +127,4 @@ def _told(side: Side) -> tuple[str, str]:
     if speed is None:
         return "not measured", ""
     few = " (too few processes for an interval)" if speed.low is None else ""
-    return figures.ratio(speed.ratio, speed.low, speed.high) + few + ("" if speed.paired else " (*)"), speed.faster
+    return figures.times(speed.ratio, speed.low, speed.high) + few + ("" if speed.paired else " (*)"), speed.faster

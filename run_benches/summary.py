@@ -31,7 +31,7 @@ MACRO_COLUMNS = (
     Column("rate", right=True),
     Column("of"),
     Column("p50", right=True),
-    Column("p99", right=True),
+    Column("p99", right=True, spared=True),
     Column("slowest", right=True, spared=True),
     Column("p95", right=True, spared=True),
     Column("p99.9", right=True, spared=True),

@@ -42,7 +42,7 @@ def test_allocations_beyond_their_limit_are_named() -> None:
 def test_stalls_are_a_share_of_what_was_timed() -> None:
     run = whole()
     run.benches["macro/bulk_load/strata/1000000_records"].facts.timed_operations = 1_000_000
-    assert rule(run, "workloads whose writers").found == [("`macro/bulk_load/strata/1000000_records`", "6.2 % of its time: 250 ms stalled")]
+    assert rule(run, "workloads whose writers").found == [("`macro/bulk_load/strata/1000000_records`", "6.2 % of its threads' time: 250 ms stalled")]
 
 
 def test_a_long_tail_is_named_and_a_tail_of_few_operations_is_not_looked_at() -> None:

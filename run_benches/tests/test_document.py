@@ -497,7 +497,7 @@ class Drawing(unittest.TestCase):
         run = made_up.planned(a_run(), made_up.scaling() | made_up.macro())
         first, second = ({name: picture.svg() for name, picture in gallery.pictures(run).items()} for _ in range(2))
         self.assertEqual(first, second)
-        seen = {"crud": "9.30 us, loses 44 %", "floors": "0.910 [0.900, 0.921]", "ladder": "901 ns  (+89.0 ns)", "latencies": "ycsb_a/strata/zipfian", "layer-storage": "get/memtable"}
+        seen = {"crud": "9.30 us, loses 44 %", "floors": "0.910 [0.900, 0.921]", "ladder": "901 ns  (+89.0 ns)", "latencies": "ycsb_a/zipfian", "layer-storage": "get/memtable"}
         seen |= {"scaling-threads": "scaling/read", "scaling-records": "scaling/read (power)", "scaling-indexes": "scaling/insert (linear)"}
         self.assertEqual(set(first), set(seen))
         for name, words in seen.items():
@@ -533,6 +533,12 @@ class Figures(unittest.TestCase):
         self.assertEqual([figures.percent(value) for value in (0.314, 0.0996, 0.024, -0.008, -0.0001)], ["31 %", "10 %", "2.4 %", "-0.8 %", "0.0 %"])
         self.assertEqual((figures.ratio(0.9341, 0.921, 0.945), figures.ratio(1.2)), ("0.934 [0.921, 0.945]", "1.200"))
         self.assertEqual([figures.count(value) for value in (0, 3.0, 3.02)], ["0", "3", "3.02"])
+
+    def test_sizes_are_binary_and_other_measures_have_their_unit(self) -> None:
+        told = [figures.measure(value, unit) for value, unit in ((1536, "bytes"), (1.5, "seconds"), (0.25, "share"), (3.02, "ratio"), (420, "keys"), (0, "bytes"))]
+        self.assertEqual(told, ["1.50 KiB", "1.50 s", "25 %", "3.02", "420 keys", "0 B"])
+        self.assertEqual([figures.amount(value) for value in (40, 999, 4821)], ["40", "999", "4.82 k"])
+        self.assertEqual([figures.round_amount(value) for value in (8, 10_000, 1e6)], ["8", "10 k", "1 M"])
 
     def test_a_spread_of_nothing_is_nothing_and_of_one_process_is_not_known(self) -> None:
         self.assertIsNone(figures.spread([]))

@@ -1,5 +1,9 @@
 """Workloads on the page: rates, latencies, measures."""
 
+import copy
+import dataclasses
+import json
+
 from run_benches import gallery, macro
 from run_benches.findings import rows
 from run_benches.runs import Run
@@ -33,14 +37,33 @@ def test_a_quantile_of_few_operations_is_words_and_a_kind_that_never_happened_is
 
 def test_measures_stand_with_their_units_and_sizes_are_binary() -> None:
     text = told(worked())
-    assert "| `macro/ycsb_a/strata/zipfian` | 10.5 MiB (10.0 MiB to 11.0 MiB) | 1.50 |" in text
-    assert "| row | size on disk | write amplification |" in text
+    assert "| row | processes | size on disk | write amplification | stall time |" in text
+    assert "| `macro/ycsb_a/strata/zipfian` | 2 | 10.5 MiB (10.0 MiB to 11.0 MiB) | 1.50 | no figure |" in text
+    assert "| `macro/bulk_load/strata/1000000_records` | 1 | no figure | no figure | 250 ms |" in text
 
 
 def test_a_measure_without_a_point_is_no_column() -> None:
-    text = told(worked())
-    assert "| row | stall time |" in text
-    assert "peak memory" not in text
+    assert "peak memory" not in told(worked())
+
+
+def test_what_few_rows_measure_has_a_line_of_its_own() -> None:
+    run = worked()
+    for case in ("uniform", "latest", "even"):
+        run.benches[f"macro/ycsb_b/strata/{case}"] = copy.deepcopy(run.benches["macro/ycsb_a/strata/zipfian"])
+    text = told(run)
+    assert "| row | processes | size on disk | write amplification |\n" in text
+    assert "| `macro/bulk_load/strata/1000000_records` | stall time | 250 ms |" in text
+
+
+def test_a_panel_shows_a_floor_beside_ours_and_no_tail_without_a_quantile() -> None:
+    run = worked()
+    run.benches["macro/ycsb_a/floor/zipfian"] = copy.deepcopy(run.benches["macro/ycsb_a/strata/zipfian"])
+    run.benches["macro/open/strata/after_kill"] = copy.deepcopy(run.benches["macro/ycsb_a/strata/zipfian"])
+    run.benches["macro/open/strata/after_kill"].latencies = {"open": [made_up.latency(1, 5e7, 5e7)]}
+    picture = macro.drawn(run)
+    assert picture is not None
+    (panel,) = json.loads(json.dumps(picture.values, default=dataclasses.asdict))
+    assert (panel["title"], [curve["kind"] for curve in panel["curves"]]) == ("ycsb_a/zipfian", ["read", "update", "read, floor", "update, floor"])
 
 
 def test_threads_and_units_share_no_table_of_rates() -> None:
@@ -56,7 +79,7 @@ def test_a_workload_that_did_not_run_says_why() -> None:
     load.state, load.reasons, load.points_ns = "not_run", ["a workload takes seconds"], []
     text = told(run)
     assert "* `macro/bulk_load/strata/1000000_records`: not run: a workload takes seconds" in text
-    assert "stall time" not in text
+    assert "250 ms" not in text
 
 
 def test_a_run_without_workloads_says_so_and_has_no_picture() -> None:

@@ -26,8 +26,8 @@ def told(run: Run) -> str:
 
 def test_a_ratio_of_pairs_is_told_as_it_is_and_one_of_lone_processes_is_marked() -> None:
     text = told(beside_sqlite())
-    assert "| 2.000 [1.960, 2.040] | ours |" in line_with(text, "|  | sqlite |")
-    assert line_with(text, "|  | serde_json |").startswith("|  | serde_json | 450 ns (441 to 464 ns) | 1.500 [1.455, 1.546] (*) | ours | 1050 |")
+    assert "| 2.00 [1.96, 2.04] | ours |" in line_with(text, "|  | sqlite |")
+    assert line_with(text, "|  | serde_json |").startswith("|  | serde_json | 450 ns (441 to 464 ns) | 1.50 [1.46, 1.55] (*) | ours | 1050 |")
 
 
 def test_losses_stand_beside_wins() -> None:
