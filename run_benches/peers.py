@@ -89,16 +89,17 @@ def section(source: Source) -> list[str]:
     """The section of the page: a table for each layer and number of threads."""
     found = sides(source.run)
     lines = [line for layer in dict.fromkeys(side.ours.layer for side in found) for line in _layer(source, [side for side in found if side.ours.layer == layer])]
-    lines = [*_census(found), "", *lines] if found else [f"{figures.NOT_RUN}: no peer has a row in this run"]
+    lines = [*(f"* {words}" for words in census(found)), "", *lines] if found else [f"{figures.NOT_RUN}: no peer has a row in this run"]
     return ["## Side by side with others", "", _WORDS, "", *source.block("peers", lines)]
 
 
-def _census(found: Sequence[Side]) -> Iterator[str]:
+def census(found: Sequence[Side]) -> Iterator[str]:
+    """How often ours was faster, and how often slower, beside each other one."""
     for peer in dict.fromkeys(side.theirs.subject for side in found):
         told = [side.speed.faster for side in found if side.theirs.subject == peer and side.speed]
         if told:
             wins, losses = told.count("ours"), told.count("theirs")
-            yield f"* beside `{peer}`, of {figures.plural(len(told), 'row')}: ours faster in {wins}, slower in {losses}, not to be told in {told.count('neither')}"
+            yield f"beside `{peer}`, of {figures.plural(len(told), 'row')}: ours faster in {wins}, slower in {losses}, not to be told in {told.count('neither')}"
 
 
 def _layer(source: Source, found: Sequence[Side]) -> Iterator[str]:

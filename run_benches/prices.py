@@ -9,7 +9,7 @@ that intervals of 97.5 % allow, so that both hold at once in 95 % of runs. What 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from run_benches import estimates, figures, findings, tables
+from run_benches import cells, estimates, figures, findings, tables
 from run_benches.estimates import Estimate
 from run_benches.findings import Row
 from run_benches.pictures import threads_on_cores
@@ -21,10 +21,10 @@ LAYERS = ("transaction", "integration")
 """Where writes are measured by the number of indexes."""
 
 LOOKUPS = (
-    ("equality, one record", "query/find/strata/1_matches", "query/filter/strata/10000_records"),
-    ("equality, many records", "query/find/strata/100_matches", "query/filter/strata/10000_records"),
+    ("query/fiql_10k/strata/with_index", "query/fiql_10k/strata/without_index"),
+    ("query/sort_limit/strata/20_of_10000_by_index", "query/sort_limit/strata/20_of_10000_in_memory"),
 )
-"""Look-ups through an index, and the reading of every record of as many; both to be measured in one run."""
+"""Queries through an index, and the same queries of the same records where there is none and every record is read."""
 
 PAYING = "transaction/create"
 """The write that pays for the look-ups of the break-even: CREATE by one thread, what each of its indexes adds."""
@@ -57,9 +57,14 @@ class Write:
 class Lookup:
     """A look-up through an index and what it would be without; a row is absent where the run has none."""
 
-    name: str
+    id: str
     through: Row | None
     without: Row | None
+
+    @property
+    def name(self) -> str:
+        """The row through the index, and what one operation of it is."""
+        return cells.named(self.through) if self.through else f"`{self.id}`"
 
     def saved(self, confidence: float = 0.95) -> Estimate | None:
         """Nanoseconds that the index saves."""
@@ -94,7 +99,7 @@ def _writes(run: Run) -> Iterator[Write]:
 def lookups(run: Run) -> list[Lookup]:
     """Every look-up that is to be measured."""
     rows = {row.id: row for row in findings.rows(run)}
-    return [Lookup(name, rows.get(through), rows.get(without)) for name, through, without in LOOKUPS]
+    return [Lookup(through, rows.get(through), rows.get(without)) for through, without in LOOKUPS]
 
 
 def break_even(run: Run, lookup: Lookup) -> BreakEven | None:
@@ -109,7 +114,7 @@ def break_even(run: Run, lookup: Lookup) -> BreakEven | None:
 
 
 def _difference(base: Row, other: Row, confidence: float) -> Estimate | None:
-    if base.measured is None or other.measured is None or base.bench.facts.threads != other.bench.facts.threads:
+    if base.measured is None or other.measured is None or not findings.alike(base, other):
         return None
     return estimates.shift(base.bench.points_ns, other.bench.points_ns, confidence)
 
@@ -150,7 +155,7 @@ def _writes_table(found: list[Write]) -> list[str]:
 
 
 def _lookups_table(source: Source) -> list[str]:
-    columns = ["look-up", "through the index>", "reading every record>", "the index saves>", "pays from look-ups a write>", "that is"]
+    columns = ["look-up, and what one operation is", "through the index>", "reading every record>", "the index saves>", "pays from look-ups a write>", "that is"]
     return tables.markdown(columns, [_lookup_cells(source, lookup) for lookup in lookups(source.run)])
 
 

@@ -7,7 +7,7 @@ disagree. Threads stand in a column of their own and every figure names its unit
 from collections import Counter
 from collections.abc import Iterator
 
-from run_benches import bottlenecks, contradictions, figures, findings, macro, scaling, tables
+from run_benches import bottlenecks, contradictions, figures, findings, macro, peers, scaling, tables
 from run_benches.errors import Exit
 from run_benches.findings import CrudLine, Held, Row
 from run_benches.progress import duration
@@ -43,7 +43,7 @@ def text(run: Run) -> str:
     """All tables of a run, and its last line."""
     parts = [_folded(run, layer) for layer in findings.layers(run, ())]
     parts += [crud_table(run, threads) for threads in findings.thread_counts(findings.crud_rows(run))]
-    parts += [_missed(run), _troubles(run), _contradictions(run)]
+    parts += [_peers(run), _missed(run), _troubles(run), _contradictions(run)]
     return "\n".join([*filter(None, parts), census(run)])
 
 
@@ -51,6 +51,9 @@ def _folded(run: Run, layer: str) -> str:
     """A layer, in as few lines as its rows allow."""
     if layer == scaling.LAYER:
         return scaling_table(run)
+    told = {row.id for row in findings.crud_rows(run)}  # in the tables by the number of indexes; peers have lines of their own
+    if all(row.id in told or peers.is_peer(row) for row in findings.rows(run, layer)):
+        return ""
     return macro_table(run) if layer == macro.LAYER else layer_table(run, layer)
 
 
@@ -111,6 +114,12 @@ def _macro_lines(row: Row) -> Iterator[list[str]]:
         yield [name, rate, tail.kind.replace("_", " "), p50, p99, figures.time(tail.slowest_ns), p95, p999, threads]
     if not tails:
         yield [name, rate, "", "", "", "", "", "", threads]
+
+
+def _peers(run: Run) -> str:
+    """Wins and losses, a line for each other that was measured."""
+    lines = [tables.wrapped(words.replace("`", "")) for words in peers.census(peers.sides(run))]
+    return "\n".join([tables.styled("side by side with others", "bold"), *lines, ""]) if lines else ""
 
 
 def _missed(run: Run) -> str:

@@ -8,7 +8,8 @@ from run_benches.source import Source
 from run_benches.tests import made_up
 from run_benches.tests.test_document import a_run, line_with
 
-NAME, FIND, SCAN = prices.LOOKUPS[0]
+FIND, SCAN = prices.LOOKUPS[0]
+NAME = f"`{FIND}`<br>finds one record"
 
 
 def priced() -> Run:
@@ -51,6 +52,9 @@ def test_what_lacks_a_figure_is_not_measured() -> None:
     run = priced()
     del run.benches[SCAN]
     assert line_with(told(run), f"| {NAME} |") == f"| {NAME} | 4.00 us (3.92 to 4.12 us) | not measured | not measured | not measured |  |"
+    del run.benches[FIND]
+    assert line_with(told(run), f"| `{FIND}` |").count("not measured") == 4
+    run = priced()
     run.benches[FIND].state, run.benches[FIND].reasons = "skipped", ["--skip query"]
     assert "not run (skipped): --skip query" in line_with(told(run), f"| {NAME} |")
 

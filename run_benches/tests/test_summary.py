@@ -54,3 +54,17 @@ def test_a_peer_meets_no_goal(monkeypatch: pytest.MonkeyPatch) -> None:
     run.ratios["integration/read/strata/0_indexes_1_thread"] = Ratio("ran", [], "integration/read/sqlite/0_indexes_1_thread", None, None, [2.0] * 8, 2.0, 1.9, 2.1)
     assert "goals: 2 met, 1 missed, 1 not judged" in before
     assert "goals: 2 met, 1 missed, 1 not judged" in summary.census(run)
+
+
+def test_what_the_tables_by_indexes_hold_is_not_told_twice_and_what_they_do_not_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "read/strata/0_indexes_1_thread" not in told(200, monkeypatch)
+    run = a_run()
+    run.benches["integration/read/strata/by_name"] = made_up.bench(3000, "reads one record by its name")
+    assert "read/strata/by_name" in summary.text(run)
+
+
+def test_wins_and_losses_beside_others_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = a_run()
+    run.benches["storage/get/other/sst"] = made_up.bench(100, "reads one record")
+    run.benches["storage/get/other/memtable"] = made_up.bench(10_000, "reads one record")
+    assert "beside other, of 2 rows: ours faster in 1, slower in 1, not to be told in 0" in summary.text(run)
