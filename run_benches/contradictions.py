@@ -20,8 +20,17 @@ _Item = TypeVar("_Item")
 MIXES = (("read", 0.7), ("create", 0.3)), (("get", 0.7), ("post", 0.3))
 """What a mix is made of, as its name on the page says: the share of each verb, as storage calls it and as HTTP does."""
 
+CALLS = (
+    ("transaction/read/strata/memtable", "storage/get/strata/memtable"),
+    ("transaction/read/strata/sst", "storage/get/strata/sst"),
+    ("query/simple_eq/strata/1_matches", "query/find/strata/1_matches"),
+    ("handlers/get/strata/200", "transaction/read/strata/sst"),
+    ("ingress/request/strata/get_by_id", "handlers/get/strata/200"),
+)
+"""Rows of layers' own benches, and the rows that do the part of them that the layer below does."""
+
 FAR = 1.25
-"""By this factor a mix may miss the weighted mean of its parts, and by more where the ranges still meet."""
+"""By this factor figures that should be equal may differ, and by more where the ranges still meet."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +49,9 @@ def checks(run: Run) -> list[Check]:
     floors = [held for held in findings.floors(run) if held.judged]
     return [
         _check("no rung of the ladder is faster than the rung it calls", steps, _faster_than_called),
+        _check("no layer's own row is faster than that of the layer it calls, for the same request", _called(run), _faster_than_its_call),
         _check("no row is faster than its floor, unless that is its goal", floors, _faster_than_floor),
+        _check("rows of several benches that do the same work under the same conditions agree", _same_work(run), _disagreeing),
         _check("contention is not faster than none", _contended(run), _faster_than_alone),
         _check("who contends for a lock has waited", _contenders(run), _never_waited),
         _check(f"a mix is within {figures.percent(FAR - 1)} of its parts, weighted", _mixes(run), _far_from_its_parts),
@@ -79,6 +90,55 @@ def _faster_than_floor(held: Held) -> str | None:
     return (
         f"Surprising order: `{held.row.id}` is faster than its floor `{held.floor}` beyond its interval "
         f"({figures.ratio(ratio.ratio, ratio.low, ratio.high)}): the floor is not the best path, or the two do unlike work."
+    )
+
+
+# The same request in the benches of two layers, and the same work in several benches.
+
+
+_Pair = tuple[Row, Spread, Row, Spread]
+
+
+def _called(run: Run) -> Iterator[_Pair]:
+    rows = {row.id: row for row in findings.rows(run)}
+    for upper, lower in CALLS:
+        over, under = rows.get(upper), rows.get(lower)
+        if over and under and over.measured and under.measured and findings.alike(over, under):
+            yield over, over.measured, under, under.measured
+
+
+def _faster_than_its_call(pair: _Pair) -> str | None:
+    over, time, under, called = pair
+    if time.high >= called.low:
+        return None
+    return (
+        f"Impossible order: `{over.id}` ({figures.time_spread(time)}) is faster than `{under.id}` ({figures.time_spread(called)}), which is a"
+        " part of it. Use neither figure before this is explained."
+    )
+
+
+def _same_work(run: Run) -> Iterator[_Pair]:
+    """Of all rows whose words and conditions are equal, the fastest and the slowest, if they stand in different benches."""
+    groups: dict[tuple[object, ...], list[tuple[Row, Spread]]] = {}
+    for row in findings.rows(run):
+        if row.subject == findings.OURS and row.measured:
+            facts = row.bench.facts
+            conditions = (facts.op, facts.unit, facts.units_per_operation, facts.threads, facts.clock, facts.data_set, facts.state, facts.durability, facts.indexes)
+            groups.setdefault(conditions, []).append((row, row.measured))
+    for group in groups.values():
+        group.sort(key=lambda one: one[1].middle)
+        (fast, least), (slow, most) = group[0], group[-1]
+        if fast.layer != slow.layer:
+            yield fast, least, slow, most
+
+
+def _disagreeing(pair: _Pair) -> str | None:
+    fast, least, slow, most = pair
+    if least.high >= most.low or most.middle / least.middle <= FAR:
+        return None
+    return (
+        f"Surprising order: `{slow.id}` ({figures.time_spread(most)}) takes longer than `{fast.id}` ({figures.time_spread(least)}), and both do"
+        " the same work under the same conditions, by their own words."
     )
 
 

@@ -181,6 +181,7 @@ def how_to_run(source: Source) -> list[str]:
         "```",
         "python3 run-benches.py                                       # every layer: measures, prints the tables, stores the run",
         "python3 run-benches.py storage                               # one layer",
+        "python3 run-benches.py macro                                 # the workloads of seconds; --quick leaves them out unless they are named",
         "python3 run-benches.py list                                  # what there is, and what each row measures",
         "python3 run-benches.py document last --output my-machine.md  # this page, of your machine",
         "python3 run-benches.py document --check                      # is this page what the stored run says?",

@@ -144,7 +144,8 @@ class Page(unittest.TestCase):
         self.assertEqual(rendered(), rendered(again))
 
     def test_no_digit_stands_outside_the_marks(self) -> None:
-        outside = re.sub(r"<!-- BEGIN ([^:]+):.*?<!-- END \1 -->", "", rendered(calibration=a_calibration()), flags=re.S)
+        run = made_up.planned(a_run(), made_up.scaling() | made_up.macro())
+        outside = re.sub(r"<!-- BEGIN ([^:]+):.*?<!-- END \1 -->", "", rendered(run, calibration=a_calibration()), flags=re.S)
         outside = re.sub(r"^```.*?^```", "", outside, flags=re.S | re.M)
         self.assertNotRegex(outside, r"\d")
 
@@ -347,6 +348,26 @@ class Contradiction(unittest.TestCase):
         run.benches["locking/contention/strata/10_keys_8_threads"].points_ns = [9.0, 9.1]
         self.assertIn("though no more than 2 at once are possible", contradictions.found(run)[1])
 
+
+    def test_a_row_faster_than_the_row_of_the_layer_it_calls_is_reported(self) -> None:
+        run = a_run()
+        run.benches["transaction/read/strata/sst"] = made_up.bench(1400.0, "reads one record", state="sst")
+        self.assertEqual(
+            contradictions.found(run),
+            ["Impossible order: `transaction/read/strata/sst` (1.40 us (1.37 to 1.44 us)) is faster than `storage/get/strata/sst` (1.53 us"
+            " (1.50 to 1.58 us)), which is a part of it. Use neither figure before this is explained."],
+        )
+        run.benches["transaction/read/strata/sst"] = made_up.bench(1550.0, "reads one record", state="sst")
+        self.assertEqual(contradictions.found(run), [])
+
+    def test_the_same_work_in_two_benches_has_one_time(self) -> None:
+        run = a_run()
+        for layer, time_ns in (("transaction", 5000.0), ("ladder", 9000.0)):
+            run.benches[f"{layer}/patch/strata/same"] = made_up.bench(time_ns, "patches one record", indexes=2)
+        (told,) = contradictions.found(run)
+        self.assertIn("`ladder/patch/strata/same` (9.00 us (8.82 to 9.27 us)) takes longer than `transaction/patch/strata/same`", told)
+        run.benches["ladder/patch/strata/same"].facts.indexes = 0
+        self.assertEqual(contradictions.found(run), [])
 
     def test_contention_without_waiting_is_reported(self) -> None:
         run, contended = a_run(), "locking/contention/strata/1_key_8_threads"
