@@ -73,7 +73,7 @@ def certainty(source: Source) -> list[str]:
     lines = [
         f"* A ratio comes from pairs of processes of one binary that take turns on the same core ({design.pairs} pairs were planned for each). "
         "Its interval is a 95 % interval over the pairs; the pair is the unit, never the sample.",
-        f"* A time comes from processes that ran alone ({design.processes} were planned for each row). It is the median of the processes; the "
+        f"* A time comes from processes that ran alone ({_processes(run)}). It is the median of the processes; the "
         "range beside it goes from the fastest process to the slowest and is not a confidence interval.",
         "* All figures are of one machine, described below. On another machine expect other times; ratios travel better, and are not promised.",
         *([f"* **This is a run of no more than: {', '.join(run.partial)}.** What else the page could hold is not in it."] if run.partial is not None else []),
@@ -84,6 +84,11 @@ def certainty(source: Source) -> list[str]:
     figures_of_run += ["### Cross-checks", "", _CROSS_CHECKS, "", *source.block("cross-checks", _cross_checks(run))]
     figures_of_run += ["### The run", "", *source.block("run", _run_table(run))]
     return ["## How sure we are", "", *_error_rates(source), *figures_of_run]
+
+
+def _processes(run: Run) -> str:
+    workloads = f", {run.design.workload_processes} for each workload" if any(bench.facts.workload for bench in run.benches.values()) else ""
+    return f"{run.design.processes} were planned for each row{workloads}"
 
 
 _CROSS_CHECKS = (
