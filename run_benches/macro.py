@@ -72,7 +72,7 @@ def section(source: Source) -> list[str]:
     if not rows:
         return [f"## {LAYER}", "", *source.words(LAYER), *source.block(LAYER, [source.missing(LAYER)])]
     ran, absent = [row for row in rows if row.measured], [row for row in rows if row.measured is None]
-    lines = [*_rates(source, ran), *_measures(ran), *(f"* `{row.id}`: {row.why_not}" for row in absent)]
+    lines = [*_rates(source, ran), *_measures(ran), *_absences(absent)]
     tables_of_latencies = _latencies([row for row in ran if tails(row)])
     latencies = ["### Latencies", "", _WORDS, "", *source.block(f"{LAYER} latencies", tables_of_latencies), *source.picture(_PICTURE)]
     return [f"## {LAYER}", "", *source.words(LAYER), *source.block(LAYER, lines), *(latencies if tables_of_latencies else [])]
@@ -83,6 +83,12 @@ _WORDS = (
     " meanwhile, and they are not in the figures. A quantile is the median of the processes with their range; the slowest operation is that of"
     " all processes."
 )
+
+
+def _absences(rows: Sequence[Row]) -> list[str]:
+    """What has no figure, by the reason."""
+    reasons = dict.fromkeys(row.why_not for row in rows)
+    return [f"* {', '.join(f'`{row.id}`' for row in rows if row.why_not == reason)}: {reason}" for reason in reasons]
 
 
 def _rates(source: Source, rows: Sequence[Row]) -> list[str]:

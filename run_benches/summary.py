@@ -5,7 +5,7 @@ disagree. Threads stand in a column of their own and every figure names its unit
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from run_benches import bottlenecks, contradictions, figures, findings, macro, peers, scaling, tables
 from run_benches.errors import Exit
@@ -49,6 +49,8 @@ def text(run: Run) -> str:
 
 def _folded(run: Run, layer: str) -> str:
     """A layer, in as few lines as its rows allow."""
+    if all(row.bench.state != "ran" and row.bench.reasons for row in findings.rows(run, layer)):
+        return ""  # their reasons are told below
     if layer == scaling.LAYER:
         return scaling_table(run)
     told = {row.id for row in findings.crud_rows(run)}  # in the tables by the number of indexes; peers have lines of their own
@@ -170,11 +172,26 @@ def _crud_cells(line: CrudLine, counts: list[int]) -> list[str]:
     return cells
 
 
+MANY = 3
+"""Of more cells that have no figure for one reason, only their number is told, by layer."""
+
+
 def _troubles(run: Run) -> str:
-    cells = [("", id, bench.state, bench.reasons) for id, bench in run.benches.items()]
-    cells += [("ratio of ", id, ratio.state, ratio.reasons) for id, ratio in run.ratios.items()]
-    lines = [tables.wrapped(f"{kind}{id}: {findings.absence(state, reasons)}") for kind, id, state, reasons in cells if state != "ran" and reasons]
+    """What has no figure, by the reason."""
+    cells = [("row", id, bench.state, bench.reasons) for id, bench in run.benches.items()]
+    cells += [("ratio", id, ratio.state, ratio.reasons) for id, ratio in run.ratios.items()]
+    told: dict[tuple[str, str, str], list[str]] = {}
+    for kind, id, state, reasons in cells:
+        if state != "ran" and reasons:
+            told.setdefault((kind, id.partition("/")[0], findings.absence(state, reasons)), []).append(id)
+    lines = [tables.wrapped(words) for key, ids in told.items() for words in _absences(*key, ids)]
     return "\n".join([*lines, ""]) if lines else ""
+
+
+def _absences(kind: str, layer: str, reason: str, ids: Sequence[str]) -> list[str]:
+    if len(ids) > MANY:
+        return [f"{figures.plural(len(ids), kind)} of {layer}: {reason}"]
+    return [f"{'ratio of ' if kind == 'ratio' else ''}{id}: {reason}" for id in ids]
 
 
 def _contradictions(run: Run) -> str:

@@ -68,3 +68,15 @@ def test_wins_and_losses_beside_others_are_told(monkeypatch: pytest.MonkeyPatch)
     run.benches["storage/get/other/sst"] = made_up.bench(100, "reads one record")
     run.benches["storage/get/other/memtable"] = made_up.bench(10_000, "reads one record")
     assert "beside other, of 2 rows: ours faster in 1, slower in 1, not to be told in 0" in summary.text(run)
+
+
+def test_many_rows_without_a_figure_for_one_reason_are_one_line_and_few_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = a_run()
+    for number in range(5):
+        left_out = made_up.bench(1.0, "a workload")
+        left_out.state, left_out.reasons, left_out.points_ns = "not_run", ["it takes seconds"], []
+        run.benches[f"macro/ycsb/strata/{number}"] = left_out
+    lines = summary.text(run).splitlines()
+    assert "5 rows of macro: not run: it takes seconds" in lines
+    assert "ratio of integration/delete/strata/2_indexes_1_thread: not run: the run was stopped" in lines
+    assert not [line for line in lines if line.startswith(("macro", "ycsb/strata"))]
