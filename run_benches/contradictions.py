@@ -46,7 +46,7 @@ def checks(run: Run) -> list[Check]:
     """Every rule."""
     rungs = [(request, rung) for request in findings.REQUESTS for rung in findings.ladder(run, request) if rung.added is not None]
     steps = [(request, rung) for request, rung in rungs if not rung.clocks_differ]
-    floors = [held for held in findings.floors(run) if held.judged]
+    floors = [held for held in findings.floors(run) if held.judged and not held.is_own]
     return [
         _check("no rung of the ladder is faster than the rung it calls", steps, _faster_than_called),
         _check("no layer's own row is faster than that of the layer it calls, for the same request", _called(run), _faster_than_its_call),

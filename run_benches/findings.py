@@ -199,9 +199,13 @@ class Held:
     @property
     def is_peer(self) -> bool:
         """Whether it is held against another system, without a goal, and not against what it is built on."""
-        subject = (*self.floor.split("/"), "", "", "")[2]
         goals = [goal for held in (self.ratio, self.row.bench.facts.floor) if held for goal in (held.at_least, held.aim)]
-        return subject not in (OURS, FLOOR, DRIVER) and all(goal is None for goal in goals)
+        return self._subject not in (OURS, FLOOR, DRIVER) and all(goal is None for goal in goals)
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is held against a row of ours, which either may be faster than."""
+        return self._subject == OURS
 
     @property
     def judged(self) -> bool:
@@ -236,6 +240,10 @@ class Held:
         if self.ratio.state != "ran":
             return absence(self.ratio.state, self.ratio.reasons)
         return f"{figures.plural(len(self.ratio.pairs), 'pair')}: too few for an interval"
+
+    @property
+    def _subject(self) -> str:
+        return (*self.floor.split("/"), "", "", "")[2]
 
     def _reaches(self, goal: float | None) -> bool:
         low = self.ratio.low if self.ratio else None

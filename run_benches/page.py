@@ -300,7 +300,7 @@ def _cross_checks(run: Run) -> list[str]:
     """What contradicts itself, and how much was looked at (T22: silence is no pass)."""
     checks = contradictions.checks(run)
     body = [[check.rule, str(check.looked_at), str(len(check.found)) if check.looked_at else f"{figures.NOT_RUN}: nothing to look at"] for check in checks]
-    lines = [f"* **{words}**" for check in checks for words in check.found]
+    lines = [f"* **{kind}**: {words}" for check in checks for kind, _, words in (told.partition(": ") for told in check.found)]
     return [*tables.markdown(["rule", "looked at>", "found against it>"], body), "", *lines]
 
 

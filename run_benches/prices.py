@@ -145,12 +145,12 @@ _NOT_MEASURED = "not measured"
 
 def _writes_table(found: list[Write]) -> list[str]:
     counts = sorted({count for write in found for count in write.cells if count})
-    columns = ["write", "without an index>", *(f"{figures.plural(count, 'index')} add{'s' if count == 1 else ''}>" for count in counts), "each adds>"]
+    columns = ["write", "without an index>", "each index adds>", *(f"{figures.plural(count, 'index')} add{'s' if count == 1 else ''}>" for count in counts)]
     body = []
     for write in found:
         base, each = write.cells[0], write.each()
         added = [_told(write.added(count)) if count in write.cells else "" for count in counts]
-        body.append([f"`{write.name}`", figures.time_spread(base.measured) if base.measured else base.why_not, *added, _told(each)])
+        body.append([f"`{write.name}`", figures.time_spread(base.measured) if base.measured else base.why_not, _told(each), *added])
     return tables.markdown(columns, body)
 
 

@@ -304,7 +304,7 @@ class Contradiction(unittest.TestCase):
         run = a_run()
         run.benches["ladder/get/strata/handlers"].points_ns = [700.0, 705.0, 710.0]
         self.assertIn(
-            "Impossible order: in the ladder of `get`, `handlers` (705 ns (700 to 710 ns)) is faster than `transaction` "
+            "**Impossible order**: in the ladder of `get`, `handlers` (705 ns (700 to 710 ns)) is faster than `transaction` "
             "(901 ns (883 to 928 ns)), which it calls, beyond the spread between processes.",
             section(rendered(run), "How sure we are"),
         )
@@ -323,6 +323,11 @@ class Contradiction(unittest.TestCase):
         run = a_run()
         run.ratios["storage/get/strata/sst"] = _ratio("storage/get/floor/sst", 1.2, 0.95, 0.98)
         self.assertIn("is faster than its floor `storage/get/floor/sst`", section(rendered(run), "How sure we are"))
+
+    def test_a_row_faster_than_another_of_ours_is_not(self) -> None:
+        run, own = a_run(), "storage/scan/strata/hundred"
+        run.ratios["storage/get/strata/sst"] = _ratio(own, 1.2, 0.95, 0.98)
+        self.assertEqual(contradictions.found(run), [])
 
     def test_a_mix_faster_or_slower_than_its_parts_by_their_shares_is_reported(self) -> None:
         run, mix = a_run(), "integration/mixed/strata/1_indexes_1_thread"  # 70 % of 1.215 us and 30 % of 7.1 us: 2.98 us
