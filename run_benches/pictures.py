@@ -277,6 +277,8 @@ class _Step:
     start_ns: float
     end_ns: float
     words: str
+    alone: bool
+    """Whether it stands beside the ladder: what the request costs in that layer, on top of none."""
 
 
 @dataclass(frozen=True)
@@ -300,15 +302,19 @@ def _steps(run: Run, request: str) -> list[_Step]:
             added = f"  ({figures.added_time(rung.added)})" if rung.added is not None else ""
             clock = "*" if rung.row.bench.facts.clock == "cpu" else ""
             start = below.middle if below else 0.0
-            steps.append(_Step(rung.name + clock, start, measured.middle, figures.time(measured.middle) + added))
+            steps.append(_Step(rung.name + clock, start, measured.middle, figures.time(measured.middle) + added, rung.name in findings.ALONE))
     return steps
 
 
 def _draw_ladder(climbs: list[_Climb]) -> "Figure":
     rows = max(len(climb.steps) for climb in climbs)
-    figure, axes = canvas(rows * 1.25, len(climbs), left=room(step.label for climb in climbs for step in climb.steps), top=0.35)
+    figure, axes = canvas(rows * 1.25, len(climbs), left=room(step.label for climb in climbs for step in climb.steps), top=0.5)
     for climb, axis in zip(climbs, axes, strict=True):
         _draw_climb(axis, climb)
+    steps = [step for climb in climbs for step in climb.steps]
+    notes = ["* server CPU, the others wall time"] if any(step.label.endswith("*") for step in steps) else []
+    notes += ["pale: in that layer alone, on top of none"] if any(step.alone for step in steps) else []
+    figure.text(0.01, 0.99, "; ".join(notes), fontsize=8, color=INK, va="top")
     return figure
 
 
@@ -319,17 +325,23 @@ def _draw_climb(axis: "Axes", climb: _Climb) -> None:
         start, end = step.start_ns / scale, step.end_ns / scale
         falls = end < start
         axis.barh(
-            at, end - start, left=start, height=0.7, color=ORANGE if falls else BLUE, alpha=0.85, hatch="///" if falls else None, edgecolor=INK
+            at,
+            end - start,
+            left=start,
+            height=0.7,
+            color=ORANGE if falls else BLUE,
+            alpha=0.3 if step.alone else 0.85,
+            hatch="///" if falls else None,
+            edgecolor=INK,
         )
-        if at + 1 < len(climb.steps):
+        if at + 1 < len(climb.steps) and not step.alone:
             axis.plot([end, end], [at, at + 1], color=INK, linewidth=0.8, linestyle=":")
         _word(axis, max(start, end), at, step.words)
     axis.set_yticks(range(len(climb.steps)), [step.label for step in climb.steps])
     axis.set_ylim(-0.7, len(climb.steps) - 0.3)  # the lowest layer stands lowest
     _leave_room(axis, [(max(step.start_ns, step.end_ns) / scale, step.words) for step in climb.steps])
     axis.set_title(climb.title, fontsize=9, loc="left")
-    starred = "; * server CPU, the others wall time" if any(step.label.endswith("*") for step in climb.steps) else ""
-    axis.set_xlabel(f"time of one request, {unit}{starred}", fontsize=8, loc="left")
+    axis.set_xlabel(f"time of one request, {unit}", fontsize=8, loc="left")
 
 
 # What all pictures share.
