@@ -12,7 +12,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use strata::encoding::{key, record, value};
 use strata::schema::{Durability, Schema, Table};
-use strata::storage;
+use strata::storage::{self, Reach, Space};
 use strata::transaction::Database;
 use strata_harness::data::{self, Id};
 use strata_harness::{Scale, State, temporary_directory};
@@ -78,9 +78,9 @@ pub struct Ours {
 }
 
 impl Ours {
-    /// A copy of the template with so many records and indexes, in sorted files.
+    /// A copy of the template with so many records and indexes, in sorted files that are in the cache.
     pub fn copy(indexes: u32, records: u64) -> Self {
-        Self::open(copy(indexes, records), schema(indexes))
+        Self::open(copy(indexes, records), schema(indexes)).warmed()
     }
 
     /// A fresh store whose records are all in the memtable.
@@ -97,6 +97,19 @@ impl Ours {
     pub fn open_with(directory: TempDir, schema: Schema, options: &storage::Options) -> Self {
         let database = Database::open(directory.path(), schema, options).expect("a store to open");
         Self { database, directory }
+    }
+
+    /// The same with every block in the cache, as far as it holds them: each sample of a row that changes its store has a store that
+    /// was opened just now, and would otherwise measure how it is read from disk.
+    pub fn warmed(self) -> Self {
+        let store = self.database.store();
+        let snapshot = store.snapshot();
+        for space in [Space::Records, Space::Indexes] {
+            let mut all = store.scan(space, &[], &[], &snapshot, Reach::Disk);
+            while all.next().expect("a healthy store").is_some() {}
+        }
+        drop(snapshot);
+        self
     }
 
     pub fn directory(&self) -> &Path {
@@ -130,7 +143,7 @@ impl State for Ours {
 impl Raw {
     /// The same copy as [`Ours::copy`], opened raw.
     pub fn copy(indexes: u32, records: u64) -> Self {
-        Self::open(copy(indexes, records), options().cache_bytes)
+        Self::open(copy(indexes, records), options().cache_bytes).warmed()
     }
 
     /// The same records as [`Ours::in_memtable`], put raw.

@@ -57,7 +57,7 @@ fn writing(op: impl Into<String>, scale: Scale) -> Facts {
 
 fn threads(suite: &mut Suite) {
     let (scale, n) = (suite.scale(), prepared::records(suite.scale()));
-    let setup = || warmed(Ours::open_with(prepared::copy(0, n), prepared::schema(0), &options()));
+    let setup = || Ours::open_with(prepared::copy(0, n), prepared::schema(0), &options()).warmed();
     for threads in [1, 2, 4, 8] {
         let case = &format!("{threads}_thread{}", if threads == 1 { "" } else { "s" });
         let at = |facts: Facts| facts.data(described(n)).indexes(0).threads(threads).scale("threads", threads as f64);
@@ -100,7 +100,7 @@ fn records(suite: &mut Suite) {
             });
             Ours::open_with(prepared::copy_of(&template), schema(), &options())
         };
-        let warm = || warmed(cold());
+        let warm = || cold().warmed();
 
         let facts = reading("reads one small record by id and copies its JSON out", 1);
         suite.row("read", "strata", case, facts, warm, |ours| read_item(ours, n));
@@ -114,18 +114,6 @@ fn records(suite: &mut Suite) {
         let body = r#"{"sku":"new-00000000","rank":100000000,"note":"a small record, so that a million fit"}"#;
         suite.row("create", "strata", case, facts, cold, create_small(body));
     }
-}
-
-/// The store with every block in the cache.
-fn warmed(ours: Ours) -> Ours {
-    let store = ours.database.store();
-    let snapshot = store.snapshot();
-    for space in [Space::Records, Space::Indexes] {
-        let mut all = store.scan(space, &[], &[], &snapshot, Reach::Disk);
-        while all.next().expect("a healthy store").is_some() {}
-    }
-    drop(snapshot);
-    ours
 }
 
 fn read_item(ours: Arc<Ours>, n: u64) -> impl FnMut(u64) -> u64 + Send {

@@ -146,9 +146,14 @@ struct Patch {
 }
 
 impl Client {
+    /// With every page of the table in its cache, as our stores have theirs.
     fn open(peer: &Peer) -> Self {
-        let insert = insert(peer.indexes);
-        Self { connection: connect(&peer.file), insert, indexes: peer.indexes, json: String::new(), answer: Vec::new() }
+        let (insert, connection) = (insert(peer.indexes), connect(&peer.file));
+        let read: f64 = connection
+            .query_row("SELECT total(length(json)) FROM product", [], |row| row.get(0))
+            .expect("a healthy file");
+        assert!(read > 0.0, "a file without records");
+        Self { connection, insert, indexes: peer.indexes, json: String::new(), answer: Vec::new() }
     }
 
     fn create(&mut self, body: &[u8]) -> u64 {
