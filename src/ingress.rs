@@ -218,7 +218,8 @@ impl Ingress {
         let ingress = Arc::clone(self);
         Answering::later(async move {
             let answer = ingress.operations.answer(parts, peer).await.map(Either::Right);
-            ingress.finish(answer, context)
+            ingress.finish(&answer, context);
+            answer
         })
     }
 
@@ -238,7 +239,9 @@ impl Ingress {
                         match ingress.crossing.opened(extent, permit).await {
                             Ok(body) => {
                                 let body = Either::Right(axum::body::Body::new(body));
-                                ingress.finish(Response::from_parts(head, body), context)
+                                let answer = Response::from_parts(head, body);
+                                ingress.finish(&answer, context);
+                                answer
                             }
                             Err(failure) => ingress.whole(Err(failure), false, context, &headers),
                         }
@@ -327,7 +330,9 @@ impl Ingress {
     ) -> Response<Body> {
         let answer = outcome.unwrap_or_else(|failure| self.problem(&failure, &context, headers));
         let answer = if head { handlers::without_body(answer) } else { answer };
-        self.finish(answer.map(|bytes| Either::Left(Full::new(bytes))), context)
+        let answer = answer.map(|bytes| Either::Left(Full::new(bytes)));
+        self.finish(&answer, context);
+        answer
     }
 
     /// The answer to a failure. What is the server's own fault gets the name of the request, under which the log has the cause.
@@ -341,10 +346,9 @@ impl Ingress {
     }
 
     /// Every answer goes through here.
-    fn finish(&self, answer: Response<Body>, mut context: Context) -> Response<Body> {
+    fn finish(&self, answer: &Response<Body>, mut context: Context) {
         context.mark(Span::Handler);
         self.recorder.finish(context, answer.status(), answer.body().size_hint().lower());
-        answer
     }
 }
 

@@ -14,6 +14,7 @@ mod log;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -82,17 +83,13 @@ impl Observability {
     pub fn recorder(&self) -> Recorder {
         let counts = Arc::new(Counts::new(self.routes.len(), self.timed));
         self.recorders.lock().push(Arc::clone(&counts));
-        let queue = self.log.as_ref().and_then(Log::queue);
-        Recorder { timed: self.timed, counts, ids: Ids::new(), log: queue.map(|queue| (queue, self.dropped_count())) }
-    }
-
-    fn dropped_count(&self) -> Arc<log::Dropped> {
-        self.log.as_ref().map(Log::dropped).unwrap_or_default()
+        let log = self.log.as_ref().and_then(|log| Some((log.queue()?, log.dropped())));
+        Recorder { timed: self.timed, counts, ids: Ids::new(), log }
     }
 
     /// Lines of the access log that were lost, because too many waited or the file could not be written.
     pub fn dropped_lines(&self) -> u64 {
-        self.dropped_count().load(std::sync::atomic::Ordering::Relaxed)
+        self.log.as_ref().map_or(0, Log::dropped_lines)
     }
 
     /// Everything that was counted, in the text format of Prometheus.
@@ -174,6 +171,7 @@ struct Logged {
 
 impl Context {
     /// The request is one to this route.
+    #[inline]
     pub fn set_route(&mut self, route: RouteNumber) {
         self.route = route;
     }
@@ -184,6 +182,7 @@ impl Context {
     }
 
     /// The time since the last mark belongs to this span.
+    #[inline]
     pub fn mark(&mut self, span: Span) {
         if self.details.is_some() {
             self.mark_at(span, Instant::now());
@@ -214,6 +213,7 @@ pub struct Recorder {
 
 impl Recorder {
     /// A request whose head is there.
+    #[inline]
     pub fn begin(&self, parts: &Parts, peer: IpAddr) -> Context {
         let details = self.timed.then(|| self.details(parts, peer));
         Context { route: RouteNumber::default(), bytes_in: 0, details }
@@ -252,7 +252,7 @@ impl Recorder {
         let entry = Entry { route, status, bytes_in, bytes_out, took, spans, request };
         // Whoever answers requests does not wait for whoever writes about them.
         if queue.try_send(entry).is_err() {
-            dropped.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 }

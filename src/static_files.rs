@@ -123,7 +123,12 @@ impl Site {
     pub fn answer(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Option<handlers::Result<Answer>> {
         let path = uri.path().strip_prefix('/')?;
         let path = match path.contains('%') {
-            true => percent_decode_str(path).decode_utf8().ok()?,
+            true => {
+                // As long as it can get, at once.
+                let mut decoded = Vec::with_capacity(path.len());
+                decoded.extend(percent_decode_str(path));
+                Cow::Owned(String::from_utf8(decoded).ok()?)
+            }
             false => Cow::Borrowed(path),
         };
         let internal = path.starts_with('_');

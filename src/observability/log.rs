@@ -124,6 +124,10 @@ impl Log {
         Arc::clone(&self.dropped)
     }
 
+    pub(super) fn dropped_lines(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+
     /// Waits until everything is written and all other senders are gone, at most so long.
     pub(super) fn close(&self, longest: Duration) {
         self.queue.lock().take();
