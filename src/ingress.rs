@@ -259,10 +259,10 @@ impl Ingress {
         let routes = self.crossing.routes();
         let route = routes.resolve(&parts.method, &parts.uri, &parts.headers)?;
         let template = match &route {
-            Ok(route) => routes.template(route),
-            Err(_) => routes.template_of(&parts.uri)?,
+            Ok(route) => Some(routes.template(route)),
+            Err(_) => routes.template_of(&parts.uri),
         };
-        context.set_route(labels::of(template));
+        context.set_route(template.map_or(labels::OTHER, labels::of));
         context.mark(Span::Routing);
         Some(route)
     }
