@@ -28,7 +28,7 @@ use strata::encoding::Record;
 use strata::handlers::{self, Validator};
 use strata::ingress::{Body, Ingress, Options, read_body};
 use strata_harness::data::{self, Id, scatter};
-use strata_harness::{Data, Facts, Suite, Unit, suite};
+use strata_harness::{Data, Facts, State, Suite, Unit, suite};
 use wire::Wire;
 
 fn main() {
@@ -56,9 +56,33 @@ fn get_case(threads: usize) -> String {
     if threads == 1 { "get_by_id".to_owned() } else { format!("get_by_id_{threads}_threads") }
 }
 
-fn over(ours: &Ours, runtime: &tokio::runtime::Runtime) -> Arc<Ingress> {
-    let (handlers, pool) = (handlers::Options::default(), runtime.handle().clone());
-    Arc::new(Ingress::new(ours.database.clone(), handlers, Options::default(), pool))
+/// What the workers of a server share; each has a clone of the ingress, as the server's have.
+struct Shared {
+    ingress: Ingress,
+    _pool: tokio::runtime::Runtime,
+    ours: Ours,
+}
+
+impl Shared {
+    fn over(ours: Ours) -> Self {
+        let (handlers, pool) = (handlers::Options::default(), runtime());
+        let ingress = Ingress::new(ours.database.clone(), handlers, Options::default(), pool.handle().clone());
+        Self { ingress, _pool: pool, ours }
+    }
+}
+
+impl State for Shared {
+    fn settle(&self) {
+        self.ours.settle();
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        self.ours.counters()
+    }
+
+    fn thread_counters(&self) -> Vec<(&'static str, u64)> {
+        self.ours.thread_counters()
+    }
 }
 
 /// The status of an answer, and its body, which has been read.
@@ -76,10 +100,9 @@ fn request(suite: &mut Suite, threads: usize) {
         "strata",
         &get_case(threads),
         facts.unit(Unit::Records, 1).threads(threads),
-        || Ours::copy(0, n),
-        |ours: Arc<Ours>| {
-            let (runtime, paths) = (runtime(), paths(n));
-            let ingress = over(&ours, &runtime);
+        || Shared::over(Ours::copy(0, n)),
+        |shared: Arc<Shared>| {
+            let (runtime, paths, ingress) = (runtime(), paths(n), Arc::new(shared.ingress.clone()));
             move |index| {
                 let request = get(&paths[scatter(index, n) as usize]);
                 let (status, body) = runtime.block_on(answered(&ingress, request));
@@ -128,10 +151,10 @@ fn post(suite: &mut Suite, threads: usize) {
         "strata",
         &if threads == 1 { "post".to_owned() } else { format!("post_{threads}_threads") },
         facts.changes_store(2000, None),
-        || Ours::copy(0, n),
-        |ours: Arc<Ours>| {
-            let runtime = runtime();
-            let (ingress, path) = (over(&ours, &runtime), Uri::from_static("/Product"));
+        || Shared::over(Ours::copy(0, n)),
+        |shared: Arc<Shared>| {
+            let (runtime, ingress) = (runtime(), Arc::new(shared.ingress.clone()));
+            let path = Uri::from_static("/Product");
             let bodies: Vec<_> = bodies().into_iter().map(Bytes::from).collect();
             move |index| {
                 let mut request = Request::new(Full::new(bodies[(index % POOL) as usize].clone()));

@@ -391,13 +391,11 @@ pub fn optimistic_abort(raw: Arc<Optimistic>, records: u64) -> impl FnMut(u64) -
     move |index| u64::from(put(index, |transaction| transaction.rollback()))
 }
 
-type Put<'d> = rocksdb::Transaction<'d, rocksdb::OptimisticTransactionDB>;
+/// Commits a transaction or rolls it back.
+type End = fn(rocksdb::Transaction<'_, rocksdb::OptimisticTransactionDB>) -> Result<(), rocksdb::Error>;
 
 /// Puts one record in an optimistic transaction and lets `end` end it; whether it did.
-fn optimistic_put(
-    raw: Arc<Optimistic>,
-    records: u64,
-) -> impl FnMut(u64, fn(Put<'_>) -> Result<(), rocksdb::Error>) -> bool + Send {
+fn optimistic_put(raw: Arc<Optimistic>, records: u64) -> impl FnMut(u64, End) -> bool + Send {
     let (keys, writes) = (record_keys(1, records), writes(&schema(0).tables[0], &data::id(0)));
     move |index, end| {
         let family = raw.database.cf_handle("records").expect("records");

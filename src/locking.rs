@@ -389,16 +389,32 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_without_end_ends_with_the_lock() {
+    fn who_is_called_as_the_wait_ends_hears_it() {
         let locks = Locks::default();
         let slot = locks.slot(1, b"a");
+        let wait = || {
+            let seat = Arc::new(Seat::new(Duration::ZERO));
+            locks.queue_of_held(slot).unwrap().seats.push_back(Arc::clone(&seat));
+            seat
+        };
         let guard = locks.lock(slot, Wait::No).unwrap();
-        thread::scope(|scope| {
-            let waiter = scope.spawn(|| locks.lock(slot, Wait::AtMost(Duration::MAX)).is_some());
-            until(|| locks.waiting() == 1);
-            drop(guard);
-            assert!(waiter.join().unwrap());
-        });
+        let (called, left) = (wait(), wait());
+        drop(guard);
+        assert_eq!(locks.leave(slot, &called), Some(Call::Free), "nobody else was called");
+        assert_eq!(locks.leave(slot, &left), None);
+        assert!(all_quiet(&locks));
+    }
+
+    #[test]
+    fn a_wait_without_end_ends_with_the_lock() {
+        let locks = Arc::new(Locks::default());
+        let slot = locks.slot(1, b"a");
+        let guard = locks.lock(slot, Wait::No).unwrap();
+        let (waiting, (taken, outcome)) = (Arc::clone(&locks), mpsc::channel());
+        thread::spawn(move || taken.send(waiting.lock(slot, Wait::AtMost(Duration::MAX)).is_some()).unwrap());
+        until(|| locks.waiting() == 1);
+        drop(guard);
+        assert!(outcome.recv_timeout(Duration::from_secs(60)).unwrap());
     }
 
     #[test]
