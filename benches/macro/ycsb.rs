@@ -4,17 +4,16 @@
 //! differ: popular records are scattered over the ids by a permutation rather than a hash, so that no two ranks fall on one record,
 //! and ids ascend as records are inserted (YCSB's `insertorder=ordered`). A uniform variant of each stands beside it.
 
-use std::collections::BTreeSet;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use strata::encoding::value::Value;
 use strata::encoding::{Record, key};
 use strata::storage::{self, Reach, Space};
 use strata::transaction::Precondition;
 use strata_harness::data::scatter;
-use strata_harness::distribution::{Random, Zipfian};
+use strata_harness::distribution::{Inserted, Random, Zipfian};
 use strata_harness::{Found, Latencies, State, Stopwatch, Suite};
 
 use crate::floor::Raw;
@@ -191,34 +190,6 @@ impl Particular for Served {
         let stored = workload.ours.database.read(table, &newest).expect("a healthy store");
         assert!(stored.is_some(), "{newest} was acknowledged and is not there");
         found
-    }
-}
-
-/// Numbers of inserted records: all up to the first that is not acknowledged may be read.
-#[derive(Default)]
-struct Inserted {
-    next: AtomicU64,
-    acknowledged: AtomicU64,
-    beyond: Mutex<BTreeSet<u64>>,
-}
-
-impl Inserted {
-    fn next(&self) -> u64 {
-        self.next.fetch_add(1, Ordering::Relaxed)
-    }
-
-    fn acknowledge(&self, number: u64) {
-        let mut beyond = self.beyond.lock().unwrap_or_else(PoisonError::into_inner);
-        beyond.insert(number);
-        let mut first_open = self.acknowledged.load(Ordering::Relaxed);
-        while beyond.remove(&first_open) {
-            first_open += 1;
-        }
-        self.acknowledged.store(first_open, Ordering::Release);
-    }
-
-    fn acknowledged(&self) -> u64 {
-        self.acknowledged.load(Ordering::Acquire)
     }
 }
 

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from run_benches import comparison, places
-from run_benches.comparison import Comparison
+from run_benches import compare, comparison, places
+from run_benches.comparison import Comparison, Side
+from run_benches.runs import Facts
 from run_benches.tests.workspace import Workspace, workspace
 
 __all__ = ["workspace"]
@@ -187,3 +188,14 @@ def test_a_budget_that_is_too_small_is_refused_before_it_is_spent(shop: Workspac
     shop.number(1050)
     done = typed(shop, "compare", "--budget", "2s")
     assert done.returncode == 2 and "a larger --budget" in done.stderr
+
+
+def test_workloads_are_compared_where_they_are_named_and_those_with_a_background_never() -> None:
+    sides = (Side("a", "1", False, "1", code={"macro": "x"}), Side("b", "2", False, "2", code={"macro": "y"}))
+    facts = {"macro/load/strata/1": Facts("loads", "records", 1, 1, workload=True), "macro/beside/strata/1": Facts("reads", "records", 1, 1, workload=True, background=True)}
+
+    def state(id: str, *words: str) -> str:
+        return compare._row(compare.Wish(rows=list(words)), sides, (facts, facts), id, 0.02).state
+
+    assert (state("macro/load/strata/1"), state("macro/load/strata/1", "macro/load")) == ("left_out", "not_run")
+    assert state("macro/beside/strata/1", "macro/beside") == "left_out"

@@ -1,4 +1,8 @@
-//! Which record comes next: random numbers that are the same everywhere, and Zipf's law as YCSB draws it.
+//! Which record comes next: random numbers that are the same everywhere, Zipf's law as YCSB draws it, and the latest record.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use crate::data::mixed;
 
@@ -75,9 +79,51 @@ fn zeta_of_2() -> f64 {
     1.0 + 0.5f64.powf(THETA)
 }
 
+/// Numbers of records that several clients insert: a record may be read when it and all before it are acknowledged
+/// (`AcknowledgedCounterGenerator` of YCSB).
+#[derive(Debug, Default)]
+pub struct Inserted {
+    next: AtomicU64,
+    acknowledged: AtomicU64,
+    beyond: Mutex<BTreeSet<u64>>,
+}
+
+impl Inserted {
+    /// A number for a record that is about to be inserted, from 0.
+    pub fn next(&self) -> u64 {
+        self.next.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The record with this number is there.
+    pub fn acknowledge(&self, number: u64) {
+        let mut beyond = self.beyond.lock().unwrap_or_else(PoisonError::into_inner);
+        beyond.insert(number);
+        let mut first_open = self.acknowledged.load(Ordering::Relaxed);
+        while beyond.remove(&first_open) {
+            first_open += 1;
+        }
+        self.acknowledged.store(first_open, Ordering::Release);
+    }
+
+    /// All records with a smaller number are there.
+    pub fn acknowledged(&self) -> u64 {
+        self.acknowledged.load(Ordering::Acquire)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_record_counts_when_all_before_it_are_there() {
+        let inserted = Inserted::default();
+        assert_eq!([inserted.next(), inserted.next(), inserted.next()], [0, 1, 2]);
+        for (number, expected) in [(1, 0), (0, 2), (2, 3)] {
+            inserted.acknowledge(number);
+            assert_eq!(inserted.acknowledged(), expected, "after {number}");
+        }
+    }
 
     const DRAWS: u64 = 200_000;
 
