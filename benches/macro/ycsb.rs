@@ -5,8 +5,8 @@
 //! and ids ascend as records are inserted (YCSB's `insertorder=ordered`). A uniform variant of each stands beside it.
 
 use std::hint::black_box;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use strata::encoding::value::Value;
 use strata::encoding::{Record, key};
