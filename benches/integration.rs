@@ -4,13 +4,13 @@
 //! (hash and ordered) indexes, by one thread and by eight. UPDATE patches an attribute without an index; what an update of indexed
 //! attributes costs stands in the transaction layer. The loss against no index is what the document prints.
 //!
-//! Beside ours, with one thread, stands SQLite, linked into the same program and doing the same work on the same records: a JSON body
-//! in, JSON text out, the same indexes. It stores that text too, with the id and what is indexed as columns beside it; bodies are checked
-//! by serde_json. One connection, a prepared statement for each verb, exclusive locking, a cache as large as ours, `WAL` with
-//! `synchronous = NORMAL`: an acknowledged write survives the process and not the machine, as ours does under `soft`. Its log is as long
-//! as our memtable is large. What differs is who pays when that is full: SQLite's writer syncs the log and copies it into the file, while
-//! we flush in the background, and compaction is off here. Allocations count Rust's alone, on both sides. Its ratio has no goal: wins
-//! and losses are told alike.
+//! Beside ours, with one thread, stands SQLite, linked into the same program and doing the same work on the same records: a JSON
+//! body in, JSON text out, the same indexes. It stores that text too, with the id and what is indexed as columns beside it; bodies
+//! are checked by serde_json. One connection, a prepared statement for each verb, exclusive locking, a cache as large as ours,
+//! `WAL` with `synchronous = NORMAL`: an acknowledged write survives the process and not the machine, as ours does under `soft`.
+//! Its log is as long as our memtable is large. What differs is who pays when that is full: SQLite's writer syncs the log and
+//! copies it into the file, while we flush in the background, and compaction is off here. Allocations count Rust's alone, on both
+//! sides. Its ratio has no goal: wins and losses are told alike.
 
 mod floor;
 mod prepared;

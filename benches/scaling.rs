@@ -1,15 +1,17 @@
-//! How the verbs scale: with threads, with the records of a store, with the indexes of a table, and with how many records share a value.
+//! How the verbs scale: with threads, with the records of a store, with the indexes of a table, and with how many records share a
+//! value.
 //!
-//! Rows of one operation differ along one axis and in nothing else, are measured by one process, and the law of their growth is fitted to
-//! them. **Threads**: READ, CREATE and the mix of seven reads and three creates over products of 1 KB; points beyond the cores of the
-//! machine share them. **Records**: READ, CREATE, the look-up of one record in a hash index, and a range of 100 records in an ordered
-//! one. A million products would not fit into the cache, and the jump at its edge would hide the law, so these stores have records of
-//! about 100 bytes, and a cache that holds all of them and is filled before the clock starts. Both look-ups read entries and then
-//! records, as of a snapshot, as storage offers it; nothing parses a query. **Indexes**: an insert into a table of eight integers, of
-//! which none to eight are indexed. **Sharing**: an insert whose value one record has, or up to a million.
+//! Rows of one operation differ along one axis and in nothing else, are measured by one process, and the law of their growth is
+//! fitted to them. **Threads**: READ, CREATE and the mix of seven reads and three creates over products of 1 KB; points beyond the
+//! cores of the machine share them. **Records**: READ, CREATE, the look-up of one record in a hash index, and a range of 100
+//! records in an ordered one. A million products would not fit into the cache, and the jump at its edge would hide the law, so
+//! these stores have records of about 100 bytes, and a cache that holds all of them and is filled before the clock starts. Both
+//! look-ups read entries and then records, as of a snapshot, as storage offers it; nothing parses a query. **Indexes**: an insert
+//! into a table of eight integers, of which none to eight are indexed. **Sharing**: an insert whose value one record has, or up to
+//! a million.
 //!
-//! What is written goes to the memtable, which is empty at first, and nothing compacts here: what a store's size costs a writer in the
-//! long run is compaction, and stands in `macro`.
+//! What is written goes to the memtable, which is empty at first, and nothing compacts here: what a store's size costs a writer in
+//! the long run is compaction, and stands in `macro`.
 
 mod floor;
 mod prepared;
@@ -163,8 +165,8 @@ struct Found {
 }
 
 impl Found {
-    /// Reads the entries within the bounds, then their records in one call, as of one moment; how many there are. An entry begins with
-    /// a prefix of so many bytes, then the id.
+    /// Reads the entries within the bounds, then their records in one call, as of one moment; how many there are. An entry begins
+    /// with a prefix of so many bytes, then the id.
     fn read(&mut self, ours: &Ours, prefix_bytes: usize) -> u64 {
         let (table, store) = (table(ours), ours.database.store());
         let snapshot = store.snapshot();
