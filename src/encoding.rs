@@ -1,11 +1,13 @@
 //! The bytes of keys and of records.
 //!
-//! Four ideas, each with a file: [`value`], a typed value and how a JSON body becomes the values of a table; [`key`], bytes
-//! whose order is the order of values, so that RocksDB's sorted map is the index; [`record`], the stored form, which carries
-//! the record's canonical JSON text so that a read by id is a pass-through; [`patch`], a merge patch inside a value.
+//! Five ideas, each with a file: `json`, JSON text read from left to right; [`value`], a typed value and how a JSON body becomes
+//! the values of a table; [`key`], bytes whose order is the order of values, so that RocksDB's sorted map is the index;
+//! [`record`], the stored form, which carries the record's canonical JSON text so that a read by id is a pass-through; [`patch`],
+//! a merge patch inside a value.
 //!
 //! Non-goals: where keys are stored and which index entries a record has (`indexes`).
 
+mod json;
 pub mod key;
 pub mod patch;
 pub mod record;

@@ -2,10 +2,7 @@
 
 use std::borrow::Cow;
 
-use serde::Deserialize;
-use serde::de::{Deserializer, MapAccess, Visitor};
-use serde_json::value::RawValue;
-
+use super::json::{COLON, Reader};
 use super::value::Value;
 
 /// The value after a patch. Both are as [`Value::Json`] or [`Value::Null`] hold them: without white space, of bounded depth.
@@ -69,27 +66,16 @@ fn same(one: &str, other: &str) -> bool {
 
 /// The members of an object as JSON texts of name and value; `None` if the text is not an object.
 fn members(text: &str) -> Option<Vec<(&str, &str)>> {
-    struct Members<'a>(Vec<(&'a str, &'a str)>);
-    impl<'de> Deserialize<'de> for Members<'de> {
-        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-            struct InOrder;
-            impl<'de> Visitor<'de> for InOrder {
-                type Value = Members<'de>;
-                fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                    f.write_str("an object")
-                }
-                fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members<'de>, A::Error> {
-                    let mut all = Vec::new();
-                    while let Some((name, value)) = map.next_entry::<&'de RawValue, &'de RawValue>()? {
-                        all.push((name.get(), value.get()));
-                    }
-                    Ok(Members(all))
-                }
-            }
-            deserializer.deserialize_map(InOrder)
-        }
+    let mut reader = Reader::new(text);
+    let mut all = Vec::new();
+    reader.take(b'{', "expected an object").ok()?;
+    while reader.next_member(all.is_empty()).ok()? {
+        let (name, _) = reader.skip().ok()??;
+        reader.take(b':', COLON).ok()?;
+        let (value, _) = reader.skip().ok()??;
+        all.push((name, value));
     }
-    serde_json::from_str::<Members<'_>>(text).ok().map(|members| members.0)
+    Some(all)
 }
 
 #[cfg(test)]

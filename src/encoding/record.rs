@@ -22,7 +22,8 @@ use bytes::Bytes;
 use smallvec::SmallVec;
 use twox_hash::XxHash3_64;
 
-use super::value::{Date, Value};
+use super::json::needs_escape;
+use super::value::{self, Date, Value};
 use crate::error::{Error, Result};
 use crate::schema::{Attribute, Kind, Table};
 
@@ -189,49 +190,40 @@ impl<'t, B: AsRef<[u8]>> Record<'t, B> {
     /// # Errors
     /// `Corrupt` if the text is not such a value.
     pub fn value(&self, attribute: usize) -> Result<Value<'_>> {
-        let text = self.text(attribute)?;
-        if text == "null" {
+        let json = self.json_of(attribute)?;
+        if json == b"null" {
             return Ok(Value::Null);
         }
         let described = &self.table.attributes[attribute];
-        if described.list {
-            return self.list(described, text);
+        // Numbers stand in their fixed-width copies; what else there is must be text.
+        match described.kind {
+            Kind::Boolean if !described.list => Ok(Value::Boolean(json == b"true")),
+            Kind::Int if !described.list => Ok(Value::Int(i64::from_le_bytes(self.slot(attribute)?))),
+            Kind::Float if !described.list => Ok(Value::Float(f64::from_le_bytes(self.slot(attribute)?))),
+            _ => self.value_of_text(attribute, described),
         }
-        Ok(match described.kind {
-            Kind::Boolean => Value::Boolean(text == "true"),
-            Kind::Int => Value::Int(i64::from_le_bytes(self.slot(attribute)?)),
-            Kind::Float => Value::Float(f64::from_le_bytes(self.slot(attribute)?)),
-            Kind::Id | Kind::String => Value::Text(self.unescape(text)?),
-            Kind::Date => Value::Date(Date {
-                text: self.unescape(text)?,
-                microseconds: i64::from_le_bytes(self.slot(attribute)?),
-            }),
-            Kind::Any => Value::Json(Cow::Borrowed(text)),
-        })
     }
 
-    fn list(&self, described: &Attribute, text: &str) -> Result<Value<'static>> {
-        let element = Attribute { list: false, ..described.clone() };
-        let bad = |_| damaged(self.table, "a list is not what the schema says");
-        let texts: Vec<&serde_json::value::RawValue> = serde_json::from_str(text).map_err(bad)?;
-        let values = texts.into_iter().map(|raw| {
-            let text = raw.get();
-            match element.kind {
-                Kind::Any => Ok(Value::Json(Cow::Owned(text.to_owned()))),
-                _ if text.starts_with('"') => {
-                    let unescaped = self.unescape(text)?;
-                    Ok(super::value::parse_text(&element, &unescaped)?.into_owned())
-                }
-                _ => Ok(super::value::parse_text(&element, text)?.into_owned()),
+    fn value_of_text(&self, attribute: usize, described: &Attribute) -> Result<Value<'_>> {
+        let text = self.text(attribute)?;
+        match described.kind {
+            _ if described.list => {
+                let bad = |detail| damaged(self.table, &format!("a list is not what the schema says: {detail}"));
+                value::parse_canonical(described, text).map_err(bad)
             }
-        });
-        values.collect::<Result<_>>().map(Value::List)
+            Kind::Date => {
+                let microseconds = i64::from_le_bytes(self.slot(attribute)?);
+                Ok(Value::Date(Date { text: self.unescape(text)?, microseconds }))
+            }
+            Kind::Any => Ok(Value::Json(Cow::Borrowed(text))),
+            _ => Ok(Value::Text(self.unescape(text)?)),
+        }
     }
 
     fn unescape<'s>(&self, text: &'s str) -> Result<Cow<'s, str>> {
         let inner = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
         let inner = inner.ok_or_else(|| damaged(self.table, "a text has no quotation marks"))?;
-        if !inner.contains('\\') {
+        if memchr::memchr(b'\\', inner.as_bytes()).is_none() {
             return Ok(Cow::Borrowed(inner));
         }
         serde_json::from_str(text)
@@ -323,7 +315,7 @@ fn write_json(value: &Value<'_>, out: &mut Vec<u8>) {
         Value::Null => out.extend_from_slice(b"null"),
         Value::Boolean(boolean) => out.extend_from_slice(if *boolean { b"true" } else { b"false" }),
         Value::Int(integer) => out.extend_from_slice(itoa::Buffer::new().format(*integer).as_bytes()),
-        Value::Float(float) => out.extend_from_slice(ryu_js::Buffer::new().format_finite(*float).as_bytes()),
+        Value::Float(float) => write_float(*float, out),
         Value::Text(text) | Value::Date(Date { text, .. }) => write_text(text, out),
         Value::Json(text) => out.extend_from_slice(text.as_bytes()),
         Value::List(elements) => {
@@ -339,11 +331,33 @@ fn write_json(value: &Value<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends text between quotation marks, escaped as RFC 8785 says. Most text needs no escape; seeing that is one pass that
-/// the compiler makes wide, because nothing leaves the loop early.
+/// Appends a finite number as RFC 8785 writes it. Most numbers have few decimals, and for these there is a short way: if the
+/// double nearest to n / 10^d is this one and n has at most 15 digits, then no other decimal number of so few digits is as near,
+/// so n / 10^d, with the least d, is the shortest text that means it.
+fn write_float(float: f64, out: &mut Vec<u8>) {
+    for scale in [1, 10, 100, 1000, 10_000u64] {
+        let scaled = float.abs() * scale as f64 + 0.5;
+        let nearest = scaled as u64;
+        if scaled < 1e15 && nearest as f64 / scale as f64 == float.abs() {
+            let mut digits = itoa::Buffer::new();
+            if float < 0.0 {
+                out.push(b'-');
+            }
+            out.extend_from_slice(digits.format(nearest / scale).as_bytes());
+            if scale > 1 {
+                // The digits of 10^d and the rest, behind the first one: zeros in front of the rest are kept.
+                out.push(b'.');
+                out.extend_from_slice(&digits.format(scale + nearest % scale).as_bytes()[1..]);
+            }
+            return;
+        }
+    }
+    out.extend_from_slice(ryu_js::Buffer::new().format_finite(float).as_bytes());
+}
+
+/// Appends text between quotation marks, escaped as RFC 8785 says.
 fn write_text(text: &str, out: &mut Vec<u8>) {
-    let escaped = |byte: u8| u8::from(byte < 0x20) | u8::from(byte == b'"') | u8::from(byte == b'\\');
-    if text.bytes().fold(0, |seen, byte| seen | escaped(byte)) != 0 {
+    if needs_escape(text) {
         serde_json::to_writer(out, text).expect("writing to memory does not fail");
         return;
     }

@@ -5,17 +5,10 @@
 //! with a JSON pointer to the place.
 
 use std::borrow::Cow;
-use std::cell::RefCell;
-use std::fmt;
 
-use serde::de::{self, Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde_json::value::RawValue;
-
+use super::json::{COLON, DEPTH, Fault, Item, Reader};
 use crate::error::{Error, Result};
 use crate::schema::{Attribute, Kind, Table};
-
-/// How deep a value of type `Any` may be nested.
-pub const ANY_DEPTH: usize = 128;
 
 /// The value of one attribute.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,8 +49,7 @@ pub type Fields<'a> = Vec<Option<Value<'a>>>;
 /// `Invalid`, with a JSON pointer where there is a place: not JSON, not an object, an unknown attribute, one named twice, a
 /// value that cannot be coerced.
 pub fn parse_object<'a>(table: &Table, body: &'a [u8]) -> Result<Fields<'a>> {
-    let failure = RefCell::new(None);
-    parse(body, &failure, Object { table, prefix: String::new(), failure: &failure })
+    parse(body, |reader| object(reader, table, String::new))
 }
 
 /// Reads a JSON array of objects.
@@ -65,8 +57,27 @@ pub fn parse_object<'a>(table: &Table, body: &'a [u8]) -> Result<Fields<'a>> {
 /// # Errors
 /// As [`parse_object`], pointers beginning with the number of the element.
 pub fn parse_array<'a>(table: &Table, body: &'a [u8]) -> Result<Vec<Fields<'a>>> {
-    let failure = RefCell::new(None);
-    parse(body, &failure, Array { table, failure: &failure })
+    parse(body, |reader| {
+        reader.take(b'[', "expected an array of objects")?;
+        let mut all = Vec::new();
+        while reader.next_element(all.is_empty())? {
+            all.push(object(reader, table, || format!("/{}", all.len()))?);
+        }
+        Ok(all)
+    })
+}
+
+/// Reads the canonical JSON text of a value of an attribute.
+///
+/// # Errors
+/// A sentence, if the text is not such a value.
+pub(super) fn parse_canonical<'a>(attribute: &Attribute, text: &'a str) -> std::result::Result<Value<'a>, String> {
+    let mut reader = Reader::new(text);
+    let value = typed(&mut reader, attribute).and_then(|value| Ok(reader.end().map(|()| value)?));
+    value.map_err(|refusal| match refusal {
+        Refusal::NotJson(fault) => fault.describe(text),
+        Refusal::Unfit { detail, .. } => detail,
+    })
 }
 
 /// Reads one value of an attribute out of the text of a query, coercing as a body does.
@@ -97,170 +108,190 @@ impl Value<'_> {
     }
 }
 
-/// Where the one structured error is kept while serde's own, which can only carry text, travels up.
-type Failure = RefCell<Option<Error>>;
+/// Why a body is refused.
+enum Refused {
+    /// It is not the JSON that was expected.
+    NotJson(Fault),
+    /// Something in it is not what the schema wants.
+    Unfit(Error),
+}
 
-fn parse<'a, S: DeserializeSeed<'a>>(body: &'a [u8], failure: &Failure, seed: S) -> Result<S::Value> {
-    // Once for the whole body: a deserializer of bytes would check each string by itself.
+/// Why a value is refused.
+enum Refusal {
+    /// It is not JSON.
+    NotJson(Fault),
+    /// It does not fit its attribute.
+    Unfit {
+        detail: String,
+        /// Which element of a list it was.
+        element: Option<usize>,
+    },
+}
+
+impl From<Fault> for Refused {
+    fn from(fault: Fault) -> Self {
+        Self::NotJson(fault)
+    }
+}
+
+impl From<Fault> for Refusal {
+    fn from(fault: Fault) -> Self {
+        Self::NotJson(fault)
+    }
+}
+
+fn parse<'a, T>(body: &'a [u8], read: impl FnOnce(&mut Reader<'a>) -> std::result::Result<T, Refused>) -> Result<T> {
+    // Once for the whole body: whatever is cut out of it at its quotation marks is then text, too.
     let text = std::str::from_utf8(body)
         .map_err(|error| Error::invalid_at("", format!("the body is not UTF-8 at byte {}", error.valid_up_to())))?;
-    let mut deserializer = serde_json::Deserializer::from_str(text);
-    let parsed = seed.deserialize(&mut deserializer).and_then(|value| deserializer.end().map(|()| value));
-    parsed.map_err(|error| {
-        failure.take().unwrap_or_else(|| Error::invalid_at("", format!("the body is not the JSON expected: {error}")))
+    let mut reader = Reader::new(text);
+    let value = read(&mut reader).and_then(|value| Ok(reader.end().map(|()| value)?));
+    value.map_err(|refused| match refused {
+        Refused::NotJson(fault) => {
+            Error::invalid_at("", format!("the body is not the JSON expected: {}", fault.describe(text)))
+        }
+        Refused::Unfit(error) => error,
     })
 }
 
-struct Array<'t> {
-    table: &'t Table,
-    failure: &'t Failure,
-}
-
-impl<'de> DeserializeSeed<'de> for Array<'_> {
-    type Value = Vec<Fields<'de>>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> std::result::Result<Self::Value, D::Error> {
-        deserializer.deserialize_seq(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Array<'_> {
-    type Value = Vec<Fields<'de>>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an array of objects")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> std::result::Result<Self::Value, A::Error> {
-        let mut all = Vec::new();
-        loop {
-            let seed = Object { table: self.table, prefix: format!("/{}", all.len()), failure: self.failure };
-            match elements.next_element_seed(seed)? {
-                Some(fields) => all.push(fields),
-                None => return Ok(all),
-            }
-        }
-    }
-}
-
-struct Object<'t> {
-    table: &'t Table,
-    prefix: String,
-    failure: &'t Failure,
-}
-
-impl Object<'_> {
-    fn fail<E: de::Error>(&self, name: &str, element: Option<usize>, detail: String) -> E {
+/// Reads an object; `pointer` leads to it.
+fn object<'a>(
+    reader: &mut Reader<'a>,
+    table: &Table,
+    pointer: impl Fn() -> String,
+) -> std::result::Result<Fields<'a>, Refused> {
+    let unfit = |name: &str, element: Option<usize>, detail: String| {
         let escaped = name.replace('~', "~0").replace('/', "~1");
         let element = element.map_or(String::new(), |element| format!("/{element}"));
-        *self.failure.borrow_mut() = Some(Error::invalid_at(format!("{}/{escaped}{element}", self.prefix), detail));
-        E::custom("")
-    }
-}
-
-impl<'de> DeserializeSeed<'de> for Object<'_> {
-    type Value = Fields<'de>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> std::result::Result<Self::Value, D::Error> {
-        deserializer.deserialize_map(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Object<'_> {
-    type Value = Fields<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object with the attributes of the table")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> std::result::Result<Self::Value, A::Error> {
-        let attributes = &self.table.attributes;
-        let mut fields: Fields<'de> = vec![None; attributes.len()];
-        let mut expected = 0; // Bodies mostly name the attributes in the schema's order: look there first.
-        while let Some(name) = members.next_key::<Text<'de>>()? {
-            let in_order = attributes.get(expected).filter(|attribute| attribute.name == name.0).map(|_| expected);
-            let Some(position) = in_order.or_else(|| self.table.attribute(&name.0)) else {
-                return Err(self.fail(
-                    &name.0,
-                    None,
-                    format!("table {} has no attribute {:?}", self.table.name, name.0),
-                ));
-            };
-            expected = position + 1;
-            if fields[position].is_some() {
-                return Err(self.fail(&name.0, None, format!("attribute {:?} is given twice", name.0)));
+        Refused::Unfit(Error::invalid_at(format!("{}/{escaped}{element}", pointer()), detail))
+    };
+    reader.take(b'{', "expected an object with the attributes of the table")?;
+    let mut fields: Fields<'a> = Vec::new();
+    fields.resize_with(table.attributes.len(), || None);
+    let (mut first, mut expected) = (true, 0); // Bodies mostly name the attributes in the schema's order: look there first.
+    while reader.next_member(first)? {
+        let position = match table.attributes[expected..].first() {
+            Some(attribute) if reader.take_name(&attribute.name) => expected,
+            _ => {
+                let name = reader.text()?;
+                table
+                    .attribute(&name)
+                    .ok_or_else(|| unfit(&name, None, format!("table {} has no attribute {name:?}", table.name)))?
             }
-            let refusal = RefCell::new(None);
-            match members.next_value_seed(Typed { attribute: &attributes[position], refusal: &refusal }) {
-                Ok(value) => fields[position] = Some(value),
-                Err(error) => {
-                    return Err(match refusal.take() {
-                        Some(Refusal { detail, element }) => self.fail(&name.0, element, detail),
-                        None => error,
-                    });
-                }
-            }
+        };
+        let attribute = &table.attributes[position];
+        if fields[position].is_some() {
+            return Err(unfit(&attribute.name, None, format!("attribute {:?} is given twice", attribute.name)));
         }
-        Ok(fields)
+        reader.take(b':', COLON)?;
+        fields[position] = Some(typed(reader, attribute).map_err(|refusal| match refusal {
+            Refusal::NotJson(fault) => Refused::NotJson(fault),
+            Refusal::Unfit { detail, element } => unfit(&attribute.name, element, detail),
+        })?);
+        (first, expected) = (false, position + 1);
     }
+    Ok(fields)
 }
 
-/// Text that borrows from the body unless it has escapes.
-struct Text<'de>(Cow<'de, str>);
+/// Reads a value of an attribute.
+fn typed<'a>(reader: &mut Reader<'a>, attribute: &Attribute) -> std::result::Result<Value<'a>, Refusal> {
+    if !attribute.list {
+        return scalar(reader, attribute.kind);
+    }
+    match reader.item()? {
+        Item::Null => return Ok(Value::Null),
+        Item::List => reader.take(b'[', "expected a list")?,
+        other => return Err(unfit(reader, other, &format!("a list of {:?}", attribute.kind))),
+    }
+    let mut all = Vec::new();
+    while reader.next_element(all.is_empty())? {
+        let refused = match scalar(reader, attribute.kind) {
+            Ok(Value::Null) => "null cannot be an element of a list".to_owned(),
+            Ok(value) => {
+                all.push(value);
+                continue;
+            }
+            Err(Refusal::Unfit { detail, .. }) => detail,
+            Err(not_json) => return Err(not_json),
+        };
+        return Err(Refusal::Unfit { detail: refused, element: Some(all.len()) });
+    }
+    Ok(Value::List(all))
+}
 
-impl<'de> Deserialize<'de> for Text<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
-        struct TextVisitor;
-        impl<'de> Visitor<'de> for TextVisitor {
-            type Value = Text<'de>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a string")
-            }
-            fn visit_borrowed_str<E>(self, text: &'de str) -> std::result::Result<Text<'de>, E> {
-                Ok(Text(Cow::Borrowed(text)))
-            }
-            fn visit_str<E>(self, text: &str) -> std::result::Result<Text<'de>, E> {
-                Ok(Text(Cow::Owned(text.to_owned())))
-            }
+/// Reads a value of a kind that is no list.
+fn scalar<'a>(reader: &mut Reader<'a>, kind: Kind) -> std::result::Result<Value<'a>, Refusal> {
+    // From here on a double may stand for digits that it does not have.
+    const INEXACT: f64 = 9_007_199_254_740_992.0;
+    if kind == Kind::Any {
+        return any_json(reader);
+    }
+    let text = |text: String| Ok(Value::Text(Cow::Owned(text)));
+    match (reader.item()?, kind) {
+        (Item::Null, _) => Ok(Value::Null),
+        (Item::Text(text), _) => text_to(kind, text).map_err(|detail| Refusal::Unfit { detail, element: None }),
+        (Item::Boolean(boolean), Kind::Boolean) => Ok(Value::Boolean(boolean)),
+        (Item::Boolean(boolean), Kind::Id | Kind::String) => text(boolean.to_string()),
+        (Item::Integer(integer), Kind::Int) => Ok(Value::Int(integer)),
+        (Item::Integer(integer), Kind::Float) => Ok(Value::Float(integer as f64)),
+        (Item::Integer(integer), Kind::Id | Kind::String) => text(integer.to_string()),
+        (Item::Unsigned(integer), Kind::Float) => Ok(Value::Float(integer as f64)),
+        (Item::Unsigned(integer), Kind::Id | Kind::String) => text(integer.to_string()),
+        (Item::Float(float), Kind::Float) => Ok(Value::Float(float)),
+        (Item::Float(float), Kind::Int) if float.fract() == 0.0 && float.abs() < INEXACT => {
+            Ok(Value::Int(float as i64))
         }
-        deserializer.deserialize_str(TextVisitor)
-    }
-}
-
-/// One value of one attribute; `refusal` says why it was refused.
-#[derive(Clone, Copy)]
-struct Typed<'t> {
-    attribute: &'t Attribute,
-    refusal: &'t RefCell<Option<Refusal>>,
-}
-
-struct Refusal {
-    detail: String,
-    /// Which element of a list it was.
-    element: Option<usize>,
-}
-
-impl Typed<'_> {
-    fn refuse<E: de::Error>(&self, given: impl fmt::Display) -> E {
-        self.refuse_with(format!("{given} cannot be {}", wanted(self.attribute)))
-    }
-
-    fn refuse_with<E: de::Error>(&self, detail: String) -> E {
-        *self.refusal.borrow_mut() = Some(Refusal { detail, element: None });
-        E::custom("")
-    }
-
-    fn text<'de, E: de::Error>(&self, text: Cow<'de, str>) -> std::result::Result<Value<'de>, E> {
-        if self.attribute.list {
-            return Err(self.refuse("a string"));
+        (Item::Float(float), Kind::Id | Kind::String) if float.abs() < INEXACT => text(digits(float)),
+        (other, _) => {
+            let article = if kind == Kind::Int || kind == Kind::Id { "an" } else { "a" };
+            Err(unfit(reader, other, &format!("{article} {kind:?}")))
         }
-        text_to(self.attribute.kind, text).map_err(|detail| self.refuse_with(detail))
     }
 }
 
-fn wanted(attribute: &Attribute) -> String {
-    let article = if matches!(attribute.kind, Kind::Id | Kind::Int) { "an" } else { "a" };
-    if attribute.list { format!("a list of {:?}", attribute.kind) } else { format!("{article} {:?}", attribute.kind) }
+/// That an item cannot be what is wanted. A list or an object is read to its end, because it may not be JSON.
+fn unfit(reader: &mut Reader<'_>, item: Item<'_>, wanted: &str) -> Refusal {
+    let given = match item {
+        Item::Null => "null".to_owned(),
+        Item::Boolean(boolean) => boolean.to_string(),
+        Item::Integer(integer) => integer.to_string(),
+        Item::Unsigned(integer) => integer.to_string(),
+        Item::Float(float) => digits(float),
+        Item::Text(_) => "a string".to_owned(),
+        Item::List | Item::Object => match reader.skip() {
+            Err(fault) => return fault.into(),
+            Ok(_) if matches!(item, Item::List) => "a list".to_owned(),
+            Ok(_) => "an object".to_owned(),
+        },
+    };
+    Refusal::Unfit { detail: format!("{given} cannot be {wanted}"), element: None }
+}
+
+fn digits(float: f64) -> String {
+    ryu_js::Buffer::new().format_finite(float).to_owned()
+}
+
+/// Reads a value of type `Any`: JSON text without white space; `null` is [`Value::Null`].
+fn any_json<'a>(reader: &mut Reader<'a>) -> std::result::Result<Value<'a>, Refusal> {
+    match reader.skip()? {
+        None => Err(Refusal::Unfit { detail: format!("nested deeper than {DEPTH}"), element: None }),
+        Some(("null", _)) => Ok(Value::Null),
+        Some((text, spaced)) => {
+            Ok(Value::Json(if spaced { Cow::Owned(without_spaces(text)) } else { Cow::Borrowed(text) }))
+        }
+    }
+}
+
+fn without_spaces(text: &str) -> String {
+    let (mut in_text, mut escaped) = (false, false);
+    let mut out = String::with_capacity(text.len());
+    out.extend(text.chars().filter(|character| {
+        let kept = in_text || !matches!(character, ' ' | '\n' | '\r' | '\t');
+        in_text = if in_text { escaped || *character != '"' } else { *character == '"' };
+        escaped = in_text && !escaped && *character == '\\';
+        kept
+    }));
+    out
 }
 
 /// A value of a kind out of text.
@@ -280,152 +311,6 @@ fn text_to(kind: Kind, text: Cow<'_, str>) -> std::result::Result<Value<'_>, Str
             Ok(Value::Json(Cow::Owned(json)))
         }
     }
-}
-
-impl<'de> DeserializeSeed<'de> for Typed<'_> {
-    type Value = Value<'de>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> std::result::Result<Value<'de>, D::Error> {
-        if self.attribute.kind == Kind::Any && !self.attribute.list {
-            let raw = <&'de RawValue>::deserialize(deserializer)?;
-            return compact(raw.get()).map_err(|detail| self.refuse_with(detail));
-        }
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Typed<'_> {
-    type Value = Value<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&wanted(self.attribute))
-    }
-
-    fn visit_unit<E>(self) -> std::result::Result<Value<'de>, E> {
-        Ok(Value::Null)
-    }
-
-    fn visit_bool<E: de::Error>(self, boolean: bool) -> std::result::Result<Value<'de>, E> {
-        match self.attribute.kind {
-            _ if self.attribute.list => Err(self.refuse(boolean)),
-            Kind::Boolean => Ok(Value::Boolean(boolean)),
-            Kind::Id | Kind::String => Ok(Value::Text(Cow::Owned(boolean.to_string()))),
-            _ => Err(self.refuse(boolean)),
-        }
-    }
-
-    fn visit_i64<E: de::Error>(self, integer: i64) -> std::result::Result<Value<'de>, E> {
-        match self.attribute.kind {
-            _ if self.attribute.list => Err(self.refuse(integer)),
-            Kind::Int => Ok(Value::Int(integer)),
-            Kind::Float => Ok(Value::Float(integer as f64)),
-            Kind::Id | Kind::String => Ok(Value::Text(Cow::Owned(integer.to_string()))),
-            _ => Err(self.refuse(integer)),
-        }
-    }
-
-    fn visit_u64<E: de::Error>(self, integer: u64) -> std::result::Result<Value<'de>, E> {
-        match i64::try_from(integer) {
-            Ok(integer) => self.visit_i64(integer),
-            Err(_) if self.attribute.list => Err(self.refuse(integer)),
-            Err(_) => match self.attribute.kind {
-                Kind::Float => Ok(Value::Float(integer as f64)),
-                Kind::Id | Kind::String => Ok(Value::Text(Cow::Owned(integer.to_string()))),
-                _ => Err(self.refuse(integer)),
-            },
-        }
-    }
-
-    fn visit_f64<E: de::Error>(self, float: f64) -> std::result::Result<Value<'de>, E> {
-        // From here on a double may stand for digits that it does not have.
-        const INEXACT: f64 = 9_007_199_254_740_992.0;
-        let digits = || ryu_js::Buffer::new().format_finite(float).to_owned();
-        match self.attribute.kind {
-            _ if self.attribute.list => Err(self.refuse(digits())),
-            Kind::Float => Ok(Value::Float(float)),
-            Kind::Int if float.fract() == 0.0 && float.abs() < INEXACT => Ok(Value::Int(float as i64)),
-            Kind::Id | Kind::String if float.abs() < INEXACT => Ok(Value::Text(Cow::Owned(digits()))),
-            _ => Err(self.refuse(digits())),
-        }
-    }
-
-    fn visit_str<E: de::Error>(self, text: &str) -> std::result::Result<Value<'de>, E> {
-        self.text(Cow::Owned(text.to_owned()))
-    }
-
-    fn visit_borrowed_str<E: de::Error>(self, text: &'de str) -> std::result::Result<Value<'de>, E> {
-        self.text(Cow::Borrowed(text))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> std::result::Result<Value<'de>, A::Error> {
-        if !self.attribute.list {
-            while elements.next_element::<IgnoredAny>()?.is_some() {}
-            return Err(self.refuse("a list"));
-        }
-        let element = Attribute { list: false, ..self.attribute.clone() };
-        let (mut all, typed) = (Vec::new(), Typed { attribute: &element, refusal: self.refusal });
-        loop {
-            let refused = match elements.next_element_seed(typed) {
-                Ok(Some(Value::Null)) => self.refuse_with("null cannot be an element of a list".to_owned()),
-                Ok(Some(value)) => {
-                    all.push(value);
-                    continue;
-                }
-                Ok(None) => return Ok(Value::List(all)),
-                Err(error) => error,
-            };
-            if let Some(refusal) = &mut *self.refusal.borrow_mut() {
-                refusal.element = Some(all.len());
-            }
-            return Err(refused);
-        }
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> std::result::Result<Value<'de>, A::Error> {
-        while members.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Err(self.refuse("an object"))
-    }
-}
-
-/// JSON text without white space; `null` is [`Value::Null`].
-///
-/// # Errors
-/// A sentence, if it is nested deeper than [`ANY_DEPTH`].
-pub(super) fn compact(text: &str) -> std::result::Result<Value<'_>, String> {
-    if text == "null" {
-        return Ok(Value::Null);
-    }
-    let (mut in_text, mut escaped, mut depth, mut deepest, mut spaces) = (false, false, 0usize, 0usize, false);
-    let mut out = Vec::new();
-    for (position, byte) in text.bytes().enumerate() {
-        let space = !in_text && matches!(byte, b' ' | b'\n' | b'\r' | b'\t');
-        if space && !spaces {
-            out.extend_from_slice(&text.as_bytes()[..position]);
-            spaces = true;
-        }
-        match byte {
-            _ if in_text => {
-                in_text = escaped || byte != b'"';
-                escaped = !escaped && byte == b'\\';
-            }
-            b'"' => in_text = true,
-            b'[' | b'{' => depth += 1,
-            b']' | b'}' => depth -= 1,
-            _ => {}
-        }
-        deepest = deepest.max(depth);
-        if spaces && !space {
-            out.push(byte);
-        }
-    }
-    if deepest > ANY_DEPTH {
-        return Err(format!("nested {deepest} deep; at most {ANY_DEPTH}"));
-    }
-    if !spaces {
-        return Ok(Value::Json(Cow::Borrowed(text)));
-    }
-    let compacted = String::from_utf8(out).expect("only ASCII white space was left out of valid text");
-    Ok(Value::Json(Cow::Owned(compacted)))
 }
 
 #[cfg(test)]

@@ -1,5 +1,9 @@
 //! Bodies: what is read agrees with serde_json's own reading, limits hold, and nothing panics. What is coerced and what is
 //! refused reads better as golden scripts (`tests/golden/encoding`).
+//!
+//! `STRATA_FUZZ_CASES=1000000` makes the comparison with serde_json as long as one likes.
+
+mod oracle;
 
 use super::*;
 use crate::encoding::Record;
@@ -8,6 +12,7 @@ use crate::error::Place;
 use crate::schema::Schema;
 use proptest::prelude::*;
 use serde_json::Value as Json;
+use serde_json::value::RawValue;
 use std::sync::LazyLock;
 
 static TABLE: LazyLock<Table> = LazyLock::new(|| {
@@ -141,14 +146,229 @@ proptest! {
     }
 }
 
+/// What is refused: the pointer, and the words where they are ours. Those about a body that is no JSON are the reader's.
+fn refused(error: &Error) -> (String, String) {
+    match error {
+        Error::Invalid { detail, place: Place::Pointer(pointer) } => {
+            let words = if detail.starts_with("the body is not the JSON") { "not JSON" } else { detail };
+            (pointer.clone(), words.to_owned())
+        }
+        other => panic!("not invalid at a pointer: {other:?}"),
+    }
+}
+
+/// Both readings of a body say the same, of its values as of what is wrong with it.
+fn compare(body: &[u8]) -> std::result::Result<(), TestCaseError> {
+    let shown = String::from_utf8_lossy(body);
+    compare_outcomes(&shown, parse_object(&TABLE, body), oracle::parse_object(&TABLE, body))?;
+    let array = [b"[".as_slice(), body, b" , ", body, b"]"].concat();
+    compare_outcomes(&shown, parse_array(&TABLE, &array), oracle::parse_array(&TABLE, &array))?;
+    compare_outcomes(&shown, parse_array(&TABLE, body), oracle::parse_array(&TABLE, body))
+}
+
+fn compare_outcomes<T: PartialEq + std::fmt::Debug>(
+    body: &str,
+    ours: Result<T>,
+    theirs: Result<T>,
+) -> std::result::Result<(), TestCaseError> {
+    match (&ours, &theirs) {
+        (Ok(ours), Ok(theirs)) => prop_assert_eq!(ours, theirs, "{}", body),
+        (Err(ours), Err(theirs)) => {
+            let (ours, theirs) = (refused(ours), refused(theirs));
+            // Too deep is refused at the bracket that is one too many, whatever may be wrong behind it; and in an object that
+            // cannot be a value serde_json wants names that mean something, where here they are stepped over.
+            let either = ours.1.starts_with("nested") || ours.1.starts_with("an object") && theirs.1 == "not JSON";
+            prop_assert!(either || ours == theirs, "{:?} is not {:?}: {}", ours, theirs, body);
+        }
+        _ => prop_assert!(false, "{:?} is not {:?}: {}", ours, theirs, body),
+    }
+    Ok(())
+}
+
+/// Pieces of JSON that are near to what may go wrong.
+const PIECES: &[&str] = &[
+    "0",
+    "-0",
+    "-0.0",
+    "00",
+    "-",
+    "1.",
+    ".5",
+    "1e",
+    "1E400",
+    "-1e400",
+    "1e-400",
+    "0e99999999999",
+    "1e99999999999",
+    "4.0",
+    "4e2",
+    "4.5",
+    "25.0",
+    "0.1",
+    "1.7976931348623157e308",
+    "5e-324",
+    "2.4703282292062328e-324",
+    "9007199254740991",
+    "9007199254740993",
+    "9007199254740992.0",
+    "9007199254740993.0",
+    "123456789012345678901234567890",
+    "9223372036854775807",
+    "9223372036854775808",
+    "-9223372036854775808",
+    "-9223372036854775809",
+    "18446744073709551615",
+    "18446744073709551616",
+    "0.30000000000000004",
+    "true",
+    "false",
+    "null",
+    "nul",
+    "truee",
+    "\"\"",
+    "\"a\"",
+    "\"42\"",
+    "\"4.5\"",
+    "\"true\"",
+    "\"-0\"",
+    "\"1e400\"",
+    "\"2026-01-31\"",
+    "\"2026-01-31T12:00:00Z\"",
+    "\"2026-02-30\"",
+    "\"\\u0000\"",
+    "\"\\ud83d\\ude00\"",
+    "\"\\ud800\"",
+    "\"\\udc00\"",
+    "\"\\ud800x\"",
+    "\"\\ud800\\n\"",
+    "\"\\ud800\\ud800\"",
+    "\"\\u12\"",
+    "\"\\u+123\"",
+    "\"\\U0041\"",
+    "\"\\x\"",
+    "\"\\\"",
+    "\"\n\"",
+    "\"\u{1f}\"",
+    "\"\u{7f}\"",
+    "\"\\b\\f\\n\\r\\t\\/\\\\\\\"\"",
+    "\"\u{e9}\u{1f600}\"",
+    "[]",
+    "{}",
+    "[1]",
+    "[null]",
+    "[\"x\",1]",
+    "[1,]",
+    "[,]",
+    "{\"a\":1}",
+    "{\"a\":1,}",
+    "{\"\\ud800\":1}",
+    "{\"a\" : [ 1 , { } ] }",
+    "{a:1}",
+    "[[[]]]",
+    "[",
+    "]",
+    "{",
+    "}",
+    ",",
+    ":",
+    "\"",
+    " ",
+    "\n",
+    "\t",
+    "\r",
+    "\u{a0}",
+    "\u{feff}",
+    "x",
+    "'",
+];
+
+fn pieces() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(PIECES)
+}
+
+/// Bodies whose every value may be anything, names written in many ways.
+fn wild_body() -> impl Strategy<Value = String> {
+    let names = [
+        "key",
+        "text",
+        "whole",
+        "real",
+        "truth",
+        "day",
+        "free",
+        "texts",
+        "wholes",
+        "reals",
+        "frees",
+        "other",
+        "te\\u0078t",
+        "a/b~c",
+        "text\\u0000",
+        "",
+    ];
+    let space = || prop::sample::select(vec!["", "", "", " ", "\n\t", " \r\n"]);
+    let value = prop_oneof![
+        3 => pieces().prop_map(str::to_owned),
+        1 => (pieces(), pieces()).prop_map(|(one, other)| format!("{one}{other}")),
+    ]
+    .boxed();
+    let listed = prop::collection::vec(value.clone(), 0..4).prop_map(|all| format!("[{}]", all.join(",")));
+    let value = prop_oneof![3 => value, 1 => listed];
+    let member = (prop::sample::select(names.to_vec()), value, space(), space())
+        .prop_map(|(name, value, before, after)| format!("{before}\"{name}\"{after}:{before}{value}{after}"));
+    (prop::collection::vec(member, 0..5), space(), space())
+        .prop_map(|(members, before, after)| format!("{before}{{{}}}{after}", members.join(",")))
+}
+
+fn cases() -> ProptestConfig {
+    let cases = std::env::var("STRATA_FUZZ_CASES").ok().and_then(|cases| cases.parse().ok());
+    ProptestConfig { cases: cases.unwrap_or(4000), max_shrink_iters: 20_000, ..ProptestConfig::default() }
+}
+
+proptest! {
+    #![proptest_config(cases())]
+
+    #[test]
+    fn a_wild_body_is_read_as_serde_json_reads_it(body in wild_body()) {
+        compare(body.as_bytes())?;
+    }
+
+    #[test]
+    fn a_valid_body_is_read_as_serde_json_reads_it_damaged_or_not(
+        body in body(),
+        pretty: bool,
+        damage in prop::collection::vec((any::<prop::sample::Index>(), 0..4u8, pieces(), any::<u8>()), 0..3),
+    ) {
+        let given = Json::Object(body);
+        let mut body = if pretty { serde_json::to_vec_pretty(&given) } else { serde_json::to_vec(&given) }.unwrap();
+        for (at, how, piece, byte) in damage {
+            let at = at.index(body.len());
+            match how {
+                0 => body[at] = byte,
+                1 => drop(body.remove(at)),
+                2 => drop(body.splice(at..at, piece.bytes())),
+                _ => body.truncate(at + 1),
+            }
+        }
+        compare(&body)?;
+    }
+
+    #[test]
+    fn numbers_are_read_as_serde_json_reads_them(number in "-?(0|[1-9][0-9]{0,24})(\\.[0-9]{1,24})?([eE][+-]?[0-9]{1,3})?") {
+        compare(format!("{{\"real\":{number},\"whole\":{number}}}").as_bytes())?;
+        compare(format!("{{\"text\":{number},\"free\":{number}}}").as_bytes())?;
+        compare(format!("{{\"whole\":{number}}}").as_bytes())?;
+    }
+}
+
 #[test]
 fn any_is_nested_at_most_so_deep() {
     for attribute in ["\"free\":", "\"frees\":["] {
         let body =
             |depth| format!("{{{attribute}{}{}}}", nested(depth), if attribute.ends_with('[') { "]" } else { "" });
-        assert!(canonical(&body(ANY_DEPTH)).is_ok(), "{attribute}");
-        let (detail, pointer) = detail_and_pointer(canonical(&body(ANY_DEPTH + 1)).unwrap_err());
-        assert!(detail.contains("129 deep; at most 128") && pointer.starts_with("/free"), "{detail} at {pointer}");
+        assert!(canonical(&body(DEPTH as usize)).is_ok(), "{attribute}");
+        let (detail, pointer) = detail_and_pointer(canonical(&body(DEPTH as usize + 1)).unwrap_err());
+        assert!(detail == "nested deeper than 128" && pointer.starts_with("/free"), "{detail} at {pointer}");
     }
 }
 

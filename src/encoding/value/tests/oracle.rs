@@ -1,0 +1,341 @@
+//! The same reading by serde_json: what the reader of bodies is held to.
+//!
+//! Slower, and by another's grammar: a visitor for each type, numbers and text as serde_json reads them.
+
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::fmt;
+
+use serde::de::{self, Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::super::{Fields, Value, text_to};
+use crate::encoding::json::DEPTH;
+use crate::error::{Error, Result};
+use crate::schema::{Attribute, Kind, Table};
+
+pub fn parse_object<'a>(table: &Table, body: &'a [u8]) -> Result<Fields<'a>> {
+    let failure = RefCell::new(None);
+    parse(body, &failure, Object { table, prefix: String::new(), failure: &failure })
+}
+
+/// Reads a JSON array of objects.
+///
+/// # Errors
+/// As [`parse_object`], pointers beginning with the number of the element.
+pub fn parse_array<'a>(table: &Table, body: &'a [u8]) -> Result<Vec<Fields<'a>>> {
+    let failure = RefCell::new(None);
+    parse(body, &failure, Array { table, failure: &failure })
+}
+
+/// Where the one structured error is kept while serde's own, which can only carry text, travels up.
+type Failure = RefCell<Option<Error>>;
+
+fn parse<'a, S: DeserializeSeed<'a>>(body: &'a [u8], failure: &Failure, seed: S) -> Result<S::Value> {
+    // Once for the whole body: a deserializer of bytes would check each string by itself.
+    let text = std::str::from_utf8(body)
+        .map_err(|error| Error::invalid_at("", format!("the body is not UTF-8 at byte {}", error.valid_up_to())))?;
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let parsed = seed.deserialize(&mut deserializer).and_then(|value| deserializer.end().map(|()| value));
+    parsed.map_err(|error| {
+        failure.take().unwrap_or_else(|| Error::invalid_at("", format!("the body is not the JSON expected: {error}")))
+    })
+}
+
+struct Array<'t> {
+    table: &'t Table,
+    failure: &'t Failure,
+}
+
+impl<'de> DeserializeSeed<'de> for Array<'_> {
+    type Value = Vec<Fields<'de>>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> std::result::Result<Self::Value, D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Array<'_> {
+    type Value = Vec<Fields<'de>>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an array of objects")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> std::result::Result<Self::Value, A::Error> {
+        let mut all = Vec::new();
+        loop {
+            let seed = Object { table: self.table, prefix: format!("/{}", all.len()), failure: self.failure };
+            match elements.next_element_seed(seed)? {
+                Some(fields) => all.push(fields),
+                None => return Ok(all),
+            }
+        }
+    }
+}
+
+struct Object<'t> {
+    table: &'t Table,
+    prefix: String,
+    failure: &'t Failure,
+}
+
+impl Object<'_> {
+    fn fail<E: de::Error>(&self, name: &str, element: Option<usize>, detail: String) -> E {
+        let escaped = name.replace('~', "~0").replace('/', "~1");
+        let element = element.map_or(String::new(), |element| format!("/{element}"));
+        *self.failure.borrow_mut() = Some(Error::invalid_at(format!("{}/{escaped}{element}", self.prefix), detail));
+        E::custom("")
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Object<'_> {
+    type Value = Fields<'de>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> std::result::Result<Self::Value, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Object<'_> {
+    type Value = Fields<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object with the attributes of the table")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> std::result::Result<Self::Value, A::Error> {
+        let attributes = &self.table.attributes;
+        let mut fields: Fields<'de> = vec![None; attributes.len()];
+        let mut expected = 0; // Bodies mostly name the attributes in the schema's order: look there first.
+        while let Some(name) = members.next_key::<Text<'de>>()? {
+            let in_order = attributes.get(expected).filter(|attribute| attribute.name == name.0).map(|_| expected);
+            let Some(position) = in_order.or_else(|| self.table.attribute(&name.0)) else {
+                return Err(self.fail(
+                    &name.0,
+                    None,
+                    format!("table {} has no attribute {:?}", self.table.name, name.0),
+                ));
+            };
+            expected = position + 1;
+            if fields[position].is_some() {
+                return Err(self.fail(&name.0, None, format!("attribute {:?} is given twice", name.0)));
+            }
+            let refusal = RefCell::new(None);
+            match members.next_value_seed(Typed { attribute: &attributes[position], refusal: &refusal }) {
+                Ok(value) => fields[position] = Some(value),
+                Err(error) => {
+                    return Err(match refusal.take() {
+                        Some(Refusal { detail, element }) => self.fail(&name.0, element, detail),
+                        None => error,
+                    });
+                }
+            }
+        }
+        Ok(fields)
+    }
+}
+
+/// Text that borrows from the body unless it has escapes.
+struct Text<'de>(Cow<'de, str>);
+
+impl<'de> Deserialize<'de> for Text<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        struct TextVisitor;
+        impl<'de> Visitor<'de> for TextVisitor {
+            type Value = Text<'de>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+            fn visit_borrowed_str<E>(self, text: &'de str) -> std::result::Result<Text<'de>, E> {
+                Ok(Text(Cow::Borrowed(text)))
+            }
+            fn visit_str<E>(self, text: &str) -> std::result::Result<Text<'de>, E> {
+                Ok(Text(Cow::Owned(text.to_owned())))
+            }
+        }
+        deserializer.deserialize_str(TextVisitor)
+    }
+}
+
+/// One value of one attribute; `refusal` says why it was refused.
+#[derive(Clone, Copy)]
+struct Typed<'t> {
+    attribute: &'t Attribute,
+    refusal: &'t RefCell<Option<Refusal>>,
+}
+
+struct Refusal {
+    detail: String,
+    /// Which element of a list it was.
+    element: Option<usize>,
+}
+
+impl Typed<'_> {
+    fn refuse<E: de::Error>(&self, given: impl fmt::Display) -> E {
+        self.refuse_with(format!("{given} cannot be {}", wanted(self.attribute)))
+    }
+
+    fn refuse_with<E: de::Error>(&self, detail: String) -> E {
+        *self.refusal.borrow_mut() = Some(Refusal { detail, element: None });
+        E::custom("")
+    }
+
+    fn text<'de, E: de::Error>(&self, text: Cow<'de, str>) -> std::result::Result<Value<'de>, E> {
+        if self.attribute.list {
+            return Err(self.refuse("a string"));
+        }
+        text_to(self.attribute.kind, text).map_err(|detail| self.refuse_with(detail))
+    }
+}
+
+fn wanted(attribute: &Attribute) -> String {
+    let article = if matches!(attribute.kind, Kind::Id | Kind::Int) { "an" } else { "a" };
+    if attribute.list { format!("a list of {:?}", attribute.kind) } else { format!("{article} {:?}", attribute.kind) }
+}
+
+impl<'de> DeserializeSeed<'de> for Typed<'_> {
+    type Value = Value<'de>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> std::result::Result<Value<'de>, D::Error> {
+        if self.attribute.kind == Kind::Any && !self.attribute.list {
+            let raw = <&'de RawValue>::deserialize(deserializer)?;
+            return compact(raw.get()).map_err(|detail| self.refuse_with(detail));
+        }
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Typed<'_> {
+    type Value = Value<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&wanted(self.attribute))
+    }
+
+    fn visit_unit<E>(self) -> std::result::Result<Value<'de>, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E: de::Error>(self, boolean: bool) -> std::result::Result<Value<'de>, E> {
+        match self.attribute.kind {
+            _ if self.attribute.list => Err(self.refuse(boolean)),
+            Kind::Boolean => Ok(Value::Boolean(boolean)),
+            Kind::Id | Kind::String => Ok(Value::Text(Cow::Owned(boolean.to_string()))),
+            _ => Err(self.refuse(boolean)),
+        }
+    }
+
+    fn visit_i64<E: de::Error>(self, integer: i64) -> std::result::Result<Value<'de>, E> {
+        match self.attribute.kind {
+            _ if self.attribute.list => Err(self.refuse(integer)),
+            Kind::Int => Ok(Value::Int(integer)),
+            Kind::Float => Ok(Value::Float(integer as f64)),
+            Kind::Id | Kind::String => Ok(Value::Text(Cow::Owned(integer.to_string()))),
+            _ => Err(self.refuse(integer)),
+        }
+    }
+
+    fn visit_u64<E: de::Error>(self, integer: u64) -> std::result::Result<Value<'de>, E> {
+        match i64::try_from(integer) {
+            Ok(integer) => self.visit_i64(integer),
+            Err(_) if self.attribute.list => Err(self.refuse(integer)),
+            Err(_) => match self.attribute.kind {
+                Kind::Float => Ok(Value::Float(integer as f64)),
+                Kind::Id | Kind::String => Ok(Value::Text(Cow::Owned(integer.to_string()))),
+                _ => Err(self.refuse(integer)),
+            },
+        }
+    }
+
+    fn visit_f64<E: de::Error>(self, float: f64) -> std::result::Result<Value<'de>, E> {
+        // From here on a double may stand for digits that it does not have.
+        const INEXACT: f64 = 9_007_199_254_740_992.0;
+        let digits = || ryu_js::Buffer::new().format_finite(float).to_owned();
+        match self.attribute.kind {
+            _ if self.attribute.list => Err(self.refuse(digits())),
+            Kind::Float => Ok(Value::Float(float)),
+            Kind::Int if float.fract() == 0.0 && float.abs() < INEXACT => Ok(Value::Int(float as i64)),
+            Kind::Id | Kind::String if float.abs() < INEXACT => Ok(Value::Text(Cow::Owned(digits()))),
+            _ => Err(self.refuse(digits())),
+        }
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> std::result::Result<Value<'de>, E> {
+        self.text(Cow::Owned(text.to_owned()))
+    }
+
+    fn visit_borrowed_str<E: de::Error>(self, text: &'de str) -> std::result::Result<Value<'de>, E> {
+        self.text(Cow::Borrowed(text))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> std::result::Result<Value<'de>, A::Error> {
+        if !self.attribute.list {
+            while elements.next_element::<IgnoredAny>()?.is_some() {}
+            return Err(self.refuse("a list"));
+        }
+        let element = Attribute { list: false, ..self.attribute.clone() };
+        let (mut all, typed) = (Vec::new(), Typed { attribute: &element, refusal: self.refusal });
+        loop {
+            let refused = match elements.next_element_seed(typed) {
+                Ok(Some(Value::Null)) => self.refuse_with("null cannot be an element of a list".to_owned()),
+                Ok(Some(value)) => {
+                    all.push(value);
+                    continue;
+                }
+                Ok(None) => return Ok(Value::List(all)),
+                Err(error) => error,
+            };
+            if let Some(refusal) = &mut *self.refusal.borrow_mut() {
+                refusal.element = Some(all.len());
+            }
+            return Err(refused);
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> std::result::Result<Value<'de>, A::Error> {
+        while members.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Err(self.refuse("an object"))
+    }
+}
+
+/// JSON text without white space; `null` is [`Value::Null`].
+///
+/// # Errors
+/// A sentence, if it is nested deeper than [`DEPTH as usize`].
+fn compact(text: &str) -> std::result::Result<Value<'_>, String> {
+    if text == "null" {
+        return Ok(Value::Null);
+    }
+    let (mut in_text, mut escaped, mut depth, mut deepest, mut spaces) = (false, false, 0usize, 0usize, false);
+    let mut out = Vec::new();
+    for (position, byte) in text.bytes().enumerate() {
+        let space = !in_text && matches!(byte, b' ' | b'\n' | b'\r' | b'\t');
+        if space && !spaces {
+            out.extend_from_slice(&text.as_bytes()[..position]);
+            spaces = true;
+        }
+        match byte {
+            _ if in_text => {
+                in_text = escaped || byte != b'"';
+                escaped = !escaped && byte == b'\\';
+            }
+            b'"' => in_text = true,
+            b'[' | b'{' => depth += 1,
+            b']' | b'}' => depth -= 1,
+            _ => {}
+        }
+        deepest = deepest.max(depth);
+        if spaces && !space {
+            out.push(byte);
+        }
+    }
+    if deepest > DEPTH as usize {
+        return Err(format!("nested deeper than {DEPTH}"));
+    }
+    if !spaces {
+        return Ok(Value::Json(Cow::Borrowed(text)));
+    }
+    let compacted = String::from_utf8(out).expect("only ASCII white space was left out of valid text");
+    Ok(Value::Json(Cow::Owned(compacted)))
+}
