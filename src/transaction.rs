@@ -133,7 +133,7 @@ impl Database {
     /// `Invalid` body; `Conflict` if the id or a unique value exists; `Busy`; what the engine returns.
     pub fn create<'t>(&self, table: &'t Table, body: &[u8]) -> Result<Owned<'t>> {
         // Parsed inside: a verb that must start again, which is rare, parses again, and no other verb pays for a copy.
-        self.once(|transaction| transaction.create(table, parse_object(table, body)?))
+        self.once(|transaction| transaction.create_from(table, body))
     }
 
     /// Creates records from a JSON array of objects, all or none.

@@ -17,12 +17,13 @@
 //! History: 1, the first.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use bytes::Bytes;
 use smallvec::SmallVec;
 use twox_hash::XxHash3_64;
 
-use super::json::needs_escape;
+use super::json::{Reader, needs_escape};
 use super::value::{self, Date, Value};
 use crate::error::{Error, Result};
 use crate::schema::{Attribute, Kind, Table};
@@ -42,44 +43,144 @@ pub fn encode<'t, 'o, B: AsRef<[u8]>>(
     out: &'o mut Vec<u8>,
 ) -> Result<Record<'t, &'o [u8]>> {
     debug_assert_eq!(fields.len(), table.attributes.len());
-    #[cfg(feature = "plant")]
-    crate::plant::burn("encoding");
-    out.clear();
-    out.resize(HEADER_BYTES, 0);
-    let mut offsets = SmallVec::<[u32; 32]>::new();
-    for (position, (attribute, field)) in table.attributes.iter().zip(fields).enumerate() {
-        out.extend_from_slice(if position == 0 { b"{\"" } else { b",\"" });
-        out.extend_from_slice(attribute.name.as_bytes());
-        out.extend_from_slice(b"\":");
-        offsets.push((out.len() - HEADER_BYTES) as u32); // A text of 4 GiB is refused below, by its length.
-        match (field, before) {
-            (Some(value), _) => write_json(value, out),
-            (None, Some(before)) => out.extend_from_slice(before.json_of(position)?),
-            (None, None) => out.extend_from_slice(b"null"),
-        }
+    let mut writer = Writer::new(table, out);
+    let mut position = 0;
+    while let Some(field) = fields.get(position) {
+        position += match (field, before) {
+            (Some(value), _) => writer.value(value),
+            (None, None) => writer.value(&Value::Null),
+            (None, Some(before)) => {
+                let kept = fields[position..].iter().take_while(|field| field.is_none()).count();
+                writer.unchanged(before, position..position + kept)?
+            }
+        };
     }
-    out.push(b'}');
-    let json_bytes = u32::try_from(out.len() - HEADER_BYTES)
-        .map_err(|_| Error::invalid_at("", "the record's JSON text is 4 GiB or longer"))?;
-    write_offsets(&offsets, json_bytes, out);
-    for (position, field) in fields.iter().enumerate() {
-        if table.attributes[position].fixed_width.is_some() {
-            let slot = match (field, before) {
-                (Some(value), _) => slot_of(value),
-                (None, Some(before)) => before.slot(position)?,
-                (None, None) => [0; 8],
-            };
-            out.extend_from_slice(&slot);
+    writer.finish()
+}
+
+/// Writes the record that a JSON body means into `out`, in one pass from text to text, if the body names attributes in the
+/// order of the schema; an id that it leaves out is written by `make_id`. `None` means nothing: the body is in another order,
+/// or something in it is refused, and [`value::parse_object`] knows what.
+pub fn encode_body<'t, 'o>(
+    table: &'t Table,
+    body: &[u8],
+    make_id: impl FnOnce(&mut Vec<u8>),
+    out: &'o mut Vec<u8>,
+) -> Option<Record<'t, &'o [u8]>> {
+    let (mut reader, mut make_id) = (Reader::new(std::str::from_utf8(body).ok()?), Some(make_id));
+    let mut writer = Writer::new(table, out);
+    reader.take(b'{', "").ok()?;
+    let mut another = reader.next_member(true).ok()?;
+    for (position, attribute) in table.attributes.iter().enumerate() {
+        let mut value = Value::Null;
+        if another && reader.take_name(&attribute.name) {
+            reader.take(b':', "").ok()?;
+            value = value::typed(&mut reader, attribute).ok()?;
+            another = reader.next_member(false).ok()?;
         }
+        match value {
+            Value::Null if position == table.primary_key => writer.id(make_id.take()?),
+            Value::Null if attribute.required => return None,
+            // Borrowed from the body as it stands there, so without escapes.
+            Value::Text(Cow::Borrowed(plain)) => writer.plain_text(plain),
+            value => writer.value(&value),
+        };
     }
-    let attributes =
-        u16::try_from(table.attributes.len()).map_err(|_| Error::invalid("more than 65 535 attributes"))?;
-    out[0] = VERSION;
-    out[2..4].copy_from_slice(&attributes.to_le_bytes());
-    out[4..8].copy_from_slice(&json_bytes.to_le_bytes());
-    let checksum = checksum(out);
-    out[8..16].copy_from_slice(&checksum.to_le_bytes());
-    Ok(Record { table, bytes: out, json_bytes: json_bytes as usize })
+    let whole = !another && reader.end().is_ok();
+    whole.then(|| writer.finish().ok()).flatten()
+}
+
+/// A record that is being written, attribute by attribute in the order of the schema.
+struct Writer<'t, 'o> {
+    table: &'t Table,
+    out: &'o mut Vec<u8>,
+    offsets: SmallVec<[u32; 32]>,
+    slots: SmallVec<[[u8; 8]; 16]>,
+}
+
+impl<'t, 'o> Writer<'t, 'o> {
+    fn new(table: &'t Table, out: &'o mut Vec<u8>) -> Self {
+        #[cfg(feature = "plant")]
+        crate::plant::burn("encoding");
+        out.clear();
+        out.extend_from_slice(&[0; HEADER_BYTES]);
+        Self { table, out, offsets: SmallVec::new(), slots: SmallVec::new() }
+    }
+
+    /// Writes the name of the next attribute; its value comes next.
+    fn name(&mut self) -> &Attribute {
+        let attribute = &self.table.attributes[self.offsets.len()];
+        self.out.extend_from_slice(if self.offsets.is_empty() { b"{\"" } else { b",\"" });
+        self.out.extend_from_slice(attribute.name.as_bytes());
+        self.out.extend_from_slice(b"\":");
+        self.offsets.push((self.out.len() - HEADER_BYTES) as u32); // A text of 4 GiB is refused by its length.
+        attribute
+    }
+
+    /// Writes the next attribute; returns how many it wrote.
+    fn value(&mut self, value: &Value<'_>) -> usize {
+        if self.name().fixed_width.is_some() {
+            self.slots.push(slot_of(value));
+        }
+        write_json(value, self.out);
+        1
+    }
+
+    /// Writes the next attribute, a text without escapes.
+    fn plain_text(&mut self, text: &str) -> usize {
+        self.name();
+        write_plain_text(text, self.out);
+        1
+    }
+
+    /// Writes the next attribute, an id that nobody has given.
+    fn id(&mut self, make: impl FnOnce(&mut Vec<u8>)) -> usize {
+        self.name();
+        self.out.push(b'"');
+        make(self.out);
+        self.out.push(b'"');
+        1
+    }
+
+    /// Writes the next attributes as they stand in another record, all at once.
+    fn unchanged<B: AsRef<[u8]>>(&mut self, before: &Record<'_, B>, positions: Range<usize>) -> Result<usize> {
+        let count = positions.len();
+        let outside = || damaged(self.table, "its offsets lie outside of its text");
+        let first = &self.table.attributes[positions.start];
+        // From the name of the first to the end of the last: what stands between is the same in every record of the table.
+        let from = before.offset(positions.start)?.checked_sub(first.name.len() + 4).ok_or_else(outside)?;
+        let text = before.json().get(from..before.end(positions.end - 1)?).ok_or_else(outside)?;
+        let to = self.out.len() - HEADER_BYTES;
+        self.out.extend_from_slice(text);
+        for position in positions {
+            let offset = before.offset(position)?.checked_sub(from).ok_or_else(outside)? + to;
+            self.offsets.push(offset as u32);
+            if self.table.attributes[position].fixed_width.is_some() {
+                self.slots.push(before.slot(position)?);
+            }
+        }
+        Ok(count)
+    }
+
+    /// Writes what follows the text, and the header.
+    fn finish(self) -> Result<Record<'t, &'o [u8]>> {
+        let Self { table, out, offsets, slots } = self;
+        out.push(b'}');
+        let json_bytes = u32::try_from(out.len() - HEADER_BYTES)
+            .map_err(|_| Error::invalid_at("", "the record's JSON text is 4 GiB or longer"))?;
+        let attributes = u16::try_from(offsets.len()).map_err(|_| Error::invalid("more than 65 535 attributes"))?;
+        match offset_width(json_bytes) {
+            2 => offsets.iter().for_each(|offset| out.extend_from_slice(&(*offset as u16).to_le_bytes())),
+            _ => offsets.iter().for_each(|offset| out.extend_from_slice(&offset.to_le_bytes())),
+        }
+        out.extend_from_slice(slots.as_flattened());
+        out[0] = VERSION;
+        out[2..4].copy_from_slice(&attributes.to_le_bytes());
+        out[4..8].copy_from_slice(&json_bytes.to_le_bytes());
+        let checksum = checksum(out);
+        out[8..16].copy_from_slice(&checksum.to_le_bytes());
+        Ok(Record { table, bytes: out, json_bytes: json_bytes as usize })
+    }
 }
 
 /// A stored record, checked: whatever is read from it is what was written.
@@ -175,13 +276,7 @@ impl<'t, B: AsRef<[u8]>> Record<'t, B> {
     /// # Errors
     /// `Corrupt` if the offsets do not lie within the text.
     pub fn json_of(&self, attribute: usize) -> Result<&[u8]> {
-        let start = self.offset(attribute)?;
-        let end = match self.table.attributes.get(attribute + 1) {
-            // What stands between two values: , " name " :
-            Some(next) => self.offset(attribute + 1)?.checked_sub(next.name.len() + 4),
-            None => self.json_bytes.checked_sub(1),
-        };
-        let json = end.and_then(|end| self.json().get(start..end));
+        let json = self.json().get(self.offset(attribute)?..self.end(attribute)?);
         json.ok_or_else(|| damaged(self.table, "its offsets lie outside of its text"))
     }
 
@@ -243,6 +338,16 @@ impl<'t, B: AsRef<[u8]>> Record<'t, B> {
         Ok(offset)
     }
 
+    /// Where the value of an attribute ends in the JSON text.
+    fn end(&self, attribute: usize) -> Result<usize> {
+        let end = match self.table.attributes.get(attribute + 1) {
+            // What stands between two values: , " name " :
+            Some(next) => self.offset(attribute + 1)?.checked_sub(next.name.len() + 4),
+            None => self.json_bytes.checked_sub(1),
+        };
+        end.ok_or_else(|| damaged(self.table, "its offsets lie outside of its text"))
+    }
+
     /// The eight bytes of an Int, Float or Date.
     fn slot(&self, attribute: usize) -> Result<[u8; 8]> {
         let offset_bytes = self.table.attributes.len() * offset_width(self.json_bytes as u32);
@@ -291,13 +396,6 @@ fn checksum(bytes: &[u8]) -> u64 {
 /// How many bytes an offset into a text of so many bytes takes.
 fn offset_width(json_bytes: u32) -> usize {
     if json_bytes > u32::from(u16::MAX) { 4 } else { 2 }
-}
-
-fn write_offsets(offsets: &[u32], json_bytes: u32, out: &mut Vec<u8>) {
-    let width = offset_width(json_bytes);
-    for offset in offsets {
-        out.extend_from_slice(&offset.to_le_bytes()[..width]);
-    }
 }
 
 fn slot_of(value: &Value<'_>) -> [u8; 8] {
@@ -361,6 +459,10 @@ fn write_text(text: &str, out: &mut Vec<u8>) {
         serde_json::to_writer(out, text).expect("writing to memory does not fail");
         return;
     }
+    write_plain_text(text, out);
+}
+
+fn write_plain_text(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
     out.extend_from_slice(text.as_bytes());
     out.push(b'"');

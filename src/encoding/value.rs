@@ -117,7 +117,7 @@ enum Refused {
 }
 
 /// Why a value is refused.
-enum Refusal {
+pub(super) enum Refusal {
     /// It is not JSON.
     NotJson(Fault),
     /// It does not fit its attribute.
@@ -194,7 +194,7 @@ fn object<'a>(
 }
 
 /// Reads a value of an attribute.
-fn typed<'a>(reader: &mut Reader<'a>, attribute: &Attribute) -> std::result::Result<Value<'a>, Refusal> {
+pub(super) fn typed<'a>(reader: &mut Reader<'a>, attribute: &Attribute) -> std::result::Result<Value<'a>, Refusal> {
     if !attribute.list {
         return scalar(reader, attribute.kind);
     }

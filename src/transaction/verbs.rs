@@ -2,8 +2,10 @@
 
 use std::borrow::Cow;
 
+use uuid::fmt::Hyphenated;
+
 use super::{BATCH, KEY, Owned, Precondition, Transaction};
-use crate::encoding::value::{Date, Fields, Value};
+use crate::encoding::value::{Date, Fields, Value, parse_object};
 use crate::encoding::{Record, key, patch, record};
 use crate::error::{Error, Result};
 use crate::indexes;
@@ -40,28 +42,54 @@ impl<'d> Transaction<'d> {
     pub fn create<'t>(&mut self, table: &'t Table, mut fields: Fields<'_>) -> Result<Owned<'t>> {
         let made = matches!(fields[table.primary_key], None | Some(Value::Null));
         if made {
-            fields[table.primary_key] = Some(Value::Text(Cow::Owned(made_id())));
+            fields[table.primary_key] = Some(Value::Text(Cow::Owned(made_id().to_string())));
         }
         stamp(table, &mut fields, None::<&Owned<'_>>);
         check_required(table, &fields)?;
-        let Some(Value::Text(id)) = &fields[table.primary_key] else {
+        let Some(Value::Text(_)) = &fields[table.primary_key] else {
             return Err(Error::invalid_at(pointer(table, table.primary_key), "an id is text"));
         };
-        check_id(table, id)?;
-        // An id that was made just now is known to nobody: nothing to lock, nothing to look for.
+        let mut out = Vec::with_capacity(1280);
+        record::encode(table, &fields, None::<&Owned<'_>>, &mut out)?;
+        self.insert(Record::trusted(table, out)?, made)
+    }
+
+    /// The same from a JSON object.
+    ///
+    /// # Errors
+    /// As [`Transaction::create`].
+    pub(super) fn create_from<'t>(&mut self, table: &'t Table, body: &[u8]) -> Result<Owned<'t>> {
+        let mut out = Vec::with_capacity(body.len() + 32 * table.attributes.len());
+        let mut made = false;
+        let make_id = |out: &mut Vec<u8>| {
+            made = true;
+            out.extend_from_slice(made_id().encode_lower(&mut [0; Hyphenated::LENGTH]).as_bytes());
+        };
+        let stamped = table.attributes.iter().any(|attribute| attribute.stamp.is_some());
+        // In one pass, if the body is in the usual order and the server has nothing to add.
+        match record::encode_body(table, body, make_id, &mut out).filter(|_| !stamped) {
+            Some(_) => self.insert(Record::trusted(table, out)?, made),
+            None => self.create(table, parse_object(table, body)?),
+        }
+    }
+
+    /// Stages a new record with its entries. If its id was made just now, it is known to nobody: nothing to lock, nothing to
+    /// look for.
+    fn insert<'t>(&mut self, after: Owned<'t>, made: bool) -> Result<Owned<'t>> {
+        let (table, id) = (after.table(), after.id()?);
+        check_id(table, &id)?;
         if !made {
             self.hold(table.id, id.as_bytes())?;
-            if self.stored(table, id)?.is_some() {
+            if self.stored(table, &id)?.is_some() {
                 let detail = format!("a record with id {id:?} exists in {}", table.name);
                 return Err(Error::Conflict { detail, pointer: pointer(table, table.primary_key) });
             }
         }
-        let mut out = Vec::with_capacity(1280);
-        let after = record::encode(table, &fields, None::<&Owned<'_>>, &mut out)?;
-        self.claim_uniques(id, None::<&Owned<'_>>, &after)?;
-        indexes::add(self.database.store(), &mut self.batch, id, &after)?;
-        self.stage(table, id, after.bytes());
-        Record::trusted(table, out)
+        self.claim_uniques(&id, None::<&Owned<'_>>, &after)?;
+        indexes::add(self.database.store(), &mut self.batch, &id, &after)?;
+        self.stage(table, &id, after.bytes());
+        drop(id);
+        Ok(after)
     }
 
     /// Replaces a record or creates it; the flag says which (true: created).
@@ -330,9 +358,8 @@ fn released(index: &Index, value: &Value<'_>) -> Option<(Vec<u8>, Option<String>
 }
 
 /// A UUIDv7: ids made later are greater, so that new records are neighbours.
-fn made_id() -> String {
-    let mut text = [0; uuid::fmt::Hyphenated::LENGTH];
-    uuid::Uuid::now_v7().as_hyphenated().encode_lower(&mut text).to_owned()
+fn made_id() -> Hyphenated {
+    uuid::Uuid::now_v7().hyphenated()
 }
 
 fn pointer(table: &Table, attribute: usize) -> String {
