@@ -72,10 +72,11 @@ pub type Pinned<'a> = rocksdb::DBPinnableSlice<'a>;
 /// A state of the whole store that later writes do not change.
 pub struct Snapshot<'a>(rocksdb::Snapshot<'a>);
 
-/// Writes that happen together or not at all. Kept and cleared rather than made anew.
+/// Writes that happen together or not at all. Kept and cleared rather than made anew; an empty one costs nothing.
 #[derive(Default)]
 pub struct Batch {
-    writes: rocksdb::WriteBatch,
+    /// The engine's batch, once something is staged.
+    writes: Option<rocksdb::WriteBatch>,
 }
 
 /// An open store. All methods may be called from any thread.
@@ -181,8 +182,10 @@ impl Store {
     /// under [`Durability::Strong`] the batch may be visible and yet not be durable.
     pub fn write(&self, batch: &Batch, durability: Durability) -> Result<()> {
         Calls::count(&self.calls.writes);
-        self.background.batch_bytes.fetch_add(batch.writes.size_in_bytes() as u64, Ordering::Relaxed);
-        self.db().write_opt(&batch.writes, &self.write).map_err(|error| classify("write", error))?;
+        if let Some(writes) = &batch.writes {
+            self.background.batch_bytes.fetch_add(writes.size_in_bytes() as u64, Ordering::Relaxed);
+            self.db().write_opt(writes, &self.write).map_err(|error| classify("write", error))?;
+        }
         if durability == Durability::Strong {
             self.sync()?;
         }
@@ -289,33 +292,36 @@ impl Store {
 
     /// Stages a put in a batch.
     pub fn put(&self, batch: &mut Batch, space: Space, key: &[u8], value: &[u8]) {
-        batch.writes.put_cf(&self.family(space), key, value);
+        batch.writes().put_cf(&self.family(space), key, value);
     }
 
     /// Stages a delete in a batch.
     pub fn delete(&self, batch: &mut Batch, space: Space, key: &[u8]) {
-        batch.writes.delete_cf(&self.family(space), key);
+        batch.writes().delete_cf(&self.family(space), key);
     }
 
     /// Stages a delete of the keys from `lower` up to but not including `upper` in a batch.
     pub fn delete_range(&self, batch: &mut Batch, space: Space, lower: &[u8], upper: &[u8]) {
-        batch.writes.delete_range_cf(&self.family(space), lower, upper);
+        batch.writes().delete_range_cf(&self.family(space), lower, upper);
     }
 }
 
 impl Batch {
     /// Forgets what was staged and keeps the memory, unless it has grown beyond a mebibyte.
     pub fn clear(&mut self) {
-        if self.writes.size_in_bytes() > 1 << 20 {
-            self.writes = rocksdb::WriteBatch::default();
-        } else {
-            self.writes.clear();
+        self.writes = self.writes.take().filter(|writes| writes.size_in_bytes() <= 1 << 20);
+        if let Some(writes) = &mut self.writes {
+            writes.clear();
         }
     }
 
     /// Whether nothing is staged.
     pub fn is_empty(&self) -> bool {
-        self.writes.is_empty()
+        self.writes.as_ref().is_none_or(rocksdb::WriteBatch::is_empty)
+    }
+
+    fn writes(&mut self) -> &mut rocksdb::WriteBatch {
+        self.writes.get_or_insert_default()
     }
 }
 

@@ -130,6 +130,9 @@ pub fn value(value: &Value<'_>, out: &mut Vec<u8>) {
 /// The greatest double that is not above an integer, and what is left.
 fn split(integer: i64) -> (f64, u16) {
     let nearest = integer as f64;
+    if integer.unsigned_abs() <= 1 << 53 {
+        return (nearest, 0);
+    }
     let floor = if nearest as i128 > i128::from(integer) { nearest.next_down() } else { nearest };
     let rest = i128::from(integer) - floor as i128;
     (floor, u16::try_from(rest).expect("doubles near 2^63 are 1024 apart"))
@@ -147,7 +150,7 @@ fn number(float: f64, rest: u16, out: &mut Vec<u8>) {
 fn text(bytes: &[u8], out: &mut Vec<u8>) {
     out.push(TAG_TEXT);
     let mut rest = &bytes[..bytes.len().min(INDEXED_BYTES)];
-    while let Some(zero) = rest.iter().position(|byte| *byte == 0) {
+    while let Some(zero) = memchr::memchr(0, rest) {
         out.extend_from_slice(&rest[..zero]);
         out.extend_from_slice(&[0x00, 0xFF]);
         rest = &rest[zero + 1..];

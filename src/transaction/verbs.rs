@@ -96,14 +96,15 @@ impl<'d> Transaction<'d> {
     ///
     /// # Errors
     /// `Invalid`; `Stale` or `NotFound` by the precondition; `Conflict`; what the engine returns.
-    pub fn replace<'t>(
+    pub fn replace<'t, 'f>(
         &mut self,
         table: &'t Table,
-        id: &str,
-        mut fields: Fields<'_>,
+        id: &'f str,
+        mut fields: Fields<'f>,
         expected: &Precondition,
     ) -> Result<(Owned<'t>, bool)> {
-        check_same_id(table, id, &mut fields)?;
+        check_same_id(table, id, &fields)?;
+        fields[table.primary_key] = Some(Value::Text(Cow::Borrowed(id)));
         self.hold(table.id, id.as_bytes())?;
         let before = self.open(table, id)?;
         check_precondition(table, id, before.as_ref(), expected)?;
@@ -203,7 +204,8 @@ impl<'d> Transaction<'d> {
         mut fields: Fields<'_>,
         before: &Record<'t, B>,
     ) -> Result<Owned<'t>> {
-        check_same_id(table, id, &mut fields)?;
+        check_same_id(table, id, &fields)?;
+        fields[table.primary_key] = None; // It stays as it is.
         for (position, attribute) in table.attributes.iter().enumerate() {
             if attribute.kind == Kind::Any
                 && let Some(change) = fields[position].take()
@@ -381,17 +383,14 @@ fn check_id(table: &Table, id: &str) -> Result<()> {
 }
 
 /// A body may repeat the id of the path, not contradict it.
-fn check_same_id(table: &Table, id: &str, fields: &mut Fields<'_>) -> Result<()> {
+fn check_same_id(table: &Table, id: &str, fields: &Fields<'_>) -> Result<()> {
     check_id(table, id)?;
     match &fields[table.primary_key] {
         Some(Value::Text(other)) if other != id => {
             let detail = format!("the body's id {other:?} is not the path's id {id:?}");
             Err(Error::invalid_at(pointer(table, table.primary_key), detail))
         }
-        Some(Value::Null) | Some(Value::Text(_)) | None => {
-            fields[table.primary_key] = Some(Value::Text(Cow::Owned(id.to_owned())));
-            Ok(())
-        }
+        Some(Value::Null) | Some(Value::Text(_)) | None => Ok(()),
         Some(_) => Err(Error::invalid_at(pointer(table, table.primary_key), "an id is text")),
     }
 }
