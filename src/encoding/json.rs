@@ -65,6 +65,11 @@ impl<'a> Reader<'a> {
         Self { text, at: 0, controls: has_controls(text.as_bytes()), spaced: false }
     }
 
+    /// How many bytes were taken.
+    pub fn at(&self) -> usize {
+        self.at
+    }
+
     /// That something else stands here.
     pub fn fault(&self, what: &'static str) -> Fault {
         Fault { at: self.at, what }
@@ -161,6 +166,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// No value comes next, or a number that no double can hold.
+    #[inline(always)]
     pub fn item(&mut self) -> Result<Item<'a>, Fault> {
         match self.peek() {
             Some(b'"') => self.text().map(Item::Text),
@@ -186,6 +192,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// It has no end, a control character, an escape that JSON does not know, or half of a pair of surrogates.
+    #[inline]
     pub fn text(&mut self) -> Result<Cow<'a, str>, Fault> {
         self.at += 1;
         let plain = self.plain()?;
@@ -193,13 +200,18 @@ impl<'a> Reader<'a> {
             self.at += 1;
             return Ok(Cow::Borrowed(plain));
         }
+        self.text_with_escapes(plain).map(Cow::Owned)
+    }
+
+    #[inline(never)]
+    fn text_with_escapes(&mut self, plain: &str) -> Result<String, Fault> {
         let mut whole = plain.to_owned();
         while self.here() != Some(b'"') {
             whole.push(self.escape()?);
             whole.push_str(self.plain()?);
         }
         self.at += 1;
-        Ok(Cow::Owned(whole))
+        Ok(whole)
     }
 
     /// Steps to the next quotation mark or backslash and returns what stands before it.

@@ -43,17 +43,18 @@ pub fn encode<'t, 'o, B: AsRef<[u8]>>(
     out: &'o mut Vec<u8>,
 ) -> Result<Record<'t, &'o [u8]>> {
     debug_assert_eq!(fields.len(), table.attributes.len());
-    let mut writer = Writer::new(table, out);
-    let mut position = 0;
-    while let Some(field) = fields.get(position) {
-        position += match (field, before) {
+    let mut writer = Writer::new(table, before.map_or(&b""[..], |before| before.json()), out);
+    for (position, field) in fields.iter().enumerate() {
+        match (field, before) {
             (Some(value), _) => writer.value(value),
             (None, None) => writer.value(&Value::Null),
             (None, Some(before)) => {
-                let kept = fields[position..].iter().take_while(|field| field.is_none()).count();
-                writer.unchanged(before, position..position + kept)?
+                let (attribute, value) = (&table.attributes[position], before.range(position)?);
+                let name = value.start.checked_sub(attribute.name.len() + 3).ok_or_else(|| outside(table))?;
+                let slot = attribute.fixed_width.map(|_| before.slot(position)).transpose()?;
+                writer.member(name, value, slot.unwrap_or_default());
             }
-        };
+        }
     }
     writer.finish()
 }
@@ -68,103 +69,140 @@ pub fn encode_body<'t, 'o>(
     out: &'o mut Vec<u8>,
 ) -> Option<Record<'t, &'o [u8]>> {
     let (mut reader, mut make_id) = (Reader::new(std::str::from_utf8(body).ok()?), Some(make_id));
-    let mut writer = Writer::new(table, out);
+    let mut writer = Writer::new(table, body, out);
     reader.take(b'{', "").ok()?;
     let mut another = reader.next_member(true).ok()?;
     for (position, attribute) in table.attributes.iter().enumerate() {
-        let mut value = Value::Null;
-        if another && reader.take_name(&attribute.name) {
+        let (name_at, mut value_at, mut value) = (reader.at(), 0, Value::Null);
+        let given = another && reader.take_name(&attribute.name);
+        if given {
             reader.take(b':', "").ok()?;
+            reader.peek();
+            value_at = reader.at();
             value = value::typed(&mut reader, attribute).ok()?;
-            another = reader.next_member(false).ok()?;
         }
-        match value {
+        let text = value_at..reader.at();
+        let canonical = value_at == name_at + attribute.name.len() + 3 && is_canonical(&value, &body[text.clone()]);
+        match &value {
             Value::Null if position == table.primary_key => writer.id(make_id.take()?),
             Value::Null if attribute.required => return None,
-            // Borrowed from the body as it stands there, so without escapes.
-            Value::Text(Cow::Borrowed(plain)) => writer.plain_text(plain),
-            value => writer.value(&value),
-        };
+            value if canonical => writer.member(name_at, text, slot_of(value)),
+            value => writer.value(value),
+        }
+        if given {
+            another = reader.next_member(false).ok()?;
+        }
     }
     let whole = !another && reader.end().is_ok();
     whole.then(|| writer.finish().ok()).flatten()
 }
 
+/// Whether the text that a value was read from is its canonical text. May say no where it is.
+fn is_canonical(value: &Value<'_>, text: &[u8]) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Boolean(_) => text[0] != b'"',
+        Value::Int(integer) => itoa::Buffer::new().format(*integer).as_bytes() == text,
+        // At most 15 digits, no sign, no exponent, no zeros that mean nothing: see `write_float`.
+        Value::Float(_) => {
+            let (mut point, mut digits) = (false, true);
+            for byte in text {
+                point |= *byte == b'.';
+                digits &= byte.is_ascii_digit() || *byte == b'.';
+            }
+            digits && text.len() <= 15 && !text.starts_with(b"0.0") && !(point && text.ends_with(b"0"))
+        }
+        // Borrowed from the text, so without escapes.
+        Value::Text(Cow::Borrowed(_)) | Value::Date(Date { text: Cow::Borrowed(_), .. }) => true,
+        Value::Json(Cow::Borrowed(json)) => json.len() == text.len(),
+        Value::Text(_) | Value::Date(_) | Value::Json(_) | Value::List(_) => false,
+    }
+}
+
 /// A record that is being written, attribute by attribute in the order of the schema.
-struct Writer<'t, 'o> {
+struct Writer<'t, 's, 'o> {
     table: &'t Table,
+    /// JSON text that has some of the members as they are to be written.
+    source: &'s [u8],
+    /// Neighbouring members of it that are written next, all at once.
+    members: Range<usize>,
     out: &'o mut Vec<u8>,
     offsets: SmallVec<[u32; 32]>,
     slots: SmallVec<[[u8; 8]; 16]>,
 }
 
-impl<'t, 'o> Writer<'t, 'o> {
-    fn new(table: &'t Table, out: &'o mut Vec<u8>) -> Self {
+impl<'t, 's, 'o> Writer<'t, 's, 'o> {
+    fn new(table: &'t Table, source: &'s [u8], out: &'o mut Vec<u8>) -> Self {
         #[cfg(feature = "plant")]
         crate::plant::burn("encoding");
         out.clear();
         out.extend_from_slice(&[0; HEADER_BYTES]);
-        Self { table, out, offsets: SmallVec::new(), slots: SmallVec::new() }
+        Self { table, source, members: 0..0, out, offsets: SmallVec::new(), slots: SmallVec::new() }
     }
 
-    /// Writes the name of the next attribute; its value comes next.
-    fn name(&mut self) -> &Attribute {
-        let attribute = &self.table.attributes[self.offsets.len()];
-        self.out.extend_from_slice(if self.offsets.is_empty() { b"{\"" } else { b",\"" });
-        self.out.extend_from_slice(attribute.name.as_bytes());
-        self.out.extend_from_slice(b"\":");
-        self.offsets.push((self.out.len() - HEADER_BYTES) as u32); // A text of 4 GiB is refused by its length.
-        attribute
-    }
-
-    /// Writes the next attribute; returns how many it wrote.
-    fn value(&mut self, value: &Value<'_>) -> usize {
-        if self.name().fixed_width.is_some() {
-            self.slots.push(slot_of(value));
-        }
-        write_json(value, self.out);
-        1
-    }
-
-    /// Writes the next attribute, a text without escapes.
-    fn plain_text(&mut self, text: &str) -> usize {
+    /// Writes the next attribute.
+    fn value(&mut self, value: &Value<'_>) {
         self.name();
-        write_plain_text(text, self.out);
-        1
+        self.slot(slot_of(value));
+        write_json(value, self.out);
     }
 
     /// Writes the next attribute, an id that nobody has given.
-    fn id(&mut self, make: impl FnOnce(&mut Vec<u8>)) -> usize {
+    fn id(&mut self, make: impl FnOnce(&mut Vec<u8>)) {
         self.name();
         self.out.push(b'"');
         make(self.out);
         self.out.push(b'"');
-        1
     }
 
-    /// Writes the next attributes as they stand in another record, all at once.
-    fn unchanged<B: AsRef<[u8]>>(&mut self, before: &Record<'_, B>, positions: Range<usize>) -> Result<usize> {
-        let count = positions.len();
-        let outside = || damaged(self.table, "its offsets lie outside of its text");
-        let first = &self.table.attributes[positions.start];
-        // From the name of the first to the end of the last: what stands between is the same in every record of the table.
-        let from = before.offset(positions.start)?.checked_sub(first.name.len() + 4).ok_or_else(outside)?;
-        let text = before.json().get(from..before.end(positions.end - 1)?).ok_or_else(outside)?;
-        let to = self.out.len() - HEADER_BYTES;
-        self.out.extend_from_slice(text);
-        for position in positions {
-            let offset = before.offset(position)?.checked_sub(from).ok_or_else(outside)? + to;
-            self.offsets.push(offset as u32);
-            if self.table.attributes[position].fixed_width.is_some() {
-                self.slots.push(before.slot(position)?);
-            }
+    /// Writes the next attribute as it stands in the source, from the quotation mark of its name to the end of its value.
+    fn member(&mut self, name_at: usize, value: Range<usize>, slot: [u8; 8]) {
+        if self.members.is_empty() || name_at != self.members.end + 1 {
+            self.separate();
+            self.members.start = name_at;
         }
-        Ok(count)
+        self.offset(self.out.len() + value.start - self.members.start);
+        self.slot(slot);
+        self.members.end = value.end;
+    }
+
+    /// Writes the name of the next attribute; its value comes next.
+    fn name(&mut self) {
+        self.separate();
+        self.out.push(b'"');
+        self.out.extend_from_slice(self.table.attributes[self.offsets.len()].name.as_bytes());
+        self.out.extend_from_slice(b"\":");
+        self.offset(self.out.len());
+    }
+
+    /// Writes the members that wait, and what stands before the next one.
+    fn separate(&mut self) {
+        self.flush();
+        self.out.push(if self.offsets.is_empty() { b'{' } else { b',' });
+    }
+
+    fn flush(&mut self) {
+        if !self.members.is_empty() {
+            self.out.extend_from_slice(&self.source[std::mem::take(&mut self.members)]);
+        }
+    }
+
+    /// Notes where the value of the next attribute will stand.
+    fn offset(&mut self, at: usize) {
+        self.offsets.push((at - HEADER_BYTES) as u32); // A text of 4 GiB is refused by its length.
+    }
+
+    /// Notes the copy of the value whose offset was noted last, if it has a fixed width.
+    fn slot(&mut self, slot: [u8; 8]) {
+        if self.table.attributes[self.offsets.len() - 1].fixed_width.is_some() {
+            self.slots.push(slot);
+        }
     }
 
     /// Writes what follows the text, and the header.
-    fn finish(self) -> Result<Record<'t, &'o [u8]>> {
-        let Self { table, out, offsets, slots } = self;
+    fn finish(mut self) -> Result<Record<'t, &'o [u8]>> {
+        self.flush();
+        let Self { table, out, offsets, slots, .. } = self;
         out.push(b'}');
         let json_bytes = u32::try_from(out.len() - HEADER_BYTES)
             .map_err(|_| Error::invalid_at("", "the record's JSON text is 4 GiB or longer"))?;
@@ -276,8 +314,7 @@ impl<'t, B: AsRef<[u8]>> Record<'t, B> {
     /// # Errors
     /// `Corrupt` if the offsets do not lie within the text.
     pub fn json_of(&self, attribute: usize) -> Result<&[u8]> {
-        let json = self.json().get(self.offset(attribute)?..self.end(attribute)?);
-        json.ok_or_else(|| damaged(self.table, "its offsets lie outside of its text"))
+        Ok(&self.json()[self.range(attribute)?])
     }
 
     /// One value.
@@ -338,14 +375,16 @@ impl<'t, B: AsRef<[u8]>> Record<'t, B> {
         Ok(offset)
     }
 
-    /// Where the value of an attribute ends in the JSON text.
-    fn end(&self, attribute: usize) -> Result<usize> {
+    /// Where the value of an attribute stands in the JSON text.
+    fn range(&self, attribute: usize) -> Result<Range<usize>> {
+        let start = self.offset(attribute)?;
         let end = match self.table.attributes.get(attribute + 1) {
             // What stands between two values: , " name " :
             Some(next) => self.offset(attribute + 1)?.checked_sub(next.name.len() + 4),
             None => self.json_bytes.checked_sub(1),
         };
-        end.ok_or_else(|| damaged(self.table, "its offsets lie outside of its text"))
+        let end = end.filter(|end| start <= *end && *end <= self.json_bytes);
+        end.map(|end| start..end).ok_or_else(|| outside(self.table))
     }
 
     /// The eight bytes of an Int, Float or Date.
@@ -385,6 +424,10 @@ impl Value<'_> {
 
 fn damaged(table: &Table, how: &str) -> Error {
     Error::corrupt(format!("a record of table {}: {how}", table.name))
+}
+
+fn outside(table: &Table) -> Error {
+    damaged(table, "its offsets lie outside of its text")
 }
 
 /// The header's eight bytes times an odd number is a bijection: whichever of its bits changes, the sum changes.
@@ -459,10 +502,6 @@ fn write_text(text: &str, out: &mut Vec<u8>) {
         serde_json::to_writer(out, text).expect("writing to memory does not fail");
         return;
     }
-    write_plain_text(text, out);
-}
-
-fn write_plain_text(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
     out.extend_from_slice(text.as_bytes());
     out.push(b'"');

@@ -220,6 +220,7 @@ pub(super) fn typed<'a>(reader: &mut Reader<'a>, attribute: &Attribute) -> std::
 }
 
 /// Reads a value of a kind that is no list.
+#[inline(always)]
 fn scalar<'a>(reader: &mut Reader<'a>, kind: Kind) -> std::result::Result<Value<'a>, Refusal> {
     // From here on a double may stand for digits that it does not have.
     const INEXACT: f64 = 9_007_199_254_740_992.0;
