@@ -12,6 +12,7 @@ pub mod storage;
 pub mod locking;
 pub mod indexes;
 pub mod transaction;
+pub mod query;
 pub mod observability;
 pub mod handlers;
 pub mod static_files;

@@ -1,0 +1,5 @@
+//! Queries: text to tree, tree to plan, plan to records.
+
+mod tree;
+
+pub use tree::{Filter, Order, Query};
