@@ -1,0 +1,247 @@
+//! Text to tree: the grammar of queries (FIQL), read in one pass over the raw text.
+//!
+//! The text is split first and decoded afterwards: inside a value an encoded reserved character is text, and everywhere else raw
+//! and encoded are the same. Nothing is copied that need not be decoded. Terms, groups and their joining are read here; `raw`
+//! knows the characters, `operators` the comparisons, `conditions` what follows them, `values` what the texts of values mean, and
+//! `clauses` what is said of the result.
+//!
+//! What the server does not serve yet (relationships, dotted paths, full text, comparisons of `Any`, `after`, `pagination`,
+//! `select=*`) is refused by name at its byte, rather than read as something that it is not: a client is never given a list that
+//! its query does not describe. Depth, conditions and length are bounded, so a query costs what its length allows.
+
+mod clauses;
+mod conditions;
+mod operators;
+mod raw;
+mod values;
+
+use super::tree::{Condition, Node, Query};
+use crate::error::{Error, Place, Result};
+use crate::schema::Table;
+
+/// How many groups may stand in one another.
+pub const DEPTH: usize = 50;
+
+/// How many conditions a query may have; those after a comma in a list of values are one.
+pub const CONDITIONS: usize = 200;
+
+/// What a query may not exceed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of its raw text.
+    pub query_bytes: usize,
+    /// Records that it asks for.
+    pub max_rows: usize,
+}
+
+impl Limits {
+    /// Of a query in a URL.
+    pub fn in_url(max_rows: usize) -> Self {
+        Self { query_bytes: 8 << 10, max_rows }
+    }
+
+    /// Of a query that is a body.
+    pub fn in_body(max_rows: usize) -> Self {
+        Self { query_bytes: 256 << 10, max_rows }
+    }
+}
+
+impl<'q> Query<'q> {
+    /// Reads the raw text of a query on a table.
+    ///
+    /// # Errors
+    /// `Invalid` with the byte where what is wrong begins: an unknown attribute or operator, a bad or missing value, an empty term, a
+    /// bracket that is not closed, a clause out of place, a limit exceeded, what is not supported yet.
+    pub fn parse(table: &Table, text: &'q str, limits: &Limits) -> Result<Self> {
+        if text.len() > limits.query_bytes {
+            let (most, bytes) = (limits.query_bytes, text.len());
+            return Err(at(0, format!("query length: at most {most} bytes here, not {bytes}")));
+        }
+        let query = Query { text, ..Query::default() };
+        let mut parser = Parser {
+            table,
+            limits,
+            position: 0,
+            depth: 0,
+            conditions: 0,
+            compared: None,
+            offset: None,
+            explain: None,
+            query,
+        };
+        if !text.is_empty() {
+            parser.alternatives()?;
+            if parser.position < text.len() {
+                return Err(at(parser.position, "this bracket closes nothing; in a value it is written %29 or %5D"));
+            }
+        }
+        parser.query.offset = parser.offset.unwrap_or(0);
+        parser.query.explain = parser.explain.unwrap_or(false);
+        Ok(parser.query)
+    }
+}
+
+struct Parser<'q, 't> {
+    table: &'t Table,
+    limits: &'t Limits,
+    /// Where in the text the next thing begins.
+    position: usize,
+    depth: usize,
+    conditions: usize,
+    /// The attribute of the comparison before, which `&OP=value` compares again.
+    compared: Option<usize>,
+    offset: Option<usize>,
+    explain: Option<bool>,
+    query: Query<'q>,
+}
+
+/// What stands between a term and the next one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Join {
+    And,
+    Or,
+    /// Nothing: a closing bracket or the end follows.
+    End,
+}
+
+const VALUE_MISSING: &str = "a value should stand here";
+
+fn at(position: usize, detail: impl Into<String>) -> Error {
+    Error::Invalid { detail: detail.into(), place: Place::Position(position) }
+}
+
+impl<'q> Parser<'q, '_> {
+    /// Terms joined by `|` or `,`, to a closing bracket or the end.
+    fn alternatives(&mut self) -> Result<()> {
+        let first = self.query.filter.nodes.len();
+        let mut join = self.terms(Join::End)?;
+        if join == Join::Or {
+            while join == Join::Or {
+                join = self.terms(join)?;
+            }
+            self.put_over(first, Node::Any);
+        }
+        Ok(())
+    }
+
+    /// Terms joined by `&` or `;`, and what follows them. `before` is what stood before the first.
+    fn terms(&mut self, mut before: Join) -> Result<Join> {
+        self.compared = None;
+        let (first, mut conditions) = (self.query.filter.nodes.len(), 0);
+        loop {
+            let start = self.position;
+            let is_condition = self.term()?;
+            let join = self.join()?;
+            if !is_condition && (before == Join::Or || join == Join::Or) {
+                return Err(at(start, "what is said of the result stands beside & or ; alone: it is no alternative"));
+            }
+            conditions += usize::from(is_condition);
+            if join != Join::And {
+                if conditions > 1 {
+                    self.put_over(first, Node::All);
+                }
+                return Ok(join);
+            }
+            before = join;
+        }
+    }
+
+    /// One term; whether it is a condition, and not a clause.
+    fn term(&mut self) -> Result<bool> {
+        match self.peek() {
+            Some((open @ (b'(' | b'['), bytes)) => self.group(open, bytes).map(|()| true),
+            Some((b'!', bytes)) => {
+                self.position += bytes;
+                let Some((open @ (b'(' | b'['), bytes)) = self.peek() else {
+                    return Err(at(self.position, "a group should stand after !"));
+                };
+                let first = self.query.filter.nodes.len();
+                self.group(open, bytes)?;
+                self.negate(first);
+                Ok(true)
+            }
+            None | Some((b'&' | b';' | b'|' | b',' | b')' | b']', _)) => {
+                Err(at(self.position, "a condition should stand here"))
+            }
+            Some(_) => self.named_term(),
+        }
+    }
+
+    /// A group, whose opening bracket takes so many bytes.
+    fn group(&mut self, open: u8, bytes: usize) -> Result<()> {
+        let bracket = self.position;
+        if self.depth == DEPTH {
+            return Err(at(bracket, format!("depth: at most {DEPTH} groups in one another")));
+        }
+        self.depth += 1;
+        self.position += bytes;
+        self.alternatives()?;
+        self.close(open, bracket)?;
+        self.depth -= 1;
+        self.compared = None;
+        Ok(())
+    }
+
+    /// Passes over the bracket that closes another one, which stands at byte `bracket`.
+    fn close(&mut self, open: u8, bracket: usize) -> Result<()> {
+        let wanted = if open == b'(' { b')' } else { b']' };
+        match self.peek() {
+            Some((close, bytes)) if close == wanted => {
+                self.position += bytes;
+                Ok(())
+            }
+            Some((b')' | b']', _)) => Err(at(
+                self.position,
+                format!("{} should stand here, to close what was opened last", char::from(wanted)),
+            )),
+            _ => Err(at(bracket, "this bracket is not closed")),
+        }
+    }
+
+    fn join(&mut self) -> Result<Join> {
+        let (join, bytes) = match self.peek() {
+            None | Some((b')' | b']', _)) => (Join::End, 0),
+            Some((b'&' | b';', bytes)) => (Join::And, bytes),
+            Some((b'|' | b',', bytes)) => (Join::Or, bytes),
+            Some(_) => return Err(at(self.position, "& ; | or , should stand here")),
+        };
+        self.position += bytes;
+        Ok(join)
+    }
+
+    /// The byte at the position, raw or encoded, and how many bytes it takes.
+    fn peek(&self) -> Option<(u8, usize)> {
+        raw::unit(self.query.text, self.position)
+    }
+
+    /// Adds a condition on an attribute, which begins at byte `start` and ends here.
+    fn add(&mut self, condition: Condition<'q>, negated: bool) {
+        let nodes = &mut self.query.filter.nodes;
+        if nodes.capacity() == 0 {
+            nodes.reserve_exact(8);
+        }
+        if negated {
+            nodes.push(Node::Not);
+        }
+        nodes.push(Node::Is(condition));
+    }
+
+    /// Puts a group over all nodes from `first` on.
+    fn put_over(&mut self, first: usize, group: fn(u32) -> Node<'q>) {
+        let nodes = &mut self.query.filter.nodes;
+        let below = u32::try_from(nodes.len() - first).expect("a query has at most CONDITIONS conditions");
+        nodes.insert(first, group(below));
+    }
+
+    /// Negates the tree that begins at `first`. Twice is not at all: logic has two values.
+    fn negate(&mut self, first: usize) {
+        let nodes = &mut self.query.filter.nodes;
+        match nodes[first] {
+            Node::Not => drop(nodes.remove(first)),
+            _ => nodes.insert(first, Node::Not),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,142 @@
+//! The comparisons that there are, by sign and by word.
+
+use std::borrow::Cow;
+
+use super::raw::{decode, unit};
+use super::{Parser, at};
+use crate::error::Result;
+
+/// What a comparison asks, negation apart.
+#[derive(Clone, Copy)]
+pub(super) enum Operator {
+    /// Equal. `literal`: the text as it stands, without wildcards, prefixes or null.
+    Equal { literal: bool },
+    /// Equal to one of a list.
+    OneOf,
+    /// Greater, or equal too.
+    Above { included: bool },
+    /// Less, or equal too.
+    Below { included: bool },
+    /// Between two values, each of them among what is asked or not.
+    Between { lower_included: bool, upper_included: bool },
+    /// The text has the value somewhere.
+    Contains,
+    /// The text begins with the value.
+    StartsWith,
+    /// The text ends with the value.
+    EndsWith,
+    /// The value is a regular expression that is found in the text.
+    Matches,
+}
+
+impl Operator {
+    /// Whether it asks of text, and of nothing else.
+    pub(super) fn is_of_text(self) -> bool {
+        matches!(self, Self::Contains | Self::StartsWith | Self::EndsWith | Self::Matches)
+    }
+}
+
+/// An operator as it was written.
+#[derive(Clone, Copy)]
+pub(super) struct Comparison {
+    pub operator: Operator,
+    /// Its exact negation is meant.
+    pub negated: bool,
+}
+
+/// The words that may stand alone after `&`, to compare the same attribute again.
+const CHAINED: [&str; 10] = ["gt", "ge", "lt", "le", "ne", "in", "out", "ct", "sw", "ew"];
+
+/// Whether a word compares the attribute of the comparison before again.
+pub(super) fn is_chained(word: &str) -> bool {
+    CHAINED.contains(&word)
+}
+
+/// The operator of a word, as between `=` and `=`; `None` if there is none.
+pub(super) fn by_word(word: &str) -> Option<Comparison> {
+    let between = |lower_included, upper_included| Operator::Between { lower_included, upper_included };
+    let (operator, negated) = match word {
+        "eq" => (Operator::Equal { literal: false }, false),
+        "ne" => (Operator::Equal { literal: false }, true),
+        "gt" => (Operator::Above { included: false }, false),
+        "ge" => (Operator::Above { included: true }, false),
+        "lt" => (Operator::Below { included: false }, false),
+        "le" => (Operator::Below { included: true }, false),
+        "gele" => (between(true, true), false),
+        "gelt" => (between(true, false), false),
+        "gtle" => (between(false, true), false),
+        "gtlt" => (between(false, false), false),
+        "in" => (Operator::OneOf, false),
+        "out" => (Operator::OneOf, true),
+        "ct" => (Operator::Contains, false),
+        "sw" => (Operator::StartsWith, false),
+        "ew" => (Operator::EndsWith, false),
+        "~" => (Operator::Matches, false),
+        _ => return None,
+    };
+    Some(Comparison { operator, negated })
+}
+
+impl Parser<'_, '_> {
+    /// Reads the operator after a name, if there is one.
+    ///
+    /// An encoded sign goes on with the operator if the sign before it was encoded too, or if there is no operator without it;
+    /// after a raw one it belongs to the value.
+    pub(super) fn operator(&mut self) -> Result<Option<Comparison>> {
+        let start = self.position;
+        let Some((sign, bytes)) = self.peek() else { return Ok(None) };
+        self.position += bytes;
+        let is_encoded = bytes > 1;
+        let (operator, negated) = match sign {
+            b'=' => match self.take_sign(b'=', is_encoded) {
+                Some(is_encoded) => (Operator::Equal { literal: self.take_sign(b'=', is_encoded).is_some() }, false),
+                None => return self.word(start, is_encoded).map(Some),
+            },
+            b'!' => match self.take_sign(b'=', true) {
+                Some(is_encoded) => (Operator::Equal { literal: self.take_sign(b'=', is_encoded).is_some() }, true),
+                None => return Err(unknown(start)),
+            },
+            b'>' => (Operator::Above { included: self.take_sign(b'=', is_encoded).is_some() }, false),
+            b'<' => (Operator::Below { included: self.take_sign(b'=', is_encoded).is_some() }, false),
+            b'&' | b';' | b'|' | b',' | b')' | b']' => {
+                self.position = start;
+                return Ok(None);
+            }
+            _ => return Err(unknown(start)),
+        };
+        Ok(Some(Comparison { operator, negated }))
+    }
+
+    /// After a first `=`: a word and another `=`, or else a value.
+    fn word(&mut self, start: usize, is_encoded: bool) -> Result<Comparison> {
+        let word_start = self.position;
+        while let Some((byte, bytes)) = self.peek()
+            && (byte.is_ascii_alphabetic() || byte == b'~')
+            && (bytes == 1 || is_encoded)
+        {
+            self.position += bytes;
+        }
+        let word = &self.query.text[word_start..self.position];
+        if word.is_empty() || self.take_sign(b'=', is_encoded).is_none() {
+            self.position = word_start;
+            return Ok(Comparison { operator: Operator::Equal { literal: false }, negated: false });
+        }
+        let word: Cow<'_, str> = decode(word, word_start)?;
+        by_word(&word).ok_or_else(|| match &*word {
+            "ft" => at(start, "=ft= (full text) is not supported yet"),
+            word => at(start, format!("there is no operator ={word}=")),
+        })
+    }
+
+    /// Passes over a sign, if it stands here raw, or encoded where that is the same; whether it was encoded.
+    fn take_sign(&mut self, sign: u8, or_encoded: bool) -> Option<bool> {
+        let (_, bytes) = unit(self.query.text, self.position)
+            .filter(|(byte, bytes)| *byte == sign && (*bytes == 1 || or_encoded))?;
+        self.position += bytes;
+        Some(bytes > 1)
+    }
+}
+
+fn unknown(position: usize) -> crate::error::Error {
+    at(position, "an operator should stand here, such as == or =gt=")
+}

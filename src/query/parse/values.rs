@@ -1,0 +1,230 @@
+//! What the text of a value means to an attribute.
+//!
+//! A number is compared exactly, whatever the attribute: an Int beyond 2^53 keeps its digits, and an Int is compared with a
+//! number that it cannot be (`stock=gt=1.5`) by the whole numbers on both sides of it. So every value of the tree is one that
+//! the attribute, or an index over it, can hold.
+
+use std::borrow::Cow;
+use std::ops::Bound;
+
+use super::raw::decode;
+use super::{VALUE_MISSING, at};
+use crate::encoding::Value;
+use crate::encoding::value::Date;
+use crate::error::Result;
+use crate::query::tree::{Pattern, Test};
+use crate::schema::{Attribute, Kind};
+
+/// How much memory a compiled regular expression may take, in bytes.
+const REGULAR_EXPRESSION_BYTES: usize = 1 << 20;
+
+/// One value of a comparison.
+pub(super) enum Operand<'q> {
+    /// A value that the attribute can have.
+    Value(Value<'q>),
+    /// A number between this integer and the next one, for an Int.
+    After(i64),
+}
+
+impl<'q> Operand<'q> {
+    /// The values above it; itself too, if it is included.
+    pub(super) fn or_above(self, included: bool) -> Bound<Value<'q>> {
+        match self {
+            Self::Value(value) if included => Bound::Included(value),
+            Self::Value(value) => Bound::Excluded(value),
+            Self::After(floor) => Bound::Excluded(Value::Int(floor)),
+        }
+    }
+
+    /// The values below it; itself too, if it is included.
+    pub(super) fn or_below(self, included: bool) -> Bound<Value<'q>> {
+        match self {
+            Self::Value(value) if included => Bound::Included(value),
+            Self::Value(value) => Bound::Excluded(value),
+            Self::After(floor) => Bound::Included(Value::Int(floor)),
+        }
+    }
+
+    /// What can equal it.
+    pub(super) fn into_value(self) -> Option<Value<'q>> {
+        match self {
+            Self::Value(value) => Some(value),
+            Self::After(_) => None,
+        }
+    }
+
+    /// The text of a value for an ID or a String.
+    pub(super) fn into_text(self) -> Cow<'q, str> {
+        match self {
+            Self::Value(Value::Text(text)) => text,
+            _ => unreachable!("operators of text are refused for other attributes"),
+        }
+    }
+}
+
+/// What forces a type before a value.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Prefix {
+    Number,
+    String,
+    Boolean,
+    Date,
+}
+
+const PREFIXES: [(&str, Prefix); 4] =
+    [("number:", Prefix::Number), ("string:", Prefix::String), ("boolean:", Prefix::Boolean), ("date:", Prefix::Date)];
+
+fn split_prefix(raw: &str) -> (Option<Prefix>, &str) {
+    let found = PREFIXES.iter().find_map(|(text, prefix)| Some((Some(*prefix), raw.strip_prefix(text)?)));
+    found.unwrap_or((None, raw))
+}
+
+/// The test that a value is equal to; `literal`: to its text as it stands, without wildcards, prefixes or null.
+pub(super) fn equality<'q>(of: &Attribute, raw: &'q str, start: usize, literal: bool) -> Result<Test<'q>> {
+    let is_text = matches!(of.kind, Kind::Id | Kind::String);
+    if raw.is_empty() && !is_text {
+        return Err(at(start, VALUE_MISSING));
+    }
+    let (prefix, text) = if literal { (None, raw) } else { split_prefix(raw) };
+    if !literal && prefix.is_none() && text == "null" {
+        return Ok(Test::Null);
+    }
+    if !literal && is_text && matches!(prefix, None | Some(Prefix::String)) && text.contains('*') {
+        return like(text, start);
+    }
+    let value = typed(of, prefix, text, start)?.into_value();
+    Ok(value.map_or_else(|| Test::OneOf(Vec::new()), Test::Equal))
+}
+
+/// A value of any other comparison.
+pub(super) fn operand<'q>(of: &Attribute, raw: &'q str, start: usize) -> Result<Operand<'q>> {
+    let (prefix, text) = split_prefix(raw);
+    typed(of, prefix, text, start)
+}
+
+/// A text with stars that are not encoded.
+fn like(text: &str, start: usize) -> Result<Test<'_>> {
+    let (beginning, rest) = text.split_once('*').expect("the caller saw a star");
+    let (middle, end) = rest.rsplit_once('*').unwrap_or(("", rest));
+    let (beginning, end) = (decode(beginning, start)?, decode(end, start)?);
+    let middle = middle.split('*').filter(|piece| !piece.is_empty()).map(|piece| decode(piece, start));
+    let mut middle = middle.collect::<Result<Vec<_>>>()?;
+    Ok(match (&*beginning, middle.as_slice(), &*end) {
+        (_, [], "") => Test::StartsWith(beginning),
+        ("", [], _) => Test::EndsWith(end),
+        ("", [_], "") => Test::Contains(middle.remove(0)),
+        _ => Test::Like(Pattern { start: beginning, middle, end }),
+    })
+}
+
+/// Compiles a regular expression whose text begins at byte `start` of the query.
+pub(super) fn regular_expression(text: &str, start: usize) -> Result<Box<regex::Regex>> {
+    let compiled = regex::RegexBuilder::new(text).size_limit(REGULAR_EXPRESSION_BYTES).build();
+    compiled.map(Box::new).map_err(|error| {
+        // The crate draws the place over several lines, and says what is wrong in the last.
+        let error = error.to_string();
+        let last = error.lines().last().unwrap_or_default();
+        at(start, format!("the regular expression: {}", last.trim_start_matches("error: ")))
+    })
+}
+
+fn typed<'q>(of: &Attribute, prefix: Option<Prefix>, raw: &'q str, start: usize) -> Result<Operand<'q>> {
+    let text = decode(raw, start)?;
+    let is_text = matches!(of.kind, Kind::Id | Kind::String);
+    let kind = of.kind;
+    let refused = |text: &str| at(start, format!("{text:?} cannot be coerced to {kind:?}"));
+    let text = match prefix {
+        None | Some(Prefix::String) => text,
+        Some(Prefix::Number) if is_text => number_text(&text).ok_or_else(|| refused(&text))?.into(),
+        Some(Prefix::Number) if matches!(kind, Kind::Int | Kind::Float) => text,
+        Some(Prefix::Boolean) if (is_text || kind == Kind::Boolean) && text.parse::<bool>().is_ok() => text,
+        Some(Prefix::Date) if is_text => {
+            Value::microseconds_of(&text).map_err(|detail| at(start, detail))?;
+            text
+        }
+        Some(Prefix::Date) if kind == Kind::Date => text,
+        Some(_) => return Err(refused(&text)),
+    };
+    let value = match kind {
+        Kind::Id | Kind::String => Value::Text(text),
+        Kind::Int => return whole_number(&text).ok_or_else(|| refused(&text)),
+        Kind::Float => number(&text).ok_or_else(|| refused(&text))?,
+        Kind::Boolean => Value::Boolean(text.parse().map_err(|_| refused(&text))?),
+        Kind::Date => {
+            let microseconds = Value::microseconds_of(&text).map_err(|detail| at(start, detail))?;
+            Value::Date(Date { text, microseconds })
+        }
+        Kind::Any => return Err(refused(&text)),
+    };
+    Ok(Operand::Value(value))
+}
+
+fn finite(text: &str) -> Option<f64> {
+    text.parse().ok().filter(|float: &f64| float.is_finite())
+}
+
+/// A number as a Float is compared with it: as a double, unless it is an integer that no double is.
+fn number(text: &str) -> Option<Value<'static>> {
+    match text.parse::<i64>() {
+        Ok(integer) if integer as f64 as i128 != i128::from(integer) => Some(Value::Int(integer)),
+        _ => finite(text).map(Value::Float),
+    }
+}
+
+/// A number as the text of an ID or a String: as a body writes it that gives a number.
+fn number_text(text: &str) -> Option<String> {
+    match text.parse::<i64>() {
+        Ok(integer) => Some(integer.to_string()),
+        // From here on a double may stand for digits that it does not have.
+        Err(_) => finite(text)
+            .filter(|float| float.abs() < 9_007_199_254_740_992.0)
+            .map(|float| ryu_js::Buffer::new().format_finite(float).to_owned()),
+    }
+}
+
+/// A number as an Int is compared with it.
+fn whole_number(text: &str) -> Option<Operand<'static>> {
+    if let Ok(integer) = text.parse() {
+        return Some(Operand::Value(Value::Int(integer)));
+    }
+    let float = finite(text)?;
+    let (floor, has_fraction) = floor(text);
+    Some(match i64::try_from(floor) {
+        Ok(floor) if has_fraction => Operand::After(floor),
+        Ok(floor) => Operand::Value(Value::Int(floor)),
+        // Beyond every Int; just below the least one the double nearest to it is that Int.
+        Err(_) => Operand::Value(Value::Float(if float < 0.0 { float.min(LEAST_INT.next_down()) } else { float })),
+    })
+}
+
+const LEAST_INT: f64 = -9_223_372_036_854_775_808.0;
+
+/// The greatest integer not above a decimal number, and whether anything is left; beyond 10^20 only that it is.
+///
+/// The text is one that `f64` can be parsed from, and finite.
+fn floor(text: &str) -> (i128, bool) {
+    const BEYOND: i128 = 10_i128.pow(20);
+    let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+    // Of an exponent of more digits than fit, only the sign matters.
+    let exponent = exponent.parse().unwrap_or(if exponent.starts_with('-') { -i64::from(u32::MAX) } else { 0 });
+    let digits = mantissa.trim_start_matches(['+', '-']);
+    let (whole, decimals) = digits.split_once('.').unwrap_or((digits, ""));
+    let point = exponent.saturating_add(whole.len() as i64);
+    let (mut integer, mut has_fraction, mut place) = (0i128, false, 0);
+    for digit in whole.bytes().chain(decimals.bytes()).map(|digit| i128::from(digit - b'0')) {
+        if place < point {
+            integer = BEYOND.min(integer * 10 + digit);
+        } else {
+            has_fraction |= digit != 0;
+        }
+        place += 1;
+    }
+    while place < point && integer != 0 && integer < BEYOND {
+        integer *= 10;
+        place += 1;
+    }
+    match mantissa.starts_with('-') {
+        true => (-integer - i128::from(has_fraction), has_fraction),
+        false => (integer, has_fraction),
+    }
+}
