@@ -41,6 +41,9 @@ pub struct Table {
     pub primary_key: usize,
     /// Every index of the table.
     pub indexes: Vec<Index>,
+    /// Positions of the attributes for which a full-text index is asked. None is made yet: it has no number and stands in no
+    /// catalogue, so the version that makes them will find each of them new, and build it.
+    pub full_text: Vec<usize>,
     /// Relationships to other tables; they are not stored.
     pub relationships: Vec<Relationship>,
 }
@@ -348,6 +351,7 @@ fn parse_table(definition: &TypeDefinition) -> Result<Table> {
         fixed_widths: 0,
         primary_key: usize::MAX,
         indexes: Vec::new(),
+        full_text: Vec::new(),
         relationships: Vec::new(),
     };
     parse_fields(&mut table, object)?;
@@ -433,12 +437,22 @@ fn parse_attribute(table: &mut Table, field: &FieldDefinition) -> Result<()> {
         table.primary_key = attribute;
     }
     for directive in &field.directives {
-        if let Some(kind) = index_kind(directive, kind, list)? {
-            let index = Index { id: 0, attribute, kind };
-            if table.indexes.contains(&index) {
-                return Err(invalid(directive.pos, "the attribute has that index already".into()));
+        let twice = match index_asked(directive, kind, list)? {
+            Some(Asked::Entries(kind)) => {
+                let index = Index { id: 0, attribute, kind };
+                let twice = table.indexes.contains(&index);
+                table.indexes.push(index);
+                twice
             }
-            table.indexes.push(index);
+            Some(Asked::FullText) => {
+                let twice = table.full_text.contains(&attribute);
+                table.full_text.push(attribute);
+                twice
+            }
+            None => false,
+        };
+        if twice {
+            return Err(invalid(directive.pos, "the attribute has that index already".into()));
         }
     }
     let stamp = stamp(field, kind, list)?;
@@ -449,20 +463,30 @@ fn parse_attribute(table: &mut Table, field: &FieldDefinition) -> Result<()> {
     Ok(())
 }
 
-fn index_kind(directive: &Positioned<ConstDirective>, kind: Kind, list: bool) -> Result<Option<IndexKind>> {
+/// The index that a directive asks for.
+enum Asked {
+    Entries(IndexKind),
+    FullText,
+}
+
+fn index_asked(directive: &Positioned<ConstDirective>, kind: Kind, list: bool) -> Result<Option<Asked>> {
     let index = match directive.node.name.node.as_str() {
-        "unique" => IndexKind::Unique,
+        "unique" => Asked::Entries(IndexKind::Unique),
         "indexed" => match text_argument(directive, "type")?.as_deref() {
-            None | Some("ordered") => IndexKind::Ordered,
-            Some("hash") => IndexKind::Hash,
-            Some("fulltext") => return Err(invalid(directive.pos, "full-text indexes are not supported yet".into())),
+            None | Some("ordered") => Asked::Entries(IndexKind::Ordered),
+            Some("hash") => Asked::Entries(IndexKind::Hash),
+            Some("fulltext") if matches!(kind, Kind::Id | Kind::String) => Asked::FullText,
+            Some("fulltext") => {
+                return Err(invalid(directive.pos, "a full-text index stands on ID and String only".into()));
+            }
             Some(other) => {
-                return Err(invalid(directive.pos, format!("index type {other:?} is not \"ordered\" or \"hash\"")));
+                let detail = format!("index type {other:?} is not \"ordered\", \"hash\" or \"fulltext\"");
+                return Err(invalid(directive.pos, detail));
             }
         },
         _ => return Ok(None),
     };
-    if kind == Kind::Any || (list && index == IndexKind::Unique) {
+    if kind == Kind::Any || (list && matches!(index, Asked::Entries(IndexKind::Unique))) {
         return Err(invalid(
             directive.pos,
             "an attribute of type Any cannot be indexed, and a list cannot be unique".into(),

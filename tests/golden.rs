@@ -69,6 +69,7 @@ fn describe(table: &Table, position: usize, attribute: &Attribute) -> String {
         IndexKind::Hash => format!("hash index {}", index.id),
         IndexKind::Unique => format!("unique index {}", index.id),
     }));
+    words.extend(table.full_text.contains(&position).then(|| "full-text index asked for".to_owned()));
     words.join(", ")
 }
 
