@@ -92,20 +92,162 @@ fn each_entry(index: &Index, value: &Value<'_>, id: &str, mut visit: impl FnMut(
     });
 }
 
-/// The keys of the records whose attribute equals a value, ascending, read from an index as they are asked for.
-///
-/// A key from a hash index, or of a text longer than is indexed, may be a false match: [`Matches::verify`] says that the
-/// record must be looked at.
+/// Which way entries are walked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Direction {
+    /// Ascending: least value first, null last, ids of one value ascending.
+    #[default]
+    Forwards,
+    /// The exact opposite.
+    Backwards,
+}
+
+/// A stretch of keys: from `lower` up to but not including `upper`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyRange {
+    /// The first key.
+    pub lower: Vec<u8>,
+    /// What follows the last key; empty if nothing does.
+    pub upper: Vec<u8>,
+}
+
+impl KeyRange {
+    /// All keys that begin with `prefix`.
+    pub fn of_prefix(prefix: Vec<u8>) -> Self {
+        let mut upper = Vec::new();
+        key::successor(&prefix, &mut upper);
+        Self { lower: prefix, upper }
+    }
+
+    /// The entries of one value in an ordered or a hash index; with them may stand others, see [`is_exact`].
+    ///
+    /// # Panics
+    /// On a unique index, which [`owner`] reads.
+    pub fn of_value(index: &Index, value: &Value<'_>) -> Self {
+        let mut prefix = Vec::new();
+        match index.kind {
+            IndexKind::Ordered => key::ordered_prefix(index.id, value, &mut prefix),
+            IndexKind::Hash => key::hash_prefix(index.id, value, &mut prefix),
+            _ => unreachable!("one key, not a range"),
+        }
+        Self::of_prefix(prefix)
+    }
+
+    /// What both have.
+    pub fn intersect(&mut self, other: Self) {
+        if other.lower > self.lower {
+            self.lower = other.lower;
+        }
+        if self.upper.is_empty() || (!other.upper.is_empty() && other.upper < self.upper) {
+            self.upper = other.upper;
+        }
+    }
+
+    /// Whether no key can lie in it.
+    pub fn is_empty(&self) -> bool {
+        !self.upper.is_empty() && self.lower >= self.upper
+    }
+
+    /// Whether all entries in it are known to begin with `lower`.
+    fn is_of_one_value(&self) -> bool {
+        let (Some((last, before)), Some((next, same))) = (self.lower.split_last(), self.upper.split_last()) else {
+            return false;
+        };
+        before == same && last.checked_add(1) == Some(*next) && key::bytes_before_id(&self.lower) == Some(self.lower.len())
+    }
+
+    fn holds(&self, key: &[u8]) -> bool {
+        self.lower.as_slice() <= key && (self.upper.is_empty() || key < self.upper.as_slice())
+    }
+}
+
+/// Whether the entries of a value in an index are of that value alone. Those of a hash index, and of a text longer than is
+/// indexed, may be of others, too: the record has to be looked at.
+pub fn is_exact(index: &Index, value: &Value<'_>) -> bool {
+    let long = matches!(value, Value::Text(text) if text.len() >= key::INDEXED_BYTES);
+    !long && index.kind != IndexKind::Hash
+}
+
+/// Keys of records in one piece of memory, each with the beginning of the entry that led to it.
+#[derive(Debug, Default)]
+pub struct Keys {
+    bytes: Vec<u8>,
+    /// Where the beginning of the entry stands, the key after it, and what follows.
+    places: Vec<(u32, u32, u32)>,
+}
+
+impl Keys {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    /// Forgets them and keeps the memory.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.places.clear();
+    }
+
+    /// The keys, in the order in which they were found.
+    pub fn slices(&self) -> Vec<&[u8]> {
+        self.places.iter().map(|(_, key, end)| &self.bytes[*key as usize..*end as usize]).collect()
+    }
+
+    /// What stands before the id in the entry that led to a key: index and value. Nothing, if it was not to be kept.
+    pub fn before_id(&self, position: usize) -> &[u8] {
+        let (entry, key, _) = self.places[position];
+        &self.bytes[entry as usize..key as usize]
+    }
+
+    /// Moves the last one to others.
+    ///
+    /// # Errors
+    /// As [`Keys::push`].
+    pub fn move_last(&mut self, others: &mut Self) -> Result<()> {
+        let Some((entry, key, end)) = self.places.pop() else { return Ok(()) };
+        let start = others.bytes.len();
+        others.bytes.extend_from_slice(&self.bytes[entry as usize..end as usize]);
+        self.bytes.truncate(entry as usize);
+        others.place(start, start + (key - entry) as usize)
+    }
+
+    /// Adds the key of a record.
+    ///
+    /// # Errors
+    /// `Invalid` if they would need 4 GiB together.
+    pub fn push(&mut self, table: u32, before_id: &[u8], id: &[u8]) -> Result<()> {
+        let entry = self.bytes.len();
+        self.bytes.extend_from_slice(before_id);
+        self.bytes.extend_from_slice(&table.to_be_bytes());
+        self.bytes.extend_from_slice(id);
+        self.place(entry, entry + before_id.len())
+    }
+
+    /// Notes where the last one stands.
+    fn place(&mut self, entry: usize, key: usize) -> Result<()> {
+        let end = u32::try_from(self.bytes.len()).map_err(|_| Error::invalid("the keys need more than 4 GiB"))?;
+        self.places.push((entry as u32, key as u32, end)); // Both are less than `end`.
+        Ok(())
+    }
+}
+
+/// The entries in a stretch of an ordered or a hash index, read as they are asked for.
 pub struct Matches<'s> {
     scan: Scan<'s>,
-    prefix_bytes: usize,
     table: u32,
-    /// Whether each record must be compared with the value.
-    pub verify: bool,
+    /// How many bytes stand before the id; `None`: that is seen in each entry.
+    before_id: Option<usize>,
+    /// Whether what stands before the id is kept with each key.
+    keep: bool,
 }
 
 impl<'s> Matches<'s> {
-    /// Of an ordered or a hash index.
+    /// The entries of one value, ascending.
     ///
     /// # Panics
     /// On a unique index, which [`owner`] reads.
@@ -117,40 +259,89 @@ impl<'s> Matches<'s> {
         snapshot: &'s Snapshot<'s>,
         reach: Reach,
     ) -> Self {
-        #[cfg(feature = "plant")]
-        crate::plant::burn("indexes");
-        let (mut prefix, mut end) = (Vec::new(), Vec::new());
-        match index.kind {
-            IndexKind::Ordered => key::ordered_prefix(index.id, value, &mut prefix),
-            IndexKind::Hash => key::hash_prefix(index.id, value, &mut prefix),
-            IndexKind::Unique => unreachable!("one key, not a range"),
-        }
-        key::successor(&prefix, &mut end);
-        let long = matches!(value, Value::Text(text) if text.len() >= key::INDEXED_BYTES);
-        Self {
-            scan: store.scan(Space::Indexes, &prefix, &end, snapshot, reach),
-            prefix_bytes: prefix.len(),
-            table: table.id,
-            verify: long || index.kind == IndexKind::Hash,
-        }
+        let range = KeyRange::of_value(index, value);
+        Self::within(store, table, index, &range, Direction::Forwards, snapshot, reach)
     }
 
-    /// Fills `keys` with the keys of up to `most` further records; fewer only at the end.
+    /// The entries in a stretch of an index.
+    pub fn within(
+        store: &'s Store,
+        table: &Table,
+        index: &Index,
+        range: &KeyRange,
+        direction: Direction,
+        snapshot: &'s Snapshot<'s>,
+        reach: Reach,
+    ) -> Self {
+        #[cfg(feature = "plant")]
+        crate::plant::burn("indexes");
+        let scan = match direction {
+            Direction::Forwards => store.scan(Space::Indexes, &range.lower, &range.upper, snapshot, reach),
+            Direction::Backwards => store.scan_backwards(Space::Indexes, &range.lower, &range.upper, snapshot, reach),
+        };
+        let before_id = match index.kind {
+            IndexKind::Hash => Some(key::HASH_PREFIX_BYTES),
+            _ => range.is_of_one_value().then_some(range.lower.len()),
+        };
+        Self { scan, table: table.id, before_id, keep: false }
+    }
+
+    /// Keeps with each key what stands before the id in its entry.
+    #[must_use]
+    pub fn keeping_values(mut self) -> Self {
+        self.keep = true;
+        self
+    }
+
+    /// Passes over one entry; false at the end.
+    ///
+    /// # Errors
+    /// What the engine returns.
+    pub fn pass(&mut self) -> Result<bool> {
+        Ok(self.scan.next()?.is_some())
+    }
+
+    /// Replaces `keys` by those of up to `most` further records; fewer only at the end.
     ///
     /// # Errors
     /// `Corrupt` if an entry is none; what the engine returns.
-    pub fn next(&mut self, most: usize, keys: &mut Vec<Vec<u8>>) -> Result<()> {
+    pub fn next(&mut self, most: usize, keys: &mut Keys) -> Result<()> {
         keys.clear();
-        while keys.len() < most {
-            let Some((entry, _)) = self.scan.next()? else { break };
-            let id = key::id_of_entry(entry, self.prefix_bytes);
-            let id = id.ok_or_else(|| Error::corrupt("an index entry has no id"))?;
-            let mut record = Vec::with_capacity(4 + id.len());
-            key::record(self.table, id, &mut record);
-            keys.push(record);
-        }
+        while keys.len() < most && self.append(keys)? {}
         Ok(())
     }
+
+    /// Adds the key of one further record; false at the end.
+    ///
+    /// # Errors
+    /// As [`Matches::next`].
+    pub fn append(&mut self, keys: &mut Keys) -> Result<bool> {
+        let Some((entry, _)) = self.scan.next()? else { return Ok(false) };
+        let before_id = self.before_id.or_else(|| key::bytes_before_id(entry));
+        let parts = before_id.and_then(|bytes| entry.split_at_checked(bytes));
+        let (before_id, id) = parts.ok_or_else(|| Error::corrupt("an index entry has no id"))?;
+        keys.push(self.table, if self.keep { before_id } else { b"" }, id)?;
+        Ok(true)
+    }
+}
+
+/// Whether an entry is the first of its record that a forward walk through the ranges, which ascend, comes upon. A list has an
+/// entry for each element, and its record is to be met once.
+///
+/// # Errors
+/// `Corrupt` if the record is.
+pub fn is_first<B: AsRef<[u8]>>(
+    index: &Index,
+    ranges: &[KeyRange],
+    before_id: &[u8],
+    record: &Record<'_, B>,
+) -> Result<bool> {
+    let (id, mut first) = (record.id()?, true);
+    each_entry(index, &record.value(index.attribute)?, &id, |entry| {
+        let value = &entry[..entry.len() - id.len()];
+        first &= value >= before_id || !ranges.iter().any(|range| range.holds(entry));
+    });
+    Ok(first)
 }
 
 /// The id of the record that owns a value of a unique index.
@@ -161,6 +352,28 @@ pub fn owner<'s>(store: &'s Store, index: &Index, value: &Value<'_>, reach: Reac
     let mut entry = Vec::new();
     key::unique(index.id, value, &mut entry);
     store.get(Space::Indexes, &entry, reach)
+}
+
+/// The owners of several values of a unique index as of one moment, in no order.
+///
+/// # Errors
+/// What the engine returns.
+pub fn owners<'s>(
+    store: &'s Store,
+    index: &Index,
+    values: &[&Value<'_>],
+    snapshot: &Snapshot<'_>,
+    reach: Reach,
+) -> Result<Vec<Option<Pinned<'s>>>> {
+    let entry = |value: &&Value<'_>| {
+        let mut entry = Vec::new();
+        key::unique(index.id, value, &mut entry);
+        entry
+    };
+    let mut entries: Vec<Vec<u8>> = values.iter().map(entry).collect();
+    entries.sort_unstable();
+    entries.dedup();
+    store.multi_get(Space::Indexes, &entries, snapshot, reach)
 }
 
 /// Makes all entries of an index, which has none yet, from the records of its table.

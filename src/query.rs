@@ -1,7 +1,30 @@
 //! Queries: text to tree, tree to plan, plan to records.
+//!
+//! Four steps, each in its files. `parse` reads the text (FIQL) into a [`Query`], in which nothing has to be decoded, coerced or
+//! looked up again; what is not served is refused at its byte. `plan` chooses by which index the records are come by. `run` reads
+//! entries and records as of one moment, and asks of each record what the index has not answered (`filter`). What has no order yet
+//! is put in order (`sort`), and `select` copies what the answer shows. Memory follows the limit of the list, never the number of
+//! records that are looked at.
+//!
+//! ```text
+//! "category==light&price=lt=20&sort=-rating&limit=5"
+//!   -> All(category = light, price < 20), sort rating descending, limit 5
+//!   -> the entries of category = light (40 of them, price has more); ask price; the best 5 by rating
+//!   -> 40 records read, 5 visited
+//! ```
+//!
+//! Non-goals: HTTP (`handlers`); relationships, full text, `Any` and cursors, which the grammar knows and nothing serves yet.
 
+mod explain;
+mod filter;
 mod parse;
+mod plan;
+mod run;
+mod select;
+mod sort;
 mod tree;
 
+pub use explain::Explanation;
 pub use parse::{CONDITIONS, DEPTH, Limits};
+pub use plan::{PROBED, SORTED_ROWS};
 pub use tree::{Filter, Order, Query};

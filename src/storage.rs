@@ -151,7 +151,7 @@ impl Store {
         values.into_iter().map(|value| value.map_err(|error| classify("read", error))).collect()
     }
 
-    /// The keys from `lower` up to but not including `upper` (no end if it is empty), ascending, as of `snapshot`.
+    /// The keys from `lower` up to but not including `upper` (no end if it is empty), as of `snapshot`, ascending.
     pub fn scan<'s>(
         &'s self,
         space: Space,
@@ -167,7 +167,27 @@ impl Store {
         }
         let mut iterator = self.db().raw_iterator_cf_opt(&self.family(space), options);
         iterator.seek(lower);
-        Scan::new(iterator)
+        Scan::forwards(iterator)
+    }
+
+    /// The same keys, descending.
+    pub fn scan_backwards<'s>(
+        &'s self,
+        space: Space,
+        lower: &[u8],
+        upper: &[u8],
+        snapshot: &'s Snapshot<'s>,
+        reach: Reach,
+    ) -> Scan<'s> {
+        Calls::count(&self.calls.scans);
+        let mut options = self.read_at(snapshot, reach);
+        options.set_iterate_lower_bound(lower);
+        if !upper.is_empty() {
+            options.set_iterate_upper_bound(upper);
+        }
+        let mut iterator = self.db().raw_iterator_cf_opt(&self.family(space), options);
+        iterator.seek_to_last();
+        Scan::backwards(iterator)
     }
 
     /// The state as of now.

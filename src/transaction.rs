@@ -110,6 +110,11 @@ impl Database {
         self.store().counters()
     }
 
+    /// How far its reads go.
+    pub fn reach(&self) -> Reach {
+        self.reach
+    }
+
     /// The store underneath, for maintenance: flush, checkpoint, settle.
     pub fn store(&self) -> &Store {
         &self.shared.store
@@ -268,16 +273,16 @@ impl Database {
         }
         let snapshot = self.store().snapshot();
         let mut matches = Matches::new(self.store(), table, index, value, &snapshot, self.reach);
-        let (mut keys, mut left) = (Vec::new(), limit);
+        let (mut keys, mut left) = (indexes::Keys::default(), limit);
         while left > 0 {
             matches.next(left.min(1000), &mut keys)?;
             if keys.is_empty() {
                 break;
             }
-            for bytes in self.store().multi_get(Space::Records, &keys, &snapshot, self.reach)? {
+            for bytes in self.store().multi_get(Space::Records, &keys.slices(), &snapshot, self.reach)? {
                 let bytes = bytes.ok_or_else(|| Error::corrupt("an index entry leads to no record"))?;
                 let record = Record::open(table, bytes.as_ref())?;
-                if !matches.verify || is(&record, attribute, value)? {
+                if indexes::is_exact(index, value) || is(&record, attribute, value)? {
                     visit(record)?;
                     left -= 1;
                 }

@@ -22,6 +22,9 @@ use super::value::Value;
 /// How many bytes of a text stand in an ordered or unique key.
 pub const INDEXED_BYTES: usize = 1024;
 
+/// How many bytes of the key of an entry in a hash index stand before its id.
+pub const HASH_PREFIX_BYTES: usize = 12;
+
 const TAG_FALSE: u8 = 0x10;
 const TAG_TRUE: u8 = 0x11;
 const TAG_NUMBER: u8 = 0x20;
@@ -51,6 +54,41 @@ pub fn ordered_prefix(index: u32, value: &Value<'_>, out: &mut Vec<u8>) {
     out.clear();
     out.extend_from_slice(&index.to_be_bytes());
     self::value(value, out);
+}
+
+/// Writes what the entries in an ordered index begin with whose text begins with `beginning`; entries of other texts may, too,
+/// if it is longer than is indexed.
+pub fn ordered_text_prefix(index: u32, beginning: &str, out: &mut Vec<u8>) {
+    out.clear();
+    out.extend_from_slice(&index.to_be_bytes());
+    out.push(TAG_TEXT);
+    escape(indexed(beginning), out);
+}
+
+/// How many bytes of the key of an entry in an ordered index stand before its id; `None` if it is no such key.
+pub fn bytes_before_id(entry: &[u8]) -> Option<usize> {
+    match entry.get(4)? {
+        &(TAG_FALSE | TAG_TRUE | TAG_NULL) => Some(5),
+        &TAG_NUMBER => Some(15),
+        &TAG_TEXT => {
+            let mut at = 5;
+            loop {
+                at += entry.get(at..)?.iter().position(|byte| *byte == 0)?;
+                at += 2;
+                // An escaped zero is followed by FF, the end by another zero.
+                if entry.get(at - 1)? == &0 {
+                    return Some(at);
+                }
+            }
+        }
+        _ => None,
+    }
+}
+
+/// Whether what stands before the id of an entry in an ordered index may be a text that was cut, so that it has the place of
+/// others in the order.
+pub fn is_cut(before_id: &[u8]) -> bool {
+    before_id.get(4) == Some(&TAG_TEXT) && before_id.len() >= 4 + 1 + INDEXED_BYTES + 2
 }
 
 /// Writes the key of an entry in a hash index.
@@ -121,7 +159,7 @@ pub fn value(value: &Value<'_>, out: &mut Vec<u8>) {
             let (floor, rest) = split(date.microseconds);
             number(floor, rest, out);
         }
-        Value::Text(string) => text(string.as_bytes(), out),
+        Value::Text(string) => text(indexed(string), out),
         Value::Null => out.push(TAG_NULL),
         Value::List(_) | Value::Json(_) => unreachable!("the schema admits no index over it, lists are taken apart"),
     }
@@ -147,16 +185,36 @@ fn number(float: f64, rest: u16, out: &mut Vec<u8>) {
     out.extend_from_slice(&rest.to_be_bytes());
 }
 
+/// Appends a scalar value as [`value`] does, but text whole, however long: the place of a record in a list that is sorted.
+///
+/// # Panics
+/// As [`value`].
+pub fn whole_value(of: &Value<'_>, out: &mut Vec<u8>) {
+    match of {
+        Value::Text(string) => text(string.as_bytes(), out),
+        other => value(other, out),
+    }
+}
+
+/// As much of a text as stands in an ordered or unique key.
+fn indexed(text: &str) -> &[u8] {
+    &text.as_bytes()[..text.len().min(INDEXED_BYTES)]
+}
+
 fn text(bytes: &[u8], out: &mut Vec<u8>) {
     out.push(TAG_TEXT);
-    let mut rest = &bytes[..bytes.len().min(INDEXED_BYTES)];
+    escape(bytes, out);
+    out.extend_from_slice(&[0x00, 0x00]);
+}
+
+fn escape(bytes: &[u8], out: &mut Vec<u8>) {
+    let mut rest = bytes;
     while let Some(zero) = memchr::memchr(0, rest) {
         out.extend_from_slice(&rest[..zero]);
         out.extend_from_slice(&[0x00, 0xFF]);
         rest = &rest[zero + 1..];
     }
     out.extend_from_slice(rest);
-    out.extend_from_slice(&[0x00, 0x00]);
 }
 
 #[cfg(test)]
@@ -242,6 +300,31 @@ mod tests {
     }
 
     #[test]
+    fn where_the_id_begins_is_seen_in_the_value() {
+        let mut entry = Vec::new();
+        for value in [Value::Null, Value::Boolean(true), Value::Int(0), Value::Float(-1.5), text_value(""), text_value("a\0\0b")] {
+            ordered(7, &value, "\0id", &mut entry);
+            assert_eq!(bytes_before_id(&entry), Some(entry.len() - 3), "{value:?}");
+        }
+        for damaged in [&[0, 0, 0, 7][..], &[0, 0, 0, 7, 0x99], &[0, 0, 0, 7, TAG_TEXT, 0], &[0, 0, 0, 7, TAG_TEXT, b'a']] {
+            assert_eq!(bytes_before_id(damaged), None);
+        }
+    }
+
+    #[test]
+    fn only_text_that_was_cut_shares_its_place() {
+        let mut prefix = Vec::new();
+        for (bytes, cut) in [(1023, false), (1024, true), (5000, true)] {
+            ordered_prefix(7, &text_value(&"x".repeat(bytes)), &mut prefix);
+            assert_eq!(is_cut(&prefix), cut, "{bytes}");
+        }
+        let (mut one, mut other) = (Vec::new(), Vec::new());
+        whole_value(&text_value(&"x".repeat(2000)), &mut one);
+        whole_value(&text_value(&"x".repeat(2001)), &mut other);
+        assert!(one < other);
+    }
+
+    #[test]
     fn successor_skips_all_continuations() {
         let mut out = Vec::new();
         successor(&[1, 0xFF, 0xFF], &mut out);
@@ -306,6 +389,9 @@ mod tests {
             ordered_prefix(7, &text_value(&a), &mut prefix);
             prop_assert_eq!(second.starts_with(&prefix), a == b);
             prop_assert_eq!(id_of_entry(&first, prefix.len()), Some(c.as_str()));
+            prop_assert_eq!(bytes_before_id(&second), Some(second.len() - d.len()));
+            ordered_text_prefix(7, &a, &mut prefix);
+            prop_assert_eq!(second.starts_with(&prefix), b.starts_with(&a));
         }
     }
 }

@@ -16,6 +16,8 @@
 //!
 //! History: 1, the first.
 
+mod scalar;
+
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -27,6 +29,7 @@ use super::json::{Reader, needs_escape};
 use super::value::{self, Date, Value};
 use crate::error::{Error, Result};
 use crate::schema::{Attribute, Kind, Table};
+pub use scalar::{Scalar, Text};
 
 const VERSION: u8 = 1;
 const HEADER_BYTES: usize = 16;

@@ -155,15 +155,15 @@ fn matches_come_in_pages_and_name_only_their_value() {
         let snapshot = fixture.store.snapshot();
         let (index, value) = (fixture.index(attribute), text("a"));
         let mut matches = Matches::new(&fixture.store, fixture.table(), index, &value, &snapshot, Reach::Disk);
-        assert_eq!(matches.verify, verify);
-        let (mut keys, mut found, mut pages) = (Vec::new(), Vec::new(), Vec::new());
+        assert_eq!(is_exact(index, &value), !verify);
+        let (mut keys, mut found, mut pages) = (Keys::default(), Vec::new(), Vec::new());
         loop {
             matches.next(4, &mut keys).unwrap();
             if keys.is_empty() {
                 break;
             }
             pages.push(keys.len());
-            found.extend(keys.iter().map(|key| key::id_of_record(key).unwrap().to_owned()));
+            found.extend(keys.slices().into_iter().map(|key| key::id_of_record(key).unwrap().to_owned()));
         }
         let expected: Vec<_> = (0..25).step_by(3).map(|number| format!("r{number:02}")).collect();
         assert_eq!((found, pages), (expected, vec![4, 4, 1]));
@@ -173,14 +173,55 @@ fn matches_come_in_pages_and_name_only_their_value() {
 #[test]
 fn a_text_longer_than_is_indexed_must_be_verified() {
     let fixture = Fixture::new();
-    let snapshot = fixture.store.snapshot();
-    for (bytes, verify) in [(key::INDEXED_BYTES - 1, false), (key::INDEXED_BYTES, true), (key::INDEXED_BYTES + 1, true)]
+    for (bytes, exact) in [(key::INDEXED_BYTES - 1, true), (key::INDEXED_BYTES, false), (key::INDEXED_BYTES + 1, false)]
     {
         let long = "x".repeat(bytes);
-        let index = fixture.index("name");
-        let matches = Matches::new(&fixture.store, fixture.table(), index, &text(&long), &snapshot, Reach::Disk);
-        assert_eq!(matches.verify, verify, "{bytes} bytes");
+        assert_eq!(is_exact(fixture.index("name"), &text(&long)), exact, "{bytes} bytes");
+        assert!(!is_exact(fixture.index("code"), &text("x")), "a hash says nothing for certain");
     }
+}
+
+#[test]
+fn stretches_are_walked_both_ways_and_ids_stand_behind_values() {
+    let fixture = Fixture::new();
+    for (id, name) in [("1", "b"), ("2", "a\0"), ("3", "c"), ("4", "b"), ("5", "a")] {
+        fixture.add(id, &serde_json::json!({ "id": id, "name": name, "tags": ["x", name] }).to_string());
+    }
+    fixture.add("6", r#"{"id":"6"}"#);
+    let snapshot = fixture.store.snapshot();
+    let walk = |range: &KeyRange, direction| {
+        let (index, mut keys) = (fixture.index("name"), Keys::default());
+        let reach = Reach::Disk;
+        let mut matches = Matches::within(&fixture.store, fixture.table(), index, range, direction, &snapshot, reach);
+        matches.next(usize::MAX, &mut keys).unwrap();
+        keys.slices().into_iter().map(|key| key::id_of_record(key).unwrap().to_owned()).collect::<String>()
+    };
+    let index = fixture.index("name");
+    let value = |name| KeyRange::of_value(index, &text(name));
+    let all = KeyRange::of_prefix(index.id.to_be_bytes().to_vec());
+    assert_eq!(walk(&all, Direction::Forwards), "521436");
+    assert_eq!(walk(&all, Direction::Backwards), "634125");
+    let mut between = KeyRange { lower: value("a").upper, upper: all.upper.clone() };
+    between.intersect(KeyRange { lower: all.lower.clone(), upper: value("b").upper });
+    assert_eq!(walk(&between, Direction::Forwards), "214");
+    assert_eq!(walk(&between, Direction::Backwards), "412");
+    assert_eq!(walk(&value("b"), Direction::Backwards), "41");
+    assert!(!between.is_empty());
+    between.intersect(value("c"));
+    assert!(between.is_empty());
+}
+
+#[test]
+fn a_list_is_met_at_its_first_entry() {
+    let fixture = Fixture::new();
+    let index = fixture.index("tags");
+    let bytes = fixture.encode(r#"{"id":"r","name":"n","tags":["d","b","a"]}"#);
+    let record = Record::open(fixture.table(), &bytes).unwrap();
+    let of = |tag| KeyRange::of_value(index, &text(tag));
+    let first = |ranges: &[KeyRange], tag| is_first(index, ranges, &of(tag).lower, &record).unwrap();
+    let up = KeyRange { lower: of("b").lower, upper: of("z").upper };
+    assert!(first(std::slice::from_ref(&up), "b") && !first(&[up], "d"));
+    assert!(first(&[of("a"), of("d")], "a") && !first(&[of("a"), of("d")], "d"));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! A bounded walk over ascending keys.
+//! A bounded walk over keys in their order, or against it.
 
 use rust_rocksdb as rocksdb;
 
@@ -9,11 +9,18 @@ use crate::error::Result;
 pub struct Scan<'a> {
     iterator: rocksdb::DBRawIterator<'a>,
     begun: bool,
+    backwards: bool,
 }
 
 impl<'a> Scan<'a> {
-    pub(super) fn new(iterator: rocksdb::DBRawIterator<'a>) -> Self {
-        Self { iterator, begun: false }
+    /// From where the iterator stands towards greater keys.
+    pub(super) fn forwards(iterator: rocksdb::DBRawIterator<'a>) -> Self {
+        Self { iterator, begun: false, backwards: false }
+    }
+
+    /// From where the iterator stands towards lesser keys.
+    pub(super) fn backwards(iterator: rocksdb::DBRawIterator<'a>) -> Self {
+        Self { iterator, begun: false, backwards: true }
     }
 
     /// The next key and value, or `None` at the end.
@@ -22,8 +29,10 @@ impl<'a> Scan<'a> {
     /// `Corrupt`, `Storage` or `WouldBlock` from the engine: an end without an error is the real end.
     #[expect(clippy::should_implement_trait, reason = "an Iterator could not lend its entries")]
     pub fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
-        if self.begun {
-            self.iterator.next();
+        match (self.begun, self.backwards) {
+            (false, _) => {}
+            (true, false) => self.iterator.next(),
+            (true, true) => self.iterator.prev(),
         }
         self.begun = self.iterator.valid();
         if !self.begun {

@@ -1,0 +1,121 @@
+//! What `explain=true` answers: how the records would be come by, without reading them.
+
+use serde::Serialize;
+
+use super::plan::{self, Access, Source, Step};
+use super::tree::{Filter, Node, Query};
+use crate::error::Result;
+use crate::schema::{IndexKind, Table};
+use crate::transaction::Database;
+
+/// A plan, told.
+#[derive(Debug, Serialize)]
+pub struct Explanation<'q> {
+    /// The table's name.
+    table: &'q str,
+    /// One after the other; none if no record can be meant.
+    steps: Vec<Way<'q>>,
+    /// Whether the order that is asked for comes from the steps or is made in memory; absent if none is asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sorted: Option<&'static str>,
+    /// How many records the steps lead to, before the filters.
+    estimate: Estimate,
+    /// The most records that are listed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limit: Option<usize>,
+    /// How many are passed over first.
+    offset: usize,
+}
+
+/// A count of entries.
+#[derive(Debug, Serialize)]
+struct Estimate {
+    records: usize,
+    /// Whether that is all; else there are that many at least.
+    exact: bool,
+}
+
+/// A step, told.
+#[derive(Debug, Serialize)]
+struct Way<'q> {
+    /// `id`, `index` or `table`.
+    access: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    index: Option<Used<'q>>,
+    /// The conditions that each record is still asked, as they stand in the query.
+    filter: Vec<&'q str>,
+}
+
+/// An index, and how many of its values or stretches are looked up.
+#[derive(Debug, Serialize)]
+struct Used<'q> {
+    attribute: &'q str,
+    r#type: &'static str,
+    ranges: usize,
+}
+
+impl Query<'_> {
+    /// How the records would be come by.
+    ///
+    /// # Errors
+    /// As [`Query::run`].
+    pub fn explain<'q>(&'q self, database: &Database, table: &'q Table) -> Result<Explanation<'q>> {
+        let snapshot = database.store().snapshot();
+        let source = Source { store: database.store(), table, snapshot: &snapshot, reach: database.reach() };
+        let plan = self.plan(source)?;
+        let (records, exact) = match plan.counted {
+            Some(counted) => (counted, true),
+            None => plan::probe(source, &plan.steps)?,
+        };
+        let sorted = if plan.ordered { "by the steps" } else { "in memory" };
+        Ok(Explanation {
+            table: &table.name,
+            steps: plan.steps.iter().map(|step| self.way(table, step)).collect(),
+            sorted: (!self.sort.is_empty()).then_some(sorted),
+            estimate: Estimate { records, exact },
+            limit: self.limit,
+            offset: self.offset,
+        })
+    }
+
+    fn way<'q>(&'q self, table: &'q Table, step: &Step<'_>) -> Way<'q> {
+        let used = |attribute: usize, kind: IndexKind, ranges| {
+            let r#type = match kind {
+                IndexKind::Ordered => "ordered",
+                IndexKind::Hash => "hash",
+                IndexKind::Unique => "unique",
+            };
+            Some(Used { attribute: &table.attributes[attribute].name, r#type, ranges })
+        };
+        let (access, index) = match &step.access {
+            Access::Ids(_) => ("id", None),
+            Access::Owners(index, values) => ("index", used(index.attribute, index.kind, values.len())),
+            Access::Entries { index, ranges, .. } => ("index", used(index.attribute, index.kind, ranges.len())),
+            Access::Table(_) => ("table", None),
+        };
+        let filter = step.checks.iter().map(|check| self.filter.text_of(*check, self.text)).collect();
+        Way { access, index, filter }
+    }
+}
+
+impl Filter<'_> {
+    /// A subtree as it stands in the query, with the brackets and the negation around it.
+    fn text_of<'q>(&self, subtree: usize, query: &'q str) -> &'q str {
+        let conditions = self.nodes[subtree..self.end_of(subtree)].iter().filter_map(|node| match node {
+            Node::Is(condition) => Some(condition.text.start as usize..condition.text.end as usize),
+            _ => None,
+        });
+        let around = conditions.reduce(|all, one| all.start.min(one.start)..all.end.max(one.end));
+        let Some(mut around) = around else { return "" };
+        let bytes = query.as_bytes();
+        while let Some(before) = around.start.checked_sub(1)
+            && matches!((bytes[before], bytes.get(around.end)), (b'(', Some(b')')) | (b'[', Some(b']')))
+        {
+            around = before..around.end + 1;
+            if before > 0 && bytes[before - 1] == b'!' {
+                around.start = before - 1;
+            }
+        }
+        query.get(around).unwrap_or_default()
+    }
+}

@@ -1,0 +1,657 @@
+//! How the records of a query are come by: by which index, in which order, and what is left to ask of each record.
+//!
+//! The conditions that must all hold are looked through for those that an index answers; each gives a candidate. What can lead to
+//! no more than a few known records (an id, a value of a unique index) is taken at once, and so is a candidate without a rival. Else
+//! the candidates *race*: each walks its entries one by one, in turns, and the first that comes to its end has the fewest records.
+//! So the true number decides, not statistics that have grown old, and finding it costs no more than the winner's entries times
+//! the rivals. (MySQL calls a count of entries at planning an index dive; there it is done for one range after the other.) If
+//! none has come to its end after [`PROBED`] entries, every choice is dear, and the kind of the condition decides: equality before
+//! a set, that before a range, a closed before an open one.
+//!
+//! **Order.** An ordered index yields the records sorted by its attribute and then by id, backwards the exact opposite; the table,
+//! the entries of one value, and ids yield them by id. Where the order is asked for and the fewest records are few, they are sorted
+//! in memory; else an index that has the order is walked, so that the walk ends at the limit.
+//!
+//! **Alternatives** (`a==1|b==2`) are steps, one after the other, if each of them has an index; a step passes over the records that
+//! an earlier alternative accepts. A list has an entry for each element, and its record counts at the first. So no set of ids is
+//! kept, however many records there are.
+//!
+//! What an index answers exactly is not asked again of the record. Not used: the entries of two indexes at once.
+
+use std::ops::Bound;
+
+use smallvec::{SmallVec, smallvec};
+
+use super::tree::{Condition, Filter, Node, Pattern, Query, Test};
+use crate::encoding::{Value, key};
+use crate::error::{Error, Result};
+use crate::indexes::{self, Direction, KeyRange};
+use crate::schema::{Index, IndexKind, Table};
+use crate::storage::{Reach, Scan, Snapshot, Space, Store};
+
+/// How many entries of each candidate are walked at most to find out which has the fewest.
+pub const PROBED: usize = 256;
+
+/// How many records are sorted in memory at most: the most that `offset` and `limit` may be together where no index yields the
+/// order.
+pub const SORTED_ROWS: usize = 100_000;
+
+/// A list of up to so many records that an index yields without looking at others is made in microseconds.
+const SHORT_ROWS: usize = 100;
+
+/// What a plan is made for: a table as of one moment.
+#[derive(Clone, Copy)]
+pub(super) struct Source<'s> {
+    pub store: &'s Store,
+    pub table: &'s Table,
+    pub snapshot: &'s Snapshot<'s>,
+    pub reach: Reach,
+}
+
+/// How the records of a query are come by.
+pub(super) struct Plan<'p> {
+    /// One after the other; none if no record can be meant.
+    pub steps: Steps<'p>,
+    /// Which way each of them is walked.
+    pub direction: Direction,
+    /// Whether records come in the order that is asked for; else they have to be sorted.
+    pub ordered: bool,
+    /// The attribute by whose entries they are in order, if they are: texts that were cut there still have to be put in order.
+    pub by_values_of: Option<usize>,
+    /// How many records the steps lead to, if that was counted.
+    pub counted: Option<usize>,
+}
+
+pub(super) type Steps<'p> = SmallVec<[Step<'p>; 1]>;
+
+/// A way to some of the records.
+#[derive(Clone)]
+pub(super) struct Step<'p> {
+    pub access: Access<'p>,
+    /// The subtrees of the filter that are still to be asked.
+    pub checks: SmallVec<[usize; 4]>,
+    /// The alternative that the step serves, as a subtree: later steps pass over the records that it accepts.
+    pub alternative: Option<usize>,
+}
+
+/// Where records, or entries that lead to them, are read.
+#[derive(Clone)]
+pub(super) enum Access<'p> {
+    /// The records with these ids, which ascend.
+    Ids(SmallVec<[&'p str; 1]>),
+    /// The owners of these values in a unique index.
+    Owners(&'p Index, SmallVec<[&'p Value<'p>; 1]>),
+    /// The entries in these stretches, which ascend, of an ordered or a hash index.
+    Entries {
+        index: &'p Index,
+        ranges: SmallVec<[KeyRange; 1]>,
+        /// Whether a record may have several of them.
+        repeated: bool,
+    },
+    /// A stretch of the table.
+    Table(KeyRange),
+}
+
+/// How selective a candidate is taken to be, until it is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    /// A record, or a few that are named.
+    Point,
+    /// One value.
+    Equality,
+    /// A few values.
+    Set,
+    /// From one value to another, or texts with one beginning.
+    Between,
+    /// From one value on.
+    Beyond,
+    /// Records without a value.
+    Null,
+    /// Records with a value: not worth it but for the order.
+    NotNull,
+}
+
+/// The orders that a candidate yields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Yields {
+    /// No particular one.
+    Nothing,
+    /// Every one: there is one record at most.
+    Everything,
+    /// By id.
+    Ids,
+    /// By this attribute, then by id.
+    Attribute(usize),
+}
+
+/// One way to all records of a query.
+struct Candidate<'p> {
+    steps: Steps<'p>,
+    rank: Rank,
+    yields: Yields,
+}
+
+/// The order that is asked for, as far as it can be had from an index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wanted {
+    Nothing,
+    Ids(Direction),
+    Attribute(usize, Direction),
+    Other,
+}
+
+impl Query<'_> {
+    /// Whether the list is made in microseconds if what it needs is in memory: it has few records, and no others have to be
+    /// looked at.
+    pub fn is_short(&self, table: &Table) -> bool {
+        let rows = self.limit.unwrap_or(usize::MAX).saturating_add(self.offset);
+        let conjuncts = self.filter.conjuncts();
+        if conjuncts.is_empty() && self.sort.is_empty() {
+            return rows <= SHORT_ROWS;
+        }
+        let candidates = candidates(self, table, &conjuncts);
+        if candidates.iter().any(|candidate| candidate.yields == Yields::Everything) {
+            return true;
+        }
+        let wanted = wanted(self, table, &conjuncts);
+        let short = match &candidates[..] {
+            [] => conjuncts.is_empty() && walk(self, table, wanted, &conjuncts, &candidates).is_some(),
+            [only] => {
+                let answered = only.steps.iter().all(|step| step.checks.is_empty());
+                let verified = conjuncts.len() == 1 && only.rank == Rank::Equality;
+                only.rank != Rank::NotNull && (answered || verified) && only.yields.have(wanted)
+            }
+            _ => false,
+        };
+        short && rows <= SHORT_ROWS
+    }
+
+    /// The one record that the query can mean, if it says so by its id or by a value of a unique index. It is read without a
+    /// snapshot: the checks of the step include the value.
+    pub(super) fn point<'p>(&'p self, table: &'p Table) -> Option<Step<'p>> {
+        let conjuncts = self.filter.conjuncts();
+        if conjuncts.is_empty() {
+            return None;
+        }
+        let mut candidates = candidates(self, table, &conjuncts).into_iter();
+        let mut single = candidates.find(|candidate| candidate.yields == Yields::Everything)?;
+        single.steps.pop()
+    }
+
+    /// Chooses how to come by the records.
+    ///
+    /// # Errors
+    /// `Invalid` if more records would have to be sorted than fit; what the engine returns.
+    pub(super) fn plan<'p>(&'p self, source: Source<'p>) -> Result<Plan<'p>> {
+        let table = source.table;
+        let conjuncts = self.filter.conjuncts();
+        let wanted = wanted(self, table, &conjuncts);
+        let mut candidates = candidates(self, table, &conjuncts);
+        if let Some(point) = candidates.iter().position(|candidate| candidate.rank == Rank::Point) {
+            return Ok(Plan::of(candidates.swap_remove(point), wanted, None));
+        }
+        let walk = walk(self, table, wanted, &conjuncts, &candidates);
+        let in_memory = self.offset.saturating_add(self.limit.unwrap_or(usize::MAX)) <= SORTED_ROWS;
+        if wanted != Wanted::Nothing && !in_memory {
+            return match walk {
+                Some(walk) => Ok(Plan::of(walk, wanted, None)),
+                None => Err(Error::invalid(format!(
+                    "sort: no index yields this order, and in memory at most {SORTED_ROWS} records are sorted (offset and limit together)"
+                ))),
+            };
+        }
+        candidates.retain(|candidate| candidate.rank != Rank::NotNull);
+        candidates.sort_by_key(|candidate| candidate.rank); // Stable: the conditions' own order decides among equals.
+        let contested = match &candidates[..] {
+            [] => false,
+            [only] => walk.is_some() && !only.yields.have(wanted),
+            _ => true,
+        };
+        if contested && let Some((winner, counted)) = race(source, &candidates)? {
+            return Ok(Plan::of(candidates.swap_remove(winner), wanted, Some(counted)));
+        }
+        let chosen = walk.or_else(|| candidates.into_iter().next());
+        Ok(Plan::of(chosen.unwrap_or_else(|| everything(table, &conjuncts)), wanted, None))
+    }
+}
+
+impl<'p> Plan<'p> {
+    fn of(candidate: Candidate<'p>, wanted: Wanted, counted: Option<usize>) -> Self {
+        let direction = match wanted {
+            Wanted::Ids(direction) | Wanted::Attribute(_, direction) => direction,
+            Wanted::Nothing | Wanted::Other => Direction::Forwards,
+        };
+        let by_values_of = match (wanted, candidate.yields) {
+            (Wanted::Attribute(asked, _), Yields::Attribute(own)) => (asked == own).then_some(own),
+            _ => None,
+        };
+        Self { ordered: candidate.yields.have(wanted), by_values_of, steps: candidate.steps, direction, counted }
+    }
+}
+
+impl Yields {
+    fn have(self, wanted: Wanted) -> bool {
+        match (self, wanted) {
+            (_, Wanted::Nothing) | (Self::Everything, _) | (Self::Ids, Wanted::Ids(_)) => true,
+            (Self::Attribute(own), Wanted::Attribute(asked, _)) => own == asked,
+            _ => false,
+        }
+    }
+}
+
+impl Filter<'_> {
+    /// The subtrees that must all accept a record.
+    pub(super) fn conjuncts(&self) -> SmallVec<[usize; 8]> {
+        let mut all = SmallVec::new();
+        if !self.nodes.is_empty() {
+            self.conjuncts_of(0, &mut all);
+        }
+        all
+    }
+
+    fn conjuncts_of(&self, node: usize, all: &mut SmallVec<[usize; 8]>) {
+        match self.nodes[node] {
+            Node::All(_) => self.below(node).for_each(|subtree| self.conjuncts_of(subtree, all)),
+            _ => all.push(node),
+        }
+    }
+}
+
+/// The order that is asked for. An attribute that has one value in all records of the list orders nothing; what follows the id
+/// neither.
+fn wanted(query: &Query<'_>, table: &Table, conjuncts: &[usize]) -> Wanted {
+    let Some(last) = query.sort.last() else { return Wanted::Nothing };
+    let is_fixed = |attribute: usize| {
+        conjuncts.iter().any(|node| match &query.filter.nodes[*node] {
+            Node::Is(condition) => {
+                condition.attribute == attribute && matches!(condition.test, Test::Equal(_) | Test::Null)
+            }
+            _ => false,
+        })
+    };
+    let direction = |descending| if descending { Direction::Backwards } else { Direction::Forwards };
+    let (mut ids, mut first) = (direction(last.descending), None);
+    for term in &query.sort {
+        let own = direction(term.descending);
+        if term.attribute == table.primary_key {
+            ids = own;
+            break;
+        }
+        match first {
+            _ if is_fixed(term.attribute) => {}
+            None => first = Some((term.attribute, own)),
+            Some(_) => return Wanted::Other,
+        }
+    }
+    match first {
+        None => Wanted::Ids(ids),
+        Some((attribute, own)) if own == ids => Wanted::Attribute(attribute, own),
+        Some(_) => Wanted::Other,
+    }
+}
+
+/// A walk in the order that is asked for, if something yields it: a candidate, or all there is.
+fn walk<'p>(
+    query: &Query<'_>,
+    table: &'p Table,
+    wanted: Wanted,
+    conjuncts: &[usize],
+    candidates: &[Candidate<'p>],
+) -> Option<Candidate<'p>> {
+    if wanted == Wanted::Nothing {
+        return None;
+    }
+    let fitting = candidates.iter().filter(|candidate| candidate.yields.have(wanted));
+    if let Some(best) = fitting.min_by_key(|candidate| candidate.rank) {
+        return Some(Candidate { steps: best.steps.clone(), rank: best.rank, yields: best.yields });
+    }
+    match wanted {
+        Wanted::Ids(_) => Some(everything(table, conjuncts)),
+        Wanted::Attribute(attribute, _) => {
+            debug_assert!(query.sort.iter().any(|term| term.attribute == attribute));
+            let index = index_of(table, attribute, IndexKind::Ordered)?;
+            let all = KeyRange::of_prefix(index.id.to_be_bytes().to_vec());
+            let access = Access::Entries { index, ranges: smallvec![all], repeated: false };
+            Some(single(access, Rank::NotNull, Yields::Attribute(attribute), conjuncts, &[]))
+        }
+        Wanted::Nothing | Wanted::Other => None,
+    }
+}
+
+/// The whole table.
+fn everything<'p>(table: &Table, conjuncts: &[usize]) -> Candidate<'p> {
+    let all = KeyRange::of_prefix(table.id.to_be_bytes().to_vec());
+    single(Access::Table(all), Rank::NotNull, Yields::Ids, conjuncts, &[])
+}
+
+/// A candidate of one step, which answers some of the conditions.
+fn single<'p>(
+    access: Access<'p>,
+    rank: Rank,
+    yields: Yields,
+    conjuncts: &[usize],
+    answered: &[usize],
+) -> Candidate<'p> {
+    let checks = conjuncts.iter().copied().filter(|node| !answered.contains(node)).collect();
+    Candidate { steps: smallvec![Step { access, checks, alternative: None }], rank, yields }
+}
+
+fn index_of(table: &Table, attribute: usize, kind: IndexKind) -> Option<&Index> {
+    table.indexes.iter().find(|index| index.attribute == attribute && index.kind == kind)
+}
+
+/// What several conditions on one scalar attribute leave of its ordered index, or conditions on the id of the table.
+struct Stretch<'p> {
+    /// `None`: of the table.
+    index: Option<&'p Index>,
+    range: KeyRange,
+    rank: Rank,
+    answered: SmallVec<[usize; 4]>,
+}
+
+/// Every way to all records that satisfy the conditions but walking all there is.
+fn candidates<'p>(query: &'p Query<'_>, table: &'p Table, conjuncts: &[usize]) -> SmallVec<[Candidate<'p>; 2]> {
+    let filter = &query.filter;
+    let mut found = simple_candidates(filter, table, conjuncts);
+    for node in conjuncts.iter().filter(|node| matches!(filter.nodes[**node], Node::Any(_))) {
+        found.extend(alternatives(filter, table, conjuncts, *node));
+    }
+    found
+}
+
+/// The candidates of one step.
+fn simple_candidates<'p>(
+    filter: &'p Filter<'_>,
+    table: &'p Table,
+    conjuncts: &[usize],
+) -> SmallVec<[Candidate<'p>; 2]> {
+    let (mut found, mut stretches) = (SmallVec::new(), SmallVec::<[Stretch<'p>; 2]>::new());
+    for &node in conjuncts {
+        let (condition, stretch) = match &filter.nodes[node] {
+            Node::Is(condition) => (condition, stretch(table, condition)),
+            Node::Not => match &filter.nodes[node + 1] {
+                Node::Is(condition) if matches!(condition.test, Test::Null) => {
+                    (condition, not_null(table, condition.attribute))
+                }
+                _ => continue,
+            },
+            Node::All(_) | Node::Any(_) => continue,
+        };
+        let Some((index, range, rank, exact)) = stretch else {
+            found.extend(named(table, condition, conjuncts, node));
+            continue;
+        };
+        let attribute = &table.attributes[condition.attribute];
+        let same = stretches.iter_mut().find(|other| other.index == index);
+        match same.filter(|_| !attribute.list) {
+            Some(other) => {
+                other.range.intersect(range);
+                other.rank = other.rank.min(rank);
+                other.answered.extend(exact.then_some(node));
+            }
+            None => stretches.push(Stretch { index, range, rank, answered: exact.then_some(node).into_iter().collect() }),
+        }
+    }
+    found.extend(stretches.into_iter().map(|stretch| stretch.candidate(table, conjuncts)));
+    found
+}
+
+impl<'p> Stretch<'p> {
+    fn candidate(self, table: &Table, conjuncts: &[usize]) -> Candidate<'p> {
+        if self.range.is_empty() {
+            return Candidate { steps: SmallVec::new(), rank: Rank::Point, yields: Yields::Everything };
+        }
+        let one_value = matches!(self.rank, Rank::Equality | Rank::Null);
+        let (access, yields) = match self.index {
+            None => (Access::Table(self.range), Yields::Ids),
+            Some(index) => {
+                let repeated = table.attributes[index.attribute].list && !one_value;
+                let yields = match one_value {
+                    true => Yields::Ids,
+                    false if repeated => Yields::Nothing,
+                    false => Yields::Attribute(index.attribute),
+                };
+                (Access::Entries { index, ranges: smallvec![self.range], repeated }, yields)
+            }
+        };
+        single(access, self.rank, yields, conjuncts, &self.answered)
+    }
+}
+
+type Found<'p> = Option<(Option<&'p Index>, KeyRange, Rank, bool)>;
+
+/// The one stretch of an ordered index, or of the table, in which the records of a condition lie, and whether no others do.
+fn stretch<'p>(table: &'p Table, condition: &Condition<'_>) -> Found<'p> {
+    if condition.attribute == table.primary_key {
+        return stretch_of_ids(table, &condition.test);
+    }
+    let unique = index_of(table, condition.attribute, IndexKind::Unique).is_some();
+    let index = index_of(table, condition.attribute, IndexKind::Ordered)?;
+    let found = |range, rank, exact| Some((Some(index), range, rank, exact));
+    match &condition.test {
+        Test::Equal(_) if unique => None,
+        Test::Equal(value) => {
+            found(KeyRange::of_value(index, value), Rank::Equality, indexes::is_exact(index, value))
+        }
+        Test::Null => found(KeyRange::of_value(index, &Value::Null), Rank::Null, true),
+        Test::Within(lower, upper) => {
+            let (lower, exact_below) = edge(index, lower, false);
+            let (upper, exact_above) = edge(index, upper, true);
+            found(KeyRange { lower, upper }, rank_between(&condition.test), exact_below && exact_above)
+        }
+        Test::StartsWith(start) => {
+            let (range, exact) = texts_beginning(index, start);
+            found(range, Rank::Between, exact)
+        }
+        Test::Like(Pattern { start, .. }) if !start.is_empty() => {
+            found(texts_beginning(index, start).0, Rank::Between, false)
+        }
+        _ => None,
+    }
+}
+
+/// All but the entries of null, if an ordered index has them once.
+fn not_null(table: &Table, attribute: usize) -> Found<'_> {
+    let index = index_of(table, attribute, IndexKind::Ordered)?;
+    // An empty list is not null, and has no entry.
+    let range = KeyRange { lower: index.id.to_be_bytes().to_vec(), upper: nulls(index) };
+    (!table.attributes[attribute].list).then_some((Some(index), range, Rank::NotNull, true))
+}
+
+fn rank_between(test: &Test<'_>) -> Rank {
+    match test {
+        Test::Within(Bound::Unbounded, _) | Test::Within(_, Bound::Unbounded) => Rank::Beyond,
+        _ => Rank::Between,
+    }
+}
+
+/// Where the entries of null begin.
+fn nulls(index: &Index) -> Vec<u8> {
+    KeyRange::of_value(index, &Value::Null).lower
+}
+
+fn texts_beginning(index: &Index, start: &str) -> (KeyRange, bool) {
+    let mut prefix = Vec::new();
+    key::ordered_text_prefix(index.id, start, &mut prefix);
+    (KeyRange::of_prefix(prefix), start.len() <= key::INDEXED_BYTES)
+}
+
+/// Where a stretch of values begins or, if it is `upper`, what follows it; and whether that is exactly where the bound is.
+fn edge(index: &Index, bound: &Bound<Value<'_>>, upper: bool) -> (Vec<u8>, bool) {
+    let (Bound::Included(value) | Bound::Excluded(value)) = bound else {
+        return (if upper { nulls(index) } else { index.id.to_be_bytes().to_vec() }, true);
+    };
+    let (entries, exact) = (KeyRange::of_value(index, value), indexes::is_exact(index, value));
+    let excluded = matches!(bound, Bound::Excluded(_));
+    // Among the entries of a text that is cut there may be some on either side of the bound.
+    let behind = if exact { excluded != upper } else { upper };
+    (if behind { entries.upper } else { entries.lower }, exact)
+}
+
+/// The stretch of the table in which the ids lie that satisfy a condition.
+fn stretch_of_ids<'p>(table: &Table, test: &Test<'_>) -> Found<'p> {
+    let key_of = |id: &str, behind: bool| {
+        let mut key = Vec::new();
+        key::record(table.id, id, &mut key);
+        key.extend(behind.then_some(0)); // The least key that is greater.
+        key
+    };
+    let all = || KeyRange::of_prefix(table.id.to_be_bytes().to_vec());
+    let edge = |bound: &Bound<Value<'_>>, upper: bool| match bound {
+        Bound::Included(Value::Text(id)) => key_of(id, upper),
+        Bound::Excluded(Value::Text(id)) => key_of(id, !upper),
+        _ => if upper { all().upper } else { all().lower },
+    };
+    let beginning = |start: &str| KeyRange::of_prefix(key_of(start, false));
+    match test {
+        Test::Within(lower, upper) => {
+            let range = KeyRange { lower: edge(lower, false), upper: edge(upper, true) };
+            Some((None, range, rank_between(test), true))
+        }
+        Test::StartsWith(start) => Some((None, beginning(start), Rank::Between, true)),
+        Test::Like(Pattern { start, .. }) if !start.is_empty() => {
+            Some((None, beginning(start), Rank::Between, false))
+        }
+        _ => None,
+    }
+}
+
+/// The way to the records of a condition that names one or more values: ids, values of a unique index, entries of others.
+fn named<'p>(
+    table: &'p Table,
+    condition: &'p Condition<'_>,
+    conjuncts: &[usize],
+    node: usize,
+) -> Option<Candidate<'p>> {
+    let attribute = condition.attribute;
+    let values: &'p [Value<'p>] = match &condition.test {
+        Test::Equal(value) => std::slice::from_ref(value),
+        Test::OneOf(values) => values,
+        Test::Null => &[Value::Null],
+        _ => return None,
+    };
+    let (one, is_list) = (values.len() == 1, table.attributes[attribute].list);
+    let yields = |several| if one { Yields::Everything } else { several };
+    if attribute == table.primary_key {
+        let mut ids: SmallVec<[&str; 1]> = values.iter().filter_map(text).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        return Some(single(Access::Ids(ids), Rank::Point, yields(Yields::Ids), conjuncts, &[node]));
+    }
+    let is_null = matches!(condition.test, Test::Null);
+    let index = |kind| index_of(table, attribute, kind);
+    if let Some(unique) = index(IndexKind::Unique).filter(|_| !is_null) {
+        // The record is asked for its value, since the owner is read before it.
+        let access = Access::Owners(unique, values.iter().collect());
+        return Some(single(access, Rank::Point, yields(Yields::Nothing), conjuncts, &[]));
+    }
+    let index = index(IndexKind::Ordered).or_else(|| index(IndexKind::Hash))?;
+    let mut ranges: SmallVec<[KeyRange; 1]> = values.iter().map(|value| KeyRange::of_value(index, value)).collect();
+    ranges.sort_unstable_by(|one, other| one.lower.cmp(&other.lower));
+    ranges.dedup();
+    let exact = values.iter().all(|value| indexes::is_exact(index, value));
+    let (rank, yields) = match index.kind {
+        _ if is_null => (Rank::Null, Yields::Ids),
+        _ if one => (Rank::Equality, Yields::Ids),
+        IndexKind::Ordered if !is_list => (Rank::Set, Yields::Attribute(attribute)),
+        _ => (Rank::Set, Yields::Nothing),
+    };
+    let answered: &[usize] = if exact { &[node] } else { &[] };
+    let access = Access::Entries { index, ranges, repeated: is_list && !one };
+    Some(single(access, rank, yields, conjuncts, answered))
+}
+
+fn text<'v>(value: &'v Value<'_>) -> Option<&'v str> {
+    if let Value::Text(text) = value { Some(text) } else { None }
+}
+
+/// The steps of a group of alternatives, if there is a way to each.
+fn alternatives<'p>(
+    filter: &'p Filter<'_>,
+    table: &'p Table,
+    conjuncts: &[usize],
+    group: usize,
+) -> Option<Candidate<'p>> {
+    let (mut steps, mut rank) = (Steps::new(), Rank::Point);
+    for subtree in filter.below(group) {
+        let mut own = SmallVec::new();
+        filter.conjuncts_of(subtree, &mut own);
+        let ways = simple_candidates(filter, table, &own).into_iter();
+        let best = ways.filter(|way| way.rank != Rank::NotNull).min_by_key(|way| way.rank)?;
+        rank = rank.max(best.rank);
+        for mut step in best.steps {
+            step.checks.extend(conjuncts.iter().copied().filter(|other| *other != group));
+            step.alternative = Some(subtree);
+            steps.push(step);
+        }
+    }
+    let rank = if rank == Rank::Equality { Rank::Set } else { rank };
+    Some(Candidate { steps, rank, yields: Yields::Nothing })
+}
+
+/// The candidate whose entries come to an end first, and how many there were; `None` if each has as many as are walked at most.
+fn race(source: Source<'_>, candidates: &[Candidate<'_>]) -> Result<Option<(usize, usize)>> {
+    let mut runners: SmallVec<[Runner<'_>; 4]> =
+        candidates.iter().map(|candidate| Runner::new(source, &candidate.steps)).collect();
+    for _ in 0..PROBED {
+        for (position, runner) in runners.iter_mut().enumerate() {
+            if !runner.advance()? {
+                return Ok(Some((position, runner.passed)));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// How many records the steps lead to, as far as it is counted, and whether that is all.
+pub(super) fn probe(source: Source<'_>, steps: &[Step<'_>]) -> Result<(usize, bool)> {
+    let mut runner = Runner::new(source, steps);
+    while runner.passed < PROBED {
+        if !runner.advance()? {
+            return Ok((runner.passed, true));
+        }
+    }
+    Ok((runner.passed, false))
+}
+
+/// A walk through the stretches of a candidate, without reading what they lead to.
+struct Runner<'s> {
+    source: Source<'s>,
+    /// Those that have not begun, last first.
+    stretches: SmallVec<[(Space, KeyRange); 1]>,
+    scan: Option<Scan<'s>>,
+    passed: usize,
+}
+
+impl<'s> Runner<'s> {
+    fn new(source: Source<'s>, steps: &[Step<'_>]) -> Self {
+        let mut runner = Self { source, stretches: SmallVec::new(), scan: None, passed: 0 };
+        for step in steps {
+            match &step.access {
+                Access::Ids(ids) => runner.passed += ids.len(),
+                Access::Owners(_, values) => runner.passed += values.len(),
+                Access::Table(range) => runner.stretches.push((Space::Records, range.clone())),
+                Access::Entries { ranges, .. } => {
+                    runner.stretches.extend(ranges.iter().map(|range| (Space::Indexes, range.clone())));
+                }
+            }
+        }
+        runner.stretches.reverse();
+        runner
+    }
+
+    /// Passes over one entry; false at the end.
+    fn advance(&mut self) -> Result<bool> {
+        loop {
+            if let Some(scan) = &mut self.scan {
+                if scan.next()?.is_some() {
+                    self.passed += 1;
+                    return Ok(true);
+                }
+            }
+            let Some((space, range)) = self.stretches.pop() else { return Ok(false) };
+            let Source { store, snapshot, reach, .. } = self.source;
+            self.scan = Some(store.scan(space, &range.lower, &range.upper, snapshot, reach));
+        }
+    }
+}
