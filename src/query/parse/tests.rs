@@ -1,1 +1,538 @@
+use std::ops::Bound;
+
+use proptest::prelude::*;
+
 use super::*;
+use crate::encoding::Value;
+use crate::query::tree::{Filter, Order, Test};
+use crate::schema::Schema;
+
+const LIMITS: Limits = Limits { query_bytes: 8 << 10, max_rows: 1000 };
+
+fn schema() -> Schema {
+    Schema::parse(
+        "type P @table { id: ID! @primaryKey name: String @indexed stock: Int price: Float inStock: Boolean born: Date \
+         tags: [String!] counts: [Int] details: Any key: ID brand: P @relationship(from: \"key\") }",
+    )
+    .unwrap()
+}
+
+/// The tree of a filter as text: groups in brackets, values as they compare.
+fn shown(query: &str) -> String {
+    let schema = schema();
+    let query = Query::parse(&schema.tables[0], query, &LIMITS).unwrap_or_else(|error| panic!("{query}: {error}"));
+    match query.filter.nodes.is_empty() {
+        true => String::new(),
+        false => show_node(&schema.tables[0], &query.filter, 0),
+    }
+}
+
+fn show_node(table: &Table, filter: &Filter<'_>, node: usize) -> String {
+    let below = |join: &str| {
+        let (mut parts, mut child) = (Vec::new(), node + 1);
+        while child < filter.end_of(node) {
+            parts.push(show_node(table, filter, child));
+            child = filter.end_of(child);
+        }
+        format!("({})", parts.join(join))
+    };
+    match &filter.nodes[node] {
+        Node::All(_) => below(" & "),
+        Node::Any(_) => below(" | "),
+        Node::Not => format!("!{}", show_node(table, filter, node + 1)),
+        Node::Is(condition) => format!("{}{}", table.attributes[condition.attribute].name, show_test(&condition.test)),
+    }
+}
+
+fn show_test(test: &Test<'_>) -> String {
+    let list = |values: &[Value<'_>]| values.iter().map(show_value).collect::<Vec<_>>().join(",");
+    match test {
+        Test::Null => " null".to_owned(),
+        Test::Equal(value) => format!("={}", show_value(value)),
+        Test::OneOf(values) => format!(" in {{{}}}", list(values)),
+        Test::Within(lower, upper) => format!(" in {}", show_interval(lower, upper)),
+        Test::StartsWith(text) => format!(" {text:?}.."),
+        Test::EndsWith(text) => format!(" ..{text:?}"),
+        Test::Contains(text) => format!(" ..{text:?}.."),
+        Test::Like(pattern) => format!(" {:?}..{:?}..{:?}", pattern.start, pattern.middle, pattern.end),
+        Test::Matches(expression) => format!(" ~{}", expression.as_str()),
+    }
+}
+
+fn show_interval(lower: &Bound<Value<'_>>, upper: &Bound<Value<'_>>) -> String {
+    let lower = match lower {
+        Bound::Included(value) => format!("[{}", show_value(value)),
+        Bound::Excluded(value) => format!("({}", show_value(value)),
+        Bound::Unbounded => String::new(),
+    };
+    match upper {
+        Bound::Included(value) => format!("{lower}..{}]", show_value(value)),
+        Bound::Excluded(value) => format!("{lower}..{})", show_value(value)),
+        Bound::Unbounded => format!("{lower}.."),
+    }
+}
+
+fn show_value(value: &Value<'_>) -> String {
+    match value {
+        Value::Int(integer) => integer.to_string(),
+        Value::Float(float) => format!("{float:?}"),
+        Value::Text(text) => format!("{text:?}"),
+        Value::Boolean(boolean) => boolean.to_string(),
+        Value::Date(date) => format!("{}us", date.microseconds),
+        other => panic!("no comparison is with {other:?}"),
+    }
+}
+
+fn refusal(query: &str) -> (usize, String) {
+    match Query::parse(&schema().tables[0], query, &LIMITS) {
+        Err(Error::Invalid { place: Place::Position(position), detail }) => (position, detail),
+        other => panic!("{query}: {other:?}"),
+    }
+}
+
+fn assert_shown(cases: &[(&str, &str)]) {
+    let found: Vec<_> = cases.iter().map(|(query, _)| (*query, shown(query))).collect();
+    let expected: Vec<_> = cases.iter().map(|(query, expected)| (*query, (*expected).to_owned())).collect();
+    assert_eq!(found, expected);
+}
+
+/// The cases in which another byte is named than expected.
+fn misplaced(cases: &[(&'static str, usize)]) -> Vec<(&'static str, usize, String)> {
+    let found = cases.iter().map(|(query, expected)| (*query, *expected, refusal(query)));
+    let wrong = found.filter(|(_, expected, (position, _))| position != expected);
+    wrong.map(|(query, expected, (position, detail))| (query, expected, format!("{position}: {detail}"))).collect()
+}
+
+#[test]
+fn every_operator_has_its_test() {
+    assert_shown(&[
+        ("", ""),
+        ("stock==1", "stock=1"),
+        ("stock=1", "stock=1"),
+        ("stock=eq=1", "stock=1"),
+        ("stock===1", "stock=1"),
+        ("stock!=1", "!stock=1"),
+        ("stock=ne=1", "!stock=1"),
+        ("stock!==1", "!stock=1"),
+        ("stock=gt=1", "stock in (1.."),
+        ("stock>1", "stock in (1.."),
+        ("stock=ge=1", "stock in [1.."),
+        ("stock>=1", "stock in [1.."),
+        ("stock=lt=1", "stock in ..1)"),
+        ("stock<1", "stock in ..1)"),
+        ("stock=le=1", "stock in ..1]"),
+        ("stock<=1", "stock in ..1]"),
+        ("stock=gele=1,2", "stock in [1..2]"),
+        ("stock=gelt=1,2", "stock in [1..2)"),
+        ("stock=gtle=1,2", "stock in (1..2]"),
+        ("stock=gtlt=(1,2)", "stock in (1..2)"),
+        ("stock=in=1,2", "stock in {1,2}"),
+        ("stock=in=(1,2),stock==3", "(stock in {1,2} | stock=3)"),
+        ("stock=in=[1]", "stock=1"),
+        ("stock=out=1,2", "!stock in {1,2}"),
+        ("name=ct=a", "name ..\"a\".."),
+        ("name=sw=a", "name \"a\".."),
+        ("tags=ew=a", "tags ..\"a\""),
+        ("name=~=%5Ea.*", "name ~^a.*"),
+        ("stock", "!stock null"),
+        ("stock;name", "(!stock null & !name null)"),
+    ]);
+}
+
+#[test]
+fn values_become_what_the_attribute_holds() {
+    assert_shown(&[
+        ("stock==007", "stock=7"),
+        ("stock==+7", "stock=7"),
+        ("stock==7.0", "stock=7"),
+        ("stock==70e-1", "stock=7"),
+        ("stock==9007199254740993", "stock=9007199254740993"),
+        ("stock==9007199254740993.0", "stock=9007199254740993"),
+        ("stock==1.5", "stock in {}"),
+        ("stock=in=1.5,2", "stock=2"),
+        ("stock=gt=1.5", "stock in (1.."),
+        ("stock=ge=1.5", "stock in (1.."),
+        ("stock=lt=1.5", "stock in ..1]"),
+        ("stock=gt=-1.5", "stock in (-2.."),
+        ("stock=le=9007199254740992.5", "stock in ..9007199254740992]"),
+        ("stock=gt=1e-400", "stock in (0.."),
+        ("stock=gt=-1e-9999999999999999999", "stock in (-1.."),
+        ("stock=ge=0e9999999999999999999", "stock in [0.."),
+        ("stock=lt=9223372036854775807.5", "stock in ..9223372036854775807]"),
+        ("stock=lt=9223372036854775808", "stock in ..9.223372036854776e18)"),
+        ("stock=ge=-9223372036854775809", "stock in [-9.223372036854778e18.."),
+        ("stock=lt=1e300", "stock in ..1e300)"),
+        ("price==25", "price=25.0"),
+        ("price==1.5", "price=1.5"),
+        ("price==9007199254740993", "price=9007199254740993"),
+        ("price==number:499.99", "price=499.99"),
+        ("inStock==string:true", "inStock=true"),
+        ("inStock==boolean:false", "inStock=false"),
+        ("born==1970-01-02", "born=86400000000us"),
+        ("born=lt=date:1970-01-01T01:00:00%2B01:00", "born in ..0us)"),
+        ("name==number:007", "name=\"7\""),
+        ("name==number:2.50", "name=\"2.5\""),
+        ("name==string:number:7", "name=\"number:7\""),
+        ("name==number%3A7", "name=\"number:7\""),
+        ("name===number:7", "name=\"number:7\""),
+        ("name==boolean:true", "name=\"true\""),
+        ("name==date:1970-01-01", "name=\"1970-01-01\""),
+        ("name==", "name=\"\""),
+        ("name=&name!==", "(name=\"\" & !name=\"\")"),
+        ("name=in=string:,a", "name in {\"\",\"a\"}"),
+        ("counts==1", "counts=1"),
+    ]);
+}
+
+#[test]
+fn null_is_a_word_after_equality_alone() {
+    assert_shown(&[
+        ("stock==null", "stock null"),
+        ("stock=eq=null", "stock null"),
+        ("stock!=null", "!stock null"),
+        ("stock=gt=1&ne=null", "(stock in (1.. & !stock null)"),
+        ("tags==null", "tags null"),
+        ("name==string:null", "name=\"null\""),
+        ("name===null", "name=\"null\""),
+        ("name=in=null,a", "name in {\"null\",\"a\"}"),
+        ("name=gt=null", "name in (\"null\".."),
+    ]);
+    assert_eq!(refusal("stock===null").0, 8);
+    assert_eq!(refusal("stock=in=null").0, 9);
+    assert_eq!(refusal("stock==string:null").0, 7);
+}
+
+#[test]
+fn stars_are_wildcards_after_equality_alone() {
+    assert_shown(&[
+        ("name==*", "name \"\".."),
+        ("name==a*", "name \"a\".."),
+        ("name==string:a*", "name \"a\".."),
+        ("name==*a", "name ..\"a\""),
+        ("name==*a*", "name ..\"a\".."),
+        ("name==**a**", "name ..\"a\".."),
+        ("name==a*b", "name \"a\"..[]..\"b\""),
+        ("name!=a*b**c*d", "!name \"a\"..[\"b\", \"c\"]..\"d\""),
+        ("name==%2Aa%26*", "name \"*a&\".."),
+        ("tags==a*", "tags \"a\".."),
+        ("name===a*", "name=\"a*\""),
+        ("name=in=a*,b", "name in {\"a*\",\"b\"}"),
+        ("name=sw=a*", "name \"a*\".."),
+    ]);
+    assert_eq!(refusal("stock==1*").0, 7);
+    let accepts = |query: &str, text: &str| {
+        let schema = schema();
+        let query = Query::parse(&schema.tables[0], query, &LIMITS).unwrap();
+        match &query.filter.nodes[0] {
+            Node::Is(Condition { test: Test::Like(pattern), .. }) => pattern.accepts(text),
+            other => panic!("{other:?}"),
+        }
+    };
+    for (query, text, expected) in [
+        ("name==a*b", "ab", true),
+        ("name==a*b", "axxb", true),
+        ("name==a*b", "a", false),
+        ("name==ab*ba", "aba", false),
+        ("name==ab*ba", "abba", true),
+        ("name==*a*b*", "xaxbx", true),
+        ("name==*a*b*", "ba", false),
+        ("name==a*a*a", "aa", false),
+        ("name==*ä*b", "ääb", true),
+    ] {
+        assert_eq!(accepts(query, text), expected, "{query} {text}");
+    }
+}
+
+#[test]
+fn logic_binds_as_it_is_written() {
+    assert_shown(&[
+        ("stock==1|stock==2;name==a", "(stock=1 | (stock=2 & name=\"a\"))"),
+        ("stock==1&stock==2,name==a", "((stock=1 & stock=2) | name=\"a\")"),
+        ("(stock==1|stock==2)&name==a", "((stock=1 | stock=2) & name=\"a\")"),
+        ("[stock==1,stock==2];name==a", "((stock=1 | stock=2) & name=\"a\")"),
+        ("(stock==1)", "stock=1"),
+        ("!(stock==1)", "!stock=1"),
+        ("!(stock!=1)", "stock=1"),
+        ("!(!(stock))", "!stock null"),
+        ("!(stock==1&stock==2)|stock", "(!(stock=1 & stock=2) | !stock null)"),
+        ("stock=in=1,2;name==a", "(stock in {1,2} & name=\"a\")"),
+        ("stock=in=1,2|name==a", "(stock in {1,2} | name=\"a\")"),
+        ("stock=gt=1&lt=5&ne=3", "(stock in (1.. & stock in ..5) & !stock=3)"),
+        ("stock=gt=1;in=2,3|name==a&sw=b", "((stock in (1.. & stock in {2,3}) | (name=\"a\" & name \"b\"..))"),
+        ("stock=gt=1&limit=3&lt=5", "(stock in (1.. & stock in ..5))"),
+        ("limit=3&stock==1|stock==2", "(stock=1 | stock=2)"),
+        ("stock==1&limit=3&sort=name&name==a", "(stock=1 & name=\"a\")"),
+    ]);
+}
+
+#[test]
+fn encoded_and_raw_are_the_same_where_no_value_can_stand() {
+    assert_shown(&[
+        ("n%61me==a%26b%3Dc", "name=\"a&b=c\""),
+        ("name==a+b", "name=\"a+b\""),
+        ("name=%3Dx", "name=\"=x\""),
+        ("name=gt%3Dx", "name=\"gt=x\""),
+        ("name=gt", "name=\"gt\""),
+        ("name%3Dx", "name=\"x\""),
+        ("name%3D%3dx", "name=\"x\""),
+        ("name%3D%3D%3D*", "name=\"*\""),
+        ("name!%3Dx", "!name=\"x\""),
+        ("name%21%3D%3Dx*", "!name=\"x*\""),
+        ("stock%3E1", "stock in (1.."),
+        ("stock%3E=1", "stock in [1.."),
+        ("stock%3c%3D1", "stock in ..1]"),
+        ("stock%3Dgt%3D1", "stock in (1.."),
+        ("name%3D%7E%3Da", "name ~a"),
+        ("%28stock==1)%7Cstock%26name", "(stock=1 | (!stock null & !name null))"),
+        ("%21%28stock==1)", "!stock=1"),
+    ]);
+}
+
+#[test]
+fn clauses_are_taken_out_of_the_logic() {
+    let schema = schema();
+    let parse = |query| Query::parse(&schema.tables[0], query, &LIMITS).unwrap();
+    let order = |attribute, descending| Order { attribute, descending };
+    for query in [
+        "select=name,id&sort=-price,+name&limit=5&offset=2&explain=true",
+        "select(name,id);sort(-price,name);limit(2,5);explain=true",
+        "select=name%2Cid&sort=%2Dprice%2Cname&limit=%35&offset=2&explain=true",
+        "select%28name,id%29&sort%3D-price,name&limit(5)&offset=2&explain=true",
+    ] {
+        let query = parse(query);
+        assert!(query.filter.nodes.is_empty());
+        assert_eq!(query.select.as_deref(), Some(&[1, 0][..]));
+        assert_eq!(query.sort.as_slice(), [order(3, true), order(1, false)]);
+        assert_eq!((query.limit, query.offset, query.explain), (Some(5), 2, true));
+    }
+    let empty = parse("");
+    assert!(empty.select.is_none() && empty.sort.is_empty() && empty.limit.is_none() && !empty.explain);
+    assert_eq!(parse("limit=0&offset=99999999999999999999").offset, usize::MAX);
+    assert_eq!(parse("select=details").select.as_deref(), Some(&[8][..]));
+}
+
+#[test]
+fn what_is_wrong_is_said_at_its_byte() {
+    let wrong = misplaced(&[
+        ("nope==1", 0),
+        ("price=gt=1&nope==1", 11),
+        ("price=zz=1", 5),
+        ("price%3Dzz%3D1", 5),
+        ("price~1", 5),
+        ("price!1", 5),
+        ("price(1)", 5),
+        ("price=gt=abc", 9),
+        ("price==inf", 7),
+        ("price==1e999", 7),
+        ("price==", 7),
+        ("price=gt=", 9),
+        ("name=gt=", 8),
+        ("name=ct=", 8),
+        ("price=gt=&stock==1", 9),
+        ("born==yesterday", 6),
+        ("inStock==1", 9),
+        ("inStock==number:1", 9),
+        ("price==boolean:true", 7),
+        ("price==date:1970-01-01", 7),
+        ("name==number:x", 6),
+        ("name==date:x", 6),
+        ("name==boolean:x", 6),
+        ("price=ct=1", 5),
+        ("tags=in=()", 9),
+        ("stock=in=", 9),
+        ("stock=in=1,", 11),
+        ("stock=in=(1,2", 9),
+        ("stock=in=(", 9),
+        ("stock=in=(1,", 9),
+        ("stock=in=(1&stock==2", 9),
+        ("stock=in=(1]", 11),
+        ("stock=in=1,stock==2", 16),
+        ("name=in=a,name==b", 14),
+        ("stock=gele=1", 12),
+        ("stock=gele=(1)", 13),
+        ("stock=gele=1,2,3", 15),
+        ("(price=gt=1", 0),
+        ("[price=gt=1", 0),
+        ("((price=gt=1)", 0),
+        ("(price=gt=1]", 11),
+        ("price=gt=1)", 10),
+        ("()", 1),
+        ("!price", 1),
+        ("!", 1),
+        ("&", 0),
+        ("price&&stock", 6),
+        ("price&", 6),
+        ("price|", 6),
+        ("(price|)", 7),
+        ("==1", 0),
+        ("(price)stock", 7),
+        ("name==a=b", 7),
+        ("name==a(b)", 7),
+        ("lt=5", 0),
+        ("(price=gt=1)&lt=5", 13),
+        ("price=gt=1|lt=5", 11),
+        ("price&lt=5", 6),
+        ("price=gt=1&eq=5", 11),
+        ("name==%FF", 6),
+        ("name==100%", 6),
+        ("name=~=a(%29%28", 8),
+        ("name=~=%28", 7),
+        ("sort=nope", 5),
+        ("sort=-nope", 6),
+        ("sort=tags", 5),
+        ("sort=details", 5),
+        ("sort=name,name", 10),
+        ("sort=", 5),
+        ("sort=name,", 10),
+        ("sort(name", 4),
+        ("select=", 7),
+        ("select=name,name", 12),
+        ("select=nope", 7),
+        ("limit=abc", 6),
+        ("limit=-1", 6),
+        ("limit=", 6),
+        ("limit=1001", 6),
+        ("limit(1,1001)", 8),
+        ("limit=99999999999999999999", 6),
+        ("limit=1&limit=1", 8),
+        ("limit(1,2)&offset=1", 11),
+        ("offset=1&limit(1,2)", 9),
+        ("offset(1)", 6),
+        ("explain=yes", 8),
+        ("(limit=1)", 1),
+        ("name|limit=1", 5),
+        ("limit=1|name", 0),
+        ("limit=1,name", 0),
+        ("name&limit=1|name", 5),
+    ]);
+    assert_eq!(wrong, []);
+}
+
+#[test]
+fn what_is_not_served_yet_says_so_at_its_byte() {
+    for (query, position) in [
+        ("stock==1&brand.name==X", 9),
+        ("brand", 0),
+        ("details==1", 0),
+        ("details.a==1", 0),
+        ("!(details)", 2),
+        ("name=ft=a", 4),
+        ("select=*", 7),
+        ("select=name,brand{name}", 12),
+        ("select=details.a", 7),
+        ("sort=brand.name", 5),
+        ("name&pagination=true", 5),
+        ("after=x", 0),
+        ("stream=sse", 0),
+    ] {
+        let (found, detail) = refusal(query);
+        assert_eq!(found, position, "{query}: {detail}");
+        assert!(detail.contains("not supported"), "{query}: {detail}");
+    }
+}
+
+#[test]
+fn limits_are_named_where_the_surplus_begins() {
+    let schema = schema();
+    let table = &schema.tables[0];
+    let nested = |depth: usize| format!("{}stock{}", "(".repeat(depth), ")".repeat(depth));
+    assert!(Query::parse(table, &nested(DEPTH), &LIMITS).is_ok());
+    let (position, detail) = refusal(&nested(DEPTH + 1));
+    assert_eq!((position, &detail[..5]), (DEPTH, "depth"));
+    let many = |count| vec!["stock"; count].join("&");
+    assert!(Query::parse(table, &many(CONDITIONS), &LIMITS).is_ok());
+    let (position, detail) = refusal(&many(CONDITIONS + 1));
+    assert_eq!((position, &detail[..10]), (6 * CONDITIONS, "conditions"));
+    let (position, detail) = refusal(&"!".repeat(LIMITS.query_bytes + 1));
+    assert_eq!((position, &detail[..12]), (0, "query length"));
+    assert!(refusal("limit=1001").1.contains("max_rows"));
+    assert_eq!((Limits::in_url(1).query_bytes, Limits::in_body(1).query_bytes), (8192, 262_144));
+}
+
+#[test]
+fn a_condition_knows_its_own_text() {
+    let schema = schema();
+    let query = Query::parse(&schema.tables[0], "(stock=in=(1,2))|price=gt=5&lt=7&limit=3&name", &LIMITS).unwrap();
+    let texts = query.filter.nodes.iter().filter_map(|node| match node {
+        Node::Is(condition) => Some(&query.text[condition.text.start as usize..condition.text.end as usize]),
+        _ => None,
+    });
+    assert_eq!(texts.collect::<Vec<_>>(), ["stock=in=(1,2)", "price=gt=5", "lt=7", "name"]);
+}
+
+const VALID: [&str; 12] = [
+    "price=gt=50&lt=200|name==*a%26*b",
+    "!(stock=in=(1,2,3);[tags==x|inStock])",
+    "sort=-price,name&limit(5,10)&select=id,name",
+    "name=~=%5Ea%2Bb&born=gele=2020-01-01,2021-12-31T10:00:00Z",
+    "stock%3Dge%3D1.5&price%3E=number:1e3",
+    "name!==null,key=out=a,b;counts!=7",
+    "explain=true&offset=3&name=ew=z&ct=%C3%A9",
+    "price==9007199254740993.25e0",
+    "details.a==1",
+    "brand{name}",
+    "((((stock))))",
+    "select(name)&name=in=[a,b]",
+];
+
+/// A position is within the query, at the beginning of a character.
+fn never_panics(query: &str) -> std::result::Result<(), TestCaseError> {
+    let schema = schema();
+    match Query::parse(&schema.tables[0], query, &LIMITS) {
+        Ok(_) => {}
+        Err(Error::Invalid { place: Place::Position(position), detail }) => {
+            prop_assert!(query.is_char_boundary(position), "{query:?} at {position}: {detail}");
+            prop_assert!(!detail.contains('\n'), "one line: {detail}");
+        }
+        Err(other) => prop_assert!(false, "{query:?}: {other:?}"),
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4000))]
+
+    #[test]
+    fn any_text_is_read_or_refused(query in "\\PC{0,40}") {
+        never_panics(&query)?;
+    }
+
+    #[test]
+    fn any_mixture_of_tokens_is_read_or_refused(
+        tokens in prop::collection::vec(prop::sample::select(vec![
+            "price", "stock", "name", "tags", "born", "brand", "details", "sort", "limit", "select", "null", "*", "a", "1", "2.5",
+            "=", "==", "!", "!=", "=gt=", "=in=", "=gele=", "=~=", "&", "|", ";", ",", "(", ")", "[", "]", "{", "%28", "%3D",
+            "%7C", "%", "-", "lt", "string:", "number:", "é", "2020-01-01",
+        ]), 0..24)
+    ) {
+        never_panics(&tokens.concat())?;
+    }
+
+    #[test]
+    fn valid_queries_with_a_changed_byte_are_read_or_refused(
+        query in prop::sample::select(VALID.to_vec()), place in 0.0..1.0f64, byte in 1u8..127, how in 0..3
+    ) {
+        let mut bytes = query.as_bytes().to_vec();
+        let place = (place * bytes.len() as f64) as usize;
+        match how {
+            0 => bytes[place] = byte,
+            1 => bytes.insert(place, byte),
+            _ => drop(bytes.remove(place)),
+        }
+        never_panics(std::str::from_utf8(&bytes).unwrap())?;
+    }
+
+    /// The integers on both sides of a decimal number, by way of its digits.
+    #[test]
+    fn an_int_is_compared_with_a_decimal_exactly(whole in any::<i64>(), tenths in 0u8..10) {
+        let text = format!("{whole}.{tenths}");
+        let expected = match (tenths, whole < 0) {
+            (0, _) => format!("stock in [{whole}.."),
+            (_, false) => format!("stock in ({whole}.."),
+            // The greatest integer below -3.5 is -4.
+            (_, true) if whole > i64::MIN => format!("stock in ({}..", whole - 1),
+            (_, true) => format!("stock in [{:?}..", -9_223_372_036_854_777_856.0),
+        };
+        prop_assert_eq!(shown(&format!("stock=ge={text}")), expected);
+    }
+}
