@@ -8,7 +8,8 @@ use std::fs;
 use std::path::Path;
 
 use strata::encoding::{Record, record, value};
-use strata::error::Result;
+use strata::error::{Error, Place, Result};
+use strata::query::{Limits, Query};
 use strata::schema::{Attribute, Durability, IndexKind, Relationship, Schema, Stamp, Table};
 
 const SEPARATOR: &str = "\n---\n";
@@ -119,6 +120,32 @@ fn bodies_are_coerced_or_refused_at_their_pointer() {
             Err(error) => error.to_string(),
         });
         answers.collect::<Vec<_>>().join("\n")
+    });
+}
+
+/// The query, and below it that it is read, or where it is refused and why.
+fn mark(table: &Table, query: &str) -> String {
+    let limits = Limits::in_url(100);
+    match Query::parse(table, query, &limits) {
+        Ok(_) => format!("{query}\n  is read"),
+        Err(Error::Invalid { detail, place: Place::Position(position) }) => {
+            format!("{query}\n{}^ {position}: {detail}", " ".repeat(query[..position].chars().count()))
+        }
+        Err(other) => format!("{query}\n{other} without a position"),
+    }
+}
+
+#[test]
+fn queries_are_read_or_refused_at_their_byte() {
+    let sdl = "type Product @table { id: ID @primaryKey name: String category: String price: Float stock: Int inStock: Boolean
+        releasedOn: Date tags: [String!] details: Any brandId: ID brand: Product @relationship(from: \"brandId\") }";
+    let schema = Schema::parse(sdl).expect("the schema is right");
+    run("query", |script| {
+        let lines = script.lines().map(|line| match line.is_empty() || line.starts_with('#') {
+            true => line.to_owned(),
+            false => mark(&schema.tables[0], line),
+        });
+        lines.collect::<Vec<_>>().join("\n")
     });
 }
 

@@ -165,10 +165,10 @@ impl<'q> Parser<'q, '_> {
         let start = self.position;
         self.position = raw::end_of_value(self.query.text, start);
         match self.raw() {
-            Some(b'(' | b'[' | b'=') => Err(at(
-                self.position,
-                "in a value ( [ and = are written %28 %5B and %3D; after a list of values or is |",
-            )),
+            Some(b'=') => {
+                Err(at(self.position, "in a value = is written %3D; after values with commas, or is written |"))
+            }
+            Some(b'(' | b'[') => Err(at(self.position, "in a value ( and [ are written %28 and %5B")),
             _ => Ok(&self.query.text[start..self.position]),
         }
     }

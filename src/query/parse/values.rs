@@ -63,7 +63,7 @@ impl<'q> Operand<'q> {
 }
 
 /// What forces a type before a value.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Prefix {
     Number,
     String,
@@ -135,7 +135,9 @@ fn typed<'q>(of: &Attribute, prefix: Option<Prefix>, raw: &'q str, start: usize)
     let refused = |text: &str| at(start, format!("{text:?} cannot be coerced to {kind:?}"));
     let text = match prefix {
         None | Some(Prefix::String) => text,
-        Some(Prefix::Number) if is_text => number_text(&text).ok_or_else(|| refused(&text))?.into(),
+        Some(Prefix::Number) if is_text => number_text(&text)
+            .ok_or_else(|| at(start, format!("{text:?} is not a number that is kept exactly")))?
+            .into(),
         Some(Prefix::Number) if matches!(kind, Kind::Int | Kind::Float) => text,
         Some(Prefix::Boolean) if (is_text || kind == Kind::Boolean) && text.parse::<bool>().is_ok() => text,
         Some(Prefix::Date) if is_text => {
@@ -143,7 +145,7 @@ fn typed<'q>(of: &Attribute, prefix: Option<Prefix>, raw: &'q str, start: usize)
             text
         }
         Some(Prefix::Date) if kind == Kind::Date => text,
-        Some(_) => return Err(refused(&text)),
+        Some(prefix) => return Err(at(start, format!("{prefix:?} {text:?} cannot be coerced to {kind:?}"))),
     };
     let value = match kind {
         Kind::Id | Kind::String => Value::Text(text),
