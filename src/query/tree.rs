@@ -22,7 +22,7 @@ pub struct Query<'q> {
     pub select: Option<SmallVec<[usize; 8]>>,
     /// In which order; empty: whichever the plan yields, always the same.
     pub sort: SmallVec<[Order; 2]>,
-    /// How many records at most; `None`: as many as the server allows.
+    /// How many records at most; `None`: as many as there are.
     pub limit: Option<usize>,
     /// How many records are passed over first.
     pub offset: usize,
@@ -105,6 +105,11 @@ pub(super) struct Pattern<'q> {
 }
 
 impl Filter<'_> {
+    /// How many conditions it has.
+    pub fn conditions(&self) -> usize {
+        self.nodes.iter().filter(|node| matches!(node, Node::Is(_))).count()
+    }
+
     /// Where the subtree that begins at a node ends.
     pub(super) fn end_of(&self, node: usize) -> usize {
         match &self.nodes[node] {

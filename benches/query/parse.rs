@@ -1,0 +1,67 @@
+//! Rows of text to tree: a typical query, the least and a long one, against splitting and decoding the same bytes.
+
+use std::hint::black_box;
+use std::sync::Arc;
+
+use percent_encoding::percent_decode_str;
+use strata::query::{Limits, Query};
+use strata::schema::Schema;
+use strata_harness::{Data, Facts, Suite};
+
+use crate::prepared::schema;
+
+const ONE_TERM: &str = "category==electronics";
+
+/// Nothing in it is encoded: then neither side has to copy.
+const FIVE_TERMS: &str = "category==electronics&price=gt=99.5&inStock==true&rating=ge=4&name=sw=Ultra";
+
+/// Groups, both joins, a list, a wildcard and encoded characters, ten times over.
+fn fifty_terms() -> String {
+    let part = "(category=in=books,toys|name==*Caf%C3%A9*|stock!=0)&price=gele=10,20.5&description=ct=a%26b";
+    vec![part; 10].join("&")
+}
+
+pub fn rows(suite: &mut Suite) {
+    let facts = |terms: u64, text: &str| {
+        Facts::new(format!("reads a query of {terms} conditions on a table of 8 attributes into its tree"))
+            .data(format!("{} bytes", text.len()))
+            .state("in memory")
+    };
+    read(suite, "1_term", facts(1, ONE_TERM).allocations_at_most(1), ONE_TERM.to_owned(), 1);
+    let about = facts(5, FIVE_TERMS).floor("floor", 0.25, 0.5).allocations_at_most(1);
+    read(suite, "5_terms", about, FIVE_TERMS.to_owned(), 5);
+    let text = fifty_terms();
+    read(suite, "50_terms", facts(50, &text), text, 50);
+    let about = Facts::new("splits a query of 5 terms at & and at its operators, and decodes names and values")
+        .data(format!("{} bytes", FIVE_TERMS.len()))
+        .state("in memory")
+        .allocations_at_most(0);
+    let worker = |text: Arc<Data<String>>| move |_| u64::from(split_and_decode(&text) == 5);
+    suite.row("parse", "floor", "5_terms", about, || Data(FIVE_TERMS.to_owned()), worker);
+}
+
+fn read(suite: &mut Suite, case: &str, about: Facts, text: String, conditions: usize) {
+    let setup = || Data((schema(0), text.clone()));
+    suite.row("parse", "strata", case, about, setup, |state: Arc<Data<(Schema, String)>>| {
+        let limits = Limits::in_url(10_000);
+        move |_| {
+            let (schema, text) = &**state;
+            let query = Query::parse(&schema.tables[0], black_box(text), &limits).expect("a query of the grammar");
+            u64::from(black_box(&query).filter.conditions() == conditions)
+        }
+    });
+}
+
+/// How many terms a query has, each of them taken apart and decoded.
+fn split_and_decode(query: &str) -> usize {
+    let terms = black_box(query).split('&').map(|term| {
+        let name_end = term.find(['=', '!', '<', '>']).unwrap_or(term.len());
+        let (name, rest) = term.split_at(name_end);
+        // `==`, or a word between two signs.
+        let value_start = rest.get(1..).and_then(|rest| rest.find('=')).map_or(rest.len(), |sign| sign + 2);
+        let (operator, value) = rest.split_at(value_start);
+        let decode = |raw| percent_decode_str(raw).decode_utf8().expect("UTF-8");
+        black_box((decode(name), operator, decode(value)));
+    });
+    terms.count()
+}
