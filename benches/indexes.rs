@@ -15,7 +15,7 @@ use prepared::{Numbered, Ours, SST, described, options, records, soft};
 use rust_rocksdb as rocksdb;
 use strata::encoding::value::Value;
 use strata::encoding::{Record, key};
-use strata::indexes::{self, Matches};
+use strata::indexes::{self, Keys, Matches};
 use strata::schema::{Durability, IndexKind, Schema, Table};
 use strata::storage::{Batch, Reach};
 use strata_harness::data;
@@ -110,7 +110,7 @@ fn lookup(suite: &mut Suite, operation: &str, attribute: &'static str, kind: Ind
         || Ours::copy(8, n),
         |ours: Arc<Ours>| {
             let (index, values) = (of(ours.product(), attribute, kind), values(attribute));
-            let mut keys = Vec::new();
+            let mut keys = Keys::default();
             move |turn| {
                 let (store, value) = (ours.database.store(), &values[(turn % data::CATEGORIES) as usize]);
                 let snapshot = store.snapshot();

@@ -1,22 +1,19 @@
 //! The verbs of one record, in process, against the best raw RocksDB path for the same bytes.
 //!
-//! A read hands out the stored bytes where the engine has them, checked; both sides copy them out, as whoever answers must. A create parses the JSON body, encodes the record with its checksum
-//! and writes it with its index entries in one batch; its floor writes the same keys and values, made beforehand. An update reads
-//! the record once and touches only the entries that change. A batch is all or none, and giving up writes nothing; RocksDB's own
-//! optimistic transactions stand beside. Locks are taken on every write but the create whose id we make.
+//! A read hands out the stored bytes where the engine has them, checked; both sides copy them out, as whoever answers must. A create
+//! parses the JSON body, encodes the record with its checksum and writes it with its index entries in one batch; its floor writes the
+//! same keys and values, made beforehand. An update reads the record once and touches only the entries that change. A batch is all or
+//! none, and giving up writes nothing; RocksDB's own optimistic transactions stand beside. Locks are taken on every write but the
+//! create whose id we make.
 
 mod floor;
 mod prepared;
 mod verbs;
 
-use std::hint::black_box;
 use std::sync::Arc;
 
 use floor::{Optimistic, Raw};
 use prepared::{MEMTABLE, Ours, SST, described, options, records, soft};
-use strata::encoding::value::Value;
-use strata::encoding::{Record, key};
-use strata_harness::data::{self, scatter};
 use strata_harness::{Facts, Scale, Suite, Unit, suite};
 
 fn main() {
@@ -26,7 +23,6 @@ fn main() {
         creates(suite);
         changes(suite);
         transactions(suite);
-        finds(suite);
         strong(suite);
     });
 }
@@ -142,73 +138,6 @@ fn transactions(suite: &mut Suite) {
     suite.row("batch", "strata", "100_records", about, ours, verbs::create_all);
     let about = batch("writes 100 keys in one batch");
     suite.row("batch", "floor", "100_records", about, || Raw::copy(0, n), verbs::raw_create_all);
-}
-
-fn finds(suite: &mut Suite) {
-    let n = records(suite.scale());
-    for (attribute, matches) in [("name", 1), ("category", n / 100)] {
-        let case = format!("{matches}_matches");
-        let facts = |op: String| Facts::new(op).data(described(n)).state(SST).indexes(8).unit(Unit::Records, matches);
-        let value = move |index| match attribute {
-            "name" => format!("Product {:08}", scatter(index, n)),
-            _ => data::category(index % n),
-        };
-        let about = facts(format!(
-            "finds the {matches} records whose {attribute} equals a value, as of one moment, and copies their JSON out"
-        ))
-        .floor("floor", 0.85, 0.93);
-        let ours = || Ours::copy(8, n);
-        suite.row("find", "strata", &case, about, ours, |ours| find(ours, attribute, (0..n).map(value).collect()));
-        let about = facts(format!(
-            "iterates over {matches} entries of one value, then gets their records in one call and copies them out"
-        ));
-        let raw = || Raw::copy(8, n);
-        suite.row("find", "floor", &case, about, raw, |raw| raw_find(raw, attribute, (0..n).map(value).collect()));
-    }
-}
-
-/// Finds the records that have one of the values, the next one each time.
-fn find(ours: Arc<Ours>, attribute: &str, values: Vec<String>) -> impl FnMut(u64) -> u64 + Send {
-    let attribute = ours.product().attribute(attribute).expect("an attribute of the data set");
-    let mut answer = Vec::new();
-    move |index| {
-        let value = Value::Text(values[index as usize % values.len()].as_str().into());
-        let mut found = 0;
-        answer.clear();
-        let visit = |record: Record<'_, &[u8]>| {
-            answer.extend_from_slice(record.json());
-            found += 1;
-            Ok(())
-        };
-        ours.database.find(ours.product(), attribute, &value, 1000, visit).expect("a healthy store");
-        if black_box(&answer).is_empty() { 0 } else { found }
-    }
-}
-
-/// The same with ranges of the index made beforehand.
-fn raw_find(raw: Arc<Raw>, attribute: &str, values: Vec<String>) -> impl FnMut(u64) -> u64 + Send {
-    let schema = prepared::schema(8);
-    let table = &schema.tables[0];
-    let attribute = table.attribute(attribute).expect("an attribute of the data set");
-    let index = table.equality_index(attribute).expect("an index of the data set").id;
-    let range = |value: String| {
-        let (mut prefix, mut end) = (Vec::new(), Vec::new());
-        key::ordered_prefix(index, &Value::Text(value.into()), &mut prefix);
-        key::successor(&prefix, &mut end);
-        (prefix, end)
-    };
-    let ranges: Vec<_> = values.into_iter().map(range).collect();
-    let (table, mut keys, mut answer) = (table.id, Vec::new(), Vec::new());
-    move |index| {
-        let (prefix, end) = &ranges[index as usize % ranges.len()];
-        raw.matches(prefix, end, table, 1000, &mut keys);
-        answer.clear();
-        match &keys[..] {
-            [key] => answer.extend_from_slice(&raw.get(key).expect("a record of the data set")),
-            keys => raw.multi_get(keys, &mut answer),
-        }
-        if black_box(&answer).is_empty() { 0 } else { keys.len() as u64 }
-    }
 }
 
 /// Writers that wait for the device.

@@ -1,9 +1,10 @@
-//! Strata inside your own program: open, write, read, look up. `cargo run --release --example embedded [DIRECTORY]`
+//! Strata inside your own program: open, write, read, query. `cargo run --release --example embedded [DIRECTORY]`
 
 use std::path::PathBuf;
 
 use strata::encoding::Value;
 use strata::error::Result;
+use strata::query::{Limits, Query};
 use strata::schema::Schema;
 use strata::storage::Options;
 use strata::transaction::Database;
@@ -29,13 +30,13 @@ fn main() -> Result<()> {
     assert_eq!(lamp.json(), br#"{"id":"1","name":"Lamp","category":"light","price":25}"#);
 
     let mut names = Vec::new();
-    let category = products.attribute("category").expect("the schema has it");
-    database.find(products, category, &Value::Text("light".into()), 10, |record| {
+    let query = Query::parse(products, "category==light&sort=-name&limit=10", &Limits::in_url(10_000))?;
+    query.run(&database, products, |record| {
         names.push(record.value(1)?.into_owned());
         Ok(())
     })?;
     println!("{names:?}");
-    assert_eq!(names, [Value::Text("Lamp".into()), Value::Text("Torch".into())]);
+    assert_eq!(names, [Value::Text("Torch".into()), Value::Text("Lamp".into())]);
 
     drop(lamp);
     drop(database);

@@ -7,7 +7,6 @@
 //! Non-goals: which handler a request means (`routing`); reading bodies, and where it is allowed to wait (`ingress`).
 
 mod headers;
-mod listing;
 mod problem;
 
 use bytes::Bytes;
@@ -16,12 +15,11 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::{Deserialize, Serialize};
 
-use crate::encoding::Record;
-use crate::error::{Error, Result as StoreResult};
+use crate::error::{Error, Place};
+use crate::query::{Limits, Query};
 use crate::schema::Table;
 use crate::transaction::{Database, Owned, Precondition};
-pub use headers::{Validator, accepts_json, expected, speaks_json};
-pub use listing::{Filter, Listing};
+pub use headers::{Validator, accepts_json, expected, speaks_json, speaks_text};
 pub use problem::{Failure, PROBLEM_JSON};
 
 /// A whole answer: status, headers and body.
@@ -65,40 +63,26 @@ pub fn read(database: &Database, table: &Table, id: &str, headers: &HeaderMap) -
     Ok(with_record(StatusCode::OK, validator, Bytes::copy_from_slice(record.json())))
 }
 
-/// `GET /T?query`: a JSON array of records.
+/// `GET /T?query`, `POST /T/query`: a JSON array of records, or how they would be come by.
 ///
 /// # Errors
-/// What the database returns.
-pub fn list(database: &Database, table: &Table, listing: &Listing) -> Result<Answer> {
+/// 400 if more records would have to be sorted than fit in memory; what the database returns.
+pub fn list(database: &Database, table: &Table, query: &Query<'_>) -> Result<Answer> {
+    if query.explain {
+        let explanation = query.explain(database, table)?;
+        let body = serde_json::to_vec(&explanation).expect("a structure of texts and numbers is JSON");
+        return Ok(with_body(StatusCode::OK, JSON, Bytes::from(body)));
+    }
     let mut body = Vec::with_capacity(1024);
     body.push(b'[');
-    let append = |record: Record<'_, &[u8]>| {
+    query.run(database, table, |record| {
         if body.len() > 1 {
             body.push(b',');
         }
-        body.extend_from_slice(record.json());
-        Ok(())
-    };
-    list_into(database, table, listing, append)?;
+        query.write(&record, &mut body)
+    })?;
     body.push(b']');
     Ok(with_body(StatusCode::OK, JSON, Bytes::from(body)))
-}
-
-fn list_into(
-    database: &Database,
-    table: &Table,
-    listing: &Listing,
-    mut append: impl FnMut(Record<'_, &[u8]>) -> StoreResult<()>,
-) -> StoreResult<()> {
-    match &listing.filter {
-        _ if listing.limit == 0 => Ok(()),
-        Filter::All => database.list(table, listing.limit, append),
-        Filter::Id(id) => match database.read(table, id)? {
-            Some(record) => append(record.view()),
-            None => Ok(()),
-        },
-        Filter::Equal(attribute, value) => database.find(table, *attribute, value, listing.limit, append),
-    }
 }
 
 /// `POST /T` with an object: 201, where the record is, and the record.
@@ -167,6 +151,36 @@ pub fn merge(database: &Database, table: &Table, id: &str, headers: &HeaderMap, 
 pub fn delete(database: &Database, table: &Table, id: &str, headers: &HeaderMap) -> Result<Answer> {
     database.delete(table, id, &expected(headers)?)?;
     Ok(empty(StatusCode::NO_CONTENT))
+}
+
+/// `DELETE /T?query`: 200 and how many records were deleted, all in one transaction.
+///
+/// # Errors
+/// 400 if there is no condition and the query is not `truncate=true`, if there is more than a condition, or if more than
+/// `limits.max_rows` records satisfy it; what the database returns.
+pub fn delete_matching(
+    database: &Database,
+    table: &Table,
+    text: &str,
+    headers: &HeaderMap,
+    limits: &Limits,
+) -> Result<Answer> {
+    if expected(headers)? != Precondition::None {
+        return Err(Error::invalid("a precondition is of one record, and this may delete many").into());
+    }
+    let query = if text == "truncate=true" { Query::default() } else { Query::parse(table, text, limits)? };
+    if query.filter.is_empty() && text != "truncate=true" {
+        let detail =
+            "without a condition all records would be deleted: write truncate=true if that is meant".to_owned();
+        return Err(Error::Invalid { detail, place: Place::Position(0) }.into());
+    }
+    let is_cut = query.limit.is_some_and(|limit| limit < limits.max_rows) || query.offset > 0;
+    if is_cut || query.select.is_some() || !query.sort.is_empty() || query.explain {
+        let detail = "select, sort, limit, offset and explain mean nothing where records are deleted".to_owned();
+        return Err(Error::Invalid { detail, place: Place::Position(0) }.into());
+    }
+    let deleted = query.delete(database, table, limits.max_rows)?;
+    Ok(with_body(StatusCode::OK, JSON, Bytes::from(format!("{{\"deleted\":{deleted}}}"))))
 }
 
 /// `OPTIONS`: 204 and the methods there are.
@@ -278,21 +292,21 @@ mod tests {
         let body = br#"[{"id":"1","name":"a","brand":"x"},{"id":"2","name":"b","brand":"y"},{"id":"3","name":"c","brand":"x"}]"#;
         let all = create_all(&database, table, body).unwrap();
         let ids = |query: &str| {
-            let listing = Listing::parse(table, query, &Options::default()).unwrap();
-            let answer = list(&database, table, &listing).unwrap();
+            let query = Query::parse(table, query, &Limits::in_url(100)).unwrap();
+            let answer = list(&database, table, &query).unwrap();
             let records: Vec<serde_json::Value> = serde_json::from_slice(answer.body()).unwrap();
             records.iter().map(|record| record["id"].as_str().unwrap().to_owned()).collect::<String>()
         };
-        assert_eq!(
-            list(&database, table, &Listing::parse(table, "", &Options::default()).unwrap()).unwrap().body(),
-            all.body()
-        );
+        assert_eq!(list(&database, table, &Query::default()).unwrap().body(), all.body());
         assert_eq!(ids("brand=x"), "13");
         assert_eq!(ids("brand==x&limit=1"), "1");
         assert_eq!(ids("limit=2"), "12");
         assert_eq!(ids("limit=0"), "");
         assert_eq!(ids("id==2"), "2");
         assert_eq!(ids("brand==z"), "");
+        assert_eq!(ids("sort=-name&limit=2"), "32");
+        let selected = Query::parse(table, "select=name,id&id==2", &Limits::in_url(100)).unwrap();
+        assert_eq!(list(&database, table, &selected).unwrap().body(), &br#"[{"name":"b","id":"2"}]"#[..]);
     }
 
     #[test]

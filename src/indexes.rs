@@ -153,7 +153,9 @@ impl KeyRange {
         let (Some((last, before)), Some((next, same))) = (self.lower.split_last(), self.upper.split_last()) else {
             return false;
         };
-        before == same && last.checked_add(1) == Some(*next) && key::bytes_before_id(&self.lower) == Some(self.lower.len())
+        before == same
+            && last.checked_add(1) == Some(*next)
+            && key::bytes_before_id(&self.lower) == Some(self.lower.len())
     }
 
     fn holds(&self, key: &[u8]) -> bool {
@@ -173,7 +175,7 @@ pub fn is_exact(index: &Index, value: &Value<'_>) -> bool {
 pub struct Keys {
     bytes: Vec<u8>,
     /// Where the beginning of the entry stands, the key after it, and what follows.
-    places: Vec<(u32, u32, u32)>,
+    places: Vec<(usize, usize, usize)>,
 }
 
 impl Keys {
@@ -195,44 +197,33 @@ impl Keys {
 
     /// The keys, in the order in which they were found.
     pub fn slices(&self) -> Vec<&[u8]> {
-        self.places.iter().map(|(_, key, end)| &self.bytes[*key as usize..*end as usize]).collect()
+        self.places.iter().map(|(_, key, end)| &self.bytes[*key..*end]).collect()
     }
 
     /// What stands before the id in the entry that led to a key: index and value. Nothing, if it was not to be kept.
     pub fn before_id(&self, position: usize) -> &[u8] {
         let (entry, key, _) = self.places[position];
-        &self.bytes[entry as usize..key as usize]
+        &self.bytes[entry..key]
     }
 
     /// Moves the last one to others.
-    ///
-    /// # Errors
-    /// As [`Keys::push`].
-    pub fn move_last(&mut self, others: &mut Self) -> Result<()> {
-        let Some((entry, key, end)) = self.places.pop() else { return Ok(()) };
-        let start = others.bytes.len();
-        others.bytes.extend_from_slice(&self.bytes[entry as usize..end as usize]);
-        self.bytes.truncate(entry as usize);
-        others.place(start, start + (key - entry) as usize)
+    pub fn move_last(&mut self, others: &mut Self) {
+        if let Some((entry, key, _)) = self.places.pop() {
+            let start = others.bytes.len();
+            others.bytes.extend_from_slice(&self.bytes[entry..]);
+            others.places.push((start, start + key - entry, others.bytes.len()));
+            self.bytes.truncate(entry);
+        }
     }
 
     /// Adds the key of a record.
-    ///
-    /// # Errors
-    /// `Invalid` if they would need 4 GiB together.
-    pub fn push(&mut self, table: u32, before_id: &[u8], id: &[u8]) -> Result<()> {
+    pub fn push(&mut self, table: u32, before_id: &[u8], id: &[u8]) {
         let entry = self.bytes.len();
         self.bytes.extend_from_slice(before_id);
+        let key = self.bytes.len();
         self.bytes.extend_from_slice(&table.to_be_bytes());
         self.bytes.extend_from_slice(id);
-        self.place(entry, entry + before_id.len())
-    }
-
-    /// Notes where the last one stands.
-    fn place(&mut self, entry: usize, key: usize) -> Result<()> {
-        let end = u32::try_from(self.bytes.len()).map_err(|_| Error::invalid("the keys need more than 4 GiB"))?;
-        self.places.push((entry as u32, key as u32, end)); // Both are less than `end`.
-        Ok(())
+        self.places.push((entry, key, self.bytes.len()));
     }
 }
 
@@ -320,7 +311,7 @@ impl<'s> Matches<'s> {
         let before_id = self.before_id.or_else(|| key::bytes_before_id(entry));
         let parts = before_id.and_then(|bytes| entry.split_at_checked(bytes));
         let (before_id, id) = parts.ok_or_else(|| Error::corrupt("an index entry has no id"))?;
-        keys.push(self.table, if self.keep { before_id } else { b"" }, id)?;
+        keys.push(self.table, if self.keep { before_id } else { b"" }, id);
         Ok(true)
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! A small matcher of its own, because the paths of tables have two shapes and are met by every request: the path is split by
 //! bytes, only what has a `%` is decoded, and the table is looked up by name in a sorted slice. A [`Route`] that exists is valid:
-//! the table is exported, the method is one that the resource has, the query was understood, and client and server speak the
-//! same types. What is found out later is about the body and the stored records.
+//! the table is exported, the method is one that the resource has, a query in the path was
+//! understood, and client and server speak the same types. What is found out later is about the body and the stored records.
 //!
 //! Non-goals: paths that are no table's (`ingress` has a router for them); when and where a handler runs (`ingress`).
 
@@ -13,7 +13,8 @@ use http::{HeaderMap, Method, Uri};
 use percent_encoding::percent_decode_str;
 
 use crate::error::{Error, Place};
-use crate::handlers::{self, Answer, Failure, Listing, Options, Result};
+use crate::handlers::{self, Answer, Failure, Options, Result};
+use crate::query::{Limits, Query};
 use crate::schema::{Durability, Schema, Table};
 use crate::transaction::Database;
 
@@ -41,11 +42,15 @@ pub struct Route<'r> {
 #[derive(Debug)]
 enum Verb<'r> {
     Read(Cow<'r, str>),
-    List(Listing),
+    List(Box<Query<'r>>),
+    /// A list whose query is the body.
+    ListByBody(Limits),
     Create,
     Replace(Cow<'r, str>),
     Merge(Cow<'r, str>),
     Delete(Cow<'r, str>),
+    /// All that a query means.
+    DeleteMatching(&'r str, Limits),
     Options(&'static str),
 }
 
@@ -58,7 +63,7 @@ pub enum Work {
     Long,
 }
 
-const COLLECTION: &str = "GET, HEAD, POST, OPTIONS";
+const COLLECTION: &str = "GET, HEAD, POST, DELETE, OPTIONS";
 const RECORD: &str = "GET, HEAD, PUT, PATCH, DELETE, OPTIONS";
 
 /// Every method that some resource has.
@@ -125,24 +130,29 @@ impl Routes {
         table: &'r Table,
         rest: &'r str,
         method: &Method,
-        query: &str,
+        query: &'r str,
         headers: &HeaderMap,
     ) -> Result<Route<'r>> {
         let verb = match rest {
             "" => self.collection_verb(table, method, query)?,
+            "query" if *method == Method::POST => Verb::ListByBody(Limits::in_body(self.options.max_rows)),
             _ if rest.contains('/') => {
                 let detail = format!("a record of {} has no resources below it", table.name);
                 return Err(Error::NotFound { detail }.into());
             }
             _ => record_verb(rest, method)?,
         };
-        if !query.is_empty() && !matches!(verb, Verb::List(_)) {
-            let detail = "a query is supported on GET of a list only".to_owned();
+        if !query.is_empty() && !matches!(verb, Verb::List(_) | Verb::DeleteMatching(..)) {
+            let detail = "a query is supported on GET and DELETE of a table only".to_owned();
             return Err(Error::Invalid { detail, place: Place::Position(0) }.into());
         }
         match verb {
             Verb::Options(_) | Verb::Delete(_) => {}
-            Verb::Read(_) | Verb::List(_) => handlers::accepts_json(headers)?,
+            Verb::Read(_) | Verb::List(_) | Verb::DeleteMatching(..) => handlers::accepts_json(headers)?,
+            Verb::ListByBody(_) => {
+                handlers::accepts_json(headers)?;
+                handlers::speaks_text(headers)?;
+            }
             Verb::Create | Verb::Replace(_) => {
                 handlers::accepts_json(headers)?;
                 handlers::speaks_json(headers, false)?;
@@ -155,10 +165,14 @@ impl Routes {
         Ok(Route { table, verb })
     }
 
-    fn collection_verb(&self, table: &Table, method: &Method, query: &str) -> Result<Verb<'static>> {
+    fn collection_verb<'r>(&self, table: &Table, method: &Method, query: &'r str) -> Result<Verb<'r>> {
         match *method {
-            Method::GET | Method::HEAD => Ok(Verb::List(Listing::parse(table, query, &self.options)?)),
+            Method::GET | Method::HEAD => {
+                let limits = Limits::in_url(self.options.max_rows);
+                Ok(Verb::List(Box::new(Query::parse(table, query, &limits)?)))
+            }
             Method::POST => Ok(Verb::Create),
+            Method::DELETE => Ok(Verb::DeleteMatching(query, Limits::in_url(self.options.max_rows))),
             Method::OPTIONS => Ok(Verb::Options(COLLECTION)),
             _ => Err(Failure::Method { allow: COLLECTION }),
         }
@@ -204,14 +218,19 @@ fn places(schema: &Schema, tables: &[(Box<str>, usize)]) -> Box<[usize]> {
 impl Route<'_> {
     /// Whether the handler wants the body of the request.
     pub fn takes_body(&self) -> bool {
-        matches!(self.verb, Verb::Create | Verb::Replace(_) | Verb::Merge(_))
+        matches!(self.verb, Verb::Create | Verb::Replace(_) | Verb::Merge(_) | Verb::ListByBody(_))
     }
 
     /// How much work the handler has with this body.
     pub fn work(&self, body: &[u8]) -> Work {
         let long = match &self.verb {
             Verb::Read(_) | Verb::Options(_) => false,
-            Verb::List(listing) => listing.long,
+            Verb::DeleteMatching(..) => true,
+            Verb::List(query) => !query.is_short(self.table),
+            // Reading it says how long it takes; whatever is wrong with it is said where it is read again.
+            Verb::ListByBody(limits) => {
+                read_query(self.table, body, limits).is_ok_and(|query| !query.is_short(self.table))
+            }
             Verb::Create | Verb::Replace(_) | Verb::Merge(_) | Verb::Delete(_) => {
                 self.table.durability == Durability::Strong || is_array(body)
             }
@@ -227,15 +246,26 @@ impl Route<'_> {
         let table = self.table;
         match &self.verb {
             Verb::Read(id) => handlers::read(database, table, id, headers),
-            Verb::List(listing) => handlers::list(database, table, listing),
+            Verb::List(query) => handlers::list(database, table, query),
+            Verb::ListByBody(limits) => handlers::list(database, table, &read_query(table, body, limits)?),
             Verb::Create if is_array(body) => handlers::create_all(database, table, body),
             Verb::Create => handlers::create(database, table, body),
             Verb::Replace(id) => handlers::replace(database, table, id, headers, body),
             Verb::Merge(id) => handlers::merge(database, table, id, headers, body),
             Verb::Delete(id) => handlers::delete(database, table, id, headers),
+            Verb::DeleteMatching(text, limits) => handlers::delete_matching(database, table, text, headers, limits),
             Verb::Options(allow) => Ok(handlers::options(allow)),
         }
     }
+}
+
+/// The query that is a body; white space at its end is that of an editor.
+fn read_query<'b>(table: &Table, body: &'b [u8], limits: &Limits) -> Result<Query<'b>> {
+    let text = std::str::from_utf8(body.trim_ascii_end()).map_err(|error| Error::Invalid {
+        detail: "the query is not UTF-8".to_owned(),
+        place: Place::Position(error.valid_up_to()),
+    })?;
+    Ok(Query::parse(table, text, limits)?)
 }
 
 /// Whether JSON text is an array, if it is anything.
@@ -268,7 +298,9 @@ mod tests {
                 Verb::Replace(id) => format!("replace {} {id}", table.name),
                 Verb::Merge(id) => format!("merge {} {id}", table.name),
                 Verb::Delete(id) => format!("delete {} {id}", table.name),
-                Verb::List(listing) => format!("list {} {}", table.name, listing.limit),
+                Verb::DeleteMatching(text, _) => format!("delete {} where {text}", table.name),
+                Verb::List(query) => format!("list {} {}", table.name, query.limit.unwrap()),
+                Verb::ListByBody(_) => format!("list {} by body", table.name),
                 Verb::Create => format!("create {}", table.name),
                 Verb::Options(_) => "options".to_owned(),
             },
@@ -289,9 +321,12 @@ mod tests {
             ("GET", "/Product/", "list Product 10000"),
             ("GET", "/Product/?limit=3", "list Product 3"),
             ("POST", "/Product/", "create Product"),
+            ("POST", "/Product/query", "list Product by body"),
+            ("PUT", "/Product/query", "replace Product query"),
             ("PUT", "/Product/1", "replace Product 1"),
             ("PATCH", "/Product/1", "merge Product 1"),
             ("DELETE", "/Product/1", "delete Product 1"),
+            ("DELETE", "/Product?id==1", "delete Product where id==1"),
             ("OPTIONS", "/Product/1", "options"),
             ("POST", "/Product/1", "405"),
             ("PUT", "/Product", "405"),
@@ -364,5 +399,10 @@ mod tests {
         assert_eq!(work(Method::GET, "/Ledger/1", b""), Work::Short);
         assert_eq!(work(Method::GET, "/Product?limit=100", b""), Work::Short);
         assert_eq!(work(Method::GET, "/Product", b""), Work::Long);
+        assert_eq!(work(Method::GET, "/Product?id==1", b""), Work::Short);
+        assert_eq!(work(Method::GET, "/Product?id!=1&limit=1", b""), Work::Long);
+        assert_eq!(work(Method::POST, "/Product/query", b"id==1\n"), Work::Short);
+        assert_eq!(work(Method::POST, "/Product/query", b"id=ct=1"), Work::Long);
+        assert_eq!(work(Method::POST, "/Product/query", b"no such query"), Work::Short);
     }
 }

@@ -15,12 +15,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::encoding::value::{Fields, Value, parse_array, parse_object};
+use crate::encoding::value::{Fields, parse_array, parse_object};
 use crate::encoding::{Record, key};
 use crate::error::{Error, Result};
-use crate::indexes::{self, Matches};
+use crate::indexes;
 use crate::locking::{Guards, Locks, Slot, Wait};
-use crate::schema::{Durability, IndexKind, Schema, Table};
+use crate::schema::{Durability, Schema, Table};
 use crate::storage::{self, Batch, Counters, Pinned, Reach, Space, Store};
 
 /// A record that this process has just written or copied.
@@ -241,75 +241,6 @@ impl Database {
         }
     }
 
-    /// Visits the records whose attribute equals a value, at most `limit`, always in the same order, as of one moment.
-    ///
-    /// # Errors
-    /// `Invalid` if the attribute has no index; what `visit` returns; what the engine returns.
-    pub fn find(
-        &self,
-        table: &Table,
-        attribute: usize,
-        value: &Value<'_>,
-        limit: usize,
-        mut visit: impl FnMut(Record<'_, &[u8]>) -> Result<()>,
-    ) -> Result<()> {
-        let index = table.equality_index(attribute).ok_or_else(|| {
-            Error::invalid(format!("{}.{} has no index", table.name, table.attributes[attribute].name))
-        })?;
-        if index.kind == IndexKind::Unique && *value != Value::Null {
-            let Some(owner) = indexes::owner(self.store(), index, value, self.reach)? else {
-                return Ok(());
-            };
-            let owner = std::str::from_utf8(&owner).map_err(|_| Error::corrupt("a unique entry has no id"))?;
-            let record = self.read(table, owner)?.filter(|_| limit > 0);
-            // The owner was read before the record: a record that has moved on meanwhile does not match.
-            return match record {
-                Some(record) if is(&record, attribute, value)? => visit(record.view()),
-                _ => Ok(()),
-            };
-        }
-        if index.kind == IndexKind::Unique {
-            return Err(Error::invalid("a unique index has no entries for null"));
-        }
-        let snapshot = self.store().snapshot();
-        let mut matches = Matches::new(self.store(), table, index, value, &snapshot, self.reach);
-        let (mut keys, mut left) = (indexes::Keys::default(), limit);
-        while left > 0 {
-            matches.next(left.min(1000), &mut keys)?;
-            if keys.is_empty() {
-                break;
-            }
-            for bytes in self.store().multi_get(Space::Records, &keys.slices(), &snapshot, self.reach)? {
-                let bytes = bytes.ok_or_else(|| Error::corrupt("an index entry leads to no record"))?;
-                let record = Record::open(table, bytes.as_ref())?;
-                if indexes::is_exact(index, value) || is(&record, attribute, value)? {
-                    visit(record)?;
-                    left -= 1;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Visits the records of a table by id, at most `limit`, as of one moment.
-    ///
-    /// # Errors
-    /// What `visit` returns; what the engine returns.
-    pub fn list(
-        &self,
-        table: &Table,
-        limit: usize,
-        mut visit: impl FnMut(Record<'_, &[u8]>) -> Result<()>,
-    ) -> Result<()> {
-        let snapshot = self.store().snapshot();
-        let mut records = indexes::records(self.store(), table.id, &snapshot, self.reach);
-        for _ in 0..limit {
-            let Some((_, bytes)) = records.next()? else { break };
-            visit(Record::open(table, bytes)?)?;
-        }
-        Ok(())
-    }
-
     /// Every disagreement between records and indexes; none means that the store is consistent.
     ///
     /// # Errors
@@ -328,22 +259,6 @@ thread_local! {
 
 fn held_too_long() -> Error {
     Error::Busy { detail: format!("a key was held by others for {} s", LOCK_WAIT.as_secs()) }
-}
-
-/// Whether an attribute of a record has a value, or has it among its elements.
-fn is<B: AsRef<[u8]>>(record: &Record<'_, B>, attribute: usize, value: &Value<'_>) -> Result<bool> {
-    Ok(match record.value(attribute)? {
-        Value::List(elements) => elements.iter().any(|element| same(element, value)),
-        scalar => same(&scalar, value),
-    })
-}
-
-/// Equality as an index sees it: instants are equal however they were written.
-fn same(one: &Value<'_>, other: &Value<'_>) -> bool {
-    match (one, other) {
-        (Value::Date(one), Value::Date(other)) => one.microseconds == other.microseconds,
-        _ => one == other,
-    }
 }
 
 /// Puts the number of an element of an array before an error's pointer.

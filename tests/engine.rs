@@ -9,6 +9,7 @@ use std::path::Path;
 
 use strata::encoding::value::{Fields, Value};
 use strata::error::{Error, Result};
+use strata::query::Query;
 use strata::schema::{Schema, Table};
 use strata::storage::Options;
 use strata::transaction::Database;
@@ -78,26 +79,23 @@ pub fn json(database: &Database, table: &str, id: &str) -> serde_json::Value {
 
 /// The ids of a table, in order.
 pub fn ids(database: &Database, table: &str) -> Vec<String> {
-    let mut ids = Vec::new();
-    let table = database.table(table).expect("the table exists");
-    let visit = |record: strata::encoding::Record<'_, &[u8]>| {
-        ids.push(record.id()?.into_owned());
-        Ok(())
-    };
-    database.list(table, usize::MAX, visit).expect("the table is readable");
-    ids
+    listed(database, table, &Query::default())
 }
 
-/// The ids that an index finds, in its order.
+/// The ids of the records that have a value, in the order of the plan.
 pub fn found(database: &Database, table: &str, attribute: &str, value: &Value<'_>) -> Vec<String> {
-    let mut ids = Vec::new();
-    let table = database.table(table).expect("the table exists");
-    let attribute = table.attribute(attribute).expect("the attribute exists");
+    let attribute = database.table(table).expect("the table exists").attribute(attribute);
+    listed(database, table, &Query::equal(attribute.expect("the attribute exists"), value.clone()))
+}
+
+/// The ids that a query lists.
+pub fn listed(database: &Database, table: &str, query: &Query<'_>) -> Vec<String> {
+    let (table, mut ids) = (database.table(table).expect("the table exists"), Vec::new());
     let visit = |record: strata::encoding::Record<'_, &[u8]>| {
         ids.push(record.id()?.into_owned());
         Ok(())
     };
-    database.find(table, attribute, value, usize::MAX, visit).expect("the index is readable");
+    query.run(database, table, visit).expect("the table is readable");
     ids
 }
 

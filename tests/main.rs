@@ -5,4 +5,5 @@ mod crash;
 mod engine;
 mod golden;
 mod http;
+mod query;
 mod settings;

@@ -8,8 +8,9 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body_util::Full;
 use strata::encoding::value::Value;
 use strata::encoding::{Record, key};
-use strata::handlers::{self, Listing};
-use strata::indexes::Matches;
+use strata::handlers;
+use strata::indexes::{Keys, Matches};
+use strata::query::{Limits, Query};
 use strata::routing::Routes;
 use strata::schema::{Index, Schema, Table};
 use strata::storage::{Pinned, Reach, Space};
@@ -40,6 +41,12 @@ fn values() -> Vec<Value<'static>> {
 
 fn queries() -> impl Iterator<Item = String> {
     (0..CATEGORIES).map(|index| format!("category=={}&limit={LISTED}", data::category(index)))
+}
+
+/// The queries, read; their texts live as long as the process.
+fn parsed(table: &Table) -> Vec<Query<'static>> {
+    let parse = |text: String| Query::parse(table, text.leak(), &Limits::in_url(10_000)).expect("a good query");
+    queries().map(parse).collect()
 }
 
 fn paths() -> Vec<Uri> {
@@ -93,11 +100,10 @@ pub fn in_process(suite: &mut Suite) {
     let n = products(suite.scale());
     let facts = |op: &str| Facts::new(op).data(described(n)).state(SST).indexes(2).unit(Unit::Records, LISTED);
     let ours = || Ours::copy(2, n);
-    below_transaction(suite, n, facts);
-    let about = facts("finds 20 records by a value, checks them and copies their JSON out");
-    suite.row("list", "strata", "transaction", about, ours, |ours: Arc<Ours>| {
-        let (values, mut answer) = (values(), Vec::new());
-        let (attribute, _) = category(ours.product());
+    below_query(suite, n, facts);
+    let about = facts("plans a query for 20 records that have a value, checks them and copies their JSON out");
+    suite.row("list", "strata", "query", about, ours, |ours: Arc<Ours>| {
+        let (queries, mut answer) = (parsed(ours.product()), Vec::new());
         move |turn| {
             let mut found = 0;
             answer.clear();
@@ -106,20 +112,18 @@ pub fn in_process(suite: &mut Suite) {
                 found += 1;
                 Ok(())
             };
-            let value = &values[(turn % CATEGORIES) as usize];
-            ours.database.find(ours.product(), attribute, value, LISTED as usize, visit).expect("a healthy store");
+            let query = &queries[(turn % CATEGORIES) as usize];
+            query.run(&ours.database, ours.product(), visit).expect("a healthy store");
             black_box(&answer);
             found
         }
     });
     let about = facts("answers GET of a list of 20 records by its handler");
     suite.row("list", "strata", "handlers", about, ours, |ours: Arc<Ours>| {
-        let options = handlers::Options::default();
-        let parse = |query: String| Listing::parse(ours.product(), &query, &options).expect("a good query");
-        let (listings, bytes): (Vec<Listing>, _) = (queries().map(parse).collect(), answer_bytes());
+        let (queries, bytes) = (parsed(ours.product()), answer_bytes());
         move |turn| {
             let place = (turn % CATEGORIES) as usize;
-            listed(handlers::list(&ours.database, ours.product(), &listings[place]), bytes[place])
+            listed(handlers::list(&ours.database, ours.product(), &queries[place]), bytes[place])
         }
     });
     let about = facts("reads the query, finds the handler of its path and answers by it");
@@ -148,7 +152,7 @@ pub fn in_process(suite: &mut Suite) {
 }
 
 /// The rungs that hand out stored bytes, and the layer that opens them.
-fn below_transaction(suite: &mut Suite, n: u64, facts: impl Fn(&str) -> Facts) {
+fn below_query(suite: &mut Suite, n: u64, facts: impl Fn(&str) -> Facts) {
     let ours = || Ours::copy(2, n);
     let about = facts("seeks a value in the index, gets its 20 records in one call and copies them out");
     suite.row(
@@ -190,14 +194,15 @@ fn below_transaction(suite: &mut Suite, n: u64, facts: impl Fn(&str) -> Facts) {
     });
     let about = facts("finds the keys of 20 records by an index, gets them in one call and copies them out");
     suite.row("list", "strata", "indexes", about, ours, |ours: Arc<Ours>| {
-        let (values, mut keys, mut answer) = (values(), Vec::new(), Vec::new());
+        let (values, mut keys, mut answer) = (values(), Keys::default(), Vec::new());
         move |turn| {
             let (store, value) = (ours.database.store(), &values[(turn % CATEGORIES) as usize]);
             let snapshot = store.snapshot();
             let (_, index) = category(ours.product());
             let mut matches = Matches::new(store, ours.product(), index, value, &snapshot, Reach::Disk);
             matches.next(LISTED as usize, &mut keys).expect("a healthy store");
-            let found = store.multi_get(Space::Records, &keys, &snapshot, Reach::Disk).expect("a healthy store");
+            let found = store.multi_get(Space::Records, &keys.slices(), &snapshot, Reach::Disk);
+            let found = found.expect("a healthy store");
             copied_out(&found, &mut answer)
         }
     });

@@ -302,11 +302,15 @@ mod tests {
     #[test]
     fn where_the_id_begins_is_seen_in_the_value() {
         let mut entry = Vec::new();
-        for value in [Value::Null, Value::Boolean(true), Value::Int(0), Value::Float(-1.5), text_value(""), text_value("a\0\0b")] {
+        for value in
+            [Value::Null, Value::Boolean(true), Value::Int(0), Value::Float(-1.5), text_value(""), text_value("a\0\0b")]
+        {
             ordered(7, &value, "\0id", &mut entry);
             assert_eq!(bytes_before_id(&entry), Some(entry.len() - 3), "{value:?}");
         }
-        for damaged in [&[0, 0, 0, 7][..], &[0, 0, 0, 7, 0x99], &[0, 0, 0, 7, TAG_TEXT, 0], &[0, 0, 0, 7, TAG_TEXT, b'a']] {
+        for damaged in
+            [&[0, 0, 0, 7][..], &[0, 0, 0, 7, 0x99], &[0, 0, 0, 7, TAG_TEXT, 0], &[0, 0, 0, 7, TAG_TEXT, b'a']]
+        {
             assert_eq!(bytes_before_id(damaged), None);
         }
     }

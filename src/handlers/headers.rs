@@ -109,7 +109,25 @@ pub fn accepts_json(headers: &HeaderMap) -> Result<()> {
 /// # Errors
 /// 415 if it is not, or if it is compressed.
 pub fn speaks_json(headers: &HeaderMap, patch: bool) -> Result<()> {
-    let supported = if patch { "application/json or application/merge-patch+json" } else { "application/json" };
+    match patch {
+        true => speaks(
+            headers,
+            &["application/json", "application/merge-patch+json"],
+            "application/json or application/merge-patch+json",
+        ),
+        false => speaks(headers, &["application/json"], "application/json"),
+    }
+}
+
+/// Whether a body is plain text, or not said to be anything else.
+///
+/// # Errors
+/// 415 if it is not, or if it is compressed.
+pub fn speaks_text(headers: &HeaderMap) -> Result<()> {
+    speaks(headers, &["text/plain"], "text/plain")
+}
+
+fn speaks(headers: &HeaderMap, known: &[&str], supported: &'static str) -> Result<()> {
     let refused = || Failure::MediaType { supported };
     if headers.get(CONTENT_ENCODING).is_some_and(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
         return Err(refused());
@@ -117,18 +135,18 @@ pub fn speaks_json(headers: &HeaderMap, patch: bool) -> Result<()> {
     let Some(media_type) = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes) else {
         return Ok(());
     };
-    if media_type == b"application/json" {
+    if media_type == known[0].as_bytes() {
         return Ok(());
     }
     let mut parts = media_type.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
-    let essence = parts.next().unwrap_or_default().to_ascii_lowercase();
-    let known = essence == b"application/json" || patch && essence == b"application/merge-patch+json";
+    let essence = parts.next().unwrap_or_default();
+    let is_known = known.iter().any(|known| essence.eq_ignore_ascii_case(known.as_bytes()));
     let in_utf8 = parts.all(|parameter| {
         let parameter = parameter.to_ascii_lowercase();
         let charset = parameter.strip_prefix(b"charset=");
         charset.is_none_or(|charset| matches!(charset, b"utf-8" | b"\"utf-8\""))
     });
-    if known && in_utf8 { Ok(()) } else { Err(refused()) }
+    if is_known && in_utf8 { Ok(()) } else { Err(refused()) }
 }
 
 /// The members of a list header. A comma inside a tag would split it, and then it matches nothing: ours have none.
@@ -199,6 +217,8 @@ mod tests {
         let speaks = |value, patch| speaks_json(&headers(&[(CONTENT_TYPE, value)]), patch).is_ok();
         assert!(speaks("application/json; charset=UTF-8", false));
         assert!(speaks("application/merge-patch+json", true) && !speaks("application/merge-patch+json", false));
+        assert!(speaks_text(&headers(&[(CONTENT_TYPE, "Text/Plain; charset=utf-8")])).is_ok());
+        assert!(speaks_text(&headers(&[(CONTENT_TYPE, "application/json")])).is_err());
         assert!(!speaks("text/plain", false) && !speaks("application/json; charset=latin1", false));
         assert!(speaks_json(&HeaderMap::new(), false).is_ok());
         assert!(speaks_json(&headers(&[(CONTENT_ENCODING, "gzip")]), false).is_err());

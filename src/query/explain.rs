@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::plan::{self, Access, Source, Step};
+use super::plan::{self, Access, Source, Step, Ways};
 use super::tree::{Filter, Node, Query};
 use crate::error::Result;
 use crate::schema::{IndexKind, Table};
@@ -62,7 +62,7 @@ impl Query<'_> {
     pub fn explain<'q>(&'q self, database: &Database, table: &'q Table) -> Result<Explanation<'q>> {
         let snapshot = database.store().snapshot();
         let source = Source { store: database.store(), table, snapshot: &snapshot, reach: database.reach() };
-        let plan = self.plan(source)?;
+        let plan = Ways::of(self, table).plan(source)?;
         let (records, exact) = match plan.counted {
             Some(counted) => (counted, true),
             None => plan::probe(source, &plan.steps)?,

@@ -8,12 +8,17 @@ use std::cmp::Ordering;
 use std::ops::Bound;
 
 use super::tree::{Condition, Filter, Node, Test};
-use crate::encoding::record::{Scalar, Text};
-use crate::encoding::Value;
 use crate::encoding::Record;
+use crate::encoding::Value;
+use crate::encoding::record::{Scalar, Text};
 use crate::error::Result;
 
 impl Filter<'_> {
+    /// Whether nothing is asked, so that every record satisfies it.
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
     /// Whether a record satisfies the condition.
     ///
     /// # Errors
@@ -44,8 +49,12 @@ impl Filter<'_> {
 
     /// Where each subtree of a group begins.
     pub(super) fn below(&self, group: usize) -> impl Iterator<Item = usize> {
-        let end = self.end_of(group);
-        std::iter::successors(Some(group + 1), |subtree| Some(self.end_of(*subtree))).take_while(move |at| *at < end)
+        let (mut next, end) = (group + 1, self.end_of(group));
+        std::iter::from_fn(move || {
+            let subtree = (next < end).then_some(next)?;
+            next = self.end_of(subtree);
+            Some(subtree)
+        })
     }
 }
 

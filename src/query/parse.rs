@@ -30,7 +30,7 @@ pub const CONDITIONS: usize = 200;
 pub struct Limits {
     /// Bytes of its raw text.
     pub query_bytes: usize,
-    /// Records that it asks for.
+    /// Records that it asks for; as many as it means if it says nothing else.
     pub max_rows: usize,
 }
 
@@ -75,6 +75,7 @@ impl<'q> Query<'q> {
                 return Err(at(parser.position, "this bracket closes nothing; in a value it is written %29 or %5D"));
             }
         }
+        parser.query.limit.get_or_insert(limits.max_rows);
         parser.query.offset = parser.offset.unwrap_or(0);
         parser.query.explain = parser.explain.unwrap_or(false);
         Ok(parser.query)

@@ -125,6 +125,7 @@ enum Yields {
 }
 
 /// One way to all records of a query.
+#[derive(Clone)]
 struct Candidate<'p> {
     steps: Steps<'p>,
     rank: Rank,
@@ -140,41 +141,58 @@ enum Wanted {
     Other,
 }
 
+/// The ways to the records of a query, before one is chosen.
+pub(super) struct Ways<'p> {
+    query: &'p Query<'p>,
+    table: &'p Table,
+    /// The subtrees that must all accept a record.
+    conjuncts: SmallVec<[usize; 8]>,
+    wanted: Wanted,
+    /// Every way but walking all there is.
+    candidates: SmallVec<[Candidate<'p>; 2]>,
+}
+
 impl Query<'_> {
     /// Whether the list is made in microseconds if what it needs is in memory: it has few records, and no others have to be
     /// looked at.
     pub fn is_short(&self, table: &Table) -> bool {
-        let rows = self.limit.unwrap_or(usize::MAX).saturating_add(self.offset);
-        let conjuncts = self.filter.conjuncts();
-        if conjuncts.is_empty() && self.sort.is_empty() {
-            return rows <= SHORT_ROWS;
-        }
-        let candidates = candidates(self, table, &conjuncts);
-        if candidates.iter().any(|candidate| candidate.yields == Yields::Everything) {
+        Ways::of(self, table).is_short()
+    }
+}
+
+impl<'p> Ways<'p> {
+    pub fn of(query: &'p Query<'p>, table: &'p Table) -> Self {
+        let conjuncts = query.filter.conjuncts();
+        let wanted = wanted(query, table, &conjuncts);
+        let candidates = candidates(&query.filter, table, &conjuncts);
+        Self { query, table, conjuncts, wanted, candidates }
+    }
+
+    fn is_short(&self) -> bool {
+        if self.candidates.iter().any(|candidate| candidate.yields == Yields::Everything) {
             return true;
         }
-        let wanted = wanted(self, table, &conjuncts);
-        let short = match &candidates[..] {
-            [] => conjuncts.is_empty() && walk(self, table, wanted, &conjuncts, &candidates).is_some(),
+        let leads_to_no_others = match &self.candidates[..] {
+            [] => self.conjuncts.is_empty() && (self.wanted == Wanted::Nothing || self.walk().is_some()),
             [only] => {
                 let answered = only.steps.iter().all(|step| step.checks.is_empty());
-                let verified = conjuncts.len() == 1 && only.rank == Rank::Equality;
-                only.rank != Rank::NotNull && (answered || verified) && only.yields.have(wanted)
+                let verified = self.conjuncts.len() == 1 && only.rank == Rank::Equality;
+                only.rank != Rank::NotNull && (answered || verified) && only.yields.have(self.wanted)
             }
             _ => false,
         };
-        short && rows <= SHORT_ROWS
+        leads_to_no_others && self.rows() <= SHORT_ROWS
     }
 
-    /// The one record that the query can mean, if it says so by its id or by a value of a unique index. It is read without a
-    /// snapshot: the checks of the step include the value.
-    pub(super) fn point<'p>(&'p self, table: &'p Table) -> Option<Step<'p>> {
-        let conjuncts = self.filter.conjuncts();
-        if conjuncts.is_empty() {
-            return None;
-        }
-        let mut candidates = candidates(self, table, &conjuncts).into_iter();
-        let mut single = candidates.find(|candidate| candidate.yields == Yields::Everything)?;
+    /// How many records have to be come by at most.
+    fn rows(&self) -> usize {
+        self.query.offset.saturating_add(self.query.limit.unwrap_or(usize::MAX))
+    }
+
+    /// The way to the one record that the query can mean, if it says so by its id or by a value of a unique index. The record is
+    /// read without a snapshot: what is still to be asked of it includes the value.
+    pub fn single(&mut self) -> Option<Step<'p>> {
+        let single = self.candidates.iter_mut().find(|candidate| candidate.yields == Yields::Everything)?;
         single.steps.pop()
     }
 
@@ -182,36 +200,53 @@ impl Query<'_> {
     ///
     /// # Errors
     /// `Invalid` if more records would have to be sorted than fit; what the engine returns.
-    pub(super) fn plan<'p>(&'p self, source: Source<'p>) -> Result<Plan<'p>> {
-        let table = source.table;
-        let conjuncts = self.filter.conjuncts();
-        let wanted = wanted(self, table, &conjuncts);
-        let mut candidates = candidates(self, table, &conjuncts);
-        if let Some(point) = candidates.iter().position(|candidate| candidate.rank == Rank::Point) {
-            return Ok(Plan::of(candidates.swap_remove(point), wanted, None));
+    pub fn plan(mut self, source: Source<'_>) -> Result<Plan<'p>> {
+        let wanted = self.wanted;
+        if let Some(point) = self.candidates.iter().position(|candidate| candidate.rank == Rank::Point) {
+            return Ok(Plan::of(self.candidates.swap_remove(point), wanted, None));
         }
-        let walk = walk(self, table, wanted, &conjuncts, &candidates);
-        let in_memory = self.offset.saturating_add(self.limit.unwrap_or(usize::MAX)) <= SORTED_ROWS;
-        if wanted != Wanted::Nothing && !in_memory {
-            return match walk {
-                Some(walk) => Ok(Plan::of(walk, wanted, None)),
-                None => Err(Error::invalid(format!(
-                    "sort: no index yields this order, and in memory at most {SORTED_ROWS} records are sorted (offset and limit together)"
-                ))),
-            };
+        let walk = self.walk();
+        if wanted != Wanted::Nothing && self.rows() > SORTED_ROWS {
+            return walk.map(|walk| Plan::of(walk, wanted, None)).ok_or_else(|| {
+                let detail = "sort: no index has this order, and at most";
+                Error::invalid(format!(
+                    "{detail} {SORTED_ROWS} records (offset and limit together) are sorted in memory"
+                ))
+            });
         }
-        candidates.retain(|candidate| candidate.rank != Rank::NotNull);
-        candidates.sort_by_key(|candidate| candidate.rank); // Stable: the conditions' own order decides among equals.
-        let contested = match &candidates[..] {
+        self.candidates.retain(|candidate| candidate.rank != Rank::NotNull);
+        self.candidates.sort_by_key(|candidate| candidate.rank); // Stable: among equals the order of the conditions decides.
+        let is_contested = match &self.candidates[..] {
             [] => false,
             [only] => walk.is_some() && !only.yields.have(wanted),
             _ => true,
         };
-        if contested && let Some((winner, counted)) = race(source, &candidates)? {
-            return Ok(Plan::of(candidates.swap_remove(winner), wanted, Some(counted)));
+        if is_contested && let Some((winner, counted)) = race(source, &self.candidates)? {
+            return Ok(Plan::of(self.candidates.swap_remove(winner), wanted, Some(counted)));
         }
-        let chosen = walk.or_else(|| candidates.into_iter().next());
-        Ok(Plan::of(chosen.unwrap_or_else(|| everything(table, &conjuncts)), wanted, None))
+        let chosen = walk.or_else(|| self.candidates.into_iter().next());
+        Ok(Plan::of(chosen.unwrap_or_else(|| everything(self.table, &self.conjuncts)), wanted, None))
+    }
+
+    /// The walk in the order that is asked for, if something has it: a candidate, or all there is.
+    fn walk(&self) -> Option<Candidate<'p>> {
+        if self.wanted == Wanted::Nothing {
+            return None;
+        }
+        let fitting = self.candidates.iter().filter(|candidate| candidate.yields.have(self.wanted));
+        if let Some(best) = fitting.min_by_key(|candidate| candidate.rank) {
+            return Some(best.clone());
+        }
+        match self.wanted {
+            Wanted::Ids(_) => Some(everything(self.table, &self.conjuncts)),
+            Wanted::Attribute(attribute, _) => {
+                let index = index_of(self.table, attribute, IndexKind::Ordered)?;
+                let all = KeyRange::of_prefix(index.id.to_be_bytes().to_vec());
+                let access = Access::Entries { index, ranges: smallvec![all], repeated: false };
+                Some(one_step(access, Rank::NotNull, Yields::Attribute(attribute), &self.conjuncts, &[]))
+            }
+            Wanted::Nothing | Wanted::Other => None,
+        }
     }
 }
 
@@ -290,42 +325,19 @@ fn wanted(query: &Query<'_>, table: &Table, conjuncts: &[usize]) -> Wanted {
     }
 }
 
-/// A walk in the order that is asked for, if something yields it: a candidate, or all there is.
-fn walk<'p>(
-    query: &Query<'_>,
-    table: &'p Table,
-    wanted: Wanted,
-    conjuncts: &[usize],
-    candidates: &[Candidate<'p>],
-) -> Option<Candidate<'p>> {
-    if wanted == Wanted::Nothing {
-        return None;
-    }
-    let fitting = candidates.iter().filter(|candidate| candidate.yields.have(wanted));
-    if let Some(best) = fitting.min_by_key(|candidate| candidate.rank) {
-        return Some(Candidate { steps: best.steps.clone(), rank: best.rank, yields: best.yields });
-    }
-    match wanted {
-        Wanted::Ids(_) => Some(everything(table, conjuncts)),
-        Wanted::Attribute(attribute, _) => {
-            debug_assert!(query.sort.iter().any(|term| term.attribute == attribute));
-            let index = index_of(table, attribute, IndexKind::Ordered)?;
-            let all = KeyRange::of_prefix(index.id.to_be_bytes().to_vec());
-            let access = Access::Entries { index, ranges: smallvec![all], repeated: false };
-            Some(single(access, Rank::NotNull, Yields::Attribute(attribute), conjuncts, &[]))
-        }
-        Wanted::Nothing | Wanted::Other => None,
-    }
+/// The way where no record can be meant.
+fn nothing<'p>() -> Candidate<'p> {
+    Candidate { steps: Steps::new(), rank: Rank::Point, yields: Yields::Everything }
 }
 
 /// The whole table.
 fn everything<'p>(table: &Table, conjuncts: &[usize]) -> Candidate<'p> {
     let all = KeyRange::of_prefix(table.id.to_be_bytes().to_vec());
-    single(Access::Table(all), Rank::NotNull, Yields::Ids, conjuncts, &[])
+    one_step(Access::Table(all), Rank::NotNull, Yields::Ids, conjuncts, &[])
 }
 
 /// A candidate of one step, which answers some of the conditions.
-fn single<'p>(
+fn one_step<'p>(
     access: Access<'p>,
     rank: Rank,
     yields: Yields,
@@ -350,8 +362,7 @@ struct Stretch<'p> {
 }
 
 /// Every way to all records that satisfy the conditions but walking all there is.
-fn candidates<'p>(query: &'p Query<'_>, table: &'p Table, conjuncts: &[usize]) -> SmallVec<[Candidate<'p>; 2]> {
-    let filter = &query.filter;
+fn candidates<'p>(filter: &'p Filter<'_>, table: &'p Table, conjuncts: &[usize]) -> SmallVec<[Candidate<'p>; 2]> {
     let mut found = simple_candidates(filter, table, conjuncts);
     for node in conjuncts.iter().filter(|node| matches!(filter.nodes[**node], Node::Any(_))) {
         found.extend(alternatives(filter, table, conjuncts, *node));
@@ -367,29 +378,23 @@ fn simple_candidates<'p>(
 ) -> SmallVec<[Candidate<'p>; 2]> {
     let (mut found, mut stretches) = (SmallVec::new(), SmallVec::<[Stretch<'p>; 2]>::new());
     for &node in conjuncts {
-        let (condition, stretch) = match &filter.nodes[node] {
-            Node::Is(condition) => (condition, stretch(table, condition)),
-            Node::Not => match &filter.nodes[node + 1] {
-                Node::Is(condition) if matches!(condition.test, Test::Null) => {
-                    (condition, not_null(table, condition.attribute))
-                }
-                _ => continue,
-            },
-            Node::All(_) | Node::Any(_) => continue,
+        let (condition, stretch) = match (&filter.nodes[node], filter.nodes.get(node + 1)) {
+            (Node::Is(condition), _) => (condition, stretch(table, condition, node)),
+            (Node::Not, Some(Node::Is(condition))) if matches!(condition.test, Test::Null) => {
+                (condition, not_null(table, condition.attribute, node))
+            }
+            _ => continue,
         };
-        let Some((index, range, rank, exact)) = stretch else {
-            found.extend(named(table, condition, conjuncts, node));
+        let Some(stretch) = stretch else {
+            // A negation names nothing.
+            let is_positive = matches!(filter.nodes[node], Node::Is(_));
+            found.extend(is_positive.then(|| named(table, condition, conjuncts, node)).flatten());
             continue;
         };
-        let attribute = &table.attributes[condition.attribute];
-        let same = stretches.iter_mut().find(|other| other.index == index);
-        match same.filter(|_| !attribute.list) {
-            Some(other) => {
-                other.range.intersect(range);
-                other.rank = other.rank.min(rank);
-                other.answered.extend(exact.then_some(node));
-            }
-            None => stretches.push(Stretch { index, range, rank, answered: exact.then_some(node).into_iter().collect() }),
+        let is_list = table.attributes[condition.attribute].list;
+        match stretches.iter_mut().find(|other| !is_list && other.index == stretch.index) {
+            Some(other) => other.narrow(stretch),
+            None => stretches.push(stretch),
         }
     }
     found.extend(stretches.into_iter().map(|stretch| stretch.candidate(table, conjuncts)));
@@ -397,9 +402,21 @@ fn simple_candidates<'p>(
 }
 
 impl<'p> Stretch<'p> {
+    /// `exact`: no records but those of the condition lie in it.
+    fn new(index: Option<&'p Index>, range: KeyRange, rank: Rank, exact: bool, node: usize) -> Self {
+        Self { index, range, rank, answered: exact.then_some(node).into_iter().collect() }
+    }
+
+    /// Leaves what another condition on the same attribute leaves of it.
+    fn narrow(&mut self, other: Self) {
+        self.range.intersect(other.range);
+        self.rank = self.rank.min(other.rank);
+        self.answered.extend(other.answered);
+    }
+
     fn candidate(self, table: &Table, conjuncts: &[usize]) -> Candidate<'p> {
         if self.range.is_empty() {
-            return Candidate { steps: SmallVec::new(), rank: Rank::Point, yields: Yields::Everything };
+            return nothing();
         }
         let one_value = matches!(self.rank, Rank::Equality | Rank::Null);
         let (access, yields) = match self.index {
@@ -414,48 +431,40 @@ impl<'p> Stretch<'p> {
                 (Access::Entries { index, ranges: smallvec![self.range], repeated }, yields)
             }
         };
-        single(access, self.rank, yields, conjuncts, &self.answered)
+        one_step(access, self.rank, yields, conjuncts, &self.answered)
     }
 }
 
-type Found<'p> = Option<(Option<&'p Index>, KeyRange, Rank, bool)>;
-
-/// The one stretch of an ordered index, or of the table, in which the records of a condition lie, and whether no others do.
-fn stretch<'p>(table: &'p Table, condition: &Condition<'_>) -> Found<'p> {
+/// The one stretch of an ordered index, or of the table, in which the records of a condition lie.
+fn stretch<'p>(table: &'p Table, condition: &Condition<'_>, node: usize) -> Option<Stretch<'p>> {
     if condition.attribute == table.primary_key {
-        return stretch_of_ids(table, &condition.test);
+        return stretch_of_ids(table, &condition.test, node);
     }
-    let unique = index_of(table, condition.attribute, IndexKind::Unique).is_some();
+    let is_unique = index_of(table, condition.attribute, IndexKind::Unique).is_some();
     let index = index_of(table, condition.attribute, IndexKind::Ordered)?;
-    let found = |range, rank, exact| Some((Some(index), range, rank, exact));
-    match &condition.test {
-        Test::Equal(_) if unique => None,
-        Test::Equal(value) => {
-            found(KeyRange::of_value(index, value), Rank::Equality, indexes::is_exact(index, value))
+    let (range, rank, exact) = match &condition.test {
+        Test::Equal(value) if !is_unique => {
+            (KeyRange::of_value(index, value), Rank::Equality, indexes::is_exact(index, value))
         }
-        Test::Null => found(KeyRange::of_value(index, &Value::Null), Rank::Null, true),
+        Test::Null => (KeyRange::of_value(index, &Value::Null), Rank::Null, true),
         Test::Within(lower, upper) => {
-            let (lower, exact_below) = edge(index, lower, false);
-            let (upper, exact_above) = edge(index, upper, true);
-            found(KeyRange { lower, upper }, rank_between(&condition.test), exact_below && exact_above)
+            let ((lower, exact_below), (upper, exact_above)) = (edge(index, lower, false), edge(index, upper, true));
+            (KeyRange { lower, upper }, rank_between(&condition.test), exact_below && exact_above)
         }
-        Test::StartsWith(start) => {
-            let (range, exact) = texts_beginning(index, start);
-            found(range, Rank::Between, exact)
-        }
-        Test::Like(Pattern { start, .. }) if !start.is_empty() => {
-            found(texts_beginning(index, start).0, Rank::Between, false)
-        }
-        _ => None,
-    }
+        Test::StartsWith(start) => (texts_beginning(index, start), Rank::Between, start.len() <= key::INDEXED_BYTES),
+        Test::Like(Pattern { start, .. }) if !start.is_empty() => (texts_beginning(index, start), Rank::Between, false),
+        _ => return None,
+    };
+    Some(Stretch::new(Some(index), range, rank, exact, node))
 }
 
 /// All but the entries of null, if an ordered index has them once.
-fn not_null(table: &Table, attribute: usize) -> Found<'_> {
+fn not_null(table: &Table, attribute: usize, node: usize) -> Option<Stretch<'_>> {
     let index = index_of(table, attribute, IndexKind::Ordered)?;
-    // An empty list is not null, and has no entry.
     let range = KeyRange { lower: index.id.to_be_bytes().to_vec(), upper: nulls(index) };
-    (!table.attributes[attribute].list).then_some((Some(index), range, Rank::NotNull, true))
+    // An empty list is not null, and has no entry.
+    let is_list = table.attributes[attribute].list;
+    (!is_list).then(|| Stretch::new(Some(index), range, Rank::NotNull, true, node))
 }
 
 fn rank_between(test: &Test<'_>) -> Rank {
@@ -470,10 +479,10 @@ fn nulls(index: &Index) -> Vec<u8> {
     KeyRange::of_value(index, &Value::Null).lower
 }
 
-fn texts_beginning(index: &Index, start: &str) -> (KeyRange, bool) {
+fn texts_beginning(index: &Index, start: &str) -> KeyRange {
     let mut prefix = Vec::new();
     key::ordered_text_prefix(index.id, start, &mut prefix);
-    (KeyRange::of_prefix(prefix), start.len() <= key::INDEXED_BYTES)
+    KeyRange::of_prefix(prefix)
 }
 
 /// Where a stretch of values begins or, if it is `upper`, what follows it; and whether that is exactly where the bound is.
@@ -489,7 +498,7 @@ fn edge(index: &Index, bound: &Bound<Value<'_>>, upper: bool) -> (Vec<u8>, bool)
 }
 
 /// The stretch of the table in which the ids lie that satisfy a condition.
-fn stretch_of_ids<'p>(table: &Table, test: &Test<'_>) -> Found<'p> {
+fn stretch_of_ids<'p>(table: &Table, test: &Test<'_>, node: usize) -> Option<Stretch<'p>> {
     let key_of = |id: &str, behind: bool| {
         let mut key = Vec::new();
         key::record(table.id, id, &mut key);
@@ -500,20 +509,24 @@ fn stretch_of_ids<'p>(table: &Table, test: &Test<'_>) -> Found<'p> {
     let edge = |bound: &Bound<Value<'_>>, upper: bool| match bound {
         Bound::Included(Value::Text(id)) => key_of(id, upper),
         Bound::Excluded(Value::Text(id)) => key_of(id, !upper),
-        _ => if upper { all().upper } else { all().lower },
+        _ => {
+            if upper {
+                all().upper
+            } else {
+                all().lower
+            }
+        }
     };
     let beginning = |start: &str| KeyRange::of_prefix(key_of(start, false));
-    match test {
+    let (range, rank, exact) = match test {
         Test::Within(lower, upper) => {
-            let range = KeyRange { lower: edge(lower, false), upper: edge(upper, true) };
-            Some((None, range, rank_between(test), true))
+            (KeyRange { lower: edge(lower, false), upper: edge(upper, true) }, rank_between(test), true)
         }
-        Test::StartsWith(start) => Some((None, beginning(start), Rank::Between, true)),
-        Test::Like(Pattern { start, .. }) if !start.is_empty() => {
-            Some((None, beginning(start), Rank::Between, false))
-        }
-        _ => None,
-    }
+        Test::StartsWith(start) => (beginning(start), Rank::Between, true),
+        Test::Like(Pattern { start, .. }) if !start.is_empty() => (beginning(start), Rank::Between, false),
+        _ => return None,
+    };
+    Some(Stretch::new(None, range, rank, exact, node))
 }
 
 /// The way to the records of a condition that names one or more values: ids, values of a unique index, entries of others.
@@ -530,20 +543,23 @@ fn named<'p>(
         Test::Null => &[Value::Null],
         _ => return None,
     };
+    if values.is_empty() {
+        return Some(nothing());
+    }
     let (one, is_list) = (values.len() == 1, table.attributes[attribute].list);
     let yields = |several| if one { Yields::Everything } else { several };
     if attribute == table.primary_key {
         let mut ids: SmallVec<[&str; 1]> = values.iter().filter_map(text).collect();
         ids.sort_unstable();
         ids.dedup();
-        return Some(single(Access::Ids(ids), Rank::Point, yields(Yields::Ids), conjuncts, &[node]));
+        return Some(one_step(Access::Ids(ids), Rank::Point, yields(Yields::Ids), conjuncts, &[node]));
     }
     let is_null = matches!(condition.test, Test::Null);
     let index = |kind| index_of(table, attribute, kind);
     if let Some(unique) = index(IndexKind::Unique).filter(|_| !is_null) {
         // The record is asked for its value, since the owner is read before it.
         let access = Access::Owners(unique, values.iter().collect());
-        return Some(single(access, Rank::Point, yields(Yields::Nothing), conjuncts, &[]));
+        return Some(one_step(access, Rank::Point, yields(Yields::Nothing), conjuncts, &[]));
     }
     let index = index(IndexKind::Ordered).or_else(|| index(IndexKind::Hash))?;
     let mut ranges: SmallVec<[KeyRange; 1]> = values.iter().map(|value| KeyRange::of_value(index, value)).collect();
@@ -558,7 +574,7 @@ fn named<'p>(
     };
     let answered: &[usize] = if exact { &[node] } else { &[] };
     let access = Access::Entries { index, ranges, repeated: is_list && !one };
-    Some(single(access, rank, yields, conjuncts, answered))
+    Some(one_step(access, rank, yields, conjuncts, answered))
 }
 
 fn text<'v>(value: &'v Value<'_>) -> Option<&'v str> {

@@ -6,15 +6,15 @@
 
 use std::ops::ControlFlow;
 
-use super::plan::{Access, Plan, Source, Step};
+use super::plan::{Access, Plan, Source, Step, Ways};
 use super::sort::{First, place};
-use super::tree::Query;
-use crate::encoding::{Record, key};
+use super::tree::{Condition, Filter, Node, Query, Test};
+use crate::encoding::{Record, Value, key};
 use crate::error::{Error, Result};
 use crate::indexes::{self, Direction, KeyRange, Keys, Matches};
 use crate::schema::{Index, Table};
 use crate::storage::{Pinned, Space};
-use crate::transaction::Database;
+use crate::transaction::{Database, Precondition};
 
 /// How many records are read at once.
 const BATCH_ROWS: usize = 1000;
@@ -23,6 +23,15 @@ const BATCH_ROWS: usize = 1000;
 const FIRST_BATCH_ROWS: usize = 64;
 
 type Flow = Result<ControlFlow<()>>;
+
+impl<'q> Query<'q> {
+    /// The records whose attribute, given by its position in the schema, has a value; of a list, has it among its elements.
+    pub fn equal(attribute: usize, value: Value<'q>) -> Self {
+        let test = if value == Value::Null { Test::Null } else { Test::Equal(value) };
+        let filter = Filter { nodes: vec![Node::Is(Condition { attribute, test, text: 0..0 })] };
+        Self { filter, ..Self::default() }
+    }
+}
 
 impl Query<'_> {
     /// Visits the records that the query means, in its order, as of one moment.
@@ -39,7 +48,8 @@ impl Query<'_> {
         if limit == 0 {
             return Ok(());
         }
-        if let Some(step) = self.point(table) {
+        let mut ways = Ways::of(self, table);
+        if let Some(step) = ways.single() {
             return match self.read_one(database, table, &step)? {
                 Some(record) if self.offset == 0 => visit(record.view()),
                 _ => Ok(()),
@@ -47,7 +57,7 @@ impl Query<'_> {
         }
         let snapshot = database.store().snapshot();
         let source = Source { store: database.store(), table, snapshot: &snapshot, reach: database.reach() };
-        let plan = self.plan(source)?;
+        let plan = ways.plan(source)?;
         if plan.ordered {
             let mut list = List { offset: self.offset, left: limit, visit };
             return Walk { query: self, source, plan: &plan }.all(&mut list);
@@ -67,6 +77,35 @@ impl Query<'_> {
                 visit(Record::open(table, present(&bytes)?)?)?;
             }
         }
+    }
+
+    /// Deletes the records that satisfy the condition, `most` at most, in one transaction; how many there were.
+    ///
+    /// # Errors
+    /// `Invalid` if there are more, and then none is deleted; `Busy`; what the engine returns.
+    pub fn delete(self, database: &Database, table: &Table, most: usize) -> Result<usize> {
+        let (mut ids, all) = (Vec::new(), Self { limit: None, ..self });
+        all.run(database, table, |record| {
+            if ids.len() == most {
+                let detail = format!("more than max_rows = {most} records would be deleted; nothing was");
+                return Err(Error::invalid(detail));
+            }
+            ids.push(record.id()?.into_owned());
+            Ok(())
+        })?;
+        database.transact(|transaction| {
+            let mut deleted = 0;
+            for id in &ids {
+                // Read anew, and held from now on: it may have changed since it was found.
+                if let Some(record) = transaction.read(table, id)?
+                    && all.filter.accepts(&record)?
+                {
+                    transaction.delete(table, id, &Precondition::None)?;
+                    deleted += 1;
+                }
+            }
+            Ok(deleted)
+        })
     }
 
     /// The record that a query means which can mean one only. What is asked of it includes the value by which its owner was found.
@@ -137,7 +176,8 @@ impl Walk<'_, '_> {
             let flow = match &step.access {
                 Access::Ids(ids) => self.ids(number, ids, list)?,
                 Access::Owners(index, values) => {
-                    let owners = indexes::owners(self.source.store, index, values, self.source.snapshot, self.source.reach)?;
+                    let owners =
+                        indexes::owners(self.source.store, index, values, self.source.snapshot, self.source.reach)?;
                     let mut ids = Vec::with_capacity(owners.len());
                     for owner in owners.iter().flatten() {
                         ids.push(id_of_owner(owner)?);
@@ -149,12 +189,12 @@ impl Walk<'_, '_> {
                 Access::Table(range) => self.table(number, range, list)?,
                 Access::Entries { index, ranges, repeated } => {
                     let repeated = repeated.then_some(&ranges[..]);
-                    let mut ordered: Vec<&KeyRange> = ranges.iter().collect();
-                    if self.plan.direction == Direction::Backwards {
-                        ordered.reverse();
-                    }
                     let mut flow = ControlFlow::Continue(());
-                    for range in ordered {
+                    for place in 0..ranges.len() {
+                        let range = match self.plan.direction {
+                            Direction::Forwards => &ranges[place],
+                            Direction::Backwards => &ranges[ranges.len() - 1 - place],
+                        };
                         flow = self.entries(number, index, range, repeated, list)?;
                         if flow.is_break() {
                             break;
@@ -225,7 +265,7 @@ impl Walk<'_, '_> {
         for batch in batches(ids, self.plan.direction) {
             let mut keys = Keys::default();
             for id in batch {
-                keys.push(table.id, b"", id.as_bytes())?;
+                keys.push(table.id, b"", id.as_bytes());
             }
             // Not every id that is asked for exists.
             for bytes in records(self.source, &keys.slices())?.iter().flatten() {
@@ -297,7 +337,7 @@ impl Walk<'_, '_> {
                 break;
             }
             if keys.before_id(last) != keys.before_id(last + 1) {
-                keys.move_last(carried)?;
+                keys.move_last(carried);
                 break;
             }
         }

@@ -72,6 +72,21 @@ fn everything_is_there_again() {
 }
 
 #[test]
+fn a_full_text_index_leaves_no_trace_before_it_is_made() {
+    let directory = filled(&people("@indexed", ""));
+    let catalogue = |sdl: &str| {
+        let database = open(directory.path(), sdl).expect("it is served");
+        assert_eq!(found(&database, "Person", "name", &value("a")), ["1", "3"]);
+        assert_consistent(&database);
+        database.store().get(Space::Meta, b"catalogue", Reach::Disk).expect("readable").expect("written").to_vec()
+    };
+    let before = catalogue(&people("@indexed", ""));
+    let asked = people("@indexed @indexed(type: \"fulltext\")", "@indexed(type: \"fulltext\")");
+    assert_eq!(catalogue(&asked), before, "the version that makes it finds it new");
+    assert_eq!(catalogue(&people("@indexed", "")), before);
+}
+
+#[test]
 fn numbers_stay_when_the_schema_is_written_in_another_order() {
     let directory = filled(&(people("@indexed", "") + &table("Other")));
     let database =

@@ -7,9 +7,10 @@ use serde_json::json;
 use strata::encoding::Value;
 use strata::encoding::value::{Date, parse_object};
 use strata::error::{Error, Place, Result};
+use strata::query::Query;
 use strata::transaction::{Database, Precondition};
 
-use super::{SDL, assert_consistent, change, found, fresh, ids, json, outcome, text, value};
+use super::{SDL, assert_consistent, change, found, fresh, ids, json, listed, outcome, text, value};
 
 fn create(database: &Database, body: &str) -> Result<String> {
     let user = database.table("User")?;
@@ -575,39 +576,23 @@ fn lists_and_finds_are_limited_and_in_the_order_of_ids() {
     assert_eq!(found(&database, "User", "name", &value("same")), expected(1));
     assert_eq!(found(&database, "User", "city", &value("Oslo")), expected(2));
     for limit in [0, 1, 999, 1000, 1001, 2000, 5000] {
-        let (mut listed, mut by_name, mut by_city) = (0, 0, 0);
-        let attribute = |name| user.attribute(name).expect("it exists");
-        database
-            .list(user, limit, |_| {
-                listed += 1;
-                Ok(())
-            })
-            .expect("readable");
-        database
-            .find(user, attribute("name"), &value("same"), limit, |_| {
-                by_name += 1;
-                Ok(())
-            })
-            .expect("readable");
-        database
-            .find(user, attribute("city"), &value("Oslo"), limit, |_| {
-                by_city += 1;
-                Ok(())
-            })
-            .expect("readable");
-        assert_eq!((listed, by_name, by_city), (limit.min(2500), limit.min(2500), limit.min(1250)));
+        let count = |mut query: Query<'_>| {
+            query.limit = Some(limit);
+            listed(&database, "User", &query).len()
+        };
+        let equal = |name, text| Query::equal(user.attribute(name).expect("it exists"), value(text));
+        let counts = (count(Query::default()), count(equal("name", "same")), count(equal("city", "Oslo")));
+        assert_eq!(counts, (limit.min(2500), limit.min(2500), limit.min(1250)));
     }
-    let stopped = database.list(user, 10, |_| Err(Error::Stale));
+    let stopped = Query::default().run(&database, user, |_| Err(Error::Stale));
     assert_eq!(outcome(&stopped), "stale");
 }
 
 #[test]
-fn only_what_is_indexed_can_be_found() {
+fn what_has_no_index_is_found_by_looking_at_all() {
     let (_directory, database) = with_ann();
-    let user = database.table("User").expect("it exists");
-    let points = user.attribute("points").expect("it exists");
-    assert_eq!(outcome(&database.find(user, points, &Value::Int(5), 10, |_| Ok(()))), "invalid");
-    let mail = user.attribute("mail").expect("it exists");
-    assert_eq!(outcome(&database.find(user, mail, &Value::Null, 10, |_| Ok(()))), "invalid");
+    assert_eq!(found(&database, "User", "points", &Value::Int(5)), ["ann"]);
+    assert_eq!(found(&database, "User", "points", &Value::Int(6)), Vec::<String>::new());
+    assert_eq!(found(&database, "User", "mail", &Value::Null), Vec::<String>::new());
     assert_eq!(outcome(&database.table("Nothing")), "not found");
 }

@@ -116,7 +116,8 @@ mod tests {
             (0..table.attributes.len()).map(show).collect()
         };
         let body = r#"{"id":"nil","name":"a\"\\\u0001é","size":-7,"price":-0.5,"ok":true,"at":"1970-01-01","any":{"n":null},"tags":[]}"#;
-        let expected = ["nil", "a\"\\\u{1}é", "Int(-7)", "Float(-0.5)", "Boolean(true)", "Date(0)", r#"{"n":null}"#, "[]"];
+        let expected =
+            ["nil", "a\"\\\u{1}é", "Int(-7)", "Float(-0.5)", "Boolean(true)", "Date(0)", r#"{"n":null}"#, "[]"];
         assert_eq!(scalars(body), expected);
         assert_eq!(scalars(r#"{"id":""}"#)[1..], ["Null"; 7]);
         assert_eq!(scalars(r#"{"id":"","ok":false}"#)[4], "Boolean(false)");

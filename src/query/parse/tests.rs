@@ -306,7 +306,7 @@ fn clauses_are_taken_out_of_the_logic() {
         assert_eq!((query.limit, query.offset, query.explain), (Some(5), 2, true));
     }
     let empty = parse("");
-    assert!(empty.select.is_none() && empty.sort.is_empty() && empty.limit.is_none() && !empty.explain);
+    assert!(empty.select.is_none() && empty.sort.is_empty() && empty.limit == Some(1000) && !empty.explain);
     assert_eq!(parse("limit=0&offset=99999999999999999999").offset, usize::MAX);
     assert_eq!(parse("select=details").select.as_deref(), Some(&[8][..]));
 }

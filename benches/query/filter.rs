@@ -1,0 +1,75 @@
+//! A filter alone, over stored records in memory.
+
+use std::hint::black_box;
+use std::sync::Arc;
+
+use strata::encoding::Record;
+use strata::query::{Limits, Query};
+use strata::schema::Table;
+use strata_harness::data::{self, Id};
+use strata_harness::{Data, Facts, Suite, Unit};
+
+use crate::prepared::{self, described, records};
+use crate::whole::Product;
+
+const FILTER: &str = "price=gt=500&inStock==true&rating=ge=3.5&category!=category-07";
+
+fn satisfies(product: &Product) -> bool {
+    product.price > 500.0 && product.in_stock && product.rating >= 3.5 && product.category != "category-07"
+}
+
+pub fn rows(suite: &mut Suite) {
+    let n = records(suite.scale());
+    let case = format!("{n}_records");
+    let setup = move || {
+        let schema = prepared::schema(0);
+        let stored = |index| {
+            let mut bytes = Vec::new();
+            prepared::encode(&schema.tables[0], &data::product(index, Id::Given), &mut bytes);
+            bytes
+        };
+        Data((0..n).map(stored).collect::<Vec<_>>())
+    };
+    let facts = |op: &str| Facts::new(op).data(described(n)).state("in memory").unit(Unit::Records, n);
+    let expected = move || (0..n).map(Product::new).filter(satisfies).count();
+    let about = facts("asks every record a condition of four comparisons: two numbers, a Boolean, a text")
+        .floor("floor", 0.70, 0.90)
+        .allocations_at_most(0);
+    suite.row("filter", "strata", &case, about, setup, move |stored: Arc<Data<Vec<Vec<u8>>>>| {
+        // Both live as long as the process: records borrow from the one, the query from the other.
+        let table: &'static Table = Box::leak(Box::new(prepared::schema(0).tables.swap_remove(0)));
+        let query = Query::parse(table, FILTER, &Limits::in_url(1)).expect("a query of the grammar");
+        let opened = stored.iter().map(|bytes| Record::open(table, bytes.clone()).expect("encoded at set-up"));
+        let (opened, expected): (Vec<_>, _) = (opened.collect(), expected());
+        move |_| {
+            let accepted = |record: &&Record<'_, Vec<u8>>| query.filter.accepts(record).expect("a whole record");
+            let found = black_box(&opened).iter().filter(accepted).count();
+            if found == expected { n } else { 0 }
+        }
+    });
+    let about = facts("asks every record the same by a closure written by hand, which knows where the values stand");
+    suite.row("filter", "floor", &case, about, setup, move |stored: Arc<Data<Vec<Vec<u8>>>>| {
+        let expected = expected();
+        move |_| {
+            let found = black_box(&***stored).iter().filter(|bytes| by_hand(bytes)).count();
+            if found == expected { n } else { 0 }
+        }
+    });
+}
+
+/// The condition over the stored form: a header of 16 bytes, JSON, an offset of two bytes for each of eight attributes, eight bytes
+/// for each of three numbers.
+fn by_hand(stored: &[u8]) -> bool {
+    let json_bytes = u32::from_le_bytes(*stored[4..].first_chunk().expect("a header")) as usize;
+    let (json, rest) = stored[16..].split_at(json_bytes);
+    let offset = |attribute: usize| u16::from_le_bytes([rest[2 * attribute], rest[2 * attribute + 1]]) as usize;
+    let number = |place: usize| f64::from_le_bytes(*rest[16 + 8 * place..].first_chunk().expect("three numbers"));
+    let is_null = |attribute| json[offset(attribute)] == b'n';
+    let (category, price, in_stock, rating) = (2, 3, 5, 6);
+    !is_null(price)
+        && number(0) > 500.0
+        && json[offset(in_stock)] == b't'
+        && !is_null(rating)
+        && number(2) >= 3.5
+        && json[offset(category)..offset(price) - ",\"price\":".len()] != *b"\"category-07\""
+}

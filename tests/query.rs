@@ -1,0 +1,432 @@
+//! Queries against a naive evaluator, on random schemas, records and queries, with indexes and without; and the plans of a few that
+//! must be as they are.
+
+mod naive;
+
+use serde_json::{Value as Json, json};
+use strata::query::{Limits, Query};
+use strata::transaction::Database;
+
+use super::engine::{Random, fresh};
+use naive::{Kind, Tree};
+
+/// Attributes, their types and the indexes they may have.
+const ATTRIBUTES: [(&str, &str, Kind, &[&str]); 9] = [
+    ("name", "String", Kind::Text, &["", "@indexed", HASH, BOTH]),
+    ("mail", "String", Kind::Text, &["", "@unique"]),
+    ("size", "Int", Kind::Number, &["", "@indexed", HASH]),
+    ("price", "Float", Kind::Number, &["", "@indexed", HASH]),
+    ("ok", "Boolean", Kind::Boolean, &["", "@indexed"]),
+    ("day", "Date", Kind::Date, &["", "@indexed"]),
+    ("tags", "[String]", Kind::Text, &["", "@indexed", HASH]),
+    ("marks", "[Int]", Kind::Number, &["", "@indexed"]),
+    ("code", "String!", Kind::Text, &["", "@indexed @unique"]),
+];
+const HASH: &str = "@indexed(type: \"hash\")";
+const BOTH: &str = "@indexed @indexed(type: \"hash\")";
+
+fn kind(attribute: &str) -> Kind {
+    ATTRIBUTES.iter().find(|(name, ..)| *name == attribute).map_or(Kind::Text, |(_, _, kind, _)| *kind)
+}
+
+fn is_list(attribute: &str) -> bool {
+    matches!(attribute, "tags" | "marks")
+}
+
+/// The schema with some indexes, and with none.
+fn schemas(random: &mut Random) -> [String; 2] {
+    let (mut with, mut without) = (String::new(), String::new());
+    for (name, of, _, indexes) in ATTRIBUTES {
+        with += &format!("{name}: {of} {} ", indexes[random.below(indexes.len())]);
+        without += &format!("{name}: {of} ");
+    }
+    [with, without].map(|attributes| format!("type T @table {{ id: ID @primaryKey {attributes} }}"))
+}
+
+/// A text of which there are few, so that they meet: with prefixes of one another, reserved characters, escapes, and longer than is
+/// indexed.
+fn text(random: &mut Random) -> String {
+    let usual = ["a", "ab", "abb", "b", "", "null", "a,b", "a*b", "a\"\\b", "a\u{0}b", "\u{e9}", "A", "true", "7"];
+    match random.below(usual.len() + 2) {
+        long if long >= usual.len() => "x".repeat(1023 + random.below(3)) + ["", "a", "b"][random.below(3)],
+        short => usual[short].to_owned(),
+    }
+}
+
+fn number(random: &mut Random, whole: bool) -> String {
+    let usual = ["0", "-1", "9", "10", "99", "100", "-9007199254740993", "9007199254740992", "9007199254740993"];
+    match random.below(usual.len() + 4) {
+        other if other >= usual.len() && whole => random.below(20).to_string(),
+        other if other >= usual.len() => format!("{}.{}", random.below(20), ["25", "5", "75", "0"][random.below(4)]),
+        other => usual[other].to_owned(),
+    }
+}
+
+fn date(random: &mut Random) -> String {
+    let day = 10 + random.below(8);
+    match random.below(3) {
+        0 => format!("2026-01-{day}"),
+        1 => format!("2026-01-{day}T{:02}:00:00Z", random.below(24)),
+        _ => format!("2026-01-{day}T{:02}:00:00+{:02}:00", random.below(24), random.below(12)),
+    }
+}
+
+/// A value of an attribute as text. A Float holds integers up to 2^53 alone.
+fn value(random: &mut Random, attribute: &str, stored: bool) -> String {
+    match kind(attribute) {
+        Kind::Text => text(random),
+        Kind::Boolean => ["true", "false"][random.below(2)].to_owned(),
+        Kind::Date => date(random),
+        Kind::Number => {
+            let whole = stored && attribute != "price";
+            let number = number(random, whole);
+            if stored && !whole && number.ends_with("993") { "0.25".to_owned() } else { number }
+        }
+    }
+}
+
+fn json_of(random: &mut Random, attribute: &str) -> Json {
+    let text = value(random, attribute, true);
+    match kind(attribute) {
+        Kind::Text | Kind::Date => Json::String(text),
+        _ => serde_json::from_str(&text).expect("a number or a Boolean"),
+    }
+}
+
+fn record(random: &mut Random, number: usize) -> Json {
+    let mut record = json!({ "id": format!("{:03}", number * 7 % 1000), "code": format!("c{number}") });
+    for (name, ..) in ATTRIBUTES.into_iter().filter(|(name, ..)| *name != "code") {
+        record[name] = match random.below(5) {
+            0 => Json::Null,
+            _ if name == "mail" => Json::String(format!("{}{number}", ["m", "n"][random.below(2)])),
+            _ if is_list(name) => (0..random.below(4)).map(|_| json_of(random, name)).collect(),
+            _ => json_of(random, name),
+        };
+    }
+    record
+}
+
+fn tree(random: &mut Random, depth: usize) -> Tree {
+    match random.below(if depth == 0 { 5 } else { 9 }) {
+        0..5 => test(random),
+        5 | 6 => Tree::All((0..2 + random.below(2)).map(|_| tree(random, depth - 1)).collect()),
+        7 => Tree::Any((0..2 + random.below(2)).map(|_| tree(random, depth - 1)).collect()),
+        _ => Tree::Not(Box::new(tree(random, depth - 1))),
+    }
+}
+
+fn test(random: &mut Random) -> Tree {
+    const ALL: [&str; 14] =
+        ["==", "==", "!=", "===", "!==", "=gt=", "=ge=", "=lt=", "=le=", "=gele=", "=gtlt=", "=gelt=", "=in=", "=out="];
+    const TEXT: [&str; 4] = ["=ct=", "=sw=", "=ew=", "=~="];
+    let names: Vec<&str> = ["id"].into_iter().chain(ATTRIBUTES.map(|(name, ..)| name)).collect();
+    let attribute = names[random.below(names.len())];
+    if random.below(12) == 0 {
+        return Tree::Bare(attribute.to_owned());
+    }
+    let is_text = kind(attribute) == Kind::Text;
+    let operator = match random.below(ALL.len() + if is_text { TEXT.len() } else { 0 }) {
+        one if one < ALL.len() => ALL[one],
+        other => TEXT[other - ALL.len()],
+    };
+    let mut one = || match attribute {
+        "id" => format!("{:03}", random.below(1000)),
+        "code" => format!("c{}", random.below(400)),
+        "mail" => format!("{}{}", ["m", "n"][random.below(2)], random.below(400)),
+        _ => value(random, attribute, false),
+    };
+    let mut values: Vec<String> = (0..4).map(|_| one()).collect();
+    if !operator.starts_with("==") && !operator.starts_with('!') {
+        // A text that is empty can be asked for by these alone.
+        values.iter_mut().filter(|value| value.is_empty()).for_each(|value| *value = "a".to_owned());
+    }
+    match operator {
+        "=in=" | "=out=" => values.truncate(1 + random.below(4)),
+        "=gele=" | "=gtlt=" | "=gelt=" => values.truncate(2),
+        "==" | "!=" if random.below(6) == 0 => values = vec!["null".to_owned()],
+        "==" | "!=" if is_text && random.below(3) == 0 => {
+            values = vec![["a*", "*b", "*a*", "a*b", "x*a", "*", "c1*", "0*1"][random.below(8)].to_owned()];
+        }
+        "=sw=" if random.below(2) == 0 => values = vec![["c1", "0", "m1", "a", "xx"][random.below(5)].to_owned()],
+        "=~=" => values = vec!["^a.*b$".to_owned()],
+        _ => values.truncate(1),
+    }
+    Tree::Test { attribute: attribute.to_owned(), operator, values }
+}
+
+/// A tree as the text of a query. What is a star or null in the tree of `==` is meant as such; elsewhere it is a character.
+fn write(tree: &Tree, random: &mut Random) -> String {
+    let joined = |trees: &[Tree], join: &str, random: &mut Random| {
+        let parts: Vec<_> = trees.iter().map(|tree| format!("({})", write(tree, random))).collect();
+        parts.join(join)
+    };
+    match tree {
+        Tree::All(trees) => joined(trees, ["&", ";"][random.below(2)], random),
+        Tree::Any(trees) => joined(trees, ["|", ","][random.below(2)], random),
+        Tree::Not(tree) => format!("!({})", write(tree, random)),
+        Tree::Bare(attribute) => attribute.clone(),
+        Tree::Test { attribute, operator, values } => {
+            let is_wild = matches!(*operator, "==" | "!=");
+            let values: Vec<_> = values.iter().map(|value| encode(value, is_wild)).collect();
+            format!("{attribute}{operator}{}", values.join(","))
+        }
+    }
+}
+
+fn encode(text: &str, stars: bool) -> String {
+    let encode = |byte: u8| match byte {
+        b'*' if stars => "*".to_owned(),
+        byte if byte.is_ascii_alphanumeric() || byte == b'-' => char::from(byte).to_string(),
+        byte => format!("%{byte:02X}"),
+    };
+    text.bytes().map(encode).collect()
+}
+
+fn ids(database: &Database, text: &str) -> Vec<String> {
+    let table = database.table("T").expect("it exists");
+    let query = Query::parse(table, text, &Limits::in_body(10_000)).unwrap_or_else(|error| panic!("{text}: {error}"));
+    let mut ids = Vec::new();
+    let visit = |record: strata::encoding::Record<'_, &[u8]>| {
+        ids.push(record.id()?.into_owned());
+        Ok(())
+    };
+    query.run(database, table, visit).unwrap_or_else(|error| panic!("{text}: {error}"));
+    ids
+}
+
+#[test]
+fn plans_give_what_looking_at_every_record_gives() {
+    for seed in 1..=12 {
+        let mut random = Random(seed * 0x9e37_79b9);
+        let schemas = schemas(&mut random);
+        let records: Vec<Json> = (0..[40, 400][seed as usize % 2]).map(|number| record(&mut random, number)).collect();
+        let stores = schemas.clone().map(|schema| fresh(&schema));
+        for (_, database) in &stores {
+            let body = serde_json::to_vec(&records).expect("JSON");
+            database.create_all(database.table("T").expect("it exists"), &body).expect("records that do not collide");
+            if seed % 3 == 0 {
+                database.store().flush().expect("a store that flushes");
+            }
+        }
+        for _ in 0..150 {
+            let tree = tree(&mut random, 3);
+            let mut matching: Vec<&Json> =
+                records.iter().filter(|record| naive::satisfies(record, &tree, &kind)).collect();
+            let text = write(&tree, &mut random);
+            for (_, database) in &stores {
+                check(database, &schemas[0], &text, &mut matching, &mut random);
+            }
+        }
+    }
+}
+
+/// Asks a query as it is, sorted, and cut.
+fn check(database: &Database, schema: &str, text: &str, matching: &mut [&Json], random: &mut Random) {
+    let id = |record: &&Json| record["id"].as_str().expect("an id").to_owned();
+    let all = ids(database, text);
+    let mut sorted = all.clone();
+    sorted.sort();
+    let mut expected: Vec<String> = matching.iter().map(id).collect();
+    expected.sort();
+    assert_eq!(sorted, expected, "{text}\n{schema}");
+    let (offset, limit) = (random.below(5), random.below(12));
+    let cut = |all: &[String]| all.iter().skip(offset).take(limit).cloned().collect::<Vec<_>>();
+    let clauses = format!("&offset={offset}&limit={limit}");
+    assert_eq!(ids(database, &format!("({text}){clauses}")), cut(&all), "{text}{clauses}\n{schema}");
+    let scalars: Vec<&str> =
+        ["id"].into_iter().chain(ATTRIBUTES.map(|(name, ..)| name)).filter(|name| !is_list(name)).collect();
+    let terms: Vec<(String, bool)> = (0..1 + random.below(2))
+        .map(|_| (scalars[random.below(scalars.len())].to_owned(), random.below(2) == 0))
+        .collect();
+    if terms.len() == 2 && terms[0].0 == terms[1].0 {
+        return;
+    }
+    matching.sort_by(|one, other| naive::precedes(one, other, &terms, &kind));
+    let expected: Vec<String> = matching.iter().map(id).collect();
+    let sort: Vec<String> =
+        terms.iter().map(|(name, descending)| format!("{}{name}", if *descending { "-" } else { "" })).collect();
+    let sort = format!("({text})&sort={}", sort.join(","));
+    assert_eq!(ids(database, &sort), expected, "{sort}\n{schema}");
+    assert_eq!(ids(database, &format!("{sort}{clauses}")), cut(&expected), "{sort}{clauses}\n{schema}");
+}
+
+const SHOP: &str = r#"type T @table {
+  id: ID @primaryKey name: String @indexed kind: String @indexed(type: "hash") sku: String @unique
+  price: Float @indexed stock: Int tags: [String] @indexed note: String
+}"#;
+
+/// A thousand articles: ten of a kind, five of a price, all with two tags and a name of their own.
+fn shop() -> (tempfile::TempDir, Database) {
+    let (directory, database) = fresh(SHOP);
+    let article = |number: usize| {
+        json!({
+            "id": format!("{number:04}"), "name": format!("n{number:04}"), "kind": format!("k{}", number % 100),
+            "sku": format!("s{number}"), "price": (number % 200) as f64, "stock": number % 3,
+            "tags": [format!("t{}", number % 4), "all"], "note": "x"
+        })
+    };
+    let articles: Vec<Json> = (0..1000).map(article).collect();
+    let body = serde_json::to_vec(&articles).expect("JSON");
+    database.create_all(database.table("T").expect("it exists"), &body).expect("a thousand articles");
+    (directory, database)
+}
+
+/// A plan in a line: each step with what is left to filter, how the order comes about, the estimate.
+fn plan(database: &Database, text: &str) -> String {
+    let table = database.table("T").expect("it exists");
+    let query = Query::parse(table, text, &Limits::in_url(10_000)).unwrap_or_else(|error| panic!("{text}: {error}"));
+    let told = serde_json::to_value(query.explain(database, table).expect("a healthy store")).expect("JSON");
+    let step = |step: &Json| {
+        let index = &step["index"];
+        let way = match index.is_null() {
+            true => step["access"].as_str().expect("text").to_owned(),
+            false => format!("{} {}", index["type"], index["attribute"]).replace('"', ""),
+        };
+        let filter: Vec<_> = step["filter"].as_array().expect("a list").iter().filter_map(Json::as_str).collect();
+        if filter.is_empty() { way } else { format!("{way} [{}]", filter.join("] [")) }
+    };
+    let steps: Vec<_> = told["steps"].as_array().expect("a list").iter().map(step).collect();
+    let exact = if told["estimate"]["exact"] == json!(true) { "" } else { "+" };
+    let sorted = told["sorted"].as_str().map_or(String::new(), |sorted| format!(", sorted {sorted}"));
+    format!("{}{sorted}: {}{exact}", steps.join(" then "), told["estimate"]["records"])
+}
+
+#[test]
+fn the_fewest_entries_decide_and_what_they_answer_is_not_asked_again() {
+    let (_directory, database) = shop();
+    let cases = [
+        ("", "table: 256+"),
+        ("stock==1", "table [stock==1]: 256+"),
+        ("id==0001&stock==1", "id [stock==1]: 1"),
+        ("id=in=0003,0001", "id: 2"),
+        ("sku==s7", "unique sku [sku==s7]: 1"),
+        ("kind==k7", "hash kind [kind==k7]: 10"),
+        ("name==n0007", "ordered name: 1"),
+        ("name==n00*", "ordered name: 100"),
+        ("name==n0*7", "ordered name [name==n0*7]: 256+"),
+        ("id=sw=00", "table: 100"),
+        ("price=gt=190&price=le=192&stock==1", "ordered price [stock==1]: 10"),
+        ("price=gt=5&price=lt=5", ": 0"),
+        ("note=ct=x", "table [note=ct=x]: 256+"),
+        ("note", "table [note]: 256+"),
+        // Rivals: whoever comes to its end first.
+        ("kind==k7&price==7", "ordered price [kind==k7]: 5"),
+        ("kind==k7&price=lt=100", "hash kind [kind==k7] [price=lt=100]: 10"),
+        ("tags==t1&price==5&kind=in=k5,k6", "ordered price [tags==t1] [kind=in=k5,k6]: 5"),
+        // All have very many: the kind of the condition decides.
+        ("price=gt=10&tags==all", "ordered tags [price=gt=10]: 256+"),
+        // Alternatives, each by its index; and not, if one has none.
+        ("price==1|kind==k7", "ordered price then hash kind [kind==k7]: 15"),
+        ("(price==1|sku==s7)&stock==1", "ordered price [stock==1] then unique sku [sku==s7] [stock==1]: 6"),
+        ("price==1|stock==1", "table [price==1|stock==1]: 256+"),
+        ("!(price==1)", "table [!(price==1)]: 256+"),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(plan(&database, text), expected, "{text}");
+    }
+}
+
+#[test]
+fn an_index_that_has_the_order_is_walked_unless_few_are_to_be_sorted() {
+    let (_directory, database) = shop();
+    let cases = [
+        ("sort=price&limit=5", "ordered price, sorted by the steps: 256+"),
+        ("sort=-price,-id", "ordered price, sorted by the steps: 256+"),
+        ("sort=-id", "table, sorted by the steps: 256+"),
+        ("sort=price,-id&limit=5", "table, sorted in memory: 256+"),
+        ("sort=stock", "table, sorted in memory: 256+"),
+        ("price=ge=150&sort=price", "ordered price, sorted by the steps: 250"),
+        ("price=ge=50&sort=-price", "ordered price, sorted by the steps: 256+"),
+        ("price==5&sort=price,id", "ordered price, sorted by the steps: 5"),
+        ("kind==k7&sort=-id", "hash kind [kind==k7], sorted by the steps: 10"),
+        ("kind==k7&sort=price", "hash kind [kind==k7], sorted in memory: 10"),
+        ("tags==all&sort=price", "ordered price [tags==all], sorted by the steps: 256+"),
+        ("stock==1&sort=price", "ordered price [stock==1], sorted by the steps: 256+"),
+        ("price&sort=price", "ordered price, sorted by the steps: 256+"),
+        ("price=in=7,5&sort=-price", "ordered price, sorted by the steps: 10"),
+        ("price==5|price==7&sort=price", "ordered price then ordered price, sorted in memory: 10"),
+    ];
+    for (text, expected) in cases {
+        let text = text.replacen("price==5|price==7", "(price==5|price==7)", 1);
+        assert_eq!(plan(&database, &text), expected, "{text}");
+    }
+    let table = database.table("T").expect("it exists");
+    let mut deep = Query::parse(table, "sort=stock&offset=100000", &Limits::in_url(1)).expect("it is read");
+    assert_eq!(super::engine::outcome(&deep.run(&database, table, |_| Ok(()))), "invalid");
+    deep.offset -= 1;
+    assert_eq!(super::engine::outcome(&deep.run(&database, table, |_| Ok(()))), "ok");
+}
+
+#[test]
+fn what_is_short_looks_at_no_more_than_it_lists() {
+    let (_directory, database) = shop();
+    let table = database.table("T").expect("it exists");
+    let is_short = |text: &str| Query::parse(table, text, &Limits::in_url(10_000)).expect("it is read").is_short(table);
+    for text in [
+        "limit=100",
+        "id==1",
+        "sku==x&stock==1",
+        "kind==x&limit=100",
+        "name==x&limit=1",
+        "price=gt=5&limit=20&sort=price",
+        "sort=-id&limit=5",
+        "name=sw=a&limit=5&offset=95",
+    ] {
+        assert!(is_short(text), "{text}");
+    }
+    for text in [
+        "",
+        "limit=101",
+        "kind==x",
+        "stock==1&limit=1",
+        "price=gt=5&limit=20&sort=name",
+        "sort=stock&limit=1",
+        "name==a*b&limit=1",
+        "price==1|price==2&limit=1",
+        "name=sw=a&limit=5&offset=96",
+        "kind==x&price==1&limit=1",
+    ] {
+        let text = text.replacen("price==1|price==2", "(price==1|price==2)", 1);
+        assert!(!is_short(&text), "{text}");
+    }
+}
+
+#[test]
+fn texts_longer_than_an_index_holds_are_in_order_all_the_same() {
+    let (_directory, database) = fresh("type T @table { id: ID @primaryKey name: String @indexed }");
+    let long = "x".repeat(2000);
+    // Many more than a batch, all alike to the index, the ids in no order of the names; and some on either side.
+    let name = |number: usize| match number % 7 {
+        0 => format!("a{number}"),
+        1 => format!("y{number}"),
+        _ => format!("{long}{}", number * 37 % 1500),
+    };
+    let records: Vec<Json> =
+        (0..1500).map(|number| json!({ "id": format!("{number:04}"), "name": name(number) })).collect();
+    let body = serde_json::to_vec(&records).expect("JSON");
+    database.create_all(database.table("T").expect("it exists"), &body).expect("long names");
+    let mut expected: Vec<(String, String)> = (0..1500).map(|number| (name(number), format!("{number:04}"))).collect();
+    expected.sort();
+    let mut expected: Vec<String> = expected.into_iter().map(|(_, id)| id).collect();
+    assert_eq!(plan(&database, "sort=name"), "ordered name, sorted by the steps: 256+");
+    assert_eq!(ids(&database, "sort=name"), expected);
+    assert_eq!(ids(&database, "sort=name&offset=500&limit=300"), expected[500..800]);
+    expected.reverse();
+    assert_eq!(ids(&database, "sort=-name"), expected);
+    assert_eq!(ids(&database, "name=gt=b&sort=-name&offset=200&limit=7")[..], expected[200..207]);
+}
+
+#[test]
+fn what_a_query_deletes_is_gone_whole_or_not_at_all() {
+    let (_directory, database) = shop();
+    let table = database.table("T").expect("it exists");
+    let delete = |text: &str, most| {
+        Query::parse(table, text, &Limits::in_url(10_000)).expect("it is read").delete(&database, table, most)
+    };
+    assert_eq!(super::engine::outcome(&delete("price=lt=100", 499)), "invalid");
+    assert_eq!(ids(&database, "").len(), 1000);
+    assert_eq!(delete("price=lt=100", 500).expect("as many as may be"), 500);
+    assert_eq!(delete("price=lt=100", 500).expect("there is none left"), 0);
+    assert_eq!((ids(&database, "").len(), ids(&database, "price=lt=100").len()), (500, 0));
+    super::engine::assert_consistent(&database);
+}
