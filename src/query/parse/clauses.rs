@@ -4,7 +4,8 @@
 
 use smallvec::SmallVec;
 
-use super::{Parser, at, raw};
+use super::raw::Piece;
+use super::{Parser, at};
 use crate::error::Result;
 use crate::query::tree::Order;
 use crate::schema::Kind;
@@ -92,9 +93,9 @@ impl Parser<'_, '_> {
 
     /// The attribute of the record whose name stands here.
     fn attribute(&mut self) -> Result<usize> {
-        let start = self.position;
-        self.position = raw::end_of_name(self.query.text, start);
-        let name = raw::decode(&self.query.text[start..self.position], start)?;
+        let (name, start) = (Piece::name(self.query.text, self.position), self.position);
+        self.position = name.end();
+        let name = name.decode()?;
         match self.table.attribute(&name) {
             Some(attribute) => Ok(attribute),
             None if name.is_empty() => Err(at(start, "an attribute should stand here")),
@@ -130,18 +131,18 @@ impl Parser<'_, '_> {
 
     /// A number of records.
     fn count(&mut self, name: &str) -> Result<usize> {
-        let start = self.position;
-        let text = raw::decode(self.value()?, start)?;
+        let value = self.value()?;
+        let text = value.decode()?;
         if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
-            return Err(at(start, format!("{name} is a number of records, 0 or more")));
+            return Err(at(value.start, format!("{name} is a number of records, 0 or more")));
         }
         // More than can be counted is more than there are.
         Ok(text.parse().unwrap_or(usize::MAX))
     }
 
     fn truth(&mut self) -> Result<bool> {
-        let start = self.position;
-        self.value()?.parse().map_err(|_| at(start, "explain is true or false"))
+        let value = self.value()?;
+        value.text.parse().map_err(|_| at(value.start, "explain is true or false"))
     }
 
     /// Passes over a character, raw or encoded, if it stands here.

@@ -3,8 +3,9 @@
 use std::ops::Bound;
 
 use super::operators::{Comparison, Operator, by_word, is_chained};
+use super::raw::Piece;
 use super::values::{self, Operand};
-use super::{CONDITIONS, Parser, VALUE_MISSING, at, clauses, raw};
+use super::{CONDITIONS, Parser, VALUE_MISSING, at, clauses};
 use crate::error::{Error, Result};
 use crate::query::tree::{Condition, Test};
 use crate::schema::{Attribute, Kind};
@@ -12,9 +13,8 @@ use crate::schema::{Attribute, Kind};
 impl<'q> Parser<'q, '_> {
     /// A term that begins with a name; whether it is a condition, and not a clause.
     pub(super) fn named_term(&mut self) -> Result<bool> {
-        let start = self.position;
-        let name_end = raw::end_of_name(self.query.text, start);
-        let name = raw::decode(&self.query.text[start..name_end], start)?;
+        let (name, start) = (Piece::name(self.query.text, self.position), self.position);
+        let (name, name_end) = (name.decode()?, name.end());
         if name.is_empty() {
             return Err(at(start, "an attribute should stand here"));
         }
@@ -84,10 +84,7 @@ impl<'q> Parser<'q, '_> {
             return Err(at(operator_position, format!("{} is not of type ID or String", of.name)));
         }
         Ok(match operator {
-            Operator::Equal { literal } => {
-                let start = self.position;
-                values::equality(of, self.value()?, start, literal)?
-            }
+            Operator::Equal { literal } => values::equality(of, self.value()?, literal)?,
             Operator::OneOf => self.one_of(of)?,
             Operator::Between { lower_included, upper_included } => {
                 let (lower, upper) = self.two(of)?;
@@ -107,10 +104,10 @@ impl<'q> Parser<'q, '_> {
 
     /// One value, which may not be missing.
     fn operand(&mut self, of: &Attribute) -> Result<Operand<'q>> {
-        let start = self.position;
-        match self.value()? {
-            "" => Err(at(start, VALUE_MISSING)),
-            raw => values::operand(of, raw, start),
+        let value = self.value()?;
+        match value.text {
+            "" => Err(at(value.start, VALUE_MISSING)),
+            _ => values::operand(of, value),
         }
     }
 
@@ -160,16 +157,16 @@ impl<'q> Parser<'q, '_> {
         Ok(end)
     }
 
-    /// The raw text of the value that begins here.
-    pub(super) fn value(&mut self) -> Result<&'q str> {
-        let start = self.position;
-        self.position = raw::end_of_value(self.query.text, start);
+    /// The value that begins here.
+    pub(super) fn value(&mut self) -> Result<Piece<'q>> {
+        let value = Piece::value(self.query.text, self.position);
+        self.position = value.end();
         match self.raw() {
             Some(b'=') => {
                 Err(at(self.position, "in a value = is written %3D; after values with commas, or is written |"))
             }
             Some(b'(' | b'[') => Err(at(self.position, "in a value ( and [ are written %28 and %5B")),
-            _ => Ok(&self.query.text[start..self.position]),
+            _ => Ok(value),
         }
     }
 

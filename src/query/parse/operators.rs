@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 
-use super::raw::{decode, unit};
+use percent_encoding::percent_decode_str;
+
+use super::raw::unit;
 use super::{Parser, at};
 use crate::error::Result;
 
@@ -116,12 +118,13 @@ impl Parser<'_, '_> {
         {
             self.position += bytes;
         }
-        let word = &self.query.text[word_start..self.position];
-        if word.is_empty() || self.take_sign(b'=', is_encoded).is_none() {
+        let word_end = self.position;
+        if word_end == word_start || self.take_sign(b'=', is_encoded).is_none() {
             self.position = word_start;
             return Ok(Comparison { operator: Operator::Equal { literal: false }, negated: false });
         }
-        let word: Cow<'_, str> = decode(word, word_start)?;
+        let word = &self.query.text[word_start..word_end];
+        let word = if is_encoded { percent_decode_str(word).decode_utf8_lossy() } else { Cow::Borrowed(word) };
         by_word(&word).ok_or_else(|| match &*word {
             "ft" => at(start, "=ft= (full text) is not supported yet"),
             word => at(start, format!("there is no operator ={word}=")),

@@ -7,6 +7,31 @@ use percent_encoding::percent_decode_str;
 use super::at;
 use crate::error::Result;
 
+/// What a byte may mean: ends a name, ends a value.
+const NAME_END: u8 = 1;
+const VALUE_END: u8 = 2;
+/// `%`, `*` and `:`, which mean something within a name or a value.
+const PERCENT: u8 = 4;
+const STAR: u8 = 8;
+const COLON: u8 = 16;
+
+const MARKS: [u8; 256] = {
+    let mut marks = [0; 256];
+    let mut position = 0;
+    while position < 256 {
+        marks[position] = match position as u8 {
+            b'=' | b'(' | b')' | b'[' | b']' | b'|' | b',' | b'&' | b';' => NAME_END | VALUE_END,
+            b'!' | b'<' | b'>' | b'~' | b'{' | b'}' => NAME_END,
+            b'%' => PERCENT,
+            b'*' => STAR,
+            b':' => COLON,
+            _ => 0,
+        };
+        position += 1;
+    }
+    marks
+};
+
 /// The byte at a position, raw or encoded, and how many bytes it takes; `None` at the end. A `%` that encodes nothing is itself.
 pub(super) fn unit(text: &str, position: usize) -> Option<(u8, usize)> {
     let byte = *text.as_bytes().get(position)?;
@@ -22,37 +47,89 @@ fn encoded(digits: &[u8]) -> Option<u8> {
     u8::try_from(digit(0)? << 4 | digit(1)?).ok()
 }
 
-/// Where the name that begins at a position ends: before a character that means something, raw or encoded.
-pub(super) fn end_of_name(text: &str, start: usize) -> usize {
-    let mut end = start;
-    while let Some((byte, bytes)) = unit(text, end) {
-        if matches!(
-            byte,
-            b'=' | b'!' | b'<' | b'>' | b'~' | b'(' | b')' | b'[' | b']' | b'{' | b'}' | b'|' | b',' | b'&' | b';'
-        ) {
-            break;
+/// A name or a value as it stands in the query.
+#[derive(Clone, Copy)]
+pub(super) struct Piece<'q> {
+    /// Its bytes, not decoded.
+    pub text: &'q str,
+    /// Where it begins in the query.
+    pub start: usize,
+    /// Which of the marked bytes it has.
+    marks: u8,
+}
+
+impl<'q> Piece<'q> {
+    /// The name that begins at a position: it ends before a character that means something, raw or encoded.
+    pub(super) fn name(query: &'q str, start: usize) -> Self {
+        let (mut end, mut marks) = (start, 0);
+        loop {
+            let rest = &query.as_bytes()[end..];
+            let stops = |byte: &u8| MARKS[usize::from(*byte)] & (NAME_END | PERCENT) != 0;
+            end += rest.iter().position(stops).unwrap_or(rest.len());
+            match unit(query, end) {
+                Some((byte, bytes)) if MARKS[usize::from(byte)] & NAME_END == 0 => {
+                    marks |= PERCENT;
+                    end += bytes;
+                }
+                _ => return Self { text: &query[start..end], start, marks },
+            }
         }
-        end += bytes;
     }
-    end
-}
 
-/// Where the value that begins at a position ends: before a reserved character that is not encoded.
-pub(super) fn end_of_value(text: &str, start: usize) -> usize {
-    let reserved = |byte: &u8| matches!(byte, b'&' | b';' | b'|' | b'(' | b')' | b'[' | b']' | b',' | b'=');
-    text.as_bytes()[start..].iter().position(reserved).map_or(text.len(), |bytes| start + bytes)
-}
+    /// The value that begins at a position: it ends before a reserved character that is not encoded.
+    pub(super) fn value(query: &'q str, start: usize) -> Self {
+        let mut marks = 0;
+        let ends = |byte: &u8| {
+            let mark = MARKS[usize::from(*byte)];
+            marks |= mark;
+            mark & VALUE_END != 0
+        };
+        let end = query.as_bytes()[start..].iter().position(ends).map_or(query.len(), |bytes| start + bytes);
+        Self { text: &query[start..end], start, marks }
+    }
 
-/// Decodes a piece of the query, which begins at byte `start`; borrows if nothing is encoded.
-///
-/// # Errors
-/// `Invalid` at `start` if a `%` is not followed by two hexadecimal digits, or what they encode is not UTF-8.
-pub(super) fn decode(raw: &str, start: usize) -> Result<Cow<'_, str>> {
-    if !raw.as_bytes().contains(&b'%') {
-        return Ok(Cow::Borrowed(raw));
+    /// Where it ends in the query.
+    pub(super) fn end(&self) -> usize {
+        self.start + self.text.len()
     }
-    if raw.split('%').skip(1).any(|after| encoded(after.as_bytes()).is_none()) {
-        return Err(at(start, "a % is followed by two hexadecimal digits; the character itself is written %25"));
+
+    /// Whether it has a star that is not encoded.
+    pub(super) fn has_star(&self) -> bool {
+        self.marks & STAR != 0
     }
-    percent_decode_str(raw).decode_utf8().map_err(|_| at(start, "what is encoded here is not UTF-8"))
+
+    /// Whether it has a colon that is not encoded.
+    pub(super) fn has_colon(&self) -> bool {
+        self.marks & COLON != 0
+    }
+
+    /// What follows a text that it begins with; for the errors it begins where it began.
+    pub(super) fn after(self, beginning: &str) -> Option<Self> {
+        self.text.strip_prefix(beginning).map(|text| Self { text, ..self })
+    }
+
+    /// Its text decoded; borrows if nothing is encoded.
+    ///
+    /// # Errors
+    /// `Invalid` at its beginning if a `%` is not followed by two hexadecimal digits, or what they encode is not UTF-8.
+    pub(super) fn decode(&self) -> Result<Cow<'q, str>> {
+        match self.marks & PERCENT {
+            0 => Ok(Cow::Borrowed(self.text)),
+            _ => self.decode_part(self.text),
+        }
+    }
+
+    /// A part of its text, decoded.
+    ///
+    /// # Errors
+    /// As [`Piece::decode`].
+    pub(super) fn decode_part(&self, part: &'q str) -> Result<Cow<'q, str>> {
+        if part.split('%').skip(1).any(|after| encoded(after.as_bytes()).is_none()) {
+            return Err(at(
+                self.start,
+                "a % is followed by two hexadecimal digits; the character itself is written %25",
+            ));
+        }
+        percent_decode_str(part).decode_utf8().map_err(|_| at(self.start, "what is encoded here is not UTF-8"))
+    }
 }

@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::ops::Bound;
 
-use super::raw::decode;
+use super::raw::Piece;
 use super::{VALUE_MISSING, at};
 use crate::encoding::Value;
 use crate::encoding::value::Date;
@@ -74,46 +74,48 @@ enum Prefix {
 const PREFIXES: [(&str, Prefix); 4] =
     [("number:", Prefix::Number), ("string:", Prefix::String), ("boolean:", Prefix::Boolean), ("date:", Prefix::Date)];
 
-fn split_prefix(raw: &str) -> (Option<Prefix>, &str) {
-    let found = PREFIXES.iter().find_map(|(text, prefix)| Some((Some(*prefix), raw.strip_prefix(text)?)));
-    found.unwrap_or((None, raw))
+/// What stands before a value, and the rest of it.
+fn split_prefix(value: Piece<'_>) -> (Option<Prefix>, Piece<'_>) {
+    let mut prefixes = PREFIXES.iter().filter(|_| value.has_colon());
+    let found = prefixes.find_map(|(text, prefix)| Some((Some(*prefix), value.after(text)?)));
+    found.unwrap_or((None, value))
 }
 
 /// The test that a value is equal to; `literal`: to its text as it stands, without wildcards, prefixes or null.
-pub(super) fn equality<'q>(of: &Attribute, raw: &'q str, start: usize, literal: bool) -> Result<Test<'q>> {
+pub(super) fn equality<'q>(of: &Attribute, value: Piece<'q>, literal: bool) -> Result<Test<'q>> {
     let is_text = matches!(of.kind, Kind::Id | Kind::String);
-    if raw.is_empty() && !is_text {
-        return Err(at(start, VALUE_MISSING));
+    if value.text.is_empty() && !is_text {
+        return Err(at(value.start, VALUE_MISSING));
     }
-    let (prefix, text) = if literal { (None, raw) } else { split_prefix(raw) };
-    if !literal && prefix.is_none() && text == "null" {
+    let (prefix, value) = if literal { (None, value) } else { split_prefix(value) };
+    if !literal && prefix.is_none() && value.text == "null" {
         return Ok(Test::Null);
     }
-    if !literal && is_text && matches!(prefix, None | Some(Prefix::String)) && text.contains('*') {
-        return like(text, start);
+    if !literal && is_text && matches!(prefix, None | Some(Prefix::String)) && value.has_star() {
+        return like(value);
     }
-    let value = typed(of, prefix, text, start)?.into_value();
+    let value = typed(of, prefix, value)?.into_value();
     Ok(value.map_or_else(|| Test::OneOf(Vec::new()), Test::Equal))
 }
 
 /// A value of any other comparison.
-pub(super) fn operand<'q>(of: &Attribute, raw: &'q str, start: usize) -> Result<Operand<'q>> {
-    let (prefix, text) = split_prefix(raw);
-    typed(of, prefix, text, start)
+pub(super) fn operand<'q>(of: &Attribute, value: Piece<'q>) -> Result<Operand<'q>> {
+    let (prefix, value) = split_prefix(value);
+    typed(of, prefix, value)
 }
 
 /// A text with stars that are not encoded.
-fn like(text: &str, start: usize) -> Result<Test<'_>> {
-    let (beginning, rest) = text.split_once('*').expect("the caller saw a star");
+fn like(value: Piece<'_>) -> Result<Test<'_>> {
+    let (start, rest) = value.text.split_once('*').expect("the caller saw a star");
     let (middle, end) = rest.rsplit_once('*').unwrap_or(("", rest));
-    let (beginning, end) = (decode(beginning, start)?, decode(end, start)?);
-    let middle = middle.split('*').filter(|piece| !piece.is_empty()).map(|piece| decode(piece, start));
+    let (start, end) = (value.decode_part(start)?, value.decode_part(end)?);
+    let middle = middle.split('*').filter(|piece| !piece.is_empty()).map(|piece| value.decode_part(piece));
     let mut middle = middle.collect::<Result<Vec<_>>>()?;
-    Ok(match (&*beginning, middle.as_slice(), &*end) {
-        (_, [], "") => Test::StartsWith(beginning),
+    Ok(match (&*start, middle.as_slice(), &*end) {
+        (_, [], "") => Test::StartsWith(start),
         ("", [], _) => Test::EndsWith(end),
         ("", [_], "") => Test::Contains(middle.remove(0)),
-        _ => Test::Like(Pattern { start: beginning, middle, end }),
+        _ => Test::Like(Pattern { start, middle, end }),
     })
 }
 
@@ -128,8 +130,8 @@ pub(super) fn regular_expression(text: &str, start: usize) -> Result<Box<regex::
     })
 }
 
-fn typed<'q>(of: &Attribute, prefix: Option<Prefix>, raw: &'q str, start: usize) -> Result<Operand<'q>> {
-    let text = decode(raw, start)?;
+fn typed<'q>(of: &Attribute, prefix: Option<Prefix>, value: Piece<'q>) -> Result<Operand<'q>> {
+    let (text, start) = (value.decode()?, value.start);
     let is_text = matches!(of.kind, Kind::Id | Kind::String);
     let kind = of.kind;
     let refused = |text: &str| at(start, format!("{text:?} cannot be coerced to {kind:?}"));
@@ -168,8 +170,9 @@ fn finite(text: &str) -> Option<f64> {
 /// A number as a Float is compared with it: as a double, unless it is an integer that no double is.
 fn number(text: &str) -> Option<Value<'static>> {
     match text.parse::<i64>() {
-        Ok(integer) if integer as f64 as i128 != i128::from(integer) => Some(Value::Int(integer)),
-        _ => finite(text).map(Value::Float),
+        Ok(integer) if integer as f64 as i128 == i128::from(integer) => Some(Value::Float(integer as f64)),
+        Ok(integer) => Some(Value::Int(integer)),
+        Err(_) => finite(text).map(Value::Float),
     }
 }
 
