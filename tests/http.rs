@@ -6,7 +6,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops where something is not as it should be")]
 
-mod client;
+pub mod client;
 mod connections;
 mod files;
 mod process;
