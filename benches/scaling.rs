@@ -6,9 +6,8 @@
 //! cores of the machine share them. **Records**: READ, CREATE, the look-up of one record in a hash index, and a range of 100
 //! records in an ordered one. A million products would not fit into the cache, and the jump at its edge would hide the law, so
 //! these stores have records of about 100 bytes, and a cache that holds all of them and is filled before the clock starts. Both
-//! look-ups read entries and then records, as of a snapshot, as storage offers it; nothing parses a query. **Indexes**: an insert
-//! into a table of eight integers, of which none to eight are indexed. **Sharing**: an insert whose value one record has, or up to
-//! a million.
+//! look-ups are queries, from their text to the JSON of their records. **Indexes**: an insert into a table of eight integers, of
+//! which none to eight are indexed. **Sharing**: an insert whose value one record has, or up to a million.
 //!
 //! What is written goes to the memtable, which is empty at first, and nothing compacts here: what a store's size costs a writer in
 //! the long run is compaction, and stands in `macro`.
@@ -17,13 +16,14 @@ mod floor;
 mod prepared;
 mod verbs;
 
+use std::fmt::Write;
 use std::hint::black_box;
 use std::sync::Arc;
 
 use prepared::{Numbered, Ours, SST, described, soft};
-use strata::encoding::value::Value;
-use strata::encoding::{Record, key};
-use strata::schema::{Index, Schema, Table};
+use strata::encoding::Record;
+use strata::query::{Limits, Query};
+use strata::schema::{Schema, Table};
 use strata::storage::{self, Reach, Space};
 use strata_harness::data::scatter;
 use strata_harness::{Facts, Scale, Suite, Unit, suite};
@@ -106,10 +106,10 @@ fn records(suite: &mut Suite) {
 
         let facts = reading("reads one small record by id and copies its JSON out", 1);
         suite.row("read", "strata", case, facts, warm, |ours| read_item(ours, n));
-        let op = "looks one value up in a hash index, reads the record and copies its JSON out";
+        let op = "answers a query for one value of a hash index: text in, the JSON of one record out";
         suite.row("hash_lookup", "strata", case, reading(op, 1), warm, |ours| look_up_sku(ours, n));
         let op = format!(
-            "looks a range of {RANGE} values up in an ordered index, reads the records and copies their JSON out"
+            "answers a query for a range of {RANGE} values of an ordered index: text in, the JSON of the records out"
         );
         suite.row("range", "strata", case, reading(&op, RANGE), warm, |ours| range_of_ranks(ours, n));
         let facts = at(writing("creates one small record; the id is made", suite.scale()));
@@ -132,60 +132,36 @@ fn read_item(ours: Arc<Ours>, n: u64) -> impl FnMut(u64) -> u64 + Send {
 }
 
 fn look_up_sku(ours: Arc<Ours>, n: u64) -> impl FnMut(u64) -> u64 + Send {
-    let (index, mut sku) = (index_of(&ours, "sku"), Numbered::new(b"sku-00000000"));
-    let mut found = Found::default();
-    move |number| {
-        let sku = std::str::from_utf8(sku.with(scatter(number, n))).expect("digits");
-        key::hash_prefix(index.id, &Value::Text(sku.into()), &mut found.lower);
-        key::successor(&found.lower, &mut found.upper);
-        let prefix_bytes = found.lower.len();
-        found.read(&ours, prefix_bytes)
+    let (mut text, mut answer) = (Numbered::new(b"sku==sku-00000000"), Vec::new());
+    move |index| {
+        let text = std::str::from_utf8(text.with(scatter(index, n))).expect("digits");
+        answer_to(&ours, text, &mut answer)
     }
 }
 
 fn range_of_ranks(ours: Arc<Ours>, n: u64) -> impl FnMut(u64) -> u64 + Send {
-    let index = index_of(&ours, "rank");
-    let mut found = Found::default();
-    move |number| {
-        let from = scatter(number, n + 1 - RANGE) as i64;
-        key::ordered_prefix(index.id, &Value::Int(from), &mut found.lower);
-        key::ordered_prefix(index.id, &Value::Int(from + RANGE as i64), &mut found.upper);
-        let prefix_bytes = found.lower.len();
-        found.read(&ours, prefix_bytes)
+    let (mut text, mut answer) = (String::new(), Vec::new());
+    move |index| {
+        let from = scatter(index, n + 1 - RANGE);
+        text.clear();
+        write!(text, "rank=gelt={from},{}", from + RANGE).expect("text takes everything");
+        answer_to(&ours, &text, &mut answer)
     }
 }
 
-/// The memory of a look-up: bounds of a range of entries, and what was found there.
-#[derive(Default)]
-struct Found {
-    lower: Vec<u8>,
-    upper: Vec<u8>,
-    keys: Vec<Vec<u8>>,
-    answer: Vec<u8>,
-}
-
-impl Found {
-    /// Reads the entries within the bounds, then their records in one call, as of one moment; how many there are. An entry begins
-    /// with a prefix of so many bytes, then the id.
-    fn read(&mut self, ours: &Ours, prefix_bytes: usize) -> u64 {
-        let (table, store) = (table(ours), ours.database.store());
-        let snapshot = store.snapshot();
-        let mut entries = store.scan(Space::Indexes, &self.lower, &self.upper, &snapshot, Reach::Disk);
-        self.keys.clear();
-        while let Some((entry, _)) = entries.next().expect("a healthy store") {
-            let (id, mut record) = (key::id_of_entry(entry, prefix_bytes).expect("an entry with its id"), Vec::new());
-            key::record(table.id, id, &mut record);
-            self.keys.push(record);
-        }
-        self.keys.sort_unstable();
-        self.answer.clear();
-        for bytes in store.multi_get(Space::Records, &self.keys, &snapshot, Reach::Disk).expect("a healthy store") {
-            let bytes = bytes.expect("a record for each entry");
-            self.answer.extend_from_slice(Record::open(table, bytes.as_ref()).expect("a healthy record").json());
-        }
-        // At least 90 bytes each: what was found was also read.
-        if black_box(&self.answer).len() >= 90 * self.keys.len() { self.keys.len() as u64 } else { 0 }
-    }
+/// Reads a query, copies the JSON of its records out, and says how many there are.
+fn answer_to(ours: &Ours, text: &str, answer: &mut Vec<u8>) -> u64 {
+    let query = Query::parse(table(ours), text, &Limits::in_url(1000)).expect("a query on an item");
+    let mut found = 0;
+    answer.clear();
+    let visit = |record: Record<'_, &[u8]>| {
+        answer.extend_from_slice(record.json());
+        found += 1;
+        Ok(())
+    };
+    query.run(&ours.database, table(ours), visit).expect("a healthy store");
+    // At least 90 bytes each: what was found was also read.
+    if black_box(&answer).len() as u64 >= 90 * found { found } else { 0 }
 }
 
 /// Creates records of a few bytes that differ in a number.
@@ -202,13 +178,6 @@ fn create_small(body: &str) -> impl Fn(Arc<Ours>) -> Box<dyn FnMut(u64) -> u64 +
 
 fn table(ours: &Ours) -> &Table {
     &ours.database.schema().tables[0]
-}
-
-fn index_of(ours: &Ours, attribute: &str) -> Index {
-    let table = table(ours);
-    let position = table.attribute(attribute).expect("an attribute of an item");
-    let found = table.indexes.iter().find(|index| index.attribute == position);
-    found.expect("an index of an item").clone()
 }
 
 fn indexes(suite: &mut Suite) {
