@@ -18,10 +18,14 @@ use crate::http::client::{Answer, ask, start};
 
 const FILE: &str = include_str!("fiql/conformance.json");
 
+/// How many cases [`not_served_yet`] is meant for.
+const NOT_SERVED_YET: usize = 16;
+
 #[derive(Deserialize)]
 struct Conformance {
     schema: String,
-    data: BTreeMap<String, Vec<Value>>,
+    /// The records of each table, as they are written: the members of an `Any` keep their order.
+    data: BTreeMap<String, Box<RawValue>>,
     cases: Vec<Case>,
 }
 
@@ -41,24 +45,19 @@ struct Case {
 
 /// Why a case is passed over, by what its query says.
 fn not_served_yet(case: &Case, schema: &Schema) -> Option<&'static str> {
-    let query = case.path.split_once('?')?.1.replace("%7B", "{");
+    let (_, query) = case.path.split_once('?')?;
+    let names = |name: &str| query.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| word == name);
     let clause = |name: &str| query.split(['&', ';']).any(|term| term.starts_with(name));
-    let names = |name: &str| {
-        ["", ".", "{"].iter().any(|after| {
-            let mut words = query.split(|c: char| !c.is_ascii_alphanumeric() && c != '.' && c != '{');
-            words.any(|word| word.starts_with(&format!("{name}{after}")) && (!after.is_empty() || word == name))
-        })
-    };
-    let relationships = || schema.tables.iter().flat_map(|table| &table.relationships);
-    let anything = || schema.tables.iter().flat_map(|table| &table.attributes).filter(|of| of.kind == Kind::Any);
-    match () {
-        () if relationships().any(|relationship| names(&relationship.name)) => Some("a relationship"),
-        () if anything().any(|attribute| names(&attribute.name)) => Some("a condition on Any"),
-        () if query.contains("=ft=") => Some("full text"),
-        () if clause("select=*") => Some("select=*"),
-        () if clause("pagination=") || clause("after=") => Some("pagination"),
-        () => None,
-    }
+    let mut relationships = schema.tables.iter().flat_map(|table| &table.relationships);
+    let mut attributes = schema.tables.iter().flat_map(|table| &table.attributes);
+    let reasons = [
+        (relationships.any(|relationship| names(&relationship.name)), "a relationship"),
+        (attributes.any(|attribute| attribute.kind == Kind::Any && names(&attribute.name)), "a condition on Any"),
+        (query.contains("=ft="), "full text"),
+        (clause("select=*"), "select=*"),
+        (clause("pagination=") || clause("after="), "pagination"),
+    ];
+    reasons.into_iter().find_map(|(is_so, reason)| is_so.then_some(reason))
 }
 
 /// What is wrong with an answer; empty if nothing is.
@@ -113,7 +112,7 @@ fn run(conformance: &Conformance, sdl: &str) -> (usize, BTreeMap<&'static str, u
     std::fs::write(&path, sdl).unwrap();
     let server = start(folder.path(), |config| config.schema = Some(path));
     for (table, records) in &conformance.data {
-        let answer = ask(server.url(), "POST", &format!("/{table}"), &serde_json::to_string(records).unwrap());
+        let answer = ask(server.url(), "POST", &format!("/{table}"), records.get());
         assert_eq!(answer.status, 201, "{}", answer.body);
     }
     let (mut passed, mut skipped, mut wrong) = (0, BTreeMap::new(), String::new());
@@ -151,6 +150,10 @@ fn queries_are_answered_as_the_file_says() {
         let reasons: Vec<_> = skipped.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
         let (cases, skips) = (conformance.cases.len(), skipped.values().sum::<usize>());
         println!("{what}: passed {passed} of {cases} ({skips} skipped: {})", reasons.join(", "));
-        assert_eq!(passed + skips, cases);
+        assert_eq!(
+            (passed, skips),
+            (cases - NOT_SERVED_YET, NOT_SERVED_YET),
+            "the rules pass over what they are meant for"
+        );
     }
 }
