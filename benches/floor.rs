@@ -59,14 +59,8 @@ impl Raw {
 
     /// The same with every block in the cache, as far as it holds them.
     pub fn warmed(self) -> Self {
-        for family in [self.records(), self.indexes()] {
-            let mut all = self.database().raw_iterator_cf_opt(&family, rocksdb::ReadOptions::default());
-            all.seek_to_first();
-            while all.valid() {
-                all.next();
-            }
-            all.status().expect("a healthy store");
-        }
+        read_all(self.database().raw_iterator_cf(&self.records()));
+        read_all(self.database().raw_iterator_cf(&self.indexes()));
         self
     }
 
@@ -181,11 +175,22 @@ pub struct Optimistic {
     _directory: TempDir,
 }
 
+/// Reads everything into the cache, as far as it holds it.
+fn read_all<D: rocksdb::DBAccess>(mut all: rocksdb::DBRawIteratorWithThreadMode<'_, D>) {
+    all.seek_to_first();
+    while all.valid() {
+        all.next();
+    }
+    all.status().expect("a healthy store");
+}
+
 impl Optimistic {
+    /// With every record in the cache.
     pub fn open(directory: TempDir, cache_bytes: usize) -> Self {
         let (options, families) = stored_options(directory.path(), cache_bytes);
         let database = rocksdb::OptimisticTransactionDB::open_cf_descriptors(&options, directory.path(), families)
             .expect("a store to open");
+        read_all(database.raw_iterator_cf(&database.cf_handle("records").expect("records")));
         Self {
             database,
             read: rocksdb::ReadOptions::default(),
