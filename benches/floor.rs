@@ -188,8 +188,8 @@ impl Optimistic {
     /// With every record in the cache.
     pub fn open(directory: TempDir, cache_bytes: usize) -> Self {
         let (options, families) = stored_options(directory.path(), cache_bytes);
-        let database = rocksdb::OptimisticTransactionDB::open_cf_descriptors(&options, directory.path(), families)
-            .expect("a store to open");
+        let opened = rocksdb::OptimisticTransactionDB::open_cf_descriptors(&options, directory.path(), families);
+        let database: rocksdb::OptimisticTransactionDB = opened.expect("a store to open");
         read_all(database.raw_iterator_cf(&database.cf_handle("records").expect("records")));
         Self {
             database,

@@ -56,7 +56,7 @@ fn get_case(threads: usize) -> String {
     if threads == 1 { "get_by_id".to_owned() } else { format!("get_by_id_{threads}_threads") }
 }
 
-/// What the workers of a server share; each has a clone of the ingress, as the server's have.
+/// What the workers of a server share; each has an ingress of its own that counts together with the others, as the server's have.
 struct Shared {
     ingress: Ingress,
     _pool: tokio::runtime::Runtime,
@@ -102,7 +102,7 @@ fn request(suite: &mut Suite, threads: usize) {
         facts.unit(Unit::Records, 1).threads(threads),
         || Shared::over(Ours::copy(0, n)),
         |shared: Arc<Shared>| {
-            let (runtime, paths, ingress) = (runtime(), paths(n), Arc::new(shared.ingress.clone()));
+            let (runtime, paths, ingress) = (runtime(), paths(n), Arc::new(shared.ingress.for_thread()));
             move |index| {
                 let request = get(&paths[scatter(index, n) as usize]);
                 let (status, body) = runtime.block_on(answered(&ingress, request));
@@ -153,7 +153,7 @@ fn post(suite: &mut Suite, threads: usize) {
         facts.changes_store(2000, None),
         || Shared::over(Ours::copy(0, n)),
         |shared: Arc<Shared>| {
-            let (runtime, ingress) = (runtime(), Arc::new(shared.ingress.clone()));
+            let (runtime, ingress) = (runtime(), Arc::new(shared.ingress.for_thread()));
             let path = Uri::from_static("/Product");
             let bodies: Vec<_> = bodies().into_iter().map(Bytes::from).collect();
             move |index| {

@@ -24,7 +24,7 @@ use prepared::{Numbered, Ours, SST, described, soft};
 use strata::encoding::Record;
 use strata::query::{Limits, Query};
 use strata::schema::{Schema, Table};
-use strata::storage::{self, Reach, Space};
+use strata::storage;
 use strata_harness::data::scatter;
 use strata_harness::{Facts, Scale, Suite, Unit, suite};
 

@@ -10,8 +10,6 @@ mod floor;
 mod prepared;
 mod verbs;
 
-use std::sync::Arc;
-
 use floor::{Optimistic, Raw};
 use prepared::{MEMTABLE, Ours, SST, described, options, records, soft};
 use strata_harness::{Facts, Scale, Suite, Unit, suite};
