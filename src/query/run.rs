@@ -79,12 +79,12 @@ impl Query<'_> {
         }
     }
 
-    /// Deletes the records that satisfy the condition, `most` at most, in one transaction; how many there were.
+    /// Deletes the records that satisfy the condition, all of them and `most` at most, in one transaction; how many there were.
     ///
     /// # Errors
     /// `Invalid` if there are more, and then none is deleted; `Busy`; what the engine returns.
     pub fn delete(self, database: &Database, table: &Table, most: usize) -> Result<usize> {
-        let (mut ids, all) = (Vec::new(), Self { limit: None, ..self });
+        let (mut ids, all) = (Vec::new(), Self { text: self.text, filter: self.filter, ..Self::default() });
         all.run(database, table, |record| {
             if ids.len() == most {
                 let detail = format!("more than max_rows = {most} records would be deleted; nothing was");

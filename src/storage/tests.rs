@@ -153,7 +153,19 @@ fn a_scan_keeps_to_its_bounds_and_its_space() {
         put(&store, Space::Indexes, key, "");
     }
     put(&store, Space::Records, "bx", "");
-    let keys = |lower, upper| scanned(&store, Space::Indexes, lower, upper).unwrap().concat();
+    let keys = |lower: &str, upper: &str| {
+        let snapshot = store.snapshot();
+        let (from, to) = (lower.as_bytes(), upper.as_bytes());
+        let mut scan = store.scan_backwards(Space::Indexes, from, to, &snapshot, Reach::Disk);
+        let mut descending = Vec::new();
+        while let Some((key, _)) = scan.next().unwrap() {
+            descending.push(format!("{}=", String::from_utf8_lossy(key)));
+        }
+        assert!(scan.next().unwrap().is_none(), "the end stays the end");
+        let ascending = scanned(&store, Space::Indexes, lower, upper).unwrap();
+        assert!(descending.iter().rev().eq(&ascending), "{descending:?} {ascending:?}");
+        ascending.concat()
+    };
     assert_eq!(keys("b", "d"), "b=bb=c=");
     assert_eq!(keys("", "b"), "a=");
     assert_eq!(keys("c", ""), "c=d=");

@@ -72,24 +72,36 @@ impl<B: AsRef<[u8]>> Record<'_, B> {
     #[inline]
     pub fn scalar(&self, attribute: usize) -> Result<Scalar<'_>> {
         let described = &self.table.attributes[attribute];
-        let start = self.offset(attribute)?;
-        let first = self.json().get(start);
-        // Nothing else begins with that letter.
-        if first == Some(&b'n') {
-            return Ok(Scalar::Null);
+        if described.fixed_width.is_some() {
+            let slot = self.slot(attribute)?;
+            // Zero is that of null, and that of 0: only then the text has to be looked at.
+            if slot == [0; 8] && self.first_byte(attribute)? == b'n' {
+                return Ok(Scalar::Null);
+            }
+            return Ok(match described.kind {
+                Kind::Int => Scalar::Int(i64::from_le_bytes(slot)),
+                Kind::Float => Scalar::Float(f64::from_le_bytes(slot)),
+                _ => Scalar::Date(i64::from_le_bytes(slot)),
+            });
         }
-        Ok(match described.kind {
+        Ok(match (self.first_byte(attribute)?, described.kind) {
+            // Nothing else begins with that letter.
+            (b'n', _) => Scalar::Null,
             _ if described.list => Scalar::Json(self.json_of(attribute)?),
-            Kind::Boolean => Scalar::Boolean(first == Some(&b't')),
-            Kind::Int => Scalar::Int(i64::from_le_bytes(self.slot(attribute)?)),
-            Kind::Float => Scalar::Float(f64::from_le_bytes(self.slot(attribute)?)),
-            Kind::Date => Scalar::Date(i64::from_le_bytes(self.slot(attribute)?)),
-            Kind::Id | Kind::String => match self.json_of(attribute)? {
+            (first, Kind::Boolean) => Scalar::Boolean(first == b't'),
+            (_, Kind::Id | Kind::String) => match self.json_of(attribute)? {
                 [b'"', bytes @ .., b'"'] => Scalar::Text(Text { bytes, escaped: true }),
                 _ => return Err(damaged(self.table, "a text has no quotation marks")),
             },
-            Kind::Any => Scalar::Json(self.json_of(attribute)?),
+            _ => Scalar::Json(self.json_of(attribute)?),
         })
+    }
+
+    /// The first byte of the JSON text of a value.
+    #[inline]
+    fn first_byte(&self, attribute: usize) -> Result<u8> {
+        let first = self.json().get(self.offset(attribute)?).copied();
+        first.ok_or_else(|| damaged(self.table, "its offsets lie outside of its text"))
     }
 }
 
@@ -121,6 +133,7 @@ mod tests {
         assert_eq!(scalars(body), expected);
         assert_eq!(scalars(r#"{"id":""}"#)[1..], ["Null"; 7]);
         assert_eq!(scalars(r#"{"id":"","ok":false}"#)[4], "Boolean(false)");
+        assert_eq!(scalars(r#"{"id":"","size":0,"price":0}"#)[2..4], ["Int(0)", "Float(0.0)"]);
     }
 
     #[test]
