@@ -67,10 +67,10 @@ pub fn ordered_text_prefix(index: u32, beginning: &str, out: &mut Vec<u8>) {
 
 /// How many bytes of the key of an entry in an ordered index stand before its id; `None` if it is no such key.
 pub fn bytes_before_id(entry: &[u8]) -> Option<usize> {
-    match entry.get(4)? {
-        &(TAG_FALSE | TAG_TRUE | TAG_NULL) => Some(5),
-        &TAG_NUMBER => Some(15),
-        &TAG_TEXT => {
+    match *entry.get(4)? {
+        TAG_FALSE | TAG_TRUE | TAG_NULL => Some(5),
+        TAG_NUMBER => Some(15),
+        TAG_TEXT => {
             let mut at = 5;
             loop {
                 at += entry.get(at..)?.iter().position(|byte| *byte == 0)?;

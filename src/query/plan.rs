@@ -659,11 +659,11 @@ impl<'s> Runner<'s> {
     /// Passes over one entry; false at the end.
     fn advance(&mut self) -> Result<bool> {
         loop {
-            if let Some(scan) = &mut self.scan {
-                if scan.next()?.is_some() {
-                    self.passed += 1;
-                    return Ok(true);
-                }
+            if let Some(scan) = &mut self.scan
+                && scan.next()?.is_some()
+            {
+                self.passed += 1;
+                return Ok(true);
             }
             let Some((space, range)) = self.stretches.pop() else { return Ok(false) };
             let Source { store, snapshot, reach, .. } = self.source;
