@@ -2,6 +2,8 @@
 
 use std::ops::Bound;
 
+use smallvec::SmallVec;
+
 use super::operators::{Comparison, Operator, by_word, is_chained};
 use super::raw::Piece;
 use super::values::{self, Operand};
@@ -122,13 +124,17 @@ impl<'q> Parser<'q, '_> {
 
     /// The two values of an interval.
     fn two(&mut self, of: &Attribute) -> Result<(Operand<'q>, Operand<'q>)> {
-        let (mut lower, mut upper) = (None, None);
-        let end = self.list(of, |operand, start| match (&lower, &upper) {
-            (None, _) => Ok(lower = Some(operand)),
-            (_, None) => Ok(upper = Some(operand)),
-            _ => Err(at(start, "an interval has two values; or is written |")),
+        let mut values = SmallVec::<[_; 2]>::new();
+        let end = self.list(of, |operand, start| {
+            if values.len() == 2 {
+                return Err(at(start, "an interval has two values; or is written |"));
+            }
+            values.push(operand);
+            Ok(())
         })?;
-        lower.zip(upper).ok_or_else(|| at(end, "a comma and the upper value of the interval should stand here"))
+        let mut values = values.into_iter();
+        let two = values.next().zip(values.next());
+        two.ok_or_else(|| at(end, "a comma and the upper value of the interval should stand here"))
     }
 
     /// Calls `each` with every value of a list, in brackets or not, and its position; returns where the last one ends.

@@ -312,7 +312,7 @@ fn clauses_are_taken_out_of_the_logic() {
 }
 
 #[test]
-fn what_is_wrong_is_said_at_its_byte() {
+fn a_wrong_condition_is_refused_at_its_byte() {
     let wrong = misplaced(&[
         ("nope==1", 0),
         ("price=gt=1&nope==1", 11),
@@ -351,6 +351,13 @@ fn what_is_wrong_is_said_at_its_byte() {
         ("stock=gele=1", 12),
         ("stock=gele=(1)", 13),
         ("stock=gele=1,2,3", 15),
+    ]);
+    assert_eq!(wrong, []);
+}
+
+#[test]
+fn wrong_logic_is_refused_at_its_byte() {
+    let wrong = misplaced(&[
         ("(price=gt=1", 0),
         ("[price=gt=1", 0),
         ("((price=gt=1)", 0),
@@ -377,6 +384,13 @@ fn what_is_wrong_is_said_at_its_byte() {
         ("name==100%", 6),
         ("name=~=a(%29%28", 8),
         ("name=~=%28", 7),
+    ]);
+    assert_eq!(wrong, []);
+}
+
+#[test]
+fn a_wrong_clause_is_refused_at_its_byte() {
+    let wrong = misplaced(&[
         ("sort=nope", 5),
         ("sort=-nope", 6),
         ("sort=tags", 5),
