@@ -35,9 +35,22 @@ pub struct Raw {
 
 /// The options that a store was made with, to open it again the same way; the cache has the size that Strata's has.
 fn stored_options(directory: &Path, cache_bytes: usize) -> (rocksdb::Options, Vec<rocksdb::ColumnFamilyDescriptor>) {
+    complete_filters(directory);
     let cache = rocksdb::Cache::new_hyper_clock_cache(cache_bytes, 0);
     let environment = rocksdb::Env::new().expect("the default environment");
     rocksdb::Options::load_latest(directory, environment, false, cache).expect("Strata has stored its options")
+}
+
+/// RocksDB's C interface stores a filter without its bits a key, and a store that is opened with such a one does not ask its filters.
+fn complete_filters(directory: &Path) {
+    const BITS: &str = "filter_policy=bloomfilter:10:false\n";
+    let files = std::fs::read_dir(directory).expect("the store").map(|entry| entry.expect("its files").path());
+    for file in files.filter(|file| file.to_string_lossy().contains("OPTIONS-")) {
+        let text = std::fs::read_to_string(&file).expect("options are text");
+        let whole = text.replace("filter_policy=bloomfilter\n", BITS);
+        assert!(whole.contains(BITS), "a store with bloom filters of 10 bits");
+        std::fs::write(&file, whole).expect("a copy of our own");
+    }
 }
 
 impl Raw {

@@ -19,7 +19,7 @@ const FIVE_TERMS: &str = "category==electronics&price=gt=99.5&inStock==true&rati
 /// Groups, both joins, a list, a wildcard and encoded characters, ten times over.
 fn fifty_terms() -> String {
     let part = "(category=in=books,toys|name==*Caf%C3%A9*|stock!=0)&price=gele=10,20.5&description=ct=a%26b";
-    vec![part; 10].join("&")
+    [part; 10].join("&")
 }
 
 pub fn rows(suite: &mut Suite) {
