@@ -1,3 +1,7 @@
+//! The grammar: what every form means, what is refused and at which byte, and texts at random.
+
+//! The grammar as trees, its refusals at their bytes, and texts at random.
+
 use std::ops::Bound;
 
 use proptest::prelude::*;
