@@ -39,10 +39,17 @@ impl Filter<'_> {
 
     /// Whether a record's answer to one subtree of a group is `wanted`.
     fn one_below_is<B: AsRef<[u8]>>(&self, wanted: bool, group: usize, record: &Record<'_, B>) -> Result<bool> {
-        for subtree in self.below(group) {
-            if self.accepts_below(subtree, record)? == wanted {
+        let (mut subtree, end) = (group + 1, self.end_of(group));
+        while subtree < end {
+            // Most are conditions, which are asked here rather than by a call for each.
+            let (accepted, next) = match &self.nodes[subtree] {
+                Node::Is(condition) => (condition.accepts(record)?, subtree + 1),
+                _ => (self.accepts_below(subtree, record)?, self.end_of(subtree)),
+            };
+            if accepted == wanted {
                 return Ok(true);
             }
+            subtree = next;
         }
         Ok(false)
     }
@@ -75,22 +82,25 @@ impl Condition<'_> {
 impl Test<'_> {
     #[inline]
     fn accepts(&self, stored: &Scalar<'_>) -> bool {
+        if matches!(stored, Scalar::Null) {
+            return matches!(self, Self::Null);
+        }
         match self {
-            Self::Null => *stored == Scalar::Null,
+            Self::Null => false,
             Self::Equal(value) => equals(stored, value),
             Self::OneOf(values) => values.iter().any(|value| equals(stored, value)),
             Self::Within(lower, upper) => {
                 let at_least = match lower {
-                    Bound::Unbounded => *stored != Scalar::Null,
+                    Bound::Unbounded => true,
                     Bound::Included(value) => order(stored, value).is_some_and(Ordering::is_ge),
                     Bound::Excluded(value) => order(stored, value).is_some_and(Ordering::is_gt),
                 };
-                let at_most = || match upper {
-                    Bound::Unbounded => *stored != Scalar::Null,
-                    Bound::Included(value) => order(stored, value).is_some_and(Ordering::is_le),
-                    Bound::Excluded(value) => order(stored, value).is_some_and(Ordering::is_lt),
-                };
-                at_least && at_most()
+                at_least
+                    && match upper {
+                        Bound::Unbounded => true,
+                        Bound::Included(value) => order(stored, value).is_some_and(Ordering::is_le),
+                        Bound::Excluded(value) => order(stored, value).is_some_and(Ordering::is_lt),
+                    }
             }
             _ => match stored {
                 Scalar::Text(text) => self.accepts_text(&text.unescaped()),
