@@ -141,6 +141,16 @@ fn ours(suite: &mut Suite) {
             u64::from(black_box(record.bytes()).len() == products.stored[place].len())
         }
     });
+    let about = facts("writes the record that a JSON body means, in one pass, with checksum").allocations_at_most(0);
+    suite.row("encode_body", "strata", "1_kb", about, Products::new, |products: Arc<Data<Products>>| {
+        let mut out = Vec::with_capacity(2048);
+        move |index| {
+            let place = (index % POOL) as usize;
+            let given = |_: &mut Vec<u8>| unreachable!("every body has its id");
+            let record = record::encode_body(products.table(), &products.bodies[place], given, &mut out);
+            u64::from(record.is_some_and(|record| black_box(record.bytes()).len() == products.stored[place].len()))
+        }
+    });
     let about = facts("checks a stored record and decodes all of it");
     suite.row("decode", "strata", "1_kb", about, Products::new, |products: Arc<Data<Products>>| {
         let decode = |products: &Products, place: usize| {

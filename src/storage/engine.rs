@@ -64,6 +64,9 @@ impl rocksdb::event_listener::EventListener for Listener {
     }
 }
 
+/// When the logs hold as much as so many memtables, the family that keeps the oldest is flushed.
+const MEMTABLES_IN_LOGS: u64 = 4;
+
 const RECORDS: &str = "records";
 const INDEXES: &str = "indexes";
 
@@ -76,6 +79,9 @@ pub(super) fn open(directory: &Path, options: &Options, background: &Arc<Backgro
     database_options.create_missing_column_families(true);
     database_options.increase_parallelism(i32::try_from(cores()).unwrap_or(i32::MAX));
     database_options.set_keep_log_file_num(4);
+    // A log is kept until all families have flushed what they have in it, and the entries of indexes fill their memtable many times
+    // more slowly than records do: without a limit logs pile up, and opening after a crash reads all of them.
+    database_options.set_max_total_wal_size(MEMTABLES_IN_LOGS * options.write_buffer_bytes as u64);
     database_options.add_event_listener(Listener(Arc::clone(background)));
     let cache = rocksdb::Cache::new_hyper_clock_cache(options.cache_bytes, 0);
     let families = [(rocksdb::DEFAULT_COLUMN_FAMILY_NAME, false), (RECORDS, true), (INDEXES, false)];
