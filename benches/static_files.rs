@@ -163,6 +163,10 @@ impl Asked {
         suite.row(self.operation, "strata", &format!("{files}_files"), about, setup, |folder: Arc<Files>| {
             let (paths, headers, is_right) = (self.paths.clone(), self.headers.clone(), self.is_right);
             let paths = if paths.is_empty() { folder.uris() } else { paths };
+            // The first answer to each makes what the later ones share.
+            for path in &paths {
+                assert!(is_right(folder.site.answer(&Method::GET, path, &headers)), "{path}");
+            }
             move |index| {
                 let path = &paths[scatter(index, paths.len() as u64) as usize];
                 u64::from(is_right(black_box(folder.site.answer(&Method::GET, path, &headers))))

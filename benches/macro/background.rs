@@ -111,6 +111,10 @@ impl Particular for Writer {
             }
         };
         *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), thread::spawn(write)));
+        // The reads of a small scale may be over before the thread has begun.
+        while self.written.load(Ordering::Relaxed) == 0 {
+            thread::yield_now();
+        }
     }
 
     fn end(&self, _: &Workload<Self>) {
