@@ -8,12 +8,15 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from run_benches import figures, findings
-from run_benches.error_rates import Results
 from run_benches.findings import Held, Row
 from run_benches.pictures import Picture
 from run_benches.runs import Run
+
+if TYPE_CHECKING:  # measuring needs the standard library alone, and calibration numpy
+    from run_benches.error_rates import Results
 
 
 @dataclass(frozen=True)
@@ -23,7 +26,7 @@ class Source:
     run: Run
     headers: Mapping[str, str]
     pictures: Mapping[str, Picture]
-    calibration: Results | None
+    calibration: "Results | None"
 
     def block(self, name: str, lines: Sequence[str]) -> list[str]:
         """Figures, between the marks that say where they come from."""

@@ -4,11 +4,13 @@ import json
 import re
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
+from run_benches import places
 from run_benches.runs import Latency, Measure
 from run_benches.tests.checkout import Checkout, edited
 
@@ -267,3 +269,9 @@ def test_no_file_of_the_project_names_this_machine() -> None:
 
     for path in Path(ROOT / "run_benches").rglob("*.py"):
         assert "/".join(("", "work", "")) not in path.read_text(encoding="utf-8"), path
+
+
+def test_measuring_needs_the_standard_library_alone() -> None:
+    absent = "import sys; sys.modules.update(dict.fromkeys(['numpy', 'matplotlib', 'markdown_it', 'jsonschema', 'pytest']))"
+    done = subprocess.run([sys.executable, "-c", f"{absent}; import run_benches.cli"], cwd=places.ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
