@@ -57,12 +57,18 @@ def summary(results: Results) -> str:
     return "\n".join(_on_terminal(title, columns, body) for title, columns, body in _tables(results) if body) + "\n" + _census(results)
 
 
+def goals(results: Results) -> list[str]:
+    """What the performance page opens with: how much was counted, and the goals with what was found. Lines of Markdown."""
+    _, columns, body = _tables(results)[-1]
+    return [_census(results), "", *tables.markdown(columns, body), ""]
+
+
 def section(results: Results) -> list[str]:
-    """What stands below the heading of its section on the performance page, as lines of Markdown."""
-    lines = [_census(results), ""]
-    for title, columns, body in reversed(_tables(results)):
+    """All that was counted, and what the counts do not say, as lines of Markdown."""
+    lines: list[str] = []
+    for title, columns, body in reversed(_tables(results)[:-1]):
         if body:
-            lines += [f"**{title}**", "", *_in_markdown(columns, body), ""]
+            lines += [f"**{title}**", "", *tables.markdown(columns, body), ""]
     return [*lines, *(f"* {limit}" for limit in LIMITS), ""]
 
 
@@ -109,7 +115,3 @@ def _plant_cells(one: Planted) -> list[str]:
 def _on_terminal(title: str, columns: Sequence[str], body: list[list[str]]) -> str:
     return tables.render(title, [Column(column.rstrip(">"), right=column.endswith(">")) for column in columns], body)
 
-
-def _in_markdown(columns: Sequence[str], body: list[list[str]]) -> list[str]:
-    rule = ["---:" if column.endswith(">") else "---" for column in columns]
-    return ["| " + " | ".join(cells) + " |" for cells in ([column.rstrip(">") for column in columns], rule, *body)]

@@ -178,6 +178,16 @@ def layers(source: Source) -> list[str]:
     return [line for layer in wanted for line in _layer(source, layer)]
 
 
+def calibrated(source: Source) -> list[str]:
+    """All that is known of our own error rates."""
+    if source.calibration is None:
+        return []
+    images = [line for picture in calibration_pictures.pictures(source.calibration) for line in (image(picture), "")]
+    words = "Comparisons of one revision with itself, and with slow-downs of known size: how often `compare` said the right thing, and what the usual tools say of the same times."
+    figures_of_it = marked("calibration", _origin(source.calibration), [*calibration_report.section(source.calibration), *images])
+    return ["## Calibration", "", words, "", *figures_of_it]
+
+
 def how_to_run(source: Source) -> list[str]:
     """The commands."""
     return [
@@ -255,6 +265,7 @@ SECTIONS: Sequence[Callable[[Source], list[str]]] = (
     scaling.section,
     macro.section,
     peers.section,
+    calibrated,
     how_to_run,
     limits,
     engine,
@@ -274,9 +285,12 @@ def _error_rates(source: Source) -> list[str]:
     known = ", ".join(f"{cells.words(name)} {cells.plain(value)}" for name, value in found.machine.identity.items())
     same_machine = found.machine.identity == source.run.machine.identity
     elsewhere = [] if same_machine else [f"**Measured on another machine than the figures of this page:** {known}.", ""]
-    images = [line for picture in calibration_pictures.pictures(found) for line in (image(picture), "")]
-    origin = f"{CALIBRATION} @ {revision(found.commit, found.dirty)}"
-    return [*heading, *marked("calibration", origin, [*elsewhere, *calibration_report.section(found), *images])]
+    details = "The counts behind these, by condition and by tool, stand under [Calibration](#calibration)."
+    return [*heading, *marked("error rates", _origin(found), [*elsewhere, *calibration_report.goals(found)]), details, ""]
+
+
+def _origin(found: Results) -> str:
+    return f"{CALIBRATION} @ {revision(found.commit, found.dirty)}"
 
 
 def _census(run: Run) -> str:

@@ -273,14 +273,15 @@ class Absence(unittest.TestCase):
 
 
 class Calibration(unittest.TestCase):
-    def test_error_rates_stand_at_the_top_with_their_source_and_their_pictures(self) -> None:
+    def test_error_rates_stand_at_the_top_with_their_source_and_their_counts_below(self) -> None:
         calibration = a_calibration()
-        sure = section(rendered(calibration=calibration), "How sure we are")
-        self.assertRegex(sure, r"^\n### How often our verdicts are wrong\n\n<!-- BEGIN calibration: baselines/calibration/results.json @ c0ffee -->")
+        sure, counts = (section(rendered(calibration=calibration), heading) for heading in ("How sure we are", "Calibration"))
+        self.assertRegex(sure, r"^\n### How often our verdicts are wrong\n\n<!-- BEGIN error rates: baselines/calibration/results.json @ c0ffee -->")
         self.assertIn("264 pairs of c0ffee with itself", sure)
         self.assertNotIn("have not been measured", sure)
+        self.assertIn("**rows made slower**", counts)
         for picture in calibration_pictures.pictures(calibration):
-            self.assertIn(f"(pictures/{picture.file})", sure)
+            self.assertIn(f"(pictures/{picture.file})", counts)
 
     def test_error_rates_of_another_machine_are_said_to_be_so(self) -> None:
         calibration, words = copy.deepcopy(a_calibration()), "Measured on another machine"
@@ -447,7 +448,7 @@ class Command(unittest.TestCase):
         self.page.write_text(false)
         code, told = self.call(check=True)
         self.assertEqual(code, 1)
-        self.assertRegex(told, r"\(block `calibration`\) is not what .*mine.json with .*results.json says")
+        self.assertRegex(told, r"\(block `error rates`\) is not what .*mine.json with .*results.json says")
 
     def test_other_error_rates_or_none_fail_the_check_of_a_page_until_it_is_rendered_again(self) -> None:
         changed = copy.deepcopy(a_calibration())
