@@ -25,6 +25,7 @@ mod sort;
 mod tree;
 
 pub use explain::Explanation;
+pub use filter::Checks;
 pub use parse::{CONDITIONS, DEPTH, Limits};
 pub use plan::{PROBED, SORTED_ROWS};
 pub use tree::{Filter, Order, Query};

@@ -42,7 +42,9 @@ pub fn rows(suite: &mut Suite) {
         let opened = stored.iter().map(|bytes| Record::open(table, bytes.clone()).expect("encoded at set-up"));
         let (opened, expected): (Vec<_>, _) = (opened.collect(), expected());
         move |_| {
-            let accepted = |record: &&Record<'_, Vec<u8>>| query.filter.accepts(record).expect("a whole record");
+            // As the walk of a query does: made ready once, asked of all.
+            let checks = query.filter.checks(table);
+            let accepted = |record: &&Record<'_, Vec<u8>>| checks.accept(record).expect("a whole record");
             let found = black_box(&opened).iter().filter(accepted).count();
             if found == expected { n } else { 0 }
         }
@@ -58,18 +60,15 @@ pub fn rows(suite: &mut Suite) {
 }
 
 /// The condition over the stored form: a header of 16 bytes, JSON, an offset of two bytes for each of eight attributes, eight bytes
-/// for each of three numbers.
+/// for each of three numbers, which are zero where there is none: neither of them satisfies its condition then.
 fn by_hand(stored: &[u8]) -> bool {
     let json_bytes = u32::from_le_bytes(*stored[4..].first_chunk().expect("a header")) as usize;
     let (json, rest) = stored[16..].split_at(json_bytes);
     let offset = |attribute: usize| u16::from_le_bytes([rest[2 * attribute], rest[2 * attribute + 1]]) as usize;
     let number = |place: usize| f64::from_le_bytes(*rest[16 + 8 * place..].first_chunk().expect("three numbers"));
-    let is_null = |attribute| json[offset(attribute)] == b'n';
-    let (category, price, in_stock, rating) = (2, 3, 5, 6);
-    !is_null(price)
-        && number(0) > 500.0
+    let (category, price, in_stock) = (2, 3, 5);
+    number(0) > 500.0
         && json[offset(in_stock)] == b't'
-        && !is_null(rating)
         && number(2) >= 3.5
         && json[offset(category)..offset(price) - ",\"price\":".len()] != *b"\"category-07\""
 }

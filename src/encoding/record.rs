@@ -29,7 +29,7 @@ use super::json::{Reader, needs_escape};
 use super::value::{self, Date, Value};
 use crate::error::{Error, Result};
 use crate::schema::{Attribute, Kind, Table};
-pub use scalar::{Scalar, Text};
+pub use scalar::{Scalar, Slot, Text, is_stored_as_it_is};
 
 const VERSION: u8 = 1;
 const HEADER_BYTES: usize = 16;
@@ -367,15 +367,15 @@ impl<'t, B: AsRef<[u8]>> Record<'t, B> {
     }
 
     /// Where the value of an attribute begins in the JSON text.
+    #[inline]
     fn offset(&self, attribute: usize) -> Result<usize> {
         let width = offset_width(self.json_bytes as u32);
-        let at = HEADER_BYTES + self.json_bytes + attribute * width;
-        let offset = match *self.bytes.as_ref().get(at..at + width).unwrap_or_default() {
-            [a, b] => usize::from(u16::from_le_bytes([a, b])),
-            [a, b, c, d] => u32::from_le_bytes([a, b, c, d]) as usize,
-            _ => return Err(damaged(self.table, "it has fewer attributes than were asked for")),
+        let rest = self.bytes.as_ref().get(HEADER_BYTES + self.json_bytes + attribute * width..).unwrap_or_default();
+        let offset = match width {
+            2 => rest.first_chunk().map(|offset| usize::from(u16::from_le_bytes(*offset))),
+            _ => rest.first_chunk().map(|offset| u32::from_le_bytes(*offset) as usize),
         };
-        Ok(offset)
+        offset.ok_or_else(|| damaged(self.table, "it has fewer attributes than were asked for"))
     }
 
     /// Where the value of an attribute stands in the JSON text.
@@ -392,11 +392,8 @@ impl<'t, B: AsRef<[u8]>> Record<'t, B> {
 
     /// The eight bytes of an Int, Float or Date.
     fn slot(&self, attribute: usize) -> Result<[u8; 8]> {
-        let offset_bytes = self.table.attributes.len() * offset_width(self.json_bytes as u32);
-        let slots = HEADER_BYTES + self.json_bytes + offset_bytes;
-        let place = self.table.attributes[attribute].fixed_width.map(|before| slots + before * 8);
-        let slot = place.and_then(|place| self.bytes.as_ref().get(place..)).and_then(|rest| rest.first_chunk());
-        slot.copied().ok_or_else(|| damaged(self.table, "it has no copy of a number"))
+        let slot = Slot::of(self.table, attribute).ok_or_else(|| damaged(self.table, "it has no copy of a number"))?;
+        Ok(self.bytes_of(slot))
     }
 }
 
@@ -425,10 +422,12 @@ impl Value<'_> {
     }
 }
 
+#[cold]
 fn damaged(table: &Table, how: &str) -> Error {
     Error::corrupt(format!("a record of table {}: {how}", table.name))
 }
 
+#[cold]
 fn outside(table: &Table) -> Error {
     damaged(table, "its offsets lie outside of its text")
 }

@@ -6,6 +6,9 @@
 
 use std::ops::ControlFlow;
 
+use smallvec::SmallVec;
+
+use super::filter::Checks;
 use super::plan::{Access, Plan, Source, Step, Ways};
 use super::sort::{First, place};
 use super::tree::{Condition, Filter, Node, Query, Test};
@@ -93,12 +96,13 @@ impl Query<'_> {
             ids.push(record.id()?.into_owned());
             Ok(())
         })?;
+        let checks = all.filter.checks(table);
         database.transact(|transaction| {
             let mut deleted = 0;
             for id in &ids {
                 // Read anew, and held from now on: it may have changed since it was found.
                 if let Some(record) = transaction.read(table, id)?
-                    && all.filter.accepts(&record)?
+                    && checks.accept(&record)?
                 {
                     transaction.delete(table, id, &Precondition::None)?;
                     deleted += 1;
@@ -170,11 +174,30 @@ struct Walk<'w, 'p> {
     plan: &'w Plan<'p>,
 }
 
+/// What is asked of the records that a step leads to.
+struct Asked<'w> {
+    /// What each has still to satisfy.
+    checks: Checks<'w>,
+    /// The alternatives of the steps before, as subtrees: what they accept was yielded there.
+    earlier: SmallVec<[usize; 4]>,
+}
+
+impl Asked<'_> {
+    /// Whether everything that the step leads to is in the list, so that it can be passed over unread.
+    fn takes_all(&self) -> bool {
+        self.checks.is_empty() && self.earlier.is_empty()
+    }
+}
+
 impl Walk<'_, '_> {
     fn all<V: FnMut(Record<'_, &[u8]>) -> Result<()>>(&self, list: &mut List<V>) -> Result<()> {
         for (number, step) in self.plan.steps.iter().enumerate() {
+            let asked = Asked {
+                checks: Checks::of(&self.query.filter, self.source.table, &step.checks),
+                earlier: self.plan.steps[..number].iter().filter_map(|step| step.alternative).collect(),
+            };
             let flow = match &step.access {
-                Access::Ids(ids) => self.ids(number, ids, list)?,
+                Access::Ids(ids) => self.ids(&asked, ids, list)?,
                 Access::Owners(index, values) => {
                     let owners =
                         indexes::owners(self.source.store, index, values, self.source.snapshot, self.source.reach)?;
@@ -184,9 +207,9 @@ impl Walk<'_, '_> {
                     }
                     ids.sort_unstable();
                     ids.dedup();
-                    self.ids(number, &ids, list)?
+                    self.ids(&asked, &ids, list)?
                 }
-                Access::Table(range) => self.table(number, range, list)?,
+                Access::Table(range) => self.table(&asked, range, list)?,
                 Access::Entries { index, ranges, repeated } => {
                     let repeated = repeated.then_some(&ranges[..]);
                     let mut flow = ControlFlow::Continue(());
@@ -195,7 +218,7 @@ impl Walk<'_, '_> {
                             Direction::Forwards => &ranges[place],
                             Direction::Backwards => &ranges[ranges.len() - 1 - place],
                         };
-                        flow = self.entries(number, index, range, repeated, list)?;
+                        flow = self.entries(&asked, index, range, repeated, list)?;
                         if flow.is_break() {
                             break;
                         }
@@ -212,29 +235,19 @@ impl Walk<'_, '_> {
 
     /// Whether the step yields a record: what it has still to satisfy, and no earlier step has yielded it.
     #[inline]
-    fn accepts(&self, number: usize, record: &Record<'_, &[u8]>) -> Result<bool> {
-        let filter = &self.query.filter;
-        for check in &self.plan.steps[number].checks {
-            if !filter.accepts_below(*check, record)? {
-                return Ok(false);
-            }
+    fn accepts(&self, asked: &Asked<'_>, record: &Record<'_, &[u8]>) -> Result<bool> {
+        if !asked.checks.accept(record)? {
+            return Ok(false);
         }
-        for earlier in &self.plan.steps[..number] {
-            if let Some(alternative) = earlier.alternative
-                && filter.accepts_below(alternative, record)?
-            {
+        for alternative in &asked.earlier {
+            if self.query.filter.accepts_below(*alternative, record)? {
                 return Ok(false);
             }
         }
         Ok(true)
     }
 
-    /// Whether everything that the step leads to is in the list, so that it can be passed over unread.
-    fn takes_all(&self, number: usize) -> bool {
-        number == 0 && self.plan.steps[number].checks.is_empty()
-    }
-
-    fn table<V>(&self, number: usize, range: &KeyRange, list: &mut List<V>) -> Flow
+    fn table<V>(&self, asked: &Asked<'_>, range: &KeyRange, list: &mut List<V>) -> Flow
     where
         V: FnMut(Record<'_, &[u8]>) -> Result<()>,
     {
@@ -243,21 +256,21 @@ impl Walk<'_, '_> {
             Direction::Forwards => store.scan(Space::Records, &range.lower, &range.upper, snapshot, reach),
             Direction::Backwards => store.scan_backwards(Space::Records, &range.lower, &range.upper, snapshot, reach),
         };
-        let takes_all = self.takes_all(number);
+        let takes_all = asked.takes_all();
         while let Some((_, bytes)) = scan.next()? {
             if takes_all && list.offset > 0 {
                 list.offset -= 1;
                 continue;
             }
             let record = Record::open(table, bytes)?;
-            if (takes_all || self.accepts(number, &record)?) && list.take(record)?.is_break() {
+            if (takes_all || self.accepts(asked, &record)?) && list.take(record)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }
         Ok(ControlFlow::Continue(()))
     }
 
-    fn ids<V>(&self, number: usize, ids: &[&str], list: &mut List<V>) -> Flow
+    fn ids<V>(&self, asked: &Asked<'_>, ids: &[&str], list: &mut List<V>) -> Flow
     where
         V: FnMut(Record<'_, &[u8]>) -> Result<()>,
     {
@@ -270,7 +283,7 @@ impl Walk<'_, '_> {
             // Not every id that is asked for exists.
             for bytes in records(self.source, &keys.slices())?.iter().flatten() {
                 let record = Record::open(table, bytes.as_ref())?;
-                if self.accepts(number, &record)? && list.take(record)?.is_break() {
+                if self.accepts(asked, &record)? && list.take(record)?.is_break() {
                     return Ok(ControlFlow::Break(()));
                 }
             }
@@ -281,7 +294,7 @@ impl Walk<'_, '_> {
     /// `repeated`: the stretches of an index that has several entries for a record, which counts at the first of them.
     fn entries<V>(
         &self,
-        number: usize,
+        asked: &Asked<'_>,
         index: &Index,
         range: &KeyRange,
         repeated: Option<&[KeyRange]>,
@@ -295,7 +308,7 @@ impl Walk<'_, '_> {
         if repeated.is_some() || self.plan.by_values_of.is_some() {
             matches = matches.keeping_values();
         }
-        let takes_all = self.takes_all(number) && repeated.is_none();
+        let takes_all = asked.takes_all() && repeated.is_none();
         while takes_all && self.plan.by_values_of.is_none() && list.offset > 0 && matches.pass()? {
             list.offset -= 1;
         }
@@ -317,7 +330,7 @@ impl Walk<'_, '_> {
                     Some(ranges) => indexes::is_first(index, ranges, keys.before_id(position), &record)?,
                     None => true,
                 };
-                if counts && self.accepts(number, &record)? && list.take(record)?.is_break() {
+                if counts && self.accepts(asked, &record)? && list.take(record)?.is_break() {
                     return Ok(ControlFlow::Break(()));
                 }
             }

@@ -1,13 +1,32 @@
 //! One scalar value of a stored record, as little read as it takes to compare it.
 //!
-//! A filter asks thousands of records for one value each. So a number is its eight bytes, null is seen in the first byte of the
-//! text, and text is compared where it is stored: it is unescaped only where it has a backslash.
+//! A filter asks thousands of records for one value each. So a number is its eight bytes, whose place ([`Slot`]) is the same in all
+//! records of a table, null is seen in the first byte of the text, and text is compared where it is stored: it is unescaped only
+//! where it has a backslash.
 
 use std::borrow::Cow;
 
-use super::{Record, damaged};
+use super::{Record, damaged, needs_escape, outside};
 use crate::error::Result;
-use crate::schema::Kind;
+use crate::schema::{Kind, Table};
+
+/// Where the eight bytes of an Int, Float or Date stand in every record of a table: so many bytes before the end.
+#[derive(Clone, Copy, Debug)]
+pub struct Slot(usize);
+
+impl Slot {
+    /// Of an attribute, if it has one.
+    #[inline]
+    pub fn of(table: &Table, attribute: usize) -> Option<Self> {
+        let before = table.attributes[attribute].fixed_width?;
+        Some(Self((table.fixed_widths - before) * 8))
+    }
+}
+
+/// Whether a text stands between its quotation marks without escapes.
+pub fn is_stored_as_it_is(text: &str) -> bool {
+    !needs_escape(text)
+}
 
 /// A scalar value, borrowed.
 #[derive(Clone, Debug, PartialEq)]
@@ -72,20 +91,17 @@ impl<B: AsRef<[u8]>> Record<'_, B> {
     #[inline]
     pub fn scalar(&self, attribute: usize) -> Result<Scalar<'_>> {
         let described = &self.table.attributes[attribute];
-        if described.fixed_width.is_some() {
-            let slot = self.slot(attribute)?;
-            // Zero is that of null, and that of 0: only then the text has to be looked at.
-            if slot == [0; 8] && self.first_byte(attribute)? == b'n' {
-                return Ok(Scalar::Null);
-            }
+        if let Some(slot) = Slot::of(self.table, attribute) {
+            // Zero stands for null, and for 0: only then the text has to be looked at.
+            let integer = self.integer(slot);
             return Ok(match described.kind {
-                Kind::Int => Scalar::Int(i64::from_le_bytes(slot)),
-                Kind::Float => Scalar::Float(f64::from_le_bytes(slot)),
-                _ => Scalar::Date(i64::from_le_bytes(slot)),
+                _ if integer == 0 && self.is_null(attribute)? => Scalar::Null,
+                Kind::Int => Scalar::Int(integer),
+                Kind::Float => Scalar::Float(self.float(slot)),
+                _ => Scalar::Date(integer),
             });
         }
         Ok(match (self.first_byte(attribute)?, described.kind) {
-            // Nothing else begins with that letter.
             (b'n', _) => Scalar::Null,
             _ if described.list => Scalar::Json(self.json_of(attribute)?),
             (first, Kind::Boolean) => Scalar::Boolean(first == b't'),
@@ -97,18 +113,65 @@ impl<B: AsRef<[u8]>> Record<'_, B> {
         })
     }
 
+    /// An Int, or the microseconds of a Date; 0 if it is null. The slot is of the record's table.
+    #[inline]
+    pub fn integer(&self, slot: Slot) -> i64 {
+        i64::from_le_bytes(self.bytes_of(slot))
+    }
+
+    /// A Float; 0 if it is null. The slot is of the record's table.
+    #[inline]
+    pub fn float(&self, slot: Slot) -> f64 {
+        f64::from_le_bytes(self.bytes_of(slot))
+    }
+
+    #[inline]
+    pub(super) fn bytes_of(&self, Slot(before_end): Slot) -> [u8; 8] {
+        let bytes = self.bytes.as_ref();
+        *bytes[bytes.len() - before_end..].first_chunk().expect("open saw that the record has all slots of its table")
+    }
+
+    /// Whether a Boolean is that; null is neither.
+    ///
+    /// # Errors
+    /// `Corrupt` if the offsets do not lie within the text.
+    #[inline]
+    pub fn is_boolean(&self, attribute: usize, boolean: bool) -> Result<bool> {
+        Ok(self.first_byte(attribute)? == if boolean { b't' } else { b'f' })
+    }
+
+    /// Whether an ID or a String is a text that [`is_stored_as_it_is`]. Its end is not looked up: only at the end of what is stored
+    /// does a quotation mark stand without a backslash before it.
+    ///
+    /// # Errors
+    /// `Corrupt` if the offsets do not lie within the text.
+    #[inline]
+    pub fn is_text(&self, attribute: usize, text: &str) -> Result<bool> {
+        let stored = self.json().get(self.offset(attribute)?..).ok_or_else(|| outside(self.table))?;
+        let end = text.len() + 1;
+        Ok(stored.get(end) == Some(&b'"') && stored[0] == b'"' && stored[1..end] == *text.as_bytes())
+    }
+
+    /// Whether there is no value: nothing else begins with that letter.
+    ///
+    /// # Errors
+    /// `Corrupt` if the offsets do not lie within the text.
+    #[inline(never)] // Numbers ask it of zeros alone, and it would double what their loop does for every record.
+    pub fn is_null(&self, attribute: usize) -> Result<bool> {
+        Ok(self.first_byte(attribute)? == b'n')
+    }
+
     /// The first byte of the JSON text of a value.
     #[inline]
     fn first_byte(&self, attribute: usize) -> Result<u8> {
-        let first = self.json().get(self.offset(attribute)?).copied();
-        first.ok_or_else(|| damaged(self.table, "its offsets lie outside of its text"))
+        self.json().get(self.offset(attribute)?).copied().ok_or_else(|| outside(self.table))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use crate::encoding::Record;
-    use crate::encoding::record::{Scalar, encode};
+    use crate::encoding::record::{Scalar, encode, is_stored_as_it_is};
     use crate::encoding::value::parse_object;
     use crate::schema::Schema;
 
@@ -148,6 +211,9 @@ mod tests {
             let Scalar::Text(text) = record.scalar(0).unwrap() else { panic!("an id is text") };
             for other in texts {
                 assert_eq!(text.is(other), stored == other, "{stored:?} {other:?}");
+                if is_stored_as_it_is(other) {
+                    assert_eq!(record.is_text(0, other).unwrap(), stored == other, "{stored:?} {other:?}");
+                }
             }
         }
     }
