@@ -367,6 +367,67 @@ fn exactly(integer: i64, float: f64) -> Option<Ordering> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::encoding::record::encode;
+    use crate::encoding::value::parse_object;
+    use crate::query::{Limits, Query};
+    use crate::schema::Schema;
+
+    #[test]
+    fn ends_of_intervals_and_values_that_are_not_there() {
+        let sdl = "type T @table { id: ID @primaryKey n: Int f: Float d: Date b: Boolean s: String }";
+        let schema = Schema::parse(sdl).unwrap();
+        let table = &schema.tables[0];
+        let bodies = [
+            "{}",
+            r#"{"n":0,"f":0,"d":"1970-01-01","b":false,"s":""}"#,
+            r#"{"n":1,"f":0.5,"d":"1970-01-02","b":true,"s":"a"}"#,
+            r#"{"n":-1,"f":-0.5,"d":"1969-12-31","b":true,"s":"a\"b\\"}"#,
+            r#"{"n":9223372036854775807,"f":1.7976931348623157e308,"b":false,"s":"ab"}"#,
+            r#"{"n":-9223372036854775808,"f":-1.7976931348623157e308,"s":"null"}"#,
+        ];
+        // Which of the bodies satisfy a query, by their positions.
+        let cases: [(&str, &[usize]); 25] = [
+            ("n=ge=0", &[1, 2, 4]),
+            ("n=gt=0", &[2, 4]),
+            ("n=le=0", &[1, 3, 5]),
+            ("n=lt=0", &[3, 5]),
+            ("n==0", &[1]),
+            ("n!=0", &[0, 2, 3, 4, 5]),
+            ("n=gt=9223372036854775806", &[4]),
+            ("n=gt=9223372036854775807", &[]),
+            ("n=lt=-9223372036854775808", &[]),
+            ("n=gelt=-1,1", &[1, 3]),
+            ("n=gt=-0.5&n=lt=0.5", &[1]),
+            ("n==0.5", &[]),
+            ("f=ge=0", &[1, 2, 4]),
+            ("f=gt=-0", &[2, 4]),
+            ("f=le=-0", &[1, 3, 5]),
+            ("f=lt=0", &[3, 5]),
+            ("f==0", &[1]),
+            ("f=gt=1.7976931348623157e308", &[]),
+            ("f=ge=9223372036854775807", &[4]),
+            ("d=ge=1970-01-01", &[1, 2]),
+            ("d=lt=1970-01-01", &[3]),
+            ("b==false&n=gt=-1", &[1, 4]),
+            ("b!=true", &[0, 1, 4, 5]),
+            ("s==a|s==a%22b%5C", &[2, 3]),
+            ("s!=a&s!==null&f=ne=0.5", &[0, 1, 3, 4]),
+        ];
+        for (text, expected) in cases {
+            let query = Query::parse(table, text, &Limits::in_url(1)).unwrap();
+            let checks = query.filter.checks(table);
+            let accepted = |body: &&str| {
+                let (fields, mut out) = (parse_object(table, body.as_bytes()).unwrap(), Vec::new());
+                let record = encode(table, &fields, None::<&Record<'_, Vec<u8>>>, &mut out).unwrap();
+                let accepted = checks.accept(&record).unwrap();
+                // The tree is the same condition, walked without what was made ready.
+                assert_eq!(query.filter.accepts_below(0, &record).unwrap(), accepted, "{text} of {body}");
+                accepted
+            };
+            let found: Vec<usize> = (0..bodies.len()).filter(|body| accepted(&bodies[*body])).collect();
+            assert_eq!(found, expected, "{text}");
+        }
+    }
 
     #[test]
     fn integers_and_doubles_compare_exactly() {

@@ -396,11 +396,13 @@ fn records<'s>(source: Source<'s>, keys: &[&[u8]]) -> Result<Vec<Option<Pinned<'
     if keys.is_sorted() {
         return store.multi_get(Space::Records, keys, snapshot, reach);
     }
-    let mut ascending: Vec<usize> = (0..keys.len()).collect();
-    ascending.sort_unstable_by_key(|position| keys[*position]);
-    let sorted: Vec<&[u8]> = ascending.iter().map(|position| keys[*position]).collect();
+    let mut ascending: Vec<(&[u8], usize)> = keys.iter().copied().zip(0..).collect();
+    ascending.sort_unstable();
+    let sorted: Vec<&[u8]> = ascending.iter().map(|(key, _)| *key).collect();
     let mut found: Vec<_> = keys.iter().map(|_| None).collect();
-    for (position, bytes) in ascending.into_iter().zip(store.multi_get(Space::Records, &sorted, snapshot, reach)?) {
+    for ((_, position), bytes) in
+        ascending.into_iter().zip(store.multi_get(Space::Records, &sorted, snapshot, reach)?)
+    {
         found[position] = bytes;
     }
     Ok(found)
