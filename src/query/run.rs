@@ -22,9 +22,6 @@ use crate::transaction::{Database, Precondition};
 /// How many records are read at once.
 const BATCH_ROWS: usize = 1000;
 
-/// The first batch where records may be turned down.
-const FIRST_BATCH_ROWS: usize = 64;
-
 type Flow = Result<ControlFlow<()>>;
 
 impl<'q> Query<'q> {
@@ -313,7 +310,7 @@ impl Walk<'_, '_> {
             list.offset -= 1;
         }
         let wanted = list.left.saturating_add(list.offset);
-        let mut rows = if takes_all { wanted.min(BATCH_ROWS) } else { wanted.clamp(FIRST_BATCH_ROWS, BATCH_ROWS) };
+        let mut rows = wanted.min(BATCH_ROWS);
         let (mut keys, mut carried) = (Keys::default(), Keys::default());
         loop {
             self.gather(&mut matches, rows, &mut keys, &mut carried)?;
@@ -334,7 +331,7 @@ impl Walk<'_, '_> {
                     return Ok(ControlFlow::Break(()));
                 }
             }
-            rows = if takes_all { list.left.min(BATCH_ROWS) } else { (rows * 2).min(BATCH_ROWS) };
+            rows = if takes_all { list.left } else { rows * 4 }.min(BATCH_ROWS);
         }
     }
 
