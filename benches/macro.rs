@@ -8,7 +8,7 @@
 //! Beside each rate stands what the engine did meanwhile. *Write amplification* is all bytes written (log, flushes, compactions) over
 //! the bytes of the batches that were handed to the engine; what is still in a memtable at the end has not been written to a file yet.
 //! *Space amplification* is the size of the sorted files over what a full compaction would keep, as the engine estimates it. *Stall
-//! time* is how long writers were slowed down or stopped, summed over them. *Peak memory* is that of the whole process, which has run
+//! time* is how long the path of writes was slowed down or stopped, however many waited. *Peak memory* is that of the whole process, which has run
 //! the rows before. The records are those of all benches, and files of a store ten times the cache may well be in the page cache of
 //! the operating system.
 //!

@@ -161,6 +161,9 @@ impl Site {
 
     fn file(&self, file: &File, method: &Method, headers: &HeaderMap) -> handlers::Result<Answer> {
         let (coding, chosen) = file.choose(headers);
+        if headers::is_stale(headers, &chosen.etag) {
+            return Err(Error::Stale.into());
+        }
         let length_bytes = chosen.stored.length_bytes();
         let mut answer = Response::new(Content::EMPTY);
         let head = answer.headers_mut();

@@ -385,8 +385,13 @@ fn what_is_short_looks_at_no_more_than_it_lists() {
         "name==a*b&limit=1",
         "name=sw=a&limit=5&offset=96",
         "kind==x&price==1&limit=1",
+        "tags=ge=a&limit=2",
     ] {
         assert!(!is_short(text), "{text}");
+    }
+    let (long, many) = ("x".repeat(1024), (0..101).map(|number| number.to_string()).collect::<Vec<_>>().join(","));
+    for text in [format!("name=={long}&limit=1"), format!("id=in={many}&limit=1"), format!("price=in={many}&limit=1")] {
+        assert!(!is_short(&text), "{text}");
     }
 }
 

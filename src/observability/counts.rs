@@ -121,13 +121,16 @@ fn write_durations(routes: &[(usize, String)], sum: &Sum<'_>, text: &mut String)
     writeln!(text, "# HELP {name} From the head of a request to its answer.\n# TYPE {name} histogram")
         .expect("text grows");
     for (number, route) in routes {
+        // Before the answers, which are counted first: so the last bucket never has more than all.
+        let buckets: [f64; BUCKETS] =
+            std::array::from_fn(|bucket| sum(&|counts| &counts.durations[*number].buckets[bucket]));
         let answers: f64 = (0..CLASSES.len()).map(|class| sum(&|counts| &counts.routes[*number].answers[class])).sum();
         if answers == 0.0 {
             continue;
         }
         let mut so_far = 0.0;
-        for bucket in 0..BUCKETS {
-            so_far += sum(&|counts| &counts.durations[*number].buckets[bucket]);
+        for (bucket, count) in buckets.into_iter().enumerate() {
+            so_far += count;
             let bound = f64::from(1u32 << (FIRST_BUCKET + bucket as u32)) / 1e6;
             writeln!(text, "{name}_bucket{{{route},le=\"{bound}\"}} {so_far}").expect("text grows");
         }

@@ -26,7 +26,7 @@ use super::tree::{Condition, Filter, Node, Pattern, Query, Test};
 use crate::encoding::{Value, key};
 use crate::error::{Error, Result};
 use crate::indexes::{self, Direction, KeyRange};
-use crate::schema::{Index, IndexKind, Table};
+use crate::schema::{Index, IndexKind, Kind, Table};
 use crate::storage::{Reach, Scan, Snapshot, Space, Store};
 
 /// How many entries of each candidate are walked at most to find out which has the fewest.
@@ -90,6 +90,26 @@ pub(super) enum Access<'p> {
     },
     /// A stretch of the table.
     Table(KeyRange),
+}
+
+impl Access<'_> {
+    /// Into how many look-ups it falls.
+    fn lookups(&self) -> usize {
+        match self {
+            Self::Ids(ids) => ids.len(),
+            Self::Owners(_, values) => values.len(),
+            Self::Entries { ranges, .. } => ranges.len(),
+            Self::Table(_) => 1,
+        }
+    }
+
+    fn repeats(&self) -> bool {
+        matches!(self, Self::Entries { repeated: true, .. })
+    }
+
+    fn is_hashed(&self) -> bool {
+        matches!(self, Self::Entries { index, .. } if index.kind == IndexKind::Hash)
+    }
 }
 
 /// How selective a candidate is taken to be, until it is counted.
@@ -169,15 +189,20 @@ impl<'p> Ways<'p> {
     }
 
     fn is_short(&self) -> bool {
-        if self.candidates.iter().any(|candidate| candidate.yields == Yields::Everything) {
+        let few = |candidate: &Candidate<'_>| {
+            candidate.steps.iter().map(|step| step.access.lookups()).sum::<usize>() <= SHORT_ROWS
+        };
+        if self.candidates.iter().any(|candidate| candidate.yields == Yields::Everything && few(candidate)) {
             return true;
         }
         let leads_to_no_others = match &self.candidates[..] {
             [] => self.conjuncts.is_empty() && (self.wanted == Wanted::Nothing || self.walk().is_some()),
             [only] => {
-                let answered = only.steps.iter().all(|step| step.checks.is_empty());
-                let verified = self.conjuncts.len() == 1 && only.rank == Rank::Equality;
-                only.rank != Rank::NotNull && (answered || verified) && only.yields.have(self.wanted)
+                let answered = only.steps.iter().all(|step| step.checks.is_empty() && !step.access.repeats());
+                // Two values seldom share a hash; any number of texts may share their beginning.
+                let hashed = only.steps.iter().all(|step| step.access.is_hashed());
+                let verified = self.conjuncts.len() == 1 && only.rank == Rank::Equality && hashed;
+                only.rank != Rank::NotNull && (answered || verified) && few(only) && only.yields.have(self.wanted)
             }
             _ => false,
         };
@@ -203,11 +228,11 @@ impl<'p> Ways<'p> {
     pub fn plan(mut self, source: Source<'_>) -> Result<Plan<'p>> {
         let wanted = self.wanted;
         if let Some(point) = self.candidates.iter().position(|candidate| candidate.rank == Rank::Point) {
-            return Ok(Plan::of(self.candidates.swap_remove(point), wanted, None));
+            return Ok(Plan::of(self.table, self.candidates.swap_remove(point), wanted, None));
         }
         let walk = self.walk();
         if wanted != Wanted::Nothing && self.rows() > SORTED_ROWS {
-            return walk.map(|walk| Plan::of(walk, wanted, None)).ok_or_else(|| {
+            return walk.map(|walk| Plan::of(self.table, walk, wanted, None)).ok_or_else(|| {
                 let detail = "sort: no index has this order, and at most";
                 Error::invalid(format!(
                     "{detail} {SORTED_ROWS} records (offset and limit together) are sorted in memory"
@@ -222,10 +247,10 @@ impl<'p> Ways<'p> {
             _ => true,
         };
         if is_contested && let Some((winner, counted)) = race(source, &self.candidates)? {
-            return Ok(Plan::of(self.candidates.swap_remove(winner), wanted, Some(counted)));
+            return Ok(Plan::of(self.table, self.candidates.swap_remove(winner), wanted, Some(counted)));
         }
         let chosen = walk.or_else(|| self.candidates.into_iter().next());
-        Ok(Plan::of(chosen.unwrap_or_else(|| everything(self.table, &self.conjuncts)), wanted, None))
+        Ok(Plan::of(self.table, chosen.unwrap_or_else(|| everything(self.table, &self.conjuncts)), wanted, None))
     }
 
     /// The walk in the order that is asked for, if something has it: a candidate, or all there is.
@@ -251,13 +276,14 @@ impl<'p> Ways<'p> {
 }
 
 impl<'p> Plan<'p> {
-    fn of(candidate: Candidate<'p>, wanted: Wanted, counted: Option<usize>) -> Self {
+    fn of(table: &Table, candidate: Candidate<'p>, wanted: Wanted, counted: Option<usize>) -> Self {
+        let is_text = |attribute: usize| matches!(table.attributes[attribute].kind, Kind::Id | Kind::String);
         let direction = match wanted {
             Wanted::Ids(direction) | Wanted::Attribute(_, direction) => direction,
             Wanted::Nothing | Wanted::Other => Direction::Forwards,
         };
         let by_values_of = match (wanted, candidate.yields) {
-            (Wanted::Attribute(asked, _), Yields::Attribute(own)) => (asked == own).then_some(own),
+            (Wanted::Attribute(asked, _), Yields::Attribute(own)) => (asked == own && is_text(own)).then_some(own),
             _ => None,
         };
         Self { ordered: candidate.yields.have(wanted), by_values_of, steps: candidate.steps, direction, counted }

@@ -331,7 +331,7 @@ impl Walk<'_, '_> {
                     return Ok(ControlFlow::Break(()));
                 }
             }
-            rows = if takes_all { list.left } else { rows * 4 }.min(BATCH_ROWS);
+            rows = if takes_all { list.left.saturating_add(list.offset) } else { rows * 4 }.min(BATCH_ROWS);
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Each record that comes is given its place as bytes whose order is the order of records, and the greatest place falls out when
 //! there are more than are wanted. What is kept is the place and the key of the record; the records are read again at the end, in
-//! the same state of the store. So memory follows `offset` and `limit`, not the number or the size of records.
+//! the same state of the store. So memory follows `offset` and `limit` and the length of what is sorted by, not the number of records.
 
 use std::collections::BinaryHeap;
 

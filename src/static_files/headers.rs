@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use http::header::{ACCEPT, ACCEPT_ENCODING, IF_NONE_MATCH, IF_RANGE, RANGE};
+use http::header::{ACCEPT, ACCEPT_ENCODING, IF_MATCH, IF_NONE_MATCH, IF_RANGE, RANGE};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 /// A content coding that files may lie beside in.
@@ -65,6 +65,12 @@ pub(super) fn accepts_html(headers: &HeaderMap) -> bool {
         let (name, quality) = with_quality(member);
         name.eq_ignore_ascii_case(b"text/html") && quality > 0
     })
+}
+
+/// Whether `If-Match` asks for another version than the one that is there. The comparison is strong.
+pub(super) fn is_stale(headers: &HeaderMap, etag: &HeaderValue) -> bool {
+    let known = |tag: &[u8]| tag == b"*" || tag == etag.as_bytes();
+    headers.contains_key(IF_MATCH) && !members(headers, IF_MATCH).any(known)
 }
 
 /// Whether `If-None-Match` names a validator. The comparison is weak.

@@ -19,7 +19,7 @@ pub struct Gauges {
     pub memtable_bytes: u64,
     /// What compactions have to rewrite until each level is within its size, as the engine estimates it.
     pub compaction_debt_bytes: u64,
-    /// Milliseconds that writers were slowed down or stopped since the store was opened, over all of them.
+    /// Milliseconds that the path of writes was slowed down or stopped since the store was opened, however many writers waited.
     pub stalled_ms: u64,
 }
 

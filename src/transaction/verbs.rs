@@ -66,10 +66,10 @@ impl<'d> Transaction<'d> {
             out.extend_from_slice(made_id().encode_lower(&mut [0; Hyphenated::LENGTH]).as_bytes());
         };
         let stamped = table.attributes.iter().any(|attribute| attribute.stamp.is_some());
-        // In one pass, if the body is in the usual order and the server has nothing to add.
-        match record::encode_body(table, body, make_id, &mut out).filter(|_| !stamped) {
-            Some(_) => self.insert(Record::trusted(table, out)?, made),
-            None => self.create(table, parse_object(table, body)?),
+        // In one pass, if the server has nothing to add and the body is in the usual order.
+        match !stamped && record::encode_body(table, body, make_id, &mut out).is_some() {
+            true => self.insert(Record::trusted(table, out)?, made),
+            false => self.create(table, parse_object(table, body)?),
         }
     }
 
