@@ -50,8 +50,8 @@ class Effort:
 
 
 EFFORTS: dict[Scale, Effort] = {
-    "quick": Effort(290, 2, 0, 10, 0.05, 0.1, 8, 60, 8),
-    "default": Effort(13 * 60, 3, 1, 20, 0.1, 0.3, 12, 200, 20),
+    "quick": Effort(10 * 60, 2, 0, 10, 0.05, 0.1, 8, 60, 8),
+    "default": Effort(25 * 60, 3, 1, 20, 0.1, 0.3, 12, 200, 20),
     "full": Effort(None, 5, 2, 20, 0.3, 1.0, 16, 400, 40),
 }
 
