@@ -168,7 +168,7 @@ def test_results_come_back_as_they_were(results: Results, tmp_path: Path) -> Non
 
 
 def test_the_page_and_the_terminal_tell_the_same_counts(results: Results) -> None:
-    page, terminal = "\n".join(calibration_report.section(results)), calibration_report.summary(results)
+    page, terminal = "\n".join([*calibration_report.goals(results), *calibration_report.section(results)]), calibration_report.summary(results)
     for goal in results.goals:
         assert calibration_report.counted(goal.rate) in page and calibration_report.counted(goal.rate) in terminal
     assert "| indexes | 5.0 % |" in page
