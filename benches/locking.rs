@@ -3,8 +3,8 @@
 //! A lock of ours hashes its key to a slot first; the floor has its lock at hand. Many keys are sorted and taken each slot once.
 //! Contention is eight threads that take a key, read a record of 1 KB under it and let it go; how often they had to wait is counted
 //! beside the figure, and a bench in which nobody waited fails, because it measured something else. The same by one thread stands
-//! beside each. A timeout is measured without its sleep: the key is held, the time is over at once, and what remains is
-//! joining the queue and leaving it.
+//! beside each. Giving up is measured without waiting, with a wait that is over at once (joining the queue and leaving it),
+//! and with one that sleeps.
 
 use std::hint::black_box;
 use std::sync::Arc;

@@ -3,7 +3,9 @@
 //! Each row is a workload: fixed work on one store, through our own API and with compactions on. A tenth of it warms the store up and
 //! is not counted; the rest is timed in ten stretches, one after the other on the same store, and the figure is the mean over all of
 //! it, stalls included. Two clients run the YCSB mixes, so that latencies are the engine's and not those of a queue for a core. They
-//! are service times of a closed loop, by kind of operation; choosing the key is outside of them.
+//! are service times of a closed loop, by kind of operation; choosing the key is outside of them. Their stores are several times the
+//! cache too, so workload C and the reads of a store larger than the cache do nearly the same. Popular records are more popular than
+//! in YCSB's own generator: these rates are not to be set beside published ones.
 //!
 //! Beside each rate stands what the engine did meanwhile. *Write amplification* is all bytes written (log, flushes, compactions) over
 //! the bytes of the batches that were handed to the engine; what is still in a memtable at the end has not been written to a file yet.

@@ -1,8 +1,9 @@
 //! The core workloads of YCSB, A to F, and reads of a store ten times its cache.
 //!
-//! The mixes are those of YCSB's `workloads/` (Cooper and others, "Benchmarking cloud serving systems with YCSB", SoCC 2010). Two things
-//! differ: popular records are scattered over the ids by a permutation rather than a hash, so that no two ranks fall on one record,
-//! and ids ascend as records are inserted (YCSB's `insertorder=ordered`). A uniform variant of each stands beside it.
+//! The mixes are those of YCSB's `workloads/` (Cooper and others, "Benchmarking cloud serving systems with YCSB", SoCC 2010). Three things
+//! differ: the law of popularity is over the records themselves, while YCSB draws from many more items and folds them, which spreads
+//! its load more evenly; popular records are scattered over the ids by a permutation rather than a hash, so that no two ranks fall on
+//! one record; and ids ascend as records are inserted (YCSB's `insertorder=ordered`). A uniform variant of each stands beside it.
 
 use std::hint::black_box;
 use std::sync::Arc;

@@ -80,7 +80,7 @@ pub(super) fn parse_canonical<'a>(attribute: &Attribute, text: &'a str) -> std::
     })
 }
 
-/// Reads one value of an attribute out of the text of a query, coercing as a body does.
+/// Reads one value of an attribute out of text, coercing as a body does.
 ///
 /// # Errors
 /// `Invalid` if the text cannot be such a value.

@@ -2,7 +2,7 @@
 //!
 //! Deadlines cost a request nothing but a few stores: a connection notes what happens to it in a [`Watch`], and its worker looks
 //! at all of them a few times within the shortest deadline. (Timers of the HTTP library would be made, entered and
-//! removed for every request.) So a deadline is kept to within a quarter of itself, or a second.
+//! removed for every request.) So a deadline may be late by up to half of itself, or two seconds.
 
 use std::convert::Infallible;
 use std::net::IpAddr;
