@@ -57,6 +57,10 @@ pub enum Space {
     Indexes,
 }
 
+/// A strong write of more bytes goes to the log by itself, and only its sync is shared: copying it into the write of a group would
+/// take longer than a write of its own.
+const MERGED_BYTES: usize = 64 << 10;
+
 /// How far a read may go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
@@ -202,14 +206,19 @@ impl Store {
     /// under [`Durability::Strong`] the batch may be visible and yet not be durable.
     pub fn write(&self, batch: &Batch, durability: Durability) -> Result<()> {
         Calls::count(&self.calls.writes);
-        if let Some(writes) = &batch.writes {
-            self.background.batch_bytes.fetch_add(writes.size_in_bytes() as u64, Ordering::Relaxed);
-            self.db().write_opt(writes, &self.write).map_err(|error| classify("write", error))?;
+        let writes = batch.writes.as_ref();
+        let bytes = writes.map_or(0, rocksdb::WriteBatch::size_in_bytes);
+        self.background.batch_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        if durability == Durability::Strong && bytes <= MERGED_BYTES {
+            return self.commit(writes);
         }
-        if durability == Durability::Strong {
-            self.sync()?;
+        if let Some(writes) = writes {
+            self.put_in_log(writes)?;
         }
-        Ok(())
+        match durability {
+            Durability::Soft => Ok(()),
+            Durability::Strong => self.sync(),
+        }
     }
 
     /// Syncs the log: all that was written so far survives the machine, whatever its durability was.
@@ -217,7 +226,18 @@ impl Store {
     /// # Errors
     /// `Storage` if the machine refuses.
     pub fn sync(&self) -> Result<()> {
-        self.committer.synced(|| self.db().flush_wal(true).map_err(|error| classify("sync the log", error)))
+        self.commit(None)
+    }
+
+    fn commit(&self, writes: Option<&rocksdb::WriteBatch>) -> Result<()> {
+        self.committer.commit(writes, |writes| {
+            writes.map_or(Ok(()), |writes| self.put_in_log(writes))?;
+            self.db().flush_wal(true).map_err(|error| classify("sync the log", error))
+        })
+    }
+
+    fn put_in_log(&self, writes: &rocksdb::WriteBatch) -> Result<()> {
+        self.db().write_opt(writes, &self.write).map_err(|error| classify("write", error))
     }
 
     /// Writes what is in memory to sorted files and waits until nothing runs in the background.

@@ -262,7 +262,10 @@ fn only_a_strong_write_waits_for_a_sync_and_one_sync_serves_many() {
             scope.spawn(move || {
                 for number in 0..25 {
                     let mut batch = Batch::default();
-                    store.put(&mut batch, Space::Records, format!("strong {thread} {number}").as_bytes(), b"");
+                    let bytes = if number == 24 { 2 * super::MERGED_BYTES } else { number };
+                    let value = "v".repeat(bytes);
+                    let key = format!("strong {thread} {number}");
+                    store.put(&mut batch, Space::Records, key.as_bytes(), value.as_bytes());
                     store.write(&batch, Durability::Strong).unwrap();
                 }
             });
@@ -272,7 +275,9 @@ fn only_a_strong_write_waits_for_a_sync_and_one_sync_serves_many() {
     assert!((25..=200).contains(&syncs), "{syncs}");
     drop(store);
     let store = store_in(directory.path()).unwrap();
-    assert_eq!(scanned(&store, Space::Records, "", "").unwrap().len(), 201);
+    let found = scanned(&store, Space::Records, "", "").unwrap();
+    let values: usize = found.iter().filter_map(|entry| entry.split_once('=')).map(|(_, value)| value.len()).sum();
+    assert_eq!((found.len(), values), (201, 8 * ((0..24).sum::<usize>() + 2 * super::MERGED_BYTES)));
 }
 
 #[test]
