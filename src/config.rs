@@ -95,7 +95,7 @@ pub struct Flags {
     #[serde(skip_serializing_if = "Option::is_none")]
     data_dir: Option<PathBuf>,
     /// Address and port; port 0 takes a free one [default: 127.0.0.1:9996]
-    #[arg(long, value_name = "ADDRESS", env = "STRATA_LISTEN")]
+    #[arg(long, value_name = "ADDRESS", env = "STRATA_LISTEN", value_parser = address)]
     #[serde(skip_serializing_if = "Option::is_none")]
     listen: Option<SocketAddr>,
     /// A file that gets the server's URL once it can answer
@@ -269,6 +269,10 @@ impl Config {
             None => Ok(()),
         }
     }
+}
+
+fn address(text: &str) -> std::result::Result<SocketAddr, &'static str> {
+    text.parse().map_err(|_| "an address is numbers and a port, such as 127.0.0.1:9996 or [::1]:9996")
 }
 
 /// A text file, which is `what`.

@@ -1,7 +1,7 @@
 //! The bytes of keys and of records.
 //!
-//! Five ideas, each with a file: `json`, JSON text read from left to right; [`value`], a typed value and how a JSON body becomes
-//! the values of a table; [`key`], bytes whose order is the order of values, so that RocksDB's sorted map is the index;
+//! Six ideas, each with a file: `json`, JSON text read from left to right; `names`, the names of members inside it; [`value`], a
+//! typed value and how a JSON body becomes the values of a table; [`key`], bytes whose order is the order of values, so that RocksDB's sorted map is the index;
 //! [`record`], the stored form, which carries the record's canonical JSON text so that a read by id is a pass-through; [`patch`],
 //! a merge patch inside a value.
 //!
@@ -9,6 +9,7 @@
 
 mod json;
 pub mod key;
+mod names;
 pub mod patch;
 pub mod record;
 pub mod value;

@@ -6,6 +6,7 @@
 //!
 //! Non-goals: which handler a request means (`routing`); reading bodies, and where it is allowed to wait (`ingress`).
 
+pub mod fields;
 mod headers;
 mod problem;
 

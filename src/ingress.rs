@@ -11,7 +11,8 @@
 //! A hop to another thread costs more than a cached read, so what can be answered from memory is answered where it arrived, and
 //! the same handler runs once more in the pool when it says [`Error::WouldBlock`]. What waits (for a body, for the pool) counts as
 //! in flight; over the limit the answer is 503 with `Retry-After`, before the body is read. What does not wait is not counted,
-//! because it cannot pile up. Every answer is recorded (`observability`), whichever way it came.
+//! because it cannot pile up. Every answer is recorded (`observability`), whichever way it came, and so is every client that left
+//! before it.
 //!
 //! Non-goals: connections and their deadlines (`server`); what a request means (`routing`).
 
@@ -20,6 +21,7 @@ mod crossing;
 mod file;
 mod labels;
 mod operations;
+mod unanswered;
 
 use std::net::IpAddr;
 use std::pin::Pin;
@@ -37,13 +39,14 @@ use tokio::runtime::Handle;
 
 use crate::error::Error;
 use crate::handlers::{self, Answer, Failure};
-use crate::observability::{self, Context, Observability, Recorder, Span};
+use crate::observability::{self, Context, Observability, Recorder, Span, messages};
 use crate::routing::{Route, Routes, Work};
 use crate::static_files::{self, Content, Site};
 use crate::transaction::Database;
 pub use body::{Source, read as read_body};
 use crossing::{Crossing, Permit, Pooled};
 use operations::Operations;
+use unanswered::Unanswered;
 
 /// The body of an answer: in memory, or a stream (a file on disk, what the router beside the tables makes).
 pub type Body = Either<Full<Bytes>, axum::body::Body>;
@@ -150,7 +153,7 @@ impl Ingress {
         let (parts, body) = request.into_parts();
         let mut context = self.recorder.begin(&parts, peer);
         if matches!(parts.method, Method::POST | Method::PUT | Method::PATCH) {
-            return Answering::later(Arc::clone(self).answer_with_body(parts, body, peer, context));
+            return Answering::later(answer_with_body(Unanswered::new(self, context), parts, body, peer));
         }
         self.pass_over(&parts, body);
         let outcome = match self.resolve(&parts, &mut context) {
@@ -161,8 +164,8 @@ impl Ingress {
                 None => match Permit::take(&self.crossing) {
                     Some(permit) => {
                         context.mark(Span::Handler);
-                        let pooled = Arc::clone(self).answer_from_pool(parts, Bytes::new(), permit, context);
-                        return Answering::later(pooled);
+                        let request = Unanswered::new(self, context);
+                        return Answering::later(answer_from_pool(request, parts, Bytes::new(), permit));
                     }
                     None => Err(Failure::Overloaded),
                 },
@@ -170,40 +173,6 @@ impl Ingress {
         };
         let head = parts.method == Method::HEAD;
         Answering::Now(Some(self.whole(outcome, head, context, &parts.headers)))
-    }
-
-    async fn answer_with_body<B: Source>(
-        self: Arc<Self>,
-        parts: Parts,
-        body: B,
-        peer: IpAddr,
-        mut context: Context,
-    ) -> Response<Body> {
-        let outcome = match self.resolve(&parts, &mut context) {
-            None => {
-                self.pass_over(&parts, body);
-                return self.answer_beside(parts, peer, context).await;
-            }
-            Some(Err(failure)) => self.refuse(failure, &parts, body),
-            Some(Ok(route)) => match self.here(route, &parts, body, &mut context).await {
-                Step::Answered(outcome) => outcome,
-                Step::Pool(body, permit) => return self.answer_from_pool(parts, body, permit, context).await,
-            },
-        };
-        self.whole(outcome, false, context, &parts.headers)
-    }
-
-    async fn answer_from_pool(
-        self: Arc<Self>,
-        parts: Parts,
-        body: Bytes,
-        permit: Permit,
-        mut context: Context,
-    ) -> Response<Body> {
-        let head = parts.method == Method::HEAD;
-        let Pooled { began, outcome, headers } = self.crossing.pooled(parts, body, permit).await;
-        context.mark_at(Span::Pool, began);
-        self.whole(outcome, head, context, &headers)
     }
 
     /// Answers what is no table's: a file, or what the server says of itself.
@@ -215,11 +184,10 @@ impl Ingress {
         }
         context.set_route(labels::beside(parts.uri.path()));
         context.mark(Span::Routing);
-        let ingress = Arc::clone(self);
+        let request = Unanswered::new(self, context);
         Answering::later(async move {
-            let answer = ingress.operations.answer(parts, peer).await.map(Either::Right);
-            ingress.finish(&answer, context);
-            answer
+            let answer = request.ingress.operations.answer(parts, peer).await;
+            request.finish(answer.map(Either::Right))
         })
     }
 
@@ -234,16 +202,14 @@ impl Ingress {
             Ok((head, Content::Disk(extent))) => match Permit::take(&self.crossing) {
                 Some(permit) => {
                     context.mark(Span::Handler);
-                    let ingress = Arc::clone(self);
+                    let request = Unanswered::new(self, context);
                     return Answering::later(async move {
-                        match ingress.crossing.opened(extent, permit).await {
+                        match request.ingress.crossing.opened(extent, permit).await {
                             Ok(body) => {
                                 let body = Either::Right(axum::body::Body::new(body));
-                                let answer = Response::from_parts(head, body);
-                                ingress.finish(&answer, context);
-                                answer
+                                request.finish(Response::from_parts(head, body))
                             }
-                            Err(failure) => ingress.whole(Err(failure), false, context, &headers),
+                            Err(failure) => request.whole(Err(failure), false, &headers),
                         }
                     });
                 }
@@ -268,7 +234,7 @@ impl Ingress {
     }
 
     /// What can be done where a request with a body arrived.
-    async fn here<B: Source>(&self, route: Route<'_>, parts: &Parts, body: B, context: &mut Context) -> Step {
+    async fn here<B: Source>(&self, route: Route<'_>, parts: &Parts, mut body: B, context: &mut Context) -> Step {
         let Some(permit) = Permit::take(&self.crossing) else {
             return Step::Answered(self.refuse(Failure::Overloaded, parts, body));
         };
@@ -277,9 +243,14 @@ impl Ingress {
             return Step::Answered(self.refuse(Failure::TooLarge { limit_bytes }, parts, body));
         }
         let waited_ms = self.options.body_timeout_ms;
-        let read = tokio::time::timeout(Duration::from_millis(waited_ms), body::read(body, limit_bytes)).await;
+        let read = body::read_within(&mut body, limit_bytes);
+        let read = tokio::time::timeout(Duration::from_millis(waited_ms), read).await;
         context.mark(Span::Body);
         match read.unwrap_or(Err(Failure::TooSlow { waited_ms })) {
+            Err(failure @ Failure::TooLarge { .. }) => {
+                self.take_in(body);
+                Step::Answered(Err(failure))
+            }
             Err(failure) => Step::Answered(Err(failure)),
             Ok(bytes) => {
                 context.add_bytes_in(bytes.len());
@@ -311,13 +282,18 @@ impl Ingress {
         Err(failure)
     }
 
-    /// Takes in a body that nobody wants, behind the answer and within limits: a client that writes before it reads would
-    /// otherwise meet a closed connection instead of the answer. One that waits for `100 Continue` sends none.
+    /// Takes in a body that nobody wants, unless its client waits for `100 Continue`: then it sends none.
     fn pass_over<B: Source>(&self, parts: &Parts, body: B) {
         if !body.is_over() && !parts.headers.contains_key(http::header::EXPECT) {
-            let deadline = Duration::from_millis(self.options.body_timeout_ms);
-            tokio::spawn(tokio::time::timeout(deadline, body::discard(body)));
+            self.take_in(body);
         }
+    }
+
+    /// Takes in what is left of a body, behind the answer and within limits: a client that writes before it reads would otherwise
+    /// meet a closed connection instead of the answer.
+    fn take_in<B: Source>(&self, body: B) {
+        let deadline = Duration::from_millis(self.options.body_timeout_ms);
+        tokio::spawn(tokio::time::timeout(deadline, body::discard(body)));
     }
 
     /// The answer to an outcome, without its body if only the head was asked for.
@@ -341,7 +317,7 @@ impl Ingress {
             return failure.answer(None);
         }
         let request_id = self.recorder.identity(context, headers).to_string();
-        log(&format!("request {request_id} failed: {failure}"));
+        messages::log(&format!("request {request_id} failed: {failure}"));
         failure.answer(Some(&request_id))
     }
 
@@ -350,6 +326,30 @@ impl Ingress {
         context.mark(Span::Handler);
         self.recorder.finish(context, answer.status(), answer.body().size_hint().lower());
     }
+}
+
+async fn answer_with_body<B: Source>(mut request: Unanswered, parts: Parts, body: B, peer: IpAddr) -> Response<Body> {
+    let ingress = Arc::clone(&request.ingress);
+    let outcome = match ingress.resolve(&parts, request.context()) {
+        None => {
+            ingress.pass_over(&parts, body);
+            let (ingress, context) = request.into_parts();
+            return ingress.answer_beside(parts, peer, context).await;
+        }
+        Some(Err(failure)) => ingress.refuse(failure, &parts, body),
+        Some(Ok(route)) => match ingress.here(route, &parts, body, request.context()).await {
+            Step::Answered(outcome) => outcome,
+            Step::Pool(body, permit) => return answer_from_pool(request, parts, body, permit).await,
+        },
+    };
+    request.whole(outcome, false, &parts.headers)
+}
+
+async fn answer_from_pool(mut request: Unanswered, parts: Parts, body: Bytes, permit: Permit) -> Response<Body> {
+    let head = parts.method == Method::HEAD;
+    let Pooled { began, outcome, headers } = request.ingress.crossing.pooled(parts, body, permit).await;
+    request.context().mark_at(Span::Pool, began);
+    request.whole(outcome, head, &headers)
 }
 
 /// The answer to be, there already or after waiting.
@@ -375,12 +375,6 @@ impl Future for Answering {
             Self::Later(answer) => answer.as_mut().poll(context),
         }
     }
-}
-
-/// Writes a line to standard error, one line whatever the text is. Nobody may be reading; that is no reason to fail.
-pub(crate) fn log(text: &str) {
-    use std::io::Write;
-    let _ = writeln!(std::io::stderr(), "strata: {}", text.replace('\n', " "));
 }
 
 #[cfg(test)]

@@ -78,7 +78,8 @@ fn refuse(why: &str) -> ExitCode {
 fn one_line(error: &clap::Error) -> String {
     let text = error.to_string();
     let lines = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
-    let said: Vec<_> = lines.filter(|line| !line.is_empty()).map(|line| line.replace("tip: ", "- ")).collect();
+    let lines = lines.filter(|line| !line.is_empty() && !line.starts_with("For more information"));
+    let said: Vec<_> = lines.map(|line| line.replace("tip: ", "- ")).collect();
     match error.kind() {
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             "a command is missing: serve or check (see --help)".to_owned()

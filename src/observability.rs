@@ -1,4 +1,5 @@
-//! What is known of a request while it is answered and afterwards: context, ids, spans, counters by route, and the access log.
+//! What is known of a request while it is answered and afterwards: context, ids, spans, counters by route, and the access log; and
+//! what the server says of itself ([`messages`]).
 //!
 //! A [`Recorder`] stands where requests are answered, one for each thread that answers, so that counting touches no memory of
 //! another core. It hands out a [`Context`] when the head of a request is there and takes it back with the answer. What is always
@@ -10,6 +11,7 @@
 mod counts;
 mod identity;
 mod log;
+pub mod messages;
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -19,7 +21,7 @@ use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant, SystemTime};
 
 use http::request::Parts;
-use http::{HeaderMap, Method, StatusCode, Uri};
+use http::{HeaderMap, Method, StatusCode};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
@@ -100,6 +102,14 @@ impl Observability {
             let lines = [("", self.dropped_lines() as f64)];
             write_metric(&mut text, "strata_access_log_dropped_lines_total", "counter", "Lines that were lost.", lines);
         }
+        let lines = [("", messages::dropped_lines() as f64)];
+        write_metric(
+            &mut text,
+            "strata_messages_dropped_lines_total",
+            "counter",
+            "Lines for standard error that were lost.",
+            lines,
+        );
         text
     }
 
@@ -165,7 +175,8 @@ struct Logged {
     at: SystemTime,
     peer: IpAddr,
     method: Method,
-    uri: Uri,
+    /// Of its own: a part of the head would keep all of it in memory as long as the line waits.
+    path: Box<str>,
     identity: Identity,
 }
 
@@ -203,6 +214,11 @@ impl Context {
     }
 }
 
+/// As which status a request is recorded that got no answer, because its client left. Servers have agreed on it; it is never sent.
+fn client_left() -> StatusCode {
+    StatusCode::from_u16(499).expect("three digits")
+}
+
 /// Records the requests that one thread answers. Several may use it; then they share the memory that it counts in.
 pub struct Recorder {
     timed: bool,
@@ -225,7 +241,7 @@ impl Recorder {
             at: SystemTime::now(),
             peer,
             method: parts.method.clone(),
-            uri: parts.uri.clone(),
+            path: parts.uri.path().into(),
             identity: self.ids.of(&parts.headers),
         });
         Box::new(Details { began, marked: began, spans: [Duration::ZERO; 4], logged })
@@ -235,6 +251,11 @@ impl Recorder {
     pub fn identity(&self, context: &Context, headers: &HeaderMap) -> Identity {
         let logged = context.details.as_ref().and_then(|details| details.logged.as_ref());
         logged.map_or_else(|| self.ids.of(headers), |logged| logged.identity)
+    }
+
+    /// Its client left before there was an answer.
+    pub fn abandon(&self, context: Context) {
+        self.finish(context, client_left(), 0);
     }
 
     /// The request was answered.
@@ -361,6 +382,31 @@ mod tests {
         assert_eq!((&lines[1]["bytes_in"], &lines[1]["bytes_out"]), (&3.into(), &40.into()));
         assert!(lines[1]["parent"].is_null() && lines[1]["duration_us"].is_u64());
         assert!(!text.contains("secret"), "what was asked for is the client's affair");
+    }
+
+    #[test]
+    fn a_client_that_leaves_is_recorded() {
+        let observability = Observability::counting(routes());
+        let recorder = observability.recorder();
+        let mut context = recorder.begin(&parts("/Product/1"), PEER);
+        context.set_route(KNOWN);
+        recorder.abandon(context);
+        let metrics = observability.metrics();
+        assert!(metrics.contains("strata_requests_total{route=\"/Product/{id}\",class=\"4xx\"} 1"), "{metrics}");
+    }
+
+    #[test]
+    fn a_line_that_waits_keeps_no_head_in_memory() {
+        let options = Options { access_log: Some(PathBuf::from("/dev/null")), ..Options::default() };
+        let observability = Observability::start(&options, routes()).unwrap();
+        let recorder = observability.recorder();
+        let head = bytes::Bytes::from(format!("/Product/1?{}", "x".repeat(8000)));
+        let mut parts = parts("/");
+        parts.uri = http::Uri::from_maybe_shared(head.clone()).unwrap();
+        let context = recorder.begin(&parts, PEER);
+        drop(parts);
+        assert!(head.is_unique(), "the context has a part of it");
+        recorder.finish(context, StatusCode::OK, 0);
     }
 
     #[test]

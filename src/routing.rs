@@ -232,7 +232,7 @@ impl Route<'_> {
                 read_query(self.table, body, limits).is_ok_and(|query| !query.is_short(self.table))
             }
             Verb::Create | Verb::Replace(_) | Verb::Merge(_) | Verb::Delete(_) => {
-                self.table.durability == Durability::Strong || is_array(body)
+                self.table.durability == Durability::Strong || is_array(body) || body.len() > SHORT_BODY_BYTES
             }
         };
         if long { Work::Long } else { Work::Short }
@@ -258,6 +258,9 @@ impl Route<'_> {
         }
     }
 }
+
+/// A record in a longer body may take a millisecond to be read and written, and others would wait for it.
+const SHORT_BODY_BYTES: usize = 128 << 10;
 
 /// The query that is a body; white space at its end is that of an editor.
 fn read_query<'b>(table: &Table, body: &'b [u8], limits: &Limits) -> Result<Query<'b>> {
@@ -396,6 +399,10 @@ mod tests {
         assert_eq!(work(Method::POST, "/Product", b" {}"), Work::Short);
         assert_eq!(work(Method::POST, "/Product", b" [{}]"), Work::Long);
         assert_eq!(work(Method::POST, "/Ledger", b"{}"), Work::Long);
+        for (method, path) in [(Method::POST, "/Product"), (Method::PUT, "/Product/1"), (Method::PATCH, "/Product/1")] {
+            assert_eq!(work(method.clone(), path, &[b' '; SHORT_BODY_BYTES]), Work::Short, "{method}");
+            assert_eq!(work(method.clone(), path, &[b' '; SHORT_BODY_BYTES + 1]), Work::Long, "{method}");
+        }
         assert_eq!(work(Method::GET, "/Ledger/1", b""), Work::Short);
         assert_eq!(work(Method::GET, "/Product?limit=100", b""), Work::Short);
         assert_eq!(work(Method::GET, "/Product", b""), Work::Long);

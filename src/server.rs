@@ -22,7 +22,8 @@ use tokio::sync::{oneshot, watch};
 
 use crate::config::{self, Config};
 use crate::error::{Error, Result};
-use crate::ingress::{Ingress, log};
+use crate::ingress::Ingress;
+use crate::observability::messages;
 use crate::schema::Schema;
 use crate::static_files::Site;
 use crate::transaction::Database;
@@ -55,8 +56,10 @@ impl Server {
     pub fn start(config: &Config) -> Result<Self> {
         let schema = load_schema(config)?;
         let listener = listen(config)?;
+        let files = load_files(config)?;
+        // Last, because it leaves something behind.
         let database = Database::open(&config.data_dir, schema, &config.storage)?;
-        Self::accept(config, listener, database)
+        Self::accept(config, listener, files, database)
     }
 
     /// Answers requests over a database that is open already; of the options, those of data directory, schema and storage are
@@ -65,15 +68,15 @@ impl Server {
     /// # Errors
     /// `Invalid` options; `Storage` if the address is in use or the machine refuses.
     pub fn over(database: Database, config: &Config) -> Result<Self> {
-        Self::accept(config, listen(config)?, database)
+        Self::accept(config, listen(config)?, load_files(config)?, database)
     }
 
-    fn accept(config: &Config, listener: TcpListener, database: Database) -> Result<Self> {
+    fn accept(config: &Config, listener: TcpListener, files: Option<Site>, database: Database) -> Result<Self> {
         let cannot = |error| Error::storage("cannot start the server's threads", error);
         let address = listener.local_addr().map_err(cannot)?;
         let clocks = Arc::new(Clocks::default());
         let pool = pool(config.pool_threads, &clocks).map_err(cannot)?;
-        let ingress = ingress(config, &database, &pool)?;
+        let ingress = ingress(config, &database, files, &pool)?;
         let deadlines = connection::Deadlines::new(config);
         let (mut handles, mut workers) = (Vec::new(), Vec::new());
         for number in 0..config.workers {
@@ -134,8 +137,20 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         if let Err(error) = self.end() {
-            log(&error.to_string());
+            messages::log(&error.to_string());
         }
+    }
+}
+
+/// How long the end of the process waits for its last words to be written.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// Writes out what was said when it is dropped.
+struct Said;
+
+impl Drop for Said {
+    fn drop(&mut self) {
+        messages::flush(LAST_WORDS);
     }
 }
 
@@ -144,24 +159,32 @@ impl Drop for Server {
 /// # Errors
 /// As [`Server::start`] and [`Server::stop`]; `Storage` if the ready file cannot be written.
 pub fn run(config: &Config) -> Result<()> {
-    std::panic::set_hook(Box::new(|panic| log(&panic.to_string())));
+    std::panic::set_hook(Box::new(|panic| messages::log(&panic.to_string())));
+    let _said = Said;
     let cannot = |error| Error::storage("cannot wait for signals", error);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(cannot)?;
+    let entered = runtime.enter();
+    let mut signals = Signals::new().map_err(cannot)?;
+    // Outside of it again: a server that cannot start ends a runtime of its own, which may not be done inside of another.
+    drop(entered);
+    let server = Server::start(config)?;
+    if let Some(path) = &config.ready_file {
+        replace_file(path, &format!("{}\n", server.url()))?;
+    }
+    if !server.database().schema().tables.iter().any(|table| table.exported) {
+        messages::log("no table of the schema is served: the types that are to be need @export");
+    }
+    messages::log(&format!("listening on {}", server.url()));
     runtime.block_on(async {
-        let mut signals = Signals::new().map_err(cannot)?;
-        let server = Server::start(config)?;
-        if let Some(path) = &config.ready_file {
-            replace_file(path, &format!("{}\n", server.url()))?;
-        }
-        log(&format!("listening on {}", server.url()));
         let name = signals.next().await;
-        log(&format!("{name}: stopping"));
+        messages::log(&format!("{name}: stopping"));
         let (done, mut stopped) = oneshot::channel();
         std::thread::spawn(move || done.send(server.stop()));
         tokio::select! {
             outcome = &mut stopped => outcome.unwrap_or(Ok(())),
             name = signals.next() => {
-                log(&format!("{name} again: ending at once"));
+                messages::log(&format!("{name} again: ending at once"));
+                messages::flush(LAST_WORDS);
                 std::process::exit(1);
             }
         }
@@ -229,15 +252,21 @@ fn listen(config: &Config) -> Result<TcpListener> {
     Ok(listener)
 }
 
+/// The files beside the tables, if there are to be any.
+fn load_files(config: &Config) -> Result<Option<Site>> {
+    let directory = config.static_files.directory.as_deref();
+    directory.map(|directory| Site::load(directory, &config.static_files)).transpose()
+}
+
 /// What answers, with all that the options want beside the tables.
-fn ingress(config: &Config, database: &Database, pool: &Runtime) -> Result<Ingress> {
+fn ingress(config: &Config, database: &Database, files: Option<Site>, pool: &Runtime) -> Result<Ingress> {
     let (handlers, options) = (config.handlers.clone(), config.ingress.clone());
     let ingress = Ingress::new(database.clone(), handlers, options, pool.handle().clone());
     let ingress = ingress.with_observability(&config.observability)?;
-    match &config.static_files.directory {
-        Some(directory) => Ok(ingress.with_files(Site::load(directory, &config.static_files)?)),
-        None => Ok(ingress),
-    }
+    Ok(match files {
+        Some(files) => ingress.with_files(files),
+        None => ingress,
+    })
 }
 
 /// The threads for what has to wait. The runtime itself runs nothing.

@@ -115,11 +115,12 @@ impl Site {
 
     /// What is answered to a request; `None` if its path is no file's.
     ///
-    /// A path of one segment that begins with `_` is never a file's. A page that is not there is answered with the index at the
-    /// root if the client asks for HTML by name, so that an application can have paths of its own; not below a `_` path.
+    /// A path of one segment that begins with `_` is never a file's. If there is an index at the root, a page that is not there is
+    /// answered with it to a client that asks for HTML by name, so that an application can have paths of its own, and with 404 to
+    /// others; not below a `_` path.
     ///
     /// # Errors
-    /// 405, and 416 for a range that is not there.
+    /// 405; 406 if the client takes the file in none of the forms in which it is there; 416 for a range that is not there.
     pub fn answer(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Option<handlers::Result<Answer>> {
         let path = uri.path().strip_prefix('/')?;
         let path = match path.contains('%') {
@@ -138,29 +139,35 @@ impl Site {
         let file = match self.places.get(&*path) {
             Some(Place::File(file)) => file,
             Some(Place::Folder) => return Some(settled(method, || Ok(redirection(&path, uri.query())))),
-            None if internal || !headers::accepts_html(headers) => return None,
-            None => return self.fallback(method, headers),
+            None if internal => return None,
+            None => return self.page(uri, method, headers),
         };
         Some(settled(method, || self.file(file, method, headers)))
     }
 
-    /// The index at the root, in place of a page that is not there.
-    fn fallback(&self, method: &Method, headers: &HeaderMap) -> Option<handlers::Result<Answer>> {
+    /// What is answered in place of a page that is not there: the index at the root, or that there is nothing. A cache may keep
+    /// either, so both name what decides.
+    fn page(&self, uri: &Uri, method: &Method, headers: &HeaderMap) -> Option<handlers::Result<Answer>> {
         let Some(Place::File(index)) = self.places.get("") else {
             return None;
         };
         if !matches!(*method, Method::GET | Method::HEAD) {
             return None;
         }
-        let answer = self.file(index, method, headers).map(|mut answer| {
+        let answer = match headers::accepts_html(headers) {
+            true => self.file(index, method, headers),
+            false => Ok(nothing(uri, method)),
+        };
+        Some(answer.map(|mut answer| {
             answer.headers_mut().append(VARY, HeaderValue::from_static("accept"));
             answer
-        });
-        Some(answer)
+        }))
     }
 
     fn file(&self, file: &File, method: &Method, headers: &HeaderMap) -> handlers::Result<Answer> {
-        let (coding, chosen) = file.choose(headers);
+        let Some((coding, chosen)) = file.choose(headers) else {
+            return Err(Failure::NotAcceptable { made: "the file is there in none of the codings that are accepted" });
+        };
         if headers::is_stale(headers, &chosen.etag) {
             return Err(Error::Stale.into());
         }
@@ -216,17 +223,29 @@ impl File {
         Self { media_type, plain: plain.clone(), coded }
     }
 
-    /// What the client likes best; of what it likes equally, the shortest.
-    fn choose(&self, headers: &HeaderMap) -> (Option<Coding>, &Representation) {
+    /// What the client likes best; of what it likes equally, the shortest; `None` if it takes none. A file that is there in one
+    /// form alone is answered in that, whatever the client likes.
+    fn choose(&self, headers: &HeaderMap) -> Option<(Option<Coding>, &Representation)> {
         if self.coded.is_empty() {
-            return (None, &self.plain);
+            return Some((None, &self.plain));
         }
         let accepted = headers::codings(headers);
         let liked = self.coded.iter().map(|(coding, chosen)| (accepted.quality(*coding), Some(*coding), chosen));
-        let liked =
-            liked.filter(|(quality, ..)| *quality > 0).reduce(|best, next| if next.0 > best.0 { next } else { best });
-        liked.map_or((None, &self.plain), |(_, coding, chosen)| (coding, chosen))
+        // What has no coding comes last: it is the longest.
+        let plain = (accepted.plain().unwrap_or(0), None, &self.plain);
+        let best = liked.chain([plain]).reduce(|best, next| if next.0 > best.0 { next } else { best });
+        match best {
+            Some((1.., coding, chosen)) => Some((coding, chosen)),
+            _ => accepted.plain().is_none().then_some((None, &self.plain)),
+        }
     }
+}
+
+/// That a path is nothing's.
+fn nothing(uri: &Uri, method: &Method) -> Answer {
+    let answer = Failure::nothing_at(uri.path()).answer(None);
+    let answer = if *method == Method::HEAD { handlers::without_body(answer) } else { answer };
+    answer.map(Content::Memory)
 }
 
 /// The answer of a file to a method: files can be read.

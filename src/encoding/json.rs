@@ -383,6 +383,15 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Takes a value of any kind, or a name, and returns its text.
+    ///
+    /// # Errors
+    /// No value comes next, or one nested deeper than [`DEPTH`].
+    pub fn value_text(&mut self) -> Result<&'a str, Fault> {
+        let deep = self.fault("nested too deep");
+        self.skip()?.map(|(text, _)| text).ok_or(deep)
+    }
+
     /// Steps to the next value of the innermost bracket, over its name in an object; false at the end.
     fn more(&mut self, objects: u128, first: bool) -> Result<bool, Fault> {
         if objects & 1 == 0 {

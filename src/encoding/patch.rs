@@ -1,8 +1,13 @@
 //! JSON merge patch (RFC 7396) inside a value of type `Any`, on text: what the patch does not touch keeps its every digit.
+//!
+//! The patch is read once into changes by name, and then the target is read once from left to right: so the work follows the
+//! length of both, however many members there are and however deep they lie.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
-use super::json::{COLON, Reader};
+use super::json::{COLON, Fault, Reader};
+use super::names::Name;
 use super::value::Value;
 
 /// The value after a patch. Both are as [`Value::Json`] or [`Value::Null`] hold them: without white space, of bounded depth.
@@ -12,70 +17,123 @@ pub fn merge<'a>(target: &Value<'_>, patch: Value<'a>) -> Value<'a> {
         return patch;
     }
     let target_text = match target {
-        Value::Json(text) => text,
-        _ => "null",
+        Value::Json(text) if text.starts_with('{') => text,
+        _ => EMPTY,
     };
     let mut out = String::with_capacity(target_text.len() + patch_text.len());
-    merge_text(target_text, patch_text, &mut out);
-    Value::Json(Cow::Owned(out))
+    let changes = Changes::read(&mut Reader::new(patch_text));
+    match changes.and_then(|changes| changes.apply(&mut Reader::new(target_text), &mut out)) {
+        Ok(()) => Value::Json(Cow::Owned(out)),
+        // One of them is not JSON, and then there is nothing to merge.
+        Err(_) => patch,
+    }
 }
 
-fn merge_text(target: &str, patch: &str, out: &mut String) {
-    let Some(changes) = members(patch) else {
-        out.push_str(patch);
-        return;
-    };
-    let kept = members(target).unwrap_or_default();
-    let mut separator = "";
-    let mut open = |name: &str, out: &mut String| {
-        out.push_str(separator);
-        separator = ",";
-        out.push_str(name);
-        out.push(':');
-    };
-    out.push('{');
-    for (name, value) in &kept {
-        match changes.iter().rfind(|(changed, _)| same(changed, name)) {
-            Some((_, "null")) => {}
-            Some((_, change)) => {
-                open(name, out);
-                merge_text(value, change, out);
+/// What anything but an object is to a patch.
+const EMPTY: &str = "{}";
+
+/// What a patch says of one member.
+enum Change<'p> {
+    Remove,
+    /// The JSON text of its new value.
+    Set(&'p str),
+    Merge(Changes<'p>),
+}
+
+/// What a patch says of an object.
+#[derive(Default)]
+struct Changes<'p> {
+    /// With the JSON text of the name, in the order of the patch.
+    members: Vec<(&'p str, Change<'p>)>,
+    /// The place of each among them.
+    places: HashMap<Name<'p>, usize>,
+}
+
+impl<'p> Changes<'p> {
+    /// Reads an object.
+    fn read(patch: &mut Reader<'p>) -> Result<Self, Fault> {
+        let mut changes = Self::default();
+        patch.take(b'{', "expected an object")?;
+        while patch.next_member(changes.members.is_empty())? {
+            let name = patch.value_text()?;
+            patch.take(b':', COLON)?;
+            let change = match patch.peek() {
+                Some(b'{') => Change::Merge(Self::read(patch)?),
+                _ => match patch.value_text()? {
+                    "null" => Change::Remove,
+                    value => Change::Set(value),
+                },
+            };
+            let end = changes.members.len();
+            match *changes.places.entry(Name::of(name)).or_insert(end) {
+                place if place == end => changes.members.push((name, change)),
+                // No body says a thing twice; in other texts the last word holds.
+                place => changes.members[place].1 = change,
             }
-            None => {
-                open(name, out);
+        }
+        Ok(changes)
+    }
+
+    /// Writes an object as it is after the changes.
+    fn apply(&self, target: &mut Reader<'_>, out: &mut String) -> Result<(), Fault> {
+        let mut applied = vec![false; self.members.len()];
+        let (begin, mut first) = (out.len() + 1, true);
+        out.push('{');
+        target.take(b'{', "expected an object")?;
+        while target.next_member(first)? {
+            first = false;
+            let name = target.value_text()?;
+            target.take(b':', COLON)?;
+            let Some(place) = self.places.get(&Name::of(name)) else {
+                open(name, begin, out);
+                out.push_str(target.value_text()?);
+                continue;
+            };
+            applied[*place] = true;
+            match &self.members[*place].1 {
+                Change::Merge(changes) if target.peek() == Some(b'{') => {
+                    open(name, begin, out);
+                    changes.apply(target, out)?;
+                }
+                change => {
+                    target.value_text()?;
+                    change.write(name, begin, out)?;
+                }
+            }
+        }
+        for ((name, change), _) in self.members.iter().zip(applied).filter(|(_, applied)| !applied) {
+            change.write(name, begin, out)?;
+        }
+        out.push('}');
+        Ok(())
+    }
+}
+
+impl Change<'_> {
+    /// Writes the member that it makes in place of what is no object.
+    fn write(&self, name: &str, begin: usize, out: &mut String) -> Result<(), Fault> {
+        match self {
+            Self::Remove => {}
+            Self::Set(value) => {
+                open(name, begin, out);
                 out.push_str(value);
             }
+            Self::Merge(changes) => {
+                open(name, begin, out);
+                changes.apply(&mut Reader::new(EMPTY), out)?;
+            }
         }
+        Ok(())
     }
-    for (name, change) in &changes {
-        if *change != "null" && !kept.iter().any(|(kept, _)| same(kept, name)) {
-            open(name, out);
-            merge_text("null", change, out);
-        }
-    }
-    out.push('}');
 }
 
-/// Whether two JSON texts of names mean the same name.
-fn same(one: &str, other: &str) -> bool {
-    let meaning = |name| serde_json::from_str::<String>(name);
-    one == other
-        || (one.contains('\\') || other.contains('\\'))
-            && meaning(one).is_ok_and(|one| meaning(other).is_ok_and(|other| one == other))
-}
-
-/// The members of an object as JSON texts of name and value; `None` if the text is not an object.
-fn members(text: &str) -> Option<Vec<(&str, &str)>> {
-    let mut reader = Reader::new(text);
-    let mut all = Vec::new();
-    reader.take(b'{', "expected an object").ok()?;
-    while reader.next_member(all.is_empty()).ok()? {
-        let (name, _) = reader.skip().ok()??;
-        reader.take(b':', COLON).ok()?;
-        let (value, _) = reader.skip().ok()??;
-        all.push((name, value));
+/// Begins a member of the object whose members begin at `begin`.
+fn open(name: &str, begin: usize, out: &mut String) {
+    if out.len() > begin {
+        out.push(',');
     }
-    Some(all)
+    out.push_str(name);
+    out.push(':');
 }
 
 #[cfg(test)]
@@ -105,5 +163,33 @@ mod tests {
             let merged = merge(&Value::Json(Cow::Borrowed(target)), Value::Json(Cow::Borrowed(patch)));
             assert_eq!(merged, Value::Json(Cow::Borrowed(expected)), "{target} with {patch}");
         }
+    }
+
+    /// As many members as a body of a few megabytes has: whoever looks for each among all others never comes to the end.
+    #[test]
+    fn the_work_follows_the_length() {
+        const MEMBERS: usize = 300_000;
+        let object = |value: &str| {
+            let members: Vec<_> = (0..MEMBERS).map(|member| format!("\"{member:06}\":{value}")).collect();
+            format!("{{{}}}", members.join(","))
+        };
+        let patched = |target: &str, patch: &str| {
+            let merged = merge(&Value::Json(Cow::Borrowed(target)), Value::Json(Cow::Borrowed(patch)));
+            let Value::Json(text) = merged else { panic!("an object becomes an object") };
+            text.into_owned()
+        };
+        let (before, after) = (object("1"), object("2"));
+        assert!(
+            patched(&before, &after) == after && patched("{}", &after) == after && patched(&before, "{}") == before
+        );
+        assert_eq!(patched(&before, &object("null")), "{}");
+    }
+
+    #[test]
+    fn deep_objects_are_merged_where_they_lie() {
+        let nested = |inner: &str| format!("{}{inner}{}", "{\"a\":".repeat(127), "}".repeat(127));
+        let merged =
+            merge(&Value::Json(nested(r#"{"b":1,"c":2}"#).into()), Value::Json(nested(r#"{"c":null,"d":3}"#).into()));
+        assert_eq!(merged, Value::Json(nested(r#"{"b":1,"d":3}"#).into()));
     }
 }

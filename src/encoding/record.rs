@@ -82,7 +82,7 @@ pub fn encode_body<'t, 'o>(
             reader.take(b':', "").ok()?;
             reader.peek();
             value_at = reader.at();
-            value = value::typed(&mut reader, attribute).ok()?;
+            value = value::given(&mut reader, attribute).ok()?;
         }
         let text = value_at..reader.at();
         let canonical = value_at == name_at + attribute.name.len() + 3 && is_canonical(&value, &body[text.clone()]);

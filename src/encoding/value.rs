@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 
 use super::json::{COLON, DEPTH, Fault, Item, Reader};
+use super::names;
 use crate::error::{Error, Result};
 use crate::schema::{Attribute, Kind, Table};
 
@@ -47,7 +48,7 @@ pub type Fields<'a> = Vec<Option<Value<'a>>>;
 ///
 /// # Errors
 /// `Invalid`, with a JSON pointer where there is a place: not JSON, not an object, an unknown attribute, one named twice, a
-/// value that cannot be coerced.
+/// value that cannot be coerced, a name twice inside an `Any`.
 pub fn parse_object<'a>(table: &Table, body: &'a [u8]) -> Result<Fields<'a>> {
     parse(body, |reader| object(reader, table, String::new))
 }
@@ -123,8 +124,8 @@ pub(super) enum Refusal {
     /// It does not fit its attribute.
     Unfit {
         detail: String,
-        /// Which element of a list it was.
-        element: Option<usize>,
+        /// Where in the value it was: a JSON pointer, empty for the value itself.
+        below: String,
     },
 }
 
@@ -160,10 +161,9 @@ fn object<'a>(
     table: &Table,
     pointer: impl Fn() -> String,
 ) -> std::result::Result<Fields<'a>, Refused> {
-    let unfit = |name: &str, element: Option<usize>, detail: String| {
+    let unfit = |name: &str, below: &str, detail: String| {
         let escaped = name.replace('~', "~0").replace('/', "~1");
-        let element = element.map_or(String::new(), |element| format!("/{element}"));
-        Refused::Unfit(Error::invalid_at(format!("{}/{escaped}{element}", pointer()), detail))
+        Refused::Unfit(Error::invalid_at(format!("{}/{escaped}{below}", pointer()), detail))
     };
     reader.take(b'{', "expected an object with the attributes of the table")?;
     let mut fields: Fields<'a> = Vec::new();
@@ -176,25 +176,36 @@ fn object<'a>(
                 let name = reader.text()?;
                 table
                     .attribute(&name)
-                    .ok_or_else(|| unfit(&name, None, format!("table {} has no attribute {name:?}", table.name)))?
+                    .ok_or_else(|| unfit(&name, "", format!("table {} has no attribute {name:?}", table.name)))?
             }
         };
         let attribute = &table.attributes[position];
         if fields[position].is_some() {
-            return Err(unfit(&attribute.name, None, format!("attribute {:?} is given twice", attribute.name)));
+            return Err(unfit(&attribute.name, "", format!("attribute {:?} is given twice", attribute.name)));
         }
         reader.take(b':', COLON)?;
-        fields[position] = Some(typed(reader, attribute).map_err(|refusal| match refusal {
+        fields[position] = Some(given(reader, attribute).map_err(|refusal| match refusal {
             Refusal::NotJson(fault) => Refused::NotJson(fault),
-            Refusal::Unfit { detail, element } => unfit(&attribute.name, element, detail),
+            Refusal::Unfit { detail, below } => unfit(&attribute.name, &below, detail),
         })?);
         (first, expected) = (false, position + 1);
     }
     Ok(fields)
 }
 
+/// Reads a value of an attribute out of a body: what is stored may have been accepted before names were looked at.
+pub(super) fn given<'a>(reader: &mut Reader<'a>, attribute: &Attribute) -> std::result::Result<Value<'a>, Refusal> {
+    let value = typed(reader, attribute)?;
+    if attribute.kind == Kind::Any
+        && let Some(below) = names::repeated(&value)
+    {
+        return Err(Refusal::Unfit { detail: "a name is given twice".to_owned(), below });
+    }
+    Ok(value)
+}
+
 /// Reads a value of an attribute.
-pub(super) fn typed<'a>(reader: &mut Reader<'a>, attribute: &Attribute) -> std::result::Result<Value<'a>, Refusal> {
+fn typed<'a>(reader: &mut Reader<'a>, attribute: &Attribute) -> std::result::Result<Value<'a>, Refusal> {
     if !attribute.list {
         return scalar(reader, attribute.kind);
     }
@@ -214,7 +225,7 @@ pub(super) fn typed<'a>(reader: &mut Reader<'a>, attribute: &Attribute) -> std::
             Err(Refusal::Unfit { detail, .. }) => detail,
             Err(not_json) => return Err(not_json),
         };
-        return Err(Refusal::Unfit { detail: refused, element: Some(all.len()) });
+        return Err(Refusal::Unfit { detail: refused, below: format!("/{}", all.len()) });
     }
     Ok(Value::List(all))
 }
@@ -230,7 +241,7 @@ fn scalar<'a>(reader: &mut Reader<'a>, kind: Kind) -> std::result::Result<Value<
     let text = |text: String| Ok(Value::Text(Cow::Owned(text)));
     match (reader.item()?, kind) {
         (Item::Null, _) => Ok(Value::Null),
-        (Item::Text(text), _) => text_to(kind, text).map_err(|detail| Refusal::Unfit { detail, element: None }),
+        (Item::Text(text), _) => text_to(kind, text).map_err(|detail| Refusal::Unfit { detail, below: String::new() }),
         (Item::Boolean(boolean), Kind::Boolean) => Ok(Value::Boolean(boolean)),
         (Item::Boolean(boolean), Kind::Id | Kind::String) => text(boolean.to_string()),
         (Item::Integer(integer), Kind::Int) => Ok(Value::Int(integer)),
@@ -265,7 +276,7 @@ fn unfit(reader: &mut Reader<'_>, item: Item<'_>, wanted: &str) -> Refusal {
             Ok(_) => "an object".to_owned(),
         },
     };
-    Refusal::Unfit { detail: format!("{given} cannot be {wanted}"), element: None }
+    Refusal::Unfit { detail: format!("{given} cannot be {wanted}"), below: String::new() }
 }
 
 fn digits(float: f64) -> String {
@@ -275,7 +286,7 @@ fn digits(float: f64) -> String {
 /// Reads a value of type `Any`: JSON text without white space; `null` is [`Value::Null`].
 fn any_json<'a>(reader: &mut Reader<'a>) -> std::result::Result<Value<'a>, Refusal> {
     match reader.skip()? {
-        None => Err(Refusal::Unfit { detail: format!("nested deeper than {DEPTH}"), element: None }),
+        None => Err(Refusal::Unfit { detail: format!("nested deeper than {DEPTH}"), below: String::new() }),
         Some(("null", _)) => Ok(Value::Null),
         Some((text, spaced)) => {
             Ok(Value::Json(if spaced { Cow::Owned(without_spaces(text)) } else { Cow::Borrowed(text) }))

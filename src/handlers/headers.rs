@@ -3,8 +3,9 @@
 //! The common cases (no header, one tag of ours, `*/*`) are decided by comparing bytes; nothing is allocated for them.
 
 use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH};
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderValue};
 
+use super::fields::{members, names_tag_weakly, with_quality};
 use super::{Failure, Result};
 use crate::encoding::Record;
 use crate::error::Error;
@@ -39,10 +40,7 @@ impl Validator {
         let Some(first) = headers.get(IF_NONE_MATCH) else {
             return false;
         };
-        if first.as_bytes() == self.0 {
-            return true;
-        }
-        members(headers, IF_NONE_MATCH).any(|tag| tag == b"*" || tag.strip_prefix(b"W/").unwrap_or(tag) == self.0)
+        first.as_bytes() == self.0 || names_tag_weakly(headers, IF_NONE_MATCH, &self.0)
     }
 }
 
@@ -85,22 +83,18 @@ pub fn accepts_json(headers: &HeaderMap) -> Result<()> {
     }
     // The most specific range that names JSON decides (RFC 9110, 12.5.1).
     let ranges = members(headers, ACCEPT).filter_map(|range| {
-        let mut parts = range.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
-        let specific = match parts.next()?.to_ascii_lowercase().as_slice() {
+        let (name, quality) = with_quality(range);
+        let specific = match name.to_ascii_lowercase().as_slice() {
             b"application/json" => 2,
             b"application/*" => 1,
             b"*/*" => 0,
             _ => return None,
         };
-        let refused = parts.any(|parameter| {
-            let quality = parameter.strip_prefix(b"q=").or_else(|| parameter.strip_prefix(b"Q="));
-            quality.is_some_and(|quality| quality.iter().all(|digit| b"0.".contains(digit)))
-        });
-        Some((specific, !refused))
+        Some((specific, quality > 0))
     });
     match ranges.max() {
         Some((_, true)) => Ok(()),
-        _ => Err(Failure::NotAcceptable),
+        _ => Err(Failure::NotAcceptable { made: "records, lists and answers are application/json" }),
     }
 }
 
@@ -149,18 +143,10 @@ fn speaks(headers: &HeaderMap, known: &[&str], supported: &'static str) -> Resul
     if is_known && in_utf8 { Ok(()) } else { Err(refused()) }
 }
 
-/// The members of a list header. A comma inside a tag would split it, and then it matches nothing: ours have none.
-fn members(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &[u8]> {
-    let values = headers.get_all(name).into_iter();
-    values
-        .flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
-        .map(<[u8]>::trim_ascii)
-        .filter(|tag| !tag.is_empty())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http::HeaderName;
 
     fn headers(pairs: &[(HeaderName, &'static str)]) -> HeaderMap {
         pairs.iter().map(|(name, value)| (name.clone(), HeaderValue::from_static(value))).collect()

@@ -29,7 +29,10 @@ pub enum Failure {
         allow: &'static str,
     },
     /// Nothing that the client accepts is made here.
-    NotAcceptable,
+    NotAcceptable {
+        /// What is made here, in a sentence.
+        made: &'static str,
+    },
     /// The body has a type that is not read here.
     MediaType {
         /// The types that are.
@@ -88,6 +91,11 @@ struct Problem<'a> {
 }
 
 impl Failure {
+    /// That a path is nothing's.
+    pub fn nothing_at(path: &str) -> Self {
+        Error::NotFound { detail: format!("there is no table and nothing else at {path}") }.into()
+    }
+
     /// Whether it is the server's own fault, so that the answer names the request and the log the cause.
     pub fn is_internal(&self) -> bool {
         self.row().status == StatusCode::INTERNAL_SERVER_ERROR
@@ -131,7 +139,7 @@ impl Failure {
             Self::LocalOnly => ("forbidden", "Not for this client", 403),
             Self::Error(Error::NotFound { .. }) => ("not-found", "There is no such resource", 404),
             Self::Method { .. } => ("method-not-allowed", "The resource has no such method", 405),
-            Self::NotAcceptable => ("not-acceptable", "No acceptable representation", 406),
+            Self::NotAcceptable { .. } => ("not-acceptable", "No acceptable representation", 406),
             Self::TooSlow { .. } => ("timeout", "The body did not come in time", 408),
             Self::Error(Error::Conflict { .. }) => ("conflict", "The request contradicts what is stored", 409),
             Self::Error(Error::Stale) => ("stale", "The precondition does not hold", 412),
@@ -161,7 +169,7 @@ impl Failure {
                     .to_owned()
             }
             Self::Method { allow } => format!("it has {allow}"),
-            Self::NotAcceptable => "records, lists and answers are application/json".to_owned(),
+            Self::NotAcceptable { made } => (*made).to_owned(),
             Self::MediaType { supported } => format!("a body here is {supported}, in UTF-8 and not compressed"),
             Self::TooLarge { limit_bytes } => format!("a body has at most {limit_bytes} bytes"),
             Self::TooSlow { waited_ms } => format!("the whole body has to arrive within {waited_ms} ms"),

@@ -30,7 +30,12 @@ impl<B: Body<Data = Bytes, Error: std::fmt::Display + Send> + Send + Unpin + 'st
 /// # Errors
 /// 413 as soon as it is longer than `limit_bytes`; 400 if it breaks off.
 pub async fn read(mut body: impl Source, limit_bytes: usize) -> Result<Bytes, Failure> {
-    let first = next(&mut body).await?;
+    read_within(&mut body, limit_bytes).await
+}
+
+/// The same; what is behind the limit can still be read from the body.
+pub(super) async fn read_within(body: &mut impl Source, limit_bytes: usize) -> Result<Bytes, Failure> {
+    let first = next(body).await?;
     if first.len() > limit_bytes {
         return Err(Failure::TooLarge { limit_bytes });
     }
@@ -41,7 +46,7 @@ pub async fn read(mut body: impl Source, limit_bytes: usize) -> Result<Bytes, Fa
     let mut whole = Vec::with_capacity((first.len() + announced).min(limit_bytes));
     whole.extend_from_slice(&first);
     loop {
-        let more = next(&mut body).await?;
+        let more = next(body).await?;
         if more.is_empty() {
             return Ok(Bytes::from(whole));
         }

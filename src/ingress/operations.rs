@@ -19,7 +19,6 @@ use hyper_util::service::TowerToHyperService;
 use serde_json::json;
 
 use super::crossing::Crossing;
-use crate::error::Error;
 use crate::handlers::{self, Answer, Failure};
 use crate::observability::{Observability, write_metric};
 use crate::routing;
@@ -116,8 +115,7 @@ async fn metrics(State(shown): State<Arc<Shown>>, Extension(Peer(peer)): Extensi
 }
 
 async fn nothing(request: Request) -> Response<Body> {
-    let detail = format!("there is no table and nothing else at {}", request.uri().path());
-    problem(&Error::NotFound { detail }.into())
+    problem(&Failure::nothing_at(request.uri().path()))
 }
 
 fn problem(failure: &Failure) -> Response<Body> {

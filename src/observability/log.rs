@@ -74,7 +74,7 @@ impl<'a> Line<'a> {
             parent: request.identity.parent.map(|parent| format!("{parent:016x}")),
             peer: request.peer,
             method: request.method.as_str(),
-            path: request.uri.path(),
+            path: &request.path,
             route: &routes[entry.route.0],
             status: entry.status.as_u16(),
             bytes_in: entry.bytes_in,

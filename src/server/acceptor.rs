@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 
 use super::worker::Handle;
-use crate::ingress::log;
+use crate::observability::messages;
 
 /// What a client is told that is one too many. It has sent nothing yet, so this is all there is to say.
 const FULL: &[u8] =
@@ -66,7 +66,7 @@ async fn accept(listener: tokio::net::TcpListener, workers: &[Handle], most: usi
             }
             Err(error) if is_the_client_s(&error) => {}
             Err(error) => {
-                log(&format!("cannot accept a connection: {error}"));
+                messages::log(&format!("cannot accept a connection: {error}"));
                 tokio::time::sleep(PAUSE).await;
             }
         }

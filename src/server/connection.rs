@@ -12,6 +12,8 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
@@ -67,7 +69,7 @@ pub(super) enum Order {
 pub(super) struct Watch {
     /// Requests begun.
     requests: AtomicU64,
-    /// Requests without an answer yet.
+    /// Requests without an answer yet, and bodies that are still read: their own deadlines hold.
     in_flight: AtomicU32,
     /// Whether bytes came after the last request: the beginning of a head. Over HTTP/2 they say nothing.
     begun: AtomicBool,
@@ -131,14 +133,18 @@ impl Watch {
     }
 }
 
-/// A request on a connection, from its head to its answer.
+/// A request on a connection, from its head to its answer, or its body, to its end.
 struct InFlight(Arc<Watch>);
 
 impl InFlight {
     fn begin(watch: Arc<Watch>, http2: bool) -> Self {
         watch.requests.store(watch.requests.load(Relaxed) + 1, Relaxed);
-        watch.in_flight.store(watch.in_flight.load(Relaxed) + 1, Relaxed);
         watch.http2.store(http2, Relaxed);
+        Self::one_more(watch)
+    }
+
+    fn one_more(watch: Arc<Watch>) -> Self {
+        watch.in_flight.store(watch.in_flight.load(Relaxed) + 1, Relaxed);
         Self(watch)
     }
 }
@@ -151,6 +157,41 @@ impl Drop for InFlight {
     }
 }
 
+/// The body of a request. Who refuses a request may read its body behind the answer: meanwhile the connection is not idle, and what
+/// comes is not the head of the next request.
+struct Arriving {
+    body: Incoming,
+    /// None if there is nothing to come.
+    _in_flight: Option<InFlight>,
+}
+
+impl Arriving {
+    fn of(body: Incoming, request: &InFlight) -> Self {
+        let in_flight = (!body.is_end_stream()).then(|| InFlight::one_more(Arc::clone(&request.0)));
+        Self { body, _in_flight: in_flight }
+    }
+}
+
+impl Body for Arriving {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
 /// Serves a connection to its end.
 pub(super) async fn serve(stream: std::net::TcpStream, peer: IpAddr, ingress: Arc<Ingress>, watch: Arc<Watch>) {
     let Ok(stream) = adopt(stream) else { return };
@@ -159,9 +200,9 @@ pub(super) async fn serve(stream: std::net::TcpStream, peer: IpAddr, ingress: Ar
     builder.http1().header_read_timeout(None);
     builder.http2().timer(TokioTimer::new()).max_concurrent_streams(256);
     let requests = Arc::clone(&watch);
-    let service = service_fn(move |request: http::Request<hyper::body::Incoming>| {
+    let service = service_fn(move |request: http::Request<Incoming>| {
         let in_flight = InFlight::begin(Arc::clone(&requests), request.version() == http::Version::HTTP_2);
-        let answer = ingress.answer(request, peer);
+        let answer = ingress.answer(request.map(|body| Arriving::of(body, &in_flight)), peer);
         async move {
             let answer = answer.await;
             drop(in_flight);
@@ -289,10 +330,14 @@ mod tests {
         let (watch, start) = (Arc::new(Watch::default()), Instant::now());
         let request = InFlight::begin(Arc::clone(&watch), false);
         assert_eq!(order_after(&watch, start, &[0, 50, 100]), Order::Serve);
+        let body = InFlight::one_more(Arc::clone(&watch));
         drop(request);
-        assert_eq!(order_after(&watch, start, &[101, 109]), Order::Serve);
+        watch.begun.store(true, Relaxed);
+        assert_eq!(order_after(&watch, start, &[100, 101, 120]), Order::Serve, "a body is read behind the answer");
+        drop(body);
+        assert_eq!(order_after(&watch, start, &[121, 129]), Order::Serve);
         drop(InFlight::begin(Arc::clone(&watch), false));
-        assert_eq!(order_after(&watch, start, &[111, 120]), Order::Serve);
-        assert_eq!(order_after(&watch, start, &[121]), Order::Finish);
+        assert_eq!(order_after(&watch, start, &[131, 140]), Order::Serve);
+        assert_eq!(order_after(&watch, start, &[141]), Order::Finish);
     }
 }

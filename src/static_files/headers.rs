@@ -3,7 +3,9 @@
 use std::ops::Range;
 
 use http::header::{ACCEPT, ACCEPT_ENCODING, IF_MATCH, IF_NONE_MATCH, IF_RANGE, RANGE};
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderValue};
+
+use crate::handlers::fields::{members, names_tag, names_tag_weakly, with_quality};
 
 /// A content coding that files may lie beside in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,27 +38,37 @@ impl Coding {
 }
 
 /// How much a client likes codings, in thousandths; 0 = not at all.
-pub(super) struct Accepted([u16; 3]);
+pub(super) struct Accepted {
+    coded: [u16; 3],
+    /// No coding; `None` if nothing was said of it, and then it is taken where nothing else is.
+    plain: Option<u16>,
+}
 
 impl Accepted {
     pub(super) fn quality(&self, coding: Coding) -> u16 {
-        self.0[coding as usize]
+        self.coded[coding as usize]
+    }
+
+    pub(super) fn plain(&self) -> Option<u16> {
+        self.plain
     }
 }
 
-/// What `Accept-Encoding` says. Without one, nothing is compressed: who does not say that it can read it, often cannot.
+/// What `Accept-Encoding` says (RFC 9110, 12.5.3). Without one, nothing is compressed: who does not say that it can read it, often
+/// cannot.
 pub(super) fn codings(headers: &HeaderMap) -> Accepted {
-    let (mut named, mut others) = ([None; 3], 0);
+    let (mut named, mut plain, mut others) = ([None; 3], None, None);
     for member in members(headers, ACCEPT_ENCODING) {
         let (name, quality) = with_quality(member);
         let name = name.strip_prefix(b"x-").unwrap_or(name);
         match Coding::ALL.iter().find(|coding| name.eq_ignore_ascii_case(coding.name().as_bytes())) {
             Some(coding) => named[*coding as usize] = Some(quality),
-            None if name == b"*" => others = quality,
+            None if name == b"*" => others = Some(quality),
+            None if name.eq_ignore_ascii_case(b"identity") => plain = Some(quality),
             None => {}
         }
     }
-    Accepted(named.map(|quality| quality.unwrap_or(others)))
+    Accepted { coded: named.map(|quality| quality.or(others).unwrap_or(0)), plain: plain.or(others) }
 }
 
 /// Whether the client asks for HTML by name, as browsers do for a page and nobody does for data.
@@ -67,15 +79,14 @@ pub(super) fn accepts_html(headers: &HeaderMap) -> bool {
     })
 }
 
-/// Whether `If-Match` asks for another version than the one that is there. The comparison is strong.
+/// Whether `If-Match` asks for another version than the one that is there.
 pub(super) fn is_stale(headers: &HeaderMap, etag: &HeaderValue) -> bool {
-    let known = |tag: &[u8]| tag == b"*" || tag == etag.as_bytes();
-    headers.contains_key(IF_MATCH) && !members(headers, IF_MATCH).any(known)
+    headers.contains_key(IF_MATCH) && !names_tag(headers, IF_MATCH, etag.as_bytes())
 }
 
-/// Whether `If-None-Match` names a validator. The comparison is weak.
+/// Whether `If-None-Match` names a validator.
 pub(super) fn is_known(headers: &HeaderMap, etag: &HeaderValue) -> bool {
-    members(headers, IF_NONE_MATCH).any(|tag| tag == b"*" || tag.strip_prefix(b"W/").unwrap_or(tag) == etag.as_bytes())
+    names_tag_weakly(headers, IF_NONE_MATCH, etag.as_bytes())
 }
 
 /// Which bytes a client wants.
@@ -116,28 +127,10 @@ fn number(digits: &str) -> Option<u64> {
     right.then(|| digits.parse().unwrap_or(u64::MAX))
 }
 
-/// The members of a list header.
-fn members(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &[u8]> {
-    let values = headers.get_all(name).into_iter();
-    values.flat_map(|value| value.as_bytes().split(|byte| *byte == b',')).map(<[u8]>::trim_ascii)
-}
-
-/// A member of a list, and how much it is liked, in thousandths.
-fn with_quality(member: &[u8]) -> (&[u8], u16) {
-    let mut parts = member.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
-    let name = parts.next().unwrap_or_default();
-    let quality = parts.find_map(|part| part.strip_prefix(b"q=").or_else(|| part.strip_prefix(b"Q=")));
-    let quality =
-        quality.and_then(|digits| std::str::from_utf8(digits).ok()).and_then(|digits| digits.parse::<f32>().ok());
-    // What is not a number is passed over with what it stands beside.
-    let liked =
-        quality.filter(|quality| (0.0..=1.0).contains(quality)).map_or(1000, |quality| (quality * 1000.0) as u16);
-    (name, liked)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http::HeaderName;
 
     fn headers(pairs: &[(HeaderName, &'static str)]) -> HeaderMap {
         pairs.iter().map(|(name, value)| (name.clone(), HeaderValue::from_static(value))).collect()
@@ -187,6 +180,9 @@ mod tests {
         assert_eq!(of("*, br;q=0"), [0, 1000, 1000]);
         assert_eq!(of("identity"), [0, 0, 0]);
         assert_eq!(Coding::ALL.map(|coding| codings(&HeaderMap::new()).quality(coding)), [0, 0, 0]);
+        let plain = |value| codings(&headers(&[(ACCEPT_ENCODING, value)])).plain();
+        assert_eq!([plain("gzip"), plain("identity;q=0.5, *;q=0"), plain("Identity;q=0")], [None, Some(500), Some(0)]);
+        assert_eq!([plain("*;q=0"), plain("*"), plain("")], [Some(0), Some(1000), None]);
     }
 
     #[test]
@@ -194,13 +190,5 @@ mod tests {
         let asks = |value| accepts_html(&headers(&[(ACCEPT, value)]));
         assert!(asks("text/html,application/xhtml+xml,*/*;q=0.8") && asks("image/png, Text/HTML;q=0.1"));
         assert!(!asks("*/*") && !asks("text/*") && !asks("text/html;q=0") && !asks("application/json"));
-    }
-
-    #[test]
-    fn a_validator_is_known_weakly() {
-        let etag = HeaderValue::from_static("\"v\"");
-        let knows = |value| is_known(&headers(&[(IF_NONE_MATCH, value)]), &etag);
-        assert!(knows("\"v\"") && knows("*") && knows("\"w\", W/\"v\""));
-        assert!(!knows("\"w\"") && !knows("v") && !knows(""));
     }
 }

@@ -128,7 +128,8 @@ fn no_path_leads_out() {
         "/_app",
         "/nothing.js",
     ] {
-        assert!(ask(&site, Method::GET, path, &[]).is_none(), "{path}");
+        let answer = ask(&site, Method::GET, path, &[]);
+        assert!(answer.is_none_or(|answer| answer.unwrap().status() == 404), "{path}");
     }
 }
 
@@ -139,14 +140,18 @@ fn the_index_stands_for_pages_alone() {
     let page = get(&site, "/some/page", &[(ACCEPT, "text/html,*/*")]);
     assert_eq!((page.status().as_u16(), header(&page, VARY)), (200, "accept"));
     assert_eq!(text(page), "<p>home");
-    for (method, path, accept) in [
-        (Method::GET, "/some/page", "*/*"),
-        (Method::GET, "/_health", "text/html"),
-        (Method::GET, "/_app/other.js", "text/html"),
-        (Method::POST, "/some/page", "text/html"),
-    ] {
-        assert!(ask(&site, method, path, &[(ACCEPT, accept)]).is_none(), "{path} {accept}");
+    for (method, accept) in [(Method::GET, "*/*"), (Method::HEAD, "application/json")] {
+        let nothing = ask(&site, method.clone(), "/some/page", &[(ACCEPT, accept)]).unwrap().unwrap();
+        let expected = (404, "accept", "application/problem+json");
+        let (status, vary) = (nothing.status().as_u16(), header(&nothing, VARY));
+        assert_eq!((status, vary, header(&nothing, CONTENT_TYPE)), expected, "{method}");
+        assert_eq!(text(nothing).is_empty(), method == Method::HEAD);
     }
+    for (method, path) in [(Method::GET, "/_health"), (Method::GET, "/_app/other.js"), (Method::POST, "/some/page")] {
+        assert!(ask(&site, method, path, &[(ACCEPT, "text/html")]).is_none(), "{path}");
+    }
+    fs::remove_file(folder.path().join("site/index.html")).unwrap();
+    assert!(ask(&self::site(&folder), Method::GET, "/some/page", &[]).is_none(), "nothing depends on the client");
 }
 
 #[test]
@@ -209,6 +214,10 @@ fn precompressed_siblings_are_chosen_by_the_client() {
         ("gzip", "gzip", "longer one"),
         ("br;q=0.5, gzip", "gzip", "longer one"),
         ("zstd", "", "let application = 1;"),
+        ("gzip;q=0.5, identity", "", "let application = 1;"),
+        ("gzip;q=0.5, identity;q=0.1", "gzip", "longer one"),
+        ("*;q=0, gzip;q=0.1", "gzip", "longer one"),
+        ("identity;q=0, *", "br", "short"),
     ] {
         let answer = get(&site, "/app.js", &[(ACCEPT_ENCODING, accepted)]);
         assert_eq!(header(&answer, CONTENT_ENCODING), coding, "{accepted}");
@@ -218,7 +227,12 @@ fn precompressed_siblings_are_chosen_by_the_client() {
         assert_eq!(text(answer), expected, "{accepted}");
     }
     assert!(etags[0] != etags[1] && etags[1] == etags[2] && etags[1] != etags[3], "a tag for each: {etags:?}");
-    assert!(!get(&site, "/latin.txt", &[(ACCEPT_ENCODING, "br")]).headers().contains_key(VARY));
+    for refused in ["identity;q=0", "*;q=0", "zstd, identity;q=0", "gzip;q=0, br;q=0, *;q=0"] {
+        let refusal = ask(&site, Method::GET, "/app.js", &[(ACCEPT_ENCODING, refused)]).unwrap().unwrap_err();
+        assert_eq!(refusal.answer(None).status(), 406, "{refused}");
+    }
+    let single = get(&site, "/latin.txt", &[(ACCEPT_ENCODING, "br, identity;q=0")]);
+    assert!(single.status() == 200 && !single.headers().contains_key(VARY), "there is nothing to choose from");
 }
 
 #[test]

@@ -291,6 +291,8 @@ const PIECES: &[&str] = &[
     "{\"a\":1,}",
     "{\"\\ud800\":1}",
     "{\"a\" : [ 1 , { } ] }",
+    "{\"a\":1,\"\\u0061\":{}}",
+    "[0,{\"b\":{\"c/\":1,\"d\":1,\"c/\":2}}]",
     "{a:1}",
     "[[[]]]",
     "[",
@@ -398,6 +400,26 @@ fn any_is_nested_at_most_so_deep() {
         let (detail, pointer) = detail_and_pointer(canonical(&body(DEPTH as usize + 1)).unwrap_err());
         assert!(detail == "nested deeper than 128" && pointer.starts_with("/free"), "{detail} at {pointer}");
     }
+}
+
+#[test]
+fn a_name_twice_inside_any_is_refused_at_its_place() {
+    for (body, place) in [
+        (r#"{"free":{"a":1,"a":2}}"#, "/free/a"),
+        (r#"{"key":"1","free":{"b":[{"x":1,"\u0078":2}]}}"#, "/free/b/0/x"),
+        (r#"{"frees":[{"a":1},{"a":1,"b":2,"a":1}]}"#, "/frees/1/a"),
+    ] {
+        let (detail, pointer) = detail_and_pointer(canonical(body).unwrap_err());
+        assert_eq!((detail.as_str(), pointer.as_str()), ("a name is given twice", place), "{body}");
+        assert!(straight(body.as_bytes()).is_none(), "{body}");
+    }
+}
+
+/// What was stored before names were looked at can still be read.
+#[test]
+fn a_stored_name_twice_is_no_damage() {
+    let free = &TABLE.attributes[TABLE.attribute("free").unwrap()];
+    assert!(parse_canonical(free, r#"{"a":1,"a":2}"#).is_ok());
 }
 
 #[test]

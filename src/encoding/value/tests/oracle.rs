@@ -81,10 +81,9 @@ struct Object<'t> {
 }
 
 impl Object<'_> {
-    fn fail<E: de::Error>(&self, name: &str, element: Option<usize>, detail: String) -> E {
-        let escaped = name.replace('~', "~0").replace('/', "~1");
-        let element = element.map_or(String::new(), |element| format!("/{element}"));
-        *self.failure.borrow_mut() = Some(Error::invalid_at(format!("{}/{escaped}{element}", self.prefix), detail));
+    fn fail<E: de::Error>(&self, name: &str, below: &str, detail: String) -> E {
+        let pointer = format!("{}/{}{below}", self.prefix, escaped(name));
+        *self.failure.borrow_mut() = Some(Error::invalid_at(pointer, detail));
         E::custom("")
     }
 }
@@ -111,28 +110,85 @@ impl<'de> Visitor<'de> for Object<'_> {
         while let Some(name) = members.next_key::<Text<'de>>()? {
             let in_order = attributes.get(expected).filter(|attribute| attribute.name == name.0).map(|_| expected);
             let Some(position) = in_order.or_else(|| self.table.attribute(&name.0)) else {
-                return Err(self.fail(
-                    &name.0,
-                    None,
-                    format!("table {} has no attribute {:?}", self.table.name, name.0),
-                ));
+                let detail = format!("table {} has no attribute {:?}", self.table.name, name.0);
+                return Err(self.fail(&name.0, "", detail));
             };
             expected = position + 1;
             if fields[position].is_some() {
-                return Err(self.fail(&name.0, None, format!("attribute {:?} is given twice", name.0)));
+                return Err(self.fail(&name.0, "", format!("attribute {:?} is given twice", name.0)));
             }
             let refusal = RefCell::new(None);
             match members.next_value_seed(Typed { attribute: &attributes[position], refusal: &refusal }) {
-                Ok(value) => fields[position] = Some(value),
+                Ok(value) => match repeated(&value) {
+                    Some(below) => return Err(self.fail(&name.0, &below, "a name is given twice".to_owned())),
+                    None => fields[position] = Some(value),
+                },
                 Err(error) => {
                     return Err(match refusal.take() {
-                        Some(Refusal { detail, element }) => self.fail(&name.0, element, detail),
+                        Some(Refusal { detail, element }) => {
+                            let below = element.map_or(String::new(), |element| format!("/{element}"));
+                            self.fail(&name.0, &below, detail)
+                        }
                         None => error,
                     });
                 }
             }
         }
         Ok(fields)
+    }
+}
+
+fn escaped(name: &str) -> String {
+    name.replace('~', "~0").replace('/', "~1")
+}
+
+/// The pointer to a member inside a value that has the name of an earlier one. Names that serde_json does not read are none here.
+fn repeated(value: &Value<'_>) -> Option<String> {
+    match value {
+        Value::Json(text) => repeated_in(text),
+        Value::List(all) => {
+            all.iter().enumerate().find_map(|(place, value)| repeated(value).map(|below| format!("/{place}{below}")))
+        }
+        _ => None,
+    }
+}
+
+fn repeated_in(text: &str) -> Option<String> {
+    if let Ok(all) = serde_json::from_str::<Vec<&RawValue>>(text) {
+        let below =
+            |(place, value): (usize, &&RawValue)| repeated_in(value.get()).map(|below| format!("/{place}{below}"));
+        return all.iter().enumerate().find_map(below);
+    }
+    let Members(all) = serde_json::from_str(text).ok()?;
+    let below = |(name, value): &(String, &RawValue)| {
+        repeated_in(value.get()).map(|below| format!("/{}{below}", escaped(name)))
+    };
+    all.iter().find_map(below).or_else(|| {
+        let mut seen = std::collections::HashSet::new();
+        all.iter().find(|(name, _)| !seen.insert(name)).map(|(name, _)| format!("/{}", escaped(name)))
+    })
+}
+
+/// The members of an object, all of them.
+struct Members<'de>(Vec<(String, &'de RawValue)>);
+
+impl<'de> Deserialize<'de> for Members<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        struct MembersVisitor;
+        impl<'de> Visitor<'de> for MembersVisitor {
+            type Value = Members<'de>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> std::result::Result<Members<'de>, A::Error> {
+                let mut all = Vec::new();
+                while let Some(member) = members.next_entry()? {
+                    all.push(member);
+                }
+                Ok(Members(all))
+            }
+        }
+        deserializer.deserialize_map(MembersVisitor)
     }
 }
 

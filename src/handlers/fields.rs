@@ -1,0 +1,88 @@
+//! Header fields that are lists (RFC 9110, 5.6.1): their members, how much each is liked, and the entity tags among them.
+//!
+//! One home for what records and files ask of the same fields. Bytes are compared where they stand; nothing is allocated.
+
+use http::{HeaderMap, HeaderName};
+
+/// The members of a list field, all its lines together. A comma inside a tag would split it, and then it matches nothing: ours
+/// have none.
+pub fn members(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &[u8]> {
+    let values = headers.get_all(name).into_iter();
+    values
+        .flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
+        .map(<[u8]>::trim_ascii)
+        .filter(|member| !member.is_empty())
+}
+
+/// A member without its parameters, and how much it is liked, in thousandths; 0 = not at all (RFC 9110, 12.4.2).
+pub fn with_quality(member: &[u8]) -> (&[u8], u16) {
+    let mut parts = member.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
+    let name = parts.next().unwrap_or_default();
+    let quality = parts.find_map(|part| part.strip_prefix(b"q=").or_else(|| part.strip_prefix(b"Q=")));
+    let quality =
+        quality.and_then(|digits| std::str::from_utf8(digits).ok()).and_then(|digits| digits.parse::<f32>().ok());
+    // What is not a number is passed over with what it stands beside.
+    let liked =
+        quality.filter(|quality| (0.0..=1.0).contains(quality)).map_or(1000, |quality| (quality * 1000.0) as u16);
+    (name, liked)
+}
+
+/// Whether a field names an entity tag, or all by `*`. The comparison is strong: `W/` matches nothing.
+pub fn names_tag(headers: &HeaderMap, name: HeaderName, tag: &[u8]) -> bool {
+    members(headers, name).any(|member| member == b"*" || member == tag)
+}
+
+/// The same by the weak comparison: `W/` is passed over.
+pub fn names_tag_weakly(headers: &HeaderMap, name: HeaderName, tag: &[u8]) -> bool {
+    members(headers, name).any(|member| member == b"*" || member.strip_prefix(b"W/").unwrap_or(member) == tag)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderValue;
+    use http::header::{ACCEPT, IF_MATCH, IF_NONE_MATCH};
+
+    fn headers(name: HeaderName, values: &[&'static str]) -> HeaderMap {
+        values.iter().map(|value| (name.clone(), HeaderValue::from_static(value))).collect()
+    }
+
+    #[test]
+    fn lines_of_one_field_are_one_list() {
+        let headers = headers(ACCEPT, &["a ,, b;q=1", "", " c"]);
+        assert!(members(&headers, ACCEPT).eq([b"a".as_slice(), b"b;q=1", b"c"]));
+    }
+
+    #[test]
+    fn quality_is_in_thousandths() {
+        for (member, expected) in [
+            ("gzip", 1000),
+            ("gzip;q=0.5", 500),
+            ("gzip ; Q=0", 0),
+            ("gzip;level=9;q=0.001", 1),
+            ("gzip;q=0.0", 0),
+            ("gzip;q=2", 1000),
+            ("gzip;q=much", 1000),
+        ] {
+            assert_eq!(with_quality(member.as_bytes()), (b"gzip".as_slice(), expected), "{member}");
+        }
+    }
+
+    #[test]
+    fn tags_are_compared_strongly_or_weakly() {
+        for (field, strongly, weakly) in [
+            ("\"v\"", true, true),
+            ("*", true, true),
+            ("\"w\", W/\"v\"", false, true),
+            ("\"w\" ,\"v\"", true, true),
+            ("\"w\"", false, false),
+            ("v", false, false),
+            ("", false, false),
+        ] {
+            assert_eq!(names_tag(&headers(IF_MATCH, &[field]), IF_MATCH, b"\"v\""), strongly, "{field}");
+            let headers = headers(IF_NONE_MATCH, &[field]);
+            assert_eq!(names_tag_weakly(&headers, IF_NONE_MATCH, b"\"v\""), weakly, "{field}");
+        }
+        assert!(!names_tag(&HeaderMap::new(), IF_MATCH, b"\"v\""));
+    }
+}

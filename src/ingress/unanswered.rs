@@ -1,0 +1,60 @@
+//! A request that waits for its body or for the pool, and its client may leave meanwhile.
+//!
+//! Then the connection ends and drops the answer to be, at whatever point it was. The request is recorded all the same, as one
+//! that was left: who gives up under load is what an operator has to see.
+
+use std::sync::Arc;
+
+use http::{HeaderMap, Response};
+
+use super::{Body, Ingress};
+use crate::handlers::{Answer, Result};
+use crate::observability::Context;
+
+/// A request without an answer yet. It is recorded with its answer, or when it is dropped without one.
+pub(super) struct Unanswered {
+    pub(super) ingress: Arc<Ingress>,
+    /// Gone with the answer.
+    context: Option<Context>,
+}
+
+impl Unanswered {
+    pub(super) fn new(ingress: &Arc<Ingress>, context: Context) -> Self {
+        Self { ingress: Arc::clone(ingress), context: Some(context) }
+    }
+
+    pub(super) fn context(&mut self) -> &mut Context {
+        self.context.as_mut().expect("it goes with the answer, which takes the request")
+    }
+
+    /// The answer to an outcome: [`Ingress::whole`].
+    pub(super) fn whole(mut self, outcome: Result<Answer>, head: bool, headers: &HeaderMap) -> Response<Body> {
+        let context = self.taken();
+        self.ingress.whole(outcome, head, context, headers)
+    }
+
+    /// Records an answer that was made elsewhere.
+    pub(super) fn finish(mut self, answer: Response<Body>) -> Response<Body> {
+        let context = self.taken();
+        self.ingress.finish(&answer, context);
+        answer
+    }
+
+    /// For who goes on without waiting.
+    pub(super) fn into_parts(mut self) -> (Arc<Ingress>, Context) {
+        let context = self.taken();
+        (Arc::clone(&self.ingress), context)
+    }
+
+    fn taken(&mut self) -> Context {
+        self.context.take().expect("it goes with the answer, which takes the request")
+    }
+}
+
+impl Drop for Unanswered {
+    fn drop(&mut self) {
+        if let Some(context) = self.context.take() {
+            self.ingress.recorder.abandon(context);
+        }
+    }
+}
