@@ -1,5 +1,7 @@
 //! What a connection may do, and how long: keeping alive, limits, deadlines.
 
+use std::time::Duration;
+
 use strata::ingress;
 
 use super::client::{Connection, PATIENCE, ask, start, wait_until};
@@ -45,6 +47,49 @@ fn a_refused_body_does_not_cost_the_connection() {
     let mut connection = Connection::open(server.url());
     assert_eq!(connection.request("POST", "/Product", &" ".repeat(3 << 20)).status, 413);
     assert_eq!(connection.request("POST", "/Nothing", &" ".repeat(1 << 20)).status, 404);
+    assert_eq!(connection.request("GET", "/_health", "").status, 200);
+}
+
+/// A body is as long on its way as bodies may be, refused or not: the deadline of heads is not that of what comes behind the answer.
+#[test]
+fn a_refused_body_may_come_slowly() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(folder.path(), |config| {
+        config.header_timeout_ms = 100;
+        config.ingress.body_timeout_ms = NEVER_MS;
+        config.ingress.body_bytes = 1000;
+    });
+    for framing in ["content-length: 4000", "transfer-encoding: chunked"] {
+        let piece = match framing.contains("chunked") {
+            true => format!("3e8\r\n{}\r\n", "x".repeat(1000)),
+            false => "x".repeat(1000),
+        };
+        let mut connection = Connection::open(server.url());
+        connection.send(&format!("POST /Product HTTP/1.1\r\nhost: test\r\n{framing}\r\n\r\n"));
+        for _ in 0..4 {
+            connection.send(&piece);
+            // Long enough for a connection to be cut that is thought to be slow with a head; nothing is measured by it.
+            std::thread::sleep(Duration::from_millis(400));
+        }
+        if framing.contains("chunked") {
+            connection.send("0\r\n\r\n");
+        }
+        assert_eq!(connection.receive(false).status, 413, "{framing}");
+        assert_eq!(connection.request("GET", "/_health", "").status, 200, "{framing}: the connection goes on");
+    }
+}
+
+#[test]
+fn a_long_body_in_pieces_that_is_refused_does_not_cost_the_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(folder.path(), |_| {});
+    let mut connection = Connection::open(server.url());
+    connection.send("POST /Product HTTP/1.1\r\nhost: test\r\ntransfer-encoding: chunked\r\n\r\n");
+    for _ in 0..4 {
+        connection.send(&format!("100000\r\n{}\r\n", " ".repeat(1 << 20)));
+    }
+    connection.send("0\r\n\r\n");
+    assert_eq!(connection.receive(false).status, 413);
     assert_eq!(connection.request("GET", "/_health", "").status, 200);
 }
 

@@ -38,15 +38,19 @@ struct Running {
 
 impl Running {
     fn start(folder: &Path) -> Self {
+        Self::start_with(folder, &[])
+    }
+
+    fn start_with(folder: &Path, options: &[&str]) -> Self {
         let (ready, data) = (folder.join("ready"), folder.join("data"));
         let _ = fs::remove_file(&ready);
         let mut child = command(&["serve", "--listen", "127.0.0.1:0", "--workers", "1"])
-            .arg("--schema")
-            .arg(schema())
+            .env("STRATA_SCHEMA", schema())
             .arg("--data-dir")
             .arg(data)
             .arg("--ready-file")
             .arg(&ready)
+            .args(options)
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
@@ -151,6 +155,54 @@ fn what_is_in_use_is_said() {
     assert_eq!(ask(&server.url, "GET", "/_health", "").status, 200, "the first goes on");
 }
 
+/// Each failure says why on standard error. A pipe that nobody reads is full after some hundred of them.
+#[test]
+fn nobody_has_to_read_what_it_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let site = folder.path().join("site");
+    fs::create_dir(&site).unwrap();
+    fs::write(site.join("file.txt"), "as it was").unwrap();
+    let options = ["--static", site.to_str().unwrap(), "--static-memory-bytes", "0"];
+    let mut server = Running::start_with(folder.path(), &options);
+    fs::remove_file(site.join("file.txt")).unwrap();
+    let mut connection = Connection::open(&server.url);
+    for _ in 0..3000 {
+        assert_eq!(connection.request("GET", "/file.txt", "").status, 500);
+    }
+    let metrics = connection.request("GET", "/_metrics", "").body;
+    let lost = metrics.lines().find_map(|line| line.strip_prefix("strata_messages_dropped_lines_total "));
+    assert!(lost.is_some_and(|lost| lost.parse::<u64>().unwrap() > 0), "what is lost is counted: {metrics}");
+    server.signal("TERM");
+    assert_eq!(server.exit_code(), Some(0));
+}
+
+/// Found out after the server's threads are there, or before: one sentence and nothing left behind.
+#[test]
+fn what_the_options_name_has_to_be_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let schema = schema();
+    let start = |data: &str, options: &[&str]| {
+        let mut command = command(&["serve", "--listen", "127.0.0.1:0", "--schema", schema.to_str().unwrap()]);
+        command.arg("--data-dir").arg(folder.path().join(data)).args(options).output().unwrap()
+    };
+    assert_refused(&start("one", &["--static", "nowhere"]), &["nowhere"]);
+    assert!(!folder.path().join("one").exists(), "nothing is made by who cannot start");
+    assert_refused(&start("two", &["--static", schema.to_str().unwrap()]), &["schema.graphql"]);
+    assert_refused(&start("three", &["--access-log", "nowhere/access.log"]), &["nowhere/access.log"]);
+    let cannot = start("four", &["--ready-file", "nowhere/ready"]);
+    assert_refused(&cannot, &["nowhere/ready"]);
+}
+
+#[test]
+fn a_schema_of_which_nothing_is_served_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let schema = folder.path().join("schema.graphql");
+    fs::write(&schema, "type Product @table { id: ID! @primaryKey }").unwrap();
+    let mut server = Running::start_with(folder.path(), &["--schema", schema.to_str().unwrap()]);
+    assert!(server.line().contains("@export"));
+    assert!(server.line().contains("listening"));
+}
+
 #[test]
 fn a_damaged_data_directory_is_said() {
     let folder = tempfile::tempdir().unwrap();
@@ -188,9 +240,12 @@ fn mistakes_in_what_was_asked_are_said() {
     assert_refused(&output(&["serve", "--schema", "nowhere.graphql"]), &["nowhere.graphql"]);
     assert_refused(&output(&["serve"]), &["--schema"]);
     assert_refused(&output(&["serve", "--schema", schema, "--listen", "0.0.0.0:0"]), &["0.0.0.0:0", "--insecure"]);
-    assert_refused(&output(&["serve", "--listen", "nowhere"]), &["--listen", "nowhere"]);
+    assert_refused(&output(&["serve", "--listen", "nowhere"]), &["--listen", "nowhere", "127.0.0.1:9996"]);
     assert_refused(&output(&["serve", "--nonsense"]), &["--nonsense", "--help"]);
     assert_refused(&output(&["serve", "--workers", "0"]), &["workers"]);
+    let said = output(&["serve", "--workers", "many"]);
+    assert_refused(&said, &["--workers", "many"]);
+    assert_eq!(String::from_utf8_lossy(&said.stderr).matches("--help").count(), 1);
     assert_refused(&output(&["serve", "--config", "nowhere.toml"]), &["nowhere.toml"]);
     assert_refused(&output(&[]), &["serve"]);
     let valid = output(&["check", "--schema", schema]);

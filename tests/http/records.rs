@@ -2,8 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::sync::{Arc, Barrier};
 
-use super::client::{Connection, ask, start};
+use strata::error::Error;
+
+use super::client::{Connection, ask, start, wait_until};
 
 /// Requests of all kinds, with their status and the route they are counted under.
 const REQUESTS: [(&str, &str, &str, u16, &str); 12] = [
@@ -67,6 +70,42 @@ fn every_answer_has_a_line_and_a_count() {
         assert!(spans.iter().sum::<u64>() <= line["duration_us"].as_u64().unwrap() + 1, "{line}");
     }
     assert!(!text.contains("secret"));
+}
+
+#[test]
+fn a_client_that_leaves_before_its_answer_has_a_line_and_a_count() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("access.log");
+    let server = start(folder.path(), |config| config.observability.access_log = Some(log.clone()));
+    assert_eq!(ask(server.url(), "PUT", "/Product/1", r#"{"name":"Lamp"}"#).status, 201);
+    let (database, held) = (server.database().clone(), Arc::new(Barrier::new(2)));
+    let holding = Arc::clone(&held);
+    let holder = std::thread::spawn(move || {
+        let table = database.table("Product").unwrap();
+        database.update(table, "1", |_| {
+            holding.wait();
+            holding.wait();
+            Err(Error::Stale)
+        })?;
+        Ok::<_, Error>(())
+    });
+    held.wait();
+    let metrics = || ask(server.url(), "GET", "/_metrics", "").body;
+    let mut leaving = Connection::open(server.url());
+    leaving.send("PUT /Product/1 HTTP/1.1\r\nhost: test\r\ncontent-length: 16\r\n\r\n{\"name\":\"Chair\"}");
+    wait_until("it waits for the record", || metrics().contains("strata_requests_waiting 1\n"));
+    drop(leaving);
+    let left = "strata_requests_total{route=\"/Product/{id}\",class=\"4xx\"} 1\n";
+    wait_until("it is counted", || metrics().contains(left));
+    held.wait();
+    assert!(matches!(holder.join().unwrap(), Err(Error::Stale)));
+    server.stop().unwrap();
+    let text = fs::read_to_string(log).unwrap();
+    let lines = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let left: Vec<_> = lines.filter(|line| line["status"] == 499).collect();
+    assert_eq!(left.len(), 1, "{text}");
+    let read = (&left[0]["method"], &left[0]["path"], &left[0]["bytes_in"], &left[0]["bytes_out"]);
+    assert_eq!(read, (&"PUT".into(), &"/Product/1".into(), &16.into(), &0.into()));
 }
 
 #[test]
