@@ -202,5 +202,5 @@ fn etag(hash: u64) -> HeaderValue {
 }
 
 fn cannot_read(path: &Path, error: std::io::Error) -> Error {
-    Error::storage(format!("cannot read the static file {}", path.display()), error)
+    Error::storage(format!("cannot read {}, which is of the static files", path.display()), error)
 }
