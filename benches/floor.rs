@@ -180,11 +180,23 @@ pub fn thread_counters() -> Vec<(&'static str, u64)> {
     metrics.map(|metric| (metric.name(), context.metric(metric))).into()
 }
 
-/// The same store under RocksDB's own optimistic transactions.
+self_cell!(
+    struct OptimisticEngine {
+        owner: rocksdb::OptimisticTransactionDB,
+        #[covariant]
+        dependent: Family,
+    }
+);
+
+/// Of the records.
+type Family<'a> = &'a rocksdb::ColumnFamily;
+
+/// The same store under RocksDB's own optimistic transactions. The binding makes each transaction anew; RocksDB could reuse one.
 pub struct Optimistic {
-    pub database: rocksdb::OptimisticTransactionDB,
+    engine: OptimisticEngine,
     pub read: rocksdb::ReadOptions,
-    pub write: rocksdb::WriteOptions,
+    write: rocksdb::WriteOptions,
+    transaction: rocksdb::OptimisticTransactionOptions,
     _directory: TempDir,
 }
 
@@ -203,13 +215,24 @@ impl Optimistic {
         let (options, families) = stored_options(directory.path(), cache_bytes);
         let opened = rocksdb::OptimisticTransactionDB::open_cf_descriptors(&options, directory.path(), families);
         let database: rocksdb::OptimisticTransactionDB = opened.expect("a store to open");
-        read_all(database.raw_iterator_cf(&database.cf_handle("records").expect("records")));
+        let engine = OptimisticEngine::new(database, |database| database.cf_handle("records").expect("records"));
+        read_all(engine.borrow_owner().raw_iterator_cf(engine.borrow_dependent()));
         Self {
-            database,
+            engine,
             read: rocksdb::ReadOptions::default(),
             write: rocksdb::WriteOptions::default(),
+            transaction: rocksdb::OptimisticTransactionOptions::default(),
             _directory: directory,
         }
+    }
+
+    /// A new transaction.
+    pub fn begin(&self) -> rocksdb::Transaction<'_, rocksdb::OptimisticTransactionDB> {
+        self.engine.borrow_owner().transaction_opt(&self.write, &self.transaction)
+    }
+
+    pub fn records(&self) -> Family<'_> {
+        self.engine.borrow_dependent()
     }
 }
 

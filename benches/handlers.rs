@@ -10,7 +10,7 @@ mod verbs;
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderValue, StatusCode};
-use prepared::{Ours, POOL, SST, bodies, described, options, records, soft};
+use prepared::{Ours, POOL, SST, WRITTEN, bodies, described, options, records, soft};
 use strata::handlers;
 use strata_harness::data::{self, scatter};
 use strata_harness::{Facts, Suite, Unit, suite};
@@ -62,7 +62,7 @@ fn get(suite: &mut Suite, case: &str, headers: HeaderMap, expected: StatusCode) 
 }
 
 fn writing(op: &str, n: u64) -> Facts {
-    let facts = Facts::new(op).data(described(n)).state(SST).durability(soft()).indexes(0);
+    let facts = Facts::new(op).data(described(n)).state(WRITTEN).durability(soft()).indexes(0);
     facts.unit(Unit::Records, 1).changes_store(2000, None)
 }
 

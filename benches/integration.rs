@@ -19,9 +19,9 @@ mod verbs;
 
 use std::sync::Arc;
 
-use prepared::{Ours, SST, described, options, records, soft};
+use prepared::{Ours, SST, WRITES, WRITTEN, described, options, records, soft};
 use sqlite::Peer;
-use strata_harness::{Facts, Scale, Suite, Unit, suite};
+use strata_harness::{Facts, Suite, Unit, suite};
 
 fn main() {
     suite("integration", |suite| {
@@ -43,9 +43,8 @@ fn rows(suite: &mut Suite, indexes: u32, threads: usize) {
     let about = |op: &str, n| {
         Facts::new(op).data(described(n)).state(SST).indexes(indexes).threads(threads).unit(Unit::Records, 1)
     };
-    // So long that the first touch of a store that was opened just now, when nothing of it is near the processor yet, is a small part.
-    let turn = if suite.scale() == Scale::Full { 10_000 } else { 40 };
-    let writing = |op: &str, n| about(op, n).durability(soft()).changes_store(turn, None);
+    let written = |op: &str, n| about(op, n).durability(soft()).state(WRITTEN);
+    let writing = |op: &str, n| written(op, n).changes_store(WRITES, None);
     let facts = writing("creates one record from a JSON body; the id is made", n);
     beside_peer(suite, "create", case, facts, n, verbs::create, sqlite::create);
     let facts = about("reads one record by id", n);
@@ -53,7 +52,7 @@ fn rows(suite: &mut Suite, indexes: u32, threads: usize) {
     let facts = writing("patches one attribute that has no index", n);
     let theirs = |peer| sqlite::update_unindexed(peer, n);
     beside_peer(suite, "update", case, facts, n, |ours| verbs::update_unindexed(ours, n), theirs);
-    let facts = about("deletes one record", many).durability(soft()).changes_store(turn, many);
+    let facts = written("deletes one record", many).changes_store(WRITES.min(many / 4), many);
     beside_peer(
         suite,
         "delete",
@@ -63,8 +62,9 @@ fn rows(suite: &mut Suite, indexes: u32, threads: usize) {
         |ours| verbs::delete(ours, many),
         |peer| sqlite::delete(peer, many),
     );
-    let facts = writing("seven of ten read one record by id, three create one", n);
-    beside_peer(suite, "mixed", case, facts, n, |ours| verbs::mixed(ours, n), |peer| sqlite::mixed(peer, n));
+    // As many creates a sample as CREATE has, so that the memtable, and SQLite's log, are as full.
+    let mixed = written("seven of ten read one record by id, three create one", n).changes_store(WRITES * 10 / 3, None);
+    beside_peer(suite, "mixed", case, mixed, n, |ours| verbs::mixed(ours, n), |peer| sqlite::mixed(peer, n));
 }
 
 /// A verb of ours, and with one thread the same of SQLite, which has one writer.

@@ -3,13 +3,14 @@
 //! Each row is a workload: fixed work on one store, through our own API and with compactions on. A tenth of it warms the store up and
 //! is not counted; the rest is timed in ten stretches, one after the other on the same store, and the figure is the mean over all of
 //! it, stalls included. Two clients run the YCSB mixes, so that latencies are the engine's and not those of a queue for a core. They
-//! are service times of a closed loop, by kind of operation; choosing the key is outside of them. Their stores are several times the
-//! cache too, so workload C and the reads of a store larger than the cache do nearly the same. Popular records are more popular than
-//! in YCSB's own generator: these rates are not to be set beside published ones.
+//! are service times of a closed loop, by kind of operation; choosing the key is outside of them. Their store fits the cache and is in
+//! it when the clock starts: what they tell is the engine's own work. What it costs when it does not fit is told by the reads of a
+//! store ten times the cache.
 //!
 //! Beside each rate stands what the engine did meanwhile. *Write amplification* is all bytes written (log, flushes, compactions) over
 //! the bytes of the batches that were handed to the engine; what is still in a memtable at the end has not been written to a file yet.
-//! *Space amplification* is the size of the sorted files over what a full compaction would keep, as the engine estimates it. *Stall
+//! *Space amplification*, of rows that write, is the size of the sorted files at the end, memtables flushed, over what a full
+//! compaction then leaves of them: what was overwritten, and what stands above the bottom level, where files are compressed less. *Stall
 //! time* is how long the path of writes was slowed down or stopped, however many waited. *Peak memory* is that of the whole process, which has run
 //! the rows before. The records are those of all benches, and files of a store ten times the cache may well be in the page cache of
 //! the operating system.

@@ -20,7 +20,7 @@ use std::fmt::Write;
 use std::hint::black_box;
 use std::sync::Arc;
 
-use prepared::{Numbered, Ours, SST, described, soft};
+use prepared::{Numbered, Ours, SST, WRITTEN, described, soft};
 use strata::encoding::Record;
 use strata::query::{Limits, Query};
 use strata::schema::{Schema, Table};
@@ -50,11 +50,7 @@ fn options() -> storage::Options {
 /// The facts of a row that writes.
 fn writing(op: impl Into<String>, scale: Scale) -> Facts {
     let turn = if scale == Scale::Full { 4000 } else { 40 };
-    Facts::new(op)
-        .state("SST, cached; what is written, memtable")
-        .durability(soft())
-        .unit(Unit::Records, 1)
-        .changes_store(turn, None)
+    Facts::new(op).state(WRITTEN).durability(soft()).unit(Unit::Records, 1).changes_store(turn, None)
 }
 
 fn threads(suite: &mut Suite) {
@@ -95,26 +91,25 @@ fn records(suite: &mut Suite) {
             facts.data(format!("{n} items of about 100 bytes, 4 attributes")).indexes(2).scale("records", n as f64)
         };
         let reading = |op: &str, units| at(Facts::new(op).state(SST).unit(Unit::Records, units));
-        let cold = || {
+        let setup = || {
             let schema = || Schema::parse(ITEM).expect("a schema of four attributes");
             let template = prepared::template(&format!("items-{n}"), schema, |database| {
                 prepared::create_all(database, (0..n).map(|index| item(index, n)));
             });
-            Ours::open_with(prepared::copy_of(&template), schema(), &options())
+            Ours::open_with(prepared::copy_of(&template), schema(), &options()).warmed()
         };
-        let warm = || cold().warmed();
 
         let facts = reading("reads one small record by id and copies its JSON out", 1);
-        suite.row("read", "strata", case, facts, warm, |ours| read_item(ours, n));
+        suite.row("read", "strata", case, facts, setup, |ours| read_item(ours, n));
         let op = "answers a query for one value of a hash index: text in, the JSON of one record out";
-        suite.row("hash_lookup", "strata", case, reading(op, 1), warm, |ours| look_up_sku(ours, n));
+        suite.row("hash_lookup", "strata", case, reading(op, 1), setup, |ours| look_up_sku(ours, n));
         let op = format!(
             "answers a query for a range of {RANGE} values of an ordered index: text in, the JSON of the records out"
         );
-        suite.row("range", "strata", case, reading(&op, RANGE), warm, |ours| range_of_ranks(ours, n));
+        suite.row("range", "strata", case, reading(&op, RANGE), setup, |ours| range_of_ranks(ours, n));
         let facts = at(writing("creates one small record; the id is made", suite.scale()));
         let body = r#"{"sku":"new-00000000","rank":100000000,"note":"a small record, so that a million fit"}"#;
-        suite.row("create", "strata", case, facts, cold, create_small(body));
+        suite.row("create", "strata", case, facts, setup, create_small(body));
     }
 }
 
@@ -196,7 +191,7 @@ fn indexes(suite: &mut Suite) {
             let template = prepared::template(&format!("numbers-{n}-{indexes}"), schema, |database| {
                 prepared::create_all(database, (0..n).map(|index| body(scatter(index, 100_000_000)).into_bytes()));
             });
-            Ours::open_with(prepared::copy_of(&template), schema(), &options())
+            Ours::open_with(prepared::copy_of(&template), schema(), &options()).warmed()
         };
         let facts = writing("creates one record of eight integers; the id is made", suite.scale())
             .data(format!("{n} records of eight integers"))
@@ -227,7 +222,7 @@ fn sharing(suite: &mut Suite) {
                 |sharing: u64| (0..sharing * values(sharing)).map(move |index| body(sharing, index % values(sharing)));
             prepared::create_all(database, counts.into_iter().flat_map(of).map(String::into_bytes));
         });
-        Ours::open_with(prepared::copy_of(&template), schema(), &options())
+        Ours::open_with(prepared::copy_of(&template), schema(), &options()).warmed()
     };
     for (name, sharing) in full.into_iter().zip(counts) {
         let mut facts = writing(format!("creates one small record with a value that {sharing} had before"), scale)

@@ -8,8 +8,10 @@
 //!
 //! SQLite gets what we have: one process that alone may open the file, a cache of the same size, a log of the size at which our
 //! memtable is flushed, no sync at commit (`WAL` with `synchronous = NORMAL` survives what `soft` survives: the end of the process,
-//! not that of the machine). When the log is full the writer syncs it and copies it into the file, and pays for that. Statements
-//! come from rusqlite's cache, as its users take them: a closure that may go to another thread cannot keep one.
+//! not that of the machine). When the log is full the writer syncs it and copies it into the file, and pays for that. All its pages,
+//! those of indexes too, are in the cache when the clock starts. Statements come from rusqlite's cache, as its users take them: a
+//! closure that may go to another thread cannot keep one. SQLite counts its memory, as it does unless it is told not to; that can be
+//! told only where it is compiled or by a call that is not safe Rust, and the facts of its rows say that it counts.
 #![allow(dead_code, reason = "a target that measures no peer has none")]
 
 use std::borrow::Cow;
@@ -24,7 +26,7 @@ use tempfile::TempDir;
 use uuid::Uuid;
 
 use crate::prepared::{self, Numbered, POOL, bodies, options};
-use crate::verbs::copied;
+use crate::verbs::{STOCK, assert_patched, copied, looked_at};
 
 /// A copy of the prepared file, which one worker opens.
 pub struct Peer {
@@ -53,10 +55,10 @@ const PAGE_BYTES: usize = 4096;
 /// What the facts say of the file, beside what they say of our store.
 pub fn state() -> String {
     format!(
-        "SQLite {}, one file, WAL of {} MiB, synchronous NORMAL, locking EXCLUSIVE, cache of {} MiB",
+        "SQLite {}, one file, all in the cache of {} MiB, WAL of {} MiB, synchronous NORMAL, locking EXCLUSIVE, memory statistics on",
         rusqlite::version(),
-        options().write_buffer_bytes >> 20,
-        options().cache_bytes >> 20
+        options().cache_bytes >> 20,
+        options().write_buffer_bytes >> 20
     )
 }
 
@@ -80,21 +82,27 @@ pub fn read(peer: Arc<Peer>, records: u64) -> impl FnMut(u64) -> u64 + Send {
 
 /// Patches an attribute that has no index.
 pub fn update_unindexed(peer: Arc<Peer>, records: u64) -> impl FnMut(u64) -> u64 + Send {
-    let (mut client, ids) = (Client::open(&peer), ids(records));
-    let mut patch = Numbered::new(br#"{"stock":100000000}"#);
-    move |index| {
+    let (client, ids) = (Client::open(&peer), ids(records));
+    let mut patch = Numbered::new(STOCK.as_bytes());
+    let update = move |client: &mut Client, index| {
         let _alive = &peer;
         client.update(&ids[scatter(index, records) as usize], patch.with(index))
-    }
+    };
+    looked_at(client, update, move |client, index| {
+        assert_patched(client.stock(&data::id(scatter(index, records))) - 100_000_000, index, records);
+    })
 }
 
 /// Deletes one record.
 pub fn delete(peer: Arc<Peer>, records: u64) -> impl FnMut(u64) -> u64 + Send {
     let (client, ids) = (Client::open(&peer), ids(records));
-    move |index| {
+    let delete = move |client: &mut Client, index| {
         let _alive = &peer;
         client.delete(&ids[scatter(index, records) as usize])
-    }
+    };
+    looked_at(client, delete, move |client, index| {
+        assert_eq!(client.read(&data::id(scatter(index, records))), 0, "operation {index} has deleted nothing");
+    })
 }
 
 /// Seven reads by id, then three creates.
@@ -146,13 +154,19 @@ struct Patch {
 }
 
 impl Client {
-    /// With every page of the table in its cache, as our stores have theirs.
+    /// With every page of the table and of its indexes in its cache, as our stores have theirs.
     fn open(peer: &Peer) -> Self {
         let (insert, connection) = (insert(peer.indexes), connect(&peer.file));
-        let read: f64 = connection
-            .query_row("SELECT total(length(json)) FROM product", [], |row| row.get(0))
-            .expect("a healthy file");
-        assert!(read > 0.0, "a file without records");
+        let read = |sql: &str| connection.query_row(sql, [], |row| row.get(0));
+        let records: i64 = read("SELECT count(length(json)) FROM product").expect("a healthy file");
+        assert!(records > 0, "a file without records");
+        for indexed in &["id", "category", "price"][..=peer.indexes as usize] {
+            // The shortest way to all values of a column that has an index is all of the index.
+            let all = format!("SELECT count({indexed}) FROM product");
+            let way = connection.query_row(&format!("EXPLAIN QUERY PLAN {all}"), [], |row| row.get::<_, String>(3));
+            assert!(way.is_ok_and(|way| way.contains("COVERING INDEX")), "{all} reads no index");
+            assert_eq!(read(&all), Ok(records), "{all}");
+        }
         Self { connection, insert, indexes: peer.indexes, json: String::new(), answer: Vec::new() }
     }
 
@@ -191,6 +205,12 @@ impl Client {
         let merged = changed.next().expect("a healthy file").map_or(0, |record| copied(json(record), &mut self.answer));
         // To the end, which commits.
         if changed.next().expect("a healthy file").is_none() { merged } else { 0 }
+    }
+
+    /// What the attribute is that is updated.
+    fn stock(&self, id: &str) -> i64 {
+        const STOCK: &str = "SELECT json ->> 'stock' FROM product WHERE id = ?1";
+        self.connection.query_row(STOCK, [id], |row| row.get(0)).expect("a record of the data set")
     }
 
     fn delete(&self, id: &str) -> u64 {

@@ -11,7 +11,7 @@ mod prepared;
 mod verbs;
 
 use floor::{Optimistic, Raw};
-use prepared::{MEMTABLE, Ours, SST, described, options, records, soft};
+use prepared::{MEMTABLE, Ours, SST, WRITTEN, described, options, records, soft};
 use strata_harness::{Facts, Scale, Suite, Unit, suite};
 
 fn main() {
@@ -54,7 +54,7 @@ fn reads(suite: &mut Suite) {
 fn writing(op: &str, n: u64, indexes: u32) -> Facts {
     Facts::new(op)
         .data(described(n))
-        .state("SST, cached; what is written, memtable")
+        .state(WRITTEN)
         .durability(soft())
         .indexes(indexes)
         .unit(Unit::Records, 1)
@@ -119,7 +119,8 @@ fn transactions(suite: &mut Suite) {
 
     let about = writing("adds one to an attribute of one record", n, 0).floor("optimistic", 1.2, 1.5);
     suite.row("read_modify_write", "strata", "1_key", about, ours, |ours| verbs::read_modify_write(ours, n));
-    let about = writing("gets one record for update, puts the same bytes, commits: OptimisticTransactionDB", n, 0);
+    let about =
+        writing("gets one record for update, pinned, puts the same bytes, commits: OptimisticTransactionDB", n, 0);
     suite.row("read_modify_write", "optimistic", "1_key", about, optimistic, |raw| {
         verbs::optimistic_read_modify_write(raw, n)
     });

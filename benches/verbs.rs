@@ -3,7 +3,9 @@
 //! Each function makes a worker: everything it needs stands ready, and the closure it returns is the operation that is timed.
 #![allow(dead_code, reason = "each target measures its part")]
 
+use std::cell::Cell;
 use std::hint::black_box;
+use std::ops::Range;
 use std::sync::Arc;
 
 use rust_rocksdb as rocksdb;
@@ -15,7 +17,7 @@ use strata::transaction::{Owned, Precondition};
 use strata_harness::data::{self, scatter};
 
 use crate::floor::{Optimistic, Raw};
-use crate::prepared::{Numbered, Ours, POOL, bodies, record_keys, schema};
+use crate::prepared::{Numbered, Ours, POOL, bodies, bodies_with_id, record_keys, schema};
 
 /// An id of the length that the server makes, with room for a number.
 pub const MADE_ID: &str = "00000000-0001-7001-8001-000000000001";
@@ -82,16 +84,12 @@ pub fn create(ours: Arc<Ours>) -> impl FnMut(u64) -> u64 + Send {
 
 /// Creates one record whose id the client gives.
 pub fn create_with_id(ours: Arc<Ours>) -> impl FnMut(u64) -> u64 + Send {
-    let mut bodies: Vec<Numbered> = bodies().iter().map(|body| with_id(body, "new-00000000")).collect();
+    let mut bodies = bodies_with_id("new-00000000");
     move |index| {
         let body = bodies[(index % POOL) as usize].with(index);
         let created = ours.database.create(ours.product(), body).expect("a body of the data set");
         u64::from(created.json().len() > 900)
     }
-}
-
-fn with_id(body: &[u8], id: &str) -> Numbered {
-    Numbered::new(&[format!("{{\"id\":\"{id}\",").as_bytes(), &body[1..]].concat())
 }
 
 /// What the raw path of a create writes: key and value of the record, keys of the entries.
@@ -187,23 +185,83 @@ fn stage(raw: &Raw, batch: &mut rocksdb::WriteBatch, write: &mut Write, number: 
 
 /// Patches an attribute that has no index.
 pub fn update_unindexed(ours: Arc<Ours>, records: u64) -> impl FnMut(u64) -> u64 + Send {
-    patch(ours, records, r#"{"stock":100000000}"#)
+    patch(ours, records, STOCK, "stock")
 }
 
 /// Patches both indexed attributes.
 pub fn update_indexed(ours: Arc<Ours>, records: u64) -> impl FnMut(u64) -> u64 + Send {
-    patch(ours, records, CHANGE)
+    patch(ours, records, CHANGE, "price")
 }
+
+pub const STOCK: &str = r#"{"stock":100000000}"#;
 
 const CHANGE: &str = r#"{"category":"changed-00000000","price":100000000.5}"#;
 
-fn patch(ours: Arc<Ours>, records: u64, patch: &str) -> impl FnMut(u64) -> u64 + Send {
+/// Writes the index of the operation into `attribute`, among others.
+fn patch(ours: Arc<Ours>, records: u64, patch: &str, attribute: &str) -> impl FnMut(u64) -> u64 + Send {
     let ids: Vec<String> = (0..records).map(data::id).collect();
     let mut patch = Numbered::new(patch.as_bytes());
-    move |index| {
+    let attribute = ours.product().attribute(attribute).expect("an attribute of the data set");
+    let change = move |ours: &mut Arc<Ours>, index| {
         let id = &ids[scatter(index, records) as usize];
         let changed = ours.database.merge(ours.product(), id, patch.with(index), &Precondition::None);
         u64::from(!changed.expect("a record of the data set").json().is_empty())
+    };
+    looked_at(ours, change, move |ours, index| {
+        let id = data::id(scatter(index, records));
+        let stored =
+            ours.database.read(ours.product(), &id).expect("a healthy store").expect("a record of the data set");
+        let written = match stored.value(attribute).expect("a whole record") {
+            Value::Int(stock) => stock - 100_000_000,
+            Value::Float(price) => (price - 100_000_000.5) as i64,
+            other => panic!("{other:?} is no number"),
+        };
+        assert_patched(written, index, records);
+    })
+}
+
+/// The number that stands in a record is that of an operation on this very record: of this one, or where several threads write, of a
+/// later one.
+pub fn assert_patched(written: i64, index: u64, records: u64) {
+    let number = u64::try_from(written).unwrap_or_else(|_| panic!("operation {index} has left nothing in its record"));
+    assert_eq!(scatter(number, records), scatter(index, records), "operation {index} has left {number} in its record");
+}
+
+/// Operations of a worker that are looked at when it is over: outside every clock, in the store and not in the answer.
+const LOOKED_AT: u64 = 100;
+
+/// An operation of a client, of which the last ones are looked at: faster must not mean that nothing was written.
+pub fn looked_at<C: Send>(
+    client: C,
+    operation: impl FnMut(&mut C, u64) -> u64 + Send,
+    look: impl FnMut(&mut C, u64) + Send,
+) -> impl FnMut(u64) -> u64 + Send {
+    let mut looked_at = LookedAt { client, operation, look, done: 0..0 };
+    move |index| looked_at.run(index)
+}
+
+struct LookedAt<C, O, L: FnMut(&mut C, u64)> {
+    client: C,
+    operation: O,
+    look: L,
+    /// The last operations in a row.
+    done: Range<u64>,
+}
+
+impl<C, O: FnMut(&mut C, u64) -> u64, L: FnMut(&mut C, u64)> LookedAt<C, O, L> {
+    fn run(&mut self, index: u64) -> u64 {
+        let first = if index == self.done.end { self.done.start } else { index };
+        self.done = first..index + 1;
+        (self.operation)(&mut self.client, index)
+    }
+}
+
+impl<C, O, L: FnMut(&mut C, u64)> Drop for LookedAt<C, O, L> {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            let first = self.done.start.max(self.done.end.saturating_sub(LOOKED_AT));
+            (first..self.done.end).for_each(|index| (self.look)(&mut self.client, index));
+        }
     }
 }
 
@@ -248,10 +306,14 @@ pub fn raw_update_indexed(raw: Arc<Raw>, records: u64) -> impl FnMut(u64) -> u64
 /// Deletes one record.
 pub fn delete(ours: Arc<Ours>, records: u64) -> impl FnMut(u64) -> u64 + Send {
     let ids: Vec<String> = (0..records).map(data::id).collect();
-    move |index| {
+    let delete = move |ours: &mut Arc<Ours>, index| {
         let id = &ids[scatter(index, records) as usize];
         u64::from(ours.database.delete(ours.product(), id, &Precondition::None).is_ok())
-    }
+    };
+    looked_at(ours, delete, move |ours, index| {
+        let stored = ours.database.read(ours.product(), &data::id(scatter(index, records)));
+        assert!(stored.expect("a healthy store").is_none(), "operation {index} has deleted nothing");
+    })
 }
 
 /// Gets a record, then deletes it and its entries in one batch.
@@ -351,30 +413,40 @@ pub fn raw_create_all(raw: Arc<Raw>) -> impl FnMut(u64) -> u64 + Send {
 /// Adds one to the stock of a record.
 pub fn read_modify_write(ours: Arc<Ours>, records: u64) -> impl FnMut(u64) -> u64 + Send {
     let ids: Vec<String> = (0..records).map(data::id).collect();
-    let stock = ours.product().attribute("stock").expect("an attribute of the data set");
-    move |index| {
-        let id = &ids[scatter(index, records) as usize];
-        let changed = ours.database.update(ours.product(), id, |record| {
-            let mut fields = vec![None; record.table().attributes.len()];
-            if let Value::Int(before) = record.value(stock)? {
-                fields[stock] = Some(Value::Int(before + 1));
-            }
-            Ok(fields)
-        });
-        u64::from(!changed.expect("a record of the data set").json().is_empty())
-    }
+    let stock = stock(&ours);
+    move |index| add_one(&ours, &ids[scatter(index, records) as usize], stock)
 }
 
-/// The same under RocksDB's optimistic transactions: get for update, put the same bytes, commit.
+/// The place of the attribute that is counted up.
+pub fn stock(ours: &Ours) -> usize {
+    ours.product().attribute("stock").expect("an attribute of the data set")
+}
+
+/// Adds one to an attribute of a record.
+pub fn add_one(ours: &Ours, id: &str, attribute: usize) -> u64 {
+    let after = Cell::new(0);
+    let changed = ours.database.update(ours.product(), id, |record| {
+        let mut fields = vec![None; record.table().attributes.len()];
+        if let Value::Int(before) = record.value(attribute)? {
+            after.set(before + 1);
+            fields[attribute] = Some(Value::Int(after.get()));
+        }
+        Ok(fields)
+    });
+    let changed = changed.expect("a record of the data set");
+    u64::from(matches!(changed.value(attribute), Ok(Value::Int(written)) if written == after.get()))
+}
+
+/// The same under RocksDB's optimistic transactions: get for update, pinned, put the same bytes, commit.
 pub fn optimistic_read_modify_write(raw: Arc<Optimistic>, records: u64) -> impl FnMut(u64) -> u64 + Send {
     let keys = record_keys(1, records);
     move |index| {
         let key = &keys[scatter(index, records) as usize];
-        let family = raw.database.cf_handle("records").expect("records");
-        let transaction = raw.database.transaction_opt(&raw.write, &rocksdb::OptimisticTransactionOptions::default());
-        let before = transaction.get_for_update_cf_opt(&family, key, true, &raw.read).expect("a healthy store");
-        let before = before.expect("a record of the data set");
-        transaction.put_cf(&family, key, &before).expect("a healthy store");
+        let transaction = raw.begin();
+        let before = transaction.get_pinned_for_update_cf_opt(&raw.records(), key, true, &raw.read);
+        let before = before.expect("a healthy store").expect("a record of the data set");
+        transaction.put_cf(&raw.records(), key, &before).expect("a healthy store");
+        drop(before);
         u64::from(transaction.commit().is_ok())
     }
 }
@@ -398,10 +470,9 @@ type End = fn(rocksdb::Transaction<'_, rocksdb::OptimisticTransactionDB>) -> Res
 fn optimistic_put(raw: Arc<Optimistic>, records: u64) -> impl FnMut(u64, End) -> bool + Send {
     let (keys, writes) = (record_keys(1, records), writes(&schema(0).tables[0], &data::id(0)));
     move |index, end| {
-        let family = raw.database.cf_handle("records").expect("records");
-        let transaction = raw.database.transaction_opt(&raw.write, &rocksdb::OptimisticTransactionOptions::default());
+        let transaction = raw.begin();
         let (key, write) = (&keys[scatter(index, records) as usize], &writes[(index % POOL) as usize]);
-        transaction.put_cf(&family, key, &write.value).expect("a healthy store");
+        transaction.put_cf(&raw.records(), key, &write.value).expect("a healthy store");
         end(transaction).is_ok()
     }
 }

@@ -124,7 +124,7 @@ impl Store {
     /// # Errors
     /// `WouldBlock` under [`Reach::Memory`]; `Corrupt` or `Storage` from the engine.
     pub fn get(&self, space: Space, key: &[u8], reach: Reach) -> Result<Option<Pinned<'_>>> {
-        Calls::count(&self.calls.gets);
+        self.calls.gets.add_one();
         #[cfg(feature = "plant")]
         crate::plant::burn("storage");
         let options = match reach {
@@ -145,7 +145,7 @@ impl Store {
         snapshot: &Snapshot<'_>,
         reach: Reach,
     ) -> Result<Vec<Option<Pinned<'_>>>> {
-        Calls::count(&self.calls.multi_gets);
+        self.calls.multi_gets.add_one();
         let options = self.read_at(snapshot, reach);
         if let [key] = keys {
             let value = self.db().get_pinned_cf_opt(&self.family(space), key, &options);
@@ -164,7 +164,7 @@ impl Store {
         snapshot: &'s Snapshot<'s>,
         reach: Reach,
     ) -> Scan<'s> {
-        Calls::count(&self.calls.scans);
+        self.calls.scans.add_one();
         let mut options = self.read_at(snapshot, reach);
         if !upper.is_empty() {
             options.set_iterate_upper_bound(upper);
@@ -183,7 +183,7 @@ impl Store {
         snapshot: &'s Snapshot<'s>,
         reach: Reach,
     ) -> Scan<'s> {
-        Calls::count(&self.calls.scans);
+        self.calls.scans.add_one();
         let mut options = self.read_at(snapshot, reach);
         options.set_iterate_lower_bound(lower);
         if !upper.is_empty() {
@@ -205,7 +205,7 @@ impl Store {
     /// `Busy` if the engine cannot keep up and stalls are refused; `Storage` if the machine refuses (disk full). After an error
     /// under [`Durability::Strong`] the batch may be visible and yet not be durable.
     pub fn write(&self, batch: &Batch, durability: Durability) -> Result<()> {
-        Calls::count(&self.calls.writes);
+        self.calls.writes.add_one();
         let writes = batch.writes.as_ref();
         let bytes = writes.map_or(0, rocksdb::WriteBatch::size_in_bytes);
         self.background.batch_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
@@ -386,7 +386,8 @@ pub struct Counters {
     pub batch_bytes: u64,
     /// Memtables flushed.
     pub flushes: u64,
-    /// Bytes of data in the files that flushes wrote.
+    /// Bytes of the files that flushes wrote: their blocks of data, index and filter. What RocksDB notes at a file's end, a few KiB,
+    /// is left out.
     pub flushed_bytes: u64,
     /// Compactions completed.
     pub compactions: u64,
@@ -400,12 +401,6 @@ struct Calls {
     multi_gets: Striped,
     scans: Striped,
     writes: Striped,
-}
-
-impl Calls {
-    fn count(counter: &Striped) {
-        counter.add_one();
-    }
 }
 
 /// A counter in stripes, each on a cache line of its own, so that threads do not pass one line around.

@@ -15,14 +15,14 @@ use strata::{handlers, indexes};
 use strata_harness::{Data, Facts, Suite, Unit};
 
 use crate::floor::Raw;
-use crate::prepared::{Numbered, Ours, POOL, SST, bodies, described, records, schema, soft};
+use crate::prepared::{Numbered, Ours, POOL, WRITES, WRITTEN, bodies, described, records, schema, soft};
 use crate::served::{Bare, Client, Served};
 use crate::verbs::{self, Write};
 use crate::{answered, ingress, over_tcp, runtime, whole};
 
 fn facts(records: u64, op: &str) -> Facts {
-    let facts = Facts::new(op).data(described(records)).state(SST).durability(soft()).indexes(2);
-    facts.unit(Unit::Records, 1).changes_store(2000, None)
+    let facts = Facts::new(op).data(described(records)).state(WRITTEN).durability(soft()).indexes(2);
+    facts.unit(Unit::Records, 1).changes_store(WRITES, None)
 }
 
 pub fn in_process(suite: &mut Suite) {

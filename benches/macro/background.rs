@@ -1,10 +1,11 @@
 //! Reads while something else goes on in the same store: a writer that never rests, a full compaction.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
+use parking_lot::Mutex;
 use strata::storage;
 use strata::transaction::{Database, Precondition};
 use strata_harness::data::scatter;
@@ -110,7 +111,7 @@ impl Particular for Writer {
                 written.store(number + 1, Ordering::Relaxed);
             }
         };
-        *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), thread::spawn(write)));
+        *self.running.lock() = Some((Instant::now(), thread::spawn(write)));
         // The reads of a small scale may be over before the thread has begun.
         while self.written.load(Ordering::Relaxed) == 0 {
             thread::yield_now();
@@ -119,15 +120,15 @@ impl Particular for Writer {
 
     fn end(&self, _: &Workload<Self>) {
         self.stop.store(true, Ordering::Relaxed);
-        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let running = self.running.lock().take();
         let (began, writer) = running.expect("the writer was started");
         writer.join().expect("the writer did not fail");
         let written = self.written.load(Ordering::Relaxed) as f64;
-        *self.per_second.lock().unwrap_or_else(PoisonError::into_inner) = written / began.elapsed().as_secs_f64();
+        *self.per_second.lock() = written / began.elapsed().as_secs_f64();
     }
 
     fn found(&self, workload: &Workload<Self>, found: Found) -> Found {
-        let per_second = *self.per_second.lock().unwrap_or_else(PoisonError::into_inner);
+        let per_second = *self.per_second.lock();
         assert!(per_second > 0.0, "nothing was written while the records were read");
         tail(workload, found.measure("write_rate", per_second, "records/s"))
     }
@@ -156,21 +157,21 @@ impl Particular for Compaction {
             database.store().compact().expect("a healthy store");
             over.store(true, Ordering::Relaxed);
         };
-        *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), thread::spawn(compact)));
+        *self.running.lock() = Some((Instant::now(), thread::spawn(compact)));
     }
 
     fn end(&self, _: &Workload<Self>) {
         let over = self.over.load(Ordering::Relaxed);
         assert!(!(self.whole && over), "the compaction was over before the reads were");
-        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let running = self.running.lock().take();
         let (began, compaction) = running.expect("the compaction was started");
         compaction.join().expect("the compaction did not fail");
-        *self.seconds.lock().unwrap_or_else(PoisonError::into_inner) = began.elapsed().as_secs_f64();
+        *self.seconds.lock() = began.elapsed().as_secs_f64();
     }
 
     fn found(&self, workload: &Workload<Self>, found: Found) -> Found {
         assert!(workload.ours.database.counters().compactions > 0, "nothing was compacted");
-        let seconds = *self.seconds.lock().unwrap_or_else(PoisonError::into_inner);
+        let seconds = *self.seconds.lock();
         tail(workload, found.measure("compaction_time", seconds, "seconds"))
     }
 }

@@ -1,9 +1,10 @@
 //! Writing much: the bulk load, puts until compaction is steady and after, and creates by class of durability.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use rust_rocksdb as rocksdb;
 use strata::schema::Durability;
 use strata::storage::{self, Reach, Space};
@@ -66,14 +67,14 @@ impl Particular for Loaded {
     fn end(&self, workload: &Workload<Self>) {
         let began = Instant::now();
         workload.ours.settle();
-        *self.settled_in.lock().unwrap_or_else(PoisonError::into_inner) = began.elapsed();
+        *self.settled_in.lock() = began.elapsed();
     }
 
     fn found(&self, workload: &Workload<Self>, found: Found) -> Found {
         let (stored, loaded) = (stored(&workload.ours, Space::Records), self.records.load(Ordering::Relaxed));
         assert_eq!(stored, loaded, "records stored, left, and loaded, right");
         assert_eq!(self::stored(&workload.ours, Space::Indexes), 2 * loaded, "entries of two indexes");
-        let settled_in = *self.settled_in.lock().unwrap_or_else(PoisonError::into_inner);
+        let settled_in = *self.settled_in.lock();
         found.measure("settled_after", settled_in.as_secs_f64(), "seconds")
     }
 }

@@ -5,8 +5,10 @@
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
+use parking_lot::Mutex;
 use strata::schema::Schema;
 use strata::storage::Space;
 use strata::transaction::Database;
@@ -14,7 +16,7 @@ use strata_harness::{Facts, Found, Latencies, State, Suite, Unit, size_on_disk};
 use tempfile::TempDir;
 
 use crate::load::stored;
-use crate::prepared::{self, Numbered, Ours, POOL, bodies, described, schema};
+use crate::prepared::{self, Ours, POOL, bodies_with_id, described, schema};
 use crate::workload::{self, copy, facts, options, sized};
 
 /// Operations that are timed, and the one before them.
@@ -85,6 +87,8 @@ struct Openings {
     latencies: Latencies,
     closed: Mutex<Vec<TempDir>>,
     open: Mutex<Vec<Ours>>,
+    /// How many of them were opened before the clock started.
+    warm: AtomicUsize,
     /// Bytes of a copy.
     bytes: u64,
     /// Entries of indexes that an opened store must have.
@@ -99,39 +103,41 @@ impl Openings {
             latencies: Latencies::new(kinds),
             closed: Mutex::new(closed),
             open: Mutex::default(),
+            warm: AtomicUsize::new(0),
             bytes,
             entries: None,
         }
     }
 
     fn open(&self, schema: Schema) -> Ours {
-        let copy = self.closed.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let copy = self.closed.lock().pop();
         Ours::open_with(copy.expect("a copy for each operation"), schema, &options())
     }
 
     fn keep(&self, ours: Ours) {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner).push(ours);
+        self.open.lock().push(ours);
     }
 }
 
 impl State for Openings {
     fn settle(&self) {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(State::settle);
+        self.open.lock().iter().for_each(State::settle);
     }
 
     fn begin(&self) {
         self.latencies.clear();
+        self.warm.store(self.open.lock().len(), Ordering::Relaxed);
     }
 
     fn found(&self) -> Found {
-        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = self.open.lock();
         let last = open.last().expect("a store was opened");
         if let Some(entries) = self.entries {
             assert_eq!(stored(last, Space::Indexes), entries, "entries of indexes in an opened store");
         }
         let found = Found::default().latencies(&self.latencies).measure("size_on_disk", self.bytes as f64, "bytes");
-        let counters = last.database.counters();
-        let written = counters.batch_bytes + counters.flushed_bytes + counters.compacted_bytes;
+        let timed = &open[self.warm.load(Ordering::Relaxed)..];
+        let written: u64 = timed.iter().map(Ours::bytes_written).sum();
         found.measure("bytes_written", written as f64, "bytes")
     }
 }
@@ -141,8 +147,7 @@ fn late_id(number: u64) -> String {
 }
 
 fn write_late(database: &Database, last: u64) {
-    let with_id = |body: &Vec<u8>| Numbered::new(&[b"{\"id\":\"late-00000000\",".as_slice(), &body[1..]].concat());
-    let mut bodies: Vec<Numbered> = bodies().iter().map(with_id).collect();
+    let mut bodies = bodies_with_id("late-00000000");
     for number in 0..last {
         let body = bodies[(number % POOL) as usize].with(number);
         database.create(&database.schema().tables[0], body).expect("an id that is free");

@@ -1,9 +1,7 @@
 //! A store under a workload, and what its engine did meanwhile.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
-
-use strata::storage::{self, Counters};
+use parking_lot::Mutex;
+use strata::storage::{self, Counters, Gauges};
 use strata_harness::{Facts, Found, Latencies, PeakMemory, Scale, State, size_on_disk};
 use tempfile::TempDir;
 
@@ -30,7 +28,6 @@ pub struct Workload<P = ()> {
     pub ours: Ours,
     pub latencies: Latencies,
     pub particular: P,
-    workers: AtomicU64,
     began: Mutex<Option<Began>>,
 }
 
@@ -45,16 +42,11 @@ impl<P: Particular> Workload<P> {
     /// With operations of these kinds.
     pub fn new(ours: Ours, kinds: &'static [&'static str], particular: P) -> Self {
         let latencies = Latencies::new(kinds);
-        Self { ours, latencies, particular, workers: AtomicU64::new(0), began: Mutex::default() }
+        Self { ours, latencies, particular, began: Mutex::default() }
     }
 
-    /// A number for each worker, from 0.
-    pub fn number_of_worker(&self) -> u64 {
-        self.workers.fetch_add(1, Ordering::Relaxed)
-    }
-
-    fn stalled_ms(&self) -> u64 {
-        self.ours.database.store().gauges().expect("an engine that says what it holds").stalled_ms
+    fn gauges(&self) -> Gauges {
+        self.ours.database.store().gauges().expect("an engine that says what it holds")
     }
 
     /// What the engine did since the warm-up, and what it holds now.
@@ -62,7 +54,7 @@ impl<P: Particular> Workload<P> {
         let (before, after) = (began.counters, self.ours.database.counters());
         let batches = after.batch_bytes - before.batch_bytes;
         let files = after.flushed_bytes + after.compacted_bytes - before.flushed_bytes - before.compacted_bytes;
-        let gauges = self.ours.database.store().gauges().expect("an engine that says what it holds");
+        let gauges = self.gauges();
         let mut found = Found::default()
             .latencies(&self.latencies)
             .measure("size_on_disk", size_on_disk(self.ours.directory()) as f64, "bytes")
@@ -72,14 +64,19 @@ impl<P: Particular> Workload<P> {
         if batches > 0 {
             found = found.measure("write_amplification", (batches + files) as f64 / batches as f64, "ratio");
         }
-        if gauges.live_bytes > 0 {
-            let amplification = gauges.sorted_bytes as f64 / gauges.live_bytes as f64;
-            found = found.measure("space_amplification", amplification, "ratio");
-        }
         match began.peak.as_ref().and_then(PeakMemory::bytes) {
             Some(peak) => found.measure("peak_memory", peak as f64, "bytes"),
             None => found,
         }
+    }
+
+    /// The sorted files over what a full compaction leaves of them. Nothing else can be found of the store after that.
+    fn space_amplification(&self, found: Found) -> Found {
+        let store = self.ours.database.store();
+        store.flush().expect("a healthy store");
+        let before = self.gauges().sorted_bytes;
+        store.compact().expect("a healthy store");
+        found.measure("space_amplification", before as f64 / self.gauges().sorted_bytes as f64, "ratio")
     }
 }
 
@@ -97,9 +94,12 @@ impl<P: Particular> State for Workload<P> {
     }
 
     fn begin(&self) {
-        let began =
-            Began { counters: self.ours.database.counters(), stalled_ms: self.stalled_ms(), peak: PeakMemory::begin() };
-        *self.began.lock().unwrap_or_else(PoisonError::into_inner) = Some(began);
+        let began = Began {
+            counters: self.ours.database.counters(),
+            stalled_ms: self.gauges().stalled_ms,
+            peak: PeakMemory::begin(),
+        };
+        *self.began.lock() = Some(began);
         self.latencies.clear();
         self.particular.begin(self);
     }
@@ -107,9 +107,11 @@ impl<P: Particular> State for Workload<P> {
     fn found(&self) -> Found {
         self.particular.end(self);
         self.settle();
-        let began = self.began.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = self.beside_the_time(began.as_ref().expect("a workload begins before it ends"));
-        self.particular.found(self, found)
+        let began = self.began.lock();
+        let began = began.as_ref().expect("a workload begins before it ends");
+        let found = self.particular.found(self, self.beside_the_time(began));
+        let wrote = self.ours.database.counters().batch_bytes > began.counters.batch_bytes;
+        if wrote { self.space_amplification(found) } else { found }
     }
 }
 

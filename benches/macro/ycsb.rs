@@ -1,26 +1,27 @@
 //! The core workloads of YCSB, A to F, and reads of a store ten times its cache.
 //!
-//! The mixes are those of YCSB's `workloads/` (Cooper and others, "Benchmarking cloud serving systems with YCSB", SoCC 2010). Three things
-//! differ: the law of popularity is over the records themselves, while YCSB draws from many more items and folds them, which spreads
-//! its load more evenly; popular records are scattered over the ids by a permutation rather than a hash, so that no two ranks fall on
-//! one record; and ids ascend as records are inserted (YCSB's `insertorder=ordered`). A uniform variant of each stands beside it.
+//! The mixes are those of YCSB's `workloads/` (Cooper and others, "Benchmarking cloud serving systems with YCSB", SoCC 2010), and so are
+//! the laws of popularity: its scrambled zipfian, and its skewed latest for D. Three things differ: ids ascend as records are inserted
+//! (YCSB's `insertorder=ordered`); what E inserts is not chosen as the start of a scan, and the law of D is over the records that were
+//! there at first (YCSB adds the new ones, here one in a hundred or fewer); and records are the products of all benches, 1 KB in 8
+//! attributes. A uniform variant of each stands beside it.
+//!
+//! The mixes are over a store that the cache holds whole, and all of it is there when the clock starts; reads of a store ten times its
+//! cache are rows of their own. All operations of a row are drawn beforehand, in one order, so that ours and its floor do the very same.
 
 use std::hint::black_box;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use strata::encoding::value::Value;
 use strata::encoding::{Record, key};
 use strata::storage::{self, Reach, Space};
 use strata::transaction::Precondition;
-use strata_harness::data::scatter;
-use strata_harness::distribution::{Inserted, Random, Zipfian};
-use strata_harness::{Found, Latencies, State, Stopwatch, Suite};
+use strata_harness::distribution::{Inserted, Random, Scrambled, Zipfian};
+use strata_harness::{Found, Latencies, Scale, State, Stopwatch, Suite};
 
 use crate::floor::Raw;
-use crate::prepared::{Numbered, Ours, POOL, bodies, described, schema, soft};
-use crate::verbs::copied;
-use crate::workload::{self, Particular, SST, Workload, copy, facts, options, sized};
+use crate::prepared::{self, Numbered, Ours, POOL, bodies_with_id, described, schema, soft};
+use crate::verbs::{self, copied};
+use crate::workload::{self, Particular, Workload, copy, facts, sized};
 
 const THREADS: usize = 2;
 /// The longest scan of workload E; lengths are even from 1.
@@ -111,29 +112,41 @@ const MIXES: [Mix; 6] = [
     },
 ];
 
+/// Records of the mixes.
+fn records(scale: Scale) -> u64 {
+    sized(scale, 100_000, 2_000)
+}
+
+/// About twice what the store of the mixes takes there.
+const CACHE_BYTES: usize = 256 << 20;
+
+fn options(cache_bytes: usize) -> storage::Options {
+    storage::Options { automatic_compactions: true, ..prepared::options_with_cache(cache_bytes) }
+}
+
 pub fn rows(suite: &mut Suite) {
-    let n = workload::records(suite.scale());
+    let n = records(suite.scale());
+    let state = format!("SST, one level, all in the cache of {} MiB; compactions on", CACHE_BYTES >> 20);
     for mix in &MIXES {
         for choice in [mix.popular, Choice::Uniform] {
             let operations = sized(suite.scale(), mix.operations, 2_000);
-            let about = |op: &str| facts(op, operations).threads(THREADS).data(described(n)).state(SST).indexes(0);
+            let about = |op: &str| facts(op, operations).threads(THREADS).data(described(n)).state(&state).indexes(0);
             let ours = about(mix.op);
             let ours = match mix.name {
                 "ycsb_c" => ours.floor("floor", 0.95, 0.98),
                 _ => ours.changes_store(operations / 10, None).durability(soft()),
             };
-            let setup = || state(mix, n, &options());
-            let worker = |workload: Arc<Workload<Served>>| client(workload, mix, choice, operations);
-            suite.row(mix.name, "strata", choice.name(), ours, setup, worker);
+            let steps = || steps(mix, choice, n, operations);
+            let setup = || served(mix, n, CACHE_BYTES, steps(), Ours::held_by_cache);
+            suite.row(mix.name, "strata", choice.name(), ours, setup, |workload| client(workload, choice));
             if mix.name == "ycsb_c" {
                 let floor = about("gets the stored bytes of one record, pinned, and copies them out");
                 let setup = || RawReads {
-                    raw: Raw::open(copy(0, n), options().cache_bytes),
+                    raw: Raw::open(copy(0, n), options(CACHE_BYTES).cache_bytes).warmed(),
                     latencies: Latencies::new(&["read"]),
-                    workers: AtomicU64::new(0),
+                    steps: steps(),
                 };
-                let worker = |reads: Arc<RawReads>| raw_client(reads, mix, choice, n, operations);
-                suite.row(mix.name, "floor", choice.name(), floor, setup, worker);
+                suite.row(mix.name, "floor", choice.name(), floor, setup, raw_client);
             }
         }
     }
@@ -144,17 +157,16 @@ pub fn rows(suite: &mut Suite) {
 fn larger_than_cache(suite: &mut Suite) {
     let (n, mix) = (workload::records(suite.scale()), &MIXES[2]);
     let cache_bytes = (n * RECORD_BYTES / 10) as usize;
-    let small = storage::Options { cache_bytes, ..options() };
     for choice in [Choice::Zipfian, Choice::Uniform] {
         let operations = sized(suite.scale(), 100_000, 2_000);
-        let about = facts("reads one record by id; the data are ten times the cache", operations)
+        let about = facts("reads one record by id", operations)
             .threads(THREADS)
             .data(described(n))
-            .state(format!("SST, larger than the cache of {} MiB", cache_bytes >> 20))
+            .state(format!("SST, one level, ten times the cache of {} MiB; compactions on", cache_bytes >> 20))
             .indexes(0);
-        let setup = || state(mix, n, &small);
-        let worker = |workload: Arc<Workload<Served>>| client(workload, mix, choice, operations);
-        suite.row("larger_than_cache", "strata", &format!("{}_reads", choice.name()), about, setup, worker);
+        let setup = || served(mix, n, cache_bytes, steps(mix, choice, n, operations), Ours::warmed);
+        let case = &format!("{}_reads", choice.name());
+        suite.row("larger_than_cache", "strata", case, about, setup, |workload| client(workload, choice));
     }
 }
 
@@ -166,11 +178,19 @@ struct Served {
     mix: &'static Mix,
     records: u64,
     inserted: Inserted,
+    steps: Vec<Step>,
 }
 
-fn state(mix: &'static Mix, records: u64, options: &storage::Options) -> Workload<Served> {
-    let ours = Ours::open_with(copy(0, records), schema(0), options);
-    Workload::new(ours, &KINDS, Served { mix, records, inserted: Inserted::default() })
+/// A store with a cache of that size, read once by `warm`.
+fn served(
+    mix: &'static Mix,
+    records: u64,
+    cache_bytes: usize,
+    steps: Vec<Step>,
+    warm: fn(Ours) -> Ours,
+) -> Workload<Served> {
+    let ours = warm(Ours::open_with(copy(0, records), schema(0), &options(cache_bytes)));
+    Workload::new(ours, &KINDS, Served { mix, records, inserted: Inserted::default(), steps })
 }
 
 impl Particular for Served {
@@ -195,6 +215,7 @@ impl Particular for Served {
 }
 
 /// One operation that was decided beforehand.
+#[derive(Clone, Copy)]
 struct Step {
     kind: Kind,
     /// Number of the record; of the latest distribution, how many are newer.
@@ -202,10 +223,10 @@ struct Step {
     length: u8,
 }
 
-/// What one client will do, drawn outside every clock.
-fn steps(mix: &Mix, choice: Choice, records: u64, client: u64, operations: u64) -> Vec<Step> {
-    let mut random = Random::new(1 + client);
-    let zipfian = Zipfian::new(records);
+/// What the clients will do together, by the index of the operation; drawn outside every clock, and the same for ours and its floor.
+fn steps(mix: &Mix, choice: Choice, records: u64, operations: u64) -> Vec<Step> {
+    let mut random = Random::new(1);
+    let (scrambled, latest) = (Scrambled::new(records), Zipfian::new(records));
     let step = |_| {
         let (mut kind, mut share) = (mix.shares[0].0, random.unit());
         for (one, of_it) in mix.shares {
@@ -217,14 +238,19 @@ fn steps(mix: &Mix, choice: Choice, records: u64, client: u64, operations: u64) 
         }
         let record = match choice {
             Choice::Uniform => random.below(records),
-            Choice::Zipfian => scatter(zipfian.rank(&mut random), records),
-            Choice::Latest => zipfian.rank(&mut random),
+            Choice::Zipfian => scrambled.record(&mut random),
+            Choice::Latest => latest.rank(&mut random),
         };
         let length = 1 + random.below(LONGEST_SCAN) as u8;
         Step { kind, record: record as u32, length }
     };
     // The timed operations and the warm-up.
-    (0..operations * 11 / 10 / THREADS as u64 + 1).map(step).collect()
+    (0..operations * 11 / 10).map(step).collect()
+}
+
+/// The operation with this index; after the last comes the first.
+fn step(steps: &[Step], index: u64) -> Step {
+    steps[(index % steps.len() as u64) as usize]
 }
 
 /// A client with all that its operations need.
@@ -238,27 +264,18 @@ struct Client {
     stock: usize,
 }
 
-fn client(
-    workload: Arc<Workload<Served>>,
-    mix: &Mix,
-    choice: Choice,
-    operations: u64,
-) -> impl FnMut(u64) -> u64 + Send {
-    let steps = steps(mix, choice, workload.particular.records, workload.number_of_worker(), operations);
-    let with_id = |body: &Vec<u8>| Numbered::new(&[b"{\"id\":\"prod-00000000\",".as_slice(), &body[1..]].concat());
+fn client(workload: Arc<Workload<Served>>, choice: Choice) -> impl FnMut(u64) -> u64 + Send {
     let mut client = Client {
         stopwatch: workload.latencies.stopwatch(),
         id: Numbered::new(b"prod-00000000"),
         patch: Numbered::new(br#"{"stock":100000000}"#),
-        bodies: bodies().iter().map(with_id).collect(),
+        bodies: bodies_with_id("prod-00000000"),
         answer: Vec::new(),
-        stock: workload.ours.product().attribute("stock").expect("an attribute of the data set"),
+        stock: verbs::stock(&workload.ours),
         workload,
     };
-    let mut at = 0;
     move |index| {
-        let step = &steps[at % steps.len()];
-        at += 1;
+        let step = step(&client.workload.particular.steps, index);
         let record = match choice {
             Choice::Latest => client.newest() - u64::from(step.record),
             _ => u64::from(step.record),
@@ -318,16 +335,7 @@ impl Client {
 
     fn read_modify_write(&mut self, record: u64) -> u64 {
         let (ours, id, stock) = (&self.workload.ours, id_of(&mut self.id, record), self.stock);
-        self.stopwatch.time(Kind::ReadModifyWrite as usize, || {
-            let changed = ours.database.update(ours.product(), id, |record| {
-                let mut fields = vec![None; record.table().attributes.len()];
-                if let Value::Int(before) = record.value(stock)? {
-                    fields[stock] = Some(Value::Int(before + 1));
-                }
-                Ok(fields)
-            });
-            u64::from(!changed.expect("a record of the data set").json().is_empty())
-        })
+        self.stopwatch.time(Kind::ReadModifyWrite as usize, || verbs::add_one(ours, id, stock))
     }
 }
 
@@ -358,7 +366,7 @@ fn scanned(ours: &Ours, id: &str, limit: u64, answer: &mut Vec<u8>) -> u64 {
 struct RawReads {
     raw: Raw,
     latencies: Latencies,
-    workers: AtomicU64,
+    steps: Vec<Step>,
 }
 
 impl State for RawReads {
@@ -379,21 +387,12 @@ impl State for RawReads {
     }
 }
 
-fn raw_client(
-    reads: Arc<RawReads>,
-    mix: &Mix,
-    choice: Choice,
-    records: u64,
-    operations: u64,
-) -> impl FnMut(u64) -> u64 + Send {
-    let client = reads.workers.fetch_add(1, Ordering::Relaxed);
-    let steps = steps(mix, choice, records, client, operations);
-    let (stopwatch, mut first, mut answer, mut at) = (reads.latencies.stopwatch(), Vec::new(), Vec::new(), 0);
+fn raw_client(reads: Arc<RawReads>) -> impl FnMut(u64) -> u64 + Send {
+    let (stopwatch, mut first, mut answer) = (reads.latencies.stopwatch(), Vec::new(), Vec::new());
     key::record(1, "prod-00000000", &mut first);
     let mut key = Numbered::new(&first);
-    move |_| {
-        let key = key.with(u64::from(steps[at % steps.len()].record));
-        at += 1;
+    move |index| {
+        let key = key.with(u64::from(step(&reads.steps, index).record));
         stopwatch.time(Kind::Read as usize, || reads.raw.get(key).map_or(0, |bytes| copied(&bytes, &mut answer)))
     }
 }

@@ -55,7 +55,9 @@ struct Listener(Arc<Background>);
 impl rocksdb::event_listener::EventListener for Listener {
     fn on_flush_completed(&self, job: &rocksdb::event_listener::FlushJobInfo) {
         self.0.flushes.fetch_add(1, Ordering::Relaxed);
-        self.0.flushed_bytes.fetch_add(job.table_properties().data_size(), Ordering::Relaxed);
+        let file = job.table_properties();
+        let bytes = file.data_size() + file.index_size() + file.filter_size();
+        self.0.flushed_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
     fn on_compaction_completed(&self, job: &rocksdb::event_listener::CompactionJobInfo) {

@@ -13,8 +13,6 @@ use crate::error::{Error, Result};
 pub struct Gauges {
     /// Sorted files that a reader may meet.
     pub sorted_bytes: u64,
-    /// What of the sorted files a full compaction would keep, as the engine estimates it.
-    pub live_bytes: u64,
     /// Memtables, those included that are being flushed.
     pub memtable_bytes: u64,
     /// What compactions have to rewrite until each level is within its size, as the engine estimates it.
@@ -25,8 +23,7 @@ pub struct Gauges {
 
 pub(super) fn read(store: &Store) -> Result<Gauges> {
     use rocksdb::properties::{
-        CUR_SIZE_ALL_MEM_TABLES, DBSTATS, ESTIMATE_LIVE_DATA_SIZE, ESTIMATE_PENDING_COMPACTION_BYTES,
-        TOTAL_SST_FILES_SIZE,
+        CUR_SIZE_ALL_MEM_TABLES, DBSTATS, ESTIMATE_PENDING_COMPACTION_BYTES, TOTAL_SST_FILES_SIZE,
     };
     let sum = |property| {
         let of = |space: &Space| store.db().property_int_value_cf(&store.family(*space), property);
@@ -35,7 +32,6 @@ pub(super) fn read(store: &Store) -> Result<Gauges> {
     let statistics = store.db().property_value(DBSTATS).map_err(untold)?;
     Ok(Gauges {
         sorted_bytes: sum(TOTAL_SST_FILES_SIZE)?,
-        live_bytes: sum(ESTIMATE_LIVE_DATA_SIZE)?,
         memtable_bytes: sum(CUR_SIZE_ALL_MEM_TABLES)?,
         compaction_debt_bytes: sum(ESTIMATE_PENDING_COMPACTION_BYTES)?,
         stalled_ms: statistics

@@ -1,4 +1,5 @@
-//! Which record comes next: random numbers that are the same everywhere, Zipf's law as YCSB draws it, and the latest record.
+//! Which record comes next: random numbers that are the same everywhere, Zipf's law as YCSB draws it, plain and scrambled, and the
+//! latest record.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -54,7 +55,11 @@ impl Zipfian {
     /// Over so many ranks, of which there are at least two. Costs as many powers as there are ranks.
     pub fn new(ranks: u64) -> Self {
         assert!(ranks >= 2, "{ranks} ranks have no distribution");
-        let zeta: f64 = (1..=ranks).map(|rank| (rank as f64).powf(-THETA)).sum();
+        Self::with_zeta(ranks, (1..=ranks).map(|rank| (rank as f64).powf(-THETA)).sum())
+    }
+
+    /// The same where the sum of the powers is known.
+    fn with_zeta(ranks: u64, zeta: f64) -> Self {
         let ranks = ranks as f64;
         let eta = (1.0 - (2.0 / ranks).powf(1.0 - THETA)) / (1.0 - zeta_of_2() / zeta);
         Self { ranks, zeta, eta }
@@ -77,6 +82,41 @@ impl Zipfian {
 
 fn zeta_of_2() -> f64 {
     1.0 + 0.5f64.powf(THETA)
+}
+
+/// Records from 0, of which a few are popular, scattered over all of them.
+///
+/// This is `ScrambledZipfianGenerator` of YCSB (`core/src/main/java/site/ycsb/generator`): ranks of Zipf's law over [`ITEMS`], whatever
+/// the number of records is, folded onto the records by a hash. So the law does not depend on how many records there are, and two
+/// popular ranks may be one record.
+#[derive(Clone, Copy, Debug)]
+pub struct Scrambled {
+    items: Zipfian,
+    records: u64,
+}
+
+/// The items that YCSB's [`ZETA_OF_ITEMS`] was summed up over. (Its later versions write a larger number beside the same sum.)
+const ITEMS: u64 = 10_000_000_000;
+const ZETA_OF_ITEMS: f64 = 26.469_028_201_783_02;
+
+impl Scrambled {
+    /// Over so many records, of which there is at least one.
+    pub fn new(records: u64) -> Self {
+        assert!(records > 0, "there is none to choose");
+        Self { items: Zipfian::with_zeta(ITEMS, ZETA_OF_ITEMS), records }
+    }
+
+    /// The next record.
+    pub fn record(&self, random: &mut Random) -> u64 {
+        hashed(self.items.rank(random)) % self.records
+    }
+}
+
+/// `Utils.fnvhash64` of YCSB: FNV-1a over the eight bytes of a number, lowest first, without its sign.
+fn hashed(number: u64) -> u64 {
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+    let hash = number.to_le_bytes().into_iter().fold(0xcbf2_9ce4_8422_2325, step);
+    (hash as i64).unsigned_abs()
 }
 
 /// Numbers of records that several clients insert: a record may be read when it and all before it are acknowledged
@@ -143,6 +183,32 @@ mod tests {
             let share = drawn as f64 / expected(range.clone());
             assert!((share - 1.0).abs() < tolerance, "{range:?}: {share}");
         }
+    }
+
+    #[test]
+    fn numbers_are_hashed_as_ycsb_does() {
+        // The names of YCSB's first records are "user" and these numbers.
+        assert_eq!([0, 1, 2].map(hashed), [6284781860667377211, 8517097267634966620, 1820151046732198393]);
+    }
+
+    #[test]
+    fn scrambled_records_are_as_popular_as_ycsb_makes_them() {
+        let (records, draws, mut random) = (100_000, 1_000_000, Random::new(7));
+        let scrambled = Scrambled::new(records);
+        let mut counts = vec![0u64; records as usize];
+        (0..draws).for_each(|_| counts[scrambled.record(&mut random) as usize] += 1);
+        assert_eq!(counts.iter().max(), Some(&counts[(hashed(0) % records) as usize]));
+        counts.sort_unstable_by_key(|count| std::cmp::Reverse(*count));
+        let share = |most: usize| counts[..most].iter().sum::<u64>() as f64 / draws as f64;
+        // The first rank has 1 / zeta. The first thousand ranks have the sum of their powers over zeta, and with them, folded onto the
+        // same thousand records, comes a hundredth of all others.
+        let of_ranks = |most: u64| (1..=most).map(|rank| (rank as f64).powf(-THETA)).sum::<f64>() / ZETA_OF_ITEMS;
+        let expected = |most: u64| of_ranks(most) + (1.0 - of_ranks(most)) * most as f64 / records as f64;
+        for (most, tolerance) in [(1, 0.02), (1000, 0.04)] {
+            let found = share(most) / expected(most as u64);
+            assert!((found - 1.0).abs() < tolerance, "the hottest {most} have {} of all: {found}", share(most));
+        }
+        assert!(counts[99_999 / 2] > 0, "what is not popular is chosen too");
     }
 
     #[test]

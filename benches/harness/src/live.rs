@@ -81,6 +81,11 @@ impl<S: State, W: FnMut(u64) -> u64 + Send> Live<S, W> {
         self.served
     }
 
+    /// The next operation has this index.
+    pub(crate) fn go_on_from(&mut self, index: u64) {
+        self.served = index;
+    }
+
     pub(crate) fn state(&self) -> &S {
         &self.state
     }
