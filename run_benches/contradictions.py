@@ -54,7 +54,7 @@ def checks(run: Run) -> list[Check]:
         _check("rows of several benches that do the same work under the same conditions agree", _same_work(run), _disagreeing),
         _check("contention is not faster than none", _contended(run), _faster_than_alone),
         _check("who contends for a lock has waited", _contenders(run), _never_waited),
-        _check(f"a mix is within {figures.percent(FAR - 1)} of its parts, weighted", _mixes(run), _far_from_its_parts),
+        _check(f"a mix is within {figures.percent(FAR - 1)} of its parts, weighted, or slower over a store in another state", _mixes(run), _far_from_its_parts),
     ]
 
 
@@ -118,12 +118,14 @@ def _faster_than_its_call(pair: _Pair) -> str | None:
 
 
 def _same_work(run: Run) -> Iterator[_Pair]:
-    """Of all rows whose words and conditions are equal, the fastest and the slowest, if they stand in different benches."""
+    """Of all rows whose words and conditions are equal, the fastest and the slowest, if they stand in different benches. How much a
+    sample writes is one of the conditions: it fills the memtable, and a fuller one costs more."""
     groups: dict[tuple[object, ...], list[tuple[Row, Spread]]] = {}
     for row in findings.rows(run):
         if row.subject == findings.OURS and row.measured:
             facts = row.bench.facts
-            conditions = (facts.op, facts.unit, facts.units_per_operation, facts.threads, facts.clock, facts.data_set, facts.state, facts.durability, facts.indexes)
+            work = (facts.op, facts.unit, facts.units_per_operation, facts.threads, facts.clock, facts.turn_operations)
+            conditions = (*work, facts.data_set, facts.state, facts.durability, facts.indexes)
             groups.setdefault(conditions, []).append((row, row.measured))
     for group in groups.values():
         group.sort(key=lambda one: one[1].middle)
@@ -194,7 +196,8 @@ def _faster_than_alone(pair: _Contended) -> str | None:
     )
 
 
-# Mixes: seven reads and three creates take what seven reads and three creates take.
+# Mixes: seven reads and three creates take what seven reads and three creates take. But the reads of a mix look through the memtable
+# that its creates fill, and those of a row of reads find it empty: where the words of the rows say so, a mix may be slower, not faster.
 
 
 @dataclass(frozen=True)
@@ -202,6 +205,8 @@ class _Mix:
     row: Row
     time: Spread
     parts: Sequence[tuple[str, float, Spread]]
+    one_state: bool
+    """Whether the mix and its parts met the store in one state, by their own words."""
 
     def expected(self, of: Callable[[Spread], float]) -> float:
         """The time of the parts by their shares: the harmonic mean of their rates."""
@@ -215,7 +220,8 @@ def _mixes(run: Run) -> Iterator[_Mix]:
             parts = [(verb, share, rows.get(f"{row.layer}/{verb}/{row.subject}/{row.case}")) for verb, share in weights]
             times = [(verb, share, part.measured) for verb, share, part in parts if part and part.measured and findings.alike(row, part)]
             if row.measured and len(times) == len(weights):
-                yield _Mix(row, row.measured, times)
+                one_state = all(part.bench.facts.state == row.bench.facts.state for _, _, part in parts if part)
+                yield _Mix(row, row.measured, times, one_state)
 
 
 def _far_from_its_parts(mix: _Mix) -> str | None:
@@ -225,6 +231,8 @@ def _far_from_its_parts(mix: _Mix) -> str | None:
         return None
     parts = " and ".join(f"{100 * share:.0f} % {verb.upper()}" for verb, share, _ in mix.parts)
     faster = mix.time.high < low
+    if not faster and not mix.one_state:
+        return None
     why = "a mix cannot be faster than its parts" if faster else "its verbs disturb each other, or meet a store that the parts do not"
     return (
         f"Surprising order: `{mix.row.id}` ({figures.time_spread(mix.time)}) is {'faster' if faster else 'slower'} than {parts} by themselves "

@@ -386,8 +386,7 @@ pub struct Counters {
     pub batch_bytes: u64,
     /// Memtables flushed.
     pub flushes: u64,
-    /// Bytes of the files that flushes wrote: their blocks of data, index and filter. What RocksDB notes at a file's end, a few KiB,
-    /// is left out.
+    /// Bytes of the files that flushes wrote.
     pub flushed_bytes: u64,
     /// Compactions completed.
     pub compactions: u64,

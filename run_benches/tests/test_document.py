@@ -344,6 +344,14 @@ class Contradiction(unittest.TestCase):
             run.benches["integration/mixed/strata/1_indexes_1_thread"].points_ns = points
             self.assertEqual(contradictions.found(run), [])
 
+    def test_a_mix_over_a_store_in_another_state_may_be_slower_but_not_faster(self) -> None:
+        run, mix = a_run(), "integration/mixed/strata/1_indexes_1_thread"
+        run.benches[mix].facts.state = "what is written, memtable"
+        run.benches[mix].points_ns = [4000.0, 4010.0]
+        self.assertEqual(contradictions.found(run), [])
+        run.benches[mix].points_ns = [2000.0, 2010.0]
+        self.assertIn("is faster than 70 % READ", contradictions.found(run)[0])
+
     def test_contention_faster_than_none_is_reported(self) -> None:
         run = a_run()
         for id, threads, time_ns in (("1_keys_1_thread", 1, 20.0), ("1_keys_8_threads", 8, 15.0), ("10_keys_1_thread", 1, 20.0), ("10_keys_8_threads", 8, 15.0)):

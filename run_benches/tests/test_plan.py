@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from run_benches import places, plan, runs, sessions, shapes
+from run_benches import estimates, places, plan, prices, runs, sessions, shapes
 from run_benches.build import FactsFile, Suite
 from run_benches.errors import Complaint
 from run_benches.jobs import ratio_of
@@ -105,6 +105,14 @@ def test_facts_of_a_peer_and_of_a_place_on_an_axis_are_read() -> None:
     assert shapes.parse(Facts, told | {"scale": None}).scale is None
 
 
+def test_rows_that_nothing_pairs_can_be_told_apart_with_an_interval() -> None:
+    processes = plan.EFFORTS["default"].processes
+    slow, fast = [20.0 + n for n in range(processes)], [10.0 + n for n in range(processes)]
+    found, few = (estimates.shift(fast[:count], slow[:count], prices.JOINT) for count in (processes, processes - 1))
+    assert found and found.low is not None and found.high is not None
+    assert few and few.low is None, "none is spent that is not needed"
+
+
 def workloads() -> dict[str, Suite]:
     load = facts("storage/raw_load/strata/1", workload=True)
     return suites(get=facts("storage/raw/strata/1"), raw=facts(), load=load, raw_load=facts(workload=True))
@@ -112,9 +120,9 @@ def workloads() -> dict[str, Suite]:
 
 def test_workloads_run_in_few_processes() -> None:
     found = plan.make(workloads(), [], [], "default", None, 1)
-    assert (found.design.processes, found.design.workload_processes) == (3, 1)
-    rows = [plan.timeable(found.design, found.benches, number).get("storage", []) for number in range(4)]
-    assert [len(measured) for measured in rows] == [4, 2, 2, 0]
+    assert (found.design.processes, found.design.workload_processes) == (5, 1)
+    rows = [plan.timeable(found.design, found.benches, number).get("storage", []) for number in range(6)]
+    assert [len(measured) for measured in rows] == [4, 2, 2, 2, 2, 0]
     assert rows[1] == ["storage/get/strata/1", "storage/raw/strata/1"]
 
 

@@ -4,6 +4,8 @@
 //! so that the existence check of a create rarely reads a block; a hash index inside the blocks of records, which are read by
 //! exact key; LZ4 above, ZSTD at the bottom level. Block checksums are verified, as is the default.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -55,15 +57,22 @@ struct Listener(Arc<Background>);
 impl rocksdb::event_listener::EventListener for Listener {
     fn on_flush_completed(&self, job: &rocksdb::event_listener::FlushJobInfo) {
         self.0.flushes.fetch_add(1, Ordering::Relaxed);
-        let file = job.table_properties();
-        let bytes = file.data_size() + file.index_size() + file.filter_size();
-        self.0.flushed_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.0.flushed_bytes.fetch_add(size_of_file(job), Ordering::Relaxed);
     }
 
     fn on_compaction_completed(&self, job: &rocksdb::event_listener::CompactionJobInfo) {
         self.0.compactions.fetch_add(1, Ordering::Relaxed);
         self.0.compacted_bytes.fetch_add(job.total_output_bytes(), Ordering::Relaxed);
     }
+}
+
+/// Bytes of the file that a flush has made. The engine's own properties of it count the index before it is compressed; they serve only
+/// where the file is gone already.
+fn size_of_file(job: &rocksdb::event_listener::FlushJobInfo) -> u64 {
+    let path = job.file_path().map(OsString::from_vec);
+    let file = path.and_then(|path| std::fs::metadata(path).ok());
+    let properties = job.table_properties();
+    file.map_or(properties.data_size() + properties.index_size() + properties.filter_size(), |file| file.len())
 }
 
 /// When the logs hold as much as so many memtables, the family that keeps the oldest is flushed.

@@ -251,17 +251,19 @@ fn calls_and_background_work_are_counted() {
     assert!(counters.flushes > 0 && counters.flushed_bytes > 0, "{counters:?}");
 }
 
-/// Keys without values, as entries of indexes are: half of such a file is filter and index.
+/// Keys without values, as entries of indexes are: much of such a file is filter and index.
 #[test]
-fn all_blocks_of_a_file_count_as_written() {
+fn the_whole_of_a_file_counts_as_written() {
     let directory = tempfile::tempdir().unwrap();
     let store = Store::open(directory.path(), &Options { automatic_compactions: false, ..Options::default() }).unwrap();
-    for number in 0..100_000 {
+    // Two files of the same keys, or there were nothing to rewrite.
+    for number in (0..50_000).chain(0..50_000) {
         put(&store, Space::Indexes, &format!("{number:08}"), "");
+        if number == 49_999 {
+            store.flush().unwrap();
+        }
     }
-    store.flush().unwrap();
-    let (flushed, files) = (store.counters().flushed_bytes, store.gauges().unwrap().sorted_bytes);
-    assert!(flushed <= files && files - flushed < 4 << 10, "{flushed} of {files} bytes");
+    assert_eq!(store.counters().flushed_bytes, store.gauges().unwrap().sorted_bytes);
     store.compact().unwrap();
     assert_eq!(store.counters().compacted_bytes, store.gauges().unwrap().sorted_bytes);
 }
