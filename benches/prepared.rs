@@ -323,7 +323,7 @@ pub const SST: &str = "SST, cached, no automatic compaction";
 pub const WRITTEN: &str = "SST, cached; what is written, memtable";
 /// Writes of one sample of rows that several benches have: they fill the memtable, and a fuller one costs more. So many also make
 /// small what a store costs that was opened just now, when nothing of it is near the processor yet.
-pub const WRITES: u64 = 10_000;
+pub const WRITES: u64 = 8_000;
 /// The facts' name of records that were never flushed.
 pub const MEMTABLE: &str = "memtable";
 

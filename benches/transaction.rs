@@ -3,7 +3,8 @@
 //! A read hands out the stored bytes where the engine has them, checked; both sides copy them out, as whoever answers must. A create
 //! parses the JSON body, encodes the record with its checksum and writes it with its index entries in one batch; its floor writes the
 //! same keys and values, made beforehand. An update reads the record once and touches only the entries that change. A batch is all or
-//! none, and giving up writes nothing; RocksDB's own optimistic transactions stand beside. Locks are taken on every write but the
+//! none, and giving up writes nothing; RocksDB's own optimistic transactions stand beside, with options and column family resolved
+//! once, what they read pinned, and each transaction made anew, since the binding reuses none. Locks are taken on every write but the
 //! create whose id we make.
 
 mod floor;

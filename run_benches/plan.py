@@ -52,7 +52,7 @@ class Effort:
 
 EFFORTS: dict[Scale, Effort] = {
     "quick": Effort(10 * 60, 2, 0, 10, 0.05, 0.1, 8, 60, 8),
-    "default": Effort(26 * 60, 5, 1, 10, 0.1, 0.2, 12, 200, 20),
+    "default": Effort(26 * 60, 5, 1, 10, 0.05, 0.15, 12, 200, 20),
     "full": Effort(None, 5, 2, 20, 0.3, 1.0, 16, 400, 40),
 }
 

@@ -126,7 +126,7 @@ fn options(cache_bytes: usize) -> storage::Options {
 
 pub fn rows(suite: &mut Suite) {
     let n = records(suite.scale());
-    let state = format!("SST, one level, all in the cache of {} MiB; compactions on", CACHE_BYTES >> 20);
+    let state = format!("SST, one level, at first all in the cache of {} MiB; compactions on", CACHE_BYTES >> 20);
     for mix in &MIXES {
         for choice in [mix.popular, Choice::Uniform] {
             let operations = sized(suite.scale(), mix.operations, 2_000);
