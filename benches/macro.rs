@@ -10,10 +10,10 @@
 //! Beside each rate stands what the engine did meanwhile. *Write amplification* is all bytes written (log, flushes, compactions) over
 //! the bytes of the batches that were handed to the engine; what is still in a memtable at the end has not been written to a file yet.
 //! *Space amplification*, of rows that write, is the size of the sorted files at the end, memtables flushed, over what a full
-//! compaction then leaves of them: what was overwritten, and what stands above the bottom level, where files are compressed less. *Stall
-//! time* is how long the path of writes was slowed down or stopped, however many waited. *Peak memory* is that of the whole process, which has run
-//! the rows before. The records are those of all benches, and files of a store ten times the cache may well be in the page cache of
-//! the operating system.
+//! compaction then leaves of them: what was overwritten, and what stands above the bottom level, where files are compressed less.
+//! *Stall time* is how long the path of writes was slowed down or stopped, however many waited. *Peak memory* is that of the whole
+//! process, which has run the rows before. The records are those of all benches, and files of a store ten times the cache may well be
+//! in the page cache of the operating system.
 //!
 //! Sustained puts are counted once compaction is steady: when, over three neighbouring windows in which half of the store is
 //! overwritten, the bytes that flushes and compactions write for each byte put lie within a fifth of their mean.
