@@ -347,9 +347,9 @@ impl Store {
 }
 
 impl Batch {
-    /// Forgets what was staged and keeps the memory, unless it has grown beyond a mebibyte.
+    /// Forgets what was staged and keeps the memory, unless it has grown beyond four mebibytes.
     pub fn clear(&mut self) {
-        self.writes = self.writes.take().filter(|writes| writes.size_in_bytes() <= 1 << 20);
+        self.writes = self.writes.take().filter(|writes| writes.size_in_bytes() <= 4 << 20);
         if let Some(writes) = &mut self.writes {
             writes.clear();
         }

@@ -15,7 +15,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::encoding::value::{Fields, parse_array, parse_object};
+use bytes::Bytes;
+
+use crate::encoding::value::{Fields, parse_object};
 use crate::encoding::{Record, key};
 use crate::error::{Error, Result};
 use crate::indexes;
@@ -26,17 +28,20 @@ use crate::storage::{self, Batch, Counters, Pinned, Reach, Space, Store};
 /// A record that this process has just written or copied.
 pub type Owned<'t> = Record<'t, Vec<u8>>;
 
+/// One of many that were written together, in memory that they share.
+pub type Shared<'t> = Record<'t, Bytes>;
+
 /// How long a transaction waits for a key that others hold before it gives up as `Busy`.
 pub const LOCK_WAIT: Duration = Duration::from_secs(10);
 
 /// An open store with its schema and its locks. Clones share everything.
 #[derive(Clone)]
 pub struct Database {
-    shared: Arc<Shared>,
+    shared: Arc<Parts>,
     reach: Reach,
 }
 
-struct Shared {
+struct Parts {
     store: Store,
     schema: Schema,
     locks: Locks,
@@ -84,7 +89,7 @@ impl Database {
     pub fn open(directory: &Path, schema: Schema, options: &storage::Options) -> Result<Self> {
         let store = Store::open(directory, options)?;
         let schema = catalogue::bring_in_step(&store, schema)?;
-        Ok(Self { shared: Arc::new(Shared { store, schema, locks: Locks::default() }), reach: Reach::Disk })
+        Ok(Self { shared: Arc::new(Parts { store, schema, locks: Locks::default() }), reach: Reach::Disk })
     }
 
     /// The same database, answering only from memory and waiting for nobody: [`Error::WouldBlock`] where that is not enough.
@@ -145,14 +150,8 @@ impl Database {
     ///
     /// # Errors
     /// As [`Database::create`], pointers beginning with the number of the element.
-    pub fn create_all<'t>(&self, table: &'t Table, body: &[u8]) -> Result<Vec<Owned<'t>>> {
-        self.transact(|transaction| {
-            let created = parse_array(table, body)?
-                .into_iter()
-                .enumerate()
-                .map(|(position, fields)| transaction.create(table, fields).map_err(|error| below(position, error)));
-            created.collect()
-        })
+    pub fn create_all<'t>(&self, table: &'t Table, body: &[u8]) -> Result<Vec<Shared<'t>>> {
+        self.transact(|transaction| transaction.create_all_from(table, body))
     }
 
     /// Replaces a record by a JSON object, or creates it; the flag says which (true: created). Attributes left out become null.

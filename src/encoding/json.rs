@@ -180,12 +180,63 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn word(&mut self, word: &str) -> Result<(), Fault> {
-        if !self.text.as_bytes()[self.at..].starts_with(word.as_bytes()) {
-            return Err(self.fault("expected a value"));
+    /// Takes text if it is whole without escapes and control characters; nothing if something else comes next.
+    #[inline]
+    pub fn take_plain_text(&mut self) -> bool {
+        if self.controls || self.here() != Some(b'"') {
+            return false;
         }
-        self.at += word.len();
-        Ok(())
+        let rest = &self.text.as_bytes()[self.at + 1..];
+        match memchr2(b'"', b'\\', rest) {
+            Some(length) if rest[length] == b'"' => {
+                self.at += length + 2;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Takes a number of at most 15 digits, some of them decimals, and returns its digits and how many are decimals; nothing if
+    /// something else comes next, or a number with a sign, an exponent or zeros that mean nothing.
+    #[inline]
+    pub fn take_short_number(&mut self, most_decimals: usize) -> Option<(u64, usize)> {
+        const MOST_DIGITS: usize = 15;
+        let rest = &self.text.as_bytes()[self.at..];
+        let (mut number, mut at, mut point) = (0, 0, None);
+        let end = loop {
+            match rest.get(at)? {
+                digit @ b'0'..=b'9' => number = number * 10 + u64::from(digit - b'0'),
+                b'.' if point.is_none() => point = Some(at),
+                b'.' | b'e' | b'E' => return None,
+                _ => break at,
+            }
+            if at > MOST_DIGITS {
+                return None;
+            }
+            at += 1;
+        };
+        let whole = point.unwrap_or(end);
+        let decimals = point.map_or(0, |point| end - point - 1);
+        let needless = (whole > 1 && rest[0] == b'0') || (point.is_some() && (decimals == 0 || number % 10 == 0));
+        if whole == 0 || whole + decimals > MOST_DIGITS || decimals > most_decimals || needless {
+            return None;
+        }
+        self.at += end;
+        Some((number, decimals))
+    }
+
+    /// Takes a word if it comes next.
+    #[inline]
+    pub fn take_word(&mut self, word: &str) -> bool {
+        let is_it = self.text.as_bytes()[self.at..].starts_with(word.as_bytes());
+        if is_it {
+            self.at += word.len();
+        }
+        is_it
+    }
+
+    fn word(&mut self, word: &str) -> Result<(), Fault> {
+        if self.take_word(word) { Ok(()) } else { Err(self.fault("expected a value")) }
     }
 
     /// Takes text. A quotation mark is next.

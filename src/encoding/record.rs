@@ -46,20 +46,44 @@ pub fn encode<'t, 'o, B: AsRef<[u8]>>(
     out: &'o mut Vec<u8>,
 ) -> Result<Record<'t, &'o [u8]>> {
     debug_assert_eq!(fields.len(), table.attributes.len());
-    let mut writer = Writer::new(table, before.map_or(&b""[..], |before| before.json()), out);
+    out.clear();
+    if let Some(before) = before {
+        return change(table, fields, before, out);
+    }
+    let mut writer = Writer::new(table, &[], out);
+    for field in fields {
+        writer.value(field.as_ref().unwrap_or(&Value::Null));
+    }
+    writer.finish()
+}
+
+/// Writes what `before` becomes by `fields`: the text between two values that change is copied at once.
+fn change<'t, 'o, B: AsRef<[u8]>>(
+    table: &'t Table,
+    fields: &[Option<Value<'_>>],
+    before: &Record<'_, B>,
+    out: &'o mut Vec<u8>,
+) -> Result<Record<'t, &'o [u8]>> {
+    #[cfg(feature = "plant")]
+    crate::plant::burn("encoding");
+    let (json, mut offsets, mut slots) = (before.json(), Offsets::new(), Slots::from_slice(before.slots()));
+    out.extend_from_slice(&[0; HEADER_BYTES]);
+    let mut copied = 0;
     for (position, field) in fields.iter().enumerate() {
-        match (field, before) {
-            (Some(value), _) => writer.value(value),
-            (None, None) => writer.value(&Value::Null),
-            (None, Some(before)) => {
-                let (attribute, value) = (&table.attributes[position], before.range(position)?);
-                let name = value.start.checked_sub(attribute.name.len() + 3).ok_or_else(|| outside(table))?;
-                let slot = attribute.fixed_width.map(|_| before.slot(position)).transpose()?;
-                writer.member(name, value, slot.unwrap_or_default());
+        let uncopied = before.offset(position)?.checked_sub(copied).ok_or_else(|| outside(table))?;
+        offsets.push((out.len() - HEADER_BYTES + uncopied) as u32);
+        if let Some(value) = field {
+            let replaced = before.range(position)?;
+            out.extend_from_slice(&json[copied..replaced.start]);
+            write_json(value, out);
+            copied = replaced.end;
+            if let Some(slot) = table.attributes[position].fixed_width {
+                slots[slot] = slot_of(value);
             }
         }
     }
-    writer.finish()
+    out.extend_from_slice(&json[copied..]);
+    finish(table, &offsets, &slots, out, 0)
 }
 
 /// Writes the record that a JSON body means into `out`, in one pass from text to text, if the body names attributes in the
@@ -71,56 +95,88 @@ pub fn encode_body<'t, 'o>(
     make_id: impl FnOnce(&mut Vec<u8>),
     out: &'o mut Vec<u8>,
 ) -> Option<Record<'t, &'o [u8]>> {
-    let (mut reader, mut make_id) = (Reader::new(std::str::from_utf8(body).ok()?), Some(make_id));
-    let mut writer = Writer::new(table, body, out);
+    let mut reader = Reader::new(simdutf8::basic::from_utf8(body).ok()?);
+    out.clear();
+    append_body(table, &mut reader, body, make_id, out)?;
+    reader.end().ok()?;
+    Record::trusted(table, &out[..]).ok()
+}
+
+/// A record in memory that it shares with others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Where it stands.
+    pub bytes: Range<usize>,
+    /// Whether its id was made.
+    pub made: bool,
+}
+
+/// The same for a JSON array of bodies: writes their records into `out`, one behind the other. [`value::parse_array`] knows why
+/// not.
+pub fn encode_bodies(
+    table: &Table,
+    bodies: &[u8],
+    mut make_id: impl FnMut(&mut Vec<u8>),
+    out: &mut Vec<u8>,
+) -> Option<Vec<Place>> {
+    let mut reader = Reader::new(simdutf8::basic::from_utf8(bodies).ok()?);
+    out.clear();
+    reader.take(b'[', "").ok()?;
+    let mut places = Vec::new();
+    while reader.next_element(places.is_empty()).ok()? {
+        let (start, mut made) = (out.len(), false);
+        let make_id = |out: &mut Vec<u8>| {
+            made = true;
+            make_id(out);
+        };
+        append_body(table, &mut reader, bodies, make_id, out)?;
+        places.push(Place { bytes: start..out.len(), made });
+    }
+    reader.end().ok()?;
+    Some(places)
+}
+
+/// Reads an object and appends its record; `text` is all that the reader reads.
+fn append_body(
+    table: &Table,
+    reader: &mut Reader<'_>,
+    text: &[u8],
+    make_id: impl FnOnce(&mut Vec<u8>),
+    out: &mut Vec<u8>,
+) -> Option<()> {
+    let (mut writer, mut make_id) = (Writer::new(table, text, out), Some(make_id));
     reader.take(b'{', "").ok()?;
     let mut another = reader.next_member(true).ok()?;
     for (position, attribute) in table.attributes.iter().enumerate() {
-        let (name_at, mut value_at, mut value) = (reader.at(), 0, Value::Null);
-        let given = another && reader.take_name(&attribute.name);
-        if given {
+        let name_at = reader.at();
+        let mut value = Value::Null;
+        if another && reader.take_name(&attribute.name) {
             reader.take(b':', "").ok()?;
-            reader.peek();
-            value_at = reader.at();
-            value = value::given(&mut reader, attribute).ok()?;
+            let value_at = reader.at();
+            let tight = value_at == name_at + attribute.name.len() + 3;
+            if tight && let Some(slot) = value::take_canonical(reader, attribute) {
+                writer.member(name_at, value_at..reader.at(), slot);
+                another = reader.next_member(false).ok()?;
+                continue;
+            }
+            value = value::given(reader, attribute).ok()?;
+            another = reader.next_member(false).ok()?;
         }
-        let text = value_at..reader.at();
-        let canonical = value_at == name_at + attribute.name.len() + 3 && is_canonical(&value, &body[text.clone()]);
         match &value {
             Value::Null if position == table.primary_key => writer.id(make_id.take()?),
             Value::Null if attribute.required => return None,
-            value if canonical => writer.member(name_at, text, slot_of(value)),
             value => writer.value(value),
         }
-        if given {
-            another = reader.next_member(false).ok()?;
-        }
     }
-    let whole = !another && reader.end().is_ok();
-    whole.then(|| writer.finish().ok()).flatten()
+    let whole = !another && writer.finish().is_ok();
+    whole.then_some(())
 }
 
-/// Whether the text that a value was read from is its canonical text. May say no where it is.
-fn is_canonical(value: &Value<'_>, text: &[u8]) -> bool {
-    match value {
-        Value::Null => true,
-        Value::Boolean(_) => text[0] != b'"',
-        Value::Int(integer) => itoa::Buffer::new().format(*integer).as_bytes() == text,
-        // At most 15 digits, no sign, no exponent, no zeros that mean nothing: see `write_float`.
-        Value::Float(_) => {
-            let (mut point, mut digits) = (false, true);
-            for byte in text {
-                point |= *byte == b'.';
-                digits &= byte.is_ascii_digit() || *byte == b'.';
-            }
-            digits && text.len() <= 15 && !text.starts_with(b"0.0") && !(point && text.ends_with(b"0"))
-        }
-        // Borrowed from the text, so without escapes.
-        Value::Text(Cow::Borrowed(_)) | Value::Date(Date { text: Cow::Borrowed(_), .. }) => true,
-        Value::Json(Cow::Borrowed(json)) => json.len() == text.len(),
-        Value::Text(_) | Value::Date(_) | Value::Json(_) | Value::List(_) => false,
-    }
-}
+/// Where each value begins in the JSON text.
+type Offsets = SmallVec<[u32; 32]>;
+
+/// The copies of values of fixed width.
+type Slots = SmallVec<[[u8; 8]; 16]>;
 
 /// A record that is being written, attribute by attribute in the order of the schema.
 struct Writer<'t, 's, 'o> {
@@ -130,17 +186,20 @@ struct Writer<'t, 's, 'o> {
     /// Neighbouring members of it that are written next, all at once.
     members: Range<usize>,
     out: &'o mut Vec<u8>,
-    offsets: SmallVec<[u32; 32]>,
-    slots: SmallVec<[[u8; 8]; 16]>,
+    /// Where the record begins.
+    start: usize,
+    offsets: Offsets,
+    slots: Slots,
 }
 
 impl<'t, 's, 'o> Writer<'t, 's, 'o> {
+    /// Of a record that is appended.
     fn new(table: &'t Table, source: &'s [u8], out: &'o mut Vec<u8>) -> Self {
         #[cfg(feature = "plant")]
         crate::plant::burn("encoding");
-        out.clear();
+        let start = out.len();
         out.extend_from_slice(&[0; HEADER_BYTES]);
-        Self { table, source, members: 0..0, out, offsets: SmallVec::new(), slots: SmallVec::new() }
+        Self { table, source, members: 0..0, out, start, offsets: Offsets::new(), slots: Slots::new() }
     }
 
     /// Writes the next attribute.
@@ -159,6 +218,7 @@ impl<'t, 's, 'o> Writer<'t, 's, 'o> {
     }
 
     /// Writes the next attribute as it stands in the source, from the quotation mark of its name to the end of its value.
+    #[inline]
     fn member(&mut self, name_at: usize, value: Range<usize>, slot: [u8; 8]) {
         if self.members.is_empty() || name_at != self.members.end + 1 {
             self.separate();
@@ -191,37 +251,49 @@ impl<'t, 's, 'o> Writer<'t, 's, 'o> {
     }
 
     /// Notes where the value of the next attribute will stand.
+    #[inline]
     fn offset(&mut self, at: usize) {
-        self.offsets.push((at - HEADER_BYTES) as u32); // A text of 4 GiB is refused by its length.
+        self.offsets.push((at - HEADER_BYTES - self.start) as u32); // A text of 4 GiB is refused by its length.
     }
 
     /// Notes the copy of the value whose offset was noted last, if it has a fixed width.
+    #[inline]
     fn slot(&mut self, slot: [u8; 8]) {
         if self.table.attributes[self.offsets.len() - 1].fixed_width.is_some() {
             self.slots.push(slot);
         }
     }
 
-    /// Writes what follows the text, and the header.
     fn finish(mut self) -> Result<Record<'t, &'o [u8]>> {
         self.flush();
-        let Self { table, out, offsets, slots, .. } = self;
-        out.push(b'}');
-        let json_bytes = u32::try_from(out.len() - HEADER_BYTES)
-            .map_err(|_| Error::invalid_at("", "the record's JSON text is 4 GiB or longer"))?;
-        let attributes = u16::try_from(offsets.len()).map_err(|_| Error::invalid("more than 65 535 attributes"))?;
-        match offset_width(json_bytes) {
-            2 => offsets.iter().for_each(|offset| out.extend_from_slice(&(*offset as u16).to_le_bytes())),
-            _ => offsets.iter().for_each(|offset| out.extend_from_slice(&offset.to_le_bytes())),
-        }
-        out.extend_from_slice(slots.as_flattened());
-        out[0] = VERSION;
-        out[2..4].copy_from_slice(&attributes.to_le_bytes());
-        out[4..8].copy_from_slice(&json_bytes.to_le_bytes());
-        let checksum = checksum(out);
-        out[8..16].copy_from_slice(&checksum.to_le_bytes());
-        Ok(Record { table, bytes: out, json_bytes: json_bytes as usize })
+        self.out.push(b'}');
+        finish(self.table, &self.offsets, &self.slots, self.out, self.start)
     }
+}
+
+/// Writes what follows the text of the record that begins at `start`, and its header.
+fn finish<'t, 'o>(
+    table: &'t Table,
+    offsets: &[u32],
+    slots: &[[u8; 8]],
+    out: &'o mut Vec<u8>,
+    start: usize,
+) -> Result<Record<'t, &'o [u8]>> {
+    let json_bytes = u32::try_from(out.len() - start - HEADER_BYTES)
+        .map_err(|_| Error::invalid_at("", "the record's JSON text is 4 GiB or longer"))?;
+    let attributes = u16::try_from(offsets.len()).map_err(|_| Error::invalid("more than 65 535 attributes"))?;
+    match offset_width(json_bytes) {
+        2 => offsets.iter().for_each(|offset| out.extend_from_slice(&(*offset as u16).to_le_bytes())),
+        _ => offsets.iter().for_each(|offset| out.extend_from_slice(&offset.to_le_bytes())),
+    }
+    out.extend_from_slice(slots.as_flattened());
+    let bytes = &mut out[start..];
+    bytes[0] = VERSION;
+    bytes[2..4].copy_from_slice(&attributes.to_le_bytes());
+    bytes[4..8].copy_from_slice(&json_bytes.to_le_bytes());
+    let checksum = checksum(bytes);
+    bytes[8..16].copy_from_slice(&checksum.to_le_bytes());
+    Ok(Record { table, bytes, json_bytes: json_bytes as usize })
 }
 
 /// A stored record, checked: whatever is read from it is what was written.
@@ -390,6 +462,12 @@ impl<'t, B: AsRef<[u8]>> Record<'t, B> {
         end.map(|end| start..end).ok_or_else(|| outside(self.table))
     }
 
+    /// The copies of all values of fixed width.
+    fn slots(&self) -> &[[u8; 8]] {
+        let bytes = self.bytes.as_ref();
+        bytes[bytes.len() - self.table.fixed_widths * 8..].as_chunks().0
+    }
+
     /// The eight bytes of an Int, Float or Date.
     fn slot(&self, attribute: usize) -> Result<[u8; 8]> {
         let slot = Slot::of(self.table, attribute).ok_or_else(|| damaged(self.table, "it has no copy of a number"))?;
@@ -397,10 +475,15 @@ impl<'t, B: AsRef<[u8]>> Record<'t, B> {
     }
 }
 
-impl Record<'_, Vec<u8>> {
+impl<'t> Record<'t, Vec<u8>> {
     /// The canonical JSON text in the memory of the record: no copy.
     pub fn into_json(self) -> Bytes {
         Bytes::from(self.bytes).slice(HEADER_BYTES..HEADER_BYTES + self.json_bytes)
+    }
+
+    /// The same record in memory that may be shared: no copy.
+    pub fn into_shared(self) -> Record<'t, Bytes> {
+        Record { table: self.table, bytes: Bytes::from(self.bytes), json_bytes: self.json_bytes }
     }
 }
 

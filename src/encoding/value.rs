@@ -143,7 +143,7 @@ impl From<Fault> for Refusal {
 
 fn parse<'a, T>(body: &'a [u8], read: impl FnOnce(&mut Reader<'a>) -> std::result::Result<T, Refused>) -> Result<T> {
     // Once for the whole body: whatever is cut out of it at its quotation marks is then text, too.
-    let text = std::str::from_utf8(body)
+    let text = simdutf8::compat::from_utf8(body)
         .map_err(|error| Error::invalid_at("", format!("the body is not UTF-8 at byte {}", error.valid_up_to())))?;
     let mut reader = Reader::new(text);
     let value = read(&mut reader).and_then(|value| Ok(reader.end().map(|()| value)?));
@@ -202,6 +202,28 @@ pub(super) fn given<'a>(reader: &mut Reader<'a>, attribute: &Attribute) -> std::
         return Err(Refusal::Unfit { detail: "a name is given twice".to_owned(), below });
     }
     Ok(value)
+}
+
+/// Takes a value of an attribute if it is seen at once that its text is canonical, and returns its copy of fixed width (zero if
+/// the attribute has none). Else takes nothing, and [`typed`] knows more.
+#[inline]
+pub(super) fn take_canonical(reader: &mut Reader<'_>, attribute: &Attribute) -> Option<[u8; 8]> {
+    // Powers of ten are exact as doubles, and so is a number of 15 digits: their quotient is the nearest double. What has more
+    // decimals may be so small that it is written with an exponent.
+    const POWERS: [f64; 7] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6];
+    if attribute.list {
+        return None;
+    }
+    match attribute.kind {
+        Kind::Id | Kind::String => reader.take_plain_text().then_some([0; 8]),
+        Kind::Boolean => (reader.take_word("true") || reader.take_word("false")).then_some([0; 8]),
+        Kind::Int => reader.take_short_number(0).map(|(number, _)| number.to_le_bytes()),
+        Kind::Float => {
+            let (number, decimals) = reader.take_short_number(POWERS.len() - 1)?;
+            Some((number as f64 / POWERS[decimals]).to_le_bytes())
+        }
+        Kind::Date | Kind::Any => None,
+    }
 }
 
 /// Reads a value of an attribute.

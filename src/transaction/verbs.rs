@@ -2,10 +2,11 @@
 
 use std::borrow::Cow;
 
+use bytes::Bytes;
 use uuid::fmt::Hyphenated;
 
-use super::{BATCH, KEY, Owned, Precondition, Transaction};
-use crate::encoding::value::{Date, Fields, Value, parse_object};
+use super::{BATCH, KEY, Owned, Precondition, Shared, Transaction, below};
+use crate::encoding::value::{Date, Fields, Value, parse_array, parse_object};
 use crate::encoding::{Record, key, patch, record};
 use crate::error::{Error, Result};
 use crate::indexes;
@@ -51,10 +52,13 @@ impl<'d> Transaction<'d> {
         };
         let mut out = Vec::with_capacity(1280);
         record::encode(table, &fields, None::<&Owned<'_>>, &mut out)?;
-        self.insert(Record::trusted(table, out)?, made)
+        let after = Record::trusted(table, out)?;
+        self.insert(&after, made)?;
+        self.remember(table, &after.id()?, Some(after.bytes()));
+        Ok(after)
     }
 
-    /// The same from a JSON object.
+    /// The same from a JSON object, as the only verb of a transaction.
     ///
     /// # Errors
     /// As [`Transaction::create`].
@@ -63,19 +67,50 @@ impl<'d> Transaction<'d> {
         let mut made = false;
         let make_id = |out: &mut Vec<u8>| {
             made = true;
-            out.extend_from_slice(made_id().encode_lower(&mut [0; Hyphenated::LENGTH]).as_bytes());
+            write_made_id(out);
         };
-        let stamped = table.attributes.iter().any(|attribute| attribute.stamp.is_some());
         // In one pass, if the server has nothing to add and the body is in the usual order.
-        match !stamped && record::encode_body(table, body, make_id, &mut out).is_some() {
-            true => self.insert(Record::trusted(table, out)?, made),
-            false => self.create(table, parse_object(table, body)?),
+        if is_stamped(table) || record::encode_body(table, body, make_id, &mut out).is_none() {
+            return self.create(table, parse_object(table, body)?);
         }
+        let after = Record::trusted(table, out)?;
+        self.insert(&after, made)?;
+        Ok(after)
+    }
+
+    /// Creates records from a JSON array of objects, as the only verb of a transaction.
+    ///
+    /// # Errors
+    /// As [`Transaction::create`], pointers beginning with the number of the element.
+    pub(super) fn create_all_from<'t>(&mut self, table: &'t Table, bodies: &[u8]) -> Result<Vec<Shared<'t>>> {
+        // Room for what a record has beside its body, where bodies are not very short.
+        let mut out = Vec::with_capacity(bodies.len() + bodies.len() / 4);
+        let places = match is_stamped(table) {
+            true => None,
+            false => record::encode_bodies(table, bodies, write_made_id, &mut out),
+        };
+        let Some(places) = places else {
+            let created = parse_array(table, bodies)?.into_iter().enumerate().map(|(position, fields)| {
+                self.create(table, fields).map(Record::into_shared).map_err(|error| below(position, error))
+            });
+            return created.collect();
+        };
+        let memory = Bytes::from(out);
+        let created = places.into_iter().enumerate().map(|(position, place)| {
+            let after = Record::trusted(table, memory.slice(place.bytes))?;
+            self.insert(&after, place.made).map_err(|error| below(position, error))?;
+            // Nobody in this transaction can know an id that was made.
+            if !place.made {
+                self.remember(table, &after.id()?, Some(after.bytes()));
+            }
+            Ok(after)
+        });
+        created.collect()
     }
 
     /// Stages a new record with its entries. If its id was made just now, it is known to nobody: nothing to lock, nothing to
     /// look for.
-    fn insert<'t>(&mut self, after: Owned<'t>, made: bool) -> Result<Owned<'t>> {
+    fn insert<B: AsRef<[u8]>>(&mut self, after: &Record<'_, B>, made: bool) -> Result<()> {
         let (table, id) = (after.table(), after.id()?);
         check_id(table, &id)?;
         if !made {
@@ -85,11 +120,10 @@ impl<'d> Transaction<'d> {
                 return Err(Error::Conflict { detail, pointer: pointer(table, table.primary_key) });
             }
         }
-        self.claim_uniques(&id, None::<&Owned<'_>>, &after)?;
-        indexes::add(self.database.store(), &mut self.batch, &id, &after)?;
+        self.claim_uniques(&id, None::<&Owned<'_>>, after)?;
+        indexes::add(self.database.store(), &mut self.batch, &id, after)?;
         self.stage(table, &id, after.bytes());
-        drop(id);
-        Ok(after)
+        Ok(())
     }
 
     /// Replaces a record or creates it; the flag says which (true: created).
@@ -169,10 +203,8 @@ impl<'d> Transaction<'d> {
         KEY.with_borrow_mut(|key| {
             key::record(table.id, id, key);
             self.database.store().delete(&mut self.batch, Space::Records, key);
-            if let Some(written) = &mut self.written {
-                written.records.insert(key.clone(), None);
-            }
         });
+        self.remember(table, id, None);
         self.durability = self.durability.max(table.durability);
         Ok(())
     }
@@ -235,6 +267,7 @@ impl<'d> Transaction<'d> {
             None => indexes::add(store, &mut self.batch, id, &after)?,
         }
         self.stage(table, id, after.bytes());
+        self.remember(table, id, Some(after.bytes()));
         Record::trusted(table, out)
     }
 
@@ -242,11 +275,17 @@ impl<'d> Transaction<'d> {
         KEY.with_borrow_mut(|key| {
             key::record(table.id, id, key);
             self.database.store().put(&mut self.batch, Space::Records, key, bytes);
-            if let Some(written) = &mut self.written {
-                written.records.insert(key.clone(), Some(bytes.to_vec()));
-            }
         });
         self.durability = self.durability.max(table.durability);
+    }
+
+    /// Notes what was written of a record, for verbs that follow.
+    fn remember(&mut self, table: &Table, id: &str, bytes: Option<&[u8]>) {
+        if let Some(written) = &mut self.written {
+            let mut key = Vec::with_capacity(4 + id.len());
+            key::record(table.id, id, &mut key);
+            written.records.insert(key, bytes.map(<[u8]>::to_vec));
+        }
     }
 
     /// Checks that no other record owns a unique value that the new version has, and keeps others from claiming it.
@@ -314,14 +353,13 @@ impl<'d> Transaction<'d> {
     fn hold(&mut self, space: u32, key: &[u8]) -> Result<()> {
         let locks = &self.database.shared.locks;
         let slot = locks.slot(space, key);
-        if self.guards.contains(slot) {
-            return Ok(());
-        }
         match locks.lock(slot, Wait::No) {
             Some(guard) => {
                 self.guards.push(guard);
                 Ok(())
             }
+            // Looked for only then: a transaction of many keys has many locks.
+            None if self.guards.contains(slot) => Ok(()),
             None => {
                 self.wanted = Some(slot);
                 Err(Error::WouldBlock)
@@ -362,6 +400,15 @@ fn released(index: &Index, value: &Value<'_>) -> Option<(Vec<u8>, Option<String>
 /// A UUIDv7: ids made later are greater, so that new records are neighbours.
 fn made_id() -> Hyphenated {
     uuid::Uuid::now_v7().hyphenated()
+}
+
+fn write_made_id(out: &mut Vec<u8>) {
+    out.extend_from_slice(made_id().encode_lower(&mut [0; Hyphenated::LENGTH]).as_bytes());
+}
+
+/// Whether the server keeps times in the records of a table.
+fn is_stamped(table: &Table) -> bool {
+    table.attributes.iter().any(|attribute| attribute.stamp.is_some())
 }
 
 fn pointer(table: &Table, attribute: usize) -> String {
@@ -432,7 +479,7 @@ fn check_not_null(table: &Table, fields: &Fields<'_>) -> Result<()> {
 
 /// Fills in the times that the server keeps; what a body says of them is not heard.
 fn stamp<B: AsRef<[u8]>>(table: &Table, fields: &mut Fields<'_>, before: Option<&Record<'_, B>>) {
-    if table.attributes.iter().all(|attribute| attribute.stamp.is_none()) {
+    if !is_stamped(table) {
         return;
     }
     let now = jiff::Timestamp::now();

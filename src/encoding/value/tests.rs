@@ -7,7 +7,7 @@ mod oracle;
 
 use super::*;
 use crate::encoding::Record;
-use crate::encoding::record::{encode, encode_body};
+use crate::encoding::record::{encode, encode_bodies, encode_body};
 use crate::error::Place;
 use crate::schema::Schema;
 use proptest::prelude::*;
@@ -182,6 +182,14 @@ fn straight(body: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
+/// The records of an array of bodies, in one pass.
+fn straight_all(bodies: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let mut out = Vec::new();
+    let places = encode_bodies(&TABLE, bodies, |out| out.extend_from_slice(b"made"), &mut out)?;
+    assert_eq!(places.last().map_or(0, |last| last.bytes.end), out.len(), "the records stand side by side");
+    Some(places.into_iter().map(|place| out[place.bytes].to_vec()).collect())
+}
+
 /// Both readings of a body say the same, of its values as of what is wrong with it.
 fn compare(body: &[u8]) -> std::result::Result<(), TestCaseError> {
     let shown = String::from_utf8_lossy(body);
@@ -190,6 +198,7 @@ fn compare(body: &[u8]) -> std::result::Result<(), TestCaseError> {
         prop_assert_eq!(straight, by_values(body).unwrap(), "{}", shown);
     }
     let array = [b"[".as_slice(), body, b" , ", body, b"]"].concat();
+    prop_assert_eq!(straight_all(&array), straight(body).map(|one| vec![one.clone(), one]), "{}", shown);
     compare_outcomes(&shown, parse_array(&TABLE, &array), oracle::parse_array(&TABLE, &array))?;
     compare_outcomes(&shown, parse_array(&TABLE, body), oracle::parse_array(&TABLE, body))
 }
@@ -248,6 +257,16 @@ const PIECES: &[&str] = &[
     "18446744073709551615",
     "18446744073709551616",
     "0.30000000000000004",
+    "0.000001",
+    "0.0000001",
+    "0.05",
+    "1.50",
+    "01.5",
+    "1.2.3",
+    "123456789012345",
+    "1234567890123456",
+    "123456789.012345",
+    "1234567890.123456",
     "true",
     "false",
     "null",
