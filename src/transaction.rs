@@ -8,6 +8,7 @@
 //! [`Database`] is also the door for a program that embeds the store: open it and call the verbs.
 
 mod catalogue;
+mod ids;
 mod verbs;
 
 use std::collections::HashMap;

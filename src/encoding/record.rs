@@ -149,23 +149,25 @@ fn append_body(
     let mut another = reader.next_member(true).ok()?;
     for (position, attribute) in table.attributes.iter().enumerate() {
         let name_at = reader.at();
-        let mut value = Value::Null;
-        if another && reader.take_name(&attribute.name) {
+        let given = another && reader.take_name(&attribute.name);
+        if given {
             reader.take(b':', "").ok()?;
             let value_at = reader.at();
             let tight = value_at == name_at + attribute.name.len() + 3;
             if tight && let Some(slot) = value::take_canonical(reader, attribute) {
-                writer.member(name_at, value_at..reader.at(), slot);
+                writer.member(attribute, name_at, value_at..reader.at(), slot);
                 another = reader.next_member(false).ok()?;
                 continue;
             }
-            value = value::given(reader, attribute).ok()?;
-            another = reader.next_member(false).ok()?;
         }
+        let value = if given { value::given(reader, attribute).ok()? } else { Value::Null };
         match &value {
             Value::Null if position == table.primary_key => writer.id(make_id.take()?),
             Value::Null if attribute.required => return None,
             value => writer.value(value),
+        }
+        if given {
+            another = reader.next_member(false).ok()?;
         }
     }
     let whole = !another && writer.finish().is_ok();
@@ -204,8 +206,10 @@ impl<'t, 's, 'o> Writer<'t, 's, 'o> {
 
     /// Writes the next attribute.
     fn value(&mut self, value: &Value<'_>) {
-        self.name();
-        self.slot(slot_of(value));
+        let attribute = self.name();
+        if attribute.fixed_width.is_some() {
+            self.slots.push(slot_of(value));
+        }
         write_json(value, self.out);
     }
 
@@ -217,28 +221,34 @@ impl<'t, 's, 'o> Writer<'t, 's, 'o> {
         self.out.push(b'"');
     }
 
-    /// Writes the next attribute as it stands in the source, from the quotation mark of its name to the end of its value.
-    #[inline]
-    fn member(&mut self, name_at: usize, value: Range<usize>, slot: [u8; 8]) {
+    /// Writes the next attribute, which is this one, as it stands in the source, from the quotation mark of its name to the end of
+    /// its value.
+    #[inline(always)]
+    fn member(&mut self, attribute: &Attribute, name_at: usize, value: Range<usize>, slot: [u8; 8]) {
         if self.members.is_empty() || name_at != self.members.end + 1 {
             self.separate();
             self.members.start = name_at;
         }
         self.offset(self.out.len() + value.start - self.members.start);
-        self.slot(slot);
+        if attribute.fixed_width.is_some() {
+            self.slots.push(slot);
+        }
         self.members.end = value.end;
     }
 
-    /// Writes the name of the next attribute; its value comes next.
-    fn name(&mut self) {
+    /// Writes the name of the next attribute and returns it; its value comes next.
+    fn name(&mut self) -> &'t Attribute {
         self.separate();
+        let attribute = &self.table.attributes[self.offsets.len()];
         self.out.push(b'"');
-        self.out.extend_from_slice(self.table.attributes[self.offsets.len()].name.as_bytes());
+        self.out.extend_from_slice(attribute.name.as_bytes());
         self.out.extend_from_slice(b"\":");
         self.offset(self.out.len());
+        attribute
     }
 
     /// Writes the members that wait, and what stands before the next one.
+    #[inline(never)]
     fn separate(&mut self) {
         self.flush();
         self.out.push(if self.offsets.is_empty() { b'{' } else { b',' });
@@ -254,14 +264,6 @@ impl<'t, 's, 'o> Writer<'t, 's, 'o> {
     #[inline]
     fn offset(&mut self, at: usize) {
         self.offsets.push((at - HEADER_BYTES - self.start) as u32); // A text of 4 GiB is refused by its length.
-    }
-
-    /// Notes the copy of the value whose offset was noted last, if it has a fixed width.
-    #[inline]
-    fn slot(&mut self, slot: [u8; 8]) {
-        if self.table.attributes[self.offsets.len() - 1].fixed_width.is_some() {
-            self.slots.push(slot);
-        }
     }
 
     fn finish(mut self) -> Result<Record<'t, &'o [u8]>> {
@@ -397,31 +399,27 @@ impl<'t, B: AsRef<[u8]>> Record<'t, B> {
     /// # Errors
     /// `Corrupt` if the text is not such a value.
     pub fn value(&self, attribute: usize) -> Result<Value<'_>> {
-        let json = self.json_of(attribute)?;
-        if json == b"null" {
-            return Ok(Value::Null);
-        }
         let described = &self.table.attributes[attribute];
-        // Numbers stand in their fixed-width copies; what else there is must be text.
+        // Numbers stand in their copies of fixed width, where zero stands for null, too; what else there is must be text.
+        let slot = described.fixed_width.map_or([0; 8], |slot| self.slots()[slot]);
+        let json = if slot == [0; 8] || described.kind == Kind::Date { self.json_of(attribute)? } else { b"" };
         match described.kind {
+            _ if json.first() == Some(&b'n') => Ok(Value::Null),
             Kind::Boolean if !described.list => Ok(Value::Boolean(json == b"true")),
-            Kind::Int if !described.list => Ok(Value::Int(i64::from_le_bytes(self.slot(attribute)?))),
-            Kind::Float if !described.list => Ok(Value::Float(f64::from_le_bytes(self.slot(attribute)?))),
-            _ => self.value_of_text(attribute, described),
+            Kind::Int if !described.list => Ok(Value::Int(i64::from_le_bytes(slot))),
+            Kind::Float if !described.list => Ok(Value::Float(f64::from_le_bytes(slot))),
+            _ => self.value_of_text(attribute, described, slot),
         }
     }
 
-    fn value_of_text(&self, attribute: usize, described: &Attribute) -> Result<Value<'_>> {
+    fn value_of_text(&self, attribute: usize, described: &Attribute, slot: [u8; 8]) -> Result<Value<'_>> {
         let text = self.text(attribute)?;
         match described.kind {
             _ if described.list => {
                 let bad = |detail| damaged(self.table, &format!("a list is not what the schema says: {detail}"));
                 value::parse_canonical(described, text).map_err(bad)
             }
-            Kind::Date => {
-                let microseconds = i64::from_le_bytes(self.slot(attribute)?);
-                Ok(Value::Date(Date { text: self.unescape(text)?, microseconds }))
-            }
+            Kind::Date => Ok(Value::Date(Date { text: self.unescape(text)?, microseconds: i64::from_le_bytes(slot) })),
             Kind::Any => Ok(Value::Json(Cow::Borrowed(text))),
             _ => Ok(Value::Text(self.unescape(text)?)),
         }
@@ -451,6 +449,7 @@ impl<'t, B: AsRef<[u8]>> Record<'t, B> {
     }
 
     /// Where the value of an attribute stands in the JSON text.
+    #[inline]
     fn range(&self, attribute: usize) -> Result<Range<usize>> {
         let start = self.offset(attribute)?;
         let end = match self.table.attributes.get(attribute + 1) {
@@ -466,12 +465,6 @@ impl<'t, B: AsRef<[u8]>> Record<'t, B> {
     fn slots(&self) -> &[[u8; 8]] {
         let bytes = self.bytes.as_ref();
         bytes[bytes.len() - self.table.fixed_widths * 8..].as_chunks().0
-    }
-
-    /// The eight bytes of an Int, Float or Date.
-    fn slot(&self, attribute: usize) -> Result<[u8; 8]> {
-        let slot = Slot::of(self.table, attribute).ok_or_else(|| damaged(self.table, "it has no copy of a number"))?;
-        Ok(self.bytes_of(slot))
     }
 }
 

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use uuid::fmt::Hyphenated;
 
+use super::ids::Maker;
 use super::{BATCH, KEY, Owned, Precondition, Shared, Transaction, below};
 use crate::encoding::value::{Date, Fields, Value, parse_array, parse_object};
 use crate::encoding::{Record, key, patch, record};
@@ -43,7 +43,7 @@ impl<'d> Transaction<'d> {
     pub fn create<'t>(&mut self, table: &'t Table, mut fields: Fields<'_>) -> Result<Owned<'t>> {
         let made = matches!(fields[table.primary_key], None | Some(Value::Null));
         if made {
-            fields[table.primary_key] = Some(Value::Text(Cow::Owned(made_id().to_string())));
+            fields[table.primary_key] = Some(Value::Text(Cow::Owned(Maker::new().make().to_string())));
         }
         stamp(table, &mut fields, None::<&Owned<'_>>);
         check_required(table, &fields)?;
@@ -67,7 +67,7 @@ impl<'d> Transaction<'d> {
         let mut made = false;
         let make_id = |out: &mut Vec<u8>| {
             made = true;
-            write_made_id(out);
+            Maker::new().write(out);
         };
         // In one pass, if the server has nothing to add and the body is in the usual order.
         if is_stamped(table) || record::encode_body(table, body, make_id, &mut out).is_none() {
@@ -85,9 +85,10 @@ impl<'d> Transaction<'d> {
     pub(super) fn create_all_from<'t>(&mut self, table: &'t Table, bodies: &[u8]) -> Result<Vec<Shared<'t>>> {
         // Room for what a record has beside its body, where bodies are not very short.
         let mut out = Vec::with_capacity(bodies.len() + bodies.len() / 4);
+        let ids = Maker::new();
         let places = match is_stamped(table) {
             true => None,
-            false => record::encode_bodies(table, bodies, write_made_id, &mut out),
+            false => record::encode_bodies(table, bodies, |out| ids.write(out), &mut out),
         };
         let Some(places) = places else {
             let created = parse_array(table, bodies)?.into_iter().enumerate().map(|(position, fields)| {
@@ -395,15 +396,6 @@ fn released(index: &Index, value: &Value<'_>) -> Option<(Vec<u8>, Option<String>
     let mut entry = Vec::new();
     key::unique(index.id, value, &mut entry);
     (*value != Value::Null).then_some((entry, None))
-}
-
-/// A UUIDv7: ids made later are greater, so that new records are neighbours.
-fn made_id() -> Hyphenated {
-    uuid::Uuid::now_v7().hyphenated()
-}
-
-fn write_made_id(out: &mut Vec<u8>) {
-    out.extend_from_slice(made_id().encode_lower(&mut [0; Hyphenated::LENGTH]).as_bytes());
 }
 
 /// Whether the server keeps times in the records of a table.
