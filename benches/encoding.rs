@@ -55,15 +55,15 @@ fn keys(suite: &mut Suite) {
     let about = facts("takes the id out of the key of an index entry: a text of 20 bytes").allocations_at_most(0);
     suite.row("key_decode", "strata", "text", about, texts, |values: Arc<Data<Vec<Value<'static>>>>| {
         let entry = |(index, value)| {
-            let (mut prefix, mut entry) = (Vec::new(), Vec::new());
-            key::ordered_prefix(7, value, &mut prefix);
+            let mut entry = Vec::new();
             key::ordered(7, value, &data::id(index), &mut entry);
-            (prefix.len(), entry, data::id(index))
+            (entry, data::id(index))
         };
         let entries: Vec<_> = (0..).zip(values.iter()).map(entry).collect();
         move |index| {
-            let (prefix_bytes, entry, id) = &entries[(index % POOL) as usize];
-            u64::from(key::id_of_entry(black_box(entry), *prefix_bytes) == Some(id))
+            let (entry, id) = &entries[(index % POOL) as usize];
+            let before_id = key::bytes_before_id(black_box(entry)).expect("an entry of an ordered index");
+            u64::from(entry[before_id..] == *id.as_bytes())
         }
     });
 }

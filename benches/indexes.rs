@@ -15,9 +15,9 @@ use prepared::{Numbered, Ours, SST, described, options, records, soft};
 use rust_rocksdb as rocksdb;
 use strata::encoding::value::Value;
 use strata::encoding::{Record, key};
-use strata::indexes::{self, Keys, Matches};
+use strata::indexes::{self, KeyRange, Keys, Matches};
 use strata::schema::{Durability, IndexKind, Schema, Table};
-use strata::storage::{Batch, Reach};
+use strata::storage::{Batch, Reach, Space};
 use strata_harness::data;
 use strata_harness::{Facts, Suite, Unit, suite};
 
@@ -114,8 +114,11 @@ fn lookup(suite: &mut Suite, operation: &str, attribute: &'static str, kind: Ind
             move |turn| {
                 let (store, value) = (ours.database.store(), &values[(turn % data::CATEGORIES) as usize]);
                 let snapshot = store.snapshot();
-                let mut entries = Matches::new(store, ours.product(), &index, value, &snapshot, Reach::Disk);
-                entries.next(1000, &mut keys).expect("a healthy store");
+                let range = KeyRange::of_value(&index, value);
+                let scan = store.scan(Space::Indexes, &range.lower, &range.upper, &snapshot, Reach::Disk);
+                let mut entries = Matches::of(scan, ours.product(), &index, &range);
+                keys.clear();
+                while entries.append(&mut keys).expect("a healthy store") {}
                 black_box(&keys).len() as u64
             }
         },

@@ -44,6 +44,9 @@ impl Default for Options {
     }
 }
 
+/// How many bytes the JSON of one list may have.
+pub const LIST_BYTES: usize = 64 << 20;
+
 /// The media type of every record and list.
 pub const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
@@ -67,7 +70,8 @@ pub fn read(database: &Database, table: &Table, id: &str, headers: &HeaderMap) -
 /// `GET /T?query`, `POST /T/query`: a JSON array of records, or how they would be come by.
 ///
 /// # Errors
-/// 400 if more records would have to be sorted than fit in memory; what the database returns.
+/// 400 if more records would have to be sorted than fit in memory, or the list is longer than [`LIST_BYTES`]; what the database
+/// returns.
 pub fn list(database: &Database, table: &Table, query: &Query<'_>) -> Result<Answer> {
     if query.explain {
         let explanation = query.explain(database, table)?;
@@ -80,7 +84,12 @@ pub fn list(database: &Database, table: &Table, query: &Query<'_>) -> Result<Ans
         if body.len() > 1 {
             body.push(b',');
         }
-        query.write(&record, &mut body)
+        query.write(&record, &mut body)?;
+        if body.len() < LIST_BYTES {
+            return Ok(());
+        }
+        let detail = format!("the list has more than {} MiB: ask for fewer records at a time", LIST_BYTES >> 20);
+        Err(Error::invalid(format!("{detail} (limit, offset), or for less of each (select)")))
     })?;
     body.push(b']');
     Ok(with_body(StatusCode::OK, JSON, Bytes::from(body)))
@@ -175,10 +184,9 @@ pub fn delete_matching(
             "without a condition all records would be deleted: write truncate=true if that is meant".to_owned();
         return Err(Error::Invalid { detail, place: Place::Position(0) }.into());
     }
-    let is_cut = query.limit.is_some_and(|limit| limit < limits.max_rows) || query.offset > 0;
-    if is_cut || query.select.is_some() || !query.sort.is_empty() || query.explain {
-        let detail = "select, sort, limit, offset and explain mean nothing where records are deleted".to_owned();
-        return Err(Error::Invalid { detail, place: Place::Position(0) }.into());
+    if let Some(clause) = query.clauses.first() {
+        let detail = format!("{} means nothing where records are deleted", clause.name);
+        return Err(Error::Invalid { detail, place: Place::Position(clause.position) }.into());
     }
     let deleted = query.delete(database, table, limits.max_rows)?;
     Ok(with_body(StatusCode::OK, JSON, Bytes::from(format!("{{\"deleted\":{deleted}}}"))))

@@ -72,24 +72,36 @@ fn entry_value<'a>(index: &Index, id: &'a str) -> &'a [u8] {
 }
 
 /// Calls `visit` with the key of each entry that a value has in an index: one, or one for each element of a list; none for
-/// null in a unique index.
+/// null in a unique index. Each is visited once, however often a list has an element; those of a list ascend.
 fn each_entry(index: &Index, value: &Value<'_>, id: &str, mut visit: impl FnMut(&[u8])) {
     thread_local! { static ENTRY: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) }; }
-    let elements = match value {
-        Value::List(elements) => elements.as_slice(),
-        scalar => std::slice::from_ref(scalar),
-    };
-    ENTRY.with_borrow_mut(|entry| {
-        for element in elements {
-            match index.kind {
-                IndexKind::Unique if *element == Value::Null => continue,
-                IndexKind::Unique => key::unique(index.id, element, entry),
-                IndexKind::Ordered => key::ordered(index.id, element, id, entry),
-                IndexKind::Hash => key::hash(index.id, element, id, entry),
-            }
-            visit(entry);
+    match value {
+        Value::Null if index.kind == IndexKind::Unique => {}
+        Value::List(elements) => {
+            let entry = |element| {
+                let mut entry = Vec::new();
+                write_entry(index, element, id, &mut entry);
+                entry
+            };
+            let mut entries: Vec<Vec<u8>> = elements.iter().map(entry).collect();
+            entries.sort_unstable();
+            entries.dedup();
+            entries.iter().for_each(|entry| visit(entry));
         }
-    });
+        scalar => ENTRY.with_borrow_mut(|entry| {
+            write_entry(index, scalar, id, entry);
+            visit(entry);
+        }),
+    }
+}
+
+/// Writes the key of the entry of a value that is no list.
+fn write_entry(index: &Index, value: &Value<'_>, id: &str, entry: &mut Vec<u8>) {
+    match index.kind {
+        IndexKind::Unique => key::unique(index.id, value, entry),
+        IndexKind::Ordered => key::ordered(index.id, value, id, entry),
+        IndexKind::Hash => key::hash(index.id, value, id, entry),
+    }
 }
 
 /// Which way entries are walked.
@@ -189,6 +201,11 @@ impl Keys {
         self.places.is_empty()
     }
 
+    /// How many bytes they take.
+    pub fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// Forgets them and keeps the memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
@@ -197,13 +214,31 @@ impl Keys {
 
     /// The keys, in the order in which they were found.
     pub fn slices(&self) -> Vec<&[u8]> {
-        self.places.iter().map(|(_, key, end)| &self.bytes[*key..*end]).collect()
+        (0..self.len()).map(|position| self.key(position)).collect()
+    }
+
+    /// Those at some positions.
+    pub fn slices_in(&self, positions: &[usize]) -> Vec<&[u8]> {
+        positions.iter().map(|position| self.key(*position)).collect()
+    }
+
+    /// The key at a position.
+    pub fn key(&self, position: usize) -> &[u8] {
+        let (_, key, end) = self.places[position];
+        &self.bytes[key..end]
     }
 
     /// What stands before the id in the entry that led to a key: index and value. Nothing, if it was not to be kept.
     pub fn before_id(&self, position: usize) -> &[u8] {
         let (entry, key, _) = self.places[position];
         &self.bytes[entry..key]
+    }
+
+    /// Forgets the last one.
+    pub fn pop(&mut self) {
+        if let Some((entry, ..)) = self.places.pop() {
+            self.bytes.truncate(entry);
+        }
     }
 
     /// Moves the last one to others.
@@ -219,6 +254,7 @@ impl Keys {
     /// Adds the key of a record.
     pub fn push(&mut self, table: u32, before_id: &[u8], id: &[u8]) {
         let entry = self.bytes.len();
+        self.bytes.reserve(before_id.len() + size_of::<u32>() + id.len());
         self.bytes.extend_from_slice(before_id);
         let key = self.bytes.len();
         self.bytes.extend_from_slice(&table.to_be_bytes());
@@ -238,38 +274,10 @@ pub struct Matches<'s> {
 }
 
 impl<'s> Matches<'s> {
-    /// The entries of one value, ascending.
-    ///
-    /// # Panics
-    /// On a unique index, which [`owner`] reads.
-    pub fn new(
-        store: &'s Store,
-        table: &Table,
-        index: &Index,
-        value: &Value<'_>,
-        snapshot: &'s Snapshot<'s>,
-        reach: Reach,
-    ) -> Self {
-        let range = KeyRange::of_value(index, value);
-        Self::within(store, table, index, &range, Direction::Forwards, snapshot, reach)
-    }
-
-    /// The entries in a stretch of an index.
-    pub fn within(
-        store: &'s Store,
-        table: &Table,
-        index: &Index,
-        range: &KeyRange,
-        direction: Direction,
-        snapshot: &'s Snapshot<'s>,
-        reach: Reach,
-    ) -> Self {
+    /// The entries in a stretch of an index, through which `scan` walks either way.
+    pub fn of(scan: Scan<'s>, table: &Table, index: &Index, range: &KeyRange) -> Self {
         #[cfg(feature = "plant")]
         crate::plant::burn("indexes");
-        let scan = match direction {
-            Direction::Forwards => store.scan(Space::Indexes, &range.lower, &range.upper, snapshot, reach),
-            Direction::Backwards => store.scan_backwards(Space::Indexes, &range.lower, &range.upper, snapshot, reach),
-        };
         let before_id = match index.kind {
             IndexKind::Hash => Some(key::HASH_PREFIX_BYTES),
             _ => range.is_of_one_value().then_some(range.lower.len()),
@@ -292,20 +300,10 @@ impl<'s> Matches<'s> {
         Ok(self.scan.next()?.is_some())
     }
 
-    /// Replaces `keys` by those of up to `most` further records; fewer only at the end.
-    ///
-    /// # Errors
-    /// `Corrupt` if an entry is none; what the engine returns.
-    pub fn next(&mut self, most: usize, keys: &mut Keys) -> Result<()> {
-        keys.clear();
-        while keys.len() < most && self.append(keys)? {}
-        Ok(())
-    }
-
     /// Adds the key of one further record; false at the end.
     ///
     /// # Errors
-    /// As [`Matches::next`].
+    /// `Corrupt` if an entry is none; what the engine returns.
     pub fn append(&mut self, keys: &mut Keys) -> Result<bool> {
         let Some((entry, _)) = self.scan.next()? else { return Ok(false) };
         let before_id = self.before_id.or_else(|| key::bytes_before_id(entry));
@@ -330,7 +328,9 @@ pub fn is_first<B: AsRef<[u8]>>(
     let (id, mut first) = (record.id()?, true);
     each_entry(index, &record.value(index.attribute)?, &id, |entry| {
         let value = &entry[..entry.len() - id.len()];
-        first &= value >= before_id || !ranges.iter().any(|range| range.holds(entry));
+        // Only the last range that begins before it can hold it.
+        let before = ranges.partition_point(|range| range.lower.as_slice() <= entry);
+        first &= value >= before_id || !ranges[..before].last().is_some_and(|range| range.holds(entry));
     });
     Ok(first)
 }
@@ -425,14 +425,9 @@ pub fn drop_from(store: &Store, index: u32) -> Result<()> {
 
 /// All records of a table by id.
 pub fn all_records<'s>(store: &'s Store, table: u32, snapshot: &'s Snapshot<'s>) -> Scan<'s> {
-    records(store, table, snapshot, Reach::Disk)
-}
-
-/// The records of a table by id, as far as they are within reach.
-pub fn records<'s>(store: &'s Store, table: u32, snapshot: &'s Snapshot<'s>, reach: Reach) -> Scan<'s> {
     let (lower, mut upper) = (table.to_be_bytes(), Vec::new());
     key::successor(&lower, &mut upper);
-    store.scan(Space::Records, &lower, &upper, snapshot, reach)
+    store.scan(Space::Records, &lower, &upper, snapshot, Reach::Disk)
 }
 
 /// Walks all records and all entries of a schema and describes every disagreement, up to a hundred of them; none means that

@@ -15,17 +15,22 @@
 //!
 //! Non-goals: HTTP (`handlers`); relationships, full text, `Any` and cursors, which the grammar knows and nothing serves yet.
 
+mod effort;
 mod explain;
+mod expression;
 mod filter;
 mod parse;
 mod plan;
 mod run;
+mod seen;
 mod select;
 mod sort;
 mod tree;
 
 pub use explain::Explanation;
 pub use filter::Checks;
-pub use parse::{CONDITIONS, DEPTH, Limits};
+pub use parse::{CONDITIONS, DEPTH, EXPRESSIONS, Limits, VALUES};
 pub use plan::{PROBED, SORTED_ROWS};
-pub use tree::{Filter, Order, Query};
+pub use run::GATHERED_BYTES;
+pub use sort::SORTED_BYTES;
+pub use tree::{Clause, Filter, Order, Query};

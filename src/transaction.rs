@@ -150,7 +150,7 @@ impl Database {
     /// Creates records from a JSON array of objects, all or none.
     ///
     /// # Errors
-    /// As [`Database::create`], pointers beginning with the number of the element.
+    /// As [`Database::create`], pointers beginning with the number of the element; `Invalid` if there are too many.
     pub fn create_all<'t>(&self, table: &'t Table, body: &[u8]) -> Result<Vec<Shared<'t>>> {
         self.transact(|transaction| transaction.create_all_from(table, body))
     }
@@ -185,6 +185,27 @@ impl Database {
         self.once(|transaction| transaction.delete(table, id, expected))
     }
 
+    /// Deletes those of some records that `accept` accepts, all of them or none; how many there were. Their keys are named
+    /// beforehand, so that it starts again for no lock.
+    ///
+    /// # Errors
+    /// What `accept` returns; `Busy`; what the engine returns.
+    pub fn delete_where(
+        &self,
+        table: &Table,
+        ids: &[String],
+        accept: impl Fn(&Record<'_, &[u8]>) -> Result<bool>,
+    ) -> Result<usize> {
+        let slots = ids.iter().map(|id| self.shared.locks.slot(table.id, id.as_bytes())).collect();
+        self.run(slots, false, |transaction| {
+            let mut deleted = 0;
+            for id in ids {
+                deleted += usize::from(transaction.delete_if(table, id, &accept)?);
+            }
+            Ok(deleted)
+        })
+    }
+
     /// Reads a record, lets `change` say what is to be merged into it, and writes it, while nobody else can write it.
     ///
     /// # Errors
@@ -204,16 +225,21 @@ impl Database {
     /// # Errors
     /// What `verbs` returns; `Busy` if a key stays held; what the engine returns when the batch is written.
     pub fn transact<'d, R>(&'d self, verbs: impl Fn(&mut Transaction<'d>) -> Result<R>) -> Result<R> {
-        self.run(true, verbs)
+        self.run(Vec::new(), true, verbs)
     }
 
     /// As [`Database::transact`] for a single verb, which has no writes of its own to read.
     fn once<'d, R>(&'d self, verb: impl Fn(&mut Transaction<'d>) -> Result<R>) -> Result<R> {
-        self.run(false, verb)
+        self.run(Vec::new(), false, verb)
     }
 
-    fn run<'d, R>(&'d self, remember: bool, verbs: impl Fn(&mut Transaction<'d>) -> Result<R>) -> Result<R> {
-        let mut slots = Vec::new();
+    /// `slots`: what is known to be locked.
+    fn run<'d, R>(
+        &'d self,
+        mut slots: Vec<Slot>,
+        remember: bool,
+        verbs: impl Fn(&mut Transaction<'d>) -> Result<R>,
+    ) -> Result<R> {
         loop {
             let guards = match slots.is_empty() {
                 true => Guards::default(),

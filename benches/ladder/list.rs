@@ -9,7 +9,7 @@ use http_body_util::Full;
 use strata::encoding::value::Value;
 use strata::encoding::{Record, key};
 use strata::handlers;
-use strata::indexes::{Keys, Matches};
+use strata::indexes::{KeyRange, Keys, Matches};
 use strata::query::{Limits, Query};
 use strata::routing::Routes;
 use strata::schema::{Index, Schema, Table};
@@ -199,8 +199,11 @@ fn below_query(suite: &mut Suite, n: u64, facts: impl Fn(&str) -> Facts) {
             let (store, value) = (ours.database.store(), &values[(turn % CATEGORIES) as usize]);
             let snapshot = store.snapshot();
             let (_, index) = category(ours.product());
-            let mut matches = Matches::new(store, ours.product(), index, value, &snapshot, Reach::Disk);
-            matches.next(LISTED as usize, &mut keys).expect("a healthy store");
+            let range = KeyRange::of_value(index, value);
+            let scan = store.scan(Space::Indexes, &range.lower, &range.upper, &snapshot, Reach::Disk);
+            let mut matches = Matches::of(scan, ours.product(), index, &range);
+            keys.clear();
+            while keys.len() < LISTED as usize && matches.append(&mut keys).expect("a healthy store") {}
             let found = store.multi_get(Space::Records, &keys.slices(), &snapshot, Reach::Disk);
             let found = found.expect("a healthy store");
             copied_out(&found, &mut answer)

@@ -43,7 +43,7 @@ pub fn rows(suite: &mut Suite) {
         let (opened, expected): (Vec<_>, _) = (opened.collect(), expected());
         move |_| {
             // As the walk of a query does: made ready once, asked of all.
-            let checks = query.filter.checks(table);
+            let checks = query.filter.checks(table).expect("no regular expression");
             let accepted = |record: &&Record<'_, Vec<u8>>| checks.accept(record).expect("a whole record");
             let found = black_box(&opened).iter().filter(accepted).count();
             if found == expected { n } else { 0 }

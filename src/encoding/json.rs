@@ -31,6 +31,8 @@ pub enum Item<'a> {
     Unsigned(u64),
     /// Any other number; finite.
     Float(f64),
+    /// A number that is greater than all doubles, or less than all.
+    Beyond,
     /// Text, its escapes resolved.
     Text(Cow<'a, str>),
     /// The `[` of a list.
@@ -165,7 +167,7 @@ impl<'a> Reader<'a> {
     /// Takes the next value if it is a scalar, else only says what begins.
     ///
     /// # Errors
-    /// No value comes next, or a number that no double can hold.
+    /// No value comes next.
     #[inline(always)]
     pub fn item(&mut self) -> Result<Item<'a>, Fault> {
         match self.peek() {
@@ -336,7 +338,7 @@ impl<'a> Reader<'a> {
         }
         match text.parse() {
             Ok(float) if f64::is_finite(float) => Ok(Item::Float(float)),
-            _ => Err(Fault { at: start, what: "a number out of range" }),
+            _ => Ok(Item::Beyond),
         }
     }
 

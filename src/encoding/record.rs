@@ -124,6 +124,9 @@ pub fn encode_bodies(
     reader.take(b'[', "").ok()?;
     let mut places = Vec::new();
     while reader.next_element(places.is_empty()).ok()? {
+        if places.len() == value::RECORDS {
+            return None;
+        }
         let (start, mut made) = (out.len(), false);
         let make_id = |out: &mut Vec<u8>| {
             made = true;

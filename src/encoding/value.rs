@@ -41,6 +41,12 @@ pub struct Date<'a> {
     pub microseconds: i64,
 }
 
+/// How many records an array may have in a body.
+pub const RECORDS: usize = 10_000;
+
+/// How many elements a list may have in a body.
+pub const ELEMENTS: usize = 10_000;
+
 /// What a body says about a table's attributes, one element each: `None` where the body does not name the attribute.
 pub type Fields<'a> = Vec<Option<Value<'a>>>;
 
@@ -53,15 +59,19 @@ pub fn parse_object<'a>(table: &Table, body: &'a [u8]) -> Result<Fields<'a>> {
     parse(body, |reader| object(reader, table, String::new))
 }
 
-/// Reads a JSON array of objects.
+/// Reads a JSON array of at most [`RECORDS`] objects.
 ///
 /// # Errors
-/// As [`parse_object`], pointers beginning with the number of the element.
+/// As [`parse_object`], pointers beginning with the number of the element; `Invalid` at the first that is too many.
 pub fn parse_array<'a>(table: &Table, body: &'a [u8]) -> Result<Vec<Fields<'a>>> {
     parse(body, |reader| {
         reader.take(b'[', "expected an array of objects")?;
         let mut all = Vec::new();
         while reader.next_element(all.is_empty())? {
+            if all.len() == RECORDS {
+                let detail = format!("an array has at most {RECORDS} records; send the rest in another request");
+                return Err(Refused::Unfit(Error::invalid_at(format!("/{RECORDS}"), detail)));
+            }
             all.push(object(reader, table, || format!("/{}", all.len()))?);
         }
         Ok(all)
@@ -79,14 +89,6 @@ pub(super) fn parse_canonical<'a>(attribute: &Attribute, text: &'a str) -> std::
         Refusal::NotJson(fault) => fault.describe(text),
         Refusal::Unfit { detail, .. } => detail,
     })
-}
-
-/// Reads one value of an attribute out of text, coercing as a body does.
-///
-/// # Errors
-/// `Invalid` if the text cannot be such a value.
-pub fn parse_text<'a>(attribute: &Attribute, text: &'a str) -> Result<Value<'a>> {
-    text_to(attribute.kind, Cow::Borrowed(text)).map_err(Error::invalid)
 }
 
 impl Value<'_> {
@@ -193,13 +195,18 @@ fn object<'a>(
     Ok(fields)
 }
 
-/// Reads a value of an attribute out of a body: what is stored may have been accepted before names were looked at.
+/// Reads a value of an attribute out of a body: what is stored may have been accepted before names
+/// were looked at and elements counted.
 pub(super) fn given<'a>(reader: &mut Reader<'a>, attribute: &Attribute) -> std::result::Result<Value<'a>, Refusal> {
     let value = typed(reader, attribute)?;
     if attribute.kind == Kind::Any
         && let Some(below) = names::repeated(&value)
     {
         return Err(Refusal::Unfit { detail: "a name is given twice".to_owned(), below });
+    }
+    if matches!(&value, Value::List(elements) if elements.len() > ELEMENTS) {
+        let below = format!("/{ELEMENTS}");
+        return Err(Refusal::Unfit { detail: format!("a list has at most {ELEMENTS} elements"), below });
     }
     Ok(value)
 }
@@ -291,6 +298,7 @@ fn unfit(reader: &mut Reader<'_>, item: Item<'_>, wanted: &str) -> Refusal {
         Item::Integer(integer) => integer.to_string(),
         Item::Unsigned(integer) => integer.to_string(),
         Item::Float(float) => digits(float),
+        Item::Beyond => "a number that no double can hold".to_owned(),
         Item::Text(_) => "a string".to_owned(),
         Item::List | Item::Object => match reader.skip() {
             Err(fault) => return fault.into(),

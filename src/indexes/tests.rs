@@ -154,11 +154,14 @@ fn matches_come_in_pages_and_name_only_their_value() {
     for (attribute, verify) in [("name", false), ("code", true)] {
         let snapshot = fixture.store.snapshot();
         let (index, value) = (fixture.index(attribute), text("a"));
-        let mut matches = Matches::new(&fixture.store, fixture.table(), index, &value, &snapshot, Reach::Disk);
+        let range = KeyRange::of_value(index, &value);
+        let scan = fixture.store.scan(Space::Indexes, &range.lower, &range.upper, &snapshot, Reach::Disk);
+        let mut matches = Matches::of(scan, fixture.table(), index, &range);
         assert_eq!(is_exact(index, &value), !verify);
         let (mut keys, mut found, mut pages) = (Keys::default(), Vec::new(), Vec::new());
         loop {
-            matches.next(4, &mut keys).unwrap();
+            keys.clear();
+            while keys.len() < 4 && matches.append(&mut keys).unwrap() {}
             if keys.is_empty() {
                 break;
             }
@@ -190,10 +193,15 @@ fn stretches_are_walked_both_ways_and_ids_stand_behind_values() {
     fixture.add("6", r#"{"id":"6"}"#);
     let snapshot = fixture.store.snapshot();
     let walk = |range: &KeyRange, direction| {
-        let (index, mut keys) = (fixture.index("name"), Keys::default());
-        let reach = Reach::Disk;
-        let mut matches = Matches::within(&fixture.store, fixture.table(), index, range, direction, &snapshot, reach);
-        matches.next(usize::MAX, &mut keys).unwrap();
+        let (index, mut keys, store) = (fixture.index("name"), Keys::default(), &fixture.store);
+        let scan = match direction {
+            Direction::Forwards => store.scan(Space::Indexes, &range.lower, &range.upper, &snapshot, Reach::Disk),
+            Direction::Backwards => {
+                store.scan_backwards(Space::Indexes, &range.lower, &range.upper, &snapshot, Reach::Disk)
+            }
+        };
+        let mut matches = Matches::of(scan, fixture.table(), index, range);
+        while matches.append(&mut keys).unwrap() {}
         keys.slices().into_iter().map(|key| key::id_of_record(key).unwrap().to_owned()).collect::<String>()
     };
     let index = fixture.index("name");
@@ -209,6 +217,15 @@ fn stretches_are_walked_both_ways_and_ids_stand_behind_values() {
     assert!(!between.is_empty());
     between.intersect(value("c"));
     assert!(between.is_empty());
+}
+
+#[test]
+fn an_element_that_a_list_has_often_is_one_entry() {
+    let fixture = Fixture::new();
+    let value = Value::List(["b", "a", "b", "a", "b"].map(text).to_vec());
+    let mut visited = Vec::new();
+    each_entry(fixture.index("tags"), &value, "r", |entry| visited.push(entry[4..].escape_ascii().to_string()));
+    assert_eq!(visited, ["0a\\x00\\x00r", "0b\\x00\\x00r"]);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::effort::Effort;
 use super::plan::{self, Access, Source, Step, Ways};
 use super::tree::{Filter, Node, Query};
 use crate::error::Result;
@@ -27,11 +28,11 @@ pub struct Explanation<'q> {
     offset: usize,
 }
 
-/// A count of entries.
+/// A count of entries, and of ids and values that are looked up.
 #[derive(Debug, Serialize)]
 struct Estimate {
     records: usize,
-    /// Whether that is all; else there are that many at least.
+    /// Whether all were counted, and each leads to a record of its own.
     exact: bool,
 }
 
@@ -60,10 +61,11 @@ impl Query<'_> {
     /// # Errors
     /// As [`Query::run`].
     pub fn explain<'q>(&'q self, database: &Database, table: &'q Table) -> Result<Explanation<'q>> {
-        let snapshot = database.store().snapshot();
-        let source = Source { store: database.store(), table, snapshot: &snapshot, reach: database.reach() };
+        let (snapshot, effort) = (database.store().snapshot(), Effort::within(database.reach()));
+        let source = Source::of(database, table, &snapshot, &effort);
+        self.filter.checks(table)?; // What is refused where records are asked is refused here.
         let plan = Ways::of(self, table).plan(source)?;
-        let (records, exact) = match plan.counted {
+        let (records, whole) = match plan.counted {
             Some(counted) => (counted, true),
             None => plan::probe(source, &plan.steps)?,
         };
@@ -72,7 +74,7 @@ impl Query<'_> {
             table: &table.name,
             steps: plan.steps.iter().map(|step| self.way(table, step)).collect(),
             sorted: (!self.sort.is_empty()).then_some(sorted),
-            estimate: Estimate { records, exact },
+            estimate: Estimate { records, exact: whole && plan.counts_records() },
             limit: self.limit,
             offset: self.offset,
         })

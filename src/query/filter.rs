@@ -22,6 +22,8 @@ use crate::schema::{Kind, Table};
 pub struct Checks<'f> {
     numbers: SmallVec<[Number; 2]>,
     rest: SmallVec<[Other<'f>; 4]>,
+    /// How many nodes the conditions have.
+    nodes: usize,
 }
 
 /// The condition that a number lies in an interval.
@@ -65,16 +67,21 @@ impl Filter<'_> {
     }
 
     /// The condition, ready to be asked of the records of its table.
-    pub fn checks(&self, table: &Table) -> Checks<'_> {
+    ///
+    /// # Errors
+    /// `Invalid` at a regular expression that is too large.
+    pub fn checks(&self, table: &Table) -> Result<Checks<'_>> {
         Checks::of(self, table, &self.conjuncts())
     }
 
-    /// Whether a record satisfies the subtree that begins at a node.
+    /// The subtree that begins at a node, ready to be asked.
     ///
     /// # Errors
-    /// `Corrupt` if the record is.
-    pub(super) fn accepts_below<B: AsRef<[u8]>>(&self, node: usize, record: &Record<'_, B>) -> Result<bool> {
-        one_is(true, &self.nodes[node..self.end_of(node)], record)
+    /// As [`Filter::checks`].
+    pub(super) fn checks_below(&self, table: &Table, node: usize) -> Result<Checks<'_>> {
+        let mut trees = SmallVec::new();
+        self.conjuncts_of(node, &mut trees);
+        Checks::of(self, table, &trees)
     }
 
     /// Where each subtree of a group begins.
@@ -90,25 +97,34 @@ impl Filter<'_> {
 
 impl<'f> Checks<'f> {
     /// The trees that begin at these nodes of a filter.
-    pub(super) fn of(filter: &'f Filter<'_>, table: &Table, trees: &[usize]) -> Self {
-        let mut checks = Self { numbers: SmallVec::new(), rest: SmallVec::new() };
+    ///
+    /// # Errors
+    /// `Invalid` at a regular expression that is too large.
+    pub(super) fn of(filter: &'f Filter<'_>, table: &Table, trees: &[usize]) -> Result<Self> {
+        let mut checks = Self { numbers: SmallVec::new(), rest: SmallVec::new(), nodes: 0 };
         for &tree in trees {
             let nodes = &filter.nodes[tree..filter.end_of(tree)];
+            checks.nodes += nodes.len();
             let number = match nodes {
                 [Node::Is(condition)] => Number::of(table, condition),
                 _ => None,
             };
             match number {
                 Some(number) => checks.numbers.push(number),
-                None => checks.rest.push(Other::of(table, nodes)),
+                None => checks.rest.push(Other::of(table, nodes)?),
             }
         }
-        checks
+        Ok(checks)
     }
 
     /// Whether nothing is asked.
     pub fn is_empty(&self) -> bool {
-        self.numbers.is_empty() && self.rest.is_empty()
+        self.nodes == 0
+    }
+
+    /// How many nodes the conditions have: about how much a record is asked.
+    pub(super) fn nodes(&self) -> usize {
+        self.nodes
     }
 
     /// Whether a record of the table satisfies all of them.
@@ -142,15 +158,20 @@ impl<'f> Checks<'f> {
 }
 
 impl<'f> Other<'f> {
-    fn of(table: &Table, tree: &'f [Node<'f>]) -> Self {
+    fn of(table: &Table, tree: &'f [Node<'f>]) -> Result<Self> {
+        for node in tree {
+            if let Node::Is(Condition { test: Test::Matches(expression), .. }) = node {
+                expression.compile()?;
+            }
+        }
         let (negated, condition) = match tree {
             [Node::Is(condition)] => (false, condition),
             [Node::Not, Node::Is(condition)] => (true, condition),
-            _ => return Self::Tree(tree),
+            _ => return Ok(Self::Tree(tree)),
         };
         let attribute = condition.attribute;
         let kind = Some(table.attributes[attribute].kind).filter(|_| !table.attributes[attribute].list);
-        match (kind, &condition.test) {
+        Ok(match (kind, &condition.test) {
             (Some(Kind::Boolean), Test::Equal(Value::Boolean(boolean))) => {
                 Self::Boolean { attribute, boolean: *boolean, negated }
             }
@@ -158,7 +179,7 @@ impl<'f> Other<'f> {
                 Self::Text { attribute, text, negated }
             }
             _ => Self::Tree(tree),
-        }
+        })
     }
 }
 
@@ -281,7 +302,7 @@ impl Test<'_> {
         match self {
             Self::Null => false,
             Self::Equal(value) => equals(stored, value),
-            Self::OneOf(values) => values.iter().any(|value| equals(stored, value)),
+            Self::OneOf(values) => is_one_of(stored, values),
             Self::Within(lower, upper) => {
                 let at_least = match lower {
                     Bound::Unbounded => true,
@@ -309,22 +330,46 @@ impl Test<'_> {
             Self::EndsWith(end) => text.ends_with(end.as_bytes()),
             Self::Contains(part) => whole().is_ok_and(|text| text.contains(&**part)),
             Self::Like(pattern) => whole().is_ok_and(|text| pattern.accepts(text)),
-            Self::Matches(expression) => whole().is_ok_and(|text| expression.is_match(text)),
+            Self::Matches(expression) => whole().is_ok_and(|text| expression.is_found_in(text)),
             Self::Null | Self::Equal(_) | Self::OneOf(_) | Self::Within(..) => false,
         }
     }
 
     /// The same of an element of a list, which is none of null.
     fn accepts_element(&self, element: &Value<'_>) -> bool {
-        match element {
-            Value::Boolean(boolean) => self.accepts(&Scalar::Boolean(*boolean)),
-            Value::Int(integer) => self.accepts(&Scalar::Int(*integer)),
-            Value::Float(float) => self.accepts(&Scalar::Float(*float)),
-            Value::Date(date) => self.accepts(&Scalar::Date(date.microseconds)),
-            Value::Text(text) => self.accepts(&Scalar::Text(Text::plain(text))),
-            Value::Null | Value::Json(_) | Value::List(_) => false,
-        }
+        scalar(element).is_some_and(|element| self.accepts(&element))
     }
+}
+
+/// A value as it would be stored; `None` if it is none that can be compared.
+fn scalar<'v>(value: &'v Value<'_>) -> Option<Scalar<'v>> {
+    Some(match value {
+        Value::Boolean(boolean) => Scalar::Boolean(*boolean),
+        Value::Int(integer) => Scalar::Int(*integer),
+        Value::Float(float) => Scalar::Float(*float),
+        Value::Date(date) => Scalar::Date(date.microseconds),
+        Value::Text(text) => Scalar::Text(Text::plain(text)),
+        Value::Null | Value::Json(_) | Value::List(_) => return None,
+    })
+}
+
+/// The order of values that one attribute is compared with.
+pub(super) fn compare(one: &Value<'_>, other: &Value<'_>) -> Ordering {
+    scalar(one).and_then(|one| order(&one, other)).unwrap_or(Ordering::Equal)
+}
+
+/// Whether a stored value is one of some values, which ascend.
+fn is_one_of(stored: &Scalar<'_>, values: &[Value<'_>]) -> bool {
+    let Scalar::Text(text) = stored else {
+        let from = |value: &Value<'_>| order(stored, value).map_or(Ordering::Less, Ordering::reverse);
+        return values.binary_search_by(from).is_ok();
+    };
+    let text = text.unescaped();
+    let from = |value: &Value<'_>| match value {
+        Value::Text(value) => value.as_bytes().cmp(&text),
+        _ => Ordering::Less,
+    };
+    values.binary_search_by(from).is_ok()
 }
 
 #[inline]
@@ -415,13 +460,13 @@ mod tests {
         ];
         for (text, expected) in cases {
             let query = Query::parse(table, text, &Limits::in_url(1)).unwrap();
-            let checks = query.filter.checks(table);
+            let checks = query.filter.checks(table).unwrap();
             let accepted = |body: &&str| {
                 let (fields, mut out) = (parse_object(table, body.as_bytes()).unwrap(), Vec::new());
                 let record = encode(table, &fields, None::<&Record<'_, Vec<u8>>>, &mut out).unwrap();
                 let accepted = checks.accept(&record).unwrap();
                 // The tree is the same condition, walked without what was made ready.
-                assert_eq!(query.filter.accepts_below(0, &record).unwrap(), accepted, "{text} of {body}");
+                assert_eq!(one_is(true, &query.filter.nodes, &record).unwrap(), accepted, "{text} of {body}");
                 accepted
             };
             let found: Vec<usize> = (0..bodies.len()).filter(|body| accepted(&bodies[*body])).collect();

@@ -7,7 +7,8 @@
 //!
 //! What the server does not serve yet (relationships, dotted paths, full text, comparisons of `Any`, `after`, `pagination`,
 //! `select=*`) is refused by name at its byte, rather than read as something that it is not: a client is never given a list that
-//! its query does not describe. Depth, conditions and length are bounded, so a query costs what its length allows.
+//! its query does not describe. Depth, conditions, values, regular expressions and length are
+//! bounded, so a query costs what its length allows.
 
 mod clauses;
 mod conditions;
@@ -24,6 +25,12 @@ pub const DEPTH: usize = 50;
 
 /// How many conditions a query may have; those after a comma in a list of values are one.
 pub const CONDITIONS: usize = 200;
+
+/// How many values the lists of a query may have together.
+pub const VALUES: usize = 10_000;
+
+/// How many regular expressions a query may have: each is compiled, and may take a mebibyte.
+pub const EXPRESSIONS: usize = 8;
 
 /// What a query may not exceed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +71,8 @@ impl<'q> Query<'q> {
             position: 0,
             depth: 0,
             conditions: 0,
+            values: 0,
+            expressions: 0,
             compared: None,
             offset: None,
             explain: None,
@@ -89,6 +98,10 @@ struct Parser<'q, 't> {
     position: usize,
     depth: usize,
     conditions: usize,
+    /// Values in lists, so far.
+    values: usize,
+    /// Regular expressions, so far.
+    expressions: usize,
     /// The attribute of the comparison before, which `&OP=value` compares again.
     compared: Option<usize>,
     offset: Option<usize>,

@@ -4,7 +4,7 @@
 //! no more than a few known records (an id, a value of a unique index) is taken at once, and so is a candidate without a rival. Else
 //! the candidates *race*: each walks its entries one by one, in turns, and the first that comes to its end has the fewest records.
 //! So the true number decides, not statistics that have grown old, and finding it costs no more than the winner's entries times
-//! the rivals. (MySQL calls a count of entries at planning an index dive; there it is done for one range after the other.) If
+//! the rivals. What is looked up counts as an entry, found or not. (MySQL calls a count of entries at planning an index dive; there it is done for one range after the other.) If
 //! none has come to its end after [`PROBED`] entries, every choice is dear, and the kind of the condition decides: equality before
 //! a set, that before a range, a closed before an open one.
 //!
@@ -13,8 +13,8 @@
 //! in memory; else an index that has the order is walked, so that the walk ends at the limit.
 //!
 //! **Alternatives** (`a==1|b==2`) are steps, one after the other, if each of them has an index; a step passes over the records that
-//! an earlier alternative accepts. A list has an entry for each element, and its record counts at the first. So no set of ids is
-//! kept, however many records there are.
+//! an earlier alternative accepts, so no set of ids is kept for them. A list has an entry for each element, and its record counts at
+//! the first (`seen`).
 //!
 //! What an index answers exactly is not asked again of the record. Not used: the entries of two indexes at once.
 
@@ -22,12 +22,14 @@ use std::ops::Bound;
 
 use smallvec::{SmallVec, smallvec};
 
+use super::effort::Effort;
 use super::tree::{Condition, Filter, Node, Pattern, Query, Test};
 use crate::encoding::{Value, key};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::indexes::{self, Direction, KeyRange};
 use crate::schema::{Index, IndexKind, Kind, Table};
 use crate::storage::{Reach, Scan, Snapshot, Space, Store};
+use crate::transaction::Database;
 
 /// How many entries of each candidate are walked at most to find out which has the fewest.
 pub const PROBED: usize = 256;
@@ -46,6 +48,26 @@ pub(super) struct Source<'s> {
     pub table: &'s Table,
     pub snapshot: &'s Snapshot<'s>,
     pub reach: Reach,
+    pub effort: &'s Effort,
+}
+
+impl<'s> Source<'s> {
+    pub fn of(database: &'s Database, table: &'s Table, snapshot: &'s Snapshot<'s>, effort: &'s Effort) -> Self {
+        Self { store: database.store(), table, snapshot, reach: database.reach(), effort }
+    }
+
+    /// A walk through a stretch of keys.
+    ///
+    /// # Errors
+    /// `WouldBlock` if there was too much to do.
+    pub fn scan(self, space: Space, range: &KeyRange, direction: Direction) -> Result<Scan<'s>> {
+        self.effort.seek()?;
+        let Self { store, snapshot, reach, .. } = self;
+        Ok(match direction {
+            Direction::Forwards => store.scan(space, &range.lower, &range.upper, snapshot, reach),
+            Direction::Backwards => store.scan_backwards(space, &range.lower, &range.upper, snapshot, reach),
+        })
+    }
 }
 
 /// How the records of a query are come by.
@@ -176,7 +198,12 @@ impl Query<'_> {
     /// Whether the list is made in microseconds if what it needs is in memory: it has few records, and no others have to be
     /// looked at.
     pub fn is_short(&self, table: &Table) -> bool {
-        Ways::of(self, table).is_short()
+        let is_costly = |node: &Node<'_>| match node {
+            Node::Is(Condition { test: Test::Matches(_), .. }) => true,
+            Node::Is(Condition { test: Test::OneOf(values), .. }) => values.len() > SHORT_ROWS,
+            _ => false,
+        };
+        !self.filter.nodes.iter().any(is_costly) && Ways::of(self, table).is_short()
     }
 }
 
@@ -234,9 +261,8 @@ impl<'p> Ways<'p> {
         if wanted != Wanted::Nothing && self.rows() > SORTED_ROWS {
             return walk.map(|walk| Plan::of(self.table, walk, wanted, None)).ok_or_else(|| {
                 let detail = "sort: no index has this order, and at most";
-                Error::invalid(format!(
-                    "{detail} {SORTED_ROWS} records (offset and limit together) are sorted in memory"
-                ))
+                let detail = format!("{detail} {SORTED_ROWS} records (offset and limit together) are sorted in memory");
+                self.query.surplus("sort", detail)
             });
         }
         self.candidates.retain(|candidate| candidate.rank != Rank::NotNull);
@@ -278,15 +304,29 @@ impl<'p> Ways<'p> {
 impl<'p> Plan<'p> {
     fn of(table: &Table, candidate: Candidate<'p>, wanted: Wanted, counted: Option<usize>) -> Self {
         let is_text = |attribute: usize| matches!(table.attributes[attribute].kind, Kind::Id | Kind::String);
+        let ordered = candidate.yields.have(wanted);
         let direction = match wanted {
-            Wanted::Ids(direction) | Wanted::Attribute(_, direction) => direction,
-            Wanted::Nothing | Wanted::Other => Direction::Forwards,
+            Wanted::Ids(direction) | Wanted::Attribute(_, direction) if ordered => direction,
+            _ => Direction::Forwards,
         };
         let by_values_of = match (wanted, candidate.yields) {
             (Wanted::Attribute(asked, _), Yields::Attribute(own)) => (asked == own && is_text(own)).then_some(own),
             _ => None,
         };
-        Self { ordered: candidate.yields.have(wanted), by_values_of, steps: candidate.steps, direction, counted }
+        Self { ordered, by_values_of, steps: candidate.steps, direction, counted }
+    }
+
+    /// Whether each entry that the steps walk over leads to a record of its own.
+    pub fn counts_records(&self) -> bool {
+        match &self.steps[..] {
+            [] => true,
+            [step] => match step.access {
+                Access::Table(_) => true,
+                Access::Entries { repeated, .. } => !repeated,
+                Access::Ids(_) | Access::Owners(..) => false, // There may be none.
+            },
+            _ => false, // A record may be among several.
+        }
     }
 }
 
@@ -310,7 +350,7 @@ impl Filter<'_> {
         all
     }
 
-    fn conjuncts_of(&self, node: usize, all: &mut SmallVec<[usize; 8]>) {
+    pub(super) fn conjuncts_of(&self, node: usize, all: &mut SmallVec<[usize; 8]>) {
         match self.nodes[node] {
             Node::All(_) => self.below(node).for_each(|subtree| self.conjuncts_of(subtree, all)),
             _ => all.push(node),
@@ -384,6 +424,8 @@ struct Stretch<'p> {
     index: Option<&'p Index>,
     range: KeyRange,
     rank: Rank,
+    /// Whether it begins at a value, and whether it ends at one.
+    ends: [bool; 2],
     answered: SmallVec<[usize; 4]>,
 }
 
@@ -430,13 +472,29 @@ fn simple_candidates<'p>(
 impl<'p> Stretch<'p> {
     /// `exact`: no records but those of the condition lie in it.
     fn new(index: Option<&'p Index>, range: KeyRange, rank: Rank, exact: bool, node: usize) -> Self {
-        Self { index, range, rank, answered: exact.then_some(node).into_iter().collect() }
+        Self { index, range, rank, ends: [true; 2], answered: exact.then_some(node).into_iter().collect() }
+    }
+
+    /// The same, of what lies between two values, one of which may be open.
+    fn between(
+        index: Option<&'p Index>,
+        range: KeyRange,
+        [lower, upper]: [&Bound<Value<'_>>; 2],
+        exact: bool,
+        node: usize,
+    ) -> Self {
+        let ends = [lower, upper].map(|end| *end != Bound::Unbounded);
+        Self { ends, ..Self::new(index, range, rank_between(ends), exact, node) }
     }
 
     /// Leaves what another condition on the same attribute leaves of it.
     fn narrow(&mut self, other: Self) {
         self.range.intersect(other.range);
         self.rank = self.rank.min(other.rank);
+        self.ends = [self.ends[0] || other.ends[0], self.ends[1] || other.ends[1]];
+        if self.rank == Rank::Beyond {
+            self.rank = rank_between(self.ends);
+        }
         self.answered.extend(other.answered);
     }
 
@@ -474,8 +532,10 @@ fn stretch<'p>(table: &'p Table, condition: &Condition<'_>, node: usize) -> Opti
         }
         Test::Null => (KeyRange::of_value(index, &Value::Null), Rank::Null, true),
         Test::Within(lower, upper) => {
+            let bounds = [lower, upper];
             let ((lower, exact_below), (upper, exact_above)) = (edge(index, lower, false), edge(index, upper, true));
-            (KeyRange { lower, upper }, rank_between(&condition.test), exact_below && exact_above)
+            let (range, exact) = (KeyRange { lower, upper }, exact_below && exact_above);
+            return Some(Stretch::between(Some(index), range, bounds, exact, node));
         }
         Test::StartsWith(start) => (texts_beginning(index, start), Rank::Between, start.len() <= key::INDEXED_BYTES),
         Test::Like(Pattern { start, .. }) if !start.is_empty() => (texts_beginning(index, start), Rank::Between, false),
@@ -490,14 +550,12 @@ fn not_null(table: &Table, attribute: usize, node: usize) -> Option<Stretch<'_>>
     let range = KeyRange { lower: index.id.to_be_bytes().to_vec(), upper: nulls(index) };
     // An empty list is not null, and has no entry.
     let is_list = table.attributes[attribute].list;
-    (!is_list).then(|| Stretch::new(Some(index), range, Rank::NotNull, true, node))
+    (!is_list).then(|| Stretch { ends: [false; 2], ..Stretch::new(Some(index), range, Rank::NotNull, true, node) })
 }
 
-fn rank_between(test: &Test<'_>) -> Rank {
-    match test {
-        Test::Within(Bound::Unbounded, _) | Test::Within(_, Bound::Unbounded) => Rank::Beyond,
-        _ => Rank::Between,
-    }
+/// `ends`: whether the stretch begins at a value, and whether it ends at one.
+fn rank_between(ends: [bool; 2]) -> Rank {
+    if ends == [true, true] { Rank::Between } else { Rank::Beyond }
 }
 
 /// Where the entries of null begin.
@@ -546,7 +604,8 @@ fn stretch_of_ids<'p>(table: &Table, test: &Test<'_>, node: usize) -> Option<Str
     let beginning = |start: &str| KeyRange::of_prefix(key_of(start, false));
     let (range, rank, exact) = match test {
         Test::Within(lower, upper) => {
-            (KeyRange { lower: edge(lower, false), upper: edge(upper, true) }, rank_between(test), true)
+            let range = KeyRange { lower: edge(lower, false), upper: edge(upper, true) };
+            return Some(Stretch::between(None, range, [lower, upper], true, node));
         }
         Test::StartsWith(start) => (beginning(start), Rank::Between, true),
         Test::Like(Pattern { start, .. }) if !start.is_empty() => (beginning(start), Rank::Between, false),
@@ -631,7 +690,7 @@ fn alternatives<'p>(
     Some(Candidate { steps, rank, yields: Yields::Nothing })
 }
 
-/// The candidate whose entries come to an end first, and how many there were; `None` if each has as many as are walked at most.
+/// The candidate whose walk comes to its end first, and how many entries there were; `None` if each is longer than is walked at most.
 fn race(source: Source<'_>, candidates: &[Candidate<'_>]) -> Result<Option<(usize, usize)>> {
     let mut runners: SmallVec<[Runner<'_>; 4]> =
         candidates.iter().map(|candidate| Runner::new(source, &candidate.steps)).collect();
@@ -645,10 +704,10 @@ fn race(source: Source<'_>, candidates: &[Candidate<'_>]) -> Result<Option<(usiz
     Ok(None)
 }
 
-/// How many records the steps lead to, as far as it is counted, and whether that is all.
+/// How many entries the steps have, as far as it is counted, and whether that is all.
 pub(super) fn probe(source: Source<'_>, steps: &[Step<'_>]) -> Result<(usize, bool)> {
     let mut runner = Runner::new(source, steps);
-    while runner.passed < PROBED {
+    for _ in 0..PROBED {
         if !runner.advance()? {
             return Ok((runner.passed, true));
         }
@@ -659,22 +718,25 @@ pub(super) fn probe(source: Source<'_>, steps: &[Step<'_>]) -> Result<(usize, bo
 /// A walk through the stretches of a candidate, without reading what they lead to.
 struct Runner<'s> {
     source: Source<'s>,
-    /// Those that have not begun, last first.
-    stretches: SmallVec<[(Space, KeyRange); 1]>,
+    /// Ids and values that are looked up one by one, not yet passed.
+    lookups: usize,
+    /// Stretches that have not begun, last first.
+    stretches: SmallVec<[(Space, &'s KeyRange); 1]>,
     scan: Option<Scan<'s>>,
+    /// Entries, ids and values so far.
     passed: usize,
 }
 
 impl<'s> Runner<'s> {
-    fn new(source: Source<'s>, steps: &[Step<'_>]) -> Self {
-        let mut runner = Self { source, stretches: SmallVec::new(), scan: None, passed: 0 };
+    fn new(source: Source<'s>, steps: &'s [Step<'_>]) -> Self {
+        let mut runner = Self { source, lookups: 0, stretches: SmallVec::new(), scan: None, passed: 0 };
         for step in steps {
             match &step.access {
-                Access::Ids(ids) => runner.passed += ids.len(),
-                Access::Owners(_, values) => runner.passed += values.len(),
-                Access::Table(range) => runner.stretches.push((Space::Records, range.clone())),
+                Access::Ids(ids) => runner.lookups += ids.len(),
+                Access::Owners(_, values) => runner.lookups += values.len(),
+                Access::Table(range) => runner.stretches.push((Space::Records, range)),
                 Access::Entries { ranges, .. } => {
-                    runner.stretches.extend(ranges.iter().map(|range| (Space::Indexes, range.clone())));
+                    runner.stretches.extend(ranges.iter().map(|range| (Space::Indexes, range)));
                 }
             }
         }
@@ -682,18 +744,23 @@ impl<'s> Runner<'s> {
         runner
     }
 
-    /// Passes over one entry; false at the end.
+    /// Passes over one entry, or finds that a stretch has none; false at the end.
     fn advance(&mut self) -> Result<bool> {
-        loop {
-            if let Some(scan) = &mut self.scan
-                && scan.next()?.is_some()
-            {
-                self.passed += 1;
-                return Ok(true);
-            }
-            let Some((space, range)) = self.stretches.pop() else { return Ok(false) };
-            let Source { store, snapshot, reach, .. } = self.source;
-            self.scan = Some(store.scan(space, &range.lower, &range.upper, snapshot, reach));
+        self.source.effort.spend(1)?;
+        if self.lookups > 0 {
+            self.lookups -= 1;
+            self.passed += 1;
+            return Ok(true);
         }
+        if let Some(scan) = &mut self.scan
+            && scan.next()?.is_some()
+        {
+            self.passed += 1;
+            return Ok(true);
+        }
+        let Some((space, range)) = self.stretches.pop() else { return Ok(false) };
+        let scan = self.scan.insert(self.source.scan(space, range, Direction::Forwards)?);
+        self.passed += usize::from(scan.next()?.is_some());
+        Ok(true)
     }
 }

@@ -2,25 +2,29 @@
 //!
 //! Keys are gathered from entries and their records are read by one multi-get, which wants them ascending. A batch is as long as
 //! the list still is, and grows where records are turned down, up to [`BATCH_ROWS`]; so memory does not grow with the list. What an
-//! offset passes over is not read, if nothing has to be asked of it.
+//! offset passes over is not read, if nothing has to be asked of it. Where others wait, all of this is counted (`effort`).
 
 use std::ops::ControlFlow;
 
-use smallvec::SmallVec;
-
+use super::effort::Effort;
 use super::filter::Checks;
 use super::plan::{Access, Plan, Source, Step, Ways};
-use super::sort::{First, place};
+use super::seen::{Met, SEEN_BYTES, Seen};
+use super::sort::{First, SORTED_BYTES, place};
 use super::tree::{Condition, Filter, Node, Query, Test};
 use crate::encoding::{Record, Value, key};
 use crate::error::{Error, Result};
 use crate::indexes::{self, Direction, KeyRange, Keys, Matches};
 use crate::schema::{Index, Table};
 use crate::storage::{Pinned, Space};
-use crate::transaction::{Database, Precondition};
+use crate::transaction::Database;
 
-/// How many records are read at once.
-const BATCH_ROWS: usize = 1000;
+/// How many records are read at once, and in memory at once: four of the batches into which the engine divides them.
+const BATCH_ROWS: usize = 128;
+
+/// How many bytes of memory entries may take that have to be put in order by their records: those of texts that an index has cut to
+/// one beginning.
+pub const GATHERED_BYTES: usize = 16 << 20;
 
 type Flow = Result<ControlFlow<()>>;
 
@@ -55,15 +59,18 @@ impl Query<'_> {
                 _ => Ok(()),
             };
         }
-        let snapshot = database.store().snapshot();
-        let source = Source { store: database.store(), table, snapshot: &snapshot, reach: database.reach() };
+        let (snapshot, effort) = (database.store().snapshot(), Effort::within(database.reach()));
+        let source = Source::of(database, table, &snapshot, &effort);
         let plan = ways.plan(source)?;
         if plan.ordered {
             let mut list = List { offset: self.offset, left: limit, visit };
             return Walk { query: self, source, plan: &plan }.all(&mut list);
         }
-        let mut first = First::new(&self.sort, self.offset.saturating_add(limit));
-        let offer = |record: Record<'_, &[u8]>| first.offer(&record);
+        let mut first = First::new(&self.sort, self.offset.saturating_add(limit), SORTED_BYTES);
+        let offer = |record: Record<'_, &[u8]>| match first.offer(&record)? {
+            true => Ok(()),
+            false => Err(self.too_long_to_sort()),
+        };
         let mut list = List { offset: 0, left: usize::MAX, visit: offer };
         Walk { query: self, source, plan: &plan }.all(&mut list)?;
         let mut keys = first.into_keys(self.offset);
@@ -77,6 +84,15 @@ impl Query<'_> {
                 visit(Record::open(table, present(&bytes)?)?)?;
             }
         }
+    }
+
+    /// That what the list is sorted by does not fit in memory.
+    fn too_long_to_sort(&self) -> Error {
+        let detail = format!(
+            "sort: what is sorted by takes more than {} MiB of memory: ask for fewer records, offset and limit together",
+            SORTED_BYTES >> 20
+        );
+        self.surplus("sort", detail)
     }
 
     /// Deletes the records that satisfy the condition, all of them and `most` at most, in one transaction; how many there were.
@@ -93,20 +109,9 @@ impl Query<'_> {
             ids.push(record.id()?.into_owned());
             Ok(())
         })?;
-        let checks = all.filter.checks(table);
-        database.transact(|transaction| {
-            let mut deleted = 0;
-            for id in &ids {
-                // Read anew, and held from now on: it may have changed since it was found.
-                if let Some(record) = transaction.read(table, id)?
-                    && checks.accept(&record)?
-                {
-                    transaction.delete(table, id, &Precondition::None)?;
-                    deleted += 1;
-                }
-            }
-            Ok(deleted)
-        })
+        // Read anew once they are held: they may have changed since they were found.
+        let checks = all.filter.checks(table)?;
+        database.delete_where(table, &ids, |record| checks.accept(record))
     }
 
     /// The record that a query means which can mean one only. What is asked of it includes the value by which its owner was found.
@@ -128,12 +133,9 @@ impl Query<'_> {
             Access::Entries { .. } | Access::Table(_) => unreachable!("they may lead to several records"),
         };
         let Some(record) = record.transpose()?.flatten() else { return Ok(None) };
-        for check in &step.checks {
-            if !self.filter.accepts_below(*check, &record)? {
-                return Ok(None);
-            }
-        }
-        Ok(Some(record))
+        let checks = Checks::of(&self.filter, table, &step.checks)?;
+        Effort::within(database.reach()).ask(record.bytes().len(), checks.nodes())?;
+        Ok(checks.accept(&record)?.then_some(record))
     }
 }
 
@@ -172,27 +174,35 @@ struct Walk<'w, 'p> {
 }
 
 /// What is asked of the records that a step leads to.
-struct Asked<'w> {
+struct Asked<'w, 'e> {
     /// What each has still to satisfy.
     checks: Checks<'w>,
-    /// The alternatives of the steps before, as subtrees: what they accept was yielded there.
-    earlier: SmallVec<[usize; 4]>,
+    /// The alternatives of the steps before: what they accept was yielded there.
+    earlier: &'e [Checks<'w>],
 }
 
-impl Asked<'_> {
+impl Asked<'_, '_> {
     /// Whether everything that the step leads to is in the list, so that it can be passed over unread.
     fn takes_all(&self) -> bool {
         self.checks.is_empty() && self.earlier.is_empty()
+    }
+
+    /// About how much a record is asked.
+    fn conditions(&self) -> usize {
+        self.checks.nodes() + self.earlier.iter().map(Checks::nodes).sum::<usize>()
     }
 }
 
 impl Walk<'_, '_> {
     fn all<V: FnMut(Record<'_, &[u8]>) -> Result<()>>(&self, list: &mut List<V>) -> Result<()> {
+        let (filter, table) = (&self.query.filter, self.source.table);
+        let but_last = self.plan.steps.split_last().map_or(&[][..], |(_, before)| before).iter();
+        let alternatives =
+            but_last.filter_map(|step| step.alternative).map(|subtree| filter.checks_below(table, subtree));
+        let alternatives = alternatives.collect::<Result<Vec<_>>>()?;
         for (number, step) in self.plan.steps.iter().enumerate() {
-            let asked = Asked {
-                checks: Checks::of(&self.query.filter, self.source.table, &step.checks),
-                earlier: self.plan.steps[..number].iter().filter_map(|step| step.alternative).collect(),
-            };
+            let checks = Checks::of(filter, table, &step.checks)?;
+            let asked = Asked { checks, earlier: &alternatives[..number] };
             let flow = match &step.access {
                 Access::Ids(ids) => self.ids(&asked, ids, list)?,
                 Access::Owners(index, values) => {
@@ -208,14 +218,14 @@ impl Walk<'_, '_> {
                 }
                 Access::Table(range) => self.table(&asked, range, list)?,
                 Access::Entries { index, ranges, repeated } => {
-                    let repeated = repeated.then_some(&ranges[..]);
+                    let mut repeated = repeated.then(|| Repeated { index, ranges, seen: Seen::within(SEEN_BYTES) });
                     let mut flow = ControlFlow::Continue(());
                     for place in 0..ranges.len() {
                         let range = match self.plan.direction {
                             Direction::Forwards => &ranges[place],
                             Direction::Backwards => &ranges[ranges.len() - 1 - place],
                         };
-                        flow = self.entries(&asked, index, range, repeated, list)?;
+                        flow = self.entries(&asked, index, range, repeated.as_mut(), list)?;
                         if flow.is_break() {
                             break;
                         }
@@ -232,47 +242,47 @@ impl Walk<'_, '_> {
 
     /// Whether the step yields a record: what it has still to satisfy, and no earlier step has yielded it.
     #[inline]
-    fn accepts(&self, asked: &Asked<'_>, record: &Record<'_, &[u8]>) -> Result<bool> {
+    fn accepts(&self, asked: &Asked<'_, '_>, record: &Record<'_, &[u8]>) -> Result<bool> {
+        self.source.effort.ask(record.bytes().len(), asked.conditions())?;
         if !asked.checks.accept(record)? {
             return Ok(false);
         }
-        for alternative in &asked.earlier {
-            if self.query.filter.accepts_below(*alternative, record)? {
+        for alternative in asked.earlier {
+            if alternative.accept(record)? {
                 return Ok(false);
             }
         }
         Ok(true)
     }
 
-    fn table<V>(&self, asked: &Asked<'_>, range: &KeyRange, list: &mut List<V>) -> Flow
+    fn table<V>(&self, asked: &Asked<'_, '_>, range: &KeyRange, list: &mut List<V>) -> Flow
     where
         V: FnMut(Record<'_, &[u8]>) -> Result<()>,
     {
-        let Source { store, table, snapshot, reach } = self.source;
-        let mut scan = match self.plan.direction {
-            Direction::Forwards => store.scan(Space::Records, &range.lower, &range.upper, snapshot, reach),
-            Direction::Backwards => store.scan_backwards(Space::Records, &range.lower, &range.upper, snapshot, reach),
-        };
+        let Source { table, effort, .. } = self.source;
+        let mut scan = self.source.scan(Space::Records, range, self.plan.direction)?;
         let takes_all = asked.takes_all();
         while let Some((_, bytes)) = scan.next()? {
             if takes_all && list.offset > 0 {
+                effort.spend(1)?;
                 list.offset -= 1;
                 continue;
             }
             let record = Record::open(table, bytes)?;
-            if (takes_all || self.accepts(asked, &record)?) && list.take(record)?.is_break() {
+            if self.accepts(asked, &record)? && list.take(record)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }
         Ok(ControlFlow::Continue(()))
     }
 
-    fn ids<V>(&self, asked: &Asked<'_>, ids: &[&str], list: &mut List<V>) -> Flow
+    fn ids<V>(&self, asked: &Asked<'_, '_>, ids: &[&str], list: &mut List<V>) -> Flow
     where
         V: FnMut(Record<'_, &[u8]>) -> Result<()>,
     {
         let table = self.source.table;
         for batch in batches(ids, self.plan.direction) {
+            self.source.effort.spend(batch.len())?;
             let mut keys = Keys::default();
             for id in batch {
                 keys.push(table.id, b"", id.as_bytes());
@@ -288,51 +298,66 @@ impl Walk<'_, '_> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// `repeated`: the stretches of an index that has several entries for a record, which counts at the first of them.
+    /// `repeated`: of an index that may have several entries for a record, which counts once.
     fn entries<V>(
         &self,
-        asked: &Asked<'_>,
+        asked: &Asked<'_, '_>,
         index: &Index,
         range: &KeyRange,
-        repeated: Option<&[KeyRange]>,
+        mut repeated: Option<&mut Repeated<'_>>,
         list: &mut List<V>,
     ) -> Flow
     where
         V: FnMut(Record<'_, &[u8]>) -> Result<()>,
     {
-        let Source { store, table, snapshot, reach } = self.source;
-        let mut matches = Matches::within(store, table, index, range, self.plan.direction, snapshot, reach);
+        let scan = self.source.scan(Space::Indexes, range, self.plan.direction)?;
+        let mut matches = Matches::of(scan, self.source.table, index, range);
         if repeated.is_some() || self.plan.by_values_of.is_some() {
             matches = matches.keeping_values();
         }
         let takes_all = asked.takes_all() && repeated.is_none();
         while takes_all && self.plan.by_values_of.is_none() && list.offset > 0 && matches.pass()? {
+            self.source.effort.spend(1)?;
             list.offset -= 1;
         }
         let wanted = list.left.saturating_add(list.offset);
         let mut rows = wanted.min(BATCH_ROWS);
         let (mut keys, mut carried) = (Keys::default(), Keys::default());
         loop {
-            self.gather(&mut matches, rows, &mut keys, &mut carried)?;
-            if keys.is_empty() {
-                return Ok(ControlFlow::Continue(()));
-            }
-            let slices = keys.slices();
-            let found = records(self.source, &slices)?;
-            let order = self.order_of_cut(&keys, &found)?;
-            for place in 0..keys.len() {
-                let position = order.as_ref().map_or(place, |order| order[place]);
-                let record = Record::open(table, present(&found[position])?)?;
-                let counts = match repeated {
-                    Some(ranges) => indexes::is_first(index, ranges, keys.before_id(position), &record)?,
-                    None => true,
-                };
-                if counts && self.accepts(asked, &record)? && list.take(record)?.is_break() {
-                    return Ok(ControlFlow::Break(()));
+            let known = match &mut repeated {
+                Some(repeated) => self.gather_unseen(&mut matches, rows, &mut keys, &mut repeated.seen)?,
+                None => {
+                    self.gather(&mut matches, rows, &mut keys, &mut carried)?;
+                    keys.len()
                 }
+            };
+            let is_last = keys.len() < rows;
+            let order = self.order_of_cut(&keys)?;
+            let slices = order.as_ref().map_or_else(|| keys.slices(), |order| keys.slices_in(order));
+            for (batch, slices) in slices.chunks(BATCH_ROWS).enumerate() {
+                for (place, bytes) in records(self.source, slices)?.iter().enumerate() {
+                    let record = Record::open(self.source.table, present(bytes)?)?;
+                    let position = batch * BATCH_ROWS + place;
+                    let counts = match &repeated {
+                        Some(repeated) if position >= known => repeated.begins_at(keys.before_id(position), &record)?,
+                        _ => true,
+                    };
+                    if counts && self.accepts(asked, &record)? && list.take(record)?.is_break() {
+                        return Ok(ControlFlow::Break(()));
+                    }
+                }
+            }
+            if is_last {
+                return Ok(ControlFlow::Continue(()));
             }
             rows = if takes_all { list.left.saturating_add(list.offset) } else { rows * 4 }.min(BATCH_ROWS);
         }
+    }
+
+    /// Adds the next key; false at the end.
+    fn append(&self, matches: &mut Matches<'_>, keys: &mut Keys) -> Result<bool> {
+        self.source.effort.spend(1)?;
+        matches.append(keys)
     }
 
     /// The next keys. A batch does not end among texts that were cut to the same beginning, if their order matters: what follows
@@ -340,41 +365,87 @@ impl Walk<'_, '_> {
     fn gather(&self, matches: &mut Matches<'_>, rows: usize, keys: &mut Keys, carried: &mut Keys) -> Result<()> {
         keys.clear();
         std::mem::swap(keys, carried);
-        while keys.len() < rows && matches.append(keys)? {}
+        while keys.len() < rows && self.append(matches, keys)? {}
         while self.plan.by_values_of.is_some() && !keys.is_empty() {
             let last = keys.len() - 1;
-            if !key::is_cut(keys.before_id(last)) || !matches.append(keys)? {
+            if !key::is_cut(keys.before_id(last)) || !self.append(matches, keys)? {
                 break;
             }
             if keys.before_id(last) != keys.before_id(last + 1) {
                 keys.move_last(carried);
                 break;
             }
+            if keys.bytes() > GATHERED_BYTES {
+                return Err(self.query.surplus("sort", too_many_alike()));
+            }
         }
         Ok(())
     }
 
-    /// The positions of the records of a batch in the order of the list, where that of the entries is not it because their texts
-    /// were cut.
-    fn order_of_cut(&self, keys: &Keys, found: &[Option<Pinned<'_>>]) -> Result<Option<Vec<usize>>> {
+    /// The next keys of records that were not met before; how many of them are known to be such.
+    fn gather_unseen(&self, matches: &mut Matches<'_>, rows: usize, keys: &mut Keys, seen: &mut Seen) -> Result<usize> {
+        keys.clear();
+        let mut known = 0;
+        while keys.len() < rows && self.append(matches, keys)? {
+            let last = keys.len() - 1;
+            match seen.meet(keys.key(last)) {
+                Met::First => known = keys.len(),
+                Met::Again => keys.pop(),
+                Met::Unknown => {}
+            }
+        }
+        Ok(known)
+    }
+
+    /// The positions of keys in the order of the list, where that of their entries is not it because the texts were cut.
+    fn order_of_cut(&self, keys: &Keys) -> Result<Option<Vec<usize>>> {
         if self.plan.by_values_of.is_none() || !(0..keys.len()).any(|position| key::is_cut(keys.before_id(position))) {
             return Ok(None);
         }
-        let mut positions: Vec<usize> = (0..keys.len()).collect();
+        let (mut positions, slices) = ((0..keys.len()).collect::<Vec<_>>(), keys.slices());
+        let mut left = SORTED_BYTES;
         for run in positions.chunk_by_mut(|one, other| keys.before_id(*one) == keys.before_id(*other)) {
-            if run.len() > 1 && key::is_cut(keys.before_id(run[0])) {
-                let mut places = Vec::with_capacity(run.len());
-                for position in &*run {
-                    let record = Record::open(self.source.table, present(&found[*position])?)?;
+            if run.len() == 1 || !key::is_cut(keys.before_id(run[0])) {
+                continue;
+            }
+            let (begin, mut places) = (run[0], Vec::with_capacity(run.len()));
+            for slices in slices[begin..begin + run.len()].chunks(BATCH_ROWS) {
+                for bytes in records(self.source, slices)? {
+                    let record = Record::open(self.source.table, present(&bytes)?)?;
+                    self.source.effort.ask(record.bytes().len(), 1)?;
                     let mut own = Vec::new();
                     place(&self.query.sort, &record, &mut own)?;
-                    places.push((own, *position));
+                    left = left.checked_sub(own.len()).ok_or_else(|| self.query.too_long_to_sort())?;
+                    places.push((own, begin + places.len()));
                 }
-                places.sort_unstable();
-                run.iter_mut().zip(places).for_each(|(slot, (_, position))| *slot = position);
             }
+            places.sort_unstable();
+            run.iter_mut().zip(places).for_each(|(slot, (_, position))| *slot = position);
         }
         Ok(Some(positions))
+    }
+}
+
+/// That too many entries have to be put in order by their records.
+fn too_many_alike() -> String {
+    format!(
+        "sort: the texts of more than {} MiB of entries have their first {} bytes in common: ask for fewer, or sort by another attribute",
+        GATHERED_BYTES >> 20,
+        key::INDEXED_BYTES
+    )
+}
+
+/// Stretches of an index that may have several entries for a record.
+struct Repeated<'w> {
+    index: &'w Index,
+    ranges: &'w [KeyRange],
+    seen: Seen,
+}
+
+impl Repeated<'_> {
+    /// Whether an entry, of which this stands before the id, is the first of its record.
+    fn begins_at(&self, before_id: &[u8], record: &Record<'_, &[u8]>) -> Result<bool> {
+        indexes::is_first(self.index, self.ranges, before_id, record)
     }
 }
 

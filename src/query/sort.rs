@@ -2,13 +2,17 @@
 //!
 //! Each record that comes is given its place as bytes whose order is the order of records, and the greatest place falls out when
 //! there are more than are wanted. What is kept is the place and the key of the record; the records are read again at the end, in
-//! the same state of the store. So memory follows `offset` and `limit` and the length of what is sorted by, not the number of records.
+//! the same state of the store. So memory follows `offset` and `limit` and the length of what is sorted by, which is bounded, not the
+//! number of records.
 
 use std::collections::BinaryHeap;
 
 use super::tree::Order;
 use crate::encoding::{Record, Value, key};
 use crate::error::Result;
+
+/// How many bytes of memory what a list is sorted by may take.
+pub const SORTED_BYTES: usize = 64 << 20;
 
 /// Appends the place of a record in the order: its values, then its id in the direction of the last of them.
 ///
@@ -35,33 +39,41 @@ pub(super) fn place<B: AsRef<[u8]>>(order: &[Order], record: &Record<'_, B>, out
 pub(super) struct First<'q> {
     order: &'q [Order],
     most: usize,
+    /// How many bytes of places and keys there may be yet.
+    left: usize,
     /// Places and keys of records; the greatest place on top.
     kept: BinaryHeap<(Vec<u8>, Vec<u8>)>,
     place: Vec<u8>,
 }
 
 impl<'q> First<'q> {
-    pub fn new(order: &'q [Order], most: usize) -> Self {
-        Self { order, most, kept: BinaryHeap::new(), place: Vec::new() }
+    /// The first `most`, which take so many bytes at most.
+    pub fn new(order: &'q [Order], most: usize, bytes: usize) -> Self {
+        Self { order, most, left: bytes, kept: BinaryHeap::new(), place: Vec::new() }
     }
 
-    /// Offers a record of a table.
+    /// Offers a record of a table; false if it would have to be kept and there is no memory left.
     ///
     /// # Errors
     /// `Corrupt` if the record is.
-    pub fn offer<B: AsRef<[u8]>>(&mut self, record: &Record<'_, B>) -> Result<()> {
+    pub fn offer<B: AsRef<[u8]>>(&mut self, record: &Record<'_, B>) -> Result<bool> {
         self.place.clear();
         place(self.order, record, &mut self.place)?;
         if self.kept.len() >= self.most {
             match self.kept.peek() {
-                Some((greatest, _)) if self.place < *greatest => drop(self.kept.pop()),
-                _ => return Ok(()),
+                Some((greatest, own_key)) if self.place < *greatest => {
+                    self.left += greatest.len() + own_key.len();
+                    self.kept.pop();
+                }
+                _ => return Ok(true),
             }
         }
         let mut own_key = Vec::new();
         key::record(record.table().id, &record.id()?, &mut own_key);
+        let Some(left) = self.left.checked_sub(self.place.len() + own_key.len()) else { return Ok(false) };
+        self.left = left;
         self.kept.push((self.place.clone(), own_key));
-        Ok(())
+        Ok(true)
     }
 
     /// The keys of the records in order, but for the first `offset`.

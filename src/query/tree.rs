@@ -9,7 +9,9 @@ use std::ops::{Bound, Range};
 
 use smallvec::SmallVec;
 
+use super::expression::Expression;
 use crate::encoding::Value;
+use crate::error::{Error, Place};
 
 /// A query on one table. Borrows from its text where nothing had to be decoded.
 #[derive(Debug, Default)]
@@ -28,6 +30,17 @@ pub struct Query<'q> {
     pub offset: usize,
     /// Whether the plan is wanted instead of records.
     pub explain: bool,
+    /// What of this was said in the text, in its order.
+    pub clauses: SmallVec<[Clause; 4]>,
+}
+
+/// Something that the text says of the result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Clause {
+    /// `select`, `sort`, `limit`, `offset` or `explain`.
+    pub name: &'static str,
+    /// Where it begins in the text, in bytes.
+    pub position: usize,
 }
 
 /// One term of the order of a list.
@@ -77,7 +90,7 @@ pub(super) enum Test<'q> {
     Null,
     /// It is this value.
     Equal(Value<'q>),
-    /// It is one of these values; of none where nothing can equal what was asked.
+    /// It is one of these values, which ascend; of none where nothing can equal what was asked.
     OneOf(Vec<Value<'q>>),
     /// It lies between these, one of which may be open.
     Within(Bound<Value<'q>>, Bound<Value<'q>>),
@@ -90,7 +103,7 @@ pub(super) enum Test<'q> {
     /// The text has the shape of a pattern.
     Like(Pattern<'q>),
     /// The regular expression is found in the text.
-    Matches(Box<regex::Regex>),
+    Matches(Expression<'q>),
 }
 
 /// A text with stars, each of which stands for any text. Those with one piece alone are `StartsWith`, `EndsWith`, `Contains`.
@@ -104,12 +117,15 @@ pub(super) struct Pattern<'q> {
     pub end: Cow<'q, str>,
 }
 
-impl Filter<'_> {
-    /// How many conditions it has.
-    pub fn conditions(&self) -> usize {
-        self.nodes.iter().filter(|node| matches!(node, Node::Is(_))).count()
+impl Query<'_> {
+    /// That a clause asks for more than there can be, at its place if it was said in the text.
+    pub(super) fn surplus(&self, clause: &str, detail: String) -> Error {
+        let given = self.clauses.iter().find(|given| given.name == clause);
+        Error::Invalid { detail, place: given.map_or(Place::Whole, |given| Place::Position(given.position)) }
     }
+}
 
+impl Filter<'_> {
     /// Where the subtree that begins at a node ends.
     pub(super) fn end_of(&self, node: usize) -> usize {
         match &self.nodes[node] {

@@ -199,8 +199,30 @@ impl<'d> Transaction<'d> {
         let before = self.open(table, id)?;
         check_precondition(table, id, before.as_ref(), expected)?;
         let before = before.ok_or_else(|| not_found(table, id))?;
-        indexes::remove(self.database.store(), &mut self.batch, id, &before)?;
-        self.release_uniques(&before)?;
+        self.remove(table, id, &before)
+    }
+
+    /// Deletes a record if there is one and `accept` accepts it; whether it did.
+    ///
+    /// # Errors
+    /// What `accept` returns; what the engine returns.
+    pub(super) fn delete_if(
+        &mut self,
+        table: &Table,
+        id: &str,
+        accept: impl Fn(&Record<'_, &[u8]>) -> Result<bool>,
+    ) -> Result<bool> {
+        self.hold(table.id, id.as_bytes())?;
+        match self.open(table, id)? {
+            Some(before) if accept(&before.view())? => self.remove(table, id, &before).map(|()| true),
+            _ => Ok(false),
+        }
+    }
+
+    /// Stages that a record is no more.
+    fn remove<B: AsRef<[u8]>>(&mut self, table: &Table, id: &str, before: &Record<'_, B>) -> Result<()> {
+        indexes::remove(self.database.store(), &mut self.batch, id, before)?;
+        self.release_uniques(before)?;
         KEY.with_borrow_mut(|key| {
             key::record(table.id, id, key);
             self.database.store().delete(&mut self.batch, Space::Records, key);

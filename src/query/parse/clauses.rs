@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use super::raw::Piece;
 use super::{Parser, at};
 use crate::error::Result;
-use crate::query::tree::Order;
+use crate::query::tree::{Clause, Order};
 use crate::schema::Kind;
 
 /// The names that are clauses if `=` or `(` follows.
@@ -49,6 +49,8 @@ impl Parser<'_, '_> {
             "explain" if !in_brackets => self.explain = Some(self.truth()?),
             _ => return Err(at(bracket, format!("{name} is written {name}="))),
         }
+        let name = CLAUSES.into_iter().find(|known| *known == name).expect("the caller knows its name");
+        self.query.clauses.push(Clause { name, position: start });
         if in_brackets { self.close(b'(', bracket) } else { Ok(()) }
     }
 

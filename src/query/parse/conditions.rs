@@ -7,8 +7,10 @@ use smallvec::SmallVec;
 use super::operators::{Comparison, Operator, by_word, is_chained};
 use super::raw::Piece;
 use super::values::{self, Operand};
-use super::{CONDITIONS, Parser, VALUE_MISSING, at, clauses};
+use super::{CONDITIONS, EXPRESSIONS, Parser, VALUE_MISSING, VALUES, at, clauses};
 use crate::error::{Error, Result};
+use crate::query::expression::Expression;
+use crate::query::filter::compare;
 use crate::query::tree::{Condition, Test};
 use crate::schema::{Attribute, Kind};
 
@@ -99,7 +101,12 @@ impl<'q> Parser<'q, '_> {
             Operator::EndsWith => Test::EndsWith(self.operand(of)?.into_text()),
             Operator::Matches => {
                 let start = self.position;
-                Test::Matches(values::regular_expression(&self.operand(of)?.into_text(), start)?)
+                let text = self.operand(of)?.into_text();
+                if self.expressions == EXPRESSIONS {
+                    return Err(at(start, format!("regular expressions: at most {EXPRESSIONS} in one query")));
+                }
+                self.expressions += 1;
+                Test::Matches(Expression::read(text, start)?)
             }
         })
     }
@@ -119,6 +126,8 @@ impl<'q> Parser<'q, '_> {
             values.extend(operand.into_value());
             Ok(())
         })?;
+        values.sort_unstable_by(compare);
+        values.dedup_by(|one, other| compare(one, other).is_eq());
         Ok(if values.len() == 1 { Test::Equal(values.remove(0)) } else { Test::OneOf(values) })
     }
 
@@ -149,6 +158,10 @@ impl<'q> Parser<'q, '_> {
             {
                 return self.close(open, bracket).map(|()| start);
             }
+            if self.values == VALUES {
+                return Err(at(start, format!("values: at most {VALUES} in the lists of one query")));
+            }
+            self.values += 1;
             let operand = self.operand(of)?;
             each(operand, start)?;
             if self.raw() != Some(b',') {

@@ -59,7 +59,7 @@ fn show_test(test: &Test<'_>) -> String {
         Test::EndsWith(text) => format!(" ..{text:?}"),
         Test::Contains(text) => format!(" ..{text:?}.."),
         Test::Like(pattern) => format!(" {:?}..{:?}..{:?}", pattern.start, pattern.middle, pattern.end),
-        Test::Matches(expression) => format!(" ~{}", expression.as_str()),
+        Test::Matches(expression) => format!(" ~{}", expression.text),
     }
 }
 

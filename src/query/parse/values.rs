@@ -1,10 +1,11 @@
 //! What the text of a value means to an attribute.
 //!
 //! A number is compared exactly, whatever the attribute: an Int beyond 2^53 keeps its digits, and an Int is compared with a
-//! number that it cannot be (`stock=gt=1.5`) by the whole numbers on both sides of it. So every value of the tree is one that
-//! the attribute, or an index over it, can hold.
+//! number that it cannot be (`stock=gt=1.5`) by the whole numbers on both sides of it; so is a Float with a whole number that no
+//! double is, by the doubles on both sides. So every value of the tree is one that the attribute, or an index over it, can hold.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::ops::Bound;
 
 use super::raw::Piece;
@@ -15,15 +16,12 @@ use crate::error::Result;
 use crate::query::tree::{Pattern, Test};
 use crate::schema::{Attribute, Kind};
 
-/// How much memory a compiled regular expression may take, in bytes.
-const REGULAR_EXPRESSION_BYTES: usize = 1 << 20;
-
 /// One value of a comparison.
 pub(super) enum Operand<'q> {
     /// A value that the attribute can have.
     Value(Value<'q>),
-    /// A number between this integer and the next one, for an Int.
-    After(i64),
+    /// A number between this value, the greatest below it, and the next one that the attribute can have.
+    After(Value<'q>),
 }
 
 impl<'q> Operand<'q> {
@@ -32,7 +30,7 @@ impl<'q> Operand<'q> {
         match self {
             Self::Value(value) if included => Bound::Included(value),
             Self::Value(value) => Bound::Excluded(value),
-            Self::After(floor) => Bound::Excluded(Value::Int(floor)),
+            Self::After(value) => Bound::Excluded(value),
         }
     }
 
@@ -41,7 +39,7 @@ impl<'q> Operand<'q> {
         match self {
             Self::Value(value) if included => Bound::Included(value),
             Self::Value(value) => Bound::Excluded(value),
-            Self::After(floor) => Bound::Included(Value::Int(floor)),
+            Self::After(value) => Bound::Included(value),
         }
     }
 
@@ -119,17 +117,6 @@ fn like(value: Piece<'_>) -> Result<Test<'_>> {
     })
 }
 
-/// Compiles a regular expression whose text begins at byte `start` of the query.
-pub(super) fn regular_expression(text: &str, start: usize) -> Result<Box<regex::Regex>> {
-    let compiled = regex::RegexBuilder::new(text).size_limit(REGULAR_EXPRESSION_BYTES).build();
-    compiled.map(Box::new).map_err(|error| {
-        // The crate draws the place over several lines, and says what is wrong in the last.
-        let error = error.to_string();
-        let last = error.lines().last().unwrap_or_default();
-        at(start, format!("the regular expression: {}", last.trim_start_matches("error: ")))
-    })
-}
-
 fn typed<'q>(of: &Attribute, prefix: Option<Prefix>, value: Piece<'q>) -> Result<Operand<'q>> {
     let (text, start) = (value.decode()?, value.start);
     let is_text = matches!(of.kind, Kind::Id | Kind::String);
@@ -152,7 +139,7 @@ fn typed<'q>(of: &Attribute, prefix: Option<Prefix>, value: Piece<'q>) -> Result
     let value = match kind {
         Kind::Id | Kind::String => Value::Text(text),
         Kind::Int => return whole_number(&text).ok_or_else(|| refused(&text)),
-        Kind::Float => number(&text).ok_or_else(|| refused(&text))?,
+        Kind::Float => return number(&text).ok_or_else(|| refused(&text)),
         Kind::Boolean => Value::Boolean(text.parse().map_err(|_| refused(&text))?),
         Kind::Date => {
             let microseconds = Value::microseconds_of(&text).map_err(|detail| at(start, detail))?;
@@ -167,13 +154,26 @@ fn finite(text: &str) -> Option<f64> {
     text.parse().ok().filter(|float: &f64| float.is_finite())
 }
 
-/// A number as a Float is compared with it: as a double, unless it is an integer that no double is.
-fn number(text: &str) -> Option<Value<'static>> {
-    match text.parse::<i64>() {
-        Ok(integer) if integer as f64 as i128 == i128::from(integer) => Some(Value::Float(integer as f64)),
-        Ok(integer) => Some(Value::Int(integer)),
-        Err(_) => finite(text).map(Value::Float),
-    }
+/// A number as a Float is compared with it: as the nearest double, as a body has it; but a whole number that no double is, exactly.
+fn number(text: &str) -> Option<Operand<'static>> {
+    let nearest = finite(text)?;
+    let digits = text.trim_start_matches(['+', '-']);
+    let value = match text.parse::<i64>() {
+        Ok(integer) if nearest as i128 != i128::from(integer) => Value::Int(integer),
+        Err(_) if digits.bytes().all(|byte| byte.is_ascii_digit()) => {
+            // The digits of a double are exact, however many there are.
+            let (digits, exact) = (digits.trim_start_matches('0'), format!("{:.0}", nearest.abs()));
+            let further = digits.len().cmp(&exact.len()).then(digits.cmp(&exact));
+            let beyond = if nearest < 0.0 { further.reverse() } else { further };
+            match beyond {
+                Ordering::Equal => Value::Float(nearest),
+                Ordering::Greater => return Some(Operand::After(Value::Float(nearest))),
+                Ordering::Less => return Some(Operand::After(Value::Float(nearest.next_down()))),
+            }
+        }
+        _ => Value::Float(nearest),
+    };
+    Some(Operand::Value(value))
 }
 
 /// A number as the text of an ID or a String: as a body writes it that gives a number.
@@ -195,7 +195,7 @@ fn whole_number(text: &str) -> Option<Operand<'static>> {
     let float = finite(text)?;
     let (floor, has_fraction) = floor(text);
     Some(match i64::try_from(floor) {
-        Ok(floor) if has_fraction => Operand::After(floor),
+        Ok(floor) if has_fraction => Operand::After(Value::Int(floor)),
         Ok(floor) => Operand::Value(Value::Int(floor)),
         // Beyond every Int; just below the least one the double nearest to it is that Int.
         Err(_) => Operand::Value(Value::Float(if float < 0.0 { float.min(LEAST_INT.next_down()) } else { float })),
