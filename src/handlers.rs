@@ -319,6 +319,20 @@ mod tests {
     }
 
     #[test]
+    fn a_list_has_an_end_in_bytes() {
+        let folder = tempfile::tempdir().unwrap();
+        let database = database(&folder);
+        let table = database.table("Product").unwrap();
+        let name = "n".repeat(LIST_BYTES / 16);
+        for id in 0..17 {
+            create(&database, table, format!("{{\"id\":\"{id}\",\"name\":\"{name}\"}}").as_bytes()).unwrap();
+        }
+        let listed =
+            |query: &str| status(list(&database, table, &Query::parse(table, query, &Limits::in_url(100)).unwrap()));
+        assert_eq!((listed("limit=15"), listed(""), listed("select=id")), (200, 400, 200));
+    }
+
+    #[test]
     fn head_keeps_the_length() {
         let answer = without_body(with_body(StatusCode::OK, JSON, Bytes::from_static(b"[]")));
         assert_eq!((answer.body().len(), &answer.headers()[CONTENT_LENGTH]), (0, &HeaderValue::from(2)));

@@ -126,8 +126,9 @@ fn bodies_are_coerced_or_refused_at_their_pointer() {
 /// The query, and below it that it is read, or where it is refused and why.
 fn mark(table: &Table, query: &str) -> String {
     let limits = Limits::in_url(100);
-    match Query::parse(table, query, &limits) {
-        Ok(_) => format!("{query}\n  is read"),
+    // As it is carried out: a regular expression is compiled no sooner.
+    match Query::parse(table, query, &limits).and_then(|query| query.filter.checks(table).map(drop)) {
+        Ok(()) => format!("{query}\n  is read"),
         Err(Error::Invalid { detail, place: Place::Position(position) }) => {
             format!("{query}\n{}^ {position}: {detail}", " ".repeat(query[..position].chars().count()))
         }

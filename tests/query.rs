@@ -297,9 +297,9 @@ fn the_fewest_entries_decide_and_what_they_answer_is_not_asked_again() {
     let cases = [
         ("", "table: 256+"),
         ("stock==1", "table [stock==1]: 256+"),
-        ("id==0001&stock==1", "id [stock==1]: 1"),
-        ("id=in=0003,0001", "id: 2"),
-        ("sku==s7", "unique sku [sku==s7]: 1"),
+        ("id==0001&stock==1", "id [stock==1]: 1+"),
+        ("id=in=0003,0001", "id: 2+"),
+        ("sku==s7", "unique sku [sku==s7]: 1+"),
         ("kind==k7", "hash kind [kind==k7]: 10"),
         ("name==n0007", "ordered name: 1"),
         ("name==n00*", "ordered name: 100"),
@@ -315,9 +315,13 @@ fn the_fewest_entries_decide_and_what_they_answer_is_not_asked_again() {
         ("tags==t1&price==5&kind=in=k5,k6", "ordered price [tags==t1] [kind=in=k5,k6]: 5"),
         // All have very many: the kind of the condition decides.
         ("price=gt=10&tags==all", "ordered tags [price=gt=10]: 256+"),
+        ("name=gt=n&price=gt=1&price=lt=199", "ordered price [name=gt=n]: 256+"),
+        // Of an estimate it is said that it is one: two tags, one record.
+        ("tags=gele=t0,t1&name==n00*&price=lt=9", "ordered price [tags=gele=t0,t1] [name==n00*]: 45"),
+        ("tags=sw=t1&id=sw=0", "ordered tags [id=sw=0]: 250+"),
         // Alternatives, each by its index; and not, if one has none.
-        ("price==1|kind==k7", "ordered price then hash kind [kind==k7]: 15"),
-        ("(price==1|sku==s7)&stock==1", "ordered price [stock==1] then unique sku [sku==s7] [stock==1]: 6"),
+        ("price==1|kind==k7", "ordered price then hash kind [kind==k7]: 15+"),
+        ("(price==1|sku==s7)&stock==1", "ordered price [stock==1] then unique sku [sku==s7] [stock==1]: 6+"),
         ("price==1|stock==1", "table [price==1|stock==1]: 256+"),
         ("!(price==1)", "table [!(price==1)]: 256+"),
     ];
@@ -344,7 +348,7 @@ fn an_index_that_has_the_order_is_walked_unless_few_are_to_be_sorted() {
         ("stock==1&sort=price", "ordered price [stock==1], sorted by the steps: 256+"),
         ("price&sort=price", "ordered price, sorted by the steps: 256+"),
         ("price=in=7,5&sort=-price", "ordered price, sorted by the steps: 10"),
-        ("price==5|price==7&sort=price", "ordered price then ordered price, sorted in memory: 10"),
+        ("price==5|price==7&sort=price", "ordered price then ordered price, sorted in memory: 10+"),
     ];
     for (text, expected) in cases {
         let text = text.replacen("price==5|price==7", "(price==5|price==7)", 1);
@@ -421,6 +425,106 @@ fn texts_longer_than_an_index_holds_are_in_order_all_the_same() {
 }
 
 #[test]
+fn values_that_nothing_has_are_not_looked_up_for_nothing() {
+    let (_directory, database) = shop();
+    let absent: Vec<String> = (5000..6000).map(|price| price.to_string()).collect();
+    let text = format!("price=in={}&kind==k7", absent.join(","));
+    let expected = format!("hash kind [price=in={}] [kind==k7]: 10", absent.join(","));
+    assert_eq!(plan(&database, &text), expected, "a thousand empty stretches are more work than ten entries");
+}
+
+/// A table with as many records as numbers, each with what is made of its number.
+fn filled(sdl: &str, numbers: std::ops::Range<usize>, of: impl Fn(usize) -> Json) -> (tempfile::TempDir, Database) {
+    let (directory, database) = fresh(sdl);
+    for number in numbers.clone().step_by(1000) {
+        let some: Vec<Json> = (number..numbers.end.min(number + 1000)).map(&of).collect();
+        let body = serde_json::to_vec(&some).expect("JSON");
+        database.create_all(database.table("T").expect("it exists"), &body).expect("records");
+    }
+    (directory, database)
+}
+
+/// What comes of a query where it may wait, and where it may not.
+fn outcomes(database: &Database, text: &str) -> [&'static str; 2] {
+    let table = database.table("T").expect("it exists");
+    let query = Query::parse(table, text, &Limits::in_url(10_000)).expect("it is read");
+    assert!(query.is_short(table), "{text} is tried where others wait");
+    let outcome = |database: &Database| super::engine::outcome(&query.run(database, table, |_| Ok(())));
+    [outcome(database), outcome(&database.in_memory())]
+}
+
+#[test]
+fn what_is_in_memory_holds_up_nobody_for_long() {
+    let sdl = "type T @table { id: ID @primaryKey name: String @indexed note: String n: Int @indexed }";
+    let begin = "x".repeat(1100);
+    let (_directory, database) = filled(sdl, 0..2000, |number| {
+        let note = if number < 100 { "y".repeat(100_000) } else { "y".to_owned() };
+        json!({ "id": format!("{number:05}"), "name": format!("{begin}{}", 3000 - number), "note": note, "n": number })
+    });
+    assert_eq!(outcomes(&database, "n=ge=1000&sort=n&limit=100"), ["ok", "ok"]);
+    assert_eq!(outcomes(&database, "n=in=5000,6000,1500&limit=100"), ["ok", "ok"]);
+    assert_eq!(outcomes(&database, "sort=name&limit=1"), ["ok", "would block"], "all names are alike to the index");
+    assert_eq!(outcomes(&database, "limit=100"), ["ok", "would block"], "ten megabytes");
+    let conditions = vec!["note=ct=z"; 199].join("&");
+    assert_eq!(
+        outcomes(&database, &format!("id==00001&{conditions}")),
+        ["ok", "would block"],
+        "many times a long text"
+    );
+}
+
+#[test]
+fn a_list_is_read_once_however_many_of_its_elements_are_meant() {
+    let sdl = "type T @table { id: ID @primaryKey tags: [Int] @indexed }";
+    let (_directory, database) =
+        filled(sdl, 0..3, |number| json!({ "id": number.to_string(), "tags": (0..2000).collect::<Vec<_>>() }));
+    let before = database.counters().multi_gets;
+    assert_eq!(ids(&database, "tags=ge=0"), ["0", "1", "2"]);
+    assert_eq!(database.counters().multi_gets - before, 1);
+}
+
+#[test]
+fn lists_that_are_more_than_can_be_remembered_are_met_once_all_the_same() {
+    let sdl = "type T @table { id: ID @primaryKey tags: [Int] @indexed }";
+    // Four megabytes of ids are remembered, which is less than these. No record has its least tag where another has.
+    let id = |number: usize| format!("{number:05}{}", "i".repeat(990));
+    let (_directory, database) =
+        filled(sdl, 0..5000, |number| json!({ "id": id(number), "tags": [number, number + 2500, 20_000, number] }));
+    let expected: Vec<String> = (0..5000).map(id).collect();
+    assert!(ids(&database, "tags=ge=0") == expected, "each once, by its least tag");
+    assert!(ids(&database, "tags=ge=0&offset=4900&limit=50") == expected[4900..4950]);
+    let mut found = ids(&database, "tags=ge=0&sort=-id");
+    found.reverse();
+    assert!(found == expected);
+}
+
+#[test]
+fn what_is_sorted_by_has_a_bound_and_the_refusal_its_place() {
+    let sdl = "type T @table { id: ID @primaryKey name: String @indexed note: String }";
+    let begin = "x".repeat(1024);
+    let (_directory, database) = filled(sdl, 0..16_000, |number| {
+        let note = if number < 20 { "y".repeat(4 << 20) } else { String::new() };
+        json!({ "id": format!("{number:05}"), "name": format!("{begin}{number}"), "note": note })
+    });
+    let table = database.table("T").expect("it exists");
+    let refused = |text: &str| {
+        let query = Query::parse(table, text, &Limits::in_url(100_000)).expect("it is read");
+        match query.run(&database, table, |_| Ok(())) {
+            Ok(()) => None,
+            Err(strata::error::Error::Invalid { place: strata::error::Place::Position(position), .. }) => {
+                Some(position)
+            }
+            Err(other) => panic!("{text}: {other}"),
+        }
+    };
+    assert_eq!(refused("id&sort=-note&limit=10"), None);
+    assert_eq!(refused("id&sort=-note&limit=20"), Some(3), "80 megabytes of notes");
+    assert_eq!(refused("limit=20&sort=name"), Some(9), "more entries than can be put in order");
+    assert_eq!(refused("id=lt=01000&sort=name"), None);
+    assert_eq!(refused("offset=100000&sort=note"), Some(14));
+}
+
+#[test]
 fn what_a_query_deletes_is_gone_whole_or_not_at_all() {
     let (_directory, database) = shop();
     let table = database.table("T").expect("it exists");
@@ -429,7 +533,9 @@ fn what_a_query_deletes_is_gone_whole_or_not_at_all() {
     };
     assert_eq!(super::engine::outcome(&delete("price=lt=100", 499)), "invalid");
     assert_eq!(ids(&database, "").len(), 1000);
+    let gets = database.counters().gets;
     assert_eq!(delete("price=lt=100", 500).expect("as many as may be"), 500);
+    assert_eq!(database.counters().gets - gets, 500, "each is read once while it is held");
     assert_eq!(delete("price=lt=100", 500).expect("there is none left"), 0);
     assert_eq!((ids(&database, "").len(), ids(&database, "price=lt=100").len()), (500, 0));
     super::engine::assert_consistent(&database);

@@ -431,7 +431,7 @@ mod tests {
             r#"{"n":-9223372036854775808,"f":-1.7976931348623157e308,"s":"null"}"#,
         ];
         // Which of the bodies satisfy a query, by their positions.
-        let cases: [(&str, &[usize]); 25] = [
+        let cases: [(&str, &[usize]); 29] = [
             ("n=ge=0", &[1, 2, 4]),
             ("n=gt=0", &[2, 4]),
             ("n=le=0", &[1, 3, 5]),
@@ -457,6 +457,10 @@ mod tests {
             ("b!=true", &[0, 1, 4, 5]),
             ("s==a|s==a%22b%5C", &[2, 3]),
             ("s!=a&s!==null&f=ne=0.5", &[0, 1, 3, 4]),
+            ("n=in=5,1,-1,0.5,9223372036854775807,1", &[2, 3, 4]),
+            ("n=out=0,1", &[0, 3, 4, 5]),
+            ("s=in=null,ab,a%22b%5C", &[3, 4, 5]),
+            ("f=in=0.5,9007199254740993,0,7,-0.5", &[1, 2, 3]),
         ];
         for (text, expected) in cases {
             let query = Query::parse(table, text, &Limits::in_url(1)).unwrap();

@@ -189,6 +189,44 @@ fn values_become_what_the_attribute_holds() {
 }
 
 #[test]
+fn whole_numbers_that_no_double_is_are_compared_exactly() {
+    assert_shown(&[
+        ("price==18446744073709551616", "price=1.8446744073709552e19"),
+        ("price==%2B018446744073709551616", "price=1.8446744073709552e19"),
+        ("price==18446744073709551617", "price in {}"),
+        ("price=gt=18446744073709551617", "price in (1.8446744073709552e19.."),
+        ("price=ge=18446744073709551617", "price in (1.8446744073709552e19.."),
+        ("price=le=18446744073709551617", "price in ..1.8446744073709552e19]"),
+        ("price=ge=18446744073709551615", "price in (1.844674407370955e19.."),
+        ("price=lt=18446744073709551615", "price in ..1.844674407370955e19]"),
+        ("price=gt=-18446744073709551617", "price in (-1.8446744073709556e19.."),
+        ("price=le=-18446744073709551615", "price in ..-1.8446744073709552e19]"),
+        // As a body has it: the nearest double.
+        ("price==1e20", "price=1e20"),
+        ("price==0.1", "price=0.1"),
+    ]);
+}
+
+#[test]
+fn values_of_a_list_ascend_and_are_each_there_once() {
+    assert_shown(&[
+        ("stock=in=3,1,2,3,1", "stock in {1,2,3}"),
+        ("stock=in=3,3", "stock=3"),
+        ("price=in=9007199254740993,9007199254740992,-1", "price in {-1.0,9007199254740992.0,9007199254740993}"),
+        ("name=in=b,a%22,A", "name in {\"A\",\"a\\\"\",\"b\"}"),
+    ]);
+}
+
+#[test]
+fn clauses_are_known_by_their_places() {
+    let schema = schema();
+    let text = "name==a&limit(1,2);sort=-price&select=id";
+    let query = Query::parse(&schema.tables[0], text, &LIMITS).unwrap();
+    let clauses: Vec<_> = query.clauses.iter().map(|clause| (clause.name, clause.position)).collect();
+    assert_eq!(clauses, [("limit", 8), ("sort", 19), ("select", 31)]);
+}
+
+#[test]
 fn null_is_a_word_after_equality_alone() {
     assert_shown(&[
         ("stock==null", "stock null"),
@@ -198,7 +236,7 @@ fn null_is_a_word_after_equality_alone() {
         ("tags==null", "tags null"),
         ("name==string:null", "name=\"null\""),
         ("name===null", "name=\"null\""),
-        ("name=in=null,a", "name in {\"null\",\"a\"}"),
+        ("name=in=null,a", "name in {\"a\",\"null\"}"),
         ("name=gt=null", "name in (\"null\".."),
     ]);
     assert_eq!(refusal("stock===null").0, 8);
@@ -461,6 +499,19 @@ fn limits_are_named_where_the_surplus_begins() {
     assert!(Query::parse(table, &many(CONDITIONS), &LIMITS).is_ok());
     let (position, detail) = refusal(&many(CONDITIONS + 1));
     assert_eq!((position, &detail[..10]), (6 * CONDITIONS, "conditions"));
+    let expressions = |count| vec!["name=~=a"; count].join("|");
+    assert!(Query::parse(table, &expressions(EXPRESSIONS), &LIMITS).is_ok());
+    let (position, detail) = refusal(&expressions(EXPRESSIONS + 1));
+    assert_eq!((position, &detail[..7]), (9 * EXPRESSIONS + 7, "regular"));
+    let (begin, in_body) = ("id=in=1&stock=in=(0", Limits::in_body(1));
+    let values = |count| format!("{begin}{})", ",1".repeat(count - 2));
+    assert!(Query::parse(table, &values(VALUES), &in_body).is_ok());
+    match Query::parse(table, &values(VALUES + 1), &in_body) {
+        Err(Error::Invalid { detail, place: Place::Position(position) }) => {
+            assert_eq!((position, &detail[..6]), (begin.len() + 2 * VALUES - 3, "values"));
+        }
+        other => panic!("{other:?}"),
+    }
     let (position, detail) = refusal(&"!".repeat(LIMITS.query_bytes + 1));
     assert_eq!((position, &detail[..12]), (0, "query length"));
     assert!(refusal("limit=1001").1.contains("max_rows"));
