@@ -5,6 +5,7 @@
 //! leave out.
 #![allow(dead_code, reason = "each target uses the paths its layer is held to")]
 
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use rust_rocksdb as rocksdb;
@@ -23,6 +24,24 @@ self_cell!(
 struct Families<'a> {
     records: &'a rocksdb::ColumnFamily,
     indexes: &'a rocksdb::ColumnFamily,
+}
+
+/// Keys of records in one piece of memory, which is used again.
+#[derive(Clone, Default)]
+pub struct Keys {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Keys {
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    pub fn slices(&self) -> Vec<&[u8]> {
+        let begins = std::iter::once(0).chain(self.ends.iter().copied());
+        begins.zip(&self.ends).map(|(begin, end)| &self.bytes[begin..*end]).collect()
+    }
 }
 
 /// A store opened without Strata.
@@ -102,22 +121,22 @@ impl Raw {
         self.database().write_opt(batch, &self.write).expect("a healthy store");
     }
 
-    /// Seeks a prefix in the indexes and appends the record keys of its entries to `keys`, at most `most`.
-    pub fn matches(&self, prefix: &[u8], end: &[u8], table: u32, most: usize, keys: &mut Vec<Vec<u8>>) {
+    /// Seeks a prefix in the indexes and makes `keys` those of the records of its entries, at most `most`.
+    pub fn matches(&self, prefix: &[u8], end: &[u8], table: u32, most: usize, keys: &mut Keys) {
         let mut options = rocksdb::ReadOptions::default();
         options.set_iterate_upper_bound(end);
-        let mut entries = self.database().raw_iterator_cf_opt(&self.indexes(), options);
-        entries.seek(prefix);
-        keys.clear();
-        while keys.len() < most
-            && let Some(entry) = entries.key()
-        {
-            let mut key = Vec::with_capacity(4 + entry.len() - prefix.len());
-            key.extend_from_slice(&table.to_be_bytes());
-            key.extend_from_slice(&entry[prefix.len()..]);
-            keys.push(key);
-            entries.next();
-        }
+        let start = rocksdb::IteratorMode::From(prefix, rocksdb::Direction::Forward);
+        let mut entries = self.database().iterator_cf_opt(&self.indexes(), options, start);
+        keys.bytes.clear();
+        keys.ends.clear();
+        // Asks the engine least often: whether there is an entry, for its key, and to go on.
+        let walked: Result<ControlFlow<()>, rocksdb::Error> = entries.try_for_each_ref(|entry, _| {
+            keys.bytes.extend_from_slice(&table.to_be_bytes());
+            keys.bytes.extend_from_slice(&entry[prefix.len()..]);
+            keys.ends.push(keys.bytes.len());
+            Ok(if keys.ends.len() < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+        });
+        walked.map(drop).expect("a healthy store");
     }
 
     /// Iterates over the records from one key up to but not including another; how many have a value.
@@ -135,7 +154,7 @@ impl Raw {
     }
 
     /// Appends the values of sorted keys of records, got by one call.
-    pub fn multi_get(&self, keys: &[Vec<u8>], answer: &mut Vec<u8>) {
+    pub fn multi_get(&self, keys: &[impl AsRef<[u8]>], answer: &mut Vec<u8>) {
         for value in self.database().batched_multi_get_pinned_cf_opt(&self.records(), keys, true, &self.read) {
             answer.extend_from_slice(&value.expect("a healthy store").expect("a record of the data set"));
         }

@@ -134,7 +134,7 @@ fn lookup(suite: &mut Suite, operation: &str, attribute: &'static str, kind: Ind
             let schema = prepared::schema(8);
             let (table, index) = (schema.tables[0].id, of(&schema.tables[0], attribute, kind));
             let ranges: Vec<(Vec<u8>, Vec<u8>)> = values(attribute).iter().map(|value| range(&index, value)).collect();
-            let mut keys = Vec::new();
+            let mut keys = floor::Keys::default();
             move |turn| {
                 let (prefix, end) = &ranges[(turn % data::CATEGORIES) as usize];
                 raw.matches(prefix, end, table, 1000, &mut keys);

@@ -151,10 +151,11 @@ fn list(ours: Arc<Ours>, queries: Vec<Query<'static>>) -> impl FnMut(u64) -> u64
 /// The same with stretches of the index made beforehand.
 fn raw_list(raw: Arc<Raw>, ranges: Vec<(Vec<u8>, Vec<u8>)>, most: usize) -> impl FnMut(u64) -> u64 + Send {
     let schema = prepared::schema(8);
-    let (table, mut keys, mut answer) = (schema.tables[0].id, Vec::new(), Vec::new());
+    let (table, mut keys, mut answer) = (schema.tables[0].id, floor::Keys::default(), Vec::new());
     move |index| {
         let (from, end) = &ranges[index as usize % ranges.len()];
         raw.matches(from, end, table, most, &mut keys);
+        let mut keys = keys.slices();
         keys.sort_unstable();
         answer.clear();
         match &keys[..] {

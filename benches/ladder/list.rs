@@ -17,7 +17,7 @@ use strata::storage::{Pinned, Reach, Space};
 use strata_harness::data::{self, CATEGORIES};
 use strata_harness::{Data, Facts, Scale, Suite, Unit};
 
-use crate::floor::Raw;
+use crate::floor::{self, Raw};
 use crate::prepared::{Ours, SST, described, records, schema};
 use crate::served::{Bare, Client, Served};
 use crate::{answered, ingress, over_tcp, runtime, stored};
@@ -162,13 +162,13 @@ fn below_query(suite: &mut Suite, n: u64, facts: impl Fn(&str) -> Facts) {
         about,
         || Raw::copy(2, n),
         |raw: Arc<Raw>| {
-            let (schema, mut keys, mut answer) = (schema(2), Vec::new(), Vec::new());
+            let (schema, mut keys, mut answer) = (schema(2), floor::Keys::default(), Vec::new());
             let (table, ranges) = (schema.tables[0].id, ranges(&schema.tables[0]));
             move |turn| {
                 let (prefix, end) = &ranges[(turn % CATEGORIES) as usize];
                 raw.matches(prefix, end, table, LISTED as usize, &mut keys);
                 answer.clear();
-                raw.multi_get(&keys, &mut answer);
+                raw.multi_get(&keys.slices(), &mut answer);
                 black_box(&answer);
                 keys.len() as u64
             }
@@ -257,13 +257,13 @@ pub fn tcp(suite: &mut Suite) {
 fn bare_handler(raw: Arc<Raw>) -> impl FnMut(&http::request::Parts, &[u8]) -> Response<Full<Bytes>> + Clone {
     let schema = schema(2);
     let (table, (_, index)) = (schema.tables[0].id, category(&schema.tables[0]));
-    let (index, mut keys) = (index.clone(), Vec::new());
+    let (index, mut keys) = (index.clone(), floor::Keys::default());
     move |head: &http::request::Parts, _: &[u8]| {
         let value = head.uri.query().and_then(|query| query.strip_prefix("category==")?.split('&').next());
         let (prefix, end) = range(&index, &Value::Text(value.expect("a query of this row").into()));
         raw.matches(&prefix, &end, table, LISTED as usize, &mut keys);
         let mut body = Vec::new();
-        raw.multi_get(&keys, &mut body);
+        raw.multi_get(&keys.slices(), &mut body);
         let mut answer = Response::new(Full::new(Bytes::from(body)));
         answer.headers_mut().insert("content-type", HeaderValue::from_static("application/json"));
         answer

@@ -89,7 +89,8 @@ impl Query<'_> {
     /// That what the list is sorted by does not fit in memory.
     fn too_long_to_sort(&self) -> Error {
         let detail = format!(
-            "sort: what is sorted by takes more than {} MiB of memory: ask for fewer records, offset and limit together",
+            "sort: what is sorted by takes more than {} MiB of memory: ask for fewer records, offset and limit together, or sort by \
+             something shorter",
             SORTED_BYTES >> 20
         );
         self.surplus("sort", detail)
