@@ -9,6 +9,8 @@
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
+use smallvec::SmallVec;
+
 use crate::encoding::value::Value;
 use crate::encoding::{Record, key};
 use crate::error::{Error, Result};
@@ -182,6 +184,9 @@ pub fn is_exact(index: &Index, value: &Value<'_>) -> bool {
     !long && index.kind != IndexKind::Hash
 }
 
+/// Keys, borrowed; a few without an allocation.
+pub type Slices<'k> = SmallVec<[&'k [u8]; 8]>;
+
 /// Keys of records in one piece of memory, each with the beginning of the entry that led to it.
 #[derive(Debug, Default)]
 pub struct Keys {
@@ -213,12 +218,12 @@ impl Keys {
     }
 
     /// The keys, in the order in which they were found.
-    pub fn slices(&self) -> Vec<&[u8]> {
+    pub fn slices(&self) -> Slices<'_> {
         (0..self.len()).map(|position| self.key(position)).collect()
     }
 
     /// Those at some positions.
-    pub fn slices_in(&self, positions: &[usize]) -> Vec<&[u8]> {
+    pub fn slices_in(&self, positions: &[usize]) -> Slices<'_> {
         positions.iter().map(|position| self.key(*position)).collect()
     }
 
