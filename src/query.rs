@@ -4,7 +4,7 @@
 //! looked up again; what is not served is refused at its byte. `plan` chooses by which index the records are come by. `run` reads
 //! entries and records as of one moment, and asks of each record what the index has not answered (`filter`). What has no order yet
 //! is put in order (`sort`), and `select` copies what the answer shows. Memory follows the limit of the list, never the number of
-//! records that are looked at.
+//! records that are looked at, and has a bound in bytes; where others wait, work has one too (`effort`).
 //!
 //! ```text
 //! "category==light&price=lt=20&sort=-rating&limit=5"

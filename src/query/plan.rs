@@ -4,9 +4,9 @@
 //! no more than a few known records (an id, a value of a unique index) is taken at once, and so is a candidate without a rival. Else
 //! the candidates *race*: each walks its entries one by one, in turns, and the first that comes to its end has the fewest records.
 //! So the true number decides, not statistics that have grown old, and finding it costs no more than the winner's entries times
-//! the rivals. What is looked up counts as an entry, found or not. (MySQL calls a count of entries at planning an index dive; there it is done for one range after the other.) If
-//! none has come to its end after [`PROBED`] entries, every choice is dear, and the kind of the condition decides: equality before
-//! a set, that before a range, a closed before an open one.
+//! the rivals; a value that is looked up counts, found or not. (MySQL calls a count of entries at planning an index dive; there it is
+//! done for one range after the other.) If none has come to its end after [`PROBED`] entries, every choice is dear, and the kind of
+//! the condition decides: equality before a set, that before a range, a closed before an open one.
 //!
 //! **Order.** An ordered index yields the records sorted by its attribute and then by id, backwards the exact opposite; the table,
 //! the entries of one value, and ids yield them by id. Where the order is asked for and the fewest records are few, they are sorted
