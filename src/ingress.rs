@@ -30,8 +30,9 @@ use std::task::{self, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::header::VARY;
 use http::request::Parts;
-use http::{HeaderMap, Method, Request, Response};
+use http::{HeaderMap, HeaderValue, Method, Request, Response};
 use http_body_util::{Either, Full};
 use hyper::body::Body as _;
 use serde::{Deserialize, Serialize};
@@ -184,10 +185,14 @@ impl Ingress {
         }
         context.set_route(labels::beside(parts.uri.path()));
         context.mark(Span::Routing);
+        let has_page = self.files.as_ref().is_some_and(|files| files.has_page(&parts.method, &parts.uri));
         let request = Unanswered::new(self, context);
         Answering::later(async move {
-            let answer = request.ingress.operations.answer(parts, peer).await;
-            request.finish(answer.map(Either::Right))
+            let mut answer = request.ingress.operations.answer(parts, peer).await.map(Either::Right);
+            if has_page {
+                answer.headers_mut().append(VARY, HeaderValue::from_static("accept"));
+            }
+            request.finish(answer)
         })
     }
 

@@ -115,9 +115,8 @@ impl Site {
 
     /// What is answered to a request; `None` if its path is no file's.
     ///
-    /// A path of one segment that begins with `_` is never a file's. If there is an index at the root, a page that is not there is
-    /// answered with it to a client that asks for HTML by name, so that an application can have paths of its own, and with 404 to
-    /// others; not below a `_` path.
+    /// A path of one segment that begins with `_` is never a file's. A page that is not there is answered with the index at the
+    /// root if the client asks for HTML by name, so that an application can have paths of its own; not below a `_` path.
     ///
     /// # Errors
     /// 405; 406 if the client takes the file in none of the forms in which it is there; 416 for a range that is not there.
@@ -139,29 +138,34 @@ impl Site {
         let file = match self.places.get(&*path) {
             Some(Place::File(file)) => file,
             Some(Place::Folder) => return Some(settled(method, || Ok(redirection(&path, uri.query())))),
-            None if internal => return None,
-            None => return self.page(uri, method, headers),
+            None if internal || !headers::accepts_html(headers) => return None,
+            None => return self.fallback(method, headers),
         };
         Some(settled(method, || self.file(file, method, headers)))
     }
 
-    /// What is answered in place of a page that is not there: the index at the root, or that there is nothing. A cache may keep
-    /// either, so both name what decides.
-    fn page(&self, uri: &Uri, method: &Method, headers: &HeaderMap) -> Option<handlers::Result<Answer>> {
-        let Some(Place::File(index)) = self.places.get("") else {
-            return None;
-        };
-        if !matches!(*method, Method::GET | Method::HEAD) {
-            return None;
+    /// Whether a path that is no file's is answered with the index to those who ask for HTML. Then a cache has to know that whatever
+    /// else is answered is for the others.
+    pub fn has_page(&self, method: &Method, uri: &Uri) -> bool {
+        matches!(*method, Method::GET | Method::HEAD) && !uri.path().starts_with("/_") && self.index().is_some()
+    }
+
+    /// The index at the root.
+    fn index(&self) -> Option<&File> {
+        match self.places.get("") {
+            Some(Place::File(index)) => Some(index),
+            _ => None,
         }
-        let answer = match headers::accepts_html(headers) {
-            true => self.file(index, method, headers),
-            false => Ok(nothing(uri, method)),
-        };
-        Some(answer.map(|mut answer| {
+    }
+
+    /// The index at the root, in place of a page that is not there.
+    fn fallback(&self, method: &Method, headers: &HeaderMap) -> Option<handlers::Result<Answer>> {
+        let index = self.index().filter(|_| matches!(*method, Method::GET | Method::HEAD))?;
+        let answer = self.file(index, method, headers).map(|mut answer| {
             answer.headers_mut().append(VARY, HeaderValue::from_static("accept"));
             answer
-        }))
+        });
+        Some(answer)
     }
 
     fn file(&self, file: &File, method: &Method, headers: &HeaderMap) -> handlers::Result<Answer> {
@@ -239,13 +243,6 @@ impl File {
             _ => accepted.plain().is_none().then_some((None, &self.plain)),
         }
     }
-}
-
-/// That a path is nothing's.
-fn nothing(uri: &Uri, method: &Method) -> Answer {
-    let answer = Failure::nothing_at(uri.path()).answer(None);
-    let answer = if *method == Method::HEAD { handlers::without_body(answer) } else { answer };
-    answer.map(Content::Memory)
 }
 
 /// The answer of a file to a method: files can be read.
