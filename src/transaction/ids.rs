@@ -24,7 +24,8 @@ impl Maker {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let nanoseconds = u64::from(since.subsec_nanos());
         let milliseconds = since.as_secs() * 1000 + nanoseconds / 1_000_000;
-        Self { now: milliseconds << 12 | (nanoseconds % 1_000_000 << 12) / 1_000_000 }
+        let fraction = (nanoseconds % 1_000_000) * 4096 / 1_000_000;
+        Self { now: (milliseconds << 12) | fraction }
     }
 
     pub(super) fn make(&self) -> Hyphenated {
@@ -32,7 +33,7 @@ impl Maker {
         let last = LAST.fetch_update(Ordering::Relaxed, Ordering::Relaxed, after).expect("it always has a successor");
         let time = self.now.max(last + 1);
         let (_, random) = Uuid::new_v4().as_u64_pair();
-        let bits = u128::from(time >> 12) << 80 | u128::from(time & 0xFFF) << 64 | u128::from(random);
+        let bits = (u128::from(time >> 12) << 80) | (u128::from(time & 0xFFF) << 64) | u128::from(random);
         let built = Builder::from_u128(bits).with_version(Version::SortRand).with_variant(Variant::RFC4122);
         built.into_uuid().hyphenated()
     }
