@@ -145,7 +145,7 @@ fn strong(suite: &mut Suite) {
     let n = records(suite.scale());
     let threads = if suite.scale() == Scale::Full { 64 } else { 4 };
     let facts = |op| writing(op, n, 0).durability("strong").threads(threads).changes_store(2048, None);
-    let about = facts("creates one record and waits until it is synced; one sync serves all who wait")
+    let about = facts("creates one record and waits until it is synced; one write and one sync serve all who wait")
         .floor("floor", 0.9, None);
     let setup = || {
         let mut schema = prepared::schema(0);

@@ -228,7 +228,9 @@ fn durability(suite: &mut Suite) {
             let operations = sized(scale, full, 400);
             let op = match class {
                 Durability::Soft => "creates one record; it is in the log, handed to the operating system",
-                Durability::Strong => "creates one record and waits until it is synced; one sync serves all who wait",
+                Durability::Strong => {
+                    "creates one record and waits until it is synced; one write and one sync serve all who wait"
+                }
             };
             let about = facts(op, operations)
                 .changes_store(operations / 10, None)
