@@ -13,9 +13,10 @@ mod gauges;
 mod scan;
 
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 
+use parking_lot::Mutex;
 use rust_rocksdb as rocksdb;
 use serde::{Deserialize, Serialize};
 
@@ -61,12 +62,18 @@ pub enum Space {
 /// take longer than a write of its own.
 const MERGED_BYTES: usize = 64 << 10;
 
+/// A longer value is not read where others wait: to check and to copy it may take a millisecond.
+const LONG_VALUE_BYTES: usize = 128 << 10;
+
+/// How many deleted or overwritten keys a scan steps over at once where others wait. The engine does not say how many there are.
+const SKIPPED_KEYS: u64 = 128;
+
 /// How far a read may go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
     /// To the disk; it may block.
     Disk,
-    /// Only to what is in memory; where that does not answer, [`Error::WouldBlock`].
+    /// Only to what is in memory, and no further than others can wait; where that does not answer, [`Error::WouldBlock`].
     Memory,
 }
 
@@ -131,7 +138,11 @@ impl Store {
             Reach::Disk => &self.read_disk,
             Reach::Memory => &self.read_memory,
         };
-        self.db().get_pinned_cf_opt(&self.family(space), key, options).map_err(|error| classify("read", error))
+        let value = self.db().get_pinned_cf_opt(&self.family(space), key, options);
+        match value.map_err(|error| classify("read", error))? {
+            Some(value) if reach == Reach::Memory && value.len() > LONG_VALUE_BYTES => Err(Error::WouldBlock),
+            value => Ok(value),
+        }
     }
 
     /// The values of many keys in one call, in the keys' order, as of `snapshot`. `keys` are ascending.
@@ -208,17 +219,16 @@ impl Store {
         self.calls.writes.add_one();
         let writes = batch.writes.as_ref();
         let bytes = writes.map_or(0, rocksdb::WriteBatch::size_in_bytes);
-        self.background.batch_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-        if durability == Durability::Strong && bytes <= MERGED_BYTES {
-            return self.commit(writes);
-        }
-        if let Some(writes) = writes {
-            self.put_in_log(writes)?;
-        }
         match durability {
-            Durability::Soft => Ok(()),
-            Durability::Strong => self.sync(),
+            Durability::Soft => self.put_in_log(writes)?,
+            Durability::Strong if bytes <= MERGED_BYTES => self.commit(writes)?,
+            Durability::Strong => {
+                self.put_in_log(writes)?;
+                self.sync()?;
+            }
         }
+        self.background.batch_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Syncs the log: all that was written so far survives the machine, whatever its durability was.
@@ -226,18 +236,27 @@ impl Store {
     /// # Errors
     /// `Storage` if the machine refuses.
     pub fn sync(&self) -> Result<()> {
-        self.commit(None)
+        match self.commit(None) {
+            // The batches of those it was to be synced with were refused; what is to be synced is in the log.
+            Err(Error::Busy { .. }) => self.flush_log(),
+            outcome => outcome,
+        }
     }
 
     fn commit(&self, writes: Option<&rocksdb::WriteBatch>) -> Result<()> {
         self.committer.commit(writes, |writes| {
-            writes.map_or(Ok(()), |writes| self.put_in_log(writes))?;
-            self.db().flush_wal(true).map_err(|error| classify("sync the log", error))
+            self.put_in_log(writes)?;
+            self.flush_log()
         })
     }
 
-    fn put_in_log(&self, writes: &rocksdb::WriteBatch) -> Result<()> {
+    fn put_in_log(&self, writes: Option<&rocksdb::WriteBatch>) -> Result<()> {
+        let Some(writes) = writes else { return Ok(()) };
         self.db().write_opt(writes, &self.write).map_err(|error| classify("write", error))
+    }
+
+    fn flush_log(&self) -> Result<()> {
+        self.db().flush_wal(true).map_err(|error| classify("sync the log", error))
     }
 
     /// Writes what is in memory to sorted files and waits until nothing runs in the background.
@@ -318,6 +337,7 @@ impl Store {
         options.set_snapshot(&snapshot.0);
         if reach == Reach::Memory {
             options.set_read_tier(rocksdb::ReadTier::BlockCache);
+            options.set_max_skippable_internal_keys(SKIPPED_KEYS);
         }
         options
     }
@@ -402,8 +422,8 @@ struct Calls {
     writes: Striped,
 }
 
-/// A counter in stripes, each on a cache line of its own, so that threads do not pass one line around. The first threads of the
-/// process have one each, which costs them no atomic step; all others share the last.
+/// A counter in stripes, each on a cache line of its own, so that threads do not pass one line around. A thread has one to itself
+/// until it ends, which costs it no atomic step; those that find none free share the last.
 #[derive(Default)]
 struct Striped([Stripe; STRIPES]);
 
@@ -413,12 +433,25 @@ const STRIPES: usize = 32;
 #[repr(align(64))]
 struct Stripe(AtomicU64);
 
+/// The number of a thread's stripe in all counters.
+struct Own(usize);
+
+static FREE: LazyLock<Mutex<Vec<usize>>> = LazyLock::new(|| Mutex::new((0..STRIPES - 1).rev().collect()));
+
+thread_local! { static OWN: Own = Own(FREE.lock().pop().unwrap_or(STRIPES - 1)); }
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        if self.0 < STRIPES - 1 {
+            FREE.lock().push(self.0);
+        }
+    }
+}
+
 impl Striped {
     #[inline]
     fn add_one(&self) {
-        static THREADS: AtomicUsize = AtomicUsize::new(0);
-        thread_local! { static STRIPE: usize = THREADS.fetch_add(1, Ordering::Relaxed).min(STRIPES - 1); }
-        let number = STRIPE.with(|stripe| *stripe);
+        let number = OWN.try_with(|own| own.0).unwrap_or(STRIPES - 1);
         let Stripe(count) = &self.0[number];
         if number < STRIPES - 1 {
             count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);

@@ -34,11 +34,14 @@ pub use scalar::{Scalar, Slot, Text, is_stored_as_it_is};
 const VERSION: u8 = 1;
 const HEADER_BYTES: usize = 16;
 
+/// The longest JSON text of a record, in bytes: a patch of it takes some of its length in memory, and a tenth of a second.
+pub const LONGEST: usize = 64 << 20;
+
 /// Writes a record into `out` and returns it. `fields` has one element for each attribute; where it is `None`, the value is
 /// taken from the record `before`, or is null if there is none.
 ///
 /// # Errors
-/// `Invalid` if the JSON text would be 4 GiB or longer; `Corrupt` if `before` is.
+/// `Invalid` if the JSON text would be longer than [`LONGEST`]; `Corrupt` if `before` is.
 pub fn encode<'t, 'o, B: AsRef<[u8]>>(
     table: &'t Table,
     fields: &[Option<Value<'_>>],
@@ -266,7 +269,7 @@ impl<'t, 's, 'o> Writer<'t, 's, 'o> {
     /// Notes where the value of the next attribute will stand.
     #[inline]
     fn offset(&mut self, at: usize) {
-        self.offsets.push((at - HEADER_BYTES - self.start) as u32); // A text of 4 GiB is refused by its length.
+        self.offsets.push((at - HEADER_BYTES - self.start) as u32); // A text so long that it does not fit is refused by its length.
     }
 
     fn finish(mut self) -> Result<Record<'t, &'o [u8]>> {
@@ -284,8 +287,12 @@ fn finish<'t, 'o>(
     out: &'o mut Vec<u8>,
     start: usize,
 ) -> Result<Record<'t, &'o [u8]>> {
-    let json_bytes = u32::try_from(out.len() - start - HEADER_BYTES)
-        .map_err(|_| Error::invalid_at("", "the record's JSON text is 4 GiB or longer"))?;
+    let json_bytes = out.len() - start - HEADER_BYTES;
+    if json_bytes > LONGEST {
+        let detail = format!("the record's JSON text is longer than {} MiB", LONGEST >> 20);
+        return Err(Error::invalid_at("", detail));
+    }
+    let json_bytes = json_bytes as u32;
     let attributes = u16::try_from(offsets.len()).map_err(|_| Error::invalid("more than 65 535 attributes"))?;
     match offset_width(json_bytes) {
         2 => offsets.iter().for_each(|offset| out.extend_from_slice(&(*offset as u16).to_le_bytes())),

@@ -81,9 +81,15 @@ impl Committer {
         }
     }
 
-    /// How many syncs have ended.
+    /// How many syncs have ended well.
     pub(super) fn syncs(&self) -> u64 {
         self.syncs.load(Ordering::Relaxed)
+    }
+
+    /// How many wait for the next commit.
+    #[cfg(test)]
+    pub(super) fn waiting(&self) -> usize {
+        self.state.lock().next.writers.len()
     }
 
     /// Leaves the batch and waits in line if a commit is running; `None` if there is none to wait for.
@@ -120,7 +126,7 @@ struct Served<'c> {
 
 impl Drop for Served<'_> {
     fn drop(&mut self) {
-        self.committer.syncs.fetch_add(1, Ordering::Relaxed);
+        self.committer.syncs.fetch_add(u64::from(self.failure.is_none()), Ordering::Relaxed);
         let mut state = self.committer.state.lock();
         let mut next = std::mem::take(&mut state.next);
         state.running = !next.writers.is_empty();
@@ -213,7 +219,7 @@ mod tests {
     /// Leads a commit that ends with `end` once `others` writers wait for the next one.
     fn meanwhile(committer: &Committer, others: usize, end: impl FnOnce() -> Result<()>) -> Result<()> {
         committer.commit(None, |_| {
-            while committer.state.lock().next.writers.len() < others {
+            while committer.waiting() < others {
                 std::thread::yield_now();
             }
             end()
@@ -275,7 +281,7 @@ mod tests {
             let leader = scope.spawn(|| {
                 committer.commit(None, |_| {
                     leading.wait();
-                    while committer.state.lock().next.writers.is_empty() {
+                    while committer.waiting() == 0 {
                         std::thread::yield_now();
                     }
                     panic!("a panic in the middle of a sync, as this test wants it")

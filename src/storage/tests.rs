@@ -298,6 +298,67 @@ fn only_a_strong_write_waits_for_a_sync_and_one_sync_serves_many() {
 }
 
 #[test]
+fn what_is_in_the_log_is_synced_though_the_writes_of_others_are_refused() {
+    let (_directory, store) = fresh();
+    let refused = |_: Option<&rocksdb::WriteBatch>| Err(Error::Busy { detail: "behind".to_owned() });
+    let wait_for = |waiting| {
+        while store.committer.waiting() < waiting {
+            std::thread::yield_now();
+        }
+    };
+    let leading = std::sync::Barrier::new(2);
+    std::thread::scope(|scope| {
+        let (store, leading) = (&store, &leading);
+        scope.spawn(move || {
+            let first = store.committer.commit(None, |_| {
+                leading.wait();
+                wait_for(2);
+                Ok(())
+            });
+            first.unwrap();
+        });
+        leading.wait();
+        let other = scope.spawn(move || store.committer.commit(None, refused));
+        wait_for(1);
+        store.sync().unwrap();
+        assert!(matches!(other.join().unwrap(), Err(Error::Busy { .. })));
+    });
+    assert_eq!(store.counters().syncs, 1, "of the commits, one ended well");
+}
+
+#[test]
+fn what_takes_long_is_not_read_where_others_wait() {
+    let (_directory, store) = fresh();
+    put(&store, Space::Records, "long", &"v".repeat(super::LONG_VALUE_BYTES + 1));
+    assert!(matches!(store.get(Space::Records, b"long", Reach::Memory), Err(Error::WouldBlock)));
+    assert_eq!(store.get(Space::Records, b"long", Reach::Disk).unwrap().unwrap().len(), super::LONG_VALUE_BYTES + 1);
+
+    let mut batch = Batch::default();
+    (0..=super::SKIPPED_KEYS).for_each(|key| store.put(&mut batch, Space::Indexes, &key.to_be_bytes(), b""));
+    store.write(&batch, Durability::Soft).unwrap();
+    batch.clear();
+    (0..=super::SKIPPED_KEYS).for_each(|key| store.delete(&mut batch, Space::Indexes, &key.to_be_bytes()));
+    store.write(&batch, Durability::Soft).unwrap();
+    let snapshot = store.snapshot();
+    let first = |reach| store.scan(Space::Indexes, b"", b"", &snapshot, reach).next().map(|entry| entry.is_some());
+    assert!(matches!(first(Reach::Memory), Err(Error::WouldBlock)));
+    assert!(!first(Reach::Disk).unwrap());
+}
+
+#[test]
+fn calls_are_counted_whatever_threads_come_and_go() {
+    let (_directory, store) = fresh();
+    for _ in 0..3 {
+        std::thread::scope(|scope| {
+            for _ in 0..2 * super::STRIPES {
+                scope.spawn(|| assert!(store.get(Space::Records, b"none", Reach::Disk).unwrap().is_none()));
+            }
+        });
+    }
+    assert_eq!(store.counters().gets, 3 * 2 * super::STRIPES as u64);
+}
+
+#[test]
 fn what_is_not_in_memory_would_block() {
     let directory = settled();
     let store = store_in(directory.path()).unwrap();

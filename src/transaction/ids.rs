@@ -1,8 +1,8 @@
 //! Ids that the server makes: UUIDv7, so that new records are neighbours.
 //!
 //! RFC 9562, 6.2, method 3: behind the millisecond stand twelve bits of its fraction, then 62 random bits. An id is later than all
-//! that this process has made before, also where the clock stands still or goes back. One atomic step does that; the clock is read
-//! once for all ids of a verb.
+//! that this process has made before, also where the clock stands still or goes back: an atomic keeps the time of the last. The clock
+//! is read once for all ids of a verb.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -297,6 +297,18 @@ fn offsets_widen_where_the_text_reaches_64_kib() {
 }
 
 #[test]
+fn a_record_is_no_longer_than_others_can_wait_for() {
+    let encode_text = |bytes| {
+        let mut out = Vec::new();
+        encode(&TABLE, &only(1, text(&"x".repeat(bytes))), None::<&Record<'_, Vec<u8>>>, &mut out)
+            .map(|record| record.json().len())
+    };
+    let around = encode_text(0).unwrap();
+    assert_eq!(encode_text(LONGEST - around).unwrap(), LONGEST);
+    assert!(matches!(encode_text(LONGEST - around + 1), Err(Error::Invalid { .. })));
+}
+
+#[test]
 fn every_changed_bit_is_noticed() {
     for sample in samples() {
         let stored = encoded(&sample);
