@@ -540,3 +540,13 @@ fn what_a_query_deletes_is_gone_whole_or_not_at_all() {
     assert_eq!((ids(&database, "").len(), ids(&database, "price=lt=100").len()), (500, 0));
     super::engine::assert_consistent(&database);
 }
+
+#[test]
+fn what_is_wrong_with_an_expression_is_said_whether_or_not_a_record_is_asked() {
+    let (_directory, database) = shop();
+    let table = database.table("T").expect("it exists");
+    for text in ["id==none&name=~=%5Cp%7BNope%7D", "name=~=%5Cp%7BNope%7D&limit=0", "name=~=%5Cp%7BNope%7D"] {
+        let query = Query::parse(table, text, &Limits::in_url(1000)).expect("its syntax is right");
+        assert_eq!(super::engine::outcome(&query.run(&database, table, |_| Ok(()))), "invalid", "{text}");
+    }
+}

@@ -63,7 +63,7 @@ impl Query<'_> {
     pub fn explain<'q>(&'q self, database: &Database, table: &'q Table) -> Result<Explanation<'q>> {
         let (snapshot, effort) = (database.store().snapshot(), Effort::within(database.reach()));
         let source = Source::of(database, table, &snapshot, &effort);
-        self.filter.checks(table)?; // What is refused where records are asked is refused here.
+        self.filter.compile()?; // What is refused where records are asked is refused here.
         let plan = Ways::of(self, table).plan(source)?;
         let (records, whole) = match plan.counted {
             Some(counted) => (counted, true),

@@ -26,20 +26,19 @@ pub struct Checks<'f> {
     nodes: usize,
 }
 
-/// The condition that a number lies in an interval.
+/// The condition that a number lies in an interval, ends included: one subtraction and one comparison, whatever its type.
 #[derive(Debug)]
 struct Number {
     attribute: usize,
     slot: Slot,
-    interval: Interval,
-}
-
-/// An interval with both its ends.
-#[derive(Debug)]
-enum Interval {
-    /// Of Ints, or of Dates in microseconds.
-    Integer(i64, i64),
-    Float(f64, f64),
+    /// The bits that are turned round in a negative number, so that numbers are ordered as their bits are: all but the sign of a
+    /// Float, none of an Int or a Date.
+    turned: i64,
+    lower: i64,
+    /// How far it is from the lower end to the upper.
+    width: u64,
+    /// Whether zero lies within, which stands where there is no number, too.
+    zero: bool,
 }
 
 /// Any other condition.
@@ -64,6 +63,14 @@ impl Filter<'_> {
     /// Whether nothing is asked, so that every record satisfies it.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
+    }
+
+    /// Makes its regular expressions ready to be asked.
+    ///
+    /// # Errors
+    /// `Invalid` at one that is too large, or names what there is not.
+    pub(super) fn compile(&self) -> Result<()> {
+        compile(&self.nodes)
     }
 
     /// The condition, ready to be asked of the records of its table.
@@ -159,11 +166,7 @@ impl<'f> Checks<'f> {
 
 impl<'f> Other<'f> {
     fn of(table: &Table, tree: &'f [Node<'f>]) -> Result<Self> {
-        for node in tree {
-            if let Node::Is(Condition { test: Test::Matches(expression), .. }) = node {
-                expression.compile()?;
-            }
-        }
+        compile(tree)?;
         let (negated, condition) = match tree {
             [Node::Is(condition)] => (false, condition),
             [Node::Not, Node::Is(condition)] => (true, condition),
@@ -183,6 +186,13 @@ impl<'f> Other<'f> {
     }
 }
 
+fn compile(nodes: &[Node<'_>]) -> Result<()> {
+    nodes.iter().try_for_each(|node| match node {
+        Node::Is(Condition { test: Test::Matches(expression), .. }) => expression.compile(),
+        _ => Ok(()),
+    })
+}
+
 impl Number {
     /// A condition, if it is one and its ends are of the attribute's own type.
     fn of(table: &Table, condition: &Condition<'_>) -> Option<Self> {
@@ -192,56 +202,62 @@ impl Number {
             Test::Within(lower, upper) => (lower.as_ref(), upper.as_ref()),
             _ => return None,
         };
-        let interval = Interval::of(table.attributes[attribute].kind, lower, upper)?;
-        Some(Self { attribute, slot, interval })
+        let kind = table.attributes[attribute].kind;
+        let turned = if kind == Kind::Float { i64::MAX } else { 0 };
+        let (lower, upper) = match kind {
+            Kind::Float => float_ends(lower, upper)?,
+            _ => integer_ends(kind, lower, upper)?,
+        };
+        let (lower, upper) = (ordered(lower, turned), ordered(upper, turned));
+        let width = upper.wrapping_sub(lower).cast_unsigned();
+        (lower <= upper).then_some(Self { attribute, slot, turned, lower, width, zero: lower <= 0 && 0 <= upper })
     }
 
     #[inline]
     fn accepts<B: AsRef<[u8]>>(&self, record: &Record<'_, B>) -> Result<bool> {
-        let (lies_within, is_zero) = match self.interval {
-            Interval::Integer(lower, upper) => {
-                let integer = record.integer(self.slot);
-                (lower <= integer && integer <= upper, integer == 0)
-            }
-            Interval::Float(lower, upper) => {
-                let float = record.float(self.slot);
-                (lower <= float && float <= upper, float == 0.0)
-            }
-        };
-        // Zero stands where there is no number, too.
-        Ok(lies_within && (!is_zero || !record.is_null(self.attribute)?))
+        let stored = record.integer(self.slot);
+        let from_lower = ordered(stored, self.turned).wrapping_sub(self.lower).cast_unsigned();
+        Ok(from_lower <= self.width && (!self.zero || stored != 0 || !record.is_null(self.attribute)?))
     }
 }
 
-impl Interval {
-    fn of(kind: Kind, lower: Bound<&Value<'_>>, upper: Bound<&Value<'_>>) -> Option<Self> {
-        if kind == Kind::Float {
-            let lower = match lower {
-                Bound::Included(Value::Float(float)) => *float,
-                Bound::Excluded(Value::Float(float)) => float.next_up(),
-                Bound::Unbounded => f64::NEG_INFINITY,
-                _ => return None,
-            };
-            let upper = match upper {
-                Bound::Included(Value::Float(float)) => *float,
-                Bound::Excluded(Value::Float(float)) => float.next_down(),
-                Bound::Unbounded => f64::INFINITY,
-                _ => return None,
-            };
-            return Some(Self::Float(lower, upper));
-        }
-        let lower = match lower {
-            Bound::Included(value) => integer(kind, value)?,
-            Bound::Excluded(value) => integer(kind, value)?.checked_add(1)?,
-            Bound::Unbounded => i64::MIN,
-        };
-        let upper = match upper {
-            Bound::Included(value) => integer(kind, value)?,
-            Bound::Excluded(value) => integer(kind, value)?.checked_sub(1)?,
-            Bound::Unbounded => i64::MAX,
-        };
-        Some(Self::Integer(lower, upper))
-    }
+/// Stored numbers in the order of what they stand for; of Floats there is no NaN, and one zero.
+#[inline]
+fn ordered(stored: i64, turned: i64) -> i64 {
+    stored ^ ((stored >> 63) & turned)
+}
+
+/// The first and the last Float within, as they are stored.
+fn float_ends(lower: Bound<&Value<'_>>, upper: Bound<&Value<'_>>) -> Option<(i64, i64)> {
+    let lower = match lower {
+        Bound::Included(Value::Float(float)) => *float,
+        Bound::Excluded(Value::Float(float)) => float.next_up(),
+        Bound::Unbounded => f64::NEG_INFINITY,
+        _ => return None,
+    };
+    let upper = match upper {
+        Bound::Included(Value::Float(float)) => *float,
+        Bound::Excluded(Value::Float(float)) => float.next_down(),
+        Bound::Unbounded => f64::INFINITY,
+        _ => return None,
+    };
+    let stored = |float: f64| (float + 0.0).to_bits().cast_signed(); // -0.0 + 0.0 is 0.0.
+    Some((stored(lower), stored(upper)))
+}
+
+/// The first and the last Int or Date within.
+fn integer_ends(kind: Kind, lower: Bound<&Value<'_>>, upper: Bound<&Value<'_>>) -> Option<(i64, i64)> {
+    let lower = match lower {
+        Bound::Included(value) => integer(kind, value)?,
+        Bound::Excluded(value) => integer(kind, value)?.checked_add(1)?,
+        Bound::Unbounded => i64::MIN,
+    };
+    let upper = match upper {
+        Bound::Included(value) => integer(kind, value)?,
+        Bound::Excluded(value) => integer(kind, value)?.checked_sub(1)?,
+        Bound::Unbounded => i64::MAX,
+    };
+    Some((lower, upper))
 }
 
 /// An Int, or a Date in microseconds.

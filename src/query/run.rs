@@ -41,13 +41,15 @@ impl Query<'_> {
     /// Visits the records that the query means, in its order, as of one moment.
     ///
     /// # Errors
-    /// `Invalid` if more records would have to be sorted than fit in memory; what `visit` returns; what the engine returns.
+    /// `Invalid` at a regular expression that is too large, or if more records would have to be sorted than fit in memory; what
+    /// `visit` returns; what the engine returns.
     pub fn run(
         &self,
         database: &Database,
         table: &Table,
         mut visit: impl FnMut(Record<'_, &[u8]>) -> Result<()>,
     ) -> Result<()> {
+        self.filter.compile()?;
         let limit = self.limit.unwrap_or(usize::MAX);
         if limit == 0 {
             return Ok(());
@@ -122,21 +124,31 @@ impl Query<'_> {
         table: &'d Table,
         step: &Step<'_>,
     ) -> Result<Option<Record<'d, Pinned<'d>>>> {
-        let record = match &step.access {
-            Access::Ids(ids) => ids.first().map(|id| database.read(table, id)),
-            Access::Owners(index, values) => {
-                let value = values.first().expect("a step of owners has a value");
-                match indexes::owner(database.store(), index, value, database.reach())? {
-                    Some(owner) => Some(database.read(table, id_of_owner(&owner)?)),
-                    None => None,
-                }
-            }
+        let checks = Checks::of(&self.filter, table, &step.checks)?;
+        let accepted = |id: &str| {
+            let Some(record) = database.read(table, id)? else { return Ok(None) };
+            Effort::within(database.reach()).ask(record.bytes().len(), checks.nodes())?;
+            Ok(checks.accept(&record)?.then_some(record))
+        };
+        let (index, value) = match &step.access {
+            Access::Ids(ids) => return ids.first().map_or(Ok(None), |id| accepted(id)),
+            Access::Owners(index, values) => (index, values.first().expect("a step of owners has a value")),
             Access::Entries { .. } | Access::Table(_) => unreachable!("they may lead to several records"),
         };
-        let Some(record) = record.transpose()?.flatten() else { return Ok(None) };
-        let checks = Checks::of(&self.filter, table, &step.checks)?;
-        Effort::within(database.reach()).ask(record.bytes().len(), checks.nodes())?;
-        Ok(checks.accept(&record)?.then_some(record))
+        let owner = || indexes::owner(database.store(), index, value, database.reach());
+        let mut found = owner()?;
+        while let Some(id) = &found {
+            if let Some(record) = accepted(id_of_owner(id)?)? {
+                return Ok(Some(record));
+            }
+            // Between the two reads the value may have passed from one record to another.
+            let now = owner()?;
+            if now.as_deref() == found.as_deref() {
+                break;
+            }
+            found = now;
+        }
+        Ok(None)
     }
 }
 

@@ -225,3 +225,30 @@ fn a_lookup_among_writers_is_of_one_moment() {
     });
     assert_consistent(&database);
 }
+
+#[test]
+fn a_unique_value_that_changes_hands_always_has_an_owner() {
+    let (_directory, database) = fresh(SDL);
+    let user = database.table("User").expect("it exists");
+    let body = |text: &'static str| parse_object(user, text.as_bytes());
+    database.create(user, br#"{"id":"a","name":"A","mail":"x@x"}"#).expect("valid");
+    database.create(user, br#"{"id":"b","name":"B"}"#).expect("valid");
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for turn in 0..2000 {
+                let (from, to) = if turn % 2 == 0 { ("a", "b") } else { ("b", "a") };
+                let passed = database.transact(|transaction| {
+                    transaction.merge(user, from, body(r#"{"mail":null}"#)?, &Precondition::None)?;
+                    transaction.merge(user, to, body(r#"{"mail":"x@x"}"#)?, &Precondition::None)
+                });
+                assert_eq!(outcome(&passed), "ok");
+            }
+            done.store(true, std::sync::atomic::Ordering::Release);
+        });
+        while !done.load(std::sync::atomic::Ordering::Acquire) {
+            assert_eq!(found(&database, "User", "mail", &Value::Text("x@x".into())).len(), 1);
+        }
+    });
+    assert_consistent(&database);
+}
