@@ -219,11 +219,6 @@ fn places(schema: &Schema, tables: &[(Box<str>, usize)]) -> Box<[usize]> {
 }
 
 impl Route<'_> {
-    /// Whether the handler wants the body of the request.
-    pub fn takes_body(&self) -> bool {
-        matches!(self.verb, Verb::Create | Verb::Replace(_) | Verb::Merge(_) | Verb::ListByBody(_))
-    }
-
     /// How much work the handler has with this body.
     pub fn work(&self, body: &[u8]) -> Work {
         let long = match &self.verb {

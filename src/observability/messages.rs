@@ -57,7 +57,7 @@ impl Messages {
 
     fn log(&self, text: &str) {
         self.waiting.fetch_add(1, Ordering::Relaxed);
-        if self.queue.try_send(format!("strata: {}\n", text.replace('\n', " "))).is_err() {
+        if self.queue.try_send(format!("strata: {}\n", text.replace(char::is_control, " "))).is_err() {
             self.waiting.fetch_sub(1, Ordering::Relaxed);
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
