@@ -327,6 +327,15 @@ impl Store {
         gauges::read(self)
     }
 
+    /// Bytes of keys and values in sorted files before compression, over all spaces; those that were overwritten or deleted count
+    /// until a compaction drops them. It asks every file: for benches and for an operator's doubt.
+    ///
+    /// # Errors
+    /// `Storage` if the engine does not say it.
+    pub fn uncompressed_bytes(&self) -> Result<u64> {
+        gauges::uncompressed_bytes(self)
+    }
+
     /// The options in effect.
     pub fn options(&self) -> &Options {
         &self.options

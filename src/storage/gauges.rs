@@ -41,6 +41,18 @@ pub(super) fn read(store: &Store) -> Result<Gauges> {
     })
 }
 
+/// Asks every file for its properties, so it is not one of the gauges.
+pub(super) fn uncompressed_bytes(store: &Store) -> Result<u64> {
+    use rocksdb::properties::AGGREGATED_TABLE_PROPERTIES;
+    let mut sum = 0;
+    for space in Space::ALL {
+        let properties = store.db().property_value_cf(&store.family(space), AGGREGATED_TABLE_PROPERTIES);
+        let bytes = properties.map_err(untold)?.as_deref().and_then(raw_bytes);
+        sum += bytes.ok_or_else(|| Error::storage("cannot read what sorted files hold", "there are no raw sizes"))?;
+    }
+    Ok(sum)
+}
+
 fn untold(error: rocksdb::Error) -> Error {
     Error::storage("cannot read a property of the engine", error)
 }
@@ -54,6 +66,12 @@ fn stalled_ms(statistics: &str) -> Option<u64> {
     Some((hours * 3600 + minutes * 60) * 1000 + (seconds * 1000.0).round() as u64)
 }
 
+/// From `..; raw key size=21000; ..; raw value size=500000; ..`.
+fn raw_bytes(properties: &str) -> Option<u64> {
+    let size = |name: &str| properties.split("; ").find_map(|one| one.strip_prefix(name))?.parse::<u64>().ok();
+    Some(size("raw key size=")? + size("raw value size=")?)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -64,5 +82,12 @@ mod tests {
         assert_eq!(stalled_ms(text), Some(3_723_045));
         assert_eq!(stalled_ms("Cumulative stall: none"), None);
         assert_eq!(stalled_ms(""), None);
+    }
+
+    #[test]
+    fn the_raw_sizes_are_read() {
+        let text = "# entries=2; raw key size=42; raw average key size=21.0; raw value size=1000; filter size=9; ";
+        assert_eq!(raw_bytes(text), Some(1042));
+        assert_eq!(raw_bytes("# entries=2; raw key size=42; "), None);
     }
 }

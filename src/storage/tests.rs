@@ -513,6 +513,23 @@ fn the_engine_says_what_it_holds() {
     assert_eq!((after.compaction_debt_bytes, after.stalled_ms), (0, 0));
 }
 
+#[test]
+fn what_was_overwritten_counts_until_it_is_compacted() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = Options { automatic_compactions: false, ..Options::default() };
+    let store = Store::open(directory.path(), &options).unwrap();
+    let filled = || {
+        (0..1000).for_each(|number| put(&store, Space::Records, &format!("{number:04}"), &"x".repeat(500)));
+        store.flush().unwrap();
+        store.uncompressed_bytes().unwrap()
+    };
+    let once = filled();
+    assert!((504_000..530_000).contains(&once), "{once} bytes, though the engine compresses them");
+    assert_eq!(filled(), 2 * once);
+    store.compact().unwrap();
+    assert_eq!(store.uncompressed_bytes().unwrap(), once);
+}
+
 /// Memtables of the least size fill faster than a flush ends.
 #[test]
 fn writers_that_outrun_the_flushes_are_stalled_and_it_is_counted() {
