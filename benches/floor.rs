@@ -5,11 +5,11 @@
 //! leave out.
 #![allow(dead_code, reason = "each target uses the paths its layer is held to")]
 
-use std::ops::ControlFlow;
 use std::path::Path;
 
 use rust_rocksdb as rocksdb;
 use self_cell::self_cell;
+use smallvec::SmallVec;
 use strata_harness::State;
 use tempfile::TempDir;
 
@@ -38,7 +38,8 @@ impl Keys {
         self.ends.len()
     }
 
-    pub fn slices(&self) -> Vec<&[u8]> {
+    /// As many without an allocation as ours.
+    pub fn slices(&self) -> SmallVec<[&[u8]; 8]> {
         let begins = std::iter::once(0).chain(self.ends.iter().copied());
         begins.zip(&self.ends).map(|(begin, end)| &self.bytes[begin..*end]).collect()
     }
@@ -91,9 +92,21 @@ impl Raw {
 
     /// The same with every block in the cache, as far as it holds them.
     pub fn warmed(self) -> Self {
-        read_all(self.database().raw_iterator_cf(&self.records()));
-        read_all(self.database().raw_iterator_cf(&self.indexes()));
+        self.read_all(rocksdb::ReadTier::All);
         self
+    }
+
+    /// Reads every record and every entry from memory alone.
+    pub fn read_from_memory(&self) {
+        self.read_all(rocksdb::ReadTier::BlockCache);
+    }
+
+    fn read_all(&self, tier: rocksdb::ReadTier) {
+        for family in [self.records(), self.indexes()] {
+            let mut options = rocksdb::ReadOptions::default();
+            options.set_read_tier(tier);
+            read_all(self.database().raw_iterator_cf_opt(&family, options));
+        }
     }
 
     pub fn database(&self) -> &rocksdb::DB {
@@ -125,18 +138,21 @@ impl Raw {
     pub fn matches(&self, prefix: &[u8], end: &[u8], table: u32, most: usize, keys: &mut Keys) {
         let mut options = rocksdb::ReadOptions::default();
         options.set_iterate_upper_bound(end);
-        let start = rocksdb::IteratorMode::From(prefix, rocksdb::Direction::Forward);
-        let mut entries = self.database().iterator_cf_opt(&self.indexes(), options, start);
+        let mut entries = self.database().raw_iterator_cf_opt(&self.indexes(), options);
         keys.bytes.clear();
         keys.ends.clear();
-        // Asks the engine least often: whether there is an entry, for its key, and to go on.
-        let walked: Result<ControlFlow<()>, rocksdb::Error> = entries.try_for_each_ref(|entry, _| {
+        entries.seek(prefix);
+        // Keys alone, since an entry is nothing else, and no step beyond the last one that is wanted.
+        while let Some(entry) = entries.key() {
             keys.bytes.extend_from_slice(&table.to_be_bytes());
             keys.bytes.extend_from_slice(&entry[prefix.len()..]);
             keys.ends.push(keys.bytes.len());
-            Ok(if keys.ends.len() < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
-        });
-        walked.map(drop).expect("a healthy store");
+            if keys.len() == most {
+                return;
+            }
+            entries.next();
+        }
+        entries.status().expect("a healthy store");
     }
 
     /// Iterates over the records from one key up to but not including another; how many have a value.
@@ -219,13 +235,13 @@ pub struct Optimistic {
     _directory: TempDir,
 }
 
-/// Reads everything into the cache, as far as it holds it.
+/// Goes over everything, so that it is in the cache, as far as that holds it.
 fn read_all<D: rocksdb::DBAccess>(mut all: rocksdb::DBRawIteratorWithThreadMode<'_, D>) {
     all.seek_to_first();
     while all.valid() {
         all.next();
     }
-    all.status().expect("a healthy store");
+    all.status().expect("a healthy store, and a cache that holds it where memory alone is asked");
 }
 
 impl Optimistic {
@@ -256,6 +272,11 @@ impl Optimistic {
 }
 
 impl State for Optimistic {
+    fn settle(&self) {
+        let options = rocksdb::WaitForCompactOptions::default();
+        self.engine.borrow_owner().wait_for_compact(&options).expect("a healthy store");
+    }
+
     fn thread_counters(&self) -> Vec<(&'static str, u64)> {
         thread_counters()
     }
