@@ -10,7 +10,7 @@ mod verbs;
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderValue, StatusCode};
-use prepared::{Ours, POOL, SST, WRITTEN, bodies, described, options, records, soft};
+use prepared::{Ours, POOL, SST, WRITES, WRITTEN, bodies, described, options, records, soft};
 use strata::handlers;
 use strata_harness::data::{self, scatter};
 use strata_harness::{Facts, Suite, Unit, suite};
@@ -63,7 +63,7 @@ fn get(suite: &mut Suite, case: &str, headers: HeaderMap, expected: StatusCode) 
 
 fn writing(op: &str, n: u64) -> Facts {
     let facts = Facts::new(op).data(described(n)).state(WRITTEN).durability(soft()).indexes(0);
-    facts.unit(Unit::Records, 1).changes_store(2000, None)
+    facts.unit(Unit::Records, 1).changes_store(WRITES, None)
 }
 
 fn posts(suite: &mut Suite, threads: usize) {
@@ -75,7 +75,7 @@ fn posts(suite: &mut Suite, threads: usize) {
 fn thousand_posts(suite: &mut Suite) {
     let n = records(suite.scale());
     let facts =
-        writing("answers a thousand POSTs of one record each", n).unit(Unit::Records, 1000).changes_store(8, None);
+        writing("answers a thousand POSTs of one record each", n).unit(Unit::Records, 1000).changes_store(WRITES / 1000, None);
     suite.row(
         "post",
         "strata",
@@ -92,6 +92,8 @@ fn thousand_posts(suite: &mut Suite) {
 fn mixed(suite: &mut Suite, threads: usize) {
     let n = records(suite.scale());
     let facts = writing("seven of ten answer GET of one record, three answer POST of one", n).threads(threads);
+    // As many creates a sample as POST has.
+    let facts = facts.changes_store(WRITES * 10 / 3, None);
     suite.row(
         "mixed",
         "strata",

@@ -23,7 +23,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Either, Full};
 use hyper::body::{Frame, SizeHint};
-use prepared::{Ours, POOL, SST, bodies, described, options, records, soft};
+use prepared::{Ours, POOL, SST, WRITES, WRITTEN, bodies, described, options, records, soft};
 use strata::encoding::Record;
 use strata::handlers::{self, Validator};
 use strata::ingress::{Body, Ingress, Options, read_body};
@@ -144,13 +144,13 @@ async fn nothing(request: Request<Full<Bytes>>) -> Response<Full<Bytes>> {
 fn post(suite: &mut Suite, threads: usize) {
     let n = records(suite.scale());
     let facts =
-        Facts::new("answers a request to create one record; both bodies are read").data(described(n)).state(SST);
+        Facts::new("answers a request to create one record; both bodies are read").data(described(n)).state(WRITTEN);
     let facts = facts.unit(Unit::Records, 1).threads(threads).durability(soft()).indexes(0);
     suite.row(
         "request",
         "strata",
         &if threads == 1 { "post".to_owned() } else { format!("post_{threads}_threads") },
-        facts.changes_store(2000, None),
+        facts.changes_store(WRITES, None),
         || Shared::over(Ours::copy(0, n)),
         |shared: Arc<Shared>| {
             let (runtime, ingress) = (runtime(), Arc::new(shared.ingress.for_thread()));

@@ -13,8 +13,9 @@
 //! file, while we flush in the background, and compaction is off here. Allocations count Rust's alone, on both sides. Its ratio has no
 //! goal: wins and losses are told alike.
 //!
-//! All writing rows write as often in a sample, so that the memtable, and SQLite's log, fill alike. READ has an empty memtable. The
-//! mix has not: its reads of ours search first what its creates wrote, and so it takes longer than its parts by their shares.
+//! CREATE and the mix create as many records in a sample, so that these two fill the memtable, and SQLite's log, alike; UPDATE and DELETE
+//! fill them otherwise. READ has an empty memtable. The mix has not: its reads of ours search first what its creates wrote, and so it
+//! takes longer than its parts by their shares.
 
 mod floor;
 mod prepared;

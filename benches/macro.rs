@@ -5,15 +5,16 @@
 //! it, stalls included. Two clients run the YCSB mixes, so that latencies are the engine's and not those of a queue for a core. They
 //! are service times of a closed loop, by kind of operation; choosing the key is outside of them. Their store fits the cache and is in
 //! it when the clock starts: what they tell is the engine's own work. What it costs when it does not fit is told by the reads of a
-//! store ten times the cache.
+//! store ten times the cache. Versions of YCSB differ in how popular its popular records are, and clients, records and durability are
+//! not those of others either: these rates are not to be set beside published ones.
 //!
 //! Beside each rate stands what the engine did meanwhile. *Write amplification* is all bytes written (log, flushes, compactions) over
 //! the bytes of the batches that were handed to the engine; what is still in a memtable at the end has not been written to a file yet.
-//! *Space amplification*, of rows that write, is the size of the sorted files at the end, memtables flushed, over what a full
-//! compaction then leaves of them: what was overwritten, and what stands above the bottom level, where files are compressed less.
-//! *Stall time* is how long the path of writes was slowed down or stopped, however many waited. *Peak memory* is that of the whole
-//! process, which has run the rows before. The records are those of all benches, and files of a store ten times the cache may well be
-//! in the page cache of the operating system.
+//! *Space amplification*, of rows that write, is the bytes of all keys and values in the sorted files at the end, memtables flushed, over
+//! what a full compaction then leaves of them: what was overwritten or deleted and is still there. It is taken before compression, which
+//! is stronger in files that were compacted. *Stall time* is how long the path of writes was slowed down or stopped, however many
+//! waited. *Peak memory* is that of the whole process, which has run the rows before. The records are those of all benches, and files of
+//! a store ten times the cache may well be in the page cache of the operating system.
 //!
 //! Sustained puts are counted once compaction is steady: when, over three neighbouring windows in which half of the store is
 //! overwritten, the bytes that flushes and compactions write for each byte put lie within a fifth of their mean.
@@ -41,6 +42,7 @@ fn main() {
         return;
     }
     suite("macro", |suite| {
+        // Rows whose state names another cache have that one.
         suite.engine(serde_json::to_value(workload::options()).expect("options are JSON"));
         load::rows(suite);
         ycsb::rows(suite);

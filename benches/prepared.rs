@@ -67,8 +67,12 @@ pub fn options() -> storage::Options {
 /// The same with a cache of that size, for rows that are about larger stores.
 pub fn options_with_cache(cache_bytes: usize) -> storage::Options {
     let usual = storage::Options { cache_bytes, automatic_compactions: false, ..storage::Options::default() };
-    let settings = std::env::var("STRATA_SET").unwrap_or_default();
-    settings::over(&usual, &settings).unwrap_or_else(|complaint| panic!("STRATA_SET: {complaint}"))
+    settings::over(&usual, &set_options()).unwrap_or_else(|complaint| panic!("STRATA_SET: {complaint}"))
+}
+
+/// What `STRATA_SET` says, which may be nothing.
+fn set_options() -> String {
+    std::env::var("STRATA_SET").unwrap_or_default()
 }
 
 /// An open copy of a store.
@@ -106,10 +110,13 @@ impl Ours {
         self
     }
 
-    /// The same for rows whose words say that the cache holds all of the store: it is read once more, from memory alone.
+    /// The same for rows whose words say that the cache holds all of the store: it is read once more, from memory alone. Who sets
+    /// options may want a cache that holds less.
     pub fn held_by_cache(self) -> Self {
         let warmed = self.warmed();
-        warmed.read_all(Reach::Memory);
+        if set_options().is_empty() {
+            warmed.read_all(Reach::Memory);
+        }
         warmed
     }
 
@@ -164,6 +171,15 @@ impl Raw {
         Self::open(copy(indexes, records), options().cache_bytes).warmed()
     }
 
+    /// The same as [`Ours::held_by_cache`].
+    pub fn held_by_cache(self) -> Self {
+        let warmed = self.warmed();
+        if set_options().is_empty() {
+            warmed.read_from_memory();
+        }
+        warmed
+    }
+
     /// The same records as [`Ours::in_memtable`], put raw.
     pub fn in_memtable(records: u64) -> Self {
         let raw = Self::copy(0, 0);
@@ -203,13 +219,8 @@ pub fn create_all(database: &Database, mut bodies: impl Iterator<Item = Vec<u8>>
 
 /// A copy of the store with so many products and indexes.
 pub fn copy(indexes: u32, records: u64) -> TempDir {
-    copy_of(&template(
-        &format!("products-{records}-indexes-{indexes}"),
-        || schema(indexes),
-        |database| {
-            fill(database, 0..records);
-        },
-    ))
+    let fill = |database: &Database| fill(database, 0..records);
+    copy_of(&template(&format!("products-{records}-indexes-{indexes}"), || schema(indexes), &options(), fill))
 }
 
 /// A copy of the store with so many products and indexes, made with compactions on and left when they had nothing more to do: one
@@ -224,12 +235,21 @@ pub fn settled_copy(indexes: u32, records: u64, options: &storage::Options) -> T
     }))
 }
 
-/// A filled, settled and closed store, see [`made`].
-pub fn template(name: &str, schema: impl FnOnce() -> Schema, fill: impl FnOnce(&Database)) -> PathBuf {
+/// A filled, settled and closed store, see [`made`]. A copy of it that is opened with these options, by us or raw, is held by the
+/// cache: that is tried here, once, so that no copy need be read twice.
+pub fn template(
+    name: &str,
+    schema: impl Fn() -> Schema,
+    options: &storage::Options,
+    fill: impl FnOnce(&Database),
+) -> PathBuf {
     made(name, |directory| {
-        let database = Database::open(directory, schema(), &options()).expect("a store to prepare");
+        let database = Database::open(directory, schema(), options).expect("a store to prepare");
         fill(&database);
         database.store().compact().expect("a store that settles");
+        drop(database);
+        Ours::open_with(copy_of(directory), schema(), options).held_by_cache();
+        Raw::open(copy_of(directory), options.cache_bytes).held_by_cache();
     })
 }
 

@@ -20,7 +20,7 @@ use std::fmt::Write;
 use std::hint::black_box;
 use std::sync::Arc;
 
-use prepared::{Numbered, Ours, SST, WRITTEN, described, soft};
+use prepared::{Numbered, Ours, SST, WRITES, WRITTEN, described, soft};
 use strata::encoding::Record;
 use strata::query::{Limits, Query};
 use strata::schema::{Schema, Table};
@@ -48,23 +48,23 @@ fn options() -> storage::Options {
 }
 
 /// The facts of a row that writes.
-fn writing(op: impl Into<String>, scale: Scale) -> Facts {
-    let turn = if scale == Scale::Full { 4000 } else { 40 };
-    Facts::new(op).state(WRITTEN).durability(soft()).unit(Unit::Records, 1).changes_store(turn, None)
+fn writing(op: impl Into<String>) -> Facts {
+    Facts::new(op).state(WRITTEN).durability(soft()).unit(Unit::Records, 1).changes_store(WRITES, None)
 }
 
 fn threads(suite: &mut Suite) {
-    let (scale, n) = (suite.scale(), prepared::records(suite.scale()));
+    let n = prepared::records(suite.scale());
     let setup = || Ours::open_with(prepared::copy(0, n), prepared::schema(0), &options()).warmed();
     for threads in [1, 2, 4, 8] {
         let case = &format!("{threads}_thread{}", if threads == 1 { "" } else { "s" });
         let at = |facts: Facts| facts.data(described(n)).indexes(0).threads(threads).scale("threads", threads as f64);
         let facts = at(Facts::new("reads one record by id").state(SST).unit(Unit::Records, 1));
         suite.row("read", "strata", case, facts, setup, |ours| verbs::read(ours, n));
-        let facts = at(writing("creates one record from a JSON body; the id is made", scale));
+        let facts = at(writing("creates one record from a JSON body; the id is made"));
         suite.row("create", "strata", case, facts, setup, verbs::create);
-        let facts = at(writing("seven of ten read one record by id, three create one", scale));
-        suite.row("mixed", "strata", case, facts, setup, |ours| verbs::mixed(ours, n));
+        // As many creates a sample as CREATE has.
+        let mixed = writing("seven of ten read one record by id, three create one").changes_store(WRITES * 10 / 3, None);
+        suite.row("mixed", "strata", case, at(mixed), setup, |ours| verbs::mixed(ours, n));
     }
 }
 
@@ -93,7 +93,7 @@ fn records(suite: &mut Suite) {
         let reading = |op: &str, units| at(Facts::new(op).state(SST).unit(Unit::Records, units));
         let setup = || {
             let schema = || Schema::parse(ITEM).expect("a schema of four attributes");
-            let template = prepared::template(&format!("items-{n}"), schema, |database| {
+            let template = prepared::template(&format!("items-{n}"), schema, &options(), |database| {
                 prepared::create_all(database, (0..n).map(|index| item(index, n)));
             });
             Ours::open_with(prepared::copy_of(&template), schema(), &options()).warmed()
@@ -107,7 +107,7 @@ fn records(suite: &mut Suite) {
             "answers a query for a range of {RANGE} values of an ordered index: text in, the JSON of the records out"
         );
         suite.row("range", "strata", case, reading(&op, RANGE), setup, |ours| range_of_ranks(ours, n));
-        let facts = at(writing("creates one small record; the id is made", suite.scale()));
+        let facts = at(writing("creates one small record; the id is made"));
         let body = r#"{"sku":"new-00000000","rank":100000000,"note":"a small record, so that a million fit"}"#;
         suite.row("create", "strata", case, facts, setup, create_small(body));
     }
@@ -188,12 +188,12 @@ fn indexes(suite: &mut Suite) {
             format!("{{{numbers}}}")
         };
         let setup = || {
-            let template = prepared::template(&format!("numbers-{n}-{indexes}"), schema, |database| {
+            let template = prepared::template(&format!("numbers-{n}-{indexes}"), schema, &options(), |database| {
                 prepared::create_all(database, (0..n).map(|index| body(scatter(index, 100_000_000)).into_bytes()));
             });
             Ours::open_with(prepared::copy_of(&template), schema(), &options()).warmed()
         };
-        let facts = writing("creates one record of eight integers; the id is made", suite.scale())
+        let facts = writing("creates one record of eight integers; the id is made")
             .data(format!("{n} records of eight integers"))
             .indexes(indexes as u32)
             .scale("indexes", indexes as f64);
@@ -217,7 +217,7 @@ fn sharing(suite: &mut Suite) {
     };
     let n: u64 = counts.iter().map(|sharing| sharing * values(*sharing)).sum();
     let setup = || {
-        let template = prepared::template(&format!("shared-{n}"), schema, |database| {
+        let template = prepared::template(&format!("shared-{n}"), schema, &options(), |database| {
             let of =
                 |sharing: u64| (0..sharing * values(sharing)).map(move |index| body(sharing, index % values(sharing)));
             prepared::create_all(database, counts.into_iter().flat_map(of).map(String::into_bytes));
@@ -225,7 +225,7 @@ fn sharing(suite: &mut Suite) {
         Ours::open_with(prepared::copy_of(&template), schema(), &options()).warmed()
     };
     for (name, sharing) in full.into_iter().zip(counts) {
-        let mut facts = writing(format!("creates one small record with a value that {sharing} had before"), scale)
+        let mut facts = writing(format!("creates one small record with a value that {sharing} had before"))
             .data(format!("{n} records of two attributes"))
             .indexes(1)
             .scale("sharing", sharing as f64);

@@ -88,8 +88,9 @@ pub fn update_unindexed(peer: Arc<Peer>, records: u64) -> impl FnMut(u64) -> u64
         let _alive = &peer;
         client.update(&ids[scatter(index, records) as usize], patch.with(index))
     };
-    looked_at(client, update, move |client, index| {
-        assert_patched(client.stock(&data::id(scatter(index, records))) - 100_000_000, index, records);
+    looked_at(client, update, move |client, index, own| {
+        let number = client.stock(&data::id(scatter(index, records))) - 100_000_000;
+        assert_patched(number, index, own, |other| scatter(other, records) == scatter(index, records));
     })
 }
 
@@ -100,7 +101,7 @@ pub fn delete(peer: Arc<Peer>, records: u64) -> impl FnMut(u64) -> u64 + Send {
         let _alive = &peer;
         client.delete(&ids[scatter(index, records) as usize])
     };
-    looked_at(client, delete, move |client, index| {
+    looked_at(client, delete, move |client, index, _| {
         assert_eq!(client.read(&data::id(scatter(index, records))), 0, "operation {index} has deleted nothing");
     })
 }

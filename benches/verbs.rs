@@ -207,40 +207,45 @@ fn patch(ours: Arc<Ours>, records: u64, patch: &str, attribute: &str) -> impl Fn
         let changed = ours.database.merge(ours.product(), id, patch.with(index), &Precondition::None);
         u64::from(!changed.expect("a record of the data set").json().is_empty())
     };
-    looked_at(ours, change, move |ours, index| {
-        let id = data::id(scatter(index, records));
-        let stored =
-            ours.database.read(ours.product(), &id).expect("a healthy store").expect("a record of the data set");
-        let written = match stored.value(attribute).expect("a whole record") {
-            Value::Int(stock) => stock - 100_000_000,
-            Value::Float(price) => (price - 100_000_000.5) as i64,
-            other => panic!("{other:?} is no number"),
-        };
-        assert_patched(written, index, records);
+    looked_at(ours, change, move |ours, index, own| {
+        let number = patched(ours, &data::id(scatter(index, records)), attribute);
+        assert_patched(number, index, own, |other| scatter(other, records) == scatter(index, records));
     })
 }
 
-/// The number that stands in a record is that of an operation on this very record: of this one, or where several threads write, of a
-/// later one.
-pub fn assert_patched(written: i64, index: u64, records: u64) {
+/// The number that a patch has left in an attribute of a stored record; less than 0 if none has.
+pub fn patched(ours: &Ours, id: &str, attribute: usize) -> i64 {
+    let stored = ours.database.read(ours.product(), id).expect("a healthy store").expect("a record of the data set");
+    match stored.value(attribute).expect("a whole record") {
+        Value::Int(stock) => stock - 100_000_000,
+        Value::Float(price) => (price - 100_000_000.5) as i64,
+        other => panic!("{other:?} is no number"),
+    }
+}
+
+/// The number that stands in the record of an operation is its own, or that of an operation that came after it on the same record: any
+/// of another worker, but none that this worker did before.
+pub fn assert_patched(written: i64, index: u64, own: &Range<u64>, same_record: impl Fn(u64) -> bool) {
     let number = u64::try_from(written).unwrap_or_else(|_| panic!("operation {index} has left nothing in its record"));
-    assert_eq!(scatter(number, records), scatter(index, records), "operation {index} has left {number} in its record");
+    let before = own.contains(&number) && number < index;
+    assert!(same_record(number) && !before, "operation {index} has left {number} in its record");
 }
 
 /// Operations of a worker that are looked at when it is over: outside every clock, in the store and not in the answer.
 const LOOKED_AT: u64 = 100;
 
-/// An operation of a client, of which the last ones are looked at: faster must not mean that nothing was written.
+/// An operation of a client, of which the last ones are looked at: faster must not mean that nothing was written. `look` is given
+/// the index, and those of the worker's last operations in a row.
 pub fn looked_at<C: Send>(
     client: C,
     operation: impl FnMut(&mut C, u64) -> u64 + Send,
-    look: impl FnMut(&mut C, u64) + Send,
+    look: impl FnMut(&mut C, u64, &Range<u64>) + Send,
 ) -> impl FnMut(u64) -> u64 + Send {
     let mut looked_at = LookedAt { client, operation, look, done: 0..0 };
     move |index| looked_at.run(index)
 }
 
-struct LookedAt<C, O, L: FnMut(&mut C, u64)> {
+struct LookedAt<C, O, L: FnMut(&mut C, u64, &Range<u64>)> {
     client: C,
     operation: O,
     look: L,
@@ -248,7 +253,7 @@ struct LookedAt<C, O, L: FnMut(&mut C, u64)> {
     done: Range<u64>,
 }
 
-impl<C, O: FnMut(&mut C, u64) -> u64, L: FnMut(&mut C, u64)> LookedAt<C, O, L> {
+impl<C, O: FnMut(&mut C, u64) -> u64, L: FnMut(&mut C, u64, &Range<u64>)> LookedAt<C, O, L> {
     fn run(&mut self, index: u64) -> u64 {
         let first = if index == self.done.end { self.done.start } else { index };
         self.done = first..index + 1;
@@ -256,11 +261,11 @@ impl<C, O: FnMut(&mut C, u64) -> u64, L: FnMut(&mut C, u64)> LookedAt<C, O, L> {
     }
 }
 
-impl<C, O, L: FnMut(&mut C, u64)> Drop for LookedAt<C, O, L> {
+impl<C, O, L: FnMut(&mut C, u64, &Range<u64>)> Drop for LookedAt<C, O, L> {
     fn drop(&mut self) {
         if !std::thread::panicking() {
             let first = self.done.start.max(self.done.end.saturating_sub(LOOKED_AT));
-            (first..self.done.end).for_each(|index| (self.look)(&mut self.client, index));
+            (first..self.done.end).for_each(|index| (self.look)(&mut self.client, index, &self.done));
         }
     }
 }
@@ -310,7 +315,7 @@ pub fn delete(ours: Arc<Ours>, records: u64) -> impl FnMut(u64) -> u64 + Send {
         let id = &ids[scatter(index, records) as usize];
         u64::from(ours.database.delete(ours.product(), id, &Precondition::None).is_ok())
     };
-    looked_at(ours, delete, move |ours, index| {
+    looked_at(ours, delete, move |ours, index, _| {
         let stored = ours.database.read(ours.product(), &data::id(scatter(index, records)));
         assert!(stored.expect("a healthy store").is_none(), "operation {index} has deleted nothing");
     })

@@ -130,6 +130,7 @@ impl State for Openings {
     }
 
     fn found(&self) -> Found {
+        self.settle();
         let open = self.open.lock();
         let last = open.last().expect("a store was opened");
         if let Some(entries) = self.entries {

@@ -70,13 +70,15 @@ impl<P: Particular> Workload<P> {
         }
     }
 
-    /// The sorted files over what a full compaction leaves of them. Nothing else can be found of the store after that.
+    /// The keys and values in sorted files over what a full compaction leaves of them, before compression. Nothing else can be found of
+    /// the store after that.
     fn space_amplification(&self, found: Found) -> Found {
         let store = self.ours.database.store();
+        let sorted = || store.uncompressed_bytes().expect("an engine that says what its files hold") as f64;
         store.flush().expect("a healthy store");
-        let before = self.gauges().sorted_bytes;
+        let before = sorted();
         store.compact().expect("a healthy store");
-        found.measure("space_amplification", before as f64 / self.gauges().sorted_bytes as f64, "ratio")
+        found.measure("space_amplification", before / sorted(), "ratio")
     }
 }
 
@@ -117,7 +119,12 @@ impl<P: Particular> State for Workload<P> {
 
 /// The options of a store that is worked on: those of a server, and what `STRATA_SET` says.
 pub fn options() -> storage::Options {
-    storage::Options { automatic_compactions: true, ..prepared::options() }
+    options_with_cache(storage::Options::default().cache_bytes)
+}
+
+/// The same with a cache of that size, unless `STRATA_SET` names another.
+pub fn options_with_cache(cache_bytes: usize) -> storage::Options {
+    storage::Options { automatic_compactions: true, ..prepared::options_with_cache(cache_bytes) }
 }
 
 /// A copy of a store in which nothing is left to compact.
