@@ -74,8 +74,9 @@ fn posts(suite: &mut Suite, threads: usize) {
 
 fn thousand_posts(suite: &mut Suite) {
     let n = records(suite.scale());
-    let facts =
-        writing("answers a thousand POSTs of one record each", n).unit(Unit::Records, 1000).changes_store(WRITES / 1000, None);
+    let facts = writing("answers a thousand POSTs of one record each", n)
+        .unit(Unit::Records, 1000)
+        .changes_store(WRITES / 1000, None);
     suite.row(
         "post",
         "strata",

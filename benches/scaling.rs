@@ -63,7 +63,8 @@ fn threads(suite: &mut Suite) {
         let facts = at(writing("creates one record from a JSON body; the id is made"));
         suite.row("create", "strata", case, facts, setup, verbs::create);
         // As many creates a sample as CREATE has.
-        let mixed = writing("seven of ten read one record by id, three create one").changes_store(WRITES * 10 / 3, None);
+        let mixed =
+            writing("seven of ten read one record by id, three create one").changes_store(WRITES * 10 / 3, None);
         suite.row("mixed", "strata", case, at(mixed), setup, |ours| verbs::mixed(ours, n));
     }
 }

@@ -159,6 +159,7 @@ fn strong(suite: &mut Suite) {
         raw.write.set_sync(true);
         raw
     };
-    let about = facts("writes one key by a synced write; the engine groups them, and each puts its own key into the memtable");
+    let about =
+        facts("writes one key by a synced write; the engine groups them, and each puts its own key into the memtable");
     suite.row("create_strong", "floor", "64_writers", about, setup, verbs::raw_create_by_many);
 }
