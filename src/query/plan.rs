@@ -241,8 +241,8 @@ impl<'p> Ways<'p> {
         self.query.offset.saturating_add(self.query.limit.unwrap_or(usize::MAX))
     }
 
-    /// The way to the one record that the query can mean, if it says so by its id or by a value of a unique index. The record is
-    /// read without a snapshot: what is still to be asked of it includes the value.
+    /// The way to the one record that the query can mean, if it says so by its id or by a value of a unique index. What is still to
+    /// be asked of the record includes the value, so that it can be read without a snapshot.
     pub fn single(&mut self) -> Option<Step<'p>> {
         let single = self.candidates.iter_mut().find(|candidate| candidate.yields == Yields::Everything)?;
         single.steps.pop()

@@ -56,10 +56,11 @@ impl Query<'_> {
         }
         let mut ways = Ways::of(self, table);
         if let Some(step) = ways.single() {
-            return match self.read_one(database, table, &step)? {
-                Some(record) if self.offset == 0 => visit(record.view()),
-                _ => Ok(()),
-            };
+            match self.read_one(database, table, &step)? {
+                ControlFlow::Break(Some(record)) if self.offset == 0 => return visit(record.view()),
+                ControlFlow::Break(_) => return Ok(()),
+                ControlFlow::Continue(()) => ways = Ways::of(self, table),
+            }
         }
         let (snapshot, effort) = (database.store().snapshot(), Effort::within(database.reach()));
         let source = Source::of(database, table, &snapshot, &effort);
@@ -117,38 +118,34 @@ impl Query<'_> {
         database.delete_where(table, &ids, |record| checks.accept(record))
     }
 
-    /// The record that a query means which can mean one only. What is asked of it includes the value by which its owner was found.
+    /// The record that a query means which can mean one only, read without a snapshot. What is asked of it includes the value by
+    /// which its owner was found; if it does not satisfy that, the value may have passed on between the two reads, and nothing is
+    /// known.
     fn read_one<'d>(
         &self,
         database: &'d Database,
         table: &'d Table,
         step: &Step<'_>,
-    ) -> Result<Option<Record<'d, Pinned<'d>>>> {
-        let checks = Checks::of(&self.filter, table, &step.checks)?;
-        let accepted = |id: &str| {
-            let Some(record) = database.read(table, id)? else { return Ok(None) };
-            Effort::within(database.reach()).ask(record.bytes().len(), checks.nodes())?;
-            Ok(checks.accept(&record)?.then_some(record))
-        };
-        let (index, value) = match &step.access {
-            Access::Ids(ids) => return ids.first().map_or(Ok(None), |id| accepted(id)),
-            Access::Owners(index, values) => (index, values.first().expect("a step of owners has a value")),
+    ) -> Result<ControlFlow<Option<Record<'d, Pinned<'d>>>>> {
+        let (record, is_owner) = match &step.access {
+            Access::Ids(ids) => (ids.first().map(|id| database.read(table, id)), false),
+            Access::Owners(index, values) => {
+                let value = values.first().expect("a step of owners has a value");
+                match indexes::owner(database.store(), index, value, database.reach())? {
+                    Some(owner) => (Some(database.read(table, id_of_owner(&owner)?)), true),
+                    None => (None, false),
+                }
+            }
             Access::Entries { .. } | Access::Table(_) => unreachable!("they may lead to several records"),
         };
-        let owner = || indexes::owner(database.store(), index, value, database.reach());
-        let mut found = owner()?;
-        while let Some(id) = &found {
-            if let Some(record) = accepted(id_of_owner(id)?)? {
-                return Ok(Some(record));
+        if let Some(record) = record.transpose()?.flatten() {
+            let checks = Checks::of(&self.filter, table, &step.checks)?;
+            Effort::within(database.reach()).ask(record.bytes().len(), checks.nodes())?;
+            if checks.accept(&record)? {
+                return Ok(ControlFlow::Break(Some(record)));
             }
-            // Between the two reads the value may have passed from one record to another.
-            let now = owner()?;
-            if now.as_deref() == found.as_deref() {
-                break;
-            }
-            found = now;
         }
-        Ok(None)
+        Ok(if is_owner { ControlFlow::Continue(()) } else { ControlFlow::Break(None) })
     }
 }
 
