@@ -63,7 +63,8 @@ class Measurement:
         outcome = self._do(job, 10 * expected_s + 2 * self._shop.patience_s)
         seconds = time.monotonic() - began
         if not outcome.failures:
-            self._costs.learn(job.subject, self._costs.extra_s(job.subject) + (seconds - expected_s) / max(1, len(outcome.points_ns)))
+            subject = plan.remembered_by(self._run.design, job)
+            self._costs.learn(subject, self._costs.extra_s(subject) + (seconds - expected_s) / max(1, len(outcome.points_ns)))
         self._apply(job, outcome)
         self._run.design.order.append(runs.Job(job.name, round(seconds, 3), outcome.failures))
         self._store()

@@ -72,7 +72,8 @@ class Job:
 
 
 class Costs:
-    """Seconds beyond sampling: of a row of a layer (by the layer), and of a pair (by the row). Learned from every process that runs."""
+    """Seconds beyond sampling: of a row of a layer (by the layer and how many samples it takes: a store that is changed is made anew for
+    each), and of a pair (by the row). Learned from every process that runs."""
 
     def __init__(self) -> None:
         try:
@@ -214,7 +215,16 @@ def turns_s(turns: dict[str, int], facts: Facts) -> float:
 
 def layer_s(design: Design, layer: str, rows: list[Facts], costs: Costs) -> float:
     """What one process over the rows of a layer takes."""
-    return START_S + sum(sampling_s(design, facts) + costs.extra_s(layer) for facts in rows)
+    return START_S + sum(sampling_s(design, facts) + costs.extra_s(_of_layer(design, layer)) for facts in rows)
+
+
+def _of_layer(design: Design, layer: str) -> str:
+    return f"{layer} in {design.sample_size} samples"
+
+
+def remembered_by(design: Design, job: Job) -> str:
+    """What the cost of a job is remembered by."""
+    return job.subject if job.kind == "ratio" else _of_layer(design, job.subject)
 
 
 def pair_s(design: Design, id: str, facts: Facts, costs: Costs) -> float:

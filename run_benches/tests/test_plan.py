@@ -1,5 +1,6 @@
 """What is promised before a run."""
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -51,6 +52,13 @@ def test_the_order_is_the_seeds_and_differs_between_rounds() -> None:
     assert once == again
     orders = [[job.subject for job in jobs if job.kind == "ratio"] for jobs in once]
     assert len({tuple(order) for order in orders}) > 1
+
+
+def test_what_many_samples_take_says_nothing_of_few() -> None:
+    costs, rows = plan.Costs(), [facts()]
+    many, few = (dataclasses.replace(made(suites(get=facts())).design, sample_size=size) for size in (9, 7))
+    costs.learn(plan.remembered_by(many, plan.Job(0, "time", "storage")), 2.0)
+    assert plan.layer_s(many, "storage", rows, costs) - plan.layer_s(few, "storage", rows, costs) == 2.0 - plan.UNKNOWN_EXTRA_S
 
 
 def test_pairs_grow_with_the_time_there_is() -> None:
