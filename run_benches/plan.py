@@ -149,7 +149,7 @@ def _first_ratio(facts: Facts, rows: dict[str, Facts], skipped: str | None, left
 
 def _effort(scale: Scale, budget_s: float | None, named: bool) -> Effort:
     if budget_s is not None:
-        scale = "quick" if budget_s < 9 * 60 else "default" if budget_s < 40 * 60 else "full"
+        scale = "quick" if budget_s < 25 * 60 else "default" if budget_s < 80 * 60 else "full"  # what the rows of all layers fit into
     effort = EFFORTS[scale]
     return dataclasses.replace(effort, workload_processes=max(1, effort.workload_processes)) if named else effort
 

@@ -58,7 +58,13 @@ def test_what_many_samples_take_says_nothing_of_few() -> None:
     costs, rows = plan.Costs(), [facts()]
     many, few = (dataclasses.replace(made(suites(get=facts())).design, sample_size=size) for size in (9, 7))
     costs.learn(plan.remembered_by(many, plan.Job(0, "time", "storage")), 2.0)
-    assert plan.layer_s(many, "storage", rows, costs) - plan.layer_s(few, "storage", rows, costs) == 2.0 - plan.UNKNOWN_EXTRA_S
+    assert plan.layer_s(many, "storage", rows, costs) - plan.layer_s(few, "storage", rows, costs) == pytest.approx(2.0 - plan.UNKNOWN_EXTRA_S)
+
+
+def test_a_budget_that_all_layers_do_not_fit_into_buys_less_of_each() -> None:
+    one = suites(get=facts())
+    few, usual, many = (made(one, budget_s=minutes * 60).design for minutes in (15, 40, 90))
+    assert few.processes < usual.processes and usual.measurement_s < many.measurement_s
 
 
 def test_pairs_grow_with_the_time_there_is() -> None:
