@@ -90,16 +90,6 @@ impl Filter<'_> {
         self.conjuncts_of(node, &mut trees);
         Checks::of(self, table, &trees)
     }
-
-    /// Where each subtree of a group begins.
-    pub(super) fn below(&self, group: usize) -> impl Iterator<Item = usize> {
-        let (mut next, end) = (group + 1, self.end_of(group));
-        std::iter::from_fn(move || {
-            let subtree = (next < end).then_some(next)?;
-            next = self.end_of(subtree);
-            Some(subtree)
-        })
-    }
 }
 
 impl<'f> Checks<'f> {

@@ -134,6 +134,32 @@ impl Filter<'_> {
             Node::Is(_) => node + 1,
         }
     }
+
+    /// Where each subtree of a group begins.
+    pub(super) fn below(&self, group: usize) -> impl Iterator<Item = usize> {
+        let (mut next, end) = (group + 1, self.end_of(group));
+        std::iter::from_fn(move || {
+            let subtree = (next < end).then_some(next)?;
+            next = self.end_of(subtree);
+            Some(subtree)
+        })
+    }
+
+    /// The subtrees that must all accept a record.
+    pub(super) fn conjuncts(&self) -> SmallVec<[usize; 8]> {
+        let mut all = SmallVec::new();
+        if !self.nodes.is_empty() {
+            self.conjuncts_of(0, &mut all);
+        }
+        all
+    }
+
+    pub(super) fn conjuncts_of(&self, node: usize, all: &mut SmallVec<[usize; 8]>) {
+        match self.nodes[node] {
+            Node::All(_) => self.below(node).for_each(|subtree| self.conjuncts_of(subtree, all)),
+            _ => all.push(node),
+        }
+    }
 }
 
 impl Pattern<'_> {

@@ -1,0 +1,87 @@
+//! Which of several ways leads to the fewest records: found by walking them.
+
+use smallvec::SmallVec;
+
+use super::candidates::Candidate;
+use super::{Access, Source, Step};
+use crate::error::Result;
+use crate::indexes::{Direction, KeyRange};
+use crate::storage::{Scan, Space};
+
+/// How many entries of each candidate are walked at most to find out which has the fewest.
+pub const PROBED: usize = 256;
+
+/// The candidate whose walk comes to its end first, and how many entries there were; `None` if each is longer than is walked at most.
+pub(super) fn race(source: Source<'_>, candidates: &[Candidate<'_>]) -> Result<Option<(usize, usize)>> {
+    let mut runners: SmallVec<[Runner<'_>; 4]> =
+        candidates.iter().map(|candidate| Runner::new(source, &candidate.steps)).collect();
+    for _ in 0..PROBED {
+        for (position, runner) in runners.iter_mut().enumerate() {
+            if !runner.advance()? {
+                return Ok(Some((position, runner.passed)));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// How many entries the steps have, as far as it is counted, and whether that is all.
+pub(in crate::query) fn probe(source: Source<'_>, steps: &[Step<'_>]) -> Result<(usize, bool)> {
+    let mut runner = Runner::new(source, steps);
+    for _ in 0..PROBED {
+        if !runner.advance()? {
+            return Ok((runner.passed, true));
+        }
+    }
+    Ok((runner.passed, false))
+}
+
+/// A walk through the stretches of a candidate, without reading what they lead to.
+struct Runner<'s> {
+    source: Source<'s>,
+    /// Ids and values that are looked up one by one, not yet passed.
+    lookups: usize,
+    /// Stretches that have not begun, last first.
+    stretches: SmallVec<[(Space, &'s KeyRange); 1]>,
+    scan: Option<Scan<'s>>,
+    /// Entries, ids and values so far.
+    passed: usize,
+}
+
+impl<'s> Runner<'s> {
+    fn new(source: Source<'s>, steps: &'s [Step<'_>]) -> Self {
+        let mut runner = Self { source, lookups: 0, stretches: SmallVec::new(), scan: None, passed: 0 };
+        for step in steps {
+            match &step.access {
+                Access::Ids(ids) => runner.lookups += ids.len(),
+                Access::Owners(_, values) => runner.lookups += values.len(),
+                Access::Table(range) => runner.stretches.push((Space::Records, range)),
+                Access::Entries { ranges, .. } => {
+                    runner.stretches.extend(ranges.iter().map(|range| (Space::Indexes, range)));
+                }
+            }
+        }
+        runner.stretches.reverse();
+        runner
+    }
+
+    /// Passes over one entry, or finds that a stretch has none; false at the end.
+    fn advance(&mut self) -> Result<bool> {
+        self.source.effort.spend(1)?;
+        if self.lookups > 0 {
+            self.lookups -= 1;
+            self.passed += 1;
+            return Ok(true);
+        }
+        if let Some(scan) = &mut self.scan
+            && scan.next()?.is_some()
+        {
+            self.passed += 1;
+            return Ok(true);
+        }
+        let Some((space, range)) = self.stretches.pop() else { return Ok(false) };
+        let scan = self.scan.insert(self.source.scan(space, range, Direction::Forwards)?);
+        self.passed += usize::from(scan.next()?.is_some());
+        Ok(true)
+    }
+}
