@@ -183,25 +183,31 @@ fn stage(raw: &Raw, batch: &mut rocksdb::WriteBatch, write: &mut Write, number: 
     }
 }
 
-/// Patches an attribute that has no index.
-pub fn update_unindexed(ours: Arc<Ours>, records: u64) -> impl FnMut(u64) -> u64 + Send {
-    patch(ours, records, STOCK, "stock")
-}
-
-/// Patches both indexed attributes.
+/// Patches both indexed attributes, with the values whose entries the floor writes.
 pub fn update_indexed(ours: Arc<Ours>, records: u64) -> impl FnMut(u64) -> u64 + Send {
-    patch(ours, records, CHANGE, "price")
+    assert!(records % POOL != 0, "the next change of a record would change nothing");
+    let ids: Vec<String> = (0..records).map(data::id).collect();
+    let mut patch = Numbered::new(CHANGE.as_bytes());
+    let price = ours.product().attribute("price").expect("an attribute of the data set");
+    let change = move |ours: &mut Arc<Ours>, index| {
+        let id = &ids[scatter(index, records) as usize];
+        let changed = ours.database.merge(ours.product(), id, patch.with(index % POOL), &Precondition::None);
+        u64::from(!changed.expect("a record of the data set").json().is_empty())
+    };
+    looked_at(ours, change, move |ours, index, own| {
+        let last = index + (own.end - 1 - index) / records * records;
+        let number = patched(ours, &data::id(scatter(index, records)), price);
+        assert_eq!(number, (last % POOL) as i64, "operation {index} has left another's price");
+    })
 }
-
-pub const STOCK: &str = r#"{"stock":100000000}"#;
 
 const CHANGE: &str = r#"{"category":"changed-00000000","price":100000000.5}"#;
 
-/// Writes the index of the operation into `attribute`, among others.
-fn patch(ours: Arc<Ours>, records: u64, patch: &str, attribute: &str) -> impl FnMut(u64) -> u64 + Send {
+/// Patches an attribute that has no index: writes the index of the operation into it.
+pub fn update_unindexed(ours: Arc<Ours>, records: u64) -> impl FnMut(u64) -> u64 + Send {
     let ids: Vec<String> = (0..records).map(data::id).collect();
-    let mut patch = Numbered::new(patch.as_bytes());
-    let attribute = ours.product().attribute(attribute).expect("an attribute of the data set");
+    let mut patch = Numbered::new(STOCK.as_bytes());
+    let attribute = ours.product().attribute("stock").expect("an attribute of the data set");
     let change = move |ours: &mut Arc<Ours>, index| {
         let id = &ids[scatter(index, records) as usize];
         let changed = ours.database.merge(ours.product(), id, patch.with(index), &Precondition::None);
@@ -212,6 +218,8 @@ fn patch(ours: Arc<Ours>, records: u64, patch: &str, attribute: &str) -> impl Fn
         assert_patched(number, index, own, |other| scatter(other, records) == scatter(index, records));
     })
 }
+
+pub const STOCK: &str = r#"{"stock":100000000}"#;
 
 /// The number that a patch has left in an attribute of a stored record; less than 0 if none has.
 pub fn patched(ours: &Ours, id: &str, attribute: usize) -> i64 {

@@ -27,7 +27,7 @@ use self::candidates::{Candidate, Rank, Yields, everything, index_of, one_step};
 pub use self::race::PROBED;
 pub(super) use self::race::probe;
 use super::effort::Effort;
-use super::tree::{Condition, Filter, Node, Query, Test};
+use super::tree::{Condition, Node, Query, Test};
 use crate::encoding::Value;
 use crate::error::Result;
 use crate::indexes::{Direction, KeyRange};
