@@ -77,7 +77,7 @@ pub fn bytes_before_id(entry: &[u8]) -> Option<usize> {
         TAG_TEXT => {
             let mut at = 5;
             loop {
-                at += entry.get(at..)?.iter().position(|byte| *byte == 0)?;
+                at += memchr::memchr(0, entry.get(at..)?)?;
                 at += 2;
                 // An escaped zero is followed by FF, the end by another zero.
                 if entry.get(at - 1)? == &0 {

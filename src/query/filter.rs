@@ -21,7 +21,7 @@ use crate::schema::{Kind, Table};
 #[derive(Debug)]
 pub struct Checks<'f> {
     numbers: SmallVec<[Number; 2]>,
-    rest: SmallVec<[Other<'f>; 4]>,
+    rest: SmallVec<[Other<'f>; 2]>,
     /// How many nodes the conditions have.
     nodes: usize,
 }

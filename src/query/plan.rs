@@ -92,7 +92,7 @@ pub(super) type Steps<'p> = SmallVec<[Step<'p>; 1]>;
 pub(super) struct Step<'p> {
     pub access: Access<'p>,
     /// The subtrees of the filter that are still to be asked.
-    pub checks: SmallVec<[usize; 4]>,
+    pub checks: SmallVec<[usize; 2]>,
     /// The alternative that the step serves, as a subtree: later steps pass over the records that it accepts.
     pub alternative: Option<usize>,
 }
@@ -149,10 +149,10 @@ pub(super) struct Ways<'p> {
     query: &'p Query<'p>,
     table: &'p Table,
     /// The subtrees that must all accept a record.
-    conjuncts: SmallVec<[usize; 8]>,
+    conjuncts: SmallVec<[usize; 4]>,
     wanted: Wanted,
     /// Every way but walking all there is.
-    candidates: SmallVec<[Candidate<'p>; 2]>,
+    candidates: SmallVec<[Candidate<'p>; 1]>,
 }
 
 impl Query<'_> {
@@ -213,7 +213,7 @@ impl<'p> Ways<'p> {
     ///
     /// # Errors
     /// `Invalid` if more records would have to be sorted than fit; what the engine returns.
-    pub fn plan(mut self, source: Source<'_>) -> Result<Plan<'p>> {
+    pub fn plan(&mut self, source: Source<'_>) -> Result<Plan<'p>> {
         let wanted = self.wanted;
         if let Some(point) = self.candidates.iter().position(|candidate| candidate.rank == Rank::Point) {
             return Ok(Plan::of(self.table, self.candidates.swap_remove(point), wanted, None));
@@ -236,7 +236,7 @@ impl<'p> Ways<'p> {
         if is_contested && let Some((winner, counted)) = race::race(source, &self.candidates)? {
             return Ok(Plan::of(self.table, self.candidates.swap_remove(winner), wanted, Some(counted)));
         }
-        let chosen = walk.or_else(|| self.candidates.into_iter().next());
+        let chosen = walk.or_else(|| self.candidates.drain(..).next());
         Ok(Plan::of(self.table, chosen.unwrap_or_else(|| everything(self.table, &self.conjuncts)), wanted, None))
     }
 

@@ -21,7 +21,7 @@ pub struct Query<'q> {
     /// Which records.
     pub filter: Filter<'q>,
     /// Which attributes of each, by position in the schema, in the order asked; `None`: the whole record.
-    pub select: Option<SmallVec<[usize; 8]>>,
+    pub select: Option<SmallVec<[usize; 4]>>,
     /// In which order; empty: whichever the plan yields, always the same.
     pub sort: SmallVec<[Order; 2]>,
     /// How many records at most; `None`: as many as there are.
@@ -146,7 +146,7 @@ impl Filter<'_> {
     }
 
     /// The subtrees that must all accept a record.
-    pub(super) fn conjuncts(&self) -> SmallVec<[usize; 8]> {
+    pub(super) fn conjuncts(&self) -> SmallVec<[usize; 4]> {
         let mut all = SmallVec::new();
         if !self.nodes.is_empty() {
             self.conjuncts_of(0, &mut all);
@@ -154,7 +154,7 @@ impl Filter<'_> {
         all
     }
 
-    pub(super) fn conjuncts_of(&self, node: usize, all: &mut SmallVec<[usize; 8]>) {
+    pub(super) fn conjuncts_of(&self, node: usize, all: &mut SmallVec<[usize; 4]>) {
         match self.nodes[node] {
             Node::All(_) => self.below(node).for_each(|subtree| self.conjuncts_of(subtree, all)),
             _ => all.push(node),

@@ -65,7 +65,7 @@ pub(super) fn to_all_records<'p>(
     filter: &'p Filter<'_>,
     table: &'p Table,
     conjuncts: &[usize],
-) -> SmallVec<[Candidate<'p>; 2]> {
+) -> SmallVec<[Candidate<'p>; 1]> {
     let mut found = simple_candidates(filter, table, conjuncts);
     for node in conjuncts.iter().filter(|node| matches!(filter.nodes[**node], Node::Any(_))) {
         found.extend(alternatives(filter, table, conjuncts, *node));
@@ -78,8 +78,8 @@ fn simple_candidates<'p>(
     filter: &'p Filter<'_>,
     table: &'p Table,
     conjuncts: &[usize],
-) -> SmallVec<[Candidate<'p>; 2]> {
-    let (mut found, mut stretches) = (SmallVec::new(), SmallVec::<[Stretch<'p>; 2]>::new());
+) -> SmallVec<[Candidate<'p>; 1]> {
+    let (mut found, mut stretches) = (SmallVec::new(), SmallVec::<[Stretch<'p>; 1]>::new());
     for &node in conjuncts {
         let (condition, stretch) = match (&filter.nodes[node], filter.nodes.get(node + 1)) {
             (Node::Is(condition), _) => (condition, stretch(table, condition, node)),
@@ -163,7 +163,7 @@ struct Stretch<'p> {
     rank: Rank,
     /// Whether it begins at a value, and whether it ends at one.
     ends: [bool; 2],
-    answered: SmallVec<[usize; 4]>,
+    answered: SmallVec<[usize; 2]>,
 }
 
 impl<'p> Stretch<'p> {
