@@ -232,7 +232,7 @@ impl<'q> Parser<'q, '_> {
     fn add(&mut self, condition: Condition<'q>, negated: bool) {
         let nodes = &mut self.query.filter.nodes;
         if nodes.capacity() == 0 {
-            nodes.reserve_exact(8);
+            *nodes = Vec::with_capacity(8);
         }
         if negated {
             nodes.push(Node::Not);

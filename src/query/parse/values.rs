@@ -73,6 +73,7 @@ const PREFIXES: [(&str, Prefix); 4] =
     [("number:", Prefix::Number), ("string:", Prefix::String), ("boolean:", Prefix::Boolean), ("date:", Prefix::Date)];
 
 /// What stands before a value, and the rest of it.
+#[inline]
 fn split_prefix(value: Piece<'_>) -> (Option<Prefix>, Piece<'_>) {
     let mut prefixes = PREFIXES.iter().filter(|_| value.has_colon());
     let found = prefixes.find_map(|(text, prefix)| Some((Some(*prefix), value.after(text)?)));
@@ -80,6 +81,7 @@ fn split_prefix(value: Piece<'_>) -> (Option<Prefix>, Piece<'_>) {
 }
 
 /// The test that a value is equal to; `literal`: to its text as it stands, without wildcards, prefixes or null.
+#[inline]
 pub(super) fn equality<'q>(of: &Attribute, value: Piece<'q>, literal: bool) -> Result<Test<'q>> {
     let is_text = matches!(of.kind, Kind::Id | Kind::String);
     if value.text.is_empty() && !is_text {
