@@ -185,7 +185,7 @@ fn stage(raw: &Raw, batch: &mut rocksdb::WriteBatch, write: &mut Write, number: 
 
 /// Patches both indexed attributes, with the values whose entries the floor writes.
 pub fn update_indexed(ours: Arc<Ours>, records: u64) -> impl FnMut(u64) -> u64 + Send {
-    assert!(records % POOL != 0, "the next change of a record would change nothing");
+    assert!(!records.is_multiple_of(POOL), "the next change of a record would change nothing");
     let ids: Vec<String> = (0..records).map(data::id).collect();
     let mut patch = Numbered::new(CHANGE.as_bytes());
     let price = ours.product().attribute("price").expect("an attribute of the data set");
