@@ -186,15 +186,9 @@ fn stage(raw: &Raw, batch: &mut rocksdb::WriteBatch, write: &mut Write, number: 
 /// Patches both indexed attributes, with the values whose entries the floor writes.
 pub fn update_indexed(ours: Arc<Ours>, records: u64) -> impl FnMut(u64) -> u64 + Send {
     assert!(!records.is_multiple_of(POOL), "the next change of a record would change nothing");
-    let ids: Vec<String> = (0..records).map(data::id).collect();
-    let mut patch = Numbered::new(CHANGE.as_bytes());
     let price = ours.product().attribute("price").expect("an attribute of the data set");
-    let change = move |ours: &mut Arc<Ours>, index| {
-        let id = &ids[scatter(index, records) as usize];
-        let changed = ours.database.merge(ours.product(), id, patch.with(index % POOL), &Precondition::None);
-        u64::from(!changed.expect("a record of the data set").json().is_empty())
-    };
-    looked_at(ours, change, move |ours, index, own| {
+    looked_at(ours, patch(records, CHANGE, |index| index % POOL), move |ours, index, own| {
+        // It is the only worker: what stands there is of its last operation on the record.
         let last = index + (own.end - 1 - index) / records * records;
         let number = patched(ours, &data::id(scatter(index, records)), price);
         assert_eq!(number, (last % POOL) as i64, "operation {index} has left another's price");
@@ -205,21 +199,25 @@ const CHANGE: &str = r#"{"category":"changed-00000000","price":100000000.5}"#;
 
 /// Patches an attribute that has no index: writes the index of the operation into it.
 pub fn update_unindexed(ours: Arc<Ours>, records: u64) -> impl FnMut(u64) -> u64 + Send {
-    let ids: Vec<String> = (0..records).map(data::id).collect();
-    let mut patch = Numbered::new(STOCK.as_bytes());
     let attribute = ours.product().attribute("stock").expect("an attribute of the data set");
-    let change = move |ours: &mut Arc<Ours>, index| {
-        let id = &ids[scatter(index, records) as usize];
-        let changed = ours.database.merge(ours.product(), id, patch.with(index), &Precondition::None);
-        u64::from(!changed.expect("a record of the data set").json().is_empty())
-    };
-    looked_at(ours, change, move |ours, index, own| {
+    looked_at(ours, patch(records, STOCK, |index| index), move |ours, index, own| {
         let number = patched(ours, &data::id(scatter(index, records)), attribute);
         assert_patched(number, index, own, |other| scatter(other, records) == scatter(index, records));
     })
 }
 
 pub const STOCK: &str = r#"{"stock":100000000}"#;
+
+/// Patches the record of the operation with a text in which a number of its own stands.
+fn patch(records: u64, text: &str, number: fn(u64) -> u64) -> impl FnMut(&mut Arc<Ours>, u64) -> u64 + Send {
+    let ids: Vec<String> = (0..records).map(data::id).collect();
+    let mut patch = Numbered::new(text.as_bytes());
+    move |ours, index| {
+        let id = &ids[scatter(index, records) as usize];
+        let changed = ours.database.merge(ours.product(), id, patch.with(number(index)), &Precondition::None);
+        u64::from(!changed.expect("a record of the data set").json().is_empty())
+    }
+}
 
 /// The number that a patch has left in an attribute of a stored record; less than 0 if none has.
 pub fn patched(ours: &Ours, id: &str, attribute: usize) -> i64 {

@@ -213,7 +213,7 @@ impl<'p> Ways<'p> {
     ///
     /// # Errors
     /// `Invalid` if more records would have to be sorted than fit; what the engine returns.
-    pub fn plan(&mut self, source: Source<'_>) -> Result<Plan<'p>> {
+    pub fn plan(mut self, source: Source<'_>) -> Result<Plan<'p>> {
         let wanted = self.wanted;
         if let Some(point) = self.candidates.iter().position(|candidate| candidate.rank == Rank::Point) {
             return Ok(Plan::of(self.table, self.candidates.swap_remove(point), wanted, None));
@@ -236,7 +236,7 @@ impl<'p> Ways<'p> {
         if is_contested && let Some((winner, counted)) = race::race(source, &self.candidates)? {
             return Ok(Plan::of(self.table, self.candidates.swap_remove(winner), wanted, Some(counted)));
         }
-        let chosen = walk.or_else(|| self.candidates.drain(..).next());
+        let chosen = walk.or_else(|| self.candidates.into_iter().next());
         Ok(Plan::of(self.table, chosen.unwrap_or_else(|| everything(self.table, &self.conjuncts)), wanted, None))
     }
 

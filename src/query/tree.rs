@@ -21,7 +21,7 @@ pub struct Query<'q> {
     /// Which records.
     pub filter: Filter<'q>,
     /// Which attributes of each, by position in the schema, in the order asked; `None`: the whole record.
-    pub select: Option<SmallVec<[usize; 4]>>,
+    pub select: Option<SmallVec<[usize; 8]>>,
     /// In which order; empty: whichever the plan yields, always the same.
     pub sort: SmallVec<[Order; 2]>,
     /// How many records at most; `None`: as many as there are.
