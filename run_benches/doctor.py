@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from run_benches import broker, build, figures, jobs, judge, machine, shapes, tables, toolchain
+from run_benches import broker, build, figures, jobs, judge, libclang, machine, shapes, tables
 from run_benches.errors import Complaint, Exit
 from run_benches.progress import Line
 from run_benches.tables import Column
@@ -214,12 +214,12 @@ def _tools() -> list[Finding]:
     found = [Finding(name, shutil.which(name) or "not there", "" if shutil.which(name) else advice) for name, advice in wanted.items()]
     paranoid = _read(Path("/proc/sys/kernel/perf_event_paranoid"))
     refused = os.geteuid() != 0 and paranoid.isdigit() and int(paranoid) > 2
-    library, linker = toolchain.system_libclang(), _linker()
+    linker, unfit = _linker(), libclang.refusal(libclang.LIBRARY)
     return [
         *found,
         Finding("perf_event_paranoid", paranoid or "unknown", "sudo sysctl kernel.perf_event_paranoid=1" if refused else ""),
         Finding("lld", linker or "not there", "" if linker else "apt-get install lld: placement of code can't be shuffled"),
-        Finding("libclang", str(library or "not there; the first build fetches it"), "" if library else "apt-get install libclang-dev"),
+        Finding("libclang", "not there; the first build fetches it" if unfit else str(libclang.LIBRARY)),
     ]
 
 

@@ -27,10 +27,16 @@ COSTS = RUNS / "costs.json"
 """Seconds that the set-up of each row took last time: makes the next estimate better, and nothing depends on it."""
 
 VENV = ROOT / ".venv"
-"""Packages that only some commands need."""
+"""The Python that every command runs in, with the packages of requirements.txt; ignored by git."""
+
+CARGO_CONFIG = ROOT / ".cargo" / "config.toml"
+"""The flags of every build."""
 
 LOCAL_CARGO_CONFIG = ROOT / ".cargo" / "local.toml"
-"""The environment of the build on machines without a libclang of their own; included by `.cargo/config.toml`."""
+"""Where builds in this checkout find libclang; included by `.cargo/config.toml`, ignored by git."""
+
+LIBCLANG = ROOT / ".cargo" / "libclang"
+"""The wheel of libclang; ignored by git."""
 
 _CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "strata"
 

@@ -11,14 +11,13 @@ import secrets
 import signal
 import subprocess
 import sys
-import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from run_benches import build, machine, plan, runs, selection, shapes, summary
+from run_benches import build, machine, plan, runs, selection, shapes, summary, toolchain
 from run_benches.build import Suite
 from run_benches.errors import Complaint, Exit
 from run_benches.figures import plural
@@ -177,9 +176,7 @@ def tool() -> Tool:
 
 def how_built() -> Build:
     """The compiler and its flags."""
-    config = ROOT / ".cargo" / "config.toml"
-    flags = tomllib.loads(config.read_text(encoding="utf-8")).get("build", {}).get("rustflags", []) if config.exists() else []
-    return Build(_said("rustc", "--version") or "unknown", " ".join(flags), "release")
+    return Build(_said("rustc", "--version") or "unknown", " ".join(toolchain.flags()), "release")
 
 
 def _said(*command: str) -> str:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from run_benches import build, elf, relink, revisions, shapes, toolchain
+from run_benches import build, elf, relink, revisions, rocksdb_build, shapes, toolchain
 from run_benches.errors import Complaint
 from run_benches.places import COMPARE_CACHE, LOCAL_CARGO_CONFIG, ROOT
 from run_benches.revisions import Revision
@@ -132,7 +132,7 @@ def _build(tree: str, folder: Path, features: Sequence[str], layers: Sequence[st
 def _copy_rocksdb() -> None:
     """Begins our target folder with the user's, or follows it to another RocksDB. The build comes last: by it we know that all is there."""
     theirs = toolchain.target_folder()
-    if toolchain.rocksdb_builds(theirs) <= toolchain.rocksdb_builds(TARGET):
+    if rocksdb_build.builds(theirs) <= rocksdb_build.builds(TARGET):
         return
     (TARGET / "release").mkdir(parents=True, exist_ok=True)
     with (theirs / "release" / ".cargo-lock").open("a") as lock:

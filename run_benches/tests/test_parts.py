@@ -1,13 +1,11 @@
-"""Small parts: names, tables, processes, the tools of the machine."""
+"""Small parts: names, tables, processes, packages."""
 
-import os
-import shutil
 import sys
 from pathlib import Path
 
 import pytest
 
-from run_benches import machine, packages, processes, progress, selection, shapes, tables, toolchain
+from run_benches import machine, packages, processes, progress, selection, shapes, tables
 from run_benches.errors import Complaint
 from run_benches.runs import Facts
 from run_benches.tables import Column
@@ -83,34 +81,6 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
     with pytest.raises(UnicodeEncodeError):
         shapes.write(path, "half \ud800")
     assert path.read_text() == "old" and [entry.name for entry in tmp_path.iterdir()] == ["run.json"]
-
-
-def test_flags_in_the_environment_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RUSTFLAGS", "-C target-cpu=native")
-    with pytest.raises(Complaint, match="unset RUSTFLAGS"):
-        toolchain.check()
-
-
-def test_no_space_is_said_before_the_build(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in [name for name in os.environ if name.startswith(("CARGO_PROFILE", "RUSTFLAGS"))]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("CARGO_TARGET_DIR", str(tmp_path / "target"))
-    monkeypatch.setattr(shutil, "which", lambda name: f"/bin/{name}")
-    monkeypatch.setattr(toolchain, "SPACE_FOR_FIRST_BUILD_GIB", 10**6)
-    with pytest.raises(Complaint, match="make room, or set CARGO_TARGET_DIR"):
-        toolchain.check()
-
-
-def test_without_a_libclang_the_wheel_is_named_to_cargo(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    installed: list[Path] = []
-    monkeypatch.setattr(toolchain, "ROOT", tmp_path)
-    monkeypatch.setattr(toolchain, "LOCAL_CARGO_CONFIG", tmp_path / ".cargo" / "local.toml")
-    monkeypatch.setattr(toolchain, "system_libclang", lambda: None)
-    monkeypatch.setattr(packages, "install", lambda python, requirements, options: installed.append(requirements))
-    toolchain._ensure_libclang()
-    written = (tmp_path / ".cargo" / "local.toml").read_text()
-    assert installed == [tmp_path / "run_benches" / "libclang.txt"]
-    assert f'LIBCLANG_PATH = "{tmp_path}/.cargo/libclang/clang/native"' in written and "BINDGEN_EXTRA_CLANG_ARGS" in written
 
 
 def test_settings_of_pip_are_honoured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 from run_benches import places
 
 _FILES = {
-    ".gitignore": "/target\n/runs\n/run_benches\n",
+    ".gitignore": "/target\n/runs\n/run_benches\n/.venv\n/.cargo/libclang\n/.cargo/local.toml\n",
     "Cargo.toml": """
 [workspace]
 members = ["benches/harness"]
@@ -76,8 +76,7 @@ class Workspace:
     def environment(self) -> dict[str, str]:
         scrubbed = {name: value for name, value in os.environ.items() if not name.startswith(("CARGO_", "RUST", "STRATA_", "GIT_"))}
         paths = {"STRATA_COMPARE_DIR": self.cache, "XDG_CACHE_HOME": self.cache, "CARGO_TARGET_DIR": self.root / "target", "PYTHONPATH": self.root, "GIT_CONFIG_GLOBAL": os.devnull}
-        found = {"LIBCLANG_PATH": self.root / "Cargo.toml"}  # Any file will do: nothing here needs it, and nothing is installed.
-        return scrubbed | {name: str(path) for name, path in (paths | found).items()} | {"PYTHONDONTWRITEBYTECODE": "1", "CARGO_NET_OFFLINE": "true"}
+        return scrubbed | {name: str(path) for name, path in paths.items()} | {"PYTHONDONTWRITEBYTECODE": "1", "CARGO_NET_OFFLINE": "true"}
 
     def python(self, *lines: str, **environment: str) -> str:
         """What the code prints that runs with this repository as its checkout."""
@@ -99,13 +98,29 @@ class Workspace:
         return [self.call(executable) for executable, _ in self.build(commit, side, options).values()]
 
 
+@pytest.fixture(scope="session")
+def stub(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A library that passes for libclang: nothing here needs it, and nothing is installed."""
+    library = tmp_path_factory.mktemp("libclang") / "libclang.so"
+    subprocess.run(["cc", "-shared", "-x", "c", "-o", library, "-"], input="void clang_getClangVersion(void) {}", text=True, check=True)
+    return library
+
+
 @pytest.fixture
-def workspace(tmp_path: Path) -> Workspace:
+def workspace(tmp_path: Path, stub: Path) -> Workspace:
+    """One for each test."""
+    return repository(tmp_path / "checkout", stub)
+
+
+def repository(root: Path, stub: Path) -> Workspace:
     """A repository whose number is 1, with one commit on the branch main."""
-    made = Workspace(tmp_path / "checkout")
+    made = Workspace(root)
     for path, text in _FILES.items():
         made.write(path, text)
     (made.root / "run_benches").symlink_to(places.ROOT / "run_benches")
+    (made.root / ".venv").symlink_to(sys.prefix)
+    (made.root / ".cargo/libclang/clang/native").mkdir(parents=True)
+    (made.root / ".cargo/libclang/clang/native/libclang.so").symlink_to(stub)
     made.number(1)
     made.call("cargo", "generate-lockfile")
     made.call("git", "init", "-q", "-b", "main")

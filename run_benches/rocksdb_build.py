@@ -1,0 +1,77 @@
+"""What a target folder says of the one part of the build that takes half an hour: whether RocksDB is compiled, with which libclang, and
+how far a compile is.
+
+Why read off files: cargo tells of a build script only when it has ended. What lies in a target folder is cargo's own affair and may
+change, so whatever is not found there is unknown, never an error.
+"""
+
+import json
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from run_benches.progress import duration
+
+LIBCLANG_VARIABLES = ("LIBCLANG_PATH", "BINDGEN_EXTRA_CLANG_ARGS")
+"""What bindgen finds libclang by. Where one of them changes, cargo compiles RocksDB again."""
+
+SOURCES = "rocksdb_lib_sources.txt"
+"""The crate's own list of what it compiles; one of them it replaces by its own, and it adds the extensions of the C interface."""
+
+
+def builds(target: Path) -> set[str]:
+    """The times that RocksDB has been compiled in this target folder (its build script has finished), by name."""
+    return {output.parent.name for output in target.glob("release/build/*librocksdb-sys-*/output")}
+
+
+def libclang_variables(target: Path) -> dict[str, str]:
+    """The variables by which the builds of this target folder found libclang; none of them where that was the system's."""
+    stored = sorted(target.glob("release/.fingerprint/bindgen-*/run-build-script-*.json"), key=_time)
+    try:
+        asked = [one["RerunIfEnvChanged"] for one in json.loads(stored[-1].read_text(encoding="utf-8"))["local"] if "RerunIfEnvChanged" in one]
+        return {one["var"]: one["val"] for one in asked if one["var"] in LIBCLANG_VARIABLES and one["val"]}
+    except (IndexError, OSError, ValueError, KeyError, TypeError):
+        return {}
+
+
+@dataclass(frozen=True)
+class Compile:
+    """A compile that is under way: objects that are there, how many it will be if that is known, and for how long it has run."""
+
+    done: int
+    of: int | None
+    seconds: float
+
+    def __str__(self) -> str:
+        if not self.of or not self.done:
+            return f"RocksDB {self.done} objects" if self.done else "RocksDB under way"
+        left = self.seconds / self.done * max(0, self.of - self.done)
+        return f"RocksDB {self.done} of {self.of} objects, about {duration(left)} left"
+
+
+def under_way(target: Path, since: float) -> Compile | None:
+    """The compile that began after `since` (seconds of the epoch) and has not ended. What an earlier one left behind is not counted."""
+    for stamp in target.glob("release/build/*librocksdb-sys-*/invoked.timestamp"):
+        began = _time(stamp)
+        if began >= since - 1 and _time(stamp.parent / "output") < began:
+            done = sum(_time(path) >= began for path in stamp.parent.glob("out/**/*.o"))
+            return Compile(done, _objects(target.glob("release/build/*librocksdb-sys-*/*.d")), time.time() - began)
+    return None
+
+
+def _objects(dependencies: Iterable[Path]) -> int | None:
+    """How many objects it will be: the build script was compiled from the list of sources, and its dependencies name the file."""
+    try:
+        text = max(dependencies, key=_time).read_text(encoding="utf-8")
+        sources = next(word for word in text.replace("\\ ", "\0").split() if word.endswith(SOURCES)).replace("\0", " ")
+        return Path(sources).read_text(encoding="utf-8").count(".cc\n") + 1
+    except (ValueError, StopIteration, OSError):
+        return None
+
+
+def _time(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
