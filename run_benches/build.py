@@ -7,7 +7,6 @@ and which rows it has, with their facts, floors and goals, is what the binary it
 import hashlib
 import json
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -18,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
-from run_benches import processes, shapes, toolchain
+from run_benches import build_failure, processes, rocksdb_build, shapes, toolchain
 from run_benches.errors import Complaint
 from run_benches.places import BENCHES, LAST_BUILD, ROOT, RUNS
 from run_benches.progress import Line, duration
@@ -114,7 +113,7 @@ def build() -> dict[str, Path]:
 
 def run_cargo(root: Path, target: Path, arguments: Sequence[str], what: str, environment: Mapping[str, str] = os.environ) -> dict[str, Path]:
     """Builds benches of the workspace at `root` into the folder `target`; returns the executables by layer."""
-    if not toolchain.rocksdb_builds(target):
+    if not rocksdb_build.builds(target):
         print("the first build compiles RocksDB, which takes about half an hour on two cores; later builds take a minute or two", file=sys.stderr)
     RUNS.mkdir(exist_ok=True)
     log = RUNS / "build.log"
@@ -127,7 +126,8 @@ def run_cargo(root: Path, target: Path, arguments: Sequence[str], what: str, env
             process.terminate()
             code = process.wait()
     if code != 0:
-        raise Complaint(f"{what} failed: {_first_error(log)} (all of it: runs/build.log)")
+        said = log.read_text(encoding="utf-8", errors="replace").splitlines()
+        raise Complaint(f"{what} failed: {build_failure.reason(said)} (all of it: runs/build.log)")
     return executables
 
 
@@ -135,7 +135,7 @@ def _follow(process: "subprocess.Popen[bytes]", line: Line, what: str, target: P
     """Reads what cargo says of each artifact; the line goes on while the long one is compiled."""
     assert process.stdout is not None
     executables: dict[str, Path] = {}
-    began, crates = time.monotonic(), 0
+    began, since, crates = time.monotonic(), time.time(), 0
     os.set_blocking(process.stdout.fileno(), False)
     rest, ended = b"", False
     while not ended:
@@ -145,8 +145,8 @@ def _follow(process: "subprocess.Popen[bytes]", line: Line, what: str, target: P
             crates += message["reason"] == "compiler-artifact"
             if message.get("executable") and "bench" in message["target"]["kind"]:
                 executables[message["target"]["name"]] = Path(message["executable"])
-        long_part = "" if toolchain.rocksdb_builds(target) else ", RocksDB under way"
-        line.show(f"{what}: {crates} artifacts, {duration(time.monotonic() - began)}{long_part}")
+        long_part = rocksdb_build.under_way(target, since)
+        line.show(f"{what}: {long_part or f'{crates} artifacts, {duration(time.monotonic() - began)}'}")
         if not ended:
             time.sleep(0.1)
     return executables
@@ -157,12 +157,6 @@ def _available(stream: IO[bytes]) -> bytes:
     while piece := stream.read(1 << 16):
         pieces.append(piece)
     return b"".join(pieces)
-
-
-def _first_error(log: Path) -> str:
-    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    wanted = [line for line in lines if re.match(r"\s*error\b", line)] or lines[-1:] or ["cargo said nothing"]
-    return wanted[0].strip()
 
 
 def last_build() -> dict[str, Path]:
