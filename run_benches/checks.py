@@ -14,7 +14,7 @@ import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from run_benches import browser, packages, published, shapes, tables, toolchain
+from run_benches import browser, published, shapes, tables, toolchain
 from run_benches.errors import Complaint, Exit
 from run_benches.places import BENCHES, ROOT
 from run_benches.progress import duration
@@ -70,20 +70,20 @@ def steps(full: bool) -> list[Step]:
     found = [
         Step("format", _cargo(["fmt", "--all", "--check"], "fmt", "rustup component add rustfmt")),
         Step("every bench has its [[bench]]", _bench_stanzas),
-        Step("types of the runner", _python(["mypy", "--strict", "run_benches"])),
-        Step("tests of the runner", _python(["pytest", "-q", "run_benches/tests"])),
+        Step("types of the runner", _python("-m", "mypy", "--strict", "run_benches")),
+        Step("tests of the runner", _python("-m", "pytest", "-q", "run_benches/tests")),
         Step("lints", _cargo(["clippy", *release, "--all-targets", "--", "-D", "warnings"], "clippy", "rustup component add clippy")),
         Step("tests", _cargo(["test", *release])),
         Step("plants", _cargo(["test", "--release", "--lib", "--features", "plant", "plant"])),
         Step("every bench once, at smoke scale", _cargo(["test", *release, "--benches"])),
         Step("every published row has its bench", _published_rows),
         Step("report in a browser", _in_browser),
-        Step("document --check", _python_script(["run-benches.py", "document", "--check"])),
+        Step("document --check", _python("run-benches.py", "document", "--check")),
     ]
     if full:
         found += [
             Step("RocksDB is compiled once", _rocksdb_once),
-            Step("calibrate --smoke", _python_script(["run-benches.py", "calibrate", "--smoke"])),
+            Step("calibrate --smoke", _python("run-benches.py", "calibrate", "--smoke")),
         ]
     return found
 
@@ -118,25 +118,14 @@ def _cargo(arguments: list[str], component: str | None = None, remedy: str = "")
     return do
 
 
-def _python(module: list[str]) -> Callable[[], bool]:
-    return _python_script(["-m", *module])
-
-
-def _python_script(arguments: list[str]) -> Callable[[], bool]:
-    def do() -> bool:
-        try:
-            python = packages.ensure_environment()
-        except Complaint as complaint:
-            raise Skip(str(complaint)) from complaint
-        return _call([str(python), *arguments])
-
-    return do
+def _python(*arguments: str) -> Callable[[], bool]:
+    return lambda: _call([sys.executable, *arguments])
 
 
 def _in_browser() -> bool:
     if not browser.found():
         raise Skip("apt-get install chromium")
-    return _python(["pytest", "-q", "run_benches/tests/in_browser.py"])()
+    return _python("-m", "pytest", "-q", "run_benches/tests/in_browser.py")()
 
 
 def _bench_stanzas() -> bool:

@@ -1,8 +1,8 @@
-"""Packages from PyPI, for the commands that need more than the standard library: installed on first need, by locked version and hash.
+"""`.venv`, in which every command runs, and the packages from PyPI in it: installed on first need, by locked version and hash.
 
-Why by hand: the runner starts on a bare Python, and Debian's has neither pip nor `ensurepip`. So the virtual environment is made without
-pip, and pip itself is used out of its wheel: Python's own where there is one, else the one pinned here. Index and certificates are those
-of pip's own settings, if the machine has any.
+Neither this file nor what it imports needs more than the standard library. Why by hand: the runner starts on a bare Python, and Debian's
+has neither pip nor `ensurepip`. So the virtual environment is made without pip, and pip itself is used out of its wheel: Python's own
+where there is one, else the one pinned here. Index and certificates are those of pip's own settings, if the machine has any.
 """
 
 import configparser
@@ -43,7 +43,7 @@ def ensure_environment() -> Path:
 
 def enter_environment(arguments: list[str]) -> None:
     """Starts this program anew inside `.venv`, unless it runs there already."""
-    if Path(sys.prefix).absolute() != VENV:
+    if Path(sys.prefix).resolve() != VENV.resolve():
         python = ensure_environment()
         sys.stdout.flush()
         os.execv(python, [str(python), str(ROOT / "run-benches.py"), *arguments])
