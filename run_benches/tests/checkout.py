@@ -8,13 +8,12 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from run_benches import places, runs
+from run_benches import places, runs, shapes
 from run_benches.runs import Run
 
 FAKES = Path(__file__).parent / "fakes"
@@ -49,16 +48,35 @@ class Checkout:
     def last(self) -> Run:
         return runs.load(sorted((self.root / "runs").glob("2*.json"))[-1])
 
+    def keep(self, run: str, *names: str) -> None:
+        """Saves a stored run under these names."""
+        shapes.write(self.root / "runs" / "20260101T000000Z-1.json", run)
+        for name in names:
+            assert self.run("save", name, "--run", "last").returncode == 0
+
     def trouble(self, text: str) -> None:
         (self.root / "bin" / "FAKE_TROUBLE").write_text(text)
 
 
 @pytest.fixture
-def checkout(tmp_path: Path) -> Iterator[Checkout]:
+def checkout(tmp_path: Path) -> Checkout:
     """A fresh one for each test."""
-    root, bin = tmp_path / "checkout", tmp_path / "checkout" / "bin"
+    return _made(tmp_path / "checkout")
+
+
+@pytest.fixture(scope="session")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A run of the layer storage, as it was stored: for tests of what is done with one."""
+    checkout = _made(tmp_path_factory.mktemp("measured") / "checkout")
+    assert checkout.run("storage", "--quick", "--seed", "7").returncode == 0
+    return shapes.text(checkout.last())
+
+
+def _made(root: Path) -> Checkout:
+    bin = root / "bin"
     bin.mkdir(parents=True)
     (root / "run_benches").symlink_to(places.ROOT / "run_benches")
+    (root / ".venv").symlink_to(sys.prefix)
     shutil.copy(places.ROOT / "run-benches.py", root)
     stanzas = "".join(f'[[bench]]\nname = "{layer}"\nharness = false\n' for layer in LAYERS)
     (root / "Cargo.toml").write_text(f"[package]\nname = 'fake'\n{stanzas}")
@@ -72,11 +90,11 @@ def checkout(tmp_path: Path) -> Iterator[Checkout]:
         (bin / tool).chmod(0o755)
     (root / "target/release/build/fake-librocksdb-sys-0").mkdir(parents=True)
     (root / "target/release/build/fake-librocksdb-sys-0/output").touch()
-    yield Checkout(root)
+    return Checkout(root)
 
 
 def _install(source: Path, to: Path) -> None:
-    to.write_text(source.read_text().replace("#!/usr/bin/env python3", f"#!{sys.executable}"))
+    to.write_text(source.read_text().replace("#!/usr/bin/env python3", f"#!{sys.executable} -IS"))
     to.chmod(0o755)
 
 

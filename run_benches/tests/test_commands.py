@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from run_benches import places
+from run_benches import cli, packages
+from run_benches.errors import Complaint
 from run_benches.runs import Latency, Measure
 from run_benches.tests.checkout import Checkout, edited
 
@@ -108,10 +109,14 @@ def test_nothing_left_to_measure_is_not_fine(checkout: Checkout) -> None:
     assert checkout.run("storage", "--skip", "storage", *QUICK).returncode == 3
 
 
+def ignoring_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
 def interrupted(checkout: Checkout, number: signal.Signals = signal.SIGINT) -> "subprocess.CompletedProcess[str]":
-    """A run that is stopped after some of its jobs."""
+    """A run that is stopped after some of its jobs; it was started as a script starts one in the background."""
     process = subprocess.Popen(
-        checkout.command(*QUICK), env=checkout.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        checkout.command(*QUICK), env=checkout.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=ignoring_interrupts
     )
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
@@ -137,6 +142,12 @@ def test_an_interrupted_run_is_kept_and_resumed(checkout: Checkout, number: sign
     assert {len(bench.points_ns) for bench in after.benches.values()} == {2}
     assert {len(ratio.pairs) for ratio in after.ratios.values()} == {8}
     assert "nothing to resume" in checkout.complaint("--resume")
+
+
+def test_what_the_runner_starts_can_be_interrupted_too(checkout: Checkout) -> None:
+    code = "import subprocess; from run_benches import cli; cli.main(['load']); subprocess.run(['grep', 'SigIgn', '/proc/self/status'])"
+    done = subprocess.run([sys.executable, "-c", code], cwd=checkout.root, preexec_fn=ignoring_interrupts, capture_output=True, text=True, check=True)
+    assert int(done.stdout.split()[1], 16) & 1 << signal.SIGINT - 1 == 0
 
 
 def test_a_run_is_not_resumed_with_other_binaries(checkout: Checkout) -> None:
@@ -180,8 +191,8 @@ def test_a_baseline_needs_a_name_that_is_one(checkout: Checkout, name: str) -> N
     assert "is no name for a baseline" in checkout.complaint("save", name, "--run", "last")
 
 
-def test_a_damaged_or_newer_file_is_one_line(checkout: Checkout) -> None:
-    checkout.run("save", "good", "storage/read", *QUICK)
+def test_a_damaged_or_newer_file_is_one_line(checkout: Checkout, measured: str) -> None:
+    checkout.keep(measured, "good")
     good, bad = checkout.root / "baselines" / "good.json", checkout.root / "baselines" / "bad.json"
     for content, complaint in (
         (good.read_text()[:700], "baselines/bad.json is damaged (not JSON"),
@@ -202,9 +213,8 @@ def test_a_damaged_or_newer_file_is_one_line(checkout: Checkout) -> None:
     assert "planned but without a state" in checkout.complaint("baselines", "show", "bad")
 
 
-def test_stored_runs_stand_side_by_side_without_a_verdict(checkout: Checkout) -> None:
-    checkout.run("save", "a", "storage", *QUICK)
-    checkout.run("save", "b", "--run", "last")
+def test_stored_runs_stand_side_by_side_without_a_verdict(checkout: Checkout, measured: str) -> None:
+    checkout.keep(measured, "a", "b")
     done = checkout.run("compare", "--stored", "a", "b")
     assert done.returncode == 0 and "no verdict" in done.stdout
     assert "2.00 us (2.00 to 2.00 us)" in done.stdout and "1.000" in done.stdout
@@ -212,9 +222,8 @@ def test_stored_runs_stand_side_by_side_without_a_verdict(checkout: Checkout) ->
     assert "no stored run 'c'" in checkout.complaint("compare", "--stored", "a", "c")
 
 
-def test_between_unlike_machines_only_ratios_are_shown(checkout: Checkout) -> None:
-    checkout.run("save", "a", "storage", *QUICK)
-    checkout.run("save", "b", "--run", "last")
+def test_between_unlike_machines_only_ratios_are_shown(checkout: Checkout, measured: str) -> None:
+    checkout.keep(measured, "a", "b")
     path = checkout.root / "baselines" / "b.json"
     machine = json.loads(path.read_text())["machine"]
     machine["identity"]["cores"] = 999
@@ -237,7 +246,6 @@ def test_list_needs_no_build_and_knows_more_after_one(checkout: Checkout) -> Non
 
 
 def test_strict_fails_on_a_missed_goal(checkout: Checkout) -> None:
-    assert checkout.run("storage/read", *QUICK).returncode == 0
     for path in (checkout.root / "bin").glob("*-fake"):
         path.write_text(path.read_text().replace('"at_least": 0.5', '"at_least": 0.95'))
     missed = checkout.run("storage/read", "--strict", *QUICK)
@@ -259,6 +267,29 @@ def test_a_bench_without_its_stanza_is_found(checkout: Checkout, monkeypatch: py
     assert "benches/routing.rs has no [[bench]]" in complaints and "storage lacks harness = false" in complaints
 
 
+@pytest.mark.parametrize("words", [["--help"], ["compare", "--help"], ["stoarge"], ["list", "storag"], ["run", "--nonsense"], ["load"]])
+def test_help_and_slips_are_answered_by_a_bare_python(checkout: Checkout, words: list[str]) -> None:
+    (checkout.root / ".venv").unlink()
+    (checkout.root / "bin/cargo").unlink()
+    done = subprocess.run([sys.executable, "-ES", str(checkout.root / "run-benches.py"), *words], cwd="/", capture_output=True, text=True, check=False)
+    assert done.returncode == (0 if "--help" in words else 2) and "Traceback" not in done.stderr, done
+    assert not (checkout.root / ".venv").exists() and not (checkout.root / "runs").exists()
+
+
+@pytest.mark.parametrize("command", [name for name in cli.COMMANDS if name not in cli.NOT_THERE_YET])
+def test_every_command_runs_inside_the_environment(monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    needs = {"save": ["x"], "explain": ["x/y"], "profile": ["x/y"]}
+    entered = []
+
+    def enter(arguments: list[str]) -> None:
+        entered.append(arguments)
+        raise Complaint("not in this test")
+
+    monkeypatch.setattr(packages, "enter_environment", enter)
+    typed = [command, *needs.get(command, [])]
+    assert cli.main(typed) == 2 and entered == [typed]
+
+
 def test_doctor_looks_and_measures(checkout: Checkout) -> None:
     done = checkout.run("doctor", "--json")
     assert done.returncode == 0 and len(json.loads(done.stdout)["findings"]) > 10
@@ -269,9 +300,3 @@ def test_no_file_of_the_project_names_this_machine() -> None:
 
     for path in Path(ROOT / "run_benches").rglob("*.py"):
         assert "/".join(("", "work", "")) not in path.read_text(encoding="utf-8"), path
-
-
-def test_measuring_needs_the_standard_library_alone() -> None:
-    absent = "import sys; sys.modules.update(dict.fromkeys(['numpy', 'matplotlib', 'markdown_it', 'jsonschema', 'pytest']))"
-    done = subprocess.run([sys.executable, "-c", f"{absent}; import run_benches.cli"], cwd=places.ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr

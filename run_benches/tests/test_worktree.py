@@ -18,7 +18,7 @@ def numbers(workspace: Workspace) -> dict[int, str]:
     return {1: one, 2: workspace.commit()}
 
 
-@pytest.mark.parametrize("order", [(1, 2), (2, 1), (1, 2, 1), (2, 1, 2)])
+@pytest.mark.parametrize("order", [(1, 2, 1), (2, 1, 2)])
 def test_each_revision_answers_for_itself_in_any_order(workspace: Workspace, numbers: dict[int, str], order: tuple[int, ...]) -> None:
     for number in order:
         assert workspace.answers(numbers[number]) == [f"first {number}", f"second {number}"]

@@ -2,19 +2,15 @@
 """A bench binary without a bench: speaks the harness's interface, measures nothing, and misbehaves where `FAKE_TROUBLE` in its own
 folder says so (`<row id> hang|crash|once`). Times follow from the ids, so that tests know what to expect.
 
-The runner passes on no environment of ours, hence the file beside it.
+The runner passes on no environment of ours, hence the file beside it. Imports stand where they are needed, since a pair starts two of
+these, and a run hundreds.
 """
 
-import json
 import os
-import re
-import socket
 import sys
-import time
-from pathlib import Path
 
-HOME = Path(__file__).absolute().parent
-LAYER = Path(__file__).name.partition("-")[0]
+HOME, _, NAME = os.path.abspath(__file__).rpartition("/")
+LAYER = NAME.partition("-")[0]
 BASE_NS = {"read": 1000.0, "create": 4000.0, "update": 8000.0, "delete": 3000.0, "mixed": 2000.0}
 
 
@@ -53,11 +49,10 @@ def cost_ns(id: str) -> float:
 
 
 def trouble(id: str) -> str:
-    path = HOME / "FAKE_TROUBLE"
-    for line in path.read_text().splitlines() if path.exists() else []:
-        where, what = line.split()
-        if where == id:
-            return what
+    path = f"{HOME}/FAKE_TROUBLE"
+    if os.path.exists(path):
+        with open(path) as file:
+            return dict(line.split() for line in file).get(id, "")
     return ""
 
 
@@ -73,13 +68,18 @@ def seen(id: str) -> dict[str, object]:
 def write_facts(ran: set[str]) -> None:
     folder = os.environ.get("STRATA_FACTS_DIR")
     if folder:
+        import json
+
         said = {id: one | (seen(id) if id in ran else {}) for id, one in rows().items()}
         content = {"schema": 2, "layer": LAYER, "engine": {"cache_bytes": 1}, "process": {"file_system": "ext4"}, "rows": said}
-        (Path(folder) / f"{os.getpid()}.json").write_text(json.dumps(content))
+        with open(f"{folder}/{os.getpid()}.json", "w") as file:
+            json.dump(content, file)
 
 
 def misbehave(id: str) -> None:
     if trouble(id) == "hang":
+        import time
+
         time.sleep(3600)
     if trouble(id) == "crash":
         print(f"thread 'main' panicked at benches/{LAYER}.rs:1:1:\nthe engine said no", file=sys.stderr)
@@ -87,13 +87,16 @@ def misbehave(id: str) -> None:
 
 
 def sample(pattern: str, size: int) -> None:
+    import json
+    import re
+    from pathlib import Path
+
     ran: set[str] = set()
     for number, id in enumerate(rows()):
         if not re.search(pattern, id):
             continue
         print(f"Benchmarking {id}", flush=True)
         misbehave(id)
-        time.sleep(0.01)
         folder = Path(os.environ["CRITERION_HOME"]) / f"cut_{number}" / "new"
         folder.mkdir(parents=True)
         (folder / "benchmark.json").write_text(json.dumps({"group_id": "g", "full_id": id}))
@@ -104,13 +107,17 @@ def sample(pattern: str, size: int) -> None:
 
 
 def take_turns(path: str) -> None:
-    broker = socket.socket(socket.AF_UNIX)
+    import _socket
+
+    broker = _socket.socket(_socket.AF_UNIX)
     broker.connect(path)
-    answers = broker.makefile()
 
     def ask(text: str) -> str:
-        broker.sendall(f"{text}\n".encode())
-        return answers.readline().strip()
+        broker.send(f"{text}\n".encode())
+        answer = b""
+        while not answer.endswith(b"\n"):
+            answer += broker.recv(100) or b"\n"
+        return answer.decode().strip()
 
     for id in rows():
         if ask(f"row {id}") == "run":
@@ -119,7 +126,7 @@ def take_turns(path: str) -> None:
             for _ in range(turns):
                 if ask("ready") != "go":
                     break
-                broker.sendall(f"done {round(operations * cost_ns(id))}\n".encode())
+                broker.send(f"done {round(operations * cost_ns(id))}\n".encode())
             ask("over")
 
 
