@@ -50,7 +50,7 @@ def write(path: Path, content: str) -> None:
         os.chmod(name, 0o644)
         os.replace(name, path)
     except BaseException:
-        os.unlink(name)
+        Path(name).unlink(missing_ok=True)  # gone if we are interrupted right after it was renamed
         raise
 
 

@@ -1,5 +1,6 @@
 """Small parts: names, tables, processes, packages."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -81,6 +82,19 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
     with pytest.raises(UnicodeEncodeError):
         shapes.write(path, "half \ud800")
     assert path.read_text() == "old" and [entry.name for entry in tmp_path.iterdir()] == ["run.json"]
+
+
+def test_an_interrupt_right_after_a_file_was_replaced_stays_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    replace = os.replace
+
+    def interrupted(source: str, target: Path) -> None:
+        replace(source, target)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        shapes.write(tmp_path / "run.json", "new")
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("run.json", "new")]
 
 
 def test_settings_of_pip_are_honoured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
