@@ -89,7 +89,7 @@ def _check_processor(cpuinfo: Path) -> None:
     has = re.search(r"^flags\s*:(.*)$", cpuinfo.read_text(encoding="utf-8", errors="replace"), re.MULTILINE)
     missing = [feature for feature in wanted if has and feature.replace(".", "_") not in has[1].split()]
     if missing:
-        raise Complaint(f"this processor lacks {' and '.join(missing)}, for which everything is compiled (.cargo/config.toml): it takes one that has it")
+        raise Complaint(f"this processor lacks {' and '.join(missing)}, with which everything is compiled (.cargo/config.toml): use a newer machine")
 
 
 def _check_environment() -> None:
