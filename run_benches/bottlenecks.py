@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from run_benches import cells, figures, findings, growth, macro, scaling, tables
+from run_benches.contrasts import joint
 from run_benches.runs import Run
 from run_benches.source import Source
 
@@ -53,16 +54,14 @@ def floors_missed(run: Run) -> Rule:
 
 def _rungs(run: Run) -> Rule:
     shares: list[tuple[float, str, str]] = []
-    looked_at = 0
-    for request in findings.REQUESTS:
-        rungs = findings.ladder(run, request)
-        for rung in rungs:
-            share = findings.share(rungs, rung)
-            looked_at += share is not None
-            if share is not None and rung.added is not None and share >= SHARE_OF_A_LAYER:
-                shares.append((share, f"`{rung.name}` of {request.upper()}", f"{figures.percent(share)}: {cells.added(rung)}"))
+    climbs = [(request, findings.ladder(run, request)) for request in findings.REQUESTS]
+    steps = [(request, rung, share) for request, rungs in climbs for rung in rungs if (share := findings.share(rungs, rung)) is not None]
+    confidence = joint(0.95, len(steps))
+    for request, rung, share in steps:
+        if share >= SHARE_OF_A_LAYER and rung.step and rung.step.verdict(confidence) == "differ":
+            shares.append((share, f"`{rung.name}` of {request.upper()}", f"{figures.percent(share)}: {cells.added(rung, confidence)}"))
     words = f"rungs of the ladder that add at least {figures.percent(SHARE_OF_A_LAYER)} of the request's time on its highest rung"
-    return _rule(words, looked_at, shares)
+    return _rule(words, len(steps), shares)
 
 
 def _allocations(run: Run) -> Rule:
@@ -130,8 +129,7 @@ def _rule(words: str, looked_at: int, found: Sequence[tuple[float, str, str]]) -
 
 def section(source: Source) -> list[str]:
     """The section of the page: a table for each rule."""
-    rungs = [rung for request in findings.REQUESTS for rung in findings.ladder(source.run, request)]
-    lines = [*(line for rule in rules(source.run) for line in _told(rule)), *cells.other_clock(rungs)]
+    lines = [line for rule in rules(source.run) for line in _told(rule)]
     words = "Derived from the figures by rules that were stated before the run. What a rule names is where time is, not yet why."
     return ["## Bottlenecks", "", words, "", *source.block("bottlenecks", lines)]
 

@@ -1,12 +1,12 @@
-"""Lock-step pairs: two live processes take short turns on the same cores, and the broker says whose turn it is.
+"""Lock-step: live processes take short turns on the same cores, and the broker says whose turn it is.
 
-Why: a shared machine runs the same code at half speed in spells of 20 to 500 ms. Two processes measured one after the other fall into
-different spells; two that alternate every millisecond see the same ones, so their ratio is steady where their times are not. Hence:
-only one side runs at any moment (set-up and tear-down included), both do the same number of operations a turn and the same number of
-turns, and the order within each four turns is ABBA or BAAB by a seeded coin, which cancels drift. The sides speak the protocol that
-stands at the top of `benches/harness/src/paired.rs`.
+Why: a shared machine runs the same code at half speed in spells of 20 to 500 ms. Processes measured one after the other fall into
+different spells; those that alternate every millisecond see the same ones, so their ratios are steady where their times are not. Hence:
+only one side runs at any moment (set-up and tear-down included), all do the same number of operations a turn and the same number of
+turns, and turns go up a random order of the sides and down again (a palindrome: of two sides ABBA or BAAB), which cancels drift. Two
+sides are a pair, more are a tuple. The sides speak the protocol that stands at the top of `benches/harness/src/paired.rs`.
 
-Nothing here judges: `effect` gives the one number of a pair, and statistics are made of pairs elsewhere. By hand, to see how well this
+Nothing here judges: `effect` gives the one number of a pair, `families` reads tuples, and statistics are made of these elsewhere. By hand, to see how well this
 machine can tell a program from itself (`--load 0.6`: while 60 % of each core are taken):
 `python3 -m run_benches.broker aa BINARY[:ROW] ... --pairs 40`.
 """
@@ -39,7 +39,7 @@ LONG_TURN_NS = 20e6
 TURNS = 100
 """Turns of each side; the first two are warm-up."""
 
-NAMES = ("A", "B")
+NAMES = "ABCDEFGH"
 """What the sides are called in messages."""
 
 _INHERITED = ("PATH", "HOME", "TMPDIR", "XDG_CACHE_HOME", "STRATA_BENCH_DIR")
@@ -59,16 +59,16 @@ class Side:
 
 @dataclass(frozen=True)
 class Row:
-    """A pair of rows to compare: the id on side A and the id on side B. `turns` are those of each side: even, at least 4."""
+    """Rows to compare: an id for each side. `turns` are those of each side: even, at least 4."""
 
-    ids: tuple[str, str]
+    ids: tuple[str, ...]
     turn_ns: float = TURN_NS
     turns: int = TURNS
 
 
 @dataclass
 class Turn:
-    """One turn: the side (0 or 1), its own clock, and how long its main thread stood in the run queue meanwhile (None = unknown)."""
+    """One turn: the side (from 0), its own clock, and how long its main thread stood in the run queue meanwhile (None = unknown)."""
 
     side: int
     nanoseconds: int
@@ -86,27 +86,27 @@ class Conditions:
 
 @dataclass
 class RowLog:
-    """The turns of one row in the order in which they were taken, each of `operations` operations; conditions of side A and side B."""
+    """The turns of one row in the order in which they were taken, each of `operations` operations; conditions by side."""
 
-    ids: tuple[str, str]
+    ids: tuple[str, ...]
     operations: int
     turns: list[Turn]
-    conditions: tuple[Conditions, Conditions] | None = None
+    conditions: tuple[Conditions, ...] | None = None
 
 
 @dataclass(frozen=True)
 class Failure:
     """A row that could not be compared, and why."""
 
-    ids: tuple[str, str]
+    ids: tuple[str, ...]
     reason: str
 
 
 @dataclass
-class PairResult:
+class Result:
     """Every row that was asked for is in exactly one of the two."""
 
-    rows: dict[tuple[str, str], RowLog]
+    rows: dict[tuple[str, ...], RowLog]
     failures: list[Failure]
 
 
@@ -133,40 +133,38 @@ def _quadruples(log: RowLog) -> list[list[Turn]]:
     return [log.turns[start : start + 4] for start in range(4, len(log.turns), 4)]
 
 
-def run_pair(
-    a: Side,
-    b: Side,
-    rows: Sequence[Row | tuple[str, str]],
+def run(
+    sides: Sequence[Side],
+    rows: Sequence[Row],
     *,
     cores: set[int],
-    turn_ns: float = TURN_NS,
-    turns: int = TURNS,
     seed: int,
     deadline_s: float,
     silence_s: float,
     progress: Callable[[int, int], None] | None = None,
-) -> PairResult:
-    """Runs `a` and `b` pinned to `cores` until all `rows` (in the order of the source; a bare pair of ids means `turn_ns` and `turns`)
-    are compared or have failed. Both are killed after `deadline_s`, or when nobody says anything for `silence_s`. `progress` is told
-    how many rows are settled, of how many. Never raises for what a side does; ValueError for a plan that cannot be carried out."""
-    plan = [row if isinstance(row, Row) else Row(row, turn_ns, turns) for row in rows]
-    for row in plan:
+) -> Result:
+    """Runs the sides pinned to `cores` until all `rows` (in the order of the source) are compared or have failed. All are killed after
+    `deadline_s`, or when nobody says anything for `silence_s`. `progress` is told how many rows are settled, of how many. Never raises
+    for what a side does; ValueError for a plan that cannot be carried out."""
+    for row in rows:
+        if len(row.ids) != len(sides):
+            raise ValueError(f"{row.ids}: a row for each of {len(sides)} sides is needed")
         if row.turns < 4 or row.turns % 2:
             raise ValueError(f"{row.ids}: each side needs an even number of turns, at least 4, not {row.turns}")
-    for side in (0, 1):
-        if len({row.ids[side] for row in plan}) < len(plan):
+    for side in range(len(sides)):
+        if len({row.ids[side] for row in rows}) < len(rows):
             raise ValueError(f"a row stands twice on side {NAMES[side]}; a process runs each row once")
-    home = Path(tempfile.mkdtemp(prefix="strata-pair-"))
+    home = Path(tempfile.mkdtemp(prefix="strata-turns-"))
     coin = random.Random(seed)
     started: dict[int, _Process] = {}
     try:
-        sockets = [home / name for name in NAMES]
-        environments = _environments((a, b), sockets)
+        sockets = [home / name for name in NAMES[: len(sides)]]
+        environments = _environments(sides, sockets)
         # Who starts first, and who sets a row up first, may get the better memory: the coin says who, so that it has no sign.
-        for index in coin.sample((0, 1), 2):
+        for index in coin.sample(range(len(sides)), len(sides)):
             errors = home / f"{NAMES[index]}.stderr"
-            started[index] = _Process((a, b)[index].command, environments[index], cores, sockets[index], errors)
-        return _Broker([started[0], started[1]], plan, coin, progress).run(deadline_s, silence_s)
+            started[index] = _Process(sides[index].command, environments[index], cores, sockets[index], errors)
+        return _Broker([started[index] for index in range(len(sides))], rows, coin, progress).run(deadline_s, silence_s)
     finally:
         for process in started.values():
             process.end()
@@ -291,25 +289,25 @@ class _Process:
 class _Broker:
     """Listens until every side that lives waits for an answer, then answers exactly one of them: so only one runs at a time."""
 
-    def __init__(self, sides: list[_Process], plan: list[Row], coin: random.Random, progress: Callable[[int, int], None] | None) -> None:
+    def __init__(self, sides: list[_Process], plan: Sequence[Row], coin: random.Random, progress: Callable[[int, int], None] | None) -> None:
         self._sides = sides
         self._plan = plan
-        self._places = tuple({row.ids[side]: place for place, row in enumerate(plan)} for side in (0, 1))
+        self._places = [{row.ids[side]: place for place, row in enumerate(plan)} for side in range(len(sides))]
         self._coin = coin
         self._progress = progress or (lambda settled, of: None)
-        self._result = PairResult({}, [])
+        self._result = Result({}, [])
         self._settled: set[int] = set()
-        self._place = [-1, -1]
+        self._place = [-1] * len(sides)
         """The row, as its place in the plan, that each side is busy with."""
         self._current: RowLog | None = None
-        """The row whose turns go on: both sides have met."""
+        """The row whose turns go on: all sides have met."""
         self._order: Iterator[int] = iter(())
         self._running_turn: Turn | None = None
-        self._before: list[Conditions | None] = [None, None]
-        self._first = coin.randrange(2)
-        """Which side is answered first where both wait for the same: by the coin, row by row."""
+        self._before: list[Conditions | None] = []
+        self._first = coin.sample(range(len(sides)), len(sides))
+        """Which side is answered first where several wait for the same: by the coin, row by row."""
 
-    def run(self, deadline_s: float, silence_s: float) -> PairResult:
+    def run(self, deadline_s: float, silence_s: float) -> Result:
         deadline = time.monotonic() + deadline_s
         # Also when every row is settled: a side that ends by itself writes its facts and removes its folders.
         while any(side.alive for side in self._sides):
@@ -357,10 +355,10 @@ class _Broker:
         self._current.turns.append(Turn(turn.side, nanoseconds, waited_ns))
 
     def _lost(self, index: int) -> None:
-        """One side has ended: nothing more can be compared, and the other is told so row by row."""
+        """One side has ended: nothing more can be compared, and the others are told so row by row."""
         words = self._sides[index].last_words()
         if self._place[index] not in (-1, *self._settled):
-            self._fail(self._place[index], f"side {NAMES[index]} {words}")
+            self._fail(self._place[index], f"side {NAMES[index]}{self._whereabouts(index)} {words}")
         ended = f"side {NAMES[index]} {words}" if not words.startswith("ended with code 0") else f"side {NAMES[index]} does not have it"
         self._fail_all(ended)
 
@@ -382,7 +380,7 @@ class _Broker:
 
     def _answer_one(self) -> None:
         """All living sides wait. Each call answers one, so there is always progress."""
-        order = [index for index in (self._first, 1 - self._first) if self._sides[index].alive]
+        order = [index for index in self._first if self._sides[index].alive]
         asked = {index: self._sides[index].question[0] for index in order}
         if self._current:
             self._answer_at_turns(order, asked)
@@ -400,24 +398,25 @@ class _Broker:
 
     def _wanted(self, index: int) -> bool:
         """Whether a side shall set up the row it asks about."""
-        place, other = self._place[index], self._sides[1 - index]
+        place = self._place[index]
         if place == -1 or place in self._settled:
             return False
-        if other.question[:1] == ["meet"] and self._place[1 - index] > place:
-            self._fail(place, f"side {NAMES[1 - index]} does not have it, or not in this order")
-            return False
-        return True
+        passed = [other for other, side in enumerate(self._sides) if side.question[:1] == ["meet"] and self._place[other] > place]
+        if passed:
+            self._fail(place, f"side {NAMES[passed[0]]} does not have it, or not in this order")
+        return not passed
 
     def _meet(self, order: list[int]) -> None:
-        """All living sides stand at a meeting: they agree on the work of a turn, or the one whose partner will not come goes on."""
+        """All living sides stand at a meeting: they agree on the work of a turn, or the one whose partners will not come goes on."""
         early = min(order, key=lambda index: self._place[index])
         place = self._place[early]
+        absent = next((index for index, other in enumerate(self._place) if other != place), None)
         if place in self._settled:
-            pass  # its partner ended while it prepared
-        elif place == self._place[1 - early]:
+            pass  # a partner ended while it prepared
+        elif absent is None:
             self._agree(place)
         else:
-            self._fail(place, f"side {NAMES[1 - early]} does not have it, or not in this order")
+            self._fail(place, f"side {NAMES[absent]} does not have it, or not in this order")
         if self._current is None:
             self._sides[early].answer("1 0")
 
@@ -428,7 +427,7 @@ class _Broker:
             capacities = [int(side.question[2]) for side in self._sides if side.question[2] != "0"]
             operations = max(1, round(row.turn_ns / statistics.fmean(costs)))
         except (IndexError, ValueError, ArithmeticError):
-            self._fail(place, f"the sides met with {self._sides[0].question} and {self._sides[1].question}")
+            self._fail(place, f"the sides met with {' and '.join(str(side.question) for side in self._sides)}")
             return
         if capacities:
             operations = min(operations, min(capacities) // row.turns)
@@ -437,8 +436,8 @@ class _Broker:
             return
         self._current = RowLog(row.ids, operations, [])
         self._before = [side.conditions() for side in self._sides]
-        fours = [self._coin.choice(((0, 1, 1, 0), (1, 0, 0, 1))) for _ in range(row.turns // 2)]
-        self._order = iter([index for four in fours for index in four])
+        ups = [self._coin.sample(range(len(self._sides)), len(self._sides)) for _ in range(row.turns // 2)]
+        self._order = iter([index for up in ups for index in (*up, *reversed(up))])
 
     def _answer_at_turns(self, order: list[int], asked: dict[int, str]) -> None:
         assert self._current is not None
@@ -454,16 +453,16 @@ class _Broker:
         elif turn is None and set(asked.values()) == {"over"}:
             self._finish(place)
         else:
-            self._fail(place, f"the sides lost step: one is {asked[0]}, the other {asked[1]}")
+            self._fail(place, f"the sides lost step: they are at {', '.join(asked[index] for index in sorted(asked))}")
 
     def _finish(self, place: int) -> None:
         assert self._current is not None
         log, self._current = self._current, None
-        met = [_grown(before, side.conditions()) for before, side in zip(self._before, self._sides)]
-        if met[0] and met[1]:
-            log.conditions = (met[0], met[1])
+        met = [_grown(before, side.conditions()) for before, side in zip(self._before, self._sides, strict=True)]
+        grown = tuple(one for one in met if one)
+        log.conditions = grown if len(grown) == len(met) else None
         self._result.rows[log.ids] = log
-        self._first = self._coin.randrange(2)
+        self._first = self._coin.sample(range(len(self._sides)), len(self._sides))
         self._settle(place)
 
 
@@ -530,7 +529,7 @@ def _compare_with_themselves(targets: Sequence[str], pairs: int, load: float) ->
                 plan = [row for row, has_several in rows if has_several is several]
                 for seed in range(pairs if plan else 0):
                     on = cores if several else {max(cores)}
-                    result = run_pair(side, side, plan, cores=on, seed=seed, deadline_s=60.0 * len(plan) + 60, silence_s=120)
+                    result = run((side, side), plan, cores=on, seed=seed, deadline_s=60.0 * len(plan) + 60, silence_s=120)
                     for ids, log in result.rows.items():
                         effects.setdefault(ids[0], []).append(100 * effect(log))
                     for failure in result.failures:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
-from run_benches import build_failure, processes, rocksdb_build, shapes, toolchain
+from run_benches import build_failure, processes, relink, rocksdb_build, shapes, toolchain
 from run_benches.errors import Complaint
 from run_benches.places import BENCHES, LAST_BUILD, ROOT, RUNS
 from run_benches.progress import Line, duration
@@ -70,6 +70,7 @@ class Suite:
     layer: str
     executable: Path
     facts: FactsFile
+    link: relink.Link | None = None
 
     def binary(self) -> Binary:
         """Its fingerprint: a run is resumed only with the same one."""
@@ -101,9 +102,13 @@ def about(layer: str) -> str:
 
 
 def build() -> dict[str, Path]:
-    """Builds every bench; returns the executables by layer."""
+    """Builds every bench, so that it can be linked anew; returns the executables by layer."""
     toolchain.check()
-    executables = run_cargo(ROOT, toolchain.target_folder(), ["--benches"], "the build")
+    links = _links()
+    links.mkdir(parents=True, exist_ok=True)
+    executables, libraries = run_cargo(ROOT, toolchain.target_folder(), ["--benches"], "the build", os.environ | relink.environment(links, links))
+    for executable in executables.values():
+        relink.keep(links / executable.name, libraries)
     missing = [layer for layer in layers() if layer not in executables]
     if missing:
         raise Complaint(f"cargo built no bench {missing[0]}: check its [[bench]] in Cargo.toml")
@@ -111,8 +116,17 @@ def build() -> dict[str, Path]:
     return executables
 
 
-def run_cargo(root: Path, target: Path, arguments: Sequence[str], what: str, environment: Mapping[str, str] = os.environ) -> dict[str, Path]:
-    """Builds benches of the workspace at `root` into the folder `target`; returns the executables by layer."""
+def link_of(executable: Path) -> relink.Link | None:
+    """What `build` has kept of the link of an executable; none where it cannot be linked anew."""
+    return relink.load(_links() / executable.name)
+
+
+def _links() -> Path:
+    return toolchain.target_folder() / "strata-links"
+
+
+def run_cargo(root: Path, target: Path, arguments: Sequence[str], what: str, environment: Mapping[str, str]) -> tuple[dict[str, Path], set[str]]:
+    """Builds benches of the workspace at `root` into the folder `target`; returns the executables by layer, and the workspace's libraries."""
     if not rocksdb_build.builds(target):
         print("the first build compiles RocksDB, which takes about half an hour on two cores; later builds take a minute or two", file=sys.stderr)
     RUNS.mkdir(exist_ok=True)
@@ -121,20 +135,21 @@ def run_cargo(root: Path, target: Path, arguments: Sequence[str], what: str, env
         variables = {**environment, "CARGO_TARGET_DIR": str(target)}
         process = subprocess.Popen([*COMMAND, *arguments], cwd=root, env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors)
         try:
-            executables = _follow(process, line, what, target)
+            built = _follow(process, line, what, target)
         finally:
             process.terminate()
             code = process.wait()
     if code != 0:
         said = log.read_text(encoding="utf-8", errors="replace").splitlines()
         raise Complaint(f"{what} failed: {build_failure.reason(said)} (all of it: runs/build.log)")
-    return executables
+    return built
 
 
-def _follow(process: "subprocess.Popen[bytes]", line: Line, what: str, target: Path) -> dict[str, Path]:
+def _follow(process: "subprocess.Popen[bytes]", line: Line, what: str, target: Path) -> tuple[dict[str, Path], set[str]]:
     """Reads what cargo says of each artifact; the line goes on while the long one is compiled."""
     assert process.stdout is not None
     executables: dict[str, Path] = {}
+    libraries: set[str] = set()
     began, since, crates = time.monotonic(), time.time(), 0
     os.set_blocking(process.stdout.fileno(), False)
     rest, ended = b"", False
@@ -145,11 +160,13 @@ def _follow(process: "subprocess.Popen[bytes]", line: Line, what: str, target: P
             crates += message["reason"] == "compiler-artifact"
             if message.get("executable") and "bench" in message["target"]["kind"]:
                 executables[message["target"]["name"]] = Path(message["executable"])
+            elif message["reason"] == "compiler-artifact" and "path+file:" in message["package_id"] and "lib" in message["target"]["kind"]:
+                libraries.add(message["target"]["name"])
         long_part = rocksdb_build.under_way(target, since)
         line.show(f"{what}: {long_part or f'{crates} artifacts, {duration(time.monotonic() - began)}'}")
         if not ended:
             time.sleep(0.1)
-    return executables
+    return executables, libraries
 
 
 def _available(stream: IO[bytes]) -> bytes:
@@ -179,7 +196,7 @@ def ask(layer: str, executable: Path, settings: Mapping[str, str] = {}) -> Suite
         facts = read_facts(Path(folder))
     if facts is None:
         raise Complaint(f"the bench {layer} wrote no facts: does it use the harness, and has it `harness = false` in Cargo.toml?")
-    return Suite(layer, executable, facts)
+    return Suite(layer, executable, facts, link_of(executable))
 
 
 def read_facts(folder: Path) -> FactsFile | None:

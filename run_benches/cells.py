@@ -4,9 +4,9 @@ Why apart from the sections: the same row stands in several tables, and must rea
 """
 
 import json
-from collections.abc import Iterable
 
 from run_benches import figures, findings
+from run_benches.contrasts import Contrast
 from run_benches.findings import Held, Row, Rung
 from run_benches.source import Source
 
@@ -30,9 +30,13 @@ def rate(row: Row | None) -> str:
     return figures.per_second(row.measured.middle, row.bench.facts.unit, row.bench.facts.units_per_operation)
 
 
-def loss(found: findings.Loss | None) -> str:
-    """A share of throughput that is lost, with its range."""
-    return f"{figures.percent(found.middle)} ({figures.percent_range(found.low, found.high)})" if found else figures.NOT_RUN
+NO_TURNS = f"{figures.NOT_RUN}: the two took no turns"
+"""What stands where a difference would stand that was not measured as one."""
+
+
+def contrast(found: Contrast | None, confidence: float = 0.95) -> str:
+    """How much longer one takes than the other."""
+    return figures.contrast(found, confidence) if found else NO_TURNS
 
 
 def ratio(held: Held) -> str:
@@ -64,21 +68,14 @@ def unit(row: Row) -> str:
     return row.bench.facts.unit if each == 1 else f"{row.bench.facts.unit}, {figures.count(each)} an operation"
 
 
-def added(rung: Rung) -> str:
+def added(rung: Rung, confidence: float = 0.95) -> str:
     """What a rung of the ladder adds, and over which one; nothing where it stands on none."""
-    if rung.added is None or rung.below is None:
+    if rung.below is None:
         return ""
-    return f"{figures.added_time(rung.added)} over `{rung.below.name}`{OTHER_CLOCK if rung.clocks_differ else ''}"
-
-
-OTHER_CLOCK = " (*)"
-"""The mark of a difference between two clocks."""
-
-
-def other_clock(rungs: Iterable[Rung]) -> list[str]:
-    """What the mark means, as lines after the table that it stands in."""
-    words = "Server CPU a request on top of wall time: the rung counts other work than the one below, and is to be read with care."
-    return ["", f"{OTHER_CLOCK.strip()} {words}"] if any(rung.clocks_differ for rung in rungs) else []
+    if rung.step is None or rung.added is None:
+        return f"over `{rung.below.name}`: {NO_TURNS}"
+    told = figures.added_estimate(rung.added) if rung.step.verdict(confidence) == "differ" else contrast(rung.step, confidence)
+    return f"{told} over `{rung.below.name}`"
 
 
 def allocations(row: Row) -> str:

@@ -45,7 +45,7 @@ the planted ones, since a few steps hide in the work around them, and what hides
 LEAST_WEIGHT = 0.05
 """By so much the first weighing slows the layer's own row down at least, and the second by half of it; less is noise."""
 
-DRIVEN = runs.Design(seed=0, processes=1, sample_size=20, warm_up_s=0.1, measurement_s=0.3, pairs=0, turns={}, budget_s=None, plan=[])
+DRIVEN = runs.Design(seed=0, processes=1, sample_size=20, warm_up_s=0.1, measurement_s=0.3, tuples=0, lane_s=0.0, budget_s=None, plan=[])
 """The processes that Criterion drives: short ones, or nobody could afford hundreds of them."""
 
 COMPARED_ROUNDS = 10

@@ -2,7 +2,8 @@
 
 Why: every figure can be right by itself and the page still be wrong, when a layer is faster than the layer it calls. So figures of
 different rows are held against each other by stated rules. A rule says how much it looked at: none found among none is no pass (T22).
-Ranges of processes are compared, not their middles, so that scatter alone contradicts nothing.
+Where two rows took turns their ratio is looked at, with intervals that hold together; else the ranges of processes are compared, so that
+scatter alone contradicts nothing.
 """
 
 import re
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from run_benches import figures, findings
+from run_benches.contrasts import joint
 from run_benches.figures import Spread
 from run_benches.findings import Held, Row, Rung
 from run_benches.runs import Run
@@ -60,15 +62,17 @@ class Check:
 
 def checks(run: Run) -> list[Check]:
     """Every rule."""
-    rungs = [(request, rung) for request in findings.REQUESTS for rung in findings.ladder(run, request) if rung.added is not None]
-    steps = [(request, rung) for request, rung in rungs if not rung.clocks_differ]
+    climbed = [(request, rung) for request in findings.REQUESTS for rung in findings.ladder(run, request) if rung.below is not None]
+    steps = [(request, rung) for request, rung in climbed if rung.step is not None]
+    confidence = joint(0.95, len(steps))
     floors = [held for held in findings.floors(run) if held.judged and not held.is_own]
     mixes = (
         f"a mix takes as long as its parts, weighted, within {figures.percent(FAR - 1)}; over a store in another state than theirs, at most"
         f" {FAR_ACROSS_STATES:g} times as long"
     )
     return [
-        _check("no rung of the ladder is faster than the rung it calls", steps, _faster_than_called),
+        _check("no rung of the ladder is faster than the rung it calls", steps, lambda step: _faster_than_called(step, confidence)),
+        _check("what a rung allocates it does not allocate less of than the rung it calls", climbed, _allocates_less),
         _check("no layer's own row is faster than that of the layer it calls, for the same request", _called(run), _faster_than_its_call),
         _check("no row is faster than its floor, unless that is its goal", floors, _faster_than_floor),
         _check("rows of several benches that do the same work under the same conditions agree", _same_work(run), _disagreeing),
@@ -88,15 +92,25 @@ def _check(rule: str, items: Iterable[_Item], look: Callable[[_Item], str | None
     return Check(rule, len(told), [words for words in told if words is not None])
 
 
-def _faster_than_called(step: tuple[str, Rung]) -> str | None:
+def _faster_than_called(step: tuple[str, Rung], confidence: float) -> str | None:
     request, rung = step
-    mine, under = rung.row.measured, rung.below.row.measured if rung.below else None
-    if rung.below is None or mine is None or under is None or mine.high >= under.low:
+    found = rung.step.ratio(confidence) if rung.step else None
+    if rung.below is None or rung.step is None or found is None or found.high is None or found.high >= 1:
         return None
-    certainty = "beyond the spread between processes" if min(mine.count, under.count) > 1 else "with a spread that one process cannot show"
     return (
-        f"Impossible order: in the ladder of `{request}`, `{rung.name}` ({figures.time_spread(mine)}) is faster than `{rung.below.name}` "
-        f"({figures.time_spread(under)}), which it calls, {certainty}. Use neither figure before this is explained."
+        f"Impossible order: in the ladder of `{request}`, `{rung.name}` is faster than `{rung.below.name}`, which it calls"
+        f" ({figures.contrast(rung.step, confidence)}). Use neither figure before this is explained."
+    )
+
+
+def _allocates_less(step: tuple[str, Rung]) -> str | None:
+    request, rung = step
+    mine, under = (row.bench.allocations_per_operation for row in (rung.row, rung.below.row)) if rung.below else (None, None)
+    if rung.below is None or mine is None or under is None or mine >= under:
+        return None
+    return (
+        f"Impossible order: in the ladder of `{request}`, `{rung.name}` allocates {figures.count(mine)} times and `{rung.below.name}`, which it"
+        f" calls, {figures.count(under)} times: the two do unlike work."
     )
 
 

@@ -251,12 +251,12 @@ def _paired_with_itself(executable: Path, rows: Sequence[str]) -> dict[str, list
             def progress(settled: int, of: int, pair: int = pair) -> None:
                 line.show(f"pairing the sentinels with themselves: pair {pair + 1} of {PAIRS}, {settled} of {of} rows")
 
-            plan = [(row, row) for row in rows]
+            plan = [broker.Row((row, row)) for row in rows]
             seed = secrets.randbits(32)
-            result = broker.run_pair(side, side, plan, cores=jobs.pinned_to(1), seed=seed, deadline_s=60, silence_s=20, progress=progress)
+            result = broker.run((side, side), plan, cores=jobs.pinned_to(1), seed=seed, deadline_s=60, silence_s=20, progress=progress)
             if result.failures:
                 raise Complaint(f"{result.failures[0].ids[0]}: {jobs.in_one_line(result.failures[0].reason)}")
-            for (row, _), log in result.rows.items():
+            for (row, *_), log in result.rows.items():
                 effects[row].append(broker.effect(log))
     return effects
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
 
-FEWEST_PAIRS = 6
-"""With fewer pairs no 95 % interval exists: even all of them on one side has a probability of 2/2^5 = 6 %."""
+FEWEST_TUPLES = 6
+"""With fewer tuples no 95 % interval exists: even all of them on one side has a probability of 2/2^5 = 6 %."""
 
 
 @dataclass(frozen=True)
@@ -41,18 +41,6 @@ def location(values: Sequence[float], confidence: float = 0.95) -> Estimate | No
     if beyond == 0:
         return Estimate(statistics.median(averages), None, None)
     return Estimate(statistics.median(averages), averages[beyond - 1], averages[-beyond])
-
-
-def shift(base: Sequence[float], values: Sequence[float], confidence: float = 0.95) -> Estimate | None:
-    """How much higher `values` lie than `base`, where nothing pairs the two: Hodges-Lehmann over all differences, with the exact interval
-    of the rank-sum test (Hollander & Wolfe, 4.2-4.3), or nothing of nothing."""
-    if not base or not values:
-        return None
-    differences = sorted(value - start for value in values for start in base)
-    beyond = bisect_right(_rank_sums(len(base), len(values)), (1 - confidence) / 2)
-    if beyond == 0:
-        return Estimate(statistics.median(differences), None, None)
-    return Estimate(statistics.median(differences), differences[beyond - 1], differences[-beyond])
 
 
 def ratio(pairs: Sequence[float], confidence: float = 0.95) -> Estimate | None:
@@ -82,21 +70,6 @@ def rank_sum_distribution(ranks: tuple[int, ...]) -> tuple[float, ...]:
     packed = ways.to_bytes(width * (sum(ranks) + 1), "little")
     counts = (int.from_bytes(packed[start : start + width], "little") for start in range(0, len(packed), width))
     return tuple(count / 2 ** len(ranks) for count in accumulate(counts))
-
-
-@lru_cache(maxsize=64)
-def _rank_sums(first: int, second: int) -> tuple[float, ...]:
-    """For each count, how probable it is that no more of the differences of two samples of one distribution are negative: the
-    distribution of Mann and Whitney, exactly."""
-    # The ways to each count are the coefficients of a Gaussian binomial: the product of (1 - x^(second + n)) / (1 - x^n).
-    most = first * second
-    ways = [1] + [0] * most
-    for n in range(1, first + 1):
-        for count in range(most, second + n - 1, -1):
-            ways[count] -= ways[count - second - n]
-        for count in range(n, most + 1):
-            ways[count] += ways[count - n]
-    return tuple(count / math.comb(first + second, first) for count in accumulate(ways))
 
 
 def _averages_beyond(count: int, tail: float) -> int:

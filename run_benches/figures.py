@@ -11,6 +11,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from run_benches.contrasts import MARGIN, Contrast
 from run_benches.estimates import Estimate
 
 NOT_RUN = "not run"
@@ -119,8 +120,24 @@ def measure_spread(figure: Spread, unit: str) -> str:
 def added_estimate(estimate: Estimate) -> str:
     """`+612 ns [+540 ns, +701 ns]`; without an interval, that is said."""
     if estimate.low is None or estimate.high is None:
-        return f"{added_time(estimate.middle)} (too few processes for an interval)"
+        return f"{added_time(estimate.middle)} (too few tuples for an interval)"
     return f"{added_time(estimate.middle)} [{added_time(estimate.low)}, {added_time(estimate.high)}]"
+
+
+def contrast(found: Contrast, confidence: float = 0.95) -> str:
+    """`+72 % [+65 %, +79 %]` more time; `same within 2 % [-0.5 %, +1.1 %]`; `not resolved [-3.0 %, +9.2 %]`: never a number alone."""
+    estimate = found.added(confidence)
+    if estimate.low is None or estimate.high is None:
+        return f"not resolved ({plural(len(found.logs), 'tuple')}: too few for an interval)"
+    interval = f"[{added_share(estimate.low)}, {added_share(estimate.high)}]"
+    verdict = found.verdict(confidence)
+    told = {"differ": added_share(estimate.middle), "same": f"same within {percent(MARGIN).replace('.0 ', ' ')}", "not resolved": verdict}
+    return f"{told[verdict]} {interval}"
+
+
+def added_share(share: float) -> str:
+    """`+12 %`, `-0.8 %`."""
+    return ("" if share < 0 else "+") + percent(share)
 
 
 def amount(value: float) -> str:
@@ -164,7 +181,9 @@ def goal(value: float) -> str:
 
 
 def plural(number: int, word: str) -> str:
-    """`1 process`, `5 processes`, `8 threads`, `2 indexes`."""
+    """`1 process`, `5 processes`, `2 indexes`, `3 families`."""
+    if number != 1 and word.endswith("y"):
+        return f"{number} {word[:-1]}ies"
     ending = "" if number == 1 else "es" if word.endswith(("s", "x")) else "s"
     return f"{number} {word}{ending}"
 

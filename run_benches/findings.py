@@ -5,10 +5,13 @@ is sealed with the very values it was drawn from. Everything is pure: a run in, 
 locale. Rows are placed by their facts (indexes, threads, unit, clock); a case merely names what sets two rows with equal facts apart.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from run_benches import figures
+from run_benches.contrasts import Contrast
+from run_benches.estimates import Estimate, median
 from run_benches.figures import Spread
 from run_benches.runs import Bench, Ratio, Run, State
 
@@ -58,11 +61,25 @@ class Row:
     subject: str
     case: str
     bench: Bench
+    contrasts: Mapping[str, Contrast] = field(default_factory=dict)
+    """By the row it took turns with, itself (its second lane) among them."""
+    base_ns: float | None = None
+    """The time of the base of its home family."""
+    base: str = ""
 
     @property
     def measured(self) -> Spread | None:
-        """The time of one operation in nanoseconds; `None` unless the row ran and every process measured something."""
-        return figures.spread(self.bench.points_ns) if self.bench.state == "ran" and _sound(self.bench.points_ns) else None
+        """The time of one operation in nanoseconds; `None` unless the row ran and every process measured something. Of a row in a family:
+        the time of its base, times their ratio, so that times and ratios agree."""
+        found = figures.spread(self.bench.points_ns) if self.bench.state == "ran" and _sound(self.bench.points_ns) else None
+        if found is None or self.base_ns is None or self.base == self.id or self.base not in self.contrasts:
+            return found
+        return dataclasses.replace(found, middle=self.base_ns * self.contrasts[self.base].ratio().middle)
+
+    def over(self, other: "Row") -> Contrast | None:
+        """How it compares with another row; nothing where the two took no turns."""
+        mine, theirs = self.contrasts.get(other.id), other.contrasts.get(self.id)
+        return mine or (theirs.turned() if theirs else None)
 
     @property
     def why_not(self) -> str:
@@ -80,8 +97,7 @@ def absence(state: State, reasons: Sequence[str]) -> str:
 
 def rows(run: Run, layer: str | None = None) -> list[Row]:
     """Every row, layers in house order, within a layer in the order of the run (which is that of the source)."""
-    found = [_row(id, bench) for id, bench in run.benches.items()]
-    wanted = [row for row in found if layer in (None, row.layer)]
+    wanted = [_row(run, id) for id in run.benches if layer in (None, id.partition("/")[0])]
     return sorted(wanted, key=lambda row: house_order(row.layer))
 
 
@@ -105,15 +121,6 @@ def thread_counts(found: Iterable[Row]) -> list[int]:
 
 
 @dataclass(frozen=True)
-class Loss:
-    """The share of throughput that a row loses against another; the range is the widest that the spreads of both allow."""
-
-    middle: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
 class CrudLine:
     """One verb with one number of threads: a cell for each number of indexes that was planned."""
 
@@ -127,10 +134,10 @@ class CrudLine:
         verb = self.operation.upper()
         return f"{verb}, {self.variant}" if self.variant else verb
 
-    def loss(self, indexes: int) -> Loss | None:
-        """What that many indexes cost against none; `None` where either cell has no figure."""
+    def loss(self, indexes: int) -> Contrast | None:
+        """How that many indexes compare with none; `None` where the two took no turns."""
         base, cell = self.cells.get(0), self.cells.get(indexes)
-        return loss(base, cell) if indexes and base and cell else None
+        return cell.over(base) if indexes and base and cell else None
 
 
 def crud(run: Run, threads: int) -> list[CrudLine]:
@@ -149,14 +156,6 @@ def crud_rows(run: Run) -> list[Row]:
 def index_counts(run: Run) -> list[int]:
     """The columns: every number of indexes that a row names."""
     return sorted({row.bench.facts.indexes for row in crud_rows(run) if row.bench.facts.indexes is not None})
-
-
-def loss(base: Row, row: Row) -> Loss | None:
-    """1 - throughput / throughput of the base; formed only of two figures of one kind (T6)."""
-    before, after = base.measured, row.measured
-    if before is None or after is None or not alike(base, row):
-        return None
-    return Loss(1 - before.middle / after.middle, 1 - before.high / after.low, 1 - before.low / after.high)
 
 
 _Variant = tuple[str, str, str]
@@ -236,10 +235,10 @@ class Held:
     def why_not(self) -> str:
         """Why there is no interval, in words."""
         if self.ratio is None:
-            return f"{figures.NOT_RUN}: no pair with its floor was planned in this run"
+            return f"{figures.NOT_RUN}: no turns with its floor were planned in this run"
         if self.ratio.state != "ran":
             return absence(self.ratio.state, self.ratio.reasons)
-        return f"{figures.plural(len(self.ratio.pairs), 'pair')}: too few for an interval"
+        return f"{figures.plural(len(self.ratio.pairs), 'tuple')}: too few for an interval"
 
     @property
     def _subject(self) -> str:
@@ -279,15 +278,15 @@ class Rung:
     below: "Rung | None"
 
     @property
-    def added(self) -> float | None:
-        """Nanoseconds on top of the rung below; `None` where there is nothing to subtract."""
-        mine, under = self.row.measured, self.below.row.measured if self.below else None
-        return None if mine is None or under is None else mine.middle - under.middle
+    def step(self) -> Contrast | None:
+        """How it compares with the rung below; `None` where there is none, or the two took no turns."""
+        return self.row.over(self.below.row) if self.below else None
 
     @property
-    def clocks_differ(self) -> bool:
-        """Whether the step below is of another clock (server CPU on top of wall time): to be read with care."""
-        return self.below is not None and not alike(self.row, self.below.row)
+    def added(self) -> Estimate | None:
+        """Nanoseconds on top of the rung below."""
+        under = self.below.row.measured if self.below else None
+        return self.step.nanoseconds(under.middle) if self.step and under else None
 
 
 def ladder(run: Run, request: str) -> list[Rung]:
@@ -296,15 +295,15 @@ def ladder(run: Run, request: str) -> list[Rung]:
     for name in RUNGS:
         row = _rung_row(run, request, name)
         if row is not None:
-            steps = [] if name in ALONE else [rung for rung in climbed if rung.row.measured and rung.name not in ALONE]
+            steps = [] if name in ALONE else [rung for rung in climbed if rung.name not in ALONE and alike(rung.row, row)]
             climbed.append(Rung(name, row, steps[-1] if steps else None))
     return climbed
 
 
 def share(rungs: Sequence[Rung], rung: Rung) -> float | None:
-    """What a rung adds, as a share of the request's time on the highest rung."""
-    times = [one.row.measured.middle for one in rungs if one.row.measured and one.name not in ALONE]
-    return rung.added / times[-1] if times and rung.added is not None else None
+    """What a rung adds, as a share of the request's time on the highest rung of its clock."""
+    times = [one.row.measured.middle for one in rungs if one.row.measured and one.name not in ALONE and alike(one.row, rung.row)]
+    return rung.added.middle / times[-1] if times and rung.added is not None else None
 
 
 def _rung_row(run: Run, request: str, rung: str) -> Row | None:
@@ -312,9 +311,17 @@ def _rung_row(run: Run, request: str, rung: str) -> Row | None:
     return found.get(OURS) or (found.get(FLOOR) if rung == "raw" else None)
 
 
-def _row(id: str, bench: Bench) -> Row:
+def _row(run: Run, id: str) -> Row:
     layer, operation, subject, case = (*id.split("/", 3), "", "", "")[:4]
-    return Row(id, layer, operation, subject, case, bench)
+    bench = run.benches[id]
+    contrasts = {other: Contrast(tuple(logs)) for other, logs in run.contrasts.get(id, {}).items() if logs}
+    if bench.family not in run.families:
+        return Row(id, layer, operation, subject, case, bench, contrasts)
+    base = run.families[bench.family].base
+    at_home = run.benches[base].family == bench.family
+    measured = None if at_home else _row(run, base).measured
+    base_ns = median(run.benches[base].points_ns) if at_home else measured.middle if measured else None
+    return Row(id, layer, operation, subject, case, bench, contrasts, base_ns, base)
 
 
 def _sound(points_ns: Sequence[float]) -> bool:

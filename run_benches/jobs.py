@@ -1,4 +1,4 @@
-"""The two kinds of work of a run: a process that measures the rows of a layer, and a pair that measures a row against its floor.
+"""The two kinds of work of a run: a process that measures rows by themselves, and a tuple, the lanes of a family that take turns.
 
 Why they return an outcome and change nothing: a job that is interrupted leaves no trace in the run, so a resumed run does it again from
 the start and no figure is counted twice.
@@ -6,7 +6,6 @@ the start and no figure is counted twice.
 
 import dataclasses
 import json
-import math
 import os
 import random
 import shutil
@@ -15,11 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from run_benches import broker, build, criterion_output, plan, processes, shapes
+from run_benches import broker, build, criterion_output, families, processes, shapes
 from run_benches.build import Found, Suite
 from run_benches.errors import Complaint
+from run_benches.families import Tuple
 from run_benches.plan import Job
-from run_benches.runs import Design, Facts
+from run_benches.runs import Design, Facts, Family
 
 KEPT_IN_ENVIRONMENT = ("PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "XDG_CACHE_HOME", "STRATA_BENCH_DIR")
 """The rest of the environment is not passed on: its mere length moves the stack of a process, and with it the times."""
@@ -47,7 +47,7 @@ class Outcome:
     """What a job found, by row."""
 
     points_ns: dict[str, float] = field(default_factory=dict)
-    ratios: dict[str, float] = field(default_factory=dict)
+    lanes: Tuple | None = None
     facts: dict[str, Facts] = field(default_factory=dict)
     found: dict[str, Found] = field(default_factory=dict)
     engine: dict[str, Any] | None = None
@@ -106,27 +106,65 @@ def _collect(outcome: Outcome, rows: list[str], folder: Path) -> set[str]:
     return set(outcome.points_ns)
 
 
-def measure_ratio(shop: Workshop, job: Job, floor: str, facts: Facts, deadline_s: float) -> Outcome:
-    """Measures a row against its floor in one lock-step pair; the floor is side A. Where a row changes its store, stalls are part of
-    its cost, so all its time counts; else the median over the turns does."""
-    turn_ms = plan.turn_ms(facts)
-    ids = (floor, job.subject)
-    result = broker.run_pair(
-        _side(shop, floor),
-        _side(shop, job.subject),
-        [broker.Row(ids, turn_ms * 1e6, shop.design.turns[f"{turn_ms}_ms"])],
-        cores=pinned_to(facts.threads),
-        seed=random.Random(f"{shop.design.seed}:{job.name}").getrandbits(32),
+def measure_tuple(shop: Workshop, job: Job, family: Family, deadline_s: float) -> Outcome:
+    """Runs one tuple of a family: a process for each lane, on one core, or on all where rows have several threads. The binaries are linked
+    anew for each round, so that where code lies is part of the scatter."""
+    ids = families.lanes(family)
+    seed = f"{shop.design.seed}:{job.name}"
+    homes = [shop.folder / "lanes" / str(place) for place in range(len(ids))]
+    sides = [_lane(shop, job, id, home) for id, home in zip(ids, homes, strict=True)]
+    facts = [_suite(shop, id).facts.rows[id] for id in ids]
+    turn_ns = families.turn_ns(facts)
+    result = broker.run(
+        sides,
+        [broker.Row(tuple(ids), turn_ns, families.turns(shop.design.lane_s, turn_ns))],
+        cores=pinned_to(max(one.threads for one in facts)),
+        seed=random.Random(seed).getrandbits(32),
         deadline_s=deadline_s,
         silence_s=shop.patience_s,
         progress=lambda settled, of: shop.tick(),
     )
-    if ids not in result.rows:
-        reasons = [in_one_line(failure.reason) for failure in result.failures]
-        return Outcome(failures={job.subject: "; ".join(reasons) or "the pair ended well and left no figure"})
-    log = result.rows[ids]
+    if not result.rows:
+        return Outcome(failures={job.subject: "; ".join(in_one_line(failure.reason) for failure in result.failures)})
+    (log,) = result.rows.values()
     keep(shop.folder, job.name, job.subject, log)
-    return Outcome(ratios={job.subject: ratio_of(broker.total_effect(log) if facts.changes_store else broker.effect(log))})
+    outcome = Outcome()
+    for id, home in reversed(list(zip(ids, homes, strict=True))):  # a row is told by its first lane
+        found = build.read_facts(home)
+        outcome.facts |= {id: found.rows[id]} if found else {}
+        outcome.engine = found.engine if found and found.engine else outcome.engine
+    outcome.lanes = families.read(family, log, any(map(_stalled, outcome.facts.values())))
+    return outcome
+
+
+def _lane(shop: Workshop, job: Job, id: str, home: Path) -> broker.Side:
+    shutil.rmtree(home, ignore_errors=True)
+    home.mkdir(parents=True)
+    suite = _suite(shop, id)
+    own = _templates(shop, suite) | {"STRATA_FACTS_DIR": str(home)}
+    return broker.Side([str(_linked(shop, suite, job.round)), "--bench"], environment_of(own))
+
+
+def _suite(shop: Workshop, id: str) -> Suite:
+    return shop.suites[id.partition("/")[0]]
+
+
+def _linked(shop: Workshop, suite: Suite, number: int) -> Path:
+    """The bench with its code placed at random, the same for all lanes of a round; where nothing can shuffle, as it was built."""
+    if suite.link is None:
+        return suite.executable
+    path = shop.folder / "linked" / f"{number:02}" / suite.layer
+    if not path.exists():
+        for earlier in path.parent.parent.glob(f"*/{suite.layer}"):
+            earlier.unlink()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        suite.link.to(path, random.Random(f"{shop.design.seed}:{number}:{suite.layer}").randrange(1, 2**31))
+    return path
+
+
+def _stalled(facts: Facts) -> bool:
+    """Whether the engine flushed or compacted inside the timed part: then stalls are part of the cost, and all time counts."""
+    return any((facts.counters or {}).get(name) for name in ("flushes", "compactions"))
 
 
 def in_one_line(reason: str) -> str:
@@ -136,17 +174,12 @@ def in_one_line(reason: str) -> str:
 
 
 def keep(folder: Path, name: str, row: str, log: broker.RowLog) -> None:
-    """The turns of a pair, for whoever wants to look again: side, its nanoseconds, and those it waited for a core."""
-    (folder / "pairs").mkdir(parents=True, exist_ok=True)
+    """The turns of a pair or a tuple, for whoever wants to look again: side, its nanoseconds, and those it waited for a core."""
+    (folder / "turns").mkdir(parents=True, exist_ok=True)
     turns = [[turn.side, turn.nanoseconds, turn.waited_ns] for turn in log.turns]
     kept = {"job": name, "ids": log.ids, "operations": log.operations, "turns": turns, "conditions": log.conditions}
-    with (folder / "pairs" / f"{row.replace('/', '-')}.jsonl").open("a", encoding="utf-8") as file:
+    with (folder / "turns" / f"{row.replace('/', '-')}.jsonl").open("a", encoding="utf-8") as file:
         file.write(json.dumps(kept, default=dataclasses.asdict) + "\n")
-
-
-def _side(shop: Workshop, id: str) -> broker.Side:
-    suite = next(suite for suite in shop.suites.values() if id in suite.facts.rows)
-    return broker.Side([str(suite.executable), "--bench"], environment_of(_templates(shop, suite)))
 
 
 def _templates(shop: Workshop, suite: Suite) -> dict[str, str]:
@@ -155,11 +188,6 @@ def _templates(shop: Workshop, suite: Suite) -> dict[str, str]:
     folder = shop.folder / TEMPLATES / f"{suite.executable.name}-{built}"
     folder.mkdir(parents=True, exist_ok=True)
     return {"STRATA_TEMPLATES": str(folder)}
-
-
-def ratio_of(effect: float) -> float:
-    """Floor's time / ours, of the effect of a pair whose side A is the floor: ln(ours / floor)."""
-    return math.exp(-effect)
 
 
 def pinned_to(threads: int) -> set[int]:

@@ -5,16 +5,18 @@ under way. A row that fails in one process is invalid for the whole run, whateve
 ones would be chosen by luck.
 """
 
+import math
 import shutil
 import time
 from pathlib import Path
 
 from run_benches import estimates, jobs, plan, runs
 from run_benches.build import Found, Suite
+from run_benches.families import Tuple
 from run_benches.jobs import TEMPLATES, Outcome, Workshop
 from run_benches.plan import Costs, Job
 from run_benches.progress import Line, duration
-from run_benches.runs import Bench, Measure, Ratio, Run
+from run_benches.runs import Bench, Family, Measure, Ratio, Run
 
 
 class Measurement:
@@ -42,10 +44,10 @@ class Measurement:
 
     def _all_rounds(self) -> None:
         run, done = self._run, {job.name for job in self._run.design.order}
-        for round_of_jobs in plan.rounds(run.design, run.benches, run.ratios):
+        for round_of_jobs in plan.rounds(run.design, run.benches, run.families):
             todo = [job for job in round_of_jobs if job.name not in done]
             if todo and self._time_is_up(todo):
-                self._line.say(f"the time is up after {todo[0].round} of {run.design.pairs} pairs; the ratios are of these")
+                self._line.say(f"the time is up after {todo[0].round} of {run.design.tuples} tuples; the contrasts are of these")
                 return
             while todo:
                 self._one(todo.pop(0), todo)
@@ -57,46 +59,52 @@ class Measurement:
 
     def _one(self, job: Job, later: list[Job]) -> None:
         began, expected_s = time.monotonic(), self._expected_s([job])
-        rounds_s = plan.seconds_of(self._run.design, self._run.benches, self._run.ratios, self._costs, job.round + 1)
-        what = f"pair {job.round + 1} of {job.subject}" if job.kind == "ratio" else f"process {job.round + 1} of {job.subject}"
+        rounds_s = plan.seconds_of(self._run.design, self._run.benches, self._run.families, self._costs, job.round + 1)
+        what = f"{'tuple' if job.kind == 'tuple' else 'process'} {job.round + 1} of {job.subject}"
+        parts = len(self._run.families[job.subject].rows) + 1 if job.kind == "tuple" else len(self._alone(job))
         self._under_way = (what, began + expected_s + self._expected_s(later) + rounds_s)
         outcome = self._do(job, 10 * expected_s + 2 * self._shop.patience_s)
         seconds = time.monotonic() - began
         if not outcome.failures:
             subject = plan.remembered_by(self._run.design, job)
-            self._costs.learn(subject, self._costs.extra_s(subject) + (seconds - expected_s) / max(1, len(outcome.points_ns)))
+            self._costs.learn(subject, self._costs.extra_s(subject) + (seconds - expected_s) / parts)
         self._apply(job, outcome)
         self._run.design.order.append(runs.Job(job.name, round(seconds, 3), outcome.failures))
         self._store()
         for id, failure in outcome.failures.items():
-            self._line.say(f"{'ratio of ' if job.kind == 'ratio' else ''}{id} is invalid: {failure}")
+            self._line.say(f"{'the family of ' if job.kind == 'tuple' else ''}{id} is invalid: {failure}")
+
+    def _alone(self, job: Job) -> list[str]:
+        return plan.timeable(self._run.design, self._run.benches, job.round)[job.subject]
 
     def _do(self, job: Job, deadline_s: float) -> Outcome:
         self._tick()
         if job.kind == "time":
-            return jobs.measure_layer(self._shop, job, plan.timeable(self._run.design, self._run.benches, job.round)[job.subject], deadline_s)
-        facts = self._run.benches[job.subject].facts
-        return jobs.measure_ratio(self._shop, job, self._run.ratios[job.subject].floor, facts, deadline_s)
+            return jobs.measure_layer(self._shop, job, self._alone(job), deadline_s)
+        return jobs.measure_tuple(self._shop, job, self._run.families[job.subject], deadline_s)
 
     def _apply(self, job: Job, outcome: Outcome) -> None:
+        run = self._run
         for id, point_ns in outcome.points_ns.items():
-            _add_point(self._run.benches[id], point_ns)
+            _add_point(run.benches[id], point_ns)
         for id, facts in outcome.facts.items():
-            bench = self._run.benches[id]
+            bench = run.benches[id]
             bench.facts, bench.counters, bench.allocations_per_operation = facts, facts.counters, facts.allocations_per_operation
         for id, found in outcome.found.items():
-            _add_found(self._run.benches[id], found)
-        for id, ratio in outcome.ratios.items():
-            _add_pair(self._run.ratios[id], ratio)
+            _add_found(run.benches[id], found)
+        if outcome.lanes:
+            _add_tuple(run, job.subject, outcome.lanes)
         if outcome.engine:
-            self._run.engine[job.subject] = outcome.engine
-        cells: dict[str, Bench] | dict[str, Ratio] = self._run.benches if job.kind == "time" else self._run.ratios
-        for id, failure in outcome.failures.items():
-            cells[id].state = "invalid"
-            cells[id].reasons.append(f"{'process' if job.kind == 'time' else 'pair'} {job.round + 1}: {failure}")
+            run.engine[job.subject.partition("/")[0]] = outcome.engine
+        for name, failure in outcome.failures.items():
+            if job.kind == "tuple":
+                _fail_family(run, name, f"tuple {job.round + 1}: {failure}")
+            else:
+                run.benches[name].state = "invalid"
+                run.benches[name].reasons.append(f"process {job.round + 1}: {failure}")
 
     def _expected_s(self, todo: list[Job]) -> float:
-        return sum(plan.job_s(job, self._run.design, self._run.benches, self._costs) for job in todo)
+        return sum(plan.job_s(job, self._run.design, self._run.benches, self._run.families, self._costs) for job in todo)
 
     def _spent_s(self) -> float:
         return self._earlier_s + time.monotonic() - self._began
@@ -122,9 +130,34 @@ def _add_found(bench: Bench, found: Found) -> None:
         bench.measures.setdefault(name, Measure(figure.unit, [])).points.append(figure.value)
 
 
-def _add_pair(ratio: Ratio, value: float) -> None:
-    ratio.pairs.append(value)
-    ratio.state = "ran"
-    found = estimates.ratio(ratio.pairs)
-    if found:
-        ratio.ratio, ratio.low, ratio.high = found.middle, found.low, found.high
+def _add_tuple(run: Run, name: str, found: Tuple) -> None:
+    """A tuple of a family: the times of the rows whose home it is, and its contrasts."""
+    family = run.families[name]
+    family.state, family.tuples = "ran", family.tuples + 1
+    for id in family.rows:
+        if run.benches[id].family == name:
+            _add_point(run.benches[id], round(found.points_ns[id], 3))
+    for id, logs in found.logs.items():
+        for other, log in logs.items():
+            _add_contrast(run, id, other, log)
+
+
+def _add_contrast(run: Run, id: str, other: str, log: float) -> None:
+    run.contrasts.setdefault(id, {}).setdefault(other, []).append(round(log, 6))
+    ratio = run.ratios.get(id)
+    if ratio and ratio.floor == other and ratio.state != "invalid":
+        ratio.pairs.append(math.exp(-log))
+        ratio.state = "ran"
+        estimate = estimates.ratio(ratio.pairs)
+        if estimate:
+            ratio.ratio, ratio.low, ratio.high = estimate.middle, estimate.low, estimate.high
+
+
+def _fail_family(run: Run, name: str, reason: str) -> None:
+    """A family that failed once is invalid for the whole run, and with it the times and ratios that came from it."""
+    family = run.families[name]
+    cells: list[Bench | Ratio | Family] = [family, *(run.benches[id] for id in family.rows if run.benches[id].family == name)]
+    cells += [ratio for id, ratio in run.ratios.items() if {id, ratio.floor} <= set(family.rows)]
+    for cell in cells:
+        cell.state = "invalid"
+        cell.reasons.append(reason)

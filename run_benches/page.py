@@ -17,6 +17,7 @@ from run_benches import (
     calibration_report,
     cells,
     contradictions,
+    contrasts,
     figures,
     findings,
     layer_pictures,
@@ -71,10 +72,11 @@ def certainty(source: Source) -> list[str]:
     """How the figures were made, how sure they are, and what in them contradicts itself."""
     run, design = source.run, source.run.design
     lines = [
-        f"* A ratio comes from pairs of processes of one binary that take turns on the same core ({design.pairs} pairs were planned for each). "
-        "Its interval is a 95 % interval over the pairs; the pair is the unit, never the sample.",
-        f"* A time comes from processes that ran alone ({_processes(run)}). It is the median of the processes; the "
-        "range beside it goes from the fastest process to the slowest and is not a confidence interval.",
+        f"* Rows that are compared took turns on the same core ({figures.plural(design.tuples, 'tuple')} of each family were planned), and every "
+        "difference or ratio is theirs, with a 95 % interval over the tuples; the tuple is the unit, never the sample.",
+        "* A time of such a row is that of the base of its family, times their ratio; one of a row without a partner is of processes that ran "
+        "alone, and is rough. The range beside it goes from the fastest process to the slowest and is not a confidence interval.",
+        f"* {_controls(run)}",
         "* All figures are of one machine, described below. On another machine expect other times; ratios travel better, and are not promised.",
         *([f"* **This is a run of no more than: {', '.join(run.partial)}.** What else the page could hold is not in it."] if run.partial is not None else []),
         *(["* This was a quick run: few processes and few pairs, so spreads and intervals are coarse."] if run.scale == "quick" else []),
@@ -86,14 +88,18 @@ def certainty(source: Source) -> list[str]:
     return ["## How sure we are", "", *_error_rates(source), *figures_of_run]
 
 
-def _processes(run: Run) -> str:
-    workloads = f", {run.design.workload_processes} for each workload" if any(bench.facts.workload for bench in run.benches.values()) else ""
-    return f"{run.design.processes} were planned for each row{workloads}"
+def _controls(run: Run) -> str:
+    """What the second lanes say of the intervals."""
+    found = contrasts.controls(run)
+    if not found.looked_at:
+        return "No row was held against itself, so nothing is known of the intervals of this run."
+    words = f"Each family has a row that took turns with itself: {found.held} of {found.looked_at} of these 95 % intervals hold no difference."
+    return words + (" **Chance gives so few less than once in a hundred runs: the run is contaminated.**" if found.contaminated else "")
 
 
 _CROSS_CHECKS = (
     "Figures of different rows, held against each other: a layer that is faster than what it calls, or a mix that is faster than its parts, is a"
-    " fault of the measurement until it is explained. Ranges of the processes are compared, or the intervals of ratios."
+    " fault of the measurement until it is explained. Ratios of rows that took turns are looked at, else the ranges of the processes."
 )
 
 
@@ -119,8 +125,8 @@ def crud(source: Source) -> list[str]:
         lines += [f"**{threads_on_cores(source.run, threads)}**", "", *_crud_table(source, threads, counts), ""]
     lines = lines or [source.missing("integration")]
     words = (
-        "A loss is the share of throughput that the indexes cost, against the same verb without any; its range is the widest that the spreads of"
-        " both figures allow."
+        "Beside each time stands how much longer the verb takes than without any index, from turns with it, with the 95 % interval over the"
+        " tuples."
     )
     return ["## CRUD by index count", "", words, "", *source.block("crud", lines), *source.picture("crud")]
 
@@ -136,7 +142,7 @@ def full_stack(source: Source) -> list[str]:
     for threads in findings.thread_counts(row for _, row, _ in stack):
         body = [_stack_cells(source, *entry) for entry in stack if entry[1].bench.facts.threads == threads]
         lines += [f"**{threads_on_cores(source.run, threads)}**", "", *tables.markdown(columns, body), ""]
-    lines += [*_absent_layers(source, {row.layer for row in ours}), *cells.other_clock(rungs)]
+    lines += _absent_layers(source, {row.layer for row in ours})
     words = (
         "Rows of different units share no column but the time of one operation. The ratio is the floor's time over ours, so that more is"
         " better; the floor is the best raw path of the same binding for the same bytes. What a layer costs over the layer below it can be told"
@@ -158,8 +164,7 @@ def floors(source: Source) -> list[str]:
 def ladder(source: Source) -> list[str]:
     """The same request at every rung: what each layer adds."""
     climbs = {request: findings.ladder(source.run, request) for request in findings.REQUESTS}
-    marks = cells.other_clock([rung for rungs in climbs.values() for rung in rungs])
-    adds = [*_added_table(climbs), *marks] if any(climbs.values()) else [source.missing("ladder")]
+    adds = _added_table(climbs) if any(climbs.values()) else [source.missing("ladder")]
     lines: list[str] = []
     for request, rungs in climbs.items():
         lines += [f"**{request.upper()}**", "", *(_ladder_table(rungs) if rungs else [source.missing("ladder")]), ""]
@@ -168,7 +173,7 @@ def ladder(source: Source) -> list[str]:
         " highest rung. Layers that call none below them stand beside the ladder: `in it` is what the request costs there."
     )
     added = ["### What each layer adds", "", words, "", *source.block("what each layer adds", adds), *source.picture("ladder")]
-    return ["## ladder", "", *source.words("ladder"), *added, "### Every rung", "", *source.block("ladder", [*lines, *marks[1:]])]
+    return ["## ladder", "", *source.words("ladder"), *added, "### Every rung", "", *source.block("ladder", lines)]
 
 
 def layers(source: Source) -> list[str]:
@@ -348,14 +353,14 @@ def _summary_rows(source: Source, grids: Sequence[Sequence[CrudLine]], words: st
 def _crud_table(source: Source, threads: int, counts: Sequence[int]) -> list[str]:
     columns = ["verb"]
     for indexes in counts:
-        columns += [f"{figures.plural(indexes, 'index')}>"] + (["loss>"] if indexes else [])
+        columns += [f"{figures.plural(indexes, 'index')}>"] + (["longer by>"] if indexes else [])
     lines = findings.crud(source.run, threads)
     unseen = [verb for verb in findings.VERBS if verb not in {line.operation for line in lines}]
     body = []
     for line in (*lines, *(CrudLine(verb, "", {}) for verb in unseen)):
         told = [line.label]
         for indexes in counts:
-            told += [cells.time(source, line.cells.get(indexes), "integration")] + ([cells.loss(line.loss(indexes))] if indexes else [])
+            told += [cells.time(source, line.cells.get(indexes), "integration")] + ([cells.contrast(line.loss(indexes))] if indexes else [])
         body.append(told)
     return tables.markdown(columns, body)
 
@@ -378,10 +383,9 @@ def _added_cell(rungs: Sequence[Rung], name: str) -> str:
     rung = next((rung for rung in rungs if rung.name == name), None)
     if rung is None or rung.row.measured is None:
         return rung.row.why_not if rung else ""
-    share = findings.share(rungs, rung)
-    if rung.added is None or share is None:
+    if rung.below is None:
         return figures.time(rung.row.measured.middle) + (" in it" if name in findings.ALONE else "")
-    return f"{figures.added_time(rung.added)} ({figures.percent(share)}){cells.OTHER_CLOCK if rung.clocks_differ else ''}"
+    return cells.added(rung)
 
 
 def _absent_layers(source: Source, seen: Set[str]) -> list[str]:
@@ -394,7 +398,7 @@ def _absent_layers(source: Source, seen: Set[str]) -> list[str]:
 
 
 def _floor_table(held: Sequence[Held]) -> list[str]:
-    columns = ["row", "floor", "ratio [95 % interval]>", "pairs>", "at least>", "aim>", "goal"]
+    columns = ["row", "floor", "ratio [95 % interval]>", "tuples>", "at least>", "aim>", "goal"]
     return tables.markdown(columns, [_floor_cells(entry) for entry in held]) if held else ["No row names a floor."]
 
 

@@ -58,9 +58,8 @@ def measure(ring: Ring, sides: tuple[Contestant, Contestant], rows: dict[str, Fa
         chosen = {id: facts for id, facts in rows.items() if (facts.threads > 1) == several}
         barren = 0
         while chosen and barren < jobs.HOPELESS:
-            result = broker.run_pair(
-                processes[0],
-                processes[1],
+            result = broker.run(
+                processes,
                 [broker.Row((id, id), 1e6 * plan.turn_ms(facts), ring.turns[f"{plan.turn_ms(facts)}_ms"]) for id, facts in chosen.items()],
                 cores=jobs.pinned_to(2 if several else 1),
                 seed=luck.getrandbits(32),
@@ -76,7 +75,7 @@ def measure(ring: Ring, sides: tuple[Contestant, Contestant], rows: dict[str, Fa
             failed = next((id for id in chosen if id not in outcome.points), None)
             barren = 0 if result.rows else barren + 1
             chosen = {id: facts for id, facts in chosen.items() if id not in outcome.points and id != failed}
-            for (id, _), log in result.rows.items():
+            for (id, *_), log in result.rows.items():
                 jobs.keep(ring.folder, name, id, log)
             for home in homes:
                 shutil.rmtree(home / "facts")
@@ -102,8 +101,8 @@ def stores(folder: Path, name: str, layer: str) -> dict[str, str]:
     return {"STRATA_TEMPLATES": str(path)}
 
 
-def _collect(outcome: Outcome, result: broker.PairResult, number: int) -> None:
-    for (id, _), log in result.rows.items():
+def _collect(outcome: Outcome, result: broker.Result, number: int) -> None:
+    for (id, *_), log in result.rows.items():
         total = any(_stalled(seen.get(id)) for seen in outcome.seen)
         effect = broker.total_effect(log) if total else broker.effect(log)
         a_ns, b_ns = (_operation_ns(log, side, total) for side in (0, 1))

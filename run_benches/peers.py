@@ -1,17 +1,15 @@
 """Others that did the same work in the same run: codecs, databases, routers, each beside ours, wins and losses alike.
 
 Why no goal: a floor is what ours is built on, and how near it comes is ours to answer for; a peer is built otherwise, and either may win.
-The ratio is the peer's time over ours, so that above one ours is faster. Where the two took turns in lock-step pairs it is that of the
-pairs, with its interval; else it is that of two figures of processes that ran alone, and its range is the widest that their spreads allow,
-so a range that holds one tells neither from the other.
+The ratio is the peer's time over ours, so that above one ours is faster, with the interval over the tuples in which the two took turns. An
+interval that holds one tells neither from the other.
 """
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from run_benches import cells, estimates, figures, findings, tables
+from run_benches import cells, figures, findings, tables
 from run_benches.findings import Row
 from run_benches.pictures import threads_on_cores
 from run_benches.runs import Run
@@ -27,7 +25,6 @@ class Speed:
     ratio: float
     low: float | None
     high: float | None
-    paired: bool
 
     @property
     def faster(self) -> Outcome:
@@ -50,7 +47,7 @@ class Side:
 def sides(run: Run) -> list[Side]:
     """Every row of a peer that has one of ours beside it, in the order of the page."""
     ours = {_work(row): row for row in findings.rows(run) if row.subject == findings.OURS}
-    return [Side(mine, row, _speed(run, mine, row)) for row in findings.rows(run) if is_peer(row) and (mine := ours.get(_work(row)))]
+    return [Side(mine, row, _speed(mine, row)) for row in findings.rows(run) if is_peer(row) and (mine := ours.get(_work(row)))]
 
 
 def is_peer(row: Row) -> bool:
@@ -62,26 +59,19 @@ def _work(row: Row) -> tuple[str, str, str]:
     return (row.layer, row.operation, row.case)
 
 
-def _speed(run: Run, ours: Row, theirs: Row) -> Speed | None:
-    pair = run.ratios.get(ours.id)
-    if pair and pair.floor == theirs.id and pair.state == "ran" and pair.ratio is not None:
-        return Speed(pair.ratio, pair.low, pair.high, True)
-    if ours.measured is None or theirs.measured is None or not findings.alike(ours, theirs):
+def _speed(ours: Row, theirs: Row) -> Speed | None:
+    contrast = theirs.over(ours)
+    if contrast is None or not findings.alike(ours, theirs):
         return None
-    mine, others = ([math.log(point) for point in row.bench.points_ns] for row in (ours, theirs))
-    found = estimates.shift(mine, others)
-    if found is None:
-        return None
-    low, high = (None if end is None else math.exp(end) for end in (found.low, found.high))
-    return Speed(math.exp(found.middle), low, high, paired=False)
+    found = contrast.ratio()
+    return Speed(found.middle, found.low, found.high)
 
 
 # Its section.
 
 _WORDS = (
     "Others doing the same work in the same run on the same machine; what exactly they do, and what they are spared, stands with the layer. The"
-    " ratio is their time over ours: above one, ours is faster. (*) The two did not take turns: the ratio is estimated over all pairs"
-    " of processes that ran alone, with the exact interval of the rank-sum test."
+    " ratio is their time over ours: above one, ours is faster."
 )
 
 
@@ -126,6 +116,6 @@ def _cells(source: Source, row: Row, side: Side | None, sized: bool) -> list[str
 def _told(side: Side) -> tuple[str, str]:
     speed = side.speed
     if speed is None:
-        return "not measured", ""
-    few = " (too few processes for an interval)" if speed.low is None else ""
-    return figures.times(speed.ratio, speed.low, speed.high) + few + ("" if speed.paired else " (*)"), speed.faster
+        return cells.NO_TURNS, ""
+    few = " (too few tuples for an interval)" if speed.low is None else ""
+    return figures.times(speed.ratio, speed.low, speed.high) + few, speed.faster

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from run_benches import figures, findings
+from run_benches.contrasts import Contrast
 from run_benches.errors import Complaint
 from run_benches.figures import Spread
 from run_benches.runs import Run
@@ -136,12 +137,8 @@ def _crud_bar(line: findings.CrudLine, indexes: int) -> _Bar:
     return _Bar(indexes, row.measured, figures.time(row.measured.middle) + _lost(loss))
 
 
-def _lost(loss: findings.Loss | None) -> str:
-    if loss is None:
-        return ""
-    if loss.low <= 0 <= loss.high:
-        return ", within the spread"
-    return f", loses {figures.percent(loss.middle)}" if loss.middle > 0 else f", gains {figures.percent(-loss.middle)}"
+def _lost(loss: Contrast | None) -> str:
+    return f", {figures.contrast(loss)}" if loss else ""
 
 
 def threads_on_cores(run: Run, threads: int) -> str:
@@ -299,7 +296,7 @@ def _steps(run: Run, request: str) -> list[_Step]:
     for rung in findings.ladder(run, request):
         measured, below = rung.row.measured, rung.below.row.measured if rung.below else None
         if measured is not None:
-            added = f"  ({figures.added_time(rung.added)})" if rung.added is not None else ""
+            added = f"  ({figures.contrast(rung.step)})" if rung.step is not None else ""
             clock = "*" if rung.row.bench.facts.clock == "cpu" else ""
             start = below.middle if below else 0.0
             steps.append(_Step(rung.name + clock, start, measured.middle, figures.time(measured.middle) + added, rung.name in findings.ALONE))

@@ -4,21 +4,23 @@ Why before: a cell that was promised and has no figure at the end must show as s
 finds. So the plan is stored with the run before the first process starts. Work goes in rounds, each in an order of its own drawn from
 the stored seed: a slow minute of the machine then falls on different rows each time, and a run that is cut short has a little of all.
 
-Workloads do seconds of fixed work each, so they run in few processes; the quick scale leaves them out unless they are named, and says so.
+Rows that are compared are lanes of families and run in tuples; which scale measures which of them, the rows themselves say
+(`Facts::reach`). All other rows run alone, once: a time without a partner is a rough figure, however often it is taken. Workloads do
+seconds of fixed work each; the quick scale leaves them out unless they are named, and says so.
 """
 
 import dataclasses
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from run_benches import estimates, selection, shapes
+from run_benches import estimates, families, selection, shapes
 from run_benches.build import Suite
 from run_benches.errors import Complaint
 from run_benches.places import COSTS
 from run_benches.progress import duration
-from run_benches.runs import Bench, Cell, Design, Facts, Ratio, Scale
+from run_benches.runs import Bench, Cell, Design, Facts, Family, Ratio, Reach, Scale
 
 SHORT_TURN_MS = 1
 LONG_TURN_MS = 20
@@ -32,37 +34,38 @@ WORKLOAD_S = 6.0
 """What a workload takes, about; what it takes more or less is learnt like the extra of every row."""
 
 LEFT_OUT = "a workload takes seconds, and all of them take minutes: name it, or run without --quick"
+OUT_OF_REACH = "--quick leaves it out: name it, or run without --quick"
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How much a scale spends. Pairs grow from the fewest that give an interval to `most_pairs`, as the time allows. A process is worth
-    more than a longer one: five are the fewest by which two rows that nothing pairs can be told apart, with an interval (97.5 %)."""
+    """How much a scale spends. Tuples grow from the fewest that give an interval to `most_tuples`, as the time allows; a tuple more is
+    worth more than a longer one."""
 
     seconds: float | None
+    most_tuples: int
+    lane_s: float
+    reach: tuple[Reach, ...]
     processes: int
     workload_processes: int
     sample_size: int
     warm_up_s: float
     measurement_s: float
-    most_pairs: int
-    short_turns: int
-    long_turns: int
 
 
 EFFORTS: dict[Scale, Effort] = {
-    "quick": Effort(10 * 60, 2, 0, 10, 0.05, 0.1, 8, 60, 8),
-    "default": Effort(26 * 60, 5, 1, 10, 0.05, 0.15, 12, 200, 20),
-    "full": Effort(None, 5, 2, 20, 0.3, 1.0, 16, 400, 40),
+    "quick": Effort(6 * 60, 6, 0.2, ("quick",), 0, 0, 10, 0.05, 0.1),
+    "default": Effort(20 * 60, 8, 0.25, ("quick", "default"), 1, 1, 10, 0.05, 0.15),
+    "full": Effort(None, 12, 0.3, ("quick", "default", "full"), 1, 2, 20, 0.3, 1.0),
 }
 
 
 @dataclass(frozen=True)
 class Job:
-    """One process over the rows of a layer (`time`), or one lock-step pair of a row and its floor (`ratio`)."""
+    """One process over the rows of a layer that have no partner (`time`), or one tuple of a family (`tuple`)."""
 
     round: int
-    kind: Literal["time", "ratio"]
+    kind: Literal["time", "tuple"]
     subject: str
 
     @property
@@ -73,7 +76,7 @@ class Job:
 
 class Costs:
     """Seconds beyond sampling: of a row of a layer (by the layer and how many samples it takes: a store that is changed is made anew for
-    each), and of a pair (by the row). Learned from every process that runs."""
+    each), and of a lane (by its family). Learned from every process that runs."""
 
     def __init__(self) -> None:
         try:
@@ -101,102 +104,136 @@ class Plan:
     design: Design
     benches: dict[str, Bench]
     ratios: dict[str, Ratio]
+    families: dict[str, Family]
     seconds: float
 
 
 def turn_ms(facts: Facts) -> int:
-    """The length of a turn in a pair. CPU clocks are read once a turn, and lag by a tick: they want long ones."""
+    """The length of a turn in a pair of processes. CPU clocks are read once a turn, and lag by a tick: they want long ones."""
     return LONG_TURN_MS if facts.changes_store or facts.threads > 1 or facts.clock == "cpu" else SHORT_TURN_MS
 
 
 def make(suites: dict[str, Suite], words: list[str], skip: list[str], scale: Scale, budget_s: float | None, seed: int) -> Plan:
-    """Plans a run of the rows that `words` choose, as long as the scale or the budget says."""
+    """Plans a run of the rows that `words` choose, and of those that these are held against, as long as the scale or the budget says."""
     rows = {id: facts for suite in suites.values() for id, facts in suite.facts.rows.items()}
     selection.check_rows([*words, *skip], list(rows))
-    wanted = {id: facts for id, facts in rows.items() if selection.chosen(id, words)}
-    skipped = {id: f"--skip {word}" for id in wanted for word in skip if selection.matches(id, word)}
+    chosen = {id for id in rows if selection.chosen(id, words)}
+    chosen |= {partner for id in chosen for partner in families.partners(rows[id])}
+    wanted = {id: facts for id, facts in rows.items() if id in chosen}
     effort = _effort(scale, budget_s, named=bool(words))
-    left_out = {id: LEFT_OUT for id, facts in wanted.items() if facts.workload and not effort.workload_processes}
-    benches = {id: _first_bench(facts, skipped.get(id), left_out.get(id)) for id, facts in wanted.items()}
-    ratios = {id: ratio for id, facts in wanted.items() if (ratio := _first_ratio(facts, rows, skipped.get(id), left_out.get(id)))}
-    cells = [Cell("time", id.partition("/")[0], id) for id in benches] + [Cell("ratio", id.partition("/")[0], id) for id in ratios]
-    turns = {f"{SHORT_TURN_MS}_ms": effort.short_turns, f"{LONG_TURN_MS}_ms": effort.long_turns}
-    sizes = (effort.processes, effort.sample_size, effort.warm_up_s, effort.measurement_s)
-    design = Design(seed, *sizes, estimates.FEWEST_PAIRS, turns, budget_s or effort.seconds, cells, workload_processes=effort.workload_processes)
-    plan = Plan(design, benches, ratios, 0.0)
-    _spend(plan, effort.most_pairs, limited=budget_s is not None)
+    reasons = _reasons(wanted, skip, effort)
+    benches = {id: Bench("skipped" if reason and reason.startswith("--skip") else "not_run", [reason] if reason else [], wanted[id]) for id, reason in reasons.items()}
+    found = _families({id: facts for id, facts in wanted.items() if not reasons[id]}, effort)
+    for name, family in found.items():
+        for id in family.rows:
+            benches[id].family = benches[id].family or name
+    ratios = {id: ratio for id in benches if (ratio := _first_ratio(id, benches, rows, found))}
+    for bench in benches.values() if not effort.processes else ():
+        if bench.family is None and not bench.reasons:
+            bench.reasons.append(OUT_OF_REACH)
+    cells = [Cell("time", id.partition("/")[0], id) for id in benches]
+    cells += [Cell("ratio", id.partition("/")[0], id) for id in ratios]
+    cells += [Cell("family", name.partition("/")[0], name) for name in found]
+    sizes = (effort.processes, effort.sample_size, effort.warm_up_s, effort.measurement_s, estimates.FEWEST_TUPLES, effort.lane_s)
+    design = Design(seed, *sizes, budget_s or effort.seconds, cells, workload_processes=effort.workload_processes)
+    plan = Plan(design, benches, ratios, found, 0.0)
+    _spend(plan, effort.most_tuples, limited=budget_s is not None)
     return plan
 
 
-def _first_bench(facts: Facts, skipped: str | None, left_out: str | None) -> Bench:
-    reason = skipped or left_out
-    return Bench("skipped" if skipped else "not_run", [reason] if reason else [], facts)
+def _reasons(wanted: Mapping[str, Facts], skip: list[str], effort: Effort) -> dict[str, str | None]:
+    """Why a row will not be measured, decided beforehand."""
+    skipped = {id: f"--skip {word}" for id in wanted for word in skip if selection.matches(id, word)}
+    left_out = {id: LEFT_OUT for id, facts in wanted.items() if facts.workload and not effort.workload_processes}
+    return {id: skipped.get(id) or left_out.get(id) for id in wanted}
 
 
-def _first_ratio(facts: Facts, rows: dict[str, Facts], skipped: str | None, left_out: str | None) -> Ratio | None:
+def _families(rows: Mapping[str, Facts], effort: Effort) -> dict[str, Family]:
+    """The families within reach, named by their bases."""
+    found: dict[str, Family] = {}
+    within = {id for id, facts in rows.items() if facts.reach in effort.reach and not facts.workload}
+    within |= {partner for id in within for partner in families.partners(rows[id])}
+    for family in families.of({id: facts for id, facts in rows.items() if id in within}):
+        several = sum(other.base == family.base for other in found.values())
+        found[family.base + (f"/{several + 1}" if several else "")] = family
+    return found
+
+
+def _first_ratio(id: str, benches: Mapping[str, Bench], rows: Mapping[str, Facts], found: Mapping[str, Family]) -> Ratio | None:
+    bench, facts = benches[id], benches[id].facts
     if facts.floor is None:
         return None
     goal = (facts.floor.id, facts.floor.at_least, facts.floor.aim)
     if facts.floor.id not in rows:
         return Ratio("invalid", [f"its floor {facts.floor.id} is no row of any bench"], *goal)
-    if skipped:
-        return Ratio("skipped", [skipped], *goal)
     mine, other = facts, rows[facts.floor.id]
     if (mine.unit, mine.units_per_operation, mine.clock, mine.threads) != (other.unit, other.units_per_operation, other.clock, other.threads):
         return Ratio("invalid", ["unit, units an operation, threads or clock differ from those of the floor"], *goal)
-    return Ratio("not_run", [left_out] if left_out else [], *goal)
+    if bench.reasons:
+        return Ratio(bench.state, list(bench.reasons), *goal)
+    if benches[facts.floor.id].reasons:
+        return Ratio("not_run", [f"its floor is left out: {benches[facts.floor.id].reasons[0]}"], *goal)
+    if not any({id, facts.floor.id} <= set(family.rows) for family in found.values()):
+        return Ratio("not_run", [NOT_PAIRED], *goal)
+    return Ratio("not_run", [], *goal)
+
+
+NOT_PAIRED = "its lanes run with --full, or where the row is named"
 
 
 def _effort(scale: Scale, budget_s: float | None, named: bool) -> Effort:
     if budget_s is not None:
-        scale = "quick" if budget_s < 25 * 60 else "default" if budget_s < 80 * 60 else "full"  # what the rows of all layers fit into
+        scale = "quick" if budget_s < 15 * 60 else "default" if budget_s < 40 * 60 else "full"  # what the rows of all layers fit into
     effort = EFFORTS[scale]
-    return dataclasses.replace(effort, workload_processes=max(1, effort.workload_processes)) if named else effort
+    if not named:
+        return effort
+    return dataclasses.replace(effort, reach=EFFORTS["full"].reach, processes=max(1, effort.processes), workload_processes=max(1, effort.workload_processes))
 
 
-def _spend(plan: Plan, most_pairs: int, limited: bool) -> None:
-    """Takes as many pairs as fit; a budget that the smallest run does not fit into is refused before it is spent."""
+def _spend(plan: Plan, most_tuples: int, limited: bool) -> None:
+    """Takes as many tuples as fit; a budget that the smallest run does not fit into is refused before it is spent."""
     costs, seconds = Costs(), plan.design.budget_s
-    plan.seconds = seconds_of(plan.design, plan.benches, plan.ratios, costs)
+    plan.seconds = seconds_of(plan.design, plan.benches, plan.families, costs)
     if limited and seconds is not None and plan.seconds > 1.1 * seconds:
         raise Complaint(f"the smallest run of these rows takes about {duration(plan.seconds)}: name fewer layers, or a larger --budget")
-    pair_round_s = sum(pair_s(plan.design, id, plan.benches[id].facts, costs) for id in _pairable(plan.ratios))
-    if pair_round_s:
-        more = most_pairs if seconds is None else int((seconds - plan.seconds) / pair_round_s)
-        plan.design.pairs = min(most_pairs, plan.design.pairs + max(0, more))
-    plan.seconds = seconds_of(plan.design, plan.benches, plan.ratios, costs)
+    round_s = sum(tuple_s(plan.design, name, plan.families[name], costs) for name in unfinished(plan.families))
+    if round_s:
+        more = most_tuples if seconds is None else int((seconds - plan.seconds) / round_s)
+        plan.design.tuples = min(most_tuples, plan.design.tuples + max(0, more))
+    plan.seconds = seconds_of(plan.design, plan.benches, plan.families, costs)
 
 
-def _pairable(ratios: dict[str, Ratio]) -> list[str]:
-    return [id for id, ratio in ratios.items() if _is_open(ratio)]
+def unfinished(found: Mapping[str, Family]) -> list[str]:
+    """The families that may be measured further."""
+    return [name for name, family in found.items() if family.state in ("ran", "not_run")]
 
 
-def _is_open(cell: Bench | Ratio) -> bool:
-    """Whether more of it may be measured: it did not fail, and no reason was given beforehand to leave it out."""
-    return cell.state == "ran" or (cell.state == "not_run" and not cell.reasons)
+def _is_alone(bench: Bench) -> bool:
+    """Whether it is measured without a partner: no reason was given to leave it out, and it did not fail."""
+    return bench.family is None and (bench.state == "ran" or (bench.state == "not_run" and not bench.reasons))
 
 
 def timeable(design: Design, benches: dict[str, Bench], number: int) -> dict[str, list[str]]:
-    """The rows that a process of a layer measures in the round `number`."""
+    """The rows without a partner that a process of a layer measures in the round `number`."""
     layers: dict[str, list[str]] = {}
     for id, bench in benches.items():
-        if _is_open(bench) and number < (design.workload_processes if bench.facts.workload else design.processes):
+        if _is_alone(bench) and number < (design.workload_processes if bench.facts.workload else design.processes):
             layers.setdefault(id.partition("/")[0], []).append(id)
     return layers
 
 
-def rounds(design: Design, benches: dict[str, Bench], ratios: dict[str, Ratio]) -> Iterator[list[Job]]:
+def rounds(design: Design, benches: dict[str, Bench], found: dict[str, Family]) -> Iterator[list[Job]]:
     """The jobs, round by round; within a round in an order that the seed decides. Later rounds leave out what has failed meanwhile."""
-    for number in range(max(design.processes, design.pairs)):
+    for number in range(max(design.processes, design.workload_processes, design.tuples if found else 0)):
         jobs = [Job(number, "time", layer) for layer in timeable(design, benches, number)]
-        jobs += [Job(number, "ratio", id) for id in _pairable(ratios) if number < design.pairs]
+        jobs += [Job(number, "tuple", name) for name in unfinished(found) if number < design.tuples]
         random.Random(f"{design.seed}:{number}").shuffle(jobs)
         yield jobs
 
 
 def fewest_rounds(design: Design) -> int:
-    """Rounds that are done even when the time is up: each row in two processes, each ratio with an interval."""
-    return max(min(2, design.processes), min(estimates.FEWEST_PAIRS, design.pairs))
+    """Rounds that are done even when the time is up: each contrast with an interval."""
+    return min(estimates.FEWEST_TUPLES, design.tuples)
 
 
 def sampling_s(design: Design, facts: Facts) -> float:
@@ -222,25 +259,25 @@ def _of_layer(design: Design, layer: str) -> str:
     return f"{layer} in {design.sample_size} samples"
 
 
+def tuple_s(design: Design, name: str, family: Family, costs: Costs) -> float:
+    """What one tuple of a family takes."""
+    return (len(family.rows) + 1) * (design.lane_s + costs.extra_s(remembered_by(design, Job(0, "tuple", name))))
+
+
 def remembered_by(design: Design, job: Job) -> str:
     """What the cost of a job is remembered by."""
-    return job.subject if job.kind == "ratio" else _of_layer(design, job.subject)
+    return f"lane of {job.subject} for {design.lane_s:g} s" if job.kind == "tuple" else _of_layer(design, job.subject)
 
 
-def pair_s(design: Design, id: str, facts: Facts, costs: Costs) -> float:
-    """What one pair takes."""
-    return START_S + turns_s(design.turns, facts) + costs.extra_s(id)
-
-
-def job_s(job: Job, design: Design, benches: dict[str, Bench], costs: Costs) -> float:
+def job_s(job: Job, design: Design, benches: dict[str, Bench], found: dict[str, Family], costs: Costs) -> float:
     """What a job takes."""
-    if job.kind == "ratio":
-        return pair_s(design, job.subject, benches[job.subject].facts, costs)
+    if job.kind == "tuple":
+        return tuple_s(design, job.subject, found[job.subject], costs)
     rows = timeable(design, benches, job.round).get(job.subject, [])
     return layer_s(design, job.subject, [benches[id].facts for id in rows], costs)
 
 
-def seconds_of(design: Design, benches: dict[str, Bench], ratios: dict[str, Ratio], costs: Costs, first: int = 0) -> float:
+def seconds_of(design: Design, benches: dict[str, Bench], found: dict[str, Family], costs: Costs, first: int = 0) -> float:
     """What all jobs from the round `first` on take."""
-    ahead = [job for jobs in rounds(design, benches, ratios) for job in jobs if job.round >= first]
-    return sum(job_s(job, design, benches, costs) for job in ahead)
+    ahead = [job for jobs in rounds(design, benches, found) for job in jobs if job.round >= first]
+    return sum(job_s(job, design, benches, found, costs) for job in ahead)

@@ -1,15 +1,14 @@
 """The price of an index: what it adds to a write, what it saves a look-up, and from how many look-ups a write on it pays.
 
-Rules. A write is held against the same write without an index, a look-up through an index against reading every record. The rows ran in
-processes of their own, so nothing pairs them: the difference is the Hodges-Lehmann estimate over all pairs of processes, with the exact
-95 % interval of the rank-sum test. The break-even divides what each index adds by what it saves; its bounds are the worst and the best
+Rules. A write is held against the same write without an index, a look-up through an index against reading every record, where the two took
+turns: the difference is their ratio, less one, times the time of the one without. The break-even divides what each index adds by what it saves; its bounds are the worst and the best
 that intervals of 97.5 % allow, so that both hold at once in 95 % of runs. What lacks a figure is not measured, and nothing is put for it.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from run_benches import cells, estimates, figures, findings, tables
+from run_benches import cells, figures, findings, tables
 from run_benches.estimates import Estimate
 from run_benches.findings import Row
 from run_benches.pictures import threads_on_cores
@@ -116,15 +115,15 @@ def break_even(run: Run, lookup: Lookup) -> BreakEven | None:
 def _difference(base: Row, other: Row, confidence: float) -> Estimate | None:
     if base.measured is None or other.measured is None or not findings.alike(base, other):
         return None
-    return estimates.shift(base.bench.points_ns, other.bench.points_ns, confidence)
+    contrast = other.over(base)
+    return contrast.nanoseconds(base.measured.middle, confidence) if contrast else None
 
 
 # Its section.
 
 _WORDS = (
     "What an index adds to a write, what it saves a look-up against reading every record, and how many look-ups a write it takes until it pays."
-    " The rows ran in processes of their own, so nothing pairs them: a difference is estimated over all pairs of processes, with the exact"
-    " interval of the rank-sum test. The bounds of the break-even are the worst and the best that both intervals allow, each made wide enough"
+    " The rows took turns; a difference is their ratio, less one, times the time of the one without. The bounds of the break-even are the worst and the best that both intervals allow, each made wide enough"
     " for both to hold at once."
 )
 

@@ -84,8 +84,12 @@ def environment(scripts: Path, links: Path) -> dict[str, str]:
 
 
 def keep(folder: Path, crates: Set[str]) -> None:
-    """Makes what the linker left in `folder` independent of the next build, which overwrites the libraries of these crates."""
-    kept, arguments = [], iter((folder / "arguments").read_text(encoding="utf-8").splitlines())
+    """Makes what the linker left in `folder` independent of the next build, which overwrites the libraries of these crates. Does nothing
+    where that was done before and nothing was linked since."""
+    lines = (folder / "arguments").read_text(encoding="utf-8").splitlines()
+    if "-o" not in lines:
+        return
+    kept, arguments = [], iter(lines)
     for argument in arguments:
         path = Path(argument)
         if argument == "-o":
@@ -100,7 +104,9 @@ def keep(folder: Path, crates: Set[str]) -> None:
 
 
 def load(folder: Path) -> Link | None:
-    """The link that was kept in `folder`; none where there is no lld, which alone can shuffle."""
+    """The link that was kept in `folder`; none where none was, or where there is no lld, which alone can shuffle."""
+    if not (folder / "arguments").exists():
+        return None
     arguments = (folder / "arguments").read_text(encoding="utf-8").splitlines()
     if "-fuse-ld=lld" not in arguments:
         if not shutil.which("ld.lld"):

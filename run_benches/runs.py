@@ -8,6 +8,9 @@ History of the format:
   schema 1: the first. Times in nanoseconds an operation, one point a process; ratios are the floor's time over ours, one a pair.
   schema 2: a row also has `latencies` by the kind of operation and `measures` by name, one of each a process; facts say which rows are
     workloads, the design says in how many processes those run. A run of schema 1 has none of them, and is read as one of schema 2.
+  schema 3: rows that are compared are lanes of `families`, which take turns (a tuple); `contrasts` are the logarithms of
+    their ratios, one a tuple, and `pairs` of the design became `tuples`. Before, only floors were compared, in pairs of processes, and
+    every time was that of processes that ran alone. An older run has no families and no contrasts, and its pairs are read as tuples.
 """
 
 import os
@@ -21,12 +24,15 @@ from run_benches import shapes
 from run_benches.errors import Complaint
 from run_benches.places import BASELINES, ROOT, RUNS
 
-SCHEMA = 2
+SCHEMA = 3
 
 State = Literal["ran", "not_run", "skipped", "invalid"]
 """How a planned cell ended. A cell is `not_run` from the moment it is planned until something else is known."""
 
 Scale = Literal["quick", "default", "full", "budget"]
+
+Reach = Literal["quick", "default", "full"]
+"""The smallest run in which a row takes turns with those it is held against."""
 
 
 @dataclass
@@ -67,6 +73,8 @@ class Facts:
     bytes_per_operation: float | None = None
     allocations_at_most: float | None = None
     floor: Floor | None = None
+    against: list[str] = field(default_factory=list)
+    reach: Reach = "full"
     scale: Place | None = None
     allocations_per_operation: float | None = None
     timed_operations: int | None = None
@@ -109,16 +117,16 @@ class Binary:
 
 @dataclass
 class Cell:
-    """One thing that was promised before the run: the time of a row, or the ratio of a row to its floor."""
+    """One thing that was promised before the run: the time of a row, its ratio to its floor, or a family (by its base)."""
 
-    kind: Literal["time", "ratio"]
+    kind: Literal["time", "ratio", "family"]
     layer: str
     id: str
 
 
 @dataclass
 class Job:
-    """A process (or a pair of them) that was run: its name in the plan, how long it took, and by row what went wrong."""
+    """A process that was run: its name in the plan, how long it took, and by row what went wrong."""
 
     name: str
     seconds: float
@@ -127,16 +135,17 @@ class Job:
 
 @dataclass
 class Design:
-    """How the figures were made. `pairs` and `processes` are what was aimed at; each figure carries what it got. `order` is what ran;
-    after `budget_s` no more pairs are begun than an interval needs. Workloads, which take seconds each, run in `workload_processes`."""
+    """How the figures were made. `tuples` and `processes` are what was aimed at; each figure carries what it got. `order` is what ran;
+    after `budget_s` no more tuples are begun than an interval needs. In a tuple each lane is timed for about `lane_s`. `processes` are
+    those of a row that has no partner; workloads, which take seconds each, run in `workload_processes`."""
 
     seed: int
     processes: int
     sample_size: int
     warm_up_s: float
     measurement_s: float
-    pairs: int
-    turns: dict[str, int]
+    tuples: int
+    lane_s: float
     budget_s: float | None
     plan: list[Cell]
     order: list[Job] = field(default_factory=list)
@@ -168,7 +177,7 @@ class Measure:
 @dataclass
 class Bench:
     """A row: its facts and, for each process that measured it, the time of one operation in nanoseconds; for workloads also latencies by
-    the kind of operation, and measures by name."""
+    the kind of operation, and measures by name. The processes are the tuples of its home family, or ran the row alone."""
 
     state: State
     reasons: list[str]
@@ -178,11 +187,25 @@ class Bench:
     counters: dict[str, Any] | None = None
     latencies: dict[str, list[Latency]] = field(default_factory=dict)
     measures: dict[str, Measure] = field(default_factory=dict)
+    family: str | None = None
+
+
+@dataclass
+class Family:
+    """Rows that take turns, in the order of the source, and the base, which has a second lane; `contrasts` says which row is held against
+    which. `tuples` counts those that ran."""
+
+    state: State
+    reasons: list[str]
+    rows: list[str]
+    base: str
+    contrasts: list[list[str]]
+    tuples: int = 0
 
 
 @dataclass
 class Ratio:
-    """Floor's time / row's time, one for each lock-step pair, with the estimate and its 95 % interval (null below 6 pairs)."""
+    """Floor's time / row's time, one for each tuple, with the estimate and its 95 % interval (null below 6 tuples)."""
 
     state: State
     reasons: list[str]
@@ -215,6 +238,11 @@ class Run:
     design: Design
     benches: dict[str, Bench]
     ratios: dict[str, Ratio]
+    families: dict[str, Family] = field(default_factory=dict)
+    """By their base, and a number where a base has several."""
+    contrasts: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+    """By row and by the row it is held against: the natural logarithms of its time over the other's, one a tuple. Of a row and itself: of
+    its second lane over its first."""
 
 
 def load(path: Path) -> Run:
@@ -222,13 +250,13 @@ def load(path: Path) -> Run:
     try:
         content = shapes.load(dict[str, Any], path)
         _check_schema(path, content.get("schema"))
-        run = shapes.parse(Run, content | {"schema": SCHEMA})
+        run = shapes.parse(Run, _as_of_today(content))
     except OSError as error:
         raise Complaint(f"cannot read {shown(path)}: {error.strerror}") from error
     except (shapes.Misshapen, UnicodeDecodeError) as error:
         raise Complaint(f"{shown(path)} is damaged ({error}); restore it or remove it") from error
     for cell in run.design.plan:
-        if cell.id not in (run.benches if cell.kind == "time" else run.ratios):
+        if cell.id not in (run.benches if cell.kind == "time" else run.ratios if cell.kind == "ratio" else run.families):
             raise Complaint(f"{shown(path)} is damaged (planned but without a state: {cell.kind} of {cell.id}); restore it or remove it")
     return run
 
@@ -238,6 +266,14 @@ def _check_schema(path: Path, schema: object) -> None:
         raise shapes.Misshapen("schema is missing")
     if schema > SCHEMA:
         raise Complaint(f"{shown(path)} has schema {schema}, and this version reads up to {SCHEMA}: use a newer run-benches.py")
+
+
+def _as_of_today(content: dict[str, Any]) -> dict[str, Any]:
+    """The content of a run of any schema, as this one has it."""
+    design = content.get("design")
+    if isinstance(design, dict) and "pairs" in design:
+        content = content | {"design": {"tuples": design["pairs"], "lane_s": 0.0} | design}
+    return content | {"schema": SCHEMA}
 
 
 def write(run: Run, path: Path) -> None:

@@ -17,10 +17,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from run_benches import build, machine, plan, runs, selection, shapes, summary, toolchain
+from run_benches import build, figures, machine, plan, runs, selection, shapes, summary, toolchain
 from run_benches.build import Suite
 from run_benches.errors import Complaint, Exit
-from run_benches.figures import plural
 from run_benches.measure import Measurement
 from run_benches.places import LOCK, ROOT, RUNS
 from run_benches.plan import Plan
@@ -125,7 +124,7 @@ def _last_incomplete() -> Path:
 
 
 def _new_run(wish: Wish, made: Plan, suites: dict[str, Suite]) -> Run:
-    involved = {cell.layer for cell in made.design.plan} | {ratio.floor.partition("/")[0] for ratio in made.ratios.values()}
+    involved = {cell.layer for cell in made.design.plan}
     everything = not wish.words and not wish.skip
     used = {layer: suite for layer, suite in suites.items() if layer in involved}
     file_system = next((suite.facts.process.get("file_system") for suite in suites.values()), None)
@@ -146,6 +145,7 @@ def _new_run(wish: Wish, made: Plan, suites: dict[str, Suite]) -> Run:
         design=made.design,
         benches=made.benches,
         ratios=made.ratios,
+        families=made.families,
     )
 
 
@@ -158,12 +158,12 @@ def _new_path(run: Run) -> Path:
 
 def _announce(made: Plan, path: Path) -> None:
     design = made.design
-    rows, ratios = len(made.benches), len(made.ratios)
-    print(f"{rows} rows in {design.processes} processes each, {ratios} ratios to floors in {design.pairs} pairs each: about {duration(made.seconds)}", file=sys.stderr)
-    workloads = sum(bench.facts.workload for bench in made.benches.values())
-    if workloads:
-        how = f"in {plural(design.workload_processes, 'process')} each" if design.workload_processes else f"left out: {plan.LEFT_OUT}"
-        print(f"of these {plural(workloads, 'workload')}, {how}", file=sys.stderr)
+    paired = sum(bench.family is not None for bench in made.benches.values())
+    alone = sum(len(rows) for rows in plan.timeable(design, made.benches, 0).values())
+    print(f"{figures.plural(paired, 'row')} in {figures.plural(len(made.families), 'family')}, {design.tuples} tuples each; {alone} alone, once: about {duration(made.seconds)}", file=sys.stderr)
+    left = len(made.benches) - paired - alone
+    if left:
+        print(f"{left} left out: see the last lines", file=sys.stderr)
     print(f"seed {design.seed}; stored as {runs.shown(path)} while it grows", file=sys.stderr)
 
 

@@ -141,7 +141,7 @@ def _ratio(held: Held | None) -> str:
     ratio = held.ratio
     if ratio is None or ratio.ratio is None or ratio.state != "ran":
         return _state(ratio.state if ratio else "not_run")
-    return figures.ratio(ratio.ratio, ratio.low, ratio.high) if held.judged else f"{figures.ratio(ratio.ratio)} (few pairs)"
+    return figures.ratio(ratio.ratio, ratio.low, ratio.high) if held.judged else f"{figures.ratio(ratio.ratio)} (few tuples)"
 
 
 def _goal(held: Held | None) -> str:
@@ -157,9 +157,9 @@ def crud_table(run: Run, threads: int) -> str:
     columns = [Column(f"integration, {figures.plural(threads, 'thread')}")]
     for count in counts:
         columns.append(Column(figures.plural(count, "index"), right=True))
-        columns += [Column("loss", right=True)] if count else []
+        columns += [Column("longer by", right=True)] if count else []
     body = [_crud_cells(line, counts) for line in findings.crud(run, threads)]
-    return tables.render("time an operation by the number of indexes; loss of throughput against none", columns, body)
+    return tables.render("time an operation by the number of indexes; how much longer than without, with the 95 % interval", columns, body)
 
 
 def _crud_cells(line: CrudLine, counts: list[int]) -> list[str]:
@@ -168,7 +168,7 @@ def _crud_cells(line: CrudLine, counts: list[int]) -> list[str]:
         row, loss = line.cells.get(count), line.loss(count)
         measured = row.measured if row else None
         cells.append(figures.time(measured.middle) if measured else _state(row.bench.state) if row else "")
-        cells += [figures.percent(loss.middle) if loss else ""] if count else []
+        cells += [figures.contrast(loss) if loss else ""] if count else []
     return cells
 
 

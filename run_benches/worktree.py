@@ -54,7 +54,6 @@ class _Workspace:
     """What cargo says of the tree."""
 
     packages: list[str]
-    libraries: set[str]
     benches: list[str]
 
 
@@ -119,11 +118,11 @@ def _build(tree: str, folder: Path, features: Sequence[str], layers: Sequence[st
     links = folder / "links"
     links.mkdir(parents=True)
     arguments = [*(f"--bench={layer}" for layer in _wanted(workspace.benches, layers)), *(f"--features={feature}" for feature in features)]
-    executables = build.run_cargo(TREE, TARGET, arguments, f"the build of {name}", os.environ | relink.environment(COMPARE_CACHE, links))
+    executables, libraries = build.run_cargo(TREE, TARGET, arguments, f"the build of {name}", os.environ | relink.environment(COMPARE_CACHE, links))
     for layer, executable in executables.items():
         shutil.copy(executable, folder / layer)
         (links / executable.name).rename(links / layer)
-        relink.keep(links / layer, workspace.libraries)
+        relink.keep(links / layer, libraries)
     manifest = _Manifest(workspace.benches, {layer: elf.fingerprint(folder / layer) for layer in workspace.benches if layer in executables})
     shapes.write(folder / "manifest.json", shapes.text(manifest))
     return manifest
@@ -146,8 +145,7 @@ def _copy_rocksdb() -> None:
 def _workspace() -> _Workspace:
     packages = json.loads(_cargo("metadata", "--no-deps", "--format-version=1"))["packages"]
     targets = [target for package in packages for target in package["targets"]]
-    libraries = {target["name"].replace("-", "_") for target in targets if "lib" in target["kind"]}
-    return _Workspace([package["name"] for package in packages], libraries, [target["name"] for target in targets if "bench" in target["kind"]])
+    return _Workspace([package["name"] for package in packages], [target["name"] for target in targets if "bench" in target["kind"]])
 
 
 def _cargo(*words: str) -> str:

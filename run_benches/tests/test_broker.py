@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from run_benches.broker import PairResult, Row, RowLog, Side, Turn, effect, foreign_load, run_pair, total_effect
+from run_benches.broker import Result, Row, RowLog, Side, Turn, effect, foreign_load, run, total_effect
 
 SCRIPT = r"""
 import json, os, socket, sys, time
@@ -64,9 +64,13 @@ def side(rows: Sequence[str], **will: Any) -> Side:
     return Side([sys.executable, "-I", "-S", "-c", SCRIPT, json.dumps({"rows": list(rows), **will})])
 
 
-def pair(a: Side, b: Side, rows: Sequence[Row | tuple[str, str]], **limits: Any) -> PairResult:
-    chosen = {"turns": 8, "seed": 1, "deadline_s": 20.0, "silence_s": 5.0, **limits}
-    return run_pair(a, b, rows, cores={max(os.sched_getaffinity(0))}, **chosen)
+def pair(a: Side, b: Side, rows: Sequence[Row | tuple[str, str]], turns: int = 8, **limits: Any) -> Result:
+    return together([a, b], [row if isinstance(row, Row) else Row(row, turns=turns) for row in rows], **limits)
+
+
+def together(sides: Sequence[Side], rows: Sequence[Row], **limits: Any) -> Result:
+    chosen = {"seed": 1, "deadline_s": 20.0, "silence_s": 5.0, **limits}
+    return run(sides, rows, cores={max(os.sched_getaffinity(0))}, **chosen)
 
 
 def same(*names: str) -> list[tuple[str, str]]:
@@ -95,6 +99,23 @@ def test_both_sides_do_the_same_work_in_quadruples_and_never_at_once(tmp_path: P
     assert seen[0]["cores"] == seen[1]["cores"] == [max(os.sched_getaffinity(0))]
     spans = sorted(span for one in seen for span in one["spans"])
     assert all(before[1] <= after[0] for before, after in zip(spans, spans[1:])), "only one side ever runs"
+
+
+def test_more_sides_go_up_and_down_random_orders() -> None:
+    sides = [side("x", cost=cost) for cost in (1000, 2000, 3000)]
+    result = together(sides, [Row(("x", "x", "x"), turns=20)])
+    (log,) = result.rows.values()
+    order = [turn.side for turn in log.turns]
+    palindromes = [order[start : start + 6] for start in range(0, 60, 6)]
+    assert all(sorted(up[:3]) == [0, 1, 2] and up == up[::-1] for up in palindromes)
+    assert len({tuple(up) for up in palindromes}) > 3
+    assert log.operations == 500 and {turn.nanoseconds for turn in log.turns if turn.side == 2} == {1_500_000}
+
+
+def test_one_of_more_sides_that_dies_is_named() -> None:
+    result = together([side("x"), side("x"), side("x", die_after=3)], [Row(("x", "x", "x"), turns=20)])
+    (failure,) = result.failures
+    assert failure.reason.startswith("side C at x ended with code 1") and "the disk is full" in failure.reason
 
 
 def test_the_coin_is_seeded() -> None:

@@ -53,7 +53,7 @@ def a_run() -> Run:
         build=Build("rustc 1.93.0", "-C llvm-args=-align-all-functions=6", "release"),
         binaries={"storage": Binary("cd" * 32, 12345678)},
         engine={"storage": {"block_cache_mb": 512}, "integration": {"block_cache_mb": 512}},
-        design=Design(20250101, 5, 20, 3.0, 5.0, pairs=16, turns={"1_ms": 40}, budget_s=None, plan=plan),
+        design=Design(20250101, 5, 20, 3.0, 5.0, tuples=16, lane_s=0.3, budget_s=None, plan=plan),
         benches=benches,
         ratios=ratios,
     )

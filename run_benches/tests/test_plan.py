@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from run_benches import estimates, places, plan, prices, runs, sessions, shapes
+from run_benches import places, plan, runs, sessions, shapes
 from run_benches.build import FactsFile, Suite
 from run_benches.errors import Complaint
-from run_benches.jobs import ratio_of
 from run_benches.runs import Facts, Floor, Place
 
 
 def facts(floor: str | None = None, **others: object) -> Facts:
-    return Facts("reads", "records", 1, 1, floor=Floor(floor, 0.9) if floor else None, **others)  # type: ignore[arg-type]
+    settings: dict[str, object] = {"reach": "quick"} | others
+    return Facts("reads", "records", 1, 1, floor=Floor(floor, 0.9) if floor else None, **settings)  # type: ignore[arg-type]
 
 
 def suites(**rows: Facts) -> dict[str, Suite]:
@@ -34,9 +34,9 @@ def test_every_cell_has_a_state_before_the_run() -> None:
         ("time", "storage/lost/strata/1"),
         ("ratio", "storage/get/strata/1"),
         ("ratio", "storage/lost/strata/1"),
-    ]
+    ], "no family is left where the floor is left out"
     assert found.benches["storage/raw/strata/1"].state == "skipped"
-    assert found.ratios["storage/get/strata/1"].state == "not_run"
+    assert (found.ratios["storage/get/strata/1"].state, found.ratios["storage/get/strata/1"].reasons) == ("not_run", ["its floor is left out: --skip storage/raw"])
     lost = found.ratios["storage/lost/strata/1"]
     assert (lost.state, lost.reasons) == ("invalid", ["its floor storage/gone/strata/1 is no row of any bench"])
 
@@ -47,11 +47,37 @@ def test_a_ratio_of_unlike_work_is_not_formed() -> None:
 
 
 def test_the_order_is_the_seeds_and_differs_between_rounds() -> None:
-    found = made(suites(**{f"get{n}": facts("storage/raw/strata/1") for n in range(9)}, raw=facts()))
-    once, again = (list(plan.rounds(found.design, found.benches, found.ratios)) for _ in range(2))
+    rows = {name: facts(floor) for n in range(9) for name, floor in ((f"get{n}", f"storage/raw{n}/strata/1"), (f"raw{n}", None))}
+    found = made(suites(**rows))
+    assert len(found.families) == 9
+    once, again = (list(plan.rounds(found.design, found.benches, found.families)) for _ in range(2))
     assert once == again
-    orders = [[job.subject for job in jobs if job.kind == "ratio"] for jobs in once]
-    assert len({tuple(order) for order in orders}) > 1
+    assert len({tuple(job.subject for job in jobs) for jobs in once}) > 1
+
+
+def test_rows_without_a_partner_run_alone_and_the_others_in_turns() -> None:
+    found = plan.make(suites(get=facts("storage/raw/strata/1"), raw=facts(), scan=facts()), [], [], "default", None, 1)
+    assert {id: bench.family for id, bench in found.benches.items()} == {
+        "storage/get/strata/1": "storage/raw/strata/1",
+        "storage/raw/strata/1": "storage/raw/strata/1",
+        "storage/scan/strata/1": None,
+    }
+    assert plan.timeable(found.design, found.benches, 0) == {"storage": ["storage/scan/strata/1"]}
+    assert plan.timeable(found.design, found.benches, 1) == {}
+
+
+def test_a_row_beyond_the_reach_of_a_scale_runs_alone_or_not_at_all() -> None:
+    far = facts("storage/raw/strata/1", reach="full")
+    quick, usual, full = (plan.make(suites(get=far, raw=facts(reach="full")), [], [], scale, None, 1) for scale in ("quick", "default", "full"))
+    assert quick.benches["storage/get/strata/1"].reasons == [plan.OUT_OF_REACH] and not quick.families
+    assert plan.timeable(usual.design, usual.benches, 0) and usual.ratios["storage/get/strata/1"].reasons == [plan.NOT_PAIRED]
+    assert list(full.families) == ["storage/raw/strata/1"]
+
+
+def test_a_named_row_takes_its_partners_along() -> None:
+    found = made(suites(get=facts("storage/raw/strata/1", reach="full"), raw=facts(), scan=facts()), words=["storage/get"])
+    assert list(found.benches) == ["storage/get/strata/1", "storage/raw/strata/1"]
+    assert list(found.families) == ["storage/raw/strata/1"]
 
 
 def test_what_many_samples_take_says_nothing_of_few() -> None:
@@ -63,42 +89,34 @@ def test_what_many_samples_take_says_nothing_of_few() -> None:
 
 def test_a_budget_that_all_layers_do_not_fit_into_buys_less_of_each() -> None:
     one = suites(get=facts())
-    few, usual, many = (made(one, budget_s=minutes * 60).design for minutes in (15, 40, 90))
-    assert few.processes < usual.processes and usual.measurement_s < many.measurement_s
+    few, usual, many = (made(one, budget_s=minutes * 60).design for minutes in (10, 30, 60))
+    assert few.processes < usual.processes and few.lane_s < usual.lane_s < many.lane_s
 
 
-def test_pairs_grow_with_the_time_there_is() -> None:
-    many = suites(**{f"get{n}": facts("storage/raw/strata/1") for n in range(60)}, raw=facts())
-    few, more = made(many, budget_s=8 * 60), made(many, budget_s=39 * 60)
-    assert few.design.pairs < more.design.pairs
-    assert few.design.pairs >= 6
+def test_tuples_grow_with_the_time_there_is() -> None:
+    many = suites(**{name: facts(floor) for n in range(90) for name, floor in ((f"get{n}", f"storage/raw{n}/strata/1"), (f"raw{n}", None))})
+    few, more = made(many, budget_s=16 * 60), made(many, budget_s=39 * 60)
+    assert 6 <= few.design.tuples < more.design.tuples
 
 
 def test_a_budget_that_cannot_hold_is_refused_before_it_is_spent() -> None:
-    many = suites(**{f"get{n}": facts() for n in range(400)})
+    many = suites(**{name: facts(floor) for n in range(99) for name, floor in ((f"get{n}", f"storage/raw{n}/strata/1"), (f"raw{n}", None))})
     with pytest.raises(Complaint, match="name fewer layers, or a larger --budget"):
         made(many, budget_s=60)
 
 
-def test_rows_that_fail_are_left_out_of_later_rounds() -> None:
+def test_families_that_fail_are_left_out_of_later_rounds() -> None:
     found = made(suites(get=facts("storage/raw/strata/1"), raw=facts()))
-    rounds = plan.rounds(found.design, found.benches, found.ratios)
-    next(rounds)
-    found.ratios["storage/get/strata/1"].state = "invalid"
-    assert [job.kind for job in next(rounds)] == ["time"]
+    rounds = plan.rounds(found.design, found.benches, found.families)
+    assert [job.kind for job in next(rounds)] == ["tuple"]
+    found.families["storage/raw/strata/1"].state = "invalid"
+    assert next(rounds) == []
 
 
 def test_turns_are_long_where_work_goes_on_behind_them() -> None:
     assert plan.turn_ms(facts()) == 1
     assert plan.turn_ms(facts(changes_store=True)) == 20
     assert plan.turn_ms(Facts("reads", "records", 1, 8)) == 20
-
-
-def test_a_row_that_takes_twice_its_floors_time_has_the_ratio_one_half() -> None:
-    from run_benches import broker
-
-    turns = [broker.Turn(side, (100, 200)[side]) for side in (0, 1, 1, 0) * 3]  # side A is the floor
-    assert ratio_of(broker.effect(broker.RowLog(("floor", "ours"), 1, turns))) == pytest.approx(0.5)
 
 
 def test_schema_is_named_in_the_history() -> None:
@@ -119,38 +137,25 @@ def test_facts_of_a_peer_and_of_a_place_on_an_axis_are_read() -> None:
     assert shapes.parse(Facts, told | {"scale": None}).scale is None
 
 
-def test_rows_that_nothing_pairs_can_be_told_apart_with_an_interval() -> None:
-    processes = plan.EFFORTS["default"].processes
-    slow, fast = [20.0 + n for n in range(processes)], [10.0 + n for n in range(processes)]
-    found, few = (estimates.shift(fast[:count], slow[:count], prices.JOINT) for count in (processes, processes - 1))
-    assert found and found.low is not None and found.high is not None
-    assert few and few.low is None, "none is spent that is not needed"
-
-
 def workloads() -> dict[str, Suite]:
     load = facts("storage/raw_load/strata/1", workload=True)
     return suites(get=facts("storage/raw/strata/1"), raw=facts(), load=load, raw_load=facts(workload=True))
 
 
-def test_workloads_run_in_few_processes() -> None:
-    found = plan.make(workloads(), [], [], "default", None, 1)
-    assert (found.design.processes, found.design.workload_processes) == (5, 1)
-    rows = [plan.timeable(found.design, found.benches, number).get("storage", []) for number in range(6)]
-    assert [len(measured) for measured in rows] == [4, 2, 2, 2, 2, 0]
-    assert rows[1] == ["storage/get/strata/1", "storage/raw/strata/1"]
+def test_workloads_run_once_and_never_in_turns_with_their_floors() -> None:
+    found = plan.make(workloads(), [], [], "full", None, 1)
+    rows = [plan.timeable(found.design, found.benches, number).get("storage", []) for number in range(3)]
+    assert [len(measured) for measured in rows] == [2, 2, 0] and list(found.families) == ["storage/raw/strata/1"]
 
 
 def test_the_quick_scale_leaves_workloads_out_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     found = made(workloads())
     assert (found.benches["storage/load/strata/1"].state, found.benches["storage/load/strata/1"].reasons) == ("not_run", [plan.LEFT_OUT])
     assert found.ratios["storage/load/strata/1"].reasons == [plan.LEFT_OUT]
-    jobs = [job for jobs in plan.rounds(found.design, found.benches, found.ratios) for job in jobs]
-    assert {job.subject for job in jobs if job.kind == "ratio"} == {"storage/get/strata/1"}
     sessions._announce(found, Path("run.json"))
-    assert f"of these 2 workloads, left out: {plan.LEFT_OUT}" in capsys.readouterr().err
+    assert "2 rows in 1 family, 6 tuples each; 0 alone, once" in capsys.readouterr().err
     named = made(workloads(), words=["storage/load", "storage/raw_load"])
     assert plan.timeable(named.design, named.benches, 0) == {"storage": ["storage/load/strata/1", "storage/raw_load/strata/1"]}
-    assert named.ratios["storage/load/strata/1"].reasons == []
 
 
 def test_a_run_of_the_first_schema_is_read_as_one_of_the_present(tmp_path: Path) -> None:

@@ -51,6 +51,18 @@ pub struct Place {
     pub x: f64,
 }
 
+/// The smallest run of the runner in which a row takes turns with those it is compared with. In a smaller one it runs alone, or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reach {
+    /// `--quick`: what most people ask first.
+    Quick,
+    /// What the performance page tells.
+    Default,
+    /// `--full`, and where the row is named.
+    Full,
+}
+
 /// The facts of one row. Built with [`Facts::new`] and the methods named like the fields.
 #[derive(Clone, Debug, Serialize)]
 pub struct Facts {
@@ -86,6 +98,10 @@ pub struct Facts {
     pub bytes_per_operation: Option<u64>,
     /// What the row is compared with.
     pub floor: Option<Floor>,
+    /// Full ids of other rows that this one is compared with.
+    pub against: Vec<String>,
+    /// The smallest run in which the row takes turns with those it is compared with.
+    pub reach: Reach,
     /// Where the row stands on an axis of growth.
     pub scale: Option<Place>,
     /// The most allocations per operation that are accepted; asserted.
@@ -113,6 +129,8 @@ impl Facts {
             indexes: None,
             bytes_per_operation: None,
             floor: None,
+            against: Vec::new(),
+            reach: Reach::Full,
             scale: None,
             allocations_at_most: None,
         }
@@ -218,6 +236,20 @@ impl Facts {
         self
     }
 
+    /// Compared with the row of this layer whose id ends so, `operation/subject/case`.
+    #[must_use]
+    pub fn against(mut self, row: impl Into<String>) -> Self {
+        self.against.push(row.into());
+        self
+    }
+
+    /// Takes turns with the rows it is compared with from runs of this size on.
+    #[must_use]
+    pub fn reach(mut self, reach: Reach) -> Self {
+        self.reach = reach;
+        self
+    }
+
     /// The row is the point `x` of those of its operation along `axis`, which alone sets them apart.
     #[must_use]
     pub fn scale(mut self, axis: &'static str, x: f64) -> Self {
@@ -237,6 +269,8 @@ impl Facts {
         if let Some(floor) = self.floor.as_mut().filter(|floor| !floor.id.contains('/')) {
             floor.id = format!("{group}/{}/{case}", floor.id);
         }
+        let layer = group.split('/').next().unwrap_or_default();
+        self.against.iter_mut().for_each(|row| *row = format!("{layer}/{row}"));
         assert!(self.threads > 0, "{group}: a row needs a thread");
         assert!(
             self.units_per_operation > 0,
@@ -270,6 +304,12 @@ mod tests {
 
         let facts = Facts::new("reads one record by id").floor_id("storage/get/floor/sst", 0.95, None);
         assert_eq!(facts.registered("storage/get", "memtable").floor.unwrap().id, "storage/get/floor/sst");
+    }
+
+    #[test]
+    fn rows_of_the_layer_are_compared_by_the_rest_of_their_ids() {
+        let facts = Facts::new("creates one record").against("create/strata/0_indexes");
+        assert_eq!(facts.registered("integration/create", "2_indexes").against, ["integration/create/strata/0_indexes"]);
     }
 
     #[test]

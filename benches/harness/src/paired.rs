@@ -1,8 +1,9 @@
-//! A row in lock-step with a partner process, by the word of the broker in the runner.
+//! A row in lock-step with partner processes, by the word of the broker in the runner.
 //!
-//! Two live processes that take short turns on the same cores see the same machine, so their ratio is steady where their times
-//! are not. Criterion is not involved: both sides do exactly as many turns of exactly as many operations, and no wait stands
-//! inside anybody's clock. A side runs only between an answer and its next question.
+//! Live processes that take short turns on the same cores see the same machine, so their ratios are steady where their times
+//! are not. Criterion is not involved: all sides do exactly as many turns of exactly as many operations, and no wait stands
+//! inside anybody's clock. A side runs only between an answer and its next question. Each turn begins with a few operations that are
+//! not timed, because the caches are those of the side before.
 //!
 //! Each message is a line. The side asks, the broker answers:
 //!
@@ -12,7 +13,7 @@
 //! | `meet COST_NS CAPACITY` | `OPERATIONS TURNS` | prepared; an operation costs about this; the state serves so many (0 = no limit) |
 //! | `ready` | `go` or `stop` | may I run a turn? |
 //! | `done NANOSECONDS` | | the turn is over and the background work of its operations too |
-//! | `over` | `rest` | turns are done; may I tear down? (not while the partner runs) |
+//! | `over` | `rest` | turns are done; may I tear down? (not while a partner runs) |
 //!
 //! A side that cannot go on just ends: the broker sees the end of the connection. The broker's half is `run_benches/broker.py`.
 
@@ -50,7 +51,7 @@ impl Broker {
         answer.trim_end().to_owned()
     }
 
-    /// Meets the partner: returns the operations of a turn and how many turns there are.
+    /// Meets the partners: returns the operations of a turn and how many turns there are.
     fn meet(&mut self, cost_ns: f64, capacity: u64) -> (u64, u64) {
         let answer = self.ask(&format!("meet {cost_ns:.3} {capacity}"));
         let (operations, turns) = answer.split_once(' ').expect("the broker answers a meeting with two numbers");
@@ -59,13 +60,15 @@ impl Broker {
     }
 }
 
+/// Of so many operations of a turn one more goes before them, untimed.
+const LEAD_IN: u64 = 16;
 /// Index of the first operation of the turns where the state was warmed up before: beyond every warm-up, since no index comes twice.
 const FIRST_OF_TURNS: u64 = 1 << 40;
 
 /// Runs the row's turns, if the broker wants the row.
 pub(crate) fn run<S: State, W: FnMut(u64) -> u64 + Send>(broker: &mut Broker, row: &mut Row<'_, S, W>) {
     if row.facts.background {
-        return; // it would go on in the turns of the partner
+        return; // it would go on in the turns of the partners
     }
     if broker.ask(&format!("row {}", row.id)) != "run" {
         return;
@@ -73,18 +76,20 @@ pub(crate) fn run<S: State, W: FnMut(u64) -> u64 + Send>(broker: &mut Broker, ro
     let mut live = row.probed();
     let cost_ns = row.cost_ns(&mut live);
     if row.facts.changes_store {
-        drop(live); // closed before the next is made; both sides begin with an untouched one
+        drop(live); // closed before the next is made; all sides begin with an untouched one
         live = row.fresh(row.facts.threads);
     } else {
         live.state().settle();
-        // Each side has warmed up by its own clock; from here on both do the same operations in the same order.
+        // Each side has warmed up by its own clock; from here on all do the same operations in the same order.
         live.go_on_from(FIRST_OF_TURNS);
     }
-    let (operations, turns) = broker.meet(cost_ns, row.facts.capacity.unwrap_or(0));
+    let timed_of = |operations: u64| operations * LEAD_IN / (LEAD_IN + 1);
+    let (operations, turns) = broker.meet(cost_ns, row.facts.capacity.map_or(0, timed_of));
     for _ in 0..turns {
         if broker.ask("ready") != "go" {
             break;
         }
+        live.run(operations / LEAD_IN, row.facts);
         let elapsed = row.timed(&mut live, operations);
         live.state().settle();
         broker.tell(&format!("done {}", elapsed.as_nanos()));
@@ -141,18 +146,18 @@ mod tests {
         let facts = Facts::new("notes its index").changes_store(10, 1000);
         let (setups, highest, heard) = run_row(&facts, &["run", "50 3", "go", "go", "go", "rest"]);
         assert_eq!(setups, 2, "warmed up on a state of its own");
-        assert_eq!(highest, 149, "the index goes on from turn to turn");
+        assert_eq!(highest, 158, "the index goes on from turn to turn, and through what comes before each");
         let words: Vec<&str> = heard.iter().map(|line| line.split(' ').next().unwrap()).collect();
         assert_eq!(words, ["row", "meet", "ready", "done", "ready", "done", "ready", "done", "over"]);
         assert_eq!(heard[0], "row test/note/strata/1");
-        assert!(heard[1].ends_with(" 1000"), "{}", heard[1]);
+        assert!(heard[1].ends_with(" 941"), "what comes before the turns uses up some of it: {}", heard[1]);
     }
 
     #[test]
     fn a_row_that_changes_nothing_keeps_its_state() {
         let (setups, highest, heard) = run_row(&Facts::new("notes its index"), &["run", "50 1", "go", "rest"]);
         assert_eq!(setups, 1);
-        assert_eq!(highest, FIRST_OF_TURNS + 49, "the same operations as the partner, however long each has warmed up");
+        assert_eq!(highest, FIRST_OF_TURNS + 52, "the same operations as the partner, however long each has warmed up");
         assert!(heard[1].ends_with(" 0"), "no limit: {}", heard[1]);
     }
 

@@ -1,0 +1,58 @@
+"""How a difference is told: with its interval, or as not resolved."""
+
+import math
+import random
+
+import pytest
+
+from run_benches import contrasts, figures
+from run_benches.contrasts import Contrast, Controls
+from run_benches.tests.test_document import a_run
+
+
+def contrast(middle: float, spread: float, count: int = 8) -> Contrast:
+    return Contrast(tuple(math.log(middle) + spread * (n - (count - 1) / 2) / count for n in range(count)))
+
+
+def test_a_difference_for_certain_is_told_with_its_interval() -> None:
+    assert contrast(1.5, 0.02).verdict() == "differ"
+    told = figures.contrast(contrast(1.5, 0.02))
+    assert told.startswith("+50 % [+49 %, +5") and told.endswith(" %]")
+    assert figures.contrast(contrast(0.8, 0.02)).startswith("-20 % [-2")
+
+
+def test_the_same_is_said_only_within_the_margin() -> None:
+    assert figures.contrast(contrast(1.001, 0.01)).startswith("same within 2 % [")
+    assert contrast(1.001, 0.2).verdict() == "not resolved"
+    assert figures.contrast(contrast(1.001, 0.2)).startswith("not resolved [-")
+
+
+def test_too_few_tuples_are_no_verdict() -> None:
+    few = contrast(1.5, 0.0, count=5)
+    assert few.verdict() == "not resolved"
+    assert figures.contrast(few) == "not resolved (5 tuples: too few for an interval)"
+
+
+def test_intervals_that_hold_together_are_wider() -> None:
+    one = contrast(1.016, 0.06, count=12)
+    assert one.verdict() == "differ" and one.verdict(contrasts.joint(0.95, 20)) == "not resolved"
+
+
+def test_a_time_is_the_ratio_less_one_times_that_of_the_base() -> None:
+    found = contrast(1.5, 0.0).nanoseconds(1000.0)
+    assert found.middle == pytest.approx(500)
+    assert contrast(1.5, 0.1).turned().ratio().middle == pytest.approx(1 / 1.5)
+
+
+def test_second_lanes_that_differ_too_often_contaminate_a_run() -> None:
+    assert not Controls(40, 38).contaminated, "two of forty are chance"
+    assert not Controls(40, 36).contaminated, "and so are four, once in twenty"
+    assert Controls(40, 33).contaminated
+    assert not Controls(0, 0).contaminated
+
+
+def test_the_second_lanes_of_a_run_are_counted() -> None:
+    run, luck = a_run(), random.Random(1)
+    run.contrasts = {"a": {"a": [luck.gauss(0, 0.01) for _ in range(8)], "b": [0.5] * 8}, "b": {"b": [0.1] * 8}, "c": {"c": [0.0] * 3}}
+    found = contrasts.controls(run)
+    assert (found.looked_at, found.held) == (2, 1), "that of three tuples has no interval"
