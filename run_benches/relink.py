@@ -85,8 +85,8 @@ def environment(scripts: Path, links: Path) -> dict[str, str]:
 
 def keep(folder: Path, crates: Set[str]) -> None:
     """Makes what the linker left in `folder` independent of the next build, which overwrites the libraries of these crates. Does nothing
-    where that was done before and nothing was linked since."""
-    lines = (folder / "arguments").read_text(encoding="utf-8").splitlines()
+    where it left nothing, or where that was done before and nothing was linked since."""
+    lines = (folder / "arguments").read_text(encoding="utf-8").splitlines() if (folder / "arguments").exists() else []
     if "-o" not in lines:
         return
     kept, arguments = [], iter(lines)
