@@ -1,8 +1,8 @@
 //! What each verb means for a resource: from parts of a request to a whole answer, in process.
 //!
 //! The layer adds headers and a status to what the transaction layer answers, and the conditional request. The thousand POSTs are
-//! one operation, as published; their unit is the record, so they can be held against a single one. Beside the mix stand its parts as it
-//! has them: `mixed_get` where half of its POSTs are done, `mixed_post` with as many POSTs.
+//! one operation, as published; their unit is the record, so they can be held against a single one. Beside the mix stand its parts
+//! as it has them: `mixed_get` where half of its POSTs are done, `mixed_post` with as many POSTs.
 
 mod floor;
 mod prepared;

@@ -1,10 +1,10 @@
 //! A request in, an answer out: the one place where async meets the blocking layers, without a socket.
 //!
 //! Rows that enter tokio stand beside a driver: the same runtime, the same way, and nothing behind it. Requests become values and
-//! answers become bytes on a pipe in memory, by hyper, which reads heads and writes them; the body is read by ours. `cycle` is the whole
-//! of it, from the bytes of a request to those of its answer, on the thread that a connection has. What the parts
-//! cost without tokio stands beside: reading the headers that decide, putting a body together from the pieces in which
-//! it arrives, making the answer of a record.
+//! answers become bytes on a pipe in memory, by hyper, which reads heads and writes them; the body is read by ours. `cycle` is the
+//! whole of it, from the bytes of a request to those of its answer, on the thread that a connection has. What the parts cost
+//! without tokio stands beside: reading the headers that decide, putting a body together from the pieces in which it arrives,
+//! making the answer of a record.
 
 mod floor;
 mod prepared;

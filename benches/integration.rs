@@ -13,10 +13,10 @@
 //! file, while we flush in the background, and compaction is off here. Allocations count Rust's alone, on both sides. Its ratio has no
 //! goal: wins and losses are told alike.
 //!
-//! CREATE and the mix create as many records in a sample, so that these two fill the memtable, and SQLite's log, alike; UPDATE and DELETE
-//! fill them otherwise. READ has an empty memtable. The mix has not: its reads of ours search first what its creates wrote. So its two
-//! parts stand beside it as it has them: `mixed_read` reads where half of its creates are done, `mixed_create` creates as many records as
-//! it does. What the mix takes beyond these two, by their shares, its verbs cost each other.
+//! CREATE and the mix create as many records in a sample, so that these two fill the memtable, and SQLite's log, alike; UPDATE and
+//! DELETE fill them otherwise. READ has an empty memtable. The mix has not: its reads of ours search first what its creates wrote.
+//! So its two parts stand beside it as it has them: `mixed_read` reads where half of its creates are done, `mixed_create` creates
+//! as many records as it does. What the mix takes beyond these two, by their shares, its verbs cost each other.
 
 mod floor;
 mod prepared;

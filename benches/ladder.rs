@@ -1,9 +1,10 @@
 //! The same three requests at every rung: what each layer adds to the raw path under it.
 //!
 //! GET of one record by id, CREATE of one record with two indexes, and LIST of 20 records by equality of an attribute that has a
-//! hash index. Rungs: raw (RocksDB called directly), storage, indexes, transaction (of a list: query), handlers, routing, driver, ingress,
-//! each in process and by time; tcp by the CPU time of the server's threads, because the client shares the process. The floor of tcp is
-//! bare hyper with the raw path in its handler; GET also has axum's router on that server, with the same raw path behind it.
+//! hash index. Rungs: raw (RocksDB called directly), storage, indexes, transaction (of a list: query), handlers, routing, driver,
+//! ingress, each in process and by time; tcp by the CPU time of the server's threads, because the client shares the process. The
+//! floor of tcp is bare hyper with the raw path in its handler; GET also has axum's router on that server, with the same raw path
+//! behind it.
 //!
 //! The rung driver is no layer. To be asked as a server is, ingress needs a request that is a value, and a runtime that polls: driver
 //! builds the same request, has the same runtime poll, and answers by routing, so that the step from it is ingress alone. The row of

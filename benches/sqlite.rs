@@ -4,7 +4,7 @@
 //! A record is stored as we store it, as its JSON text, which a read hands on as it is; that is SQLite's fastest way from JSON to
 //! JSON. Its id and each attribute that has an index stand beside it as typed columns. A body is parsed by serde_json into a
 //! struct, so that its types are checked as ours are and the columns have their values; a patch is merged by SQLite's own
-//! `json_patch`. The table has row ids, as SQLite advises for rows of this size.
+//! `json_patch`, and the columns of what it changes are set with it. The table has row ids, as SQLite advises for rows of this size.
 //!
 //! SQLite gets what we have: one process that alone may open the file, a cache of the same size, a log of the size at which our
 //! memtable is flushed, no sync at commit (`WAL` with `synchronous = NORMAL` survives what `soft` survives: the end of the process,

@@ -1,10 +1,10 @@
 //! Files of a folder as answers, from memory: an answer is a look-up of the path, headers, and a reference to the bytes.
 //!
-//! `servedir` is tower-http's `ServeDir` over the same files, which opens and reads the file at each request, and hands that to another
-//! thread: it keeps nothing in memory, as ours does, so its files lie on a memory file system where there is one (`/dev/shm`), and no
-//! disk is asked. It is async, so both it and ours enter tokio in these rows, and `driver` does that alone. All other rows call the layer directly. `tcp` is a
-//! whole server of ours and a bare hyper that holds the same body in memory and knows nothing of paths, by the CPU time of the
-//! server's threads.
+//! `servedir` is tower-http's `ServeDir` over the same files, which opens and reads the file at each request, which it hands to
+//! another thread: unlike ours it keeps nothing in memory, so its files lie on a memory file system where there is one
+//! (`/dev/shm`), and no disk is asked. It is async, so both it and ours enter tokio in these rows, and `driver` does that alone.
+//! All other rows call the layer directly. `tcp` is a whole server of ours and a bare hyper that holds the same body in memory and
+//! knows nothing of paths, by the CPU time of the server's threads.
 
 mod floor;
 mod prepared;

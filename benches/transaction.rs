@@ -1,12 +1,12 @@
 //! The verbs of one record, in process, against the best raw RocksDB path for the same bytes.
 //!
-//! A read hands out the stored bytes where the engine has them, checked; both sides copy them out, as whoever answers must. A create
-//! parses the JSON body, encodes the record with its checksum and writes it with its index entries in one batch; its floor writes the
-//! same keys and values, made beforehand. Whoever replaces a record or gives up has parsed a JSON body on both sides. An update reads the
-//! record once and touches only the entries that change; its floor, and that of a delete, make keys of an id and of values as ours do. A
-//! batch is all or none, and giving up writes nothing; RocksDB's own optimistic transactions stand beside, with options and column family resolved
-//! once, what they read pinned, and each transaction made anew, since the binding reuses none. Locks are taken on every write but the
-//! create whose id we make.
+//! A read hands out the stored bytes where the engine has them, checked; both sides copy them out, as whoever answers must. A
+//! create parses the JSON body, encodes the record with its checksum and writes it with its index entries in one batch; its floor
+//! writes the same keys and values, made beforehand. Whoever replaces a record or gives up has parsed a JSON body on both sides. An
+//! update reads the record once and touches only the entries that change; its floor, and that of a delete, make keys of an id and
+//! of values as ours do. A batch is all or none, and giving up writes nothing; RocksDB's own optimistic transactions stand beside,
+//! with options and column family resolved once, what they read pinned, and each transaction made anew, since the binding reuses
+//! none. Locks are taken on every write but the create whose id we make.
 
 mod floor;
 mod prepared;
