@@ -6,6 +6,7 @@
 #![allow(dead_code, reason = "each target uses the paths its layer is held to")]
 
 use std::path::Path;
+use std::sync::OnceLock;
 
 use rust_rocksdb as rocksdb;
 use self_cell::self_cell;
@@ -26,6 +27,40 @@ struct Families<'a> {
     indexes: &'a rocksdb::ColumnFamily,
 }
 
+/// Operations, or records, that are looked at when the life of a state is over: in the store, and not in the answer.
+pub const LOOKED_AT: u64 = 100;
+
+/// What operations must have left in their store when its life ends: faster must not mean that nothing was written. A worker
+/// promises it before its first operation.
+#[derive(Clone, Copy, Debug)]
+pub struct Promise {
+    /// Records written, by the number of operations.
+    pub records: fn(u64) -> u64,
+    /// Bytes of each, at least.
+    pub bytes: u64,
+    /// Keys written with each: its own and those of its entries.
+    pub keys: u64,
+    /// Whether they were not there before, under ids as a server makes them, which sort before all others.
+    pub created: bool,
+}
+
+impl Promise {
+    /// A record of the data set, created by each operation.
+    pub const CREATE: Self = Self { records: |operations| operations, bytes: 900, keys: 1, created: true };
+    /// The same under an id that was given, or over a record that was there.
+    pub const WRITE: Self = Self { created: false, ..Self::CREATE };
+    /// A record that was there, taken away by each operation; the bytes are those of its key.
+    pub const DELETE: Self = Self { bytes: 8, ..Self::WRITE };
+
+    /// The keys between which records lie whose ids were made: these are hexadecimal digits.
+    pub fn made(table: u32) -> [Vec<u8>; 2] {
+        ["", "g"].map(|id| [&table.to_be_bytes(), id.as_bytes()].concat())
+    }
+}
+
+/// A promise, and what its store had counted when it was given.
+pub type Promised = OnceLock<(Promise, u64)>;
+
 /// Keys of records in one piece of memory, which is used again.
 #[derive(Clone, Default)]
 pub struct Keys {
@@ -34,6 +69,17 @@ pub struct Keys {
 }
 
 impl Keys {
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+
+    pub fn push(&mut self, table: u32, id: &[u8]) {
+        self.bytes.extend_from_slice(&table.to_be_bytes());
+        self.bytes.extend_from_slice(id);
+        self.ends.push(self.bytes.len());
+    }
+
     pub fn len(&self) -> usize {
         self.ends.len()
     }
@@ -50,6 +96,7 @@ pub struct Raw {
     engine: Engine,
     pub read: rocksdb::ReadOptions,
     pub write: rocksdb::WriteOptions,
+    promised: Promised,
     _directory: TempDir,
 }
 
@@ -86,8 +133,14 @@ impl Raw {
             engine,
             read: rocksdb::ReadOptions::default(),
             write: rocksdb::WriteOptions::default(),
+            promised: Promised::new(),
             _directory: directory,
         }
+    }
+
+    /// Each worker promises the same.
+    pub fn promise(&self, promise: Promise) {
+        self.promised.get_or_init(|| (promise, self.database().latest_sequence_number()));
     }
 
     /// The same with every block in the cache, as far as it holds them.
@@ -139,14 +192,11 @@ impl Raw {
         let mut options = rocksdb::ReadOptions::default();
         options.set_iterate_upper_bound(end);
         let mut entries = self.database().raw_iterator_cf_opt(&self.indexes(), options);
-        keys.bytes.clear();
-        keys.ends.clear();
+        keys.clear();
         entries.seek(prefix);
         // Keys alone, since an entry is nothing else, and no step beyond the last one that is wanted.
         while let Some(entry) = entries.key() {
-            keys.bytes.extend_from_slice(&table.to_be_bytes());
-            keys.bytes.extend_from_slice(&entry[prefix.len()..]);
-            keys.ends.push(keys.bytes.len());
+            keys.push(table, &entry[prefix.len()..]);
             if keys.len() == most {
                 return;
             }
@@ -186,6 +236,29 @@ impl State for Raw {
     fn thread_counters(&self) -> Vec<(&'static str, u64)> {
         thread_counters()
     }
+
+    fn verify(&self, operations: u64) {
+        let Some((promise, before)) = self.promised.get() else { return };
+        let records = (promise.records)(operations);
+        assert_written(self.database().latest_sequence_number() - before, records * promise.keys);
+        if promise.created {
+            let [from, to] = Promise::made(1);
+            let mut options = rocksdb::ReadOptions::default();
+            options.set_iterate_upper_bound(to);
+            let mut created = self.database().raw_iterator_cf_opt(&self.records(), options);
+            created.seek(from);
+            for number in 0..records.min(LOOKED_AT) {
+                let whole = created.value().is_some_and(|record| record.len() as u64 >= promise.bytes);
+                assert!(whole, "{operations} operations have left {number} records");
+                created.next();
+            }
+        }
+    }
+}
+
+/// The engine numbers the keys that it has taken.
+fn assert_written(taken: u64, promised: u64) {
+    assert!(taken >= promised, "the engine has taken {taken} keys of {promised} that were promised");
 }
 
 /// What RocksDB has counted of the calling thread's work in all its stores (its PerfContext), as it does by default.
@@ -232,6 +305,7 @@ pub struct Optimistic {
     pub read: rocksdb::ReadOptions,
     write: rocksdb::WriteOptions,
     transaction: rocksdb::OptimisticTransactionOptions,
+    promised: Promised,
     _directory: TempDir,
 }
 
@@ -257,8 +331,14 @@ impl Optimistic {
             read: rocksdb::ReadOptions::default(),
             write: rocksdb::WriteOptions::default(),
             transaction: rocksdb::OptimisticTransactionOptions::default(),
+            promised: Promised::new(),
             _directory: directory,
         }
+    }
+
+    /// Each worker promises the same.
+    pub fn promise(&self, promise: Promise) {
+        self.promised.get_or_init(|| (promise, self.engine.borrow_owner().latest_sequence_number()));
     }
 
     /// A new transaction.
@@ -279,5 +359,12 @@ impl State for Optimistic {
 
     fn thread_counters(&self) -> Vec<(&'static str, u64)> {
         thread_counters()
+    }
+
+    fn verify(&self, operations: u64) {
+        if let Some((promise, before)) = self.promised.get() {
+            let taken = self.engine.borrow_owner().latest_sequence_number() - before;
+            assert_written(taken, (promise.records)(operations));
+        }
     }
 }

@@ -1,7 +1,8 @@
 //! What each verb means for a resource: from parts of a request to a whole answer, in process.
 //!
 //! The layer adds headers and a status to what the transaction layer answers, and the conditional request. The thousand POSTs are
-//! one operation, as published; their unit is the record, so they can be held against a single one.
+//! one operation, as published; their unit is the record, so they can be held against a single one. Beside the mix stand its parts
+//! as it has them: `mixed_get` where half of its POSTs are done, `mixed_post` with as many POSTs.
 
 mod floor;
 mod prepared;
@@ -9,8 +10,9 @@ mod verbs;
 
 use std::sync::Arc;
 
+use floor::Promise;
 use http::{HeaderMap, HeaderValue, StatusCode};
-use prepared::{Ours, POOL, SST, WRITES, WRITTEN, bodies, described, options, records, soft};
+use prepared::{MIXED, Ours, POOL, SST, WRITES, WRITTEN, bodies, described, options, records, soft};
 use strata::handlers;
 use strata_harness::data::{self, scatter};
 use strata_harness::{Facts, Suite, Unit, suite};
@@ -18,9 +20,10 @@ use strata_harness::{Facts, Suite, Unit, suite};
 fn main() {
     suite("handlers", |suite| {
         suite.engine(serde_json::to_value(options()).expect("options are JSON"));
-        get(suite, "200", HeaderMap::new(), StatusCode::OK);
+        get(suite, "200", 1, HeaderMap::new(), StatusCode::OK);
+        get(suite, "200_8_threads", 8, HeaderMap::new(), StatusCode::OK);
         let any = HeaderMap::from_iter([(http::header::IF_NONE_MATCH, HeaderValue::from_static("*"))]);
-        get(suite, "304", any, StatusCode::NOT_MODIFIED);
+        get(suite, "304", 1, any, StatusCode::NOT_MODIFIED);
         for threads in [1, 8] {
             posts(suite, threads);
         }
@@ -44,6 +47,7 @@ fn read(ours: Arc<Ours>, n: u64, headers: HeaderMap, expected: StatusCode) -> im
 /// Answers POST of one record.
 fn create(ours: Arc<Ours>) -> impl FnMut(u64) -> u64 + Send {
     let bodies = bodies();
+    ours.promise(Promise::CREATE);
     move |index| {
         let answer = handlers::create(&ours.database, ours.product(), &bodies[(index % POOL) as usize]);
         u64::from(answer.is_ok_and(|answer| answer.status() == StatusCode::CREATED))
@@ -54,9 +58,9 @@ fn case(threads: usize) -> String {
     format!("{threads}_thread{}", if threads == 1 { "" } else { "s" })
 }
 
-fn get(suite: &mut Suite, case: &str, headers: HeaderMap, expected: StatusCode) {
+fn get(suite: &mut Suite, case: &str, threads: usize, headers: HeaderMap, expected: StatusCode) {
     let n = records(suite.scale());
-    let facts = Facts::new(format!("answers GET of one record with {case}"));
+    let facts = Facts::new(format!("answers GET of one record with {}", expected.as_u16())).threads(threads);
     let facts = facts.data(described(n)).state(SST).indexes(0).unit(Unit::Records, 1);
     suite.row("get", "strata", case, facts, || Ours::copy(0, n), |ours| read(ours, n, headers.clone(), expected));
 }
@@ -83,18 +87,20 @@ fn thousand_posts(suite: &mut Suite) {
         "1000_posts",
         facts,
         || Ours::copy(0, n),
-        |ours| {
+        |ours: Arc<Ours>| {
+            ours.promise(Promise { records: |operations| operations * 1000, ..Promise::CREATE });
             let mut create = create(ours);
             move |index| (0..1000).map(|number| create(index * 1000 + number)).sum()
         },
     );
 }
 
+/// A mix, and each of its parts by itself as the mix has it, so that what the mix takes can be held against their sum.
 fn mixed(suite: &mut Suite, threads: usize) {
     let n = records(suite.scale());
     let facts = writing("seven of ten answer GET of one record, three answer POST of one", n).threads(threads);
     // As many creates a sample as POST has.
-    let facts = facts.changes_store(WRITES * 10 / 3, None);
+    let facts = facts.changes_store(MIXED, None);
     suite.row(
         "mixed",
         "strata",
@@ -102,9 +108,17 @@ fn mixed(suite: &mut Suite, threads: usize) {
         facts,
         || Ours::copy(0, n),
         |ours: Arc<Ours>| {
+            ours.promise(verbs::MIX);
             let mut read = read(Arc::clone(&ours), n, HeaderMap::new(), StatusCode::OK);
             let mut create = create(ours);
             move |index| if index % 10 < 7 { read(index) } else { create(index) }
         },
     );
+    let facts = Facts::new("answers GET of one record, where a mix has done half of its POSTs").threads(threads);
+    let facts = facts.data(described(n)).state(WRITTEN).indexes(0).unit(Unit::Records, 1);
+    let setup = || Ours::in_a_mix(0, n);
+    let get = |ours| read(ours, n, HeaderMap::new(), StatusCode::OK);
+    suite.row("mixed_get", "strata", &case(threads), facts, setup, get);
+    let facts = writing("answers POST of one record, as often as a mix does", n).threads(threads);
+    suite.row("mixed_post", "strata", &case(threads), facts, || Ours::copy(0, n), create);
 }

@@ -1,9 +1,10 @@
 //! A request in, an answer out: the one place where async meets the blocking layers, without a socket.
 //!
 //! Rows that enter tokio stand beside a driver: the same runtime, the same way, and nothing behind it. Requests become values and
-//! answers become bytes on a pipe in memory, by hyper, which reads heads and writes them; the body is read by ours. What the parts
-//! cost without tokio stands beside: reading the headers that decide, putting a body together from the pieces in which
-//! it arrives, making the answer of a record.
+//! answers become bytes on a pipe in memory, by hyper, which reads heads and writes them; the body is read by ours. `cycle` is the
+//! whole of it, from the bytes of a request to those of its answer, on the thread that a connection has. What the parts cost
+//! without tokio stands beside: reading the headers that decide, putting a body together from the pieces in which it arrives,
+//! making the answer of a record.
 
 mod floor;
 mod prepared;
@@ -20,6 +21,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
+use floor::Promise;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Either, Full};
 use hyper::body::{Frame, SizeHint};
@@ -38,6 +40,7 @@ fn main() {
             request(suite, threads);
             nothing_behind(suite, threads);
             post(suite, threads);
+            cycle(suite, threads);
         }
         for size in &SIZES {
             deserialize(suite, size);
@@ -54,6 +57,10 @@ fn main() {
 
 fn get_case(threads: usize) -> String {
     if threads == 1 { "get_by_id".to_owned() } else { format!("get_by_id_{threads}_threads") }
+}
+
+fn post_case(threads: usize) -> String {
+    if threads == 1 { "post".to_owned() } else { format!("post_{threads}_threads") }
 }
 
 /// What the workers of a server share; each has an ingress of its own that counts together with the others, as the server's have.
@@ -78,6 +85,10 @@ impl State for Shared {
 
     fn counters(&self) -> Vec<(&'static str, u64)> {
         self.ours.counters()
+    }
+
+    fn verify(&self, operations: u64) {
+        self.ours.verify(operations);
     }
 
     fn thread_counters(&self) -> Vec<(&'static str, u64)> {
@@ -149,11 +160,12 @@ fn post(suite: &mut Suite, threads: usize) {
     suite.row(
         "request",
         "strata",
-        &if threads == 1 { "post".to_owned() } else { format!("post_{threads}_threads") },
+        &post_case(threads),
         facts.changes_store(WRITES, None),
         || Shared::over(Ours::copy(0, n)),
         |shared: Arc<Shared>| {
             let (runtime, ingress) = (runtime(), Arc::new(shared.ingress.for_thread()));
+            shared.ours.promise(Promise::CREATE);
             let path = Uri::from_static("/Product");
             let bodies: Vec<_> = bodies().into_iter().map(Bytes::from).collect();
             move |index| {
@@ -178,6 +190,83 @@ fn runtime() -> tokio::runtime::Runtime {
 
 fn paths(n: u64) -> Vec<Uri> {
     (0..n).map(|index| format!("/Product/{}", data::id(index)).parse().expect("a path")).collect()
+}
+
+/// Requests as they go over the wire, each with the length that the body of its answer must have.
+type Exchanges = Vec<(Vec<u8>, usize)>;
+
+fn gets(n: u64) -> Exchanges {
+    let one = |index| {
+        let request = format!("GET /Product/{} HTTP/1.1\r\nhost: a\r\n\r\n", data::id(index));
+        (request.into_bytes(), json_bytes(&data::product(index, Id::Given)))
+    };
+    (0..n).map(one).collect()
+}
+
+fn posts() -> Exchanges {
+    let one = |body: Vec<u8>| {
+        let head = "POST /Product HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\ncontent-length:";
+        let request = [format!("{head} {}\r\n\r\n", body.len()).as_bytes(), &body].concat();
+        let with_id = [format!("{{\"id\":\"{}\",", verbs::MADE_ID).as_bytes(), &body[1..]].concat();
+        (request, json_bytes(&with_id))
+    };
+    bodies().into_iter().map(one).collect()
+}
+
+/// How long the stored text is that a body becomes: numbers may be written shorter.
+fn json_bytes(body: &[u8]) -> usize {
+    let (schema, mut stored) = (prepared::schema(0), Vec::new());
+    prepared::encode(&schema.tables[0], body, &mut stored);
+    Record::open(&schema.tables[0], &stored).expect("encoded just now").json().len()
+}
+
+/// A pipe at whose other end hyper hands each request to ingress.
+fn to_ingress(shared: &Shared, (request, body_bytes): &(Vec<u8>, usize)) -> Wire {
+    let ingress = Arc::new(shared.ingress.for_thread());
+    Wire::new(request, *body_bytes, move |request| ingress.answer(request, IpAddr::V4(Ipv4Addr::LOCALHOST)))
+}
+
+/// The whole cycle of a request, from its bytes to the bytes of its answer.
+fn cycle(suite: &mut Suite, threads: usize) {
+    let n = records(suite.scale());
+    let facts = |op: &str, state| {
+        let about = Facts::new(op).data(described(n)).state(state).indexes(0);
+        about.unit(Unit::Records, 1).threads(threads)
+    };
+    let setup = || Shared::over(Ours::copy(0, n));
+    let about = facts("makes of the bytes of a GET of one record those of its answer, over a pipe in memory", SST);
+    suite.row("cycle", "strata", &get_case(threads), about, setup, |shared: Arc<Shared>| {
+        let exchanges = gets(n);
+        let mut wire = to_ingress(&shared, &exchanges[0]);
+        move |index| {
+            let (request, body_bytes) = &exchanges[scatter(index, n) as usize];
+            u64::from(wire.exchange(request, *body_bytes, "200"))
+        }
+    });
+    let about = facts("sends the same bytes and reads the least answer, over the same pipe", "in memory");
+    suite.row(
+        "cycle",
+        "driver",
+        &get_case(threads),
+        about,
+        || (),
+        |_: Arc<()>| {
+            let exchanges = gets(n);
+            let mut wire = Wire::new(&exchanges[0].0, 0, |_| std::future::ready(answer(Bytes::new())));
+            move |index| u64::from(wire.exchange(&exchanges[scatter(index, n) as usize].0, 0, "200"))
+        },
+    );
+    let about = facts("makes of the bytes of a POST of one record those of its answer, over a pipe in memory", WRITTEN);
+    let about = about.durability(soft()).changes_store(WRITES, None);
+    suite.row("cycle", "strata", &post_case(threads), about, setup, |shared: Arc<Shared>| {
+        let exchanges = posts();
+        let mut wire = to_ingress(&shared, &exchanges[0]);
+        shared.ours.promise(Promise::CREATE);
+        move |index| {
+            let (request, body_bytes) = &exchanges[(index % POOL) as usize];
+            u64::from(wire.exchange(request, *body_bytes, "201"))
+        }
+    });
 }
 
 /// A request or an answer, by how much there is of it.
@@ -239,14 +328,15 @@ fn deserialize(suite: &mut Suite, size: &'static Size) {
         facts,
         || (),
         |_: Arc<()>| {
-            let mut wire = Wire::new(request_bytes(size), 0, |request| async {
+            let request = request_bytes(size);
+            let mut wire = Wire::new(&request, 0, |request| async {
                 let (parts, body) = request.into_parts();
                 let body = read_body(body, 1 << 20).await.expect("a body within the limit");
                 let whole = parts.headers.len() == size.headers + 2 && body.len() == size.body_bytes;
                 assert!(whole, "the request has lost something");
                 answer(Bytes::new())
             });
-            move |_| u64::from(wire.exchange())
+            move |_| u64::from(wire.exchange(&request, 0, "200"))
         },
     );
 }
@@ -262,9 +352,8 @@ fn serialize(suite: &mut Suite, size: &'static Size) {
         || (),
         |_: Arc<()>| {
             let body = Bytes::from(vec![b'x'; size.body_bytes]);
-            let mut wire =
-                Wire::new(LEAST_REQUEST.to_vec(), size.body_bytes, move |_| std::future::ready(answer(body.clone())));
-            move |_| u64::from(wire.exchange())
+            let mut wire = Wire::new(LEAST_REQUEST, size.body_bytes, move |_| std::future::ready(answer(body.clone())));
+            move |_| u64::from(wire.exchange(LEAST_REQUEST, size.body_bytes, "200"))
         },
     );
 }
@@ -282,8 +371,8 @@ fn driver(suite: &mut Suite) {
             facts,
             || (),
             |_: Arc<()>| {
-                let mut wire = Wire::new(LEAST_REQUEST.to_vec(), 0, |_| std::future::ready(answer(Bytes::new())));
-                move |_| u64::from(wire.exchange())
+                let mut wire = Wire::new(LEAST_REQUEST, 0, |_| std::future::ready(answer(Bytes::new())));
+                move |_| u64::from(wire.exchange(LEAST_REQUEST, 0, "200"))
             },
         );
     }

@@ -1,8 +1,8 @@
 //! The verbs by number of indexes: what one and two secondary indexes cost each of them.
 //!
 //! CREATE, READ, UPDATE, DELETE and a mix of seven reads and three creates, in process, on tables with none, one (hash) and two
-//! (hash and ordered) indexes, by one thread and by eight. UPDATE patches an attribute without an index; what an update of indexed
-//! attributes costs stands in the transaction layer. The loss against no index is what the document prints.
+//! (hash and ordered) indexes, by one thread and by eight. UPDATE stands twice: `unindexed` patches one attribute that has no index,
+//! `indexed` both that the indexes are on, where there are any. The loss against no index is what the document prints.
 //!
 //! Beside ours, with one thread, stands SQLite, linked into the same program and doing the same work on the same records: a JSON
 //! body in, JSON text out, the same indexes. It stores that text too, with the id and what is indexed as columns beside it; bodies
@@ -13,9 +13,10 @@
 //! file, while we flush in the background, and compaction is off here. Allocations count Rust's alone, on both sides. Its ratio has no
 //! goal: wins and losses are told alike.
 //!
-//! CREATE and the mix create as many records in a sample, so that these two fill the memtable, and SQLite's log, alike; UPDATE and DELETE
-//! fill them otherwise. READ has an empty memtable. The mix has not: its reads of ours search first what its creates wrote, and so it
-//! takes longer than its parts by their shares.
+//! CREATE and the mix create as many records in a sample, so that these two fill the memtable, and SQLite's log, alike; UPDATE and
+//! DELETE fill them otherwise. READ has an empty memtable. The mix has not: its reads of ours search first what its creates wrote.
+//! So its two parts stand beside it as it has them: `mixed_read` reads where half of its creates are done, `mixed_create` creates
+//! as many records as it does. What the mix takes beyond these two, by their shares, its verbs cost each other.
 
 mod floor;
 mod prepared;
@@ -24,7 +25,7 @@ mod verbs;
 
 use std::sync::Arc;
 
-use prepared::{Ours, SST, WRITES, WRITTEN, described, options, records, soft};
+use prepared::{MIXED, Ours, SST, WRITES, WRITTEN, described, options, records, soft};
 use sqlite::Peer;
 use strata_harness::{Facts, Suite, Unit, suite};
 
@@ -33,51 +34,82 @@ fn main() {
         suite.engine(serde_json::to_value(options()).expect("options are JSON"));
         for indexes in [0, 1, 2] {
             for threads in [1, 8] {
-                rows(suite, indexes, threads);
+                let place = Place::new(indexes, threads);
+                verbs(suite, &place);
+                mix(suite, &place);
             }
         }
     });
 }
 
-fn rows(suite: &mut Suite, indexes: u32, threads: usize) {
-    let n = records(suite.scale());
+/// Where a row stands, and what is said of all rows that stand there.
+struct Place {
+    case: String,
+    indexes: u32,
+    threads: usize,
+}
+
+impl Place {
+    fn new(indexes: u32, threads: usize) -> Self {
+        let plural = |count: usize, word: &str| format!("{count}_{word}{}", if count == 1 { "" } else { "s" });
+        let case =
+            format!("{}_{}", plural(indexes as usize, "index").replace("indexs", "indexes"), plural(threads, "thread"));
+        Self { case, indexes, threads }
+    }
+
+    fn reading(&self, op: &str, records: u64) -> Facts {
+        let about = Facts::new(op).data(described(records)).state(SST).indexes(self.indexes).threads(self.threads);
+        about.unit(Unit::Records, 1)
+    }
+
+    /// Changes so many records in a sample.
+    fn writing(&self, op: &str, records: u64, operations: u64) -> Facts {
+        self.reading(op, records).durability(soft()).state(WRITTEN).changes_store(operations, None)
+    }
+}
+
+fn verbs(suite: &mut Suite, place: &Place) {
+    let (n, case) = (records(suite.scale()), &place.case);
+    let facts = place.writing("creates one record from a JSON body; the id is made", n, WRITES);
+    beside_peer(suite, "create", case, facts, Ours::copy, n, verbs::create, sqlite::create);
+    let facts = place.reading("reads one record by id", n);
+    let (read, theirs) = (|ours| verbs::read(ours, n), |peer| sqlite::read(peer, n));
+    beside_peer(suite, "read", case, facts, Ours::copy, n, read, theirs);
+    let facts = place.writing("patches one attribute that has no index", n, WRITES);
+    let (update, theirs) = (|ours| verbs::update_unindexed(ours, n), |peer| sqlite::update_unindexed(peer, n));
+    beside_peer(suite, "update", &format!("{case}_unindexed"), facts, Ours::copy, n, update, theirs);
+    let facts = place.writing("patches both attributes that may have an index", n, WRITES);
+    let (update, theirs) = (|ours| verbs::update_indexed(ours, n), |peer| sqlite::update_indexed(peer, n));
+    beside_peer(suite, "update", &format!("{case}_indexed"), facts, Ours::copy, n, update, theirs);
     let many = n * 4;
-    let plural = |count: usize, word: &str| format!("{count}_{word}{}", if count == 1 { "" } else { "s" });
-    let case =
-        &format!("{}_{}", plural(indexes as usize, "index").replace("indexs", "indexes"), plural(threads, "thread"));
-    let about = |op: &str, n| {
-        Facts::new(op).data(described(n)).state(SST).indexes(indexes).threads(threads).unit(Unit::Records, 1)
-    };
-    let written = |op: &str, n| about(op, n).durability(soft()).state(WRITTEN);
-    let writing = |op: &str, n| written(op, n).changes_store(WRITES, None);
-    let facts = writing("creates one record from a JSON body; the id is made", n);
-    beside_peer(suite, "create", case, facts, n, verbs::create, sqlite::create);
-    let facts = about("reads one record by id", n);
-    beside_peer(suite, "read", case, facts, n, |ours| verbs::read(ours, n), |peer| sqlite::read(peer, n));
-    let facts = writing("patches one attribute that has no index", n);
-    let theirs = |peer| sqlite::update_unindexed(peer, n);
-    beside_peer(suite, "update", case, facts, n, |ours| verbs::update_unindexed(ours, n), theirs);
-    let facts = written("deletes one record", many).changes_store(WRITES.min(many / 4), many);
-    beside_peer(
-        suite,
-        "delete",
-        case,
-        facts,
-        many,
-        |ours| verbs::delete(ours, many),
-        |peer| sqlite::delete(peer, many),
-    );
+    let facts =
+        place.writing("deletes one record", many, WRITES.min(many / 4)).changes_store(WRITES.min(many / 4), many);
+    let (delete, theirs) = (|ours| verbs::delete(ours, many), |peer| sqlite::delete(peer, many));
+    beside_peer(suite, "delete", case, facts, Ours::copy, many, delete, theirs);
+}
+
+/// A mix, and each of its parts by itself as the mix has it, so that what the mix takes can be held against their sum.
+fn mix(suite: &mut Suite, place: &Place) {
+    let (n, case) = (records(suite.scale()), &place.case);
     // As many creates a sample as CREATE has, so that the memtable, and SQLite's log, are as full.
-    let mixed = written("seven of ten read one record by id, three create one", n).changes_store(WRITES * 10 / 3, None);
-    beside_peer(suite, "mixed", case, mixed, n, |ours| verbs::mixed(ours, n), |peer| sqlite::mixed(peer, n));
+    let facts = place.writing("seven of ten read one record by id, three create one", n, MIXED);
+    let (mixed, theirs) = (|ours| verbs::mixed(ours, n), |peer| sqlite::mixed(peer, n));
+    beside_peer(suite, "mixed", case, facts, Ours::copy, n, mixed, theirs);
+    let facts = place.reading("reads one record by id, where a mix has done half of its creates", n).state(WRITTEN);
+    let (read, theirs) = (|ours| verbs::read(ours, n), |peer| sqlite::read_in_a_mix(peer, n));
+    beside_peer(suite, "mixed_read", case, facts, Ours::in_a_mix, n, read, theirs);
+    let facts = place.writing("creates one record, as often as a mix does", n, WRITES);
+    beside_peer(suite, "mixed_create", case, facts, Ours::copy, n, verbs::create, sqlite::create);
 }
 
 /// A verb of ours, and with one thread the same of SQLite, which has one writer.
+#[expect(clippy::too_many_arguments, reason = "a row of ours and one of theirs at once")]
 fn beside_peer<O: FnMut(u64) -> u64 + Send, P: FnMut(u64) -> u64 + Send>(
     suite: &mut Suite,
     verb: &str,
     case: &str,
     facts: Facts,
+    setup: impl Fn(u32, u64) -> Ours,
     records: u64,
     ours: impl Fn(Arc<Ours>) -> O + Sync,
     theirs: impl Fn(Arc<Peer>) -> P + Sync,
@@ -85,7 +117,7 @@ fn beside_peer<O: FnMut(u64) -> u64 + Send, P: FnMut(u64) -> u64 + Send>(
     let indexes = facts.indexes.expect("every row of this suite says how many");
     let (about, has_peer) = (facts.clone(), facts.threads == 1);
     let about = if has_peer { about.peer("sqlite") } else { about };
-    suite.row(verb, "strata", case, about, || Ours::copy(indexes, records), ours);
+    suite.row(verb, "strata", case, about, || setup(indexes, records), ours);
     if has_peer {
         suite.row(verb, "sqlite", case, facts.state(sqlite::state()), || Peer::copy(indexes, records), theirs);
     }

@@ -1,9 +1,15 @@
 //! The same three requests at every rung: what each layer adds to the raw path under it.
 //!
 //! GET of one record by id, CREATE of one record with two indexes, and LIST of 20 records by equality of an attribute that has a
-//! hash index. Rungs: raw (RocksDB called directly), storage, indexes, transaction (of a list: query), handlers, routing, ingress, each in process and
-//! by time; tcp by the CPU time of the server's threads, because the client shares the process. The floor of tcp is bare hyper with
-//! the raw path in its handler; GET also has axum's router on that server, with the same raw path behind it.
+//! hash index. Rungs: raw (RocksDB called directly), storage, indexes, transaction (of a list: query), handlers, routing, driver,
+//! ingress, each in process and by time; tcp by the CPU time of the server's threads, because the client shares the process. The
+//! floor of tcp is bare hyper with the raw path in its handler; GET also has axum's router on that server, with the same raw path
+//! behind it.
+//!
+//! The rung driver is no layer. To be asked as a server is, ingress needs a request that is a value, and a runtime that polls: driver
+//! builds the same request, has the same runtime poll, and answers by routing, so that the step from it is ingress alone. The row of
+//! subject driver does the same with nothing behind it. The row ingress_cpu is ingress once more by the CPU time of its thread, the
+//! clock that tcp has, so that the step to tcp is one of equal clocks.
 //!
 //! A rung is the request from its layer down. Encoding is none: it calls no layer, so its rows are what that layer alone costs the
 //! request, and stand beside the rungs. Locking has no row, because none of the three takes a lock: an id that the server makes is
@@ -24,16 +30,19 @@ mod list;
 use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, StatusCode};
+use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use prepared::{Ours, SST, described, options};
+use rustix::time::{ClockId, clock_gettime};
 use strata::ingress::Ingress;
+use strata::routing::Routes;
 use strata::schema::Table;
 use strata::{handlers, ingress};
 use strata_harness::data::{self, Id};
-use strata_harness::{Facts, Unit, suite};
+use strata_harness::{Facts, State, Suite, Unit, suite};
 
 fn main() {
     suite("ladder", |suite| {
@@ -61,6 +70,71 @@ fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime")
 }
 
+/// Requests as ingress gets them.
+trait Requests: Send {
+    /// The request of an operation, made of parts that stand ready.
+    fn request(&self, index: u64) -> Request<Full<Bytes>>;
+
+    /// Its body.
+    fn body(&self, _index: u64) -> &[u8] {
+        b""
+    }
+
+    /// The units in an answer with this status and so long a body.
+    fn units(&self, index: u64, status: StatusCode, body_bytes: usize) -> u64;
+}
+
+/// The rungs that build a request and enter a runtime; `what` is asked for, and `facts` are those of the rungs below.
+fn from_driver_on<R: Requests>(
+    suite: &mut Suite,
+    operation: &str,
+    what: &str,
+    facts: impl Fn(&str) -> Facts,
+    setup: impl Fn() -> Ours,
+    requests: impl Fn() -> R + Sync,
+) {
+    let about = facts(&format!("builds a request {what}, has a runtime poll, and answers it by routing"));
+    suite.row(operation, "strata", "driver", about, &setup, |ours: Arc<Ours>| {
+        let (runtime, requests) = (runtime(), requests());
+        let routes = Routes::new(ours.database.clone(), handlers::Options::default());
+        move |index| {
+            let answer = routed(&routes, &ours, requests.request(index), requests.body(index));
+            let (status, body_bytes) = runtime.block_on(answer);
+            requests.units(index, status, body_bytes)
+        }
+    });
+    let units = facts("").units_per_operation;
+    let about = Facts::new(format!("builds a request {what}, has a runtime poll, and answers it with nothing"));
+    let about = about.state("in memory").unit(Unit::Records, units);
+    suite.row(
+        operation,
+        "driver",
+        "ingress",
+        about,
+        || (),
+        |_: Arc<()>| {
+            let (runtime, requests) = (runtime(), requests());
+            move |index| match runtime.block_on(unanswered(requests.request(index))) {
+                (StatusCode::OK, 0) => units,
+                _ => 0,
+            }
+        },
+    );
+    let about = facts(&format!("answers a request {what}"));
+    let asked = |ours: &Ours| {
+        let (runtime, requests) = (runtime(), requests());
+        let ingress = ingress(ours, &runtime);
+        move |index| {
+            let (status, body_bytes) = runtime.block_on(answered(&ingress, requests.request(index)));
+            requests.units(index, status, body_bytes)
+        }
+    };
+    suite.row(operation, "strata", "ingress", about, &setup, |ours: Arc<Ours>| asked(&ours));
+    let about = facts(&format!("answers a request {what}, CPU of its thread")).cpu_clock();
+    let setup = || OnThisThread(setup());
+    suite.row(operation, "strata", "ingress_cpu", about, setup, |ours: Arc<OnThisThread>| asked(&ours.0));
+}
+
 fn ingress(ours: &Ours, runtime: &tokio::runtime::Runtime) -> Arc<Ingress> {
     let pool = runtime.handle().clone();
     let (handlers, ingress) = (handlers::Options::default(), ingress::Options::default());
@@ -73,6 +147,49 @@ async fn answered(ingress: &Arc<Ingress>, request: Request<Full<Bytes>>) -> (Sta
     let status = answer.status();
     let body = answer.into_body().collect().await.expect("a body in memory").to_bytes();
     (status, black_box(body).len())
+}
+
+/// The same without ingress: routing is asked, and nobody reads the body of the request.
+async fn routed(routes: &Routes, ours: &Ours, request: Request<Full<Bytes>>, body: &[u8]) -> (StatusCode, usize) {
+    let (parts, _) = black_box(request).into_parts();
+    let route = routes.resolve(&parts.method, &parts.uri, &parts.headers);
+    let route = route.expect("a table's path").expect("a good request");
+    let answer = route.answer(&ours.database, &parts.headers, body).expect("a healthy store");
+    read_whole(answer.map(Full::new)).await
+}
+
+/// The same with nothing behind it.
+async fn unanswered(request: Request<Full<Bytes>>) -> (StatusCode, usize) {
+    drop(black_box(request));
+    read_whole(Response::new(Full::new(Bytes::new()))).await
+}
+
+async fn read_whole(answer: Response<Full<Bytes>>) -> (StatusCode, usize) {
+    let status = answer.status();
+    let body = answer.into_body().collect().await.expect("a body in memory").to_bytes();
+    (status, black_box(body).len())
+}
+
+/// A store of ours that the calling thread asks; the clock is that of its CPU.
+struct OnThisThread(Ours);
+
+impl State for OnThisThread {
+    fn settle(&self) {
+        self.0.settle();
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        self.0.counters()
+    }
+
+    fn verify(&self, operations: u64) {
+        self.0.verify(operations);
+    }
+
+    fn cpu(&self) -> Option<Duration> {
+        let spent = clock_gettime(ClockId::ThreadCPUTime);
+        Some(Duration::new(spent.tv_sec as u64, spent.tv_nsec as u32))
+    }
 }
 
 /// Facts of a row over TCP.

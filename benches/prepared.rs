@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use strata::encoding::{key, record, value};
+use strata::encoding::{Record, key, record, value};
 use strata::schema::{Durability, Schema, Table};
 use strata::storage::{self, Reach, Space};
 use strata::transaction::Database;
@@ -18,7 +18,7 @@ use strata_harness::data::{self, Id};
 use strata_harness::{Scale, State, temporary_directory};
 use tempfile::TempDir;
 
-use crate::floor::{self, Raw};
+use crate::floor::{self, LOOKED_AT, Promise, Promised, Raw};
 
 /// Bodies that are made beforehand and used in turn.
 pub const POOL: u64 = 1024;
@@ -78,6 +78,7 @@ fn set_options() -> String {
 /// An open copy of a store.
 pub struct Ours {
     pub database: Database,
+    promised: Promised,
     directory: TempDir,
 }
 
@@ -85,6 +86,13 @@ impl Ours {
     /// A copy of the template with so many records and indexes, in sorted files that are in the cache.
     pub fn copy(indexes: u32, records: u64) -> Self {
         Self::open(copy(indexes, records), schema(indexes)).warmed()
+    }
+
+    /// The same in the middle of a mix: its memtable has half of what the mix creates in a sample.
+    pub fn in_a_mix(indexes: u32, records: u64) -> Self {
+        let ours = Self::copy(indexes, records);
+        create_all(&ours.database, (0..MIXED_BEFORE).map(|index| data::product(records + index, Id::LeftOut)));
+        ours
     }
 
     /// A fresh store whose records are all in the memtable.
@@ -100,7 +108,12 @@ impl Ours {
 
     pub fn open_with(directory: TempDir, schema: Schema, options: &storage::Options) -> Self {
         let database = Database::open(directory.path(), schema, options).expect("a store to open");
-        Self { database, directory }
+        Self { database, promised: Promised::new(), directory }
+    }
+
+    /// Each worker promises the same.
+    pub fn promise(&self, promise: Promise) {
+        self.promised.get_or_init(|| (promise, self.database.counters().batch_bytes));
     }
 
     /// The same with every block in the cache, as far as it holds them: each sample of a row that changes its store has a store that
@@ -162,6 +175,24 @@ impl State for Ours {
 
     fn thread_counters(&self) -> Vec<(&'static str, u64)> {
         floor::thread_counters()
+    }
+
+    fn verify(&self, operations: u64) {
+        let Some((promise, before)) = self.promised.get() else { return };
+        let (records, written) = ((promise.records)(operations), self.database.counters().batch_bytes - before);
+        let promised = records * promise.bytes;
+        assert!(written >= promised, "{operations} operations have written {written} bytes of {promised} at least");
+        if promise.created {
+            let (store, table) = (self.database.store(), &self.database.schema().tables[0]);
+            let ([from, to], snapshot) = (Promise::made(table.id), store.snapshot());
+            let mut created = store.scan(Space::Records, &from, &to, &snapshot, Reach::Disk);
+            for number in 0..records.min(LOOKED_AT) {
+                let stored =
+                    created.next().expect("a healthy store").and_then(|(_, bytes)| Record::open(table, bytes).ok());
+                let whole = stored.is_some_and(|record| record.bytes().len() as u64 >= promise.bytes);
+                assert!(whole, "{operations} operations have left {number} records");
+            }
+        }
     }
 }
 
@@ -344,6 +375,10 @@ pub const WRITTEN: &str = "SST, cached; what is written, memtable";
 /// Writes of one sample of rows that several benches have: they fill the memtable, and a fuller one costs more. So many also make
 /// small what a store costs that was opened just now, when nothing of it is near the processor yet.
 pub const WRITES: u64 = 8_000;
+/// Operations of one sample of a mix of seven reads and three creates: it creates as many records as a row of creates.
+pub const MIXED: u64 = WRITES * 10 / 3;
+/// Records that a mix has created when half of it is over: so full is the memtable through which its reads look, on average.
+pub const MIXED_BEFORE: u64 = WRITES / 2;
 /// The facts' name of records that were never flushed.
 pub const MEMTABLE: &str = "memtable";
 

@@ -7,7 +7,11 @@
 //! records in an ordered one. A million products would not fit into the cache, and the jump at its edge would hide the law, so
 //! these stores have records of about 100 bytes, and a cache that holds all of them and is filled before the clock starts. Both
 //! look-ups are queries, from their text to the JSON of their records. **Indexes**: an insert into a table of eight integers, of
-//! which none to eight are indexed. **Sharing**: an insert whose value one record has, or up to a million.
+//! which none to eight are indexed. **Sharing**: an insert whose value one record has, or up to a million; its ids are given and
+//! scattered, so that entries of one value lie as far apart as those of many.
+//!
+//! Beside the verbs by threads stands raw RocksDB by as many, without a goal: it tells what of a loss or a gain is the engine's. And
+//! `machine` tells what a second thread is worth on this machine where nothing is shared: arithmetic in registers alone.
 //!
 //! What is written goes to the memtable, which is empty at first, and nothing compacts here: what a store's size costs a writer in
 //! the long run is compaction, and stands in `macro`.
@@ -20,13 +24,16 @@ use std::fmt::Write;
 use std::hint::black_box;
 use std::sync::Arc;
 
-use prepared::{Numbered, Ours, SST, WRITES, WRITTEN, described, soft};
-use strata::encoding::Record;
+use floor::{Promise, Raw};
+use prepared::{MIXED, Numbered, Ours, SST, WRITES, WRITTEN, described, soft};
+use strata::encoding::value::Value;
+use strata::encoding::{Record, key};
 use strata::query::{Limits, Query};
 use strata::schema::{Schema, Table};
 use strata::storage;
 use strata_harness::data::scatter;
 use strata_harness::{Facts, Scale, Suite, Unit, suite};
+use verbs::looked_at;
 
 /// Holds the largest store of this suite whole.
 const CACHE_BYTES: usize = 512 << 20;
@@ -37,6 +44,7 @@ fn main() {
     suite("scaling", |suite| {
         suite.engine(serde_json::to_value(options()).expect("options are JSON"));
         threads(suite);
+        machine(suite);
         records(suite);
         indexes(suite);
         sharing(suite);
@@ -54,19 +62,56 @@ fn writing(op: impl Into<String>) -> Facts {
 
 fn threads(suite: &mut Suite) {
     let n = prepared::records(suite.scale());
-    let setup = || Ours::open_with(prepared::copy(0, n), prepared::schema(0), &options()).warmed();
+    let reading = || Facts::new("reads one record by id").state(SST).unit(Unit::Records, 1);
+    let creating = || writing("creates one record from a JSON body; the id is made");
+    // As many creates a sample as CREATE has.
+    let mixing = |op: &str| writing(op).changes_store(MIXED, None);
     for threads in [1, 2, 4, 8] {
-        let case = &format!("{threads}_thread{}", if threads == 1 { "" } else { "s" });
         let at = |facts: Facts| facts.data(described(n)).indexes(0).threads(threads).scale("threads", threads as f64);
-        let facts = at(Facts::new("reads one record by id").state(SST).unit(Unit::Records, 1));
-        suite.row("read", "strata", case, facts, setup, |ours| verbs::read(ours, n));
-        let facts = at(writing("creates one record from a JSON body; the id is made"));
-        suite.row("create", "strata", case, facts, setup, verbs::create);
-        // As many creates a sample as CREATE has.
-        let mixed =
-            writing("seven of ten read one record by id, three create one").changes_store(WRITES * 10 / 3, None);
-        suite.row("mixed", "strata", case, at(mixed), setup, |ours| verbs::mixed(ours, n));
+        // No goal: what is asked is whether the engine below grows with threads as ours does.
+        let ours = |facts: Facts| if threads == 4 { at(facts) } else { at(facts).peer("floor") };
+        let (case, setup) = (&threads_case(threads), || {
+            Ours::open_with(prepared::copy(0, n), prepared::schema(0), &options()).warmed()
+        });
+        suite.row("read", "strata", case, ours(reading()), setup, |ours| verbs::read(ours, n));
+        suite.row("create", "strata", case, ours(creating()), setup, verbs::create);
+        let mixed = ours(mixing("seven of ten read one record by id, three create one"));
+        suite.row("mixed", "strata", case, mixed, setup, |ours| verbs::mixed(ours, n));
+        if threads == 4 {
+            continue;
+        }
+        let setup = || Raw::open(prepared::copy(0, n), CACHE_BYTES).warmed();
+        let facts = at(Facts::new("gets the stored bytes of one record and copies them out").state(SST));
+        suite.row("read", "floor", case, facts.unit(Unit::Records, 1), setup, |raw| verbs::raw_read(raw, n));
+        let facts = at(writing("writes one key and value of about 1 KB in a batch that is reused"));
+        suite.row("create", "floor", case, facts, setup, |raw| verbs::raw_create(raw, 0));
+        let facts = at(mixing("seven of ten get the stored bytes of one record, three write one key"));
+        suite.row("mixed", "floor", case, facts, setup, |raw| verbs::raw_mixed(raw, n));
     }
+}
+
+fn threads_case(threads: usize) -> String {
+    format!("{threads}_thread{}", if threads == 1 { "" } else { "s" })
+}
+
+/// What the machine itself gives a second thread: arithmetic in registers, without memory and without a lock.
+fn machine(suite: &mut Suite) {
+    for threads in [1, 2] {
+        let facts = Facts::new("1024 steps of arithmetic in registers, four at once").state("no memory, no lock");
+        let facts = facts.threads(threads).scale("threads", threads as f64);
+        suite.row("machine", "alu", &threads_case(threads), facts, || (), |_: Arc<()>| arithmetic);
+    }
+}
+
+fn arithmetic(index: u64) -> u64 {
+    let mut lanes = [index, !index, index << 1, index << 2].map(|start| start | 1);
+    for _ in 0..256 {
+        for lane in &mut lanes {
+            *lane = (*lane ^ (*lane >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        }
+    }
+    // Each step can be reversed and leaves 0 alone: none of them has become it.
+    u64::from(!black_box(lanes).contains(&0))
 }
 
 const ITEM: &str = "type Item @table {
@@ -165,6 +210,7 @@ fn create_small(body: &str) -> impl Fn(Arc<Ours>) -> Box<dyn FnMut(u64) -> u64 +
     let body = Numbered::new(body.as_bytes());
     move |ours| {
         let mut body = body.clone();
+        ours.promise(Promise { bytes: 60, ..Promise::CREATE });
         Box::new(move |index| {
             let created = ours.database.create(table(&ours), body.with(scatter(index, 100_000_000)));
             u64::from(!created.expect("a small record").json().is_empty())
@@ -184,13 +230,14 @@ fn indexes(suite: &mut Suite) {
         let sdl = attributes(&|place| format!("number{place}: Int {}", indexed(place)), " ");
         let schema =
             || Schema::parse(&format!("type Item @table {{ id: ID @primaryKey {sdl} }}")).expect("a schema of numbers");
-        let body = |number: u64| {
+        let body = |id: &str, number: u64| {
             let numbers = attributes(&|place| format!("\"number{place}\":{}", 100_000_000 + number), ",");
-            format!("{{{numbers}}}")
+            format!("{{{id}{numbers}}}")
         };
+        let prepared = |index| body(&format!("\"id\":\"item-{index:08}\","), scatter(index, 100_000_000)).into_bytes();
         let setup = || {
             let template = prepared::template(&format!("numbers-{n}-{indexes}"), schema, &options(), |database| {
-                prepared::create_all(database, (0..n).map(|index| body(scatter(index, 100_000_000)).into_bytes()));
+                prepared::create_all(database, (0..n).map(prepared));
             });
             Ours::open_with(prepared::copy_of(&template), schema(), &options()).warmed()
         };
@@ -199,11 +246,14 @@ fn indexes(suite: &mut Suite) {
             .indexes(indexes as u32)
             .scale("indexes", indexes as f64);
         let case = &format!("{indexes}_index{}", if indexes == 1 { "" } else { "es" });
-        suite.row("insert", "strata", case, facts, setup, create_small(&body(0)));
+        suite.row("insert", "strata", case, facts, setup, create_small(&body("", 0)));
     }
 }
 
 /// One small record in a table of very many, whose value some of them have. All values stand in one store.
+///
+/// Rows differ in the value alone, not in the place that is written to: the ids are given and scattered, so that the entries of one
+/// value are put as much here and there as those of many values.
 fn sharing(suite: &mut Suite) {
     let scale = suite.scale();
     let full = [1, 100, 10_000, 1_000_000];
@@ -212,10 +262,7 @@ fn sharing(suite: &mut Suite) {
     let together = counts[3] / 10;
     let values = move |sharing: u64| (together / sharing).max(1);
     let body = |sharing: u64, value: u64| format!("{{\"shared\":\"by-{sharing:07}-{value:08}\"}}");
-    let schema = || {
-        let sdl = "type Item @table { id: ID @primaryKey shared: String @indexed(type: \"hash\") }";
-        Schema::parse(sdl).expect("a schema of two attributes")
-    };
+    let schema = || Schema::parse(SHARED).expect("a schema of two attributes");
     let n: u64 = counts.iter().map(|sharing| sharing * values(*sharing)).sum();
     let setup = || {
         let template = prepared::template(&format!("shared-{n}"), schema, &options(), |database| {
@@ -226,20 +273,50 @@ fn sharing(suite: &mut Suite) {
         Ours::open_with(prepared::copy_of(&template), schema(), &options()).warmed()
     };
     for (name, sharing) in full.into_iter().zip(counts) {
-        let mut facts = writing(format!("creates one small record with a value that {sharing} had before"))
+        let mut facts = writing(format!("creates one small record with its id and a value that {sharing} had before"))
             .data(format!("{n} records of two attributes"))
             .indexes(1)
             .scale("sharing", sharing as f64);
         if sharing == counts[3] {
             facts = facts.floor_id("scaling/insert/strata/1_sharing", 0.77, 0.9);
         }
-        let worker = |ours: Arc<Ours>| {
-            let mut body = Numbered::new(body(sharing, 0).as_bytes());
-            move |index| {
-                let created = ours.database.create(table(&ours), body.with(index % values(sharing)));
-                u64::from(!created.expect("a small record").json().is_empty())
-            }
-        };
+        let worker = |ours| create_sharing(ours, sharing, values(sharing));
         suite.row("insert", "strata", &format!("{name}_sharing"), facts, setup, worker);
     }
+}
+
+const SHARED: &str = "type Item @table { id: ID @primaryKey shared: String @indexed(type: \"hash\") }";
+
+/// Creates records with scattered ids whose value is one of so many that `sharing` records have.
+fn create_sharing(ours: Arc<Ours>, sharing: u64, values: u64) -> impl FnMut(u64) -> u64 + Send {
+    let number = |index| scatter(index, 100_000_000);
+    let id = move |index| format!("new-{:08}", number(index));
+    let value = move |index| format!("by-{sharing:07}-{:08}", index % values);
+    let entries = (0..1000).map(|index| {
+        let (index_id, mut entry) = (table(&ours).indexes[0].id, Vec::new());
+        key::hash(index_id, &Value::Text(value(index).into()), &id(index), &mut entry);
+        entry
+    });
+    assert_scattered(&entries.collect::<Vec<_>>());
+    let (mut beginning, mut body) = (Numbered::new(br#"{"id":"new-00000000","shared":"#), Vec::new());
+    let mut end = Numbered::new(format!("\"by-{sharing:07}-00000000\"}}").as_bytes());
+    ours.promise(Promise { bytes: 60, keys: 2, ..Promise::WRITE });
+    let create = move |ours: &mut Arc<Ours>, index| {
+        body.clear();
+        body.extend_from_slice(beginning.with(number(index)));
+        body.extend_from_slice(end.with(index % values));
+        let created = ours.database.create(table(ours), &body);
+        u64::from(!created.expect("a small record").json().is_empty())
+    };
+    looked_at(ours, create, move |ours, index, _| {
+        let stored = ours.database.read(table(ours), &id(index)).expect("a healthy store").expect("a new record");
+        let text = stored.text(1).expect("a whole record").trim_matches('"').to_owned();
+        assert_eq!(text, value(index), "operation {index} has left another value");
+    })
+}
+
+/// Keys that are written one after the other do not lie one after the other: where one did, the next is often somewhere else.
+fn assert_scattered(keys: &[Vec<u8>]) {
+    let ascending = keys.windows(2).filter(|pair| pair[0] < pair[1]).count();
+    assert!(ascending * 10 < keys.len() * 7, "{ascending} of {} keys in a row ascend", keys.len());
 }

@@ -67,14 +67,14 @@ fn ends(answer: &[u8]) -> Option<(usize, usize)> {
 pub struct Served {
     server: Server,
     // Closed after the server.
-    _store: Ours,
+    store: Ours,
 }
 
 impl Served {
     pub fn start(store: Ours) -> Self {
         let config = Config { listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), workers: 1, ..Config::default() };
         let server = Server::over(store.database.clone(), &config).expect("a free port");
-        Self { server, _store: store }
+        Self { server, store }
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -84,11 +84,15 @@ impl Served {
 
 impl State for Served {
     fn settle(&self) {
-        self._store.settle();
+        self.store.settle();
     }
 
     fn counters(&self) -> Vec<(&'static str, u64)> {
-        self._store.counters()
+        self.store.counters()
+    }
+
+    fn verify(&self, operations: u64) {
+        self.store.verify(operations);
     }
 
     fn cpu(&self) -> Option<Duration> {
@@ -170,6 +174,10 @@ where
 impl State for Bare {
     fn settle(&self) {
         self.raw.settle();
+    }
+
+    fn verify(&self, operations: u64) {
+        self.raw.verify(operations);
     }
 
     fn cpu(&self) -> Option<Duration> {

@@ -4,7 +4,7 @@
 //! A record is stored as we store it, as its JSON text, which a read hands on as it is; that is SQLite's fastest way from JSON to
 //! JSON. Its id and each attribute that has an index stand beside it as typed columns. A body is parsed by serde_json into a
 //! struct, so that its types are checked as ours are and the columns have their values; a patch is merged by SQLite's own
-//! `json_patch`. The table has row ids, as SQLite advises for rows of this size.
+//! `json_patch`, and the columns of what it changes are set with it. The table has row ids, as SQLite advises for rows of this size.
 //!
 //! SQLite gets what we have: one process that alone may open the file, a cache of the same size, a log of the size at which our
 //! memtable is flushed, no sync at commit (`WAL` with `synchronous = NORMAL` survives what `soft` survives: the end of the process,
@@ -16,7 +16,7 @@
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use rusqlite::Connection;
 use serde::Deserialize;
@@ -25,17 +25,31 @@ use strata_harness::data::{self, Id, scatter};
 use tempfile::TempDir;
 use uuid::Uuid;
 
-use crate::prepared::{self, Numbered, POOL, bodies, options};
-use crate::verbs::{STOCK, assert_patched, copied, looked_at};
+use crate::floor::Promise;
+use crate::prepared::{self, MIXED_BEFORE, Numbered, POOL, bodies, options};
+use crate::verbs::{CHANGE, MIX, STOCK, assert_patched, copied, looked_at};
 
 /// A copy of the prepared file, which one worker opens.
 pub struct Peer {
     file: PathBuf,
     indexes: u32,
+    /// What its worker has promised, if it creates records, and how many there were before.
+    promised: OnceLock<(Promise, i64)>,
     _directory: TempDir,
 }
 
-impl State for Peer {}
+impl State for Peer {
+    fn verify(&self, operations: u64) {
+        let Some((promise, before)) = self.promised.get() else { return };
+        // Nobody deletes in these rows, so rows are numbered without a gap. The worker, which alone may open the file, is gone.
+        let last = "SELECT max(rowid), length(json) FROM product";
+        let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?));
+        let connection = Connection::open(&self.file).expect("a file to open");
+        let (stored, bytes) = connection.query_row(last, [], read).expect("a healthy file");
+        assert_eq!(stored, before + (promise.records)(operations) as i64, "records stored, left, and promised, right");
+        assert!(bytes > 900, "the last record is not whole");
+    }
+}
 
 impl Peer {
     /// The file with so many records and indexes: the same as [`crate::prepared::Ours::copy`] has.
@@ -44,7 +58,7 @@ impl Peer {
             fill(&directory.join(FILE), indexes, records);
         });
         let directory = prepared::copy_of(&template);
-        Self { file: directory.path().join(FILE), indexes, _directory: directory }
+        Self { file: directory.path().join(FILE), indexes, promised: OnceLock::new(), _directory: directory }
     }
 }
 
@@ -65,6 +79,7 @@ pub fn state() -> String {
 /// Creates one record from a JSON body; the id is made by the program.
 pub fn create(peer: Arc<Peer>) -> impl FnMut(u64) -> u64 + Send {
     let (mut client, bodies) = (Client::open(&peer), bodies());
+    client.promise(&peer, Promise::CREATE);
     move |index| {
         let _alive = &peer;
         client.create(&bodies[(index % POOL) as usize])
@@ -78,6 +93,32 @@ pub fn read(peer: Arc<Peer>, records: u64) -> impl FnMut(u64) -> u64 + Send {
         let _alive = &peer;
         client.read(&ids[scatter(index, records) as usize])
     }
+}
+
+/// Reads as [`read`] does, from a file to whose log half of what a mix creates was written before.
+pub fn read_in_a_mix(peer: Arc<Peer>, records: u64) -> impl FnMut(u64) -> u64 + Send {
+    let (mut client, ids, bodies) = (Client::open(&peer), ids(records), bodies());
+    for index in 0..MIXED_BEFORE {
+        assert_eq!(client.create(&bodies[(index % POOL) as usize]), 1, "a body of the data set");
+    }
+    move |index| {
+        let _alive = &peer;
+        client.read(&ids[scatter(index, records) as usize])
+    }
+}
+
+/// Patches both attributes that may have an index.
+pub fn update_indexed(peer: Arc<Peer>, records: u64) -> impl FnMut(u64) -> u64 + Send {
+    let (client, ids) = (Client::open(&peer), ids(records));
+    let mut patch = Numbered::new(CHANGE.as_bytes());
+    let update = move |client: &mut Client, index| {
+        let _alive = &peer;
+        client.update_indexed(&ids[scatter(index, records) as usize], patch.with(index))
+    };
+    looked_at(client, update, move |client, index, own| {
+        let number = (client.price(&data::id(scatter(index, records))) - 100_000_000.5) as i64;
+        assert_patched(number, index, own, |other| scatter(other, records) == scatter(index, records));
+    })
 }
 
 /// Patches an attribute that has no index.
@@ -109,6 +150,7 @@ pub fn delete(peer: Arc<Peer>, records: u64) -> impl FnMut(u64) -> u64 + Send {
 /// Seven reads by id, then three creates.
 pub fn mixed(peer: Arc<Peer>, records: u64) -> impl FnMut(u64) -> u64 + Send {
     let (mut client, ids, bodies) = (Client::open(&peer), ids(records), bodies());
+    client.promise(&peer, MIX);
     move |index| {
         let _alive = &peer;
         match index % 10 {
@@ -146,6 +188,15 @@ struct Product<'a> {
     description: Option<Cow<'a, str>>,
 }
 
+/// What a patch of both attributes that may have an index changes.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Change<'a> {
+    #[serde(borrow)]
+    category: Cow<'a, str>,
+    price: f64,
+}
+
 /// What a patch may change while no index is concerned.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -169,6 +220,12 @@ impl Client {
             assert_eq!(read(&all), Ok(records), "{all}");
         }
         Self { connection, insert, indexes: peer.indexes, json: String::new(), answer: Vec::new() }
+    }
+
+    /// What its operations leave in the file from now on.
+    fn promise(&self, peer: &Peer, promise: Promise) {
+        let before = || self.connection.query_row("SELECT max(rowid) FROM product", [], |row| row.get(0));
+        peer.promised.get_or_init(|| (promise, before().expect("a file with records")));
     }
 
     fn create(&mut self, body: &[u8]) -> u64 {
@@ -202,10 +259,32 @@ impl Client {
         let text = std::str::from_utf8(patch).expect("JSON is UTF-8");
         let _: Patch = serde_json::from_str(text).expect("a patch of the right type");
         let mut statement = self.connection.prepare_cached(UPDATE).expect("a statement that was prepared before");
-        let mut changed = statement.query((id, text)).expect("a healthy file");
-        let merged = changed.next().expect("a healthy file").map_or(0, |record| copied(json(record), &mut self.answer));
-        // To the end, which commits.
-        if changed.next().expect("a healthy file").is_none() { merged } else { 0 }
+        merged(statement.query((id, text)), &mut self.answer)
+    }
+
+    /// Merges a patch of both attributes that may have an index; their columns change with the text, where there are any.
+    fn update_indexed(&mut self, id: &str, patch: &[u8]) -> u64 {
+        let text = std::str::from_utf8(patch).expect("JSON is UTF-8");
+        let change: Change<'_> = serde_json::from_str(text).expect("a patch of the right types");
+        const UPDATES: [&str; 3] = [
+            "UPDATE product SET json = json_patch(json, ?2) WHERE id = ?1 RETURNING json",
+            "UPDATE product SET json = json_patch(json, ?2), category = ?3 WHERE id = ?1 RETURNING json",
+            "UPDATE product SET json = json_patch(json, ?2), category = ?3, price = ?4 WHERE id = ?1 RETURNING json",
+        ];
+        let sql = UPDATES[self.indexes as usize];
+        let mut statement = self.connection.prepare_cached(sql).expect("a statement that was prepared before");
+        let changed = match self.indexes {
+            0 => statement.query((id, text)),
+            1 => statement.query((id, text, &change.category)),
+            _ => statement.query((id, text, &change.category, change.price)),
+        };
+        merged(changed, &mut self.answer)
+    }
+
+    /// What the price of a record is.
+    fn price(&self, id: &str) -> f64 {
+        const PRICE: &str = "SELECT json ->> 'price' FROM product WHERE id = ?1";
+        self.connection.query_row(PRICE, [id], |row| row.get(0)).expect("a record of the data set")
     }
 
     /// What the attribute is that is updated.
@@ -219,6 +298,13 @@ impl Client {
         let mut statement = self.connection.prepare_cached(DELETE).expect("a statement that was prepared before");
         statement.execute([id]).expect("a healthy file") as u64
     }
+}
+
+/// The text that one record has become, read to the end, which commits.
+fn merged(changed: rusqlite::Result<rusqlite::Rows<'_>>, answer: &mut Vec<u8>) -> u64 {
+    let mut changed = changed.expect("a healthy file");
+    let merged = changed.next().expect("a healthy file").map_or(0, |record| copied(json(record), answer));
+    if changed.next().expect("a healthy file").is_none() { merged } else { 0 }
 }
 
 fn json<'r>(record: &'r rusqlite::Row<'_>) -> &'r [u8] {

@@ -1,9 +1,10 @@
 //! Files of a folder as answers, from memory: an answer is a look-up of the path, headers, and a reference to the bytes.
 //!
-//! `servedir` is tower-http's `ServeDir` over the same folder, which opens and reads the file for each request; it is async, so
-//! both it and ours enter tokio in these rows, and `driver` does that alone. All other rows call the layer directly. `tcp` is a
-//! whole server of ours and a bare hyper that holds the same body in memory and knows nothing of paths, by the CPU time of the
-//! server's threads.
+//! `servedir` is tower-http's `ServeDir` over the same files, which opens and reads the file at each request, which it hands to
+//! another thread: unlike ours it keeps nothing in memory, so its files lie on a memory file system where there is one
+//! (`/dev/shm`), and no disk is asked. It is async, so both it and ours enter tokio in these rows, and `driver` does that alone.
+//! All other rows call the layer directly. `tcp` is a whole server of ours and a bare hyper that holds the same body in memory and
+//! knows nothing of paths, by the CPU time of the server's threads.
 
 mod floor;
 mod prepared;
@@ -85,14 +86,15 @@ fn get(suite: &mut Suite, files: u64) {
 /// The same request, answered by others.
 fn beside(suite: &mut Suite) {
     let files = 100;
-    let about = facts("answers GET of one file by tower-http's ServeDir; its body is read", files);
-    let about = about.unit(Unit::Bytes, FILE_BYTES).state("on disk, cached by the system");
+    let op =
+        "answers GET of one file by tower-http's ServeDir, which opens and reads it at each request; its body is read";
+    let about = facts(op, files).unit(Unit::Bytes, FILE_BYTES).state(site::where_in_memory());
     suite.row(
         "get",
         "servedir",
         "100_files",
         about,
-        || Files::with(files),
+        || Files::in_memory(files),
         |folder: Arc<Files>| {
             let (runtime, paths) = (runtime(), folder.uris());
             let service = TowerToHyperService::new(ServeDir::new(folder.path()));

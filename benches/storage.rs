@@ -10,7 +10,7 @@ mod verbs;
 use std::hint::black_box;
 use std::sync::Arc;
 
-use floor::Raw;
+use floor::{Promise, Raw};
 use prepared::{MEMTABLE, Ours, SST, described, options, record_keys, records, soft};
 use strata::schema::Durability;
 use strata::storage::{Batch, Reach, Space};
@@ -72,6 +72,7 @@ fn puts(suite: &mut Suite) {
         |ours: Arc<Ours>| {
             let (mut writes, mut batch) =
                 (verbs::writes(&prepared::schema(0).tables[0], verbs::MADE_ID), Batch::default());
+            ours.promise(Promise::CREATE);
             move |index| {
                 let write = &mut writes[(index % prepared::POOL) as usize];
                 let store = ours.database.store();

@@ -16,7 +16,7 @@ use strata::schema::{IndexKind, Table};
 use strata::transaction::{Owned, Precondition};
 use strata_harness::data::{self, scatter};
 
-use crate::floor::{Optimistic, Raw};
+use crate::floor::{LOOKED_AT, Optimistic, Promise, Raw};
 use crate::prepared::{Numbered, Ours, POOL, bodies, bodies_with_id, record_keys, schema};
 
 /// An id of the length that the server makes, with room for a number.
@@ -56,25 +56,60 @@ pub fn raw_get(raw: Arc<Raw>, records: u64) -> impl FnMut(u64) -> u64 + Send {
     }
 }
 
-/// Reads one record by id and two of its attributes.
+/// Reads one record by id and copies two of its attributes out.
 pub fn read_2_attributes(ours: Arc<Ours>, records: u64) -> impl FnMut(u64) -> u64 + Send {
     let ids: Vec<String> = (0..records).map(data::id).collect();
     let (price, category) = (
         ours.product().attribute("price").expect("an attribute of the data set"),
         ours.product().attribute("category").expect("an attribute of the data set"),
     );
+    let mut answer = Vec::new();
     move |index| {
         let id = &ids[scatter(index, records) as usize];
         let record =
             ours.database.read(ours.product(), id).expect("a healthy store").expect("a record of the data set");
-        let found = (record.value(price), record.value(category));
-        u64::from(matches!(black_box(&found), (Ok(Value::Float(_)), Ok(Value::Text(_)))))
+        match (record.value(price), record.value(category)) {
+            (Ok(Value::Float(price)), Ok(Value::Text(category))) => {
+                copied_2_attributes(price, category.as_bytes(), &mut answer)
+            }
+            _ => 0,
+        }
     }
+}
+
+/// Gets the stored bytes of one record, pinned, and copies two of its attributes out from where they stand.
+pub fn raw_read_2_attributes(raw: Arc<Raw>, records: u64) -> impl FnMut(u64) -> u64 + Send {
+    let (keys, mut answer) = (record_keys(1, records), Vec::new());
+    move |index| {
+        let stored = raw.get(&keys[scatter(index, records) as usize]).expect("a record of the data set");
+        let (price, category) = price_and_category(&stored);
+        copied_2_attributes(price, category, &mut answer)
+    }
+}
+
+fn copied_2_attributes(price: f64, category: &[u8], answer: &mut Vec<u8>) -> u64 {
+    answer.clear();
+    answer.extend_from_slice(&price.to_le_bytes());
+    answer.extend_from_slice(category);
+    u64::from(black_box(answer).len() == 8 + "category-00".len())
+}
+
+/// Two values of a stored product, unchecked: a header of 16 bytes, JSON, an offset of two bytes for each of eight attributes, eight
+/// bytes for each of three numbers.
+fn price_and_category(stored: &[u8]) -> (f64, &[u8]) {
+    let (rest, numbers) = stored.split_last_chunk::<24>().expect("three numbers");
+    let (json, offsets) = rest.split_last_chunk::<16>().expect("eight offsets");
+    let value =
+        |attribute: usize| 16 + usize::from(u16::from_le_bytes([offsets[2 * attribute], offsets[2 * attribute + 1]]));
+    let (category, price) = (2, 3);
+    let text = &json[value(category) + 1..value(price) - "\",\"price\":".len()];
+    (f64::from_le_bytes(*numbers.first_chunk().expect("three numbers")), text)
 }
 
 /// Creates one record from a JSON body; the id is made by the server.
 pub fn create(ours: Arc<Ours>) -> impl FnMut(u64) -> u64 + Send {
     let bodies = bodies();
+    ours.promise(Promise::CREATE);
     move |index| {
         let body = &bodies[(index % POOL) as usize];
         let created = ours.database.create(ours.product(), body).expect("a body of the data set");
@@ -84,13 +119,23 @@ pub fn create(ours: Arc<Ours>) -> impl FnMut(u64) -> u64 + Send {
 
 /// Creates one record whose id the client gives.
 pub fn create_with_id(ours: Arc<Ours>) -> impl FnMut(u64) -> u64 + Send {
-    let mut bodies = bodies_with_id("new-00000000");
-    move |index| {
+    let mut bodies = bodies_with_id(GIVEN_ID);
+    ours.promise(Promise::WRITE);
+    let create = move |ours: &mut Arc<Ours>, index| {
         let body = bodies[(index % POOL) as usize].with(index);
         let created = ours.database.create(ours.product(), body).expect("a body of the data set");
         u64::from(created.json().len() > 900)
-    }
+    };
+    let mut id = Numbered::new(GIVEN_ID.as_bytes());
+    looked_at(ours, create, move |ours, index, _| {
+        let id = std::str::from_utf8(id.with(index)).expect("an id is text");
+        let stored = ours.database.read(ours.product(), id).expect("a healthy store");
+        assert!(stored.is_some_and(|record| record.json().len() > 900), "operation {index} has left no record");
+    })
 }
+
+/// An id that a client gives, with room for a number.
+const GIVEN_ID: &str = "new-00000000";
 
 /// What the raw path of a create writes: key and value of the record, keys of the entries.
 pub struct Write {
@@ -132,6 +177,7 @@ pub fn entries<B: AsRef<[u8]>>(record: &Record<'_, B>, id: &str) -> Vec<Vec<u8>>
 pub fn raw_create(raw: Arc<Raw>, indexes: u32) -> impl FnMut(u64) -> u64 + Send {
     let mut writes = writes(&schema(indexes).tables[0], MADE_ID);
     let mut batch = rocksdb::WriteBatch::default();
+    raw.promise(Promise { keys: 1 + u64::from(indexes), ..Promise::CREATE });
     move |index| {
         let write = &mut writes[(index % POOL) as usize];
         stage(&raw, &mut batch, write, index);
@@ -154,6 +200,7 @@ pub fn raw_create_shared(raw: Arc<Raw>, indexes: u32) -> impl FnMut() + Clone {
 pub fn raw_create_by_many(raw: Arc<Raw>) -> impl FnMut(u64) -> u64 + Send {
     let write = writes(&schema(0).tables[0], MADE_ID).swap_remove(0);
     let (mut key, mut batch) = (write.key, rocksdb::WriteBatch::default());
+    raw.promise(Promise::CREATE);
     move |index| {
         batch.clear();
         batch.put_cf(&raw.records(), key.with(index), &write.value);
@@ -164,15 +211,20 @@ pub fn raw_create_by_many(raw: Arc<Raw>) -> impl FnMut(u64) -> u64 + Send {
 
 /// Looks for a key, then writes it, as a create with a given id must.
 pub fn raw_get_and_create(raw: Arc<Raw>) -> impl FnMut(u64) -> u64 + Send {
-    let mut writes = writes(&schema(0).tables[0], "new-00000000");
-    let mut batch = rocksdb::WriteBatch::default();
-    move |index| {
+    let mut writes = writes(&schema(0).tables[0], GIVEN_ID);
+    let (mut key, mut batch) = (writes[0].key.clone(), rocksdb::WriteBatch::default());
+    raw.promise(Promise::WRITE);
+    let create = move |raw: &mut Arc<Raw>, index| {
         let write = &mut writes[(index % POOL) as usize];
         let absent = raw.get(write.key.with(index)).is_none();
-        stage(&raw, &mut batch, write, index);
+        stage(raw, &mut batch, write, index);
         raw.commit(&batch);
         u64::from(absent)
-    }
+    };
+    looked_at(raw, create, move |raw, index, _| {
+        let stored = raw.get(key.with(index));
+        assert!(stored.is_some_and(|record| record.len() > 900), "operation {index} has left no record");
+    })
 }
 
 fn stage(raw: &Raw, batch: &mut rocksdb::WriteBatch, write: &mut Write, number: u64) {
@@ -183,40 +235,36 @@ fn stage(raw: &Raw, batch: &mut rocksdb::WriteBatch, write: &mut Write, number: 
     }
 }
 
-/// Patches both indexed attributes, with the values whose entries the floor writes.
+/// Patches both attributes that may have an index, with the values whose entries the floor writes.
 pub fn update_indexed(ours: Arc<Ours>, records: u64) -> impl FnMut(u64) -> u64 + Send {
-    assert!(!records.is_multiple_of(POOL), "the next change of a record would change nothing");
-    let price = ours.product().attribute("price").expect("an attribute of the data set");
-    looked_at(ours, patch(records, CHANGE, |index| index % POOL), move |ours, index, own| {
-        // It is the only worker: what stands there is of its last operation on the record.
-        let last = index + (own.end - 1 - index) / records * records;
-        let number = patched(ours, &data::id(scatter(index, records)), price);
-        assert_eq!(number, (last % POOL) as i64, "operation {index} has left another's price");
-    })
+    let attribute = ours.product().attribute("price").expect("an attribute of the data set");
+    update(ours, records, CHANGE, attribute)
 }
 
-const CHANGE: &str = r#"{"category":"changed-00000000","price":100000000.5}"#;
+pub const CHANGE: &str = r#"{"category":"changed-00000000","price":100000000.5}"#;
 
 /// Patches an attribute that has no index: writes the index of the operation into it.
 pub fn update_unindexed(ours: Arc<Ours>, records: u64) -> impl FnMut(u64) -> u64 + Send {
     let attribute = ours.product().attribute("stock").expect("an attribute of the data set");
-    looked_at(ours, patch(records, STOCK, |index| index), move |ours, index, own| {
-        let number = patched(ours, &data::id(scatter(index, records)), attribute);
-        assert_patched(number, index, own, |other| scatter(other, records) == scatter(index, records));
-    })
+    update(ours, records, STOCK, attribute)
 }
 
 pub const STOCK: &str = r#"{"stock":100000000}"#;
 
-/// Patches the record of the operation with a text in which a number of its own stands.
-fn patch(records: u64, text: &str, number: fn(u64) -> u64) -> impl FnMut(&mut Arc<Ours>, u64) -> u64 + Send {
+/// Patches the record of the operation with a text in which its index stands, as a number that is found in `attribute` afterwards.
+fn update(ours: Arc<Ours>, records: u64, text: &str, attribute: usize) -> impl FnMut(u64) -> u64 + Send + use<> {
     let ids: Vec<String> = (0..records).map(data::id).collect();
     let mut patch = Numbered::new(text.as_bytes());
-    move |ours, index| {
+    ours.promise(Promise::WRITE);
+    let patch = move |ours: &mut Arc<Ours>, index| {
         let id = &ids[scatter(index, records) as usize];
-        let changed = ours.database.merge(ours.product(), id, patch.with(number(index)), &Precondition::None);
+        let changed = ours.database.merge(ours.product(), id, patch.with(index), &Precondition::None);
         u64::from(!changed.expect("a record of the data set").json().is_empty())
-    }
+    };
+    looked_at(ours, patch, move |ours, index, own| {
+        let number = patched(ours, &data::id(scatter(index, records)), attribute);
+        assert_patched(number, index, own, |other| scatter(other, records) == scatter(index, records));
+    })
 }
 
 /// The number that a patch has left in an attribute of a stored record; less than 0 if none has.
@@ -236,9 +284,6 @@ pub fn assert_patched(written: i64, index: u64, own: &Range<u64>, same_record: i
     let before = own.contains(&number) && number < index;
     assert!(same_record(number) && !before, "operation {index} has left {number} in its record");
 }
-
-/// Operations of a worker that are looked at when it is over: outside every clock, in the store and not in the answer.
-const LOOKED_AT: u64 = 100;
 
 /// An operation of a client, of which the last ones are looked at: faster must not mean that nothing was written. `look` is given
 /// the index, and those of the worker's last operations in a row.
@@ -276,38 +321,54 @@ impl<C, O, L: FnMut(&mut C, u64, &Range<u64>)> Drop for LookedAt<C, O, L> {
     }
 }
 
-/// Gets a record, then writes it and exchanges two entries in one batch.
+/// The entries of the two indexes of a product, made from its values as they are needed, in memory that is used again.
+struct Entries {
+    table: Table,
+    hash: Vec<u8>,
+    ordered: Vec<u8>,
+}
+
+impl Entries {
+    fn new() -> Self {
+        let table = schema(2).tables.swap_remove(0);
+        assert!(matches!([table.indexes[0].kind, table.indexes[1].kind], [IndexKind::Hash, IndexKind::Ordered]));
+        Self { table, hash: Vec::new(), ordered: Vec::new() }
+    }
+
+    fn of(&mut self, category: &str, price: f64, id: &str) -> [&[u8]; 2] {
+        let (by_category, by_price) = (self.table.indexes[0].id, self.table.indexes[1].id);
+        key::hash(by_category, &Value::Text(category.into()), id, &mut self.hash);
+        key::ordered(by_price, &Value::Float(price), id, &mut self.ordered);
+        [&self.hash, &self.ordered]
+    }
+}
+
+/// The values that a number has as [`CHANGE`] of the record's indexed attributes.
+fn changed(category: &mut Numbered, number: u64) -> (&str, f64) {
+    (std::str::from_utf8(category.with(number)).expect("text"), number as f64 + 100_000_000.5)
+}
+
+/// Gets a record, then writes it and exchanges two entries in one batch; its keys are made of an id and of values, as ours are.
 pub fn raw_update_indexed(raw: Arc<Raw>, records: u64) -> impl FnMut(u64) -> u64 + Send {
-    let schema = schema(2);
-    let table = &schema.tables[0];
-    let (keys, ids) = (record_keys(table.id, records), (0..records).map(data::id).collect::<Vec<_>>());
-    let value = writes(table, MADE_ID).swap_remove(0).value;
-    // The entries of one change but for the id at the end; changes of one record have unlike numbers modulo the pool.
-    let mut change = Numbered::new(CHANGE.as_bytes());
-    let prefixes: Vec<Vec<Vec<u8>>> = (0..POOL)
-        .map(|number| {
-            let (fields, mut bytes) = (parse_object(table, change.with(number)).expect("a patch"), Vec::new());
-            let record = record::encode(table, &fields, None::<&Owned<'_>>, &mut bytes).expect("a record");
-            entries(&record, "")
-        })
-        .collect();
-    let (mut batch, mut entry) = (rocksdb::WriteBatch::default(), Vec::new());
+    let (ids, mut entries) = ((0..records).map(data::id).collect::<Vec<_>>(), Entries::new());
+    let value = writes(&entries.table, MADE_ID).swap_remove(0).value;
+    let (mut category, mut key) = (Numbered::new(b"changed-00000000"), Vec::new());
+    let mut batch = rocksdb::WriteBatch::default();
+    raw.promise(Promise { keys: 5, ..Promise::WRITE });
     move |index| {
-        let place = scatter(index, records) as usize;
-        let found = raw.get(&keys[place]).is_some();
-        let before = index.wrapping_sub(records);
+        let id = &ids[scatter(index, records) as usize];
+        key::record(entries.table.id, id, &mut key);
+        let found = raw.get(&key).is_some();
         batch.clear();
-        batch.put_cf(&raw.records(), &keys[place], &value);
-        for (old, new) in prefixes[(before % POOL) as usize].iter().zip(&prefixes[(index % POOL) as usize]) {
-            for (prefix, put) in [(old, false), (new, true)] {
-                entry.clear();
-                entry.extend_from_slice(prefix);
-                entry.extend_from_slice(ids[place].as_bytes());
-                match put {
-                    true => batch.put_cf(&raw.indexes(), &entry, b""),
-                    false => batch.delete_cf(&raw.indexes(), &entry),
-                }
-            }
+        batch.put_cf(&raw.records(), &key, &value);
+        // What the last change of the record has left there; its first one takes away as many that nobody has put.
+        let (before, price) = changed(&mut category, index.wrapping_sub(records) % 100_000_000);
+        for entry in entries.of(before, price, id) {
+            batch.delete_cf(&raw.indexes(), entry);
+        }
+        let (after, price) = changed(&mut category, index);
+        for entry in entries.of(after, price, id) {
+            batch.put_cf(&raw.indexes(), entry, b"");
         }
         raw.commit(&batch);
         u64::from(found)
@@ -317,6 +378,7 @@ pub fn raw_update_indexed(raw: Arc<Raw>, records: u64) -> impl FnMut(u64) -> u64
 /// Deletes one record.
 pub fn delete(ours: Arc<Ours>, records: u64) -> impl FnMut(u64) -> u64 + Send {
     let ids: Vec<String> = (0..records).map(data::id).collect();
+    ours.promise(Promise::DELETE);
     let delete = move |ours: &mut Arc<Ours>, index| {
         let id = &ids[scatter(index, records) as usize];
         u64::from(ours.database.delete(ours.product(), id, &Precondition::None).is_ok())
@@ -327,54 +389,112 @@ pub fn delete(ours: Arc<Ours>, records: u64) -> impl FnMut(u64) -> u64 + Send {
     })
 }
 
-/// Gets a record, then deletes it and its entries in one batch.
-pub fn raw_delete(raw: Arc<Raw>, indexes: u32, records: u64) -> impl FnMut(u64) -> u64 + Send {
-    let schema = schema(indexes);
-    let table = &schema.tables[0];
-    let keys = record_keys(table.id, records);
-    let entries: Vec<Vec<Vec<u8>>> = (0..records)
-        .map(|index| {
-            let (fields, mut bytes) = (data::product(index, data::Id::Given), Vec::new());
-            crate::prepared::encode(table, &fields, &mut bytes);
-            entries(&Record::open(table, bytes).expect("encoded just now"), &data::id(index))
-        })
-        .collect();
-    let mut batch = rocksdb::WriteBatch::default();
-    move |index| {
-        let place = scatter(index, records) as usize;
-        let found = raw.get(&keys[place]).is_some();
+/// Gets a record, then deletes it and its two entries in one batch; its keys are made of its id and of what the record holds, as ours
+/// are.
+pub fn raw_delete(raw: Arc<Raw>, records: u64) -> impl FnMut(u64) -> u64 + Send {
+    let (ids, mut entries) = ((0..records).map(data::id).collect::<Vec<_>>(), Entries::new());
+    let (mut key, mut batch) = (Vec::new(), rocksdb::WriteBatch::default());
+    raw.promise(Promise { keys: 3, ..Promise::DELETE });
+    let delete = move |raw: &mut Arc<Raw>, index| {
+        let id = &ids[scatter(index, records) as usize];
+        key::record(entries.table.id, id, &mut key);
+        let Some(stored) = raw.get(&key) else { return 0 };
+        let (price, category) = price_and_category(&stored);
         batch.clear();
-        batch.delete_cf(&raw.records(), &keys[place]);
-        for entry in &entries[place] {
+        batch.delete_cf(&raw.records(), &key);
+        for entry in entries.of(std::str::from_utf8(category).expect("text"), price, id) {
             batch.delete_cf(&raw.indexes(), entry);
         }
         raw.commit(&batch);
-        u64::from(found)
-    }
+        1
+    };
+    looked_at(raw, delete, move |raw, index, _| {
+        let (id, mut entries, mut key) = (scatter(index, records), Entries::new(), Vec::new());
+        key::record(entries.table.id, &data::id(id), &mut key);
+        assert!(raw.get(&key).is_none(), "operation {index} has deleted nothing");
+        for entry in entries.of(&data::category(id), data::price(id), &data::id(id)) {
+            let stored = raw.database().get_pinned_cf_opt(&raw.indexes(), entry, &raw.read).expect("a healthy store");
+            assert!(stored.is_none(), "operation {index} has left an entry");
+        }
+    })
 }
 
 /// Replaces one record by another JSON body.
 pub fn replace(ours: Arc<Ours>, records: u64) -> impl FnMut(u64) -> u64 + Send {
     let (ids, bodies) = ((0..records).map(data::id).collect::<Vec<_>>(), bodies());
-    move |index| {
+    ours.promise(Promise::WRITE);
+    let replace = move |ours: &mut Arc<Ours>, index| {
         let (id, body) = (&ids[scatter(index, records) as usize], &bodies[(index % POOL) as usize]);
         let replaced = ours.database.replace(ours.product(), id, body, &Precondition::None);
         let (record, created) = replaced.expect("a record of the data set");
         u64::from(record.json().len() > 900 && !created)
-    }
+    };
+    looked_at(ours, replace, move |ours, index, own| {
+        let id = data::id(scatter(index, records));
+        let stored = ours.database.read(ours.product(), &id).expect("a healthy store").expect("a record");
+        assert_eq!(stored.bytes(), replaced(index, own, records), "operation {index} has left another record");
+    })
 }
 
-/// Gets one record and puts the bytes of another.
+/// The stored bytes of the record of an operation, by the only worker, whose last operation on it may have been a later one.
+fn replaced(index: u64, own: &Range<u64>, records: u64) -> Vec<u8> {
+    let last = index + (own.end - 1 - index) / records * records;
+    let mut stored = Vec::new();
+    encode_with_id(
+        &schema(0).tables[0],
+        &bodies()[(last % POOL) as usize],
+        &data::id(scatter(index, records)),
+        &mut stored,
+    );
+    stored
+}
+
+/// Parses a JSON body and encodes it as the record of that id: what has to be done before it can be put.
+fn encode_with_id(table: &Table, body: &[u8], id: &str, out: &mut Vec<u8>) {
+    let mut fields = parse_object(table, body).expect("a body of the data set");
+    fields[table.primary_key] = Some(Value::Text(id.into()));
+    record::encode(table, &fields, None::<&Owned<'_>>, out).expect("a record of the data set");
+}
+
+/// Parses a JSON body, gets one record and puts what the body means in its place.
 pub fn raw_replace(raw: Arc<Raw>, records: u64) -> impl FnMut(u64) -> u64 + Send {
-    let keys = record_keys(1, records);
-    let (writes, mut batch) = (writes(&schema(0).tables[0], &data::id(0)), rocksdb::WriteBatch::default());
-    move |index| {
-        let key = &keys[scatter(index, records) as usize];
+    let (mut body, mut batch) = (Parsed::new(records), rocksdb::WriteBatch::default());
+    raw.promise(Promise::WRITE);
+    let replace = move |raw: &mut Arc<Raw>, index| {
+        let (key, value) = body.of(index);
         let found = raw.get(key).is_some();
         batch.clear();
-        batch.put_cf(&raw.records(), key, &writes[(index % POOL) as usize].value);
+        batch.put_cf(&raw.records(), key, value);
         raw.commit(&batch);
         u64::from(found)
+    };
+    let keys = record_keys(1, records);
+    looked_at(raw, replace, move |raw, index, own| {
+        let stored = raw.get(&keys[scatter(index, records) as usize]).expect("a record of the data set");
+        assert_eq!(stored[..], replaced(index, own, records), "operation {index} has left another record");
+    })
+}
+
+/// The bodies of the pool, each parsed when it is needed, and the key and the bytes of the record that it becomes.
+struct Parsed {
+    table: Table,
+    bodies: Vec<Vec<u8>>,
+    ids: Vec<String>,
+    key: Vec<u8>,
+    value: Vec<u8>,
+}
+
+impl Parsed {
+    fn new(records: u64) -> Self {
+        let (table, ids) = (schema(0).tables.swap_remove(0), (0..records).map(data::id).collect());
+        Self { table, bodies: bodies(), ids, key: Vec::new(), value: Vec::new() }
+    }
+
+    fn of(&mut self, index: u64) -> (&[u8], &[u8]) {
+        let id = &self.ids[scatter(index, self.ids.len() as u64) as usize];
+        key::record(self.table.id, id, &mut self.key);
+        encode_with_id(&self.table, &self.bodies[(index % POOL) as usize], id, &mut self.value);
+        (&self.key, &self.value)
     }
 }
 
@@ -399,6 +519,7 @@ pub const BATCH: u64 = 100;
 pub fn create_all(ours: Arc<Ours>) -> impl FnMut(u64) -> u64 + Send {
     let array = |bodies: &[Vec<u8>]| [b"[".as_slice(), &bodies.join(&b','), b"]"].concat();
     let arrays: Vec<_> = bodies().chunks_exact(BATCH as usize).map(array).collect();
+    ours.promise(Promise { records: |operations| operations * BATCH, ..Promise::CREATE });
     move |index| {
         let array = &arrays[index as usize % arrays.len()];
         let created = ours.database.create_all(ours.product(), array).expect("bodies of the data set");
@@ -410,6 +531,7 @@ pub fn create_all(ours: Arc<Ours>) -> impl FnMut(u64) -> u64 + Send {
 pub fn raw_create_all(raw: Arc<Raw>) -> impl FnMut(u64) -> u64 + Send {
     let mut writes = writes(&schema(0).tables[0], MADE_ID);
     let mut batch = rocksdb::WriteBatch::default();
+    raw.promise(Promise { records: |operations| operations * BATCH, ..Promise::CREATE });
     move |index| {
         batch.clear();
         for number in index * BATCH..(index + 1) * BATCH {
@@ -425,7 +547,18 @@ pub fn raw_create_all(raw: Arc<Raw>) -> impl FnMut(u64) -> u64 + Send {
 pub fn read_modify_write(ours: Arc<Ours>, records: u64) -> impl FnMut(u64) -> u64 + Send {
     let ids: Vec<String> = (0..records).map(data::id).collect();
     let stock = stock(&ours);
-    move |index| add_one(&ours, &ids[scatter(index, records) as usize], stock)
+    ours.promise(Promise::WRITE);
+    let add = move |ours: &mut Arc<Ours>, index| add_one(ours, &ids[scatter(index, records) as usize], stock);
+    // The only worker: each round over all records adds one to each of them.
+    looked_at(ours, add, move |ours, index, own| {
+        let place = scatter(index, records);
+        let stored = ours.database.read(ours.product(), &data::id(place)).expect("a healthy store").expect("a record");
+        let rounds = (own.end - 1 - index) / records + 1 + (index - own.start) / records;
+        let given: serde_json::Value = serde_json::from_slice(&data::product(place, data::Id::Given)).expect("JSON");
+        let expected = given["stock"].as_i64().map(|stock| stock + rounds as i64);
+        let counted = matches!(stored.value(stock), Ok(Value::Int(stock)) if Some(stock) == expected);
+        assert!(counted, "operation {index} has not been counted");
+    })
 }
 
 /// The place of the attribute that is counted up.
@@ -451,6 +584,7 @@ pub fn add_one(ours: &Ours, id: &str, attribute: usize) -> u64 {
 /// The same under RocksDB's optimistic transactions: get for update, pinned, put the same bytes, commit.
 pub fn optimistic_read_modify_write(raw: Arc<Optimistic>, records: u64) -> impl FnMut(u64) -> u64 + Send {
     let keys = record_keys(1, records);
+    raw.promise(Promise::WRITE);
     move |index| {
         let key = &keys[scatter(index, records) as usize];
         let transaction = raw.begin();
@@ -462,8 +596,9 @@ pub fn optimistic_read_modify_write(raw: Arc<Optimistic>, records: u64) -> impl 
     }
 }
 
-/// Puts one record in an optimistic transaction and commits.
+/// Parses a JSON body, puts what it means in an optimistic transaction and commits.
 pub fn optimistic_write(raw: Arc<Optimistic>, records: u64) -> impl FnMut(u64) -> u64 + Send {
+    raw.promise(Promise::WRITE);
     let mut put = optimistic_put(raw, records);
     move |index| u64::from(put(index, |transaction| transaction.commit()))
 }
@@ -479,17 +614,29 @@ type End = fn(rocksdb::Transaction<'_, rocksdb::OptimisticTransactionDB>) -> Res
 
 /// Puts one record in an optimistic transaction and lets `end` end it; whether it did.
 fn optimistic_put(raw: Arc<Optimistic>, records: u64) -> impl FnMut(u64, End) -> bool + Send {
-    let (keys, writes) = (record_keys(1, records), writes(&schema(0).tables[0], &data::id(0)));
+    let mut body = Parsed::new(records);
     move |index, end| {
         let transaction = raw.begin();
-        let (key, write) = (&keys[scatter(index, records) as usize], &writes[(index % POOL) as usize]);
-        transaction.put_cf(&raw.records(), key, &write.value).expect("a healthy store");
+        let (key, value) = body.of(index);
+        transaction.put_cf(&raw.records(), key, value).expect("a healthy store");
         end(transaction).is_ok()
     }
 }
 
 /// Seven reads by id, then three creates.
 pub fn mixed(ours: Arc<Ours>, records: u64) -> impl FnMut(u64) -> u64 + Send {
+    ours.promise(MIX);
     let (mut read, mut create) = (read(Arc::clone(&ours), records), create(ours));
     move |index| if index % 10 < 7 { read(index) } else { create(index) }
 }
+
+/// The same in raw RocksDB.
+pub fn raw_mixed(raw: Arc<Raw>, records: u64) -> impl FnMut(u64) -> u64 + Send {
+    raw.promise(MIX);
+    let (mut read, mut create) = (raw_read(Arc::clone(&raw), records), raw_create(raw, 0));
+    move |index| if index % 10 < 7 { read(index) } else { create(index) }
+}
+
+/// What a mix leaves, promised before its parts promise more.
+pub const MIX: Promise =
+    Promise { records: |operations| operations / 10 * 3 + (operations % 10).saturating_sub(7), ..Promise::CREATE };

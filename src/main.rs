@@ -1,7 +1,10 @@
 //! The binary `strata`: reads the command line, and says in one line why it could not do what was asked.
 //!
 //! Exit codes: 0 done, 1 ended by a second signal, 2 a mistake in what was asked or what was found (options, schema, address,
-//! data directory).
+//! data directory, processor).
+//!
+//! RocksDB is compiled for a processor with SSE4.2 and PCLMULQDQ (`.cargo/config.toml`) and does not ask for them; on an older one it
+//! would end by an illegal instruction at some write. So `main` asks before anything else.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -34,6 +37,9 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    if let Some(why) = unfit_processor() {
+        return refuse(&why);
+    }
     let line = match Line::try_parse() {
         Ok(line) => line,
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
@@ -50,6 +56,32 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => refuse(&error.to_string()),
     }
+}
+
+/// Why this processor cannot run what was compiled.
+///
+/// By the CPUID instruction itself: the macro of the standard library that detects features takes for granted those that the program
+/// is compiled with.
+#[cfg(target_arch = "x86_64")]
+fn unfit_processor() -> Option<String> {
+    use std::arch::x86_64::__cpuid;
+    let features = if __cpuid(0).eax >= 1 { __cpuid(1).ecx } else { 0 };
+    let missing = missing_features(features);
+    (!missing.is_empty()).then(|| {
+        format!("this processor has no {}; every x86-64 processor since about 2010 has them", missing.join(" and no "))
+    })
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn unfit_processor() -> Option<String> {
+    None
+}
+
+/// What the program is compiled for and a processor lacks whose CPUID leaf 1 has these bits in ECX (Intel's manual, volume 2A, CPUID).
+#[cfg(target_arch = "x86_64")]
+fn missing_features(ecx: u32) -> Vec<&'static str> {
+    const NEEDED: [(u32, &str); 5] = [(0, "SSE3"), (1, "PCLMULQDQ"), (9, "SSSE3"), (19, "SSE4.1"), (20, "SSE4.2")];
+    NEEDED.into_iter().filter(|(bit, _)| ecx & (1 << bit) == 0).map(|(_, name)| name).collect()
 }
 
 fn serve(flags: &Flags) -> Result<()> {
@@ -85,5 +117,25 @@ fn one_line(error: &clap::Error) -> String {
             "a command is missing: serve or check (see --help)".to_owned()
         }
         _ => format!("{} (see --help)", said.join(" ").trim_start_matches("error: ")),
+    }
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_processor_is_told_by_its_bits() {
+        let nehalem = 0x0098_e3bd; // 2008: SSE4.2, and no PCLMULQDQ
+        assert_eq!(missing_features(nehalem), ["PCLMULQDQ"]);
+        assert_eq!(missing_features(nehalem | 1 << 1), [""; 0]);
+        assert_eq!(missing_features(!(1 << 20)), ["SSE4.2"]);
+        assert_eq!(missing_features(0), ["SSE3", "PCLMULQDQ", "SSSE3", "SSE4.1", "SSE4.2"]);
+        assert_eq!(missing_features(u32::MAX), [""; 0]);
+    }
+
+    #[test]
+    fn the_processor_that_runs_the_tests_is_fit() {
+        assert_eq!(unfit_processor(), None);
     }
 }

@@ -1,6 +1,8 @@
 //! All integration tests are one binary, because each binary links RocksDB.
 
 mod architecture;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod checksums;
 mod conformance;
 mod crash;
 mod engine;

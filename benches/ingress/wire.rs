@@ -1,7 +1,7 @@
 //! HTTP/1.1 over a pipe in memory: from the bytes of a request to the bytes of its answer, without a socket.
 //!
-//! The server's half is hyper with one service, the client's half writes bytes that stand ready and reads as many as the first
-//! answer had. Both run on one thread, one after the other.
+//! The server's half is hyper with one service, the client's half writes bytes that stand ready and reads as many as the answer must
+//! have. Both run on one thread, one after the other.
 
 use std::convert::Infallible;
 
@@ -16,21 +16,18 @@ use tokio::runtime::Runtime;
 /// Bytes that the pipe holds.
 const PIPE_BYTES: usize = 256 << 10;
 
-/// One connection and the request that is sent over it again and again.
+/// One connection.
 pub struct Wire {
     runtime: Runtime,
     client: DuplexStream,
-    request: Vec<u8>,
+    /// How long the head of each answer is: its values change, their lengths do not.
+    head_bytes: usize,
     answer: Vec<u8>,
 }
 
 impl Wire {
-    /// A connection on which `service` answers; `body_bytes` is how long its bodies are.
-    pub fn new<F>(
-        request: Vec<u8>,
-        body_bytes: usize,
-        service: impl Fn(Request<Incoming>) -> F + Send + 'static,
-    ) -> Self
+    /// A connection on which `service` answers, to this request first; `body_bytes` is how long the body of that answer is.
+    pub fn new<F>(request: &[u8], body_bytes: usize, service: impl Fn(Request<Incoming>) -> F + Send + 'static) -> Self
     where
         F: Future<Output = Response<Body>> + Send + 'static,
     {
@@ -44,31 +41,33 @@ impl Wire {
             let connection = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(server), service);
             connection.await.expect("a client that keeps to HTTP");
         });
-        let mut wire = Self { runtime, client, request, answer: Vec::new() };
-        wire.first(body_bytes);
+        let mut wire = Self { runtime, client, head_bytes: 0, answer: Vec::new() };
+        wire.first(request, body_bytes);
         wire
     }
 
-    /// Sends the request once and reads the answer until it has a head and so long a body.
-    fn first(&mut self, body_bytes: usize) {
-        let Self { runtime, client, request, answer } = self;
+    /// Sends the first request and reads the answer until it has a head and so long a body.
+    fn first(&mut self, request: &[u8], body_bytes: usize) {
+        let Self { runtime, client, answer, .. } = self;
+        let head = |answer: &[u8]| answer.windows(4).position(|window| window == b"\r\n\r\n").map(|end| end + 4);
         runtime.block_on(async {
             client.write_all(request).await.expect("the server reads");
-            let head = |answer: &[u8]| answer.windows(4).position(|window| window == b"\r\n\r\n");
-            while head(answer).is_none_or(|end| answer.len() < end + 4 + body_bytes) {
+            while head(answer).is_none_or(|end| answer.len() < end + body_bytes) {
                 assert!(client.read_buf(answer).await.expect("the server answers") > 0, "the server has gone");
             }
-            assert_eq!(head(answer).map(|end| end + 4 + body_bytes), Some(answer.len()));
         });
+        self.head_bytes = head(&self.answer).expect("the loop has found it");
+        assert_eq!(self.answer.len(), self.head_bytes + body_bytes, "bytes of the first answer");
     }
 
-    /// Sends the request and reads the answer, which is as long as the first; whether it is a 200.
-    pub fn exchange(&mut self) -> bool {
-        let Self { runtime, client, request, answer } = self;
+    /// Sends a request and reads the answer, which has so long a body; whether it has this status.
+    pub fn exchange(&mut self, request: &[u8], body_bytes: usize, status: &str) -> bool {
+        let Self { runtime, client, head_bytes, answer } = self;
+        answer.resize(*head_bytes + body_bytes, 0);
         runtime.block_on(async {
             client.write_all(request).await.expect("the server reads");
             client.read_exact(answer).await.expect("the server answers");
         });
-        answer.starts_with(b"HTTP/1.1 200 ")
+        answer.starts_with(b"HTTP/1.1 ") && answer[9..12] == *status.as_bytes() && answer[*head_bytes - 1] == b'\n'
     }
 }

@@ -14,15 +14,22 @@ use strata::transaction::Owned;
 use strata::{handlers, indexes};
 use strata_harness::{Data, Facts, Suite, Unit};
 
-use crate::floor::Raw;
+use crate::floor::{Promise, Raw};
 use crate::prepared::{Numbered, Ours, POOL, WRITES, WRITTEN, bodies, described, records, schema, soft};
 use crate::served::{Bare, Client, Served};
 use crate::verbs::{self, Write};
-use crate::{answered, ingress, over_tcp, runtime, whole};
+use crate::{Requests, from_driver_on, over_tcp, whole};
 
 fn facts(records: u64, op: &str) -> Facts {
     let facts = Facts::new(op).data(described(records)).state(WRITTEN).durability(soft()).indexes(2);
     facts.unit(Unit::Records, 1).changes_store(WRITES, None)
+}
+
+/// A store in which each operation will leave a record, with so many entries.
+fn promising(indexes: u32, records: u64) -> Ours {
+    let ours = Ours::copy(indexes, records);
+    ours.promise(Promise { keys: 1 + u64::from(indexes), ..Promise::CREATE });
+    ours
 }
 
 pub fn in_process(suite: &mut Suite) {
@@ -32,7 +39,7 @@ pub fn in_process(suite: &mut Suite) {
 
 fn below_transaction(suite: &mut Suite) {
     let n = records(suite.scale());
-    let ours = || Ours::copy(2, n);
+    let ours = || promising(2, n);
     let about = facts(n, "writes three keys in one batch");
     suite.row("create", "floor", "raw", about, || Raw::copy(2, n), |raw| verbs::raw_create(raw, 2));
     suite.row("create", "strata", "storage", facts(n, "writes three keys in one batch"), ours, |ours: Arc<Ours>| {
@@ -68,7 +75,7 @@ fn below_transaction(suite: &mut Suite) {
 
 fn above_indexes(suite: &mut Suite) {
     let n = records(suite.scale());
-    let ours = || Ours::copy(2, n);
+    let ours = || promising(2, n);
     let about = facts(n, "creates one record from a JSON body; the id is made");
     suite.row("create", "strata", "transaction", about, ours, verbs::create);
     suite.row(
@@ -94,26 +101,30 @@ fn above_indexes(suite: &mut Suite) {
             u64::from(whole(route.answer(&ours.database, &headers, &bodies[(index % POOL) as usize])))
         }
     });
-    suite.row(
-        "create",
-        "strata",
-        "ingress",
-        facts(n, "answers a request to create one record"),
-        ours,
-        |ours: Arc<Ours>| {
-            let runtime = runtime();
-            let ingress = ingress(&ours, &runtime);
-            let bodies: Vec<Bytes> = bodies().into_iter().map(Bytes::from).collect();
-            move |index| {
-                let mut request = Request::new(Full::new(bodies[(index % POOL) as usize].clone()));
-                *request.method_mut() = Method::POST;
-                *request.uri_mut() = Uri::from_static("/Product");
-                *request.headers_mut() = json();
-                let (status, bytes) = runtime.block_on(answered(&ingress, request));
-                u64::from(status == StatusCode::CREATED && bytes > 900)
-            }
-        },
-    );
+    let creates = || Creates { bodies: bodies().into_iter().map(Bytes::from).collect() };
+    from_driver_on(suite, "create", "to create one record", |op| facts(n, op), ours, creates);
+}
+
+struct Creates {
+    bodies: Vec<Bytes>,
+}
+
+impl Requests for Creates {
+    fn request(&self, index: u64) -> Request<Full<Bytes>> {
+        let mut request = Request::new(Full::new(self.bodies[(index % POOL) as usize].clone()));
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = Uri::from_static("/Product");
+        *request.headers_mut() = json();
+        request
+    }
+
+    fn body(&self, index: u64) -> &[u8] {
+        &self.bodies[(index % POOL) as usize]
+    }
+
+    fn units(&self, _: u64, status: StatusCode, body_bytes: usize) -> u64 {
+        u64::from(status == StatusCode::CREATED && body_bytes > 900)
+    }
 }
 
 /// What encoding alone costs the request.
@@ -162,7 +173,7 @@ pub fn tcp(suite: &mut Suite, operation: &str, indexes: u32) {
         }
     };
     let about = facts("answers POST of one record over HTTP/1.1, server CPU").floor("floor", 0.75, 0.85);
-    let setup = || Served::start(Ours::copy(indexes, n));
+    let setup = || Served::start(promising(indexes, n));
     suite.row(operation, "strata", "tcp", about, setup, |served: Arc<Served>| client(served.address()));
     let about = facts("writes the keys of a create in one batch in the handler of a bare hyper server, server CPU");
     let setup = || {

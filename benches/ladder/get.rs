@@ -19,7 +19,7 @@ use strata_harness::{Data, Facts, Suite, Unit};
 use crate::floor::Raw;
 use crate::prepared::{Ours, SST, described, record_keys, records, schema};
 use crate::served::{Bare, Client, Served};
-use crate::{answered, ingress, over_tcp, runtime, stored, verbs, whole};
+use crate::{Requests, from_driver_on, over_tcp, stored, verbs, whole};
 
 type Stored = Data<Vec<Vec<u8>>>;
 
@@ -71,16 +71,23 @@ pub fn in_process(suite: &mut Suite) {
             }
         },
     );
-    suite.row("get", "strata", "ingress", facts("answers a request for one record"), ours, |ours: Arc<Ours>| {
-        let (runtime, paths) = (runtime(), paths(n));
-        let ingress = ingress(&ours, &runtime);
-        move |index| {
-            let mut request = Request::new(Full::new(Bytes::new()));
-            *request.uri_mut() = paths[scatter(index, n) as usize].clone();
-            let (status, bytes) = runtime.block_on(answered(&ingress, request));
-            u64::from(status == StatusCode::OK && bytes > 900)
-        }
-    });
+    from_driver_on(suite, "get", "for one record", facts, ours, || Gets { paths: paths(n) });
+}
+
+struct Gets {
+    paths: Vec<Uri>,
+}
+
+impl Requests for Gets {
+    fn request(&self, index: u64) -> Request<Full<Bytes>> {
+        let mut request = Request::new(Full::new(Bytes::new()));
+        *request.uri_mut() = self.paths[scatter(index, self.paths.len() as u64) as usize].clone();
+        request
+    }
+
+    fn units(&self, _: u64, status: StatusCode, body_bytes: usize) -> u64 {
+        u64::from(status == StatusCode::OK && body_bytes > 900)
+    }
 }
 
 /// What encoding alone costs the request.

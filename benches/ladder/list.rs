@@ -20,7 +20,7 @@ use strata_harness::{Data, Facts, Scale, Suite, Unit};
 use crate::floor::{self, Raw};
 use crate::prepared::{Ours, SST, described, records, schema};
 use crate::served::{Bare, Client, Served};
-use crate::{answered, ingress, over_tcp, runtime, stored};
+use crate::{Requests, from_driver_on, over_tcp, stored};
 
 const LISTED: u64 = 20;
 
@@ -137,18 +137,26 @@ pub fn in_process(suite: &mut Suite) {
             listed(route.answer(&ours.database, &headers, b""), bytes[place])
         }
     });
-    let about = facts("answers a request for a list of 20 records");
-    suite.row("list", "strata", "ingress", about, ours, |ours: Arc<Ours>| {
-        let (runtime, paths, bytes) = (runtime(), paths(), answer_bytes());
-        let ingress = ingress(&ours, &runtime);
-        move |turn| {
-            let place = (turn % CATEGORIES) as usize;
-            let mut request = Request::new(Full::new(Bytes::new()));
-            *request.uri_mut() = paths[place].clone();
-            let answered = runtime.block_on(answered(&ingress, request));
-            if answered == (StatusCode::OK, bytes[place]) { LISTED } else { 0 }
-        }
-    });
+    let lists = || Lists { paths: paths(), body_bytes: answer_bytes() };
+    from_driver_on(suite, "list", "for a list of 20 records", facts, ours, lists);
+}
+
+struct Lists {
+    paths: Vec<Uri>,
+    body_bytes: Vec<usize>,
+}
+
+impl Requests for Lists {
+    fn request(&self, turn: u64) -> Request<Full<Bytes>> {
+        let mut request = Request::new(Full::new(Bytes::new()));
+        *request.uri_mut() = self.paths[(turn % CATEGORIES) as usize].clone();
+        request
+    }
+
+    fn units(&self, turn: u64, status: StatusCode, body_bytes: usize) -> u64 {
+        let whole = (status, body_bytes) == (StatusCode::OK, self.body_bytes[(turn % CATEGORIES) as usize]);
+        if whole { LISTED } else { 0 }
+    }
 }
 
 /// The rungs that hand out stored bytes, and the layer that opens them.
@@ -174,9 +182,11 @@ fn below_query(suite: &mut Suite, n: u64, facts: impl Fn(&str) -> Facts) {
             }
         },
     );
+    // As many as the engine's own call takes: keys are made in memory that is used again.
     let about = facts("scans the entries of a value, gets their 20 records in one call and copies them out");
+    let about = about.allocations_at_most(7);
     suite.row("list", "strata", "storage", about, ours, |ours: Arc<Ours>| {
-        let (mut keys, mut answer) = (Vec::new(), Vec::new());
+        let (mut keys, mut answer) = (floor::Keys::default(), Vec::new());
         let (table, ranges) = (ours.product().id, ranges(ours.product()));
         move |turn| {
             let (store, (prefix, end)) = (ours.database.store(), &ranges[(turn % CATEGORIES) as usize]);
@@ -186,10 +196,10 @@ fn below_query(suite: &mut Suite, n: u64, facts: impl Fn(&str) -> Facts) {
             while keys.len() < LISTED as usize
                 && let Some((entry, _)) = entries.next().expect("a healthy store")
             {
-                keys.push([&table.to_be_bytes(), &entry[prefix.len()..]].concat());
+                keys.push(table, &entry[prefix.len()..]);
             }
-            let found = store.multi_get(Space::Records, &keys, &snapshot, Reach::Disk).expect("a healthy store");
-            copied_out(&found, &mut answer)
+            let found = store.multi_get(Space::Records, &keys.slices(), &snapshot, Reach::Disk);
+            copied_out(&found.expect("a healthy store"), &mut answer)
         }
     });
     let about = facts("finds the keys of 20 records by an index, gets them in one call and copies them out");

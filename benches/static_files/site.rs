@@ -58,8 +58,18 @@ impl Files {
         Self::write(EXTENSIONS.iter().map(|(extension, _)| format!("same.{extension}")))
     }
 
+    /// The same as [`Files::with`] on a memory file system, for whoever reads a file at each request.
+    pub fn in_memory(files: u64) -> Self {
+        let folder = memory_file_system().unwrap_or_else(temporary_directory);
+        Self::write_to(folder, (0..files).map(|number| format!("assets/{}", name(number))))
+    }
+
     fn write(paths: impl Iterator<Item = String>) -> Self {
-        let (folder, paths) = (temporary_directory(), paths.collect::<Vec<_>>());
+        Self::write_to(temporary_directory(), paths)
+    }
+
+    fn write_to(folder: TempDir, paths: impl Iterator<Item = String>) -> Self {
+        let paths = paths.collect::<Vec<_>>();
         for (number, path) in paths.iter().map(String::as_str).chain(["index.html"]).enumerate() {
             let path = folder.path().join(path);
             fs::create_dir_all(path.parent().expect("a file lies in a folder")).expect("an empty folder");
@@ -77,6 +87,16 @@ impl Files {
     pub fn uris(&self) -> Vec<Uri> {
         self.paths.iter().map(|path| uri(&format!("/{}", path.replace(' ', "%20")))).collect()
     }
+}
+
+/// A folder on the memory file system that Linux has for programs, if it has one here.
+fn memory_file_system() -> Option<TempDir> {
+    tempfile::Builder::new().prefix("strata-bench-").tempdir_in("/dev/shm").ok()
+}
+
+/// What the facts say of the files of [`Files::in_memory`].
+pub fn where_in_memory() -> &'static str {
+    if memory_file_system().is_some() { "files on a memory file system" } else { "files on disk, cached by the system" }
 }
 
 /// The name of a file.

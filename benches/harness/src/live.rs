@@ -38,6 +38,11 @@ pub trait State: Send + Sync {
         Found::default()
     }
 
+    /// The life of this state ends after so many operations: panics if it does not hold what they must have left in it. Called once,
+    /// outside every clock, when its workers are gone. It has to look at so much at most, whatever the operations: in a row that is
+    /// counted, work that grows with them would count as theirs.
+    fn verify(&self, _operations: u64) {}
+
     /// Sum of the CPU clocks of the server's threads; needed by rows whose clock is [`Clock::Cpu`].
     fn cpu(&self) -> Option<Duration> {
         None
@@ -61,11 +66,23 @@ impl<T> Deref for Data<T> {
 }
 
 /// One state in its life: its workers, and how many operations it has served.
-pub(crate) struct Live<S, W> {
-    // Before the state, so that the state is closed last.
+pub(crate) struct Live<S: State, W> {
     workers: Vec<W>,
     state: Arc<S>,
+    /// The index of the next operation.
     served: u64,
+    /// Operations that it has really served.
+    done: u64,
+}
+
+impl<S: State, W> Drop for Live<S, W> {
+    fn drop(&mut self) {
+        // First the workers, which may look at what they did and hold what nobody else can open; the state is closed last.
+        self.workers.clear();
+        if !thread::panicking() {
+            self.state.verify(self.done);
+        }
+    }
 }
 
 impl<S: State, W: FnMut(u64) -> u64 + Send> Live<S, W> {
@@ -73,7 +90,7 @@ impl<S: State, W: FnMut(u64) -> u64 + Send> Live<S, W> {
     pub(crate) fn new(state: S, threads: usize, worker: impl Fn(Arc<S>) -> W) -> Self {
         let state = Arc::new(state);
         state.settle();
-        Self { workers: (0..threads).map(|_| worker(state.clone())).collect(), state, served: 0 }
+        Self { workers: (0..threads).map(|_| worker(state.clone())).collect(), state, served: 0, done: 0 }
     }
 
     /// Operations this state has served.
@@ -124,6 +141,7 @@ impl<S: State, W: FnMut(u64) -> u64 + Send> Live<S, W> {
         let expected = operations * facts.units_per_operation;
         assert_eq!(units, expected, "units of {operations} operations ({}), left: found, right: expected", facts.op);
         self.served += operations;
+        self.done += operations;
     }
 }
 
@@ -209,6 +227,47 @@ mod tests {
     fn the_panic_of_one_thread_ends_the_row() {
         let refuses = |_| |index| if index == 5 { panic!("the engine said no") } else { 1 };
         Live::new((), 4, refuses).run(16, &Facts::new("refuses one").threads(4));
+    }
+
+    #[test]
+    fn a_state_is_looked_at_when_its_life_ends_after_its_workers() {
+        struct Book {
+            entries: Mutex<u64>,
+            verified: Arc<Mutex<Vec<u64>>>,
+        }
+        impl State for Book {
+            fn verify(&self, operations: u64) {
+                assert_eq!(*self.entries.lock().unwrap(), operations, "entries, left, and operations, right");
+                self.verified.lock().unwrap().push(operations);
+            }
+        }
+        struct Writer(Arc<Book>, u64);
+        impl Writer {
+            fn note(&mut self, noted: bool) -> u64 {
+                self.1 += u64::from(noted);
+                1
+            }
+        }
+        impl Drop for Writer {
+            fn drop(&mut self) {
+                *self.0.entries.lock().unwrap() += self.1;
+            }
+        }
+        let run = |lost: u64, verified: &Arc<Mutex<Vec<u64>>>| {
+            let book = Book { entries: Mutex::new(0), verified: Arc::clone(verified) };
+            let mut live = Live::new(book, 2, |book| {
+                let mut writer = Writer(book, 0);
+                move |index| writer.note(index != lost)
+            });
+            live.run(10, &Facts::new("enters one").threads(2));
+            live.go_on_from(1000);
+            live.run(20, &Facts::new("enters one").threads(2));
+        };
+        let verified = Arc::default();
+        run(u64::MAX, &verified);
+        assert_eq!(*verified.lock().unwrap(), [30], "once, and what was done, not where the indexes stand");
+        let loses_one = std::panic::AssertUnwindSafe(|| run(7, &verified));
+        assert!(std::panic::catch_unwind(loses_one).is_err(), "an operation that has left nothing");
     }
 
     #[test]

@@ -75,7 +75,7 @@ impl<'r, S: State, W: FnMut(u64) -> u64 + Send> Row<'r, S, W> {
         let before = allocations::on_this_thread();
         let ran = live.run_alone(operations, PREPARATION, self.facts);
         let allocations = allocations::on_this_thread() - before;
-        let per_operation = (ran > 0).then(|| allocations as f64 / ran as f64);
+        let per_operation = self.is_done_here(ran).then(|| allocations as f64 / ran as f64);
         if let (Some(found), Some(at_most)) = (per_operation, self.facts.allocations_at_most) {
             assert!(
                 found <= at_most as f64,
@@ -136,13 +136,16 @@ impl<'r, S: State, W: FnMut(u64) -> u64 + Send> Row<'r, S, W> {
         // What the operations left to the background is theirs, too.
         live.state().settle();
         let after = [live.state().counters(), of_thread].concat();
-        // A server does its work on threads of its own.
-        let here = operations > 0 && self.facts.clock == Clock::Wall;
-        let per_operation = here.then(|| allocations as f64 / operations as f64);
+        let per_operation = self.is_done_here(operations).then(|| allocations as f64 / operations as f64);
         let mut seen =
             Seen { allocations_per_operation: per_operation, timed_operations: operations, ..Seen::default() };
         seen.grown(before, after);
         self.seen = Some(seen);
+    }
+
+    /// Whether the operations were done on the calling thread: a server, whose CPU clock is read, does its work on threads of its own.
+    fn is_done_here(&self, operations: u64) -> bool {
+        operations > 0 && self.facts.clock == Clock::Wall
     }
 
     /// Operations that may be spent on a state before it is measured.
@@ -167,6 +170,24 @@ mod tests {
         let mut row = Row::new("test/allocate/twice/2", &facts, &mut setup, &allocates_twice);
         row.probed();
         assert_eq!(row.seen.unwrap().allocations_per_operation, Some(2.0));
+    }
+
+    #[test]
+    fn allocations_of_a_client_are_not_those_of_its_server() {
+        struct Server;
+        impl State for Server {
+            fn cpu(&self) -> Option<Duration> {
+                Some(Duration::ZERO)
+            }
+        }
+        let facts = Facts::new("asks a server").cpu_clock();
+        let client = |_: Arc<Server>| |_| *black_box(Box::new(1));
+        let mut setup = || Server;
+        let mut row = Row::new("test/ask/strata/tcp", &facts, &mut setup, &client);
+        drop(row.probed());
+        assert_eq!(row.seen.as_ref().unwrap().allocations_per_operation, None);
+        row.counted(100);
+        assert_eq!(row.seen.unwrap().allocations_per_operation, None);
     }
 
     #[test]
