@@ -30,8 +30,8 @@ class Part:
 
 
 MIXES = (
-    (Part("read", 0.7), Part("create", 0.3)),
-    (Part("get", 0.7, case="200"), Part("post", 0.3)),
+    (Part("mixed_read", 0.7), Part("mixed_create", 0.3)),
+    (Part("mixed_get", 0.7), Part("mixed_post", 0.3)),
 )
 """What a mix is made of, as its name on the page says: by the verbs of storage and by those of HTTP."""
 

@@ -39,11 +39,12 @@ ACROSS = ("integration", "scaling", "macro", "ladder")
 MIX = "mixed"
 VERBS = ("create", "read", "update", "delete", MIX)
 REQUESTS = ("get", "create", "list")
-RUNGS = ("raw", "storage", "locking", "encoding", "indexes", "transaction", "query", "handlers", "routing", "ingress", "tcp", "tls")
+RUNGS = ("raw", "storage", "locking", "encoding", "indexes", "transaction", "query", "handlers", "routing", "driver", "ingress", "ingress_cpu", "tcp", "tls")
 ALONE = ("locking", "encoding")
 """Rungs that call no layer below them: what the request costs in that layer alone, no step on top of another."""
 SOCKETS = ("tcp", "tls")
-"""Rungs above all layers that have a bench: the server."""
+"""Rungs above all layers that have a bench: the server. Their clock is that of the CPU, as is that of `ingress_cpu`, the rung under them;
+`driver` is the rung under ingress: it builds the request and drives the runtime, with routing behind it."""
 
 OURS = "strata"
 FLOOR = "floor"

@@ -21,25 +21,30 @@ QUICK = ("--quick", "--seed", "7")
 def test_a_run_prints_tables_and_stores_every_cell(checkout: Checkout) -> None:
     done = checkout.run("run", *QUICK)
     assert done.returncode == 0, done.stderr
-    assert "16 rows in 2 processes each, 4 ratios to floors in 8 pairs each: about" in done.stderr
-    assert "rows: 16 ran; ratios to floors: 4 ran; goals: 4 met, 0 missed, 0 not judged" in done.stdout
+    assert "10 rows in 4 families, 6 tuples each; 0 alone, once: about" in done.stderr
+    assert "rows: 10 ran, 6 not run; ratios to floors: 4 ran; goals: 4 met, 0 missed, 0 not judged" in done.stdout
     run = checkout.last()
     assert run.complete and run.scale == "quick" and run.partial is None and run.design.seed == 7
-    assert run.benches["storage/read/strata/1_index_1t"].points_ns == [2000.0, 2000.0]
-    assert run.benches["storage/create/strata/0_index_8t"].allocations_per_operation == 2.0
+    assert run.benches["storage/read/strata/1_index_1t"].points_ns == pytest.approx([2000.0] * 6)
     ratio = run.ratios["storage/read/strata/0_index_1t"]
-    assert ratio.pairs == pytest.approx([0.8] * 8) and ratio.low == pytest.approx(0.8)
+    assert ratio.pairs == pytest.approx([0.8] * 6) and ratio.low == pytest.approx(0.8)
+    assert run.contrasts["storage/read/strata/1_index_1t"]["storage/read/strata/0_index_1t"] == pytest.approx([0.693147] * 6)
+    assert run.contrasts["storage/read/strata/0_index_1t"]["storage/read/strata/0_index_1t"] == [0.0] * 6, "its second lane"
     assert {binary.bytes > 0 for binary in run.binaries.values()} == {True}
-    assert len(run.design.order) == 2 * 2 + 4 * 8
-    beside = run.benches["storage/read/strata/0_index_8t"]
-    assert beside.latencies == {"read": [Latency(1000, 1000.0, 900.0, 1500.0, 2000.0, None, 3000.0)] * 2}
-    assert beside.measures == {"size_on_disk": Measure("bytes", [1048576.0] * 2)}
-    assert run.benches["storage/read/strata/1_index_1t"].latencies == {}
-    folder = next((checkout.root / "runs").glob("2*Z-*/pairs"))
-    assert sum(len(path.read_text().splitlines()) for path in folder.iterdir()) == 4 * 8
+    assert len(run.design.order) == 4 * 6
+    folder = next((checkout.root / "runs").glob("2*Z-*/turns"))
+    assert sum(len(path.read_text().splitlines()) for path in folder.iterdir()) == 4 * 6
 
 
-@pytest.mark.parametrize(("word", "rows"), [("storage", 8), ("storage/read", 4), ("*/create/strata/*", 6)])
+def test_a_row_without_a_partner_is_measured_alone_where_it_is_named(checkout: Checkout) -> None:
+    assert checkout.run("storage/read/strata/0_index_8t", *QUICK).returncode == 0
+    (alone,) = checkout.last().benches.values()
+    assert alone.latencies == {"read": [Latency(1000, 1000.0, 900.0, 1500.0, 2000.0, None, 3000.0)]}
+    assert alone.measures == {"size_on_disk": Measure("bytes", [1048576.0])}
+    assert alone.points_ns == [1000.0] and alone.allocations_per_operation == 2.0
+
+
+@pytest.mark.parametrize(("word", "rows"), [("storage", 8), ("storage/read", 4), ("*/create/strata/*", 8)])
 def test_a_first_word_that_is_a_layer_or_a_row_means_run(checkout: Checkout, word: str, rows: int) -> None:
     done = checkout.run(word, *QUICK)
     assert done.returncode == 0 and f"rows: {rows} ran" in done.stdout, done
@@ -47,7 +52,7 @@ def test_a_first_word_that_is_a_layer_or_a_row_means_run(checkout: Checkout, wor
 
 def test_json_is_the_run_itself(checkout: Checkout) -> None:
     done = checkout.run("storage/read", "--json", *QUICK)
-    assert json.loads(done.stdout)["schema"] == 2
+    assert json.loads(done.stdout)["schema"] == 3
 
 
 def test_unknown_names_are_errors_before_anything_is_built(checkout: Checkout) -> None:
@@ -86,16 +91,17 @@ def test_a_row_that_hangs_costs_its_own_row(checkout: Checkout) -> None:
     assert "rows: 7 ran, 1 invalid" in done.stdout
 
 
-def test_a_binary_that_crashes_costs_its_row_and_its_ratio(checkout: Checkout) -> None:
-    checkout.trouble("storage/read/strata/0_index_1t crash\n")
+def test_a_binary_that_crashes_costs_its_family(checkout: Checkout) -> None:
+    checkout.trouble("storage/create/strata/0_index_1t crash\n")
     done = checkout.run("storage", *QUICK)
     run = checkout.last()
     assert done.returncode == 2
-    reason = "process 1: exit code 101: thread 'main' panicked at benches/storage.rs:1:1: the engine said no"
-    assert run.benches["storage/read/strata/0_index_1t"].reasons == [reason]
-    ratio = run.ratios["storage/read/strata/0_index_1t"]
-    assert ratio.state == "invalid" and "the engine said no" in ratio.reasons[0] and len(ratio.reasons) == 1
-    assert run.ratios["storage/create/strata/0_index_1t"].state == "ran"
+    floor, row = "storage/create/floor/0_index_1t", "storage/create/strata/0_index_1t"
+    (reason,) = run.families[floor].reasons
+    assert reason.startswith("tuple 1: side A at storage/create/strata/0_index_1t ended with code 101: ") and "the engine said no" in reason
+    for cell in (run.families[floor], run.benches[row], run.benches[floor], run.ratios[row]):
+        assert (cell.state, cell.reasons) == ("invalid", [reason])
+    assert run.ratios["storage/read/strata/0_index_1t"].state == "ran"
 
 
 def test_skipped_rows_are_named_and_are_no_pass(checkout: Checkout) -> None:
@@ -121,7 +127,7 @@ def interrupted(checkout: Checkout, number: signal.Signals = signal.SIGINT) -> "
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         stored = list((checkout.root / "runs").glob("2*.json"))
-        if stored and len(json.loads(stored[0].read_text())["design"]["order"]) >= 9:
+        if stored and len(json.loads(stored[0].read_text())["design"]["order"]) >= 7:
             break
         time.sleep(0.01)
     process.send_signal(number)
@@ -134,13 +140,13 @@ def test_an_interrupted_run_is_kept_and_resumed(checkout: Checkout, number: sign
     done = interrupted(checkout, number)
     assert done.returncode == 3 and "Go on with: run-benches.py --resume" in done.stderr and "Traceback" not in done.stderr
     before = checkout.last()
-    assert not before.complete and 9 <= len(before.design.order) < 36
+    assert not before.complete and 7 <= len(before.design.order) < 24
     assert checkout.run("--resume").returncode == 0
     after = checkout.last()
     assert after.complete and after.design.seed == 7
     assert after.design.order[: len(before.design.order)] == before.design.order
-    assert {len(bench.points_ns) for bench in after.benches.values()} == {2}
-    assert {len(ratio.pairs) for ratio in after.ratios.values()} == {8}
+    assert {len(bench.points_ns) for bench in after.benches.values() if bench.family} == {6}
+    assert {len(ratio.pairs) for ratio in after.ratios.values()} == {6}
     assert "nothing to resume" in checkout.complaint("--resume")
 
 
@@ -200,7 +206,7 @@ def test_a_damaged_or_newer_file_is_one_line(checkout: Checkout, measured: str) 
         ("[]", "should be an object"),
         ("{}", "schema is missing"),
         ('{"schema": 1}', "is missing); restore it or remove it"),
-        ('{"schema": 9}', "has schema 9, and this version reads up to 2: use a newer run-benches.py"),
+        ('{"schema": 9}', "has schema 9, and this version reads up to 3: use a newer run-benches.py"),
     ):
         bad.write_text(content)
         assert complaint in checkout.complaint("compare", "--stored", "good", "bad")
