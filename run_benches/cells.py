@@ -49,7 +49,7 @@ def ratio(held: Held) -> str:
 
 def verdict(held: Held) -> str:
     """Whether the goal is met; a missed one as plain as a met one."""
-    return f"**{held.verdict}**" if held.judged else held.verdict
+    return f"**{held.verdict}**" if held.missed else held.verdict
 
 
 def goal(value: float | None) -> str:
@@ -68,20 +68,30 @@ def unit(row: Row) -> str:
     return row.bench.facts.unit if each == 1 else f"{row.bench.facts.unit}, {figures.count(each)} an operation"
 
 
+def step(rung: Rung, confidence: float = 0.95) -> str:
+    """What a rung of the ladder takes more than the one below it."""
+    if rung.step is None or (added := rung.adds(confidence)) is None:
+        return NO_TURNS
+    return figures.added_estimate(added) if rung.step.verdict(confidence) == "differ" else contrast(rung.step, confidence)
+
+
 def added(rung: Rung, confidence: float = 0.95) -> str:
-    """What a rung of the ladder adds, and over which one; nothing where it stands on none."""
+    """The same, and over which one."""
     if rung.below is None:
-        return ""
-    if rung.step is None or rung.added is None:
-        return f"over `{rung.below.name}`: {NO_TURNS}"
-    told = figures.added_estimate(rung.added) if rung.step.verdict(confidence) == "differ" else contrast(rung.step, confidence)
-    return f"{told} over `{rung.below.name}`"
+        return "in it alone" if rung.name in findings.ALONE else "the lowest rung"
+    return f"{step(rung, confidence)} over `{rung.below.name}`"
 
 
 def allocations(row: Row) -> str:
     """Allocations of one operation."""
     counted = row.bench.allocations_per_operation
     return figures.count(counted) if counted is not None and row.bench.state == "ran" else "not counted"
+
+
+def counters(row: Row) -> str:
+    """What was counted while the row was timed, where it is not nothing: waits for locks, flushes."""
+    counted = row.bench.counters or {}
+    return "; ".join(f"{words(name)} {figures.amount(value)}" for name, value in counted.items() if isinstance(value, int | float) and value)
 
 
 def conditions(row: Row) -> str:

@@ -6,13 +6,15 @@ Where two rows took turns their ratio is looked at, with intervals that hold tog
 scatter alone contradicts nothing.
 """
 
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 from run_benches import figures, findings
-from run_benches.contrasts import joint
+from run_benches.contrasts import Contrast, joint
+from run_benches.estimates import Estimate
 from run_benches.figures import Spread
 from run_benches.findings import Held, Row, Rung
 from run_benches.runs import Run
@@ -22,11 +24,10 @@ _Item = TypeVar("_Item")
 
 @dataclass(frozen=True)
 class Part:
-    """A verb of a mix, its share, and the case of the verb's own row where that is not the mix's."""
+    """A verb of a mix, as the mix has it, and its share."""
 
     verb: str
     share: float
-    case: str | None = None
 
 
 MIXES = (
@@ -45,11 +46,7 @@ CALLS = (
 """Rows of layers' own benches, and the rows that do the part of them that the layer below does."""
 
 FAR = 1.25
-"""By this factor figures that should be equal may differ, and by more where the ranges still meet."""
-
-FAR_ACROSS_STATES = 2.0
-"""So many times as long as its parts a mix may take whose words name another state of the store than theirs."""
-
+"""By this factor figures that should be equal may differ, and by more where the ranges or the interval allow less."""
 
 @dataclass(frozen=True)
 class Check:
@@ -65,20 +62,17 @@ def checks(run: Run) -> list[Check]:
     climbed = [(request, rung) for request in findings.REQUESTS for rung in findings.ladder(run, request) if rung.below is not None]
     steps = [(request, rung) for request, rung in climbed if rung.step is not None]
     confidence = joint(0.95, len(steps))
-    floors = [held for held in findings.floors(run) if held.judged and not held.is_own]
-    mixes = (
-        f"a mix takes as long as its parts, weighted, within {figures.percent(FAR - 1)}; over a store in another state than theirs, at most"
-        f" {FAR_ACROSS_STATES:g} times as long"
-    )
+    floors = [held for held in findings.floors(run) if held.judged]
     return [
         _check("no rung of the ladder is faster than the rung it calls", steps, lambda step: _faster_than_called(step, confidence)),
         _check("what a rung allocates it does not allocate less of than the rung it calls", climbed, _allocates_less),
+        _check("what a rung moves in bytes is no less than what the rung it calls moves", _sized(climbed), _moves_less),
         _check("no layer's own row is faster than that of the layer it calls, for the same request", _called(run), _faster_than_its_call),
         _check("no row is faster than its floor, unless that is its goal", floors, _faster_than_floor),
         _check("rows of several benches that do the same work under the same conditions agree", _same_work(run), _disagreeing),
         _check("contention is not faster than none", _contended(run), _faster_than_alone),
         _check("who contends for a lock has waited", _contenders(run), _never_waited),
-        _check(mixes, _mixes(run), _far_from_its_parts),
+        _check(f"a mix takes as long as its parts, weighted, within {figures.percent(FAR - 1)}", _mixes(run), _far_from_its_parts),
     ]
 
 
@@ -114,12 +108,27 @@ def _allocates_less(step: tuple[str, Rung]) -> str | None:
     )
 
 
+def _sized(climbed: Iterable[tuple[str, Rung]]) -> list[tuple[str, Rung]]:
+    """The rungs that say how many bytes they move, over rungs that say it, too."""
+    return [(request, rung) for request, rung in climbed if rung.below and all(row.bench.facts.bytes_per_operation for row in (rung.row, rung.below.row))]
+
+
+def _moves_less(step: tuple[str, Rung]) -> str | None:
+    request, rung = step
+    mine, under = (row.bench.facts.bytes_per_operation for row in (rung.row, rung.below.row)) if rung.below else (None, None)
+    if rung.below is None or mine is None or under is None or mine >= under:
+        return None
+    return (
+        f"Impossible order: in the ladder of `{request}`, `{rung.name}` moves {figures.count(mine)} bytes and `{rung.below.name}`, which it calls,"
+        f" {figures.count(under)}: the two do unlike work."
+    )
+
+
 def _faster_than_floor(held: Held) -> str | None:
     ratio = held.ratio
     if ratio is None or ratio.ratio is None or ratio.low is None:
         return None
-    goals = [goal for goal in (ratio.at_least, ratio.aim) if goal is not None]
-    if ratio.low <= 1 or max(goals, default=1.0) > 1:
+    if ratio.low <= 1 or (held.goal or 1.0) > 1 or (ratio.aim or 1.0) > 1:
         return None
     return (
         f"Surprising order: `{held.row.id}` is faster than its floor `{held.floor}` beyond its interval "
@@ -230,44 +239,45 @@ def _faster_than_alone(pair: _Contended) -> str | None:
     )
 
 
-# Mixes: seven reads and three creates take what seven reads and three creates take. But the reads of a mix look through the memtable
-# that its creates fill, and those of a row of reads find it empty: where the words of the rows say so, a mix may be slower within a
-# wider limit, but no faster.
+# Mixes: seven reads and three creates take what seven reads and three creates take. The parts of a mix stand beside it over the same store
+# in the same state, and take turns with it, so that only what its verbs cost each other is left.
 
 
 @dataclass(frozen=True)
 class _Mix:
     row: Row
-    time: Spread
-    parts: Sequence[tuple[Part, Spread]]
-    one_state: bool
-    """Whether the mix and its parts met the store in one state, by their own words."""
+    parts: Sequence[tuple[Part, Contrast]]
+    """Each part against the mix."""
 
-    def expected(self, of: Callable[[Spread], float]) -> float:
-        """The time of the parts by their shares: the harmonic mean of their rates."""
-        return sum(part.share * of(time) for part, time in self.parts)
+    @property
+    def expected(self) -> Estimate:
+        """The time of the parts by their shares over that of the mix, so that it is one where the verbs do not disturb each other; its
+        bounds hold if those of all parts do."""
+        confidence = joint(0.95, len(self.parts))
+        found = [(part.share, contrast.ratio(confidence)) for part, contrast in self.parts]
+        low = sum(share * (ratio.low or 0.0) for share, ratio in found)
+        high = sum(share * (math.inf if ratio.high is None else ratio.high) for share, ratio in found)
+        return Estimate(sum(share * ratio.middle for share, ratio in found), low, high)
 
 
 def _mixes(run: Run) -> Iterator[_Mix]:
     rows = {row.id: row for row in findings.rows(run)}
     for row in rows.values():
-        for parts in MIXES if row.operation == findings.MIX and row.measured else ():
-            own_rows = [rows.get(f"{row.layer}/{part.verb}/{row.subject}/{part.case or row.case}") for part in parts]
-            times = [(part, own.measured) for part, own in zip(parts, own_rows, strict=True) if own and own.measured and findings.alike(row, own)]
-            if row.measured and len(times) == len(parts):
-                one_state = all(own.bench.facts.state == row.bench.facts.state for own in own_rows if own)
-                yield _Mix(row, row.measured, times, one_state)
+        for parts in MIXES if row.operation == findings.MIX else ():
+            alone = [(part, rows.get(f"{row.layer}/{part.verb}/{row.subject}/{row.case}")) for part in parts]
+            held = [(part, contrast) for part, own in alone if own and findings.alike(row, own) and (contrast := own.over(row)) is not None]
+            if len(held) == len(parts):
+                yield _Mix(row, held)
 
 
 def _far_from_its_parts(mix: _Mix) -> str | None:
-    middle, low, high = (mix.expected(of) for of in (lambda time: time.middle, lambda time: time.low, lambda time: time.high))
-    slowest = FAR if mix.one_state else FAR_ACROSS_STATES
-    if 1 / FAR <= mix.time.middle / middle <= slowest or (mix.time.high >= low and mix.time.low <= high):
+    expected = mix.expected
+    if expected.low is None or expected.high is None or (expected.low <= FAR and expected.high >= 1 / FAR):
         return None
-    parts = " and ".join(f"{100 * part.share:.0f} % {part.verb.upper()}" for part, _ in mix.parts)
-    faster = mix.time.high < low
-    why = "a mix cannot be faster than its parts" if faster else "its verbs disturb each other, or meet a store that the parts do not"
+    faster = expected.low > FAR
+    why = "a mix cannot be faster than its parts" if faster else "its verbs disturb each other, or meet another store than the parts do"
+    parts = " and ".join(f"{figures.percent(part.share)} `{part.verb}`" for part, _ in mix.parts)
     return (
-        f"Surprising order: `{mix.row.id}` ({figures.time_spread(mix.time)}) is {'faster' if faster else 'slower'} than {parts} by themselves "
-        f"({figures.time(middle)}, {figures.time_range(low, high)}): {why}."
+        f"Surprising order: `{mix.row.id}` is {'faster' if faster else 'slower'} than {parts}, which take"
+        f" {figures.times(expected.middle, expected.low, expected.high)} times as long: {why}."
     )

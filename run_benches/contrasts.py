@@ -49,7 +49,7 @@ class Contrast:
         found = self.ratio(confidence)
         if found.low is not None and found.high is not None and not found.low <= 1 <= found.high:
             return "differ"
-        narrow = self.ratio(0.90)
+        narrow = self.ratio(2 * confidence - 1)  # two one-sided tests, each at the level of the interval
         within = narrow.low is not None and narrow.high is not None and 1 / (1 + MARGIN) <= narrow.low and narrow.high <= 1 + MARGIN
         return "same" if within else "not resolved"
 

@@ -130,9 +130,26 @@ def contrast(found: Contrast, confidence: float = 0.95) -> str:
     if estimate.low is None or estimate.high is None:
         return f"not resolved ({plural(len(found.logs), 'tuple')}: too few for an interval)"
     interval = f"[{added_share(estimate.low)}, {added_share(estimate.high)}]"
+    return f"{_told(found, confidence, added_share(estimate.middle))} {interval}"
+
+
+def factor(found: Contrast, confidence: float = 0.95) -> str:
+    """The same as a factor: `0.82x [0.80x, 0.84x]`, `same within 2 % [0.99x, 1.01x]`, `not resolved [0.97x, 1.09x]`."""
+    estimate = found.ratio(confidence)
+    if estimate.low is None or estimate.high is None:
+        return f"not resolved ({plural(len(found.logs), 'tuple')}: too few for an interval)"
+    interval = f"[{significant(estimate.low)}x, {significant(estimate.high)}x]"
+    return f"{_told(found, confidence, significant(estimate.middle) + 'x')} {interval}"
+
+
+def within_margin() -> str:
+    """`2 %`: the margin within which two times are the same."""
+    return percent(MARGIN).replace(".0 ", " ")
+
+
+def _told(found: Contrast, confidence: float, difference: str) -> str:
     verdict = found.verdict(confidence)
-    told = {"differ": added_share(estimate.middle), "same": f"same within {percent(MARGIN).replace('.0 ', ' ')}", "not resolved": verdict}
-    return f"{told[verdict]} {interval}"
+    return {"differ": difference, "same": f"same within {within_margin()}", "not resolved": verdict}[verdict]
 
 
 def added_share(share: float) -> str:

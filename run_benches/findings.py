@@ -37,6 +37,9 @@ ACROSS = ("integration", "scaling", "macro", "ladder")
 """The benches that cross the layers."""
 
 MIX = "mixed"
+MIX_PARTS = ("mixed_read", "mixed_create", "mixed_get", "mixed_post")
+"""The verbs of a mix by themselves, as the mix has them: they stand beside it to be held against it, and are no verbs of their own."""
+
 VERBS = ("create", "read", "update", "delete", MIX)
 REQUESTS = ("get", "create", "list")
 RUNGS = ("raw", "storage", "locking", "encoding", "indexes", "transaction", "query", "handlers", "routing", "driver", "ingress", "ingress_cpu", "tcp", "tls")
@@ -151,7 +154,8 @@ def crud(run: Run, threads: int) -> list[CrudLine]:
 
 def crud_rows(run: Run) -> list[Row]:
     """Our own rows of `integration` that say how many indexes they have."""
-    return [row for row in rows(run, "integration") if row.subject == OURS and row.bench.facts.indexes is not None]
+    found = [row for row in rows(run, "integration") if row.subject == OURS and row.bench.facts.indexes is not None]
+    return [row for row in found if row.operation not in MIX_PARTS]
 
 
 def index_counts(run: Run) -> list[int]:
@@ -218,19 +222,28 @@ class Held:
         return self.ratio is not None and self.judged and not self._reaches(self.ratio.at_least)
 
     @property
+    def goal(self) -> float | None:
+        """The ratio that was declared beforehand; one a row."""
+        return self.ratio.at_least if self.ratio else self.row.bench.facts.floor.at_least if self.row.bench.facts.floor else None
+
+    @property
+    def excess_ns(self) -> float | None:
+        """The time that an operation has to lose until the lower end of the interval meets the goal; `None` where it meets it."""
+        measured = self.row.measured
+        if not self.missed or measured is None or self.ratio is None or self.ratio.low is None or not self.goal:
+            return None
+        return measured.middle * (1 - self.ratio.low / self.goal)
+
+    @property
     def verdict(self) -> str:
-        """The goal in one word or two; a missed one as plain as a met one."""
-        if self.ratio is None or not self.judged:
+        """Whether the goal is met; a missed one as plain as a met one."""
+        if self.goal is None:
+            return "a peer, no goal" if self.is_peer else "no goal"
+        if not self.judged:
             return "not judged"
-        if self.is_peer:
-            return "a peer, no goal"
-        if self.missed:
-            return "MISSED, aim missed" if self.ratio.aim is not None else "MISSED"
-        if self.ratio.at_least is None and self.ratio.aim is None:
-            return "no goal declared"
-        if self.ratio.aim is None:
+        if not self.missed:
             return "met"
-        return "met, aim reached" if self._reaches(self.ratio.aim) else "met, aim missed"
+        return "missed" if self.excess_ns is None else f"missed by {figures.time(self.excess_ns)}"
 
     @property
     def why_not(self) -> str:
@@ -263,8 +276,13 @@ def held(run: Run, layer: str | None = None) -> list[Held]:
 
 
 def floors(run: Run, layer: str | None = None) -> list[Held]:
-    """Every row that is held against what it is built on; peers are no floors."""
-    return [one for one in held(run, layer) if not one.is_peer]
+    """Every row that is held against what it is built on; another system and a row of ours are no floors."""
+    return [one for one in held(run, layer) if not one.is_peer and not one.is_own]
+
+
+def goals(run: Run) -> list[Held]:
+    """Every row with a goal, whatever it is held against; with a ratio of the run, or planned to have none."""
+    return [one for one in held(run) if one.goal is not None]
 
 
 # The ladder: one request at every rung.
@@ -286,8 +304,12 @@ class Rung:
     @property
     def added(self) -> Estimate | None:
         """Nanoseconds on top of the rung below."""
+        return self.adds(0.95)
+
+    def adds(self, confidence: float) -> Estimate | None:
+        """The same, as sure as that."""
         under = self.below.row.measured if self.below else None
-        return self.step.nanoseconds(under.middle) if self.step and under else None
+        return self.step.nanoseconds(under.middle, confidence) if self.step and under else None
 
 
 def ladder(run: Run, request: str) -> list[Rung]:

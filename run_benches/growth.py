@@ -10,9 +10,7 @@ tenfold" does, and is wrong where no simple law holds, which then is said instea
    if it misses no median by more than `TOLERANCE`, or by more than that point's own processes lie apart. The adequate one with the
    smallest squares is named; of several that fit, points decide little, so the words always give the mean growth as well.
 
-Where x begins at 0 (indexes) there is no tenfold: what each further one adds is told instead. Threads are told as speed-up and
-efficiency. The universal scalability law has three parameters, and those who use it ask for at least six points within the cores
-(Gunther, Guerrilla Capacity Planning, 5.3), which no row has: so none is fitted.
+Where x begins at 0 (indexes) there is no tenfold: what each further one adds is told instead. Threads have no law here (`scaling` says why).
 """
 
 import math
@@ -31,7 +29,6 @@ TOLERANCE = 0.10
 FEWEST_POINTS = 3
 """Through two points runs every law."""
 
-THREADS = "threads"
 _COUNTED = {"records": ("record", "records"), "sharing": ("record that shares the value", "records that share the value"), "indexes": ("index", "indexes")}
 
 _T_975 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093)
@@ -40,9 +37,8 @@ _T_975 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
 
 @dataclass(frozen=True)
 class Growth:
-    """What the points say. `law` is `constant`, `logarithmic`, `linear`, `power`, `irregular` (none of them), `speed-up` (threads) or
-    `unknown` (too few points). The exponent is that of t = c x^p, with its 95 % interval; absent where x begins at 0, for threads, and
-    (the interval) of one process."""
+    """What the points say. `law` is `constant`, `logarithmic`, `linear`, `power`, `irregular` (none of them) or `unknown` (too few
+    points). The exponent is that of t = c x^p, with its 95 % interval; absent where x begins at 0, and (the interval) of one process."""
 
     axis: str
     law: str
@@ -80,13 +76,10 @@ class _Law:
         return sum(error * error for error in self.errors)
 
 
-def fit(points: Sequence[Point], axis: str = "x", cores: int | None = None) -> Growth:
-    """The law behind the points, in any order. `cores` are those of the machine, beyond which threads share one. Points without a
-    measurement are left out."""
+def fit(points: Sequence[Point], axis: str = "x") -> Growth:
+    """The law behind the points, in any order. Points without a measurement are left out."""
     measured = sorted((float(x), list(times)) for x, times in points if times and min(times) > 0)
     assert len({x for x, _ in measured}) == len(measured), "one point for each value of the axis"
-    if axis == THREADS:
-        return _speed_up(measured, cores)
     if len(measured) < FEWEST_POINTS:
         return Growth(axis, "unknown", None, None, None, f"not enough points: {len(measured)} of at least {FEWEST_POINTS}")
     return _added(measured, axis) if measured[0][0] <= 0 else _grown(measured, axis)
@@ -155,23 +148,6 @@ def _added(points: Sequence[Point], axis: str) -> Growth:
     local = [(after - before) / (next_x - x) for (x, before), (next_x, after) in _neighbours(xs, medians)]
     words = f"no simple law: {figures.added_time(min(local))} to {figures.added_time(max(local))} for each further {one}, from one point to the next"
     return Growth(axis, "irregular", None, None, None, words)
-
-
-def _speed_up(points: Sequence[Point], cores: int | None) -> Growth:
-    """Throughput against that of one thread. Times are those of all threads together, so throughput is their inverse."""
-    alone = next((statistics.median(times) for x, times in points if x == 1), None)
-    several = [(int(x), statistics.median(times)) for x, times in points if x > 1]
-    if alone is None or not several:
-        return Growth(THREADS, "unknown", None, None, None, "not enough points: one thread, and more than one, are needed")
-
-    def told(part: Sequence[tuple[int, float]]) -> str:
-        return ", ".join(f"{figures.significant(alone / time)}x with {count} threads (efficiency {figures.percent(alone / time / count)})" for count, time in part)
-
-    within = [(count, time) for count, time in several if cores is None or count <= cores]
-    beyond = [(count, time) for count, time in several if cores is not None and count > cores]
-    parts = [f"speed-up: {told(within)}"] if within else []
-    parts += [f"oversubscribed on {figures.plural(cores or 0, 'core')}: {told(beyond)}"] if beyond else []
-    return Growth(THREADS, "speed-up", None, None, None, "; ".join([*parts, "not enough points for a law of scalability"]))
 
 
 def _adequate(points: Sequence[Point], law: _Law) -> bool:

@@ -63,19 +63,19 @@ def measures(row: Row) -> dict[str, Measure]:
     return {name: measure for name, measure in row.bench.measures.items() if measure.points} if row.bench.state == "ran" else {}
 
 
-# Its section.
+# Its page.
 
 
-def section(source: Source) -> list[str]:
-    """The section of the page: rates, latencies with their picture, measures, and what lacks a figure."""
+def page(source: Source) -> list[str]:
+    """The page: rates, latencies with their picture, measures, and what lacks a figure."""
     rows = findings.rows(source.run, LAYER)
     if not rows:
-        return [f"## {LAYER}", "", *source.words(LAYER), *source.block(LAYER, [source.missing(LAYER)])]
+        return [f"# {LAYER}", "", *source.words(LAYER), *source.block(LAYER, [source.missing(LAYER)])]
     ran, absent = [row for row in rows if row.measured], [row for row in rows if row.measured is None]
     lines = [*_rates(source, ran), *_measures(ran), *_absences(absent)]
     tables_of_latencies = _latencies([row for row in ran if tails(row)])
-    latencies = ["### Latencies", "", _WORDS, "", *source.block(f"{LAYER} latencies", tables_of_latencies), *source.picture(_PICTURE)]
-    return [f"## {LAYER}", "", *source.words(LAYER), *source.block(LAYER, lines), *(latencies if tables_of_latencies else [])]
+    latencies = ["## Latencies", "", _WORDS, "", *source.block(f"{LAYER} latencies", tables_of_latencies), *source.picture(_PICTURE)]
+    return [f"# {LAYER}", "", *source.words(LAYER), *source.block(LAYER, lines), *(latencies if tables_of_latencies else [])]
 
 
 _WORDS = (

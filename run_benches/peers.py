@@ -10,28 +10,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from run_benches import cells, figures, findings, tables
+from run_benches.contrasts import Contrast, joint
 from run_benches.findings import Row
 from run_benches.pictures import threads_on_cores
 from run_benches.runs import Run
 from run_benches.source import Source
 
-Outcome = Literal["ours", "theirs", "neither"]
-
-
-@dataclass(frozen=True)
-class Speed:
-    """Their time over ours."""
-
-    ratio: float
-    low: float | None
-    high: float | None
-
-    @property
-    def faster(self) -> Outcome:
-        """Who is faster beyond the interval."""
-        if self.low is None or self.high is None:
-            return "neither"
-        return "ours" if self.low > 1 else "theirs" if self.high < 1 else "neither"
+Outcome = Literal["ours", "theirs", "same", "not resolved"]
 
 
 @dataclass(frozen=True)
@@ -40,14 +25,24 @@ class Side:
 
     ours: Row
     theirs: Row
-    speed: Speed | None
-    """Absent where a figure is missing or the two are not of one kind."""
+    contrast: Contrast | None
+    """Their time against ours; absent where the two took no turns or are not of one kind."""
+
+    def faster(self, confidence: float = 0.95) -> Outcome | None:
+        """Who is faster beyond the interval."""
+        if self.contrast is None:
+            return None
+        verdict = self.contrast.verdict(confidence)
+        if verdict == "differ":
+            return "ours" if self.contrast.ratio(confidence).middle > 1 else "theirs"
+        return verdict
 
 
-def sides(run: Run) -> list[Side]:
-    """Every row of a peer that has one of ours beside it, in the order of the page."""
-    ours = {_work(row): row for row in findings.rows(run) if row.subject == findings.OURS}
-    return [Side(mine, row, _speed(mine, row)) for row in findings.rows(run) if is_peer(row) and (mine := ours.get(_work(row)))]
+def sides(run: Run, layer: str | None = None) -> list[Side]:
+    """Every row of a peer that has one of ours beside it, in the order of the page; the parts of a mix are no work of their own."""
+    ours = {_work(row): row for row in findings.rows(run, layer) if row.subject == findings.OURS}
+    theirs = [row for row in findings.rows(run, layer) if is_peer(row) and row.operation not in findings.MIX_PARTS]
+    return [Side(mine, row, row.over(mine) if findings.alike(mine, row) else None) for row in theirs if (mine := ours.get(_work(row)))]
 
 
 def is_peer(row: Row) -> bool:
@@ -55,67 +50,99 @@ def is_peer(row: Row) -> bool:
     return row.subject not in (findings.OURS, findings.FLOOR, findings.DRIVER)
 
 
+def census(found: Sequence[Side]) -> Iterator[str]:
+    """How often ours was faster, and how often slower, beside each other one; the intervals of one other hold together."""
+    for peer in dict.fromkeys(side.theirs.subject for side in found):
+        told = [side for side in found if side.theirs.subject == peer and side.contrast is not None]
+        if told:
+            yield f"beside `{peer}`, of {figures.plural(len(told), 'row')} {', '.join(_counted(told))}"
+
+
+def _counted(found: Sequence[Side]) -> Iterator[str]:
+    confidence = joint(0.95, len(found))
+    outcomes = [side.faster(confidence) for side in found]
+    yield f"ours is faster in {outcomes.count('ours')}"
+    yield f"slower in {outcomes.count('theirs')}"
+    yield f"the same within {figures.within_margin()} in {outcomes.count('same')}"
+    yield f"not resolved in {outcomes.count('not resolved')}"
+
+
 def _work(row: Row) -> tuple[str, str, str]:
     return (row.layer, row.operation, row.case)
 
 
-def _speed(ours: Row, theirs: Row) -> Speed | None:
-    contrast = theirs.over(ours)
-    if contrast is None or not findings.alike(ours, theirs):
-        return None
-    found = contrast.ratio()
-    return Speed(found.middle, found.low, found.high)
-
-
-# Its section.
+# Its section on the main page: a line for each layer and each other one.
 
 _WORDS = (
-    "Others doing the same work in the same run on the same machine; what exactly they do, and what they are spared, stands with the layer. The"
-    " ratio is their time over ours: above one, ours is faster."
+    "Other systems doing the same work in the same run on the same machine, without a goal. The ratio is their time over ours: above one, ours is"
+    " faster. Every row, what exactly each does and what it is spared, stand on the page of the layer."
 )
 
 
 def section(source: Source) -> list[str]:
-    """The section of the page: a table for each layer and number of threads."""
+    """The compact section."""
     found = sides(source.run)
-    lines = [line for layer in dict.fromkeys(side.ours.layer for side in found) for line in _layer(source, [side for side in found if side.ours.layer == layer])]
-    lines = [*(f"* {words}" for words in census(found)), "", *lines] if found else [f"{figures.NOT_RUN}: no peer has a row in this run"]
-    return ["## Side by side with others", "", _WORDS, "", *source.block("peers", lines)]
+    lines = _compact(source, found) if found else [f"{figures.NOT_RUN}: no peer has a row in this run"]
+    return ["## Beside other systems", "", _WORDS, "", *source.block("peers", lines)]
 
 
-def census(found: Sequence[Side]) -> Iterator[str]:
-    """How often ours was faster, and how often slower, beside each other one."""
-    for peer in dict.fromkeys(side.theirs.subject for side in found):
-        told = [side.speed.faster for side in found if side.theirs.subject == peer and side.speed]
-        if told:
-            wins, losses = told.count("ours"), told.count("theirs")
-            yield f"beside `{peer}`, of {figures.plural(len(told), 'row')}: ours faster in {wins}, slower in {losses}, not to be told in {told.count('neither')}"
+def _compact(source: Source, found: Sequence[Side]) -> list[str]:
+    columns = ["layer", "beside", "rows>", "ours faster>", "slower>", "same>", "not resolved>", "their time / ours, least>", "most>"]
+    body = []
+    for layer, peer in dict.fromkeys((side.ours.layer, side.theirs.subject) for side in found):
+        of = [side for side in found if (side.ours.layer, side.theirs.subject) == (layer, peer)]
+        body.append([source.link(layer, layer), f"`{peer}`", str(len(of)), *_outcomes(of), *_ends(of)])
+    return tables.markdown(columns, body)
 
 
-def _layer(source: Source, found: Sequence[Side]) -> Iterator[str]:
-    for threads in sorted({side.ours.bench.facts.threads for side in found}):
-        wanted = [side for side in found if side.ours.bench.facts.threads == threads]
-        sized = any(row.bench.facts.bytes_per_operation for side in wanted for row in (side.ours, side.theirs))
-        columns = ["operation", "by", "time of one operation>", "their time / ours>", "faster", *(["bytes>"] if sized else []), "allocations>"]
-        body = []
-        for ours in dict.fromkeys(side.ours.id for side in wanted):
-            of = [side for side in wanted if side.ours.id == ours]
-            body += [_cells(source, of[0].ours, None, sized), *(_cells(source, side.theirs, side, sized) for side in of)]
-        yield from (f"**{found[0].ours.layer}, {threads_on_cores(source.run, threads)}**", "", *tables.markdown(columns, body), "")
+def _outcomes(found: Sequence[Side]) -> list[str]:
+    """How many rows end in which way; those that took no turns end in none."""
+    told = [side for side in found if side.contrast]
+    confidence = joint(0.95, len(told))
+    outcomes = [side.faster(confidence) for side in told]
+    return [str(outcomes.count(outcome)) if told else "no turns" for outcome in ("ours", "theirs", "same", "not resolved")]
+
+
+def _ends(found: Sequence[Side]) -> list[str]:
+    """The least and the greatest ratio, and the rows that have them."""
+    held = sorted(((side.contrast, side.ours) for side in found if side.contrast), key=lambda one: one[0].ratio().middle)
+    if not held:
+        return [cells.NO_TURNS, cells.NO_TURNS]
+    ends = [f"{figures.factor(contrast)} `{row.operation}/{row.case}`" for contrast, row in (held[0], held[-1])]
+    return ends if len(held) > 1 else [ends[0], "the only one"]
+
+
+# Its tables on the page of a layer.
+
+
+def layer_tables(source: Source, layer: str) -> list[str]:
+    """The rows of others beside ours in one layer, by the number of threads."""
+    found = sides(source.run, layer)
+    return [line for threads in sorted({side.ours.bench.facts.threads for side in found}) for line in _table(source, found, threads)]
+
+
+def _table(source: Source, found: Sequence[Side], threads: int) -> Iterator[str]:
+    wanted = [side for side in found if side.ours.bench.facts.threads == threads]
+    sized = any(row.bench.facts.bytes_per_operation for side in wanted for row in (side.ours, side.theirs))
+    columns = ["operation", "by", "what one operation is", "time of one operation>", "their time / ours>", *(["bytes>"] if sized else []), "allocations>"]
+    body = []
+    for ours in dict.fromkeys(side.ours.id for side in wanted):
+        of = [side for side in wanted if side.ours.id == ours]
+        body += [_cells(source, of[0].ours, None, sized), *(_cells(source, side.theirs, side, sized) for side in of)]
+    yield from (f"**{threads_on_cores(source.run, threads)}**", "", *tables.markdown(columns, body), "")
 
 
 def _cells(source: Source, row: Row, side: Side | None, sized: bool) -> list[str]:
-    """A line of the table; that of ours comes first, and has nobody beside it."""
+    """A line of the table; that of ours comes first, and is what the others are held against."""
     size = row.bench.facts.bytes_per_operation
-    ratio, faster = _told(side) if side else ("", "")
-    name = f"`{row.operation}/{row.case}`<br>{row.bench.facts.op}" if side is None else ""
     sizes = [figures.count(size) if size else "not counted"] if sized else []
-    return [name, row.subject, cells.time(source, row, row.layer), ratio, faster, *sizes, cells.allocations(row)]
+    name = f"`{row.operation}/{row.case}`" if side is None else "the same"
+    ratio = _told(side) if side else "ours"
+    return [name, row.subject, row.bench.facts.op, cells.time(source, row, row.layer), ratio, *sizes, cells.allocations(row)]
 
 
-def _told(side: Side) -> tuple[str, str]:
-    speed = side.speed
-    if speed is None:
-        return cells.NO_TURNS, ""
-    few = " (too few tuples for an interval)" if speed.low is None else ""
-    return figures.times(speed.ratio, speed.low, speed.high) + few, speed.faster
+def _told(side: Side) -> str:
+    if side.contrast is None:
+        return cells.NO_TURNS
+    verdict = {"ours": ", ours faster", "theirs": ", ours slower"}.get(side.faster() or "", "")
+    return figures.factor(side.contrast) + verdict

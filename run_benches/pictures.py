@@ -44,7 +44,10 @@ _STYLE = {
     "hatch.linewidth": 0.6,
     **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK),
 }
-_SEAL = "<!-- strata picture, drawn from sha256:{data}, content sha256:{content} -->\n"
+SEALED = "<!-- strata picture, drawn from"
+"""How the seal of a picture begins."""
+
+_SEAL = SEALED + " sha256:{data}, content sha256:{content} -->\n"
 
 
 @dataclass(frozen=True)
@@ -202,28 +205,27 @@ class _Dot:
     ratio: float
     low: float
     high: float
-    at_least: float | None
-    aim: float | None
+    goal: float
     missed: bool
 
 
 def floors(run: Run) -> Picture | None:
-    """Every ratio to a floor, if the run has any."""
+    """Every ratio to a floor for which there is a goal, if the run has any."""
     dots = [dot for held in findings.floors(run) if (dot := _dot(held)) is not None]
     missed = sum(dot.missed for dot in dots)
     alt = (
         f"Rows against their floors: {figures.plural(len(dots), 'dot')} with intervals, {missed} below the goal (crosses); "
-        "the same figures stand in the table of floors."
+        "the same figures stand on the pages of the layers."
     )
     return Picture("floors", alt, dots, _draw_floors) if dots else None
 
 
 def _dot(held: findings.Held) -> _Dot | None:
     found = held.ratio
-    if found is None or not held.judged or found.ratio is None or found.low is None or found.high is None:
+    if found is None or held.goal is None or not held.judged or found.ratio is None or found.low is None or found.high is None:
         return None
     row = held.row
-    return _Dot(f"{row.layer}/{row.operation}/{row.case}", found.ratio, found.low, found.high, found.at_least, found.aim, held.missed)
+    return _Dot(f"{row.layer}/{row.operation}/{row.case}", found.ratio, found.low, found.high, held.goal, held.missed)
 
 
 def _draw_floors(dots: list[_Dot]) -> "Figure":
@@ -232,9 +234,7 @@ def _draw_floors(dots: list[_Dot]) -> "Figure":
         colour, marker = (ORANGE, "X") if dot.missed else (BLUE, "o")
         axis.plot([dot.low, dot.high], [at, at], color=colour, linewidth=2)
         axis.plot([dot.ratio], [at], color=colour, marker=marker, markersize=7 if dot.missed else 6)
-        for goal, half, width in ((dot.at_least, 0.42, 2.2), (dot.aim, 0.25, 1.0)):
-            if goal is not None:
-                axis.plot([goal, goal], [at - half, at + half], color=INK, linewidth=width)
+        axis.plot([dot.goal, dot.goal], [at - 0.42, at + 0.42], color=INK, linewidth=2.2)
     axis.axvline(1.0, color=PALE, linewidth=1, zorder=0)
     axis.set_yticks(range(len(dots)), [dot.label for dot in dots])
     for at, dot in enumerate(dots):
@@ -243,9 +243,9 @@ def _draw_floors(dots: list[_Dot]) -> "Figure":
         if dot.missed:
             axis.get_yticklabels()[at].set_color(ORANGE)
     axis.set_ylim(len(dots) - 0.3, -0.7)
-    ends = [end for dot in dots for end in (dot.low, dot.high, dot.at_least, dot.aim) if end is not None]
+    ends = [end for dot in dots for end in (dot.low, dot.high, dot.goal)]
     axis.set_xlim(max(0.0, min([0.9, *ends]) - 0.05), max([1.0, *ends]) + 0.03)
-    axis.set_xlabel("floor's time / ours, with its 95 % interval over pairs; 1 = as fast as the floor", fontsize=8)
+    axis.set_xlabel("floor's time / ours, with its 95 % interval over tuples; 1 = as fast as the floor", fontsize=8)
     _floors_legend(figure, axis)
     return figure
 
@@ -258,8 +258,7 @@ def _floors_legend(figure: "Figure", axis: "Axes") -> None:
     for marker, colour, size, label in (
         ("o", BLUE, 6, "goal met"),
         ("X", ORANGE, 7, "goal missed (lower end of the interval counts)"),
-        ("|", INK, 13, "at least"),
-        ("|", INK, 7, "aim"),
+        ("|", INK, 13, "goal"),
     ):
         axis.plot([], [], linestyle="", marker=marker, color=colour, markersize=size, label=label)
     figure.legend(loc="upper left", ncols=4, frameon=False, bbox_to_anchor=(0.0, 1.0), labelcolor=INK)
@@ -273,6 +272,8 @@ class _Step:
     label: str
     start_ns: float
     end_ns: float
+    low_ns: float | None
+    high_ns: float | None
     words: str
     alone: bool
     """Whether it stands beside the ladder: what the request costs in that layer, on top of none."""
@@ -287,56 +288,56 @@ class _Climb:
 def ladder(run: Run) -> Picture | None:
     """What each rung adds to a request, if the run has the ladder."""
     climbs = [_Climb(request.upper(), steps) for request in findings.REQUESTS if (steps := _steps(run, request))]
-    alt = "The ladder: for each request a bar a rung, beginning where the rung below ends; the same figures stand in the tables of the ladder."
+    alt = "The ladder: for each request a bar a rung, beginning where the rung below ends, with its interval; the same figures stand in the table of the ladder."
     return Picture("ladder", alt, climbs, _draw_ladder) if climbs else None
 
 
 def _steps(run: Run, request: str) -> list[_Step]:
-    steps = []
-    for rung in findings.ladder(run, request):
-        measured, below = rung.row.measured, rung.below.row.measured if rung.below else None
-        if measured is not None:
-            added = f"  ({figures.contrast(rung.step)})" if rung.step is not None else ""
-            clock = "*" if rung.row.bench.facts.clock == "cpu" else ""
-            start = below.middle if below else 0.0
-            steps.append(_Step(rung.name + clock, start, measured.middle, figures.time(measured.middle) + added, rung.name in findings.ALONE))
-    return steps
+    return [_step(rung) for rung in findings.ladder(run, request) if rung.row.measured is not None]
+
+
+def _step(rung: findings.Rung) -> _Step:
+    """A rung that took turns with the one below begins where that one ends; another one begins at none."""
+    time_ns = rung.row.measured.middle if rung.row.measured else 0.0
+    name = rung.name + ("*" if rung.row.bench.facts.clock == "cpu" else "")
+    under, added = rung.below.row.measured if rung.below else None, rung.added
+    if under is None or added is None or rung.step is None:
+        return _Step(name, 0.0, time_ns, None, None, figures.time(time_ns), rung.name in findings.ALONE)
+    low, high = (None if end is None else under.middle + end for end in (added.low, added.high))
+    words = figures.added_estimate(added) if rung.step.verdict() == "differ" else figures.contrast(rung.step)
+    return _Step(name, under.middle, time_ns, low, high, words, alone=False)
 
 
 def _draw_ladder(climbs: list[_Climb]) -> "Figure":
-    rows = max(len(climb.steps) for climb in climbs)
-    figure, axes = canvas(rows * 1.25, len(climbs), left=room(step.label for climb in climbs for step in climb.steps), top=0.5)
+    left = room(step.label for climb in climbs for step in climb.steps)
+    figure, axes = stack([len(climb.steps) for climb in climbs], left=left, top=0.3)
     for climb, axis in zip(climbs, axes, strict=True):
         _draw_climb(axis, climb)
     steps = [step for climb in climbs for step in climb.steps]
-    notes = ["* server CPU, the others wall time"] if any(step.label.endswith("*") for step in steps) else []
+    notes = ["a line across an end is the 95 % interval"]
+    notes += ["* server CPU, the others wall time"] if any(step.label.endswith("*") for step in steps) else []
     notes += ["pale: in that layer alone, on top of none"] if any(step.alone for step in steps) else []
-    figure.text(0.01, 0.99, "; ".join(notes), fontsize=8, color=INK, va="top")
+    figure.text(0.01, 0.995, "; ".join(notes), fontsize=8, color=INK, va="top")
     return figure
 
 
 def _draw_climb(axis: "Axes", climb: _Climb) -> None:
-    furthest = max(max(step.start_ns, step.end_ns) for step in climb.steps)
+    furthest = max(max(step.start_ns, step.end_ns, step.high_ns or 0.0) for step in climb.steps)
     scale, unit = figures.time_step(furthest)
+    ends = []
     for at, step in enumerate(climb.steps):
         start, end = step.start_ns / scale, step.end_ns / scale
-        falls = end < start
-        axis.barh(
-            at,
-            end - start,
-            left=start,
-            height=0.7,
-            color=ORANGE if falls else BLUE,
-            alpha=0.3 if step.alone else 0.85,
-            hatch="///" if falls else None,
-            edgecolor=INK,
-        )
-        if at + 1 < len(climb.steps) and not step.alone:
-            axis.plot([end, end], [at, at + 1], color=INK, linewidth=0.8, linestyle=":")
-        _word(axis, max(start, end), at, step.words)
+        colour = ORANGE if end < start else BLUE
+        axis.barh(at, end - start, left=start, height=0.62, color=colour, alpha=0.3 if step.alone else 0.85, hatch="///" if end < start else None, edgecolor=INK)
+        if step.low_ns is not None and step.high_ns is not None:
+            axis.plot([step.low_ns / scale, step.high_ns / scale], [at, at], color=INK, linewidth=2)
+        right = max(start, end, (step.high_ns or 0.0) / scale)
+        _word(axis, right, at, step.words)
+        ends.append((right, step.words))
     axis.set_yticks(range(len(climb.steps)), [step.label for step in climb.steps])
-    axis.set_ylim(-0.7, len(climb.steps) - 0.3)  # the lowest layer stands lowest
-    _leave_room(axis, [(max(step.start_ns, step.end_ns) / scale, step.words) for step in climb.steps])
+    axis.set_ylim(-0.6, len(climb.steps) - 0.4)  # the lowest layer stands lowest
+    _leave_room(axis, ends)
+    _end_ticks(axis, furthest / scale)
     axis.set_title(climb.title, fontsize=9, loc="left")
     axis.set_xlabel(f"time of one request, {unit}", fontsize=8, loc="left")
 
@@ -359,6 +360,33 @@ def canvas(rows: float, panels: int, left: float, top: float, right: float = 0.1
         axis.tick_params(axis="y", length=0)
         axes.append(axis)
     return figure, axes
+
+
+def stack(rows: Sequence[int], left: float, top: float) -> tuple["Figure", list["Axes"]]:
+    """Panels one below the other, each as high as its rows."""
+    matplotlib = _matplotlib()
+    title, bottom = 0.28, 0.5
+    heights = [title + count * _ROW + bottom for count in rows]
+    height = top + sum(heights)
+    figure = matplotlib.figure.Figure(figsize=(_WIDTH, height))
+    axes, above = [], top
+    for count, taken in zip(rows, heights, strict=True):
+        base = height - above - taken + bottom
+        axis = figure.add_axes((left / _WIDTH, base / height, (_WIDTH - left - 0.1) / _WIDTH, count * _ROW / height))
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.tick_params(axis="y", length=0)
+        axes.append(axis)
+        above += taken
+    return figure, axes
+
+
+def _end_ticks(axis: "Axes", end: float) -> None:
+    """Ticks and the line of the axis end where the data end; what is to the right of it is room for words."""
+    from matplotlib import ticker
+
+    ticks = [tick for tick in ticker.MaxNLocator(5).tick_values(0, end) if tick <= end]
+    axis.set_xticks(ticks)
+    axis.spines["bottom"].set_bounds(0, end)
 
 
 def grid(panels: int, across: int) -> tuple["Figure", list["Axes"]]:

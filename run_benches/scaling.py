@@ -2,7 +2,9 @@
 
 Why series come from facts: a bench says of each of its rows where it stands on which axis, so a row that is added joins its series by
 itself. Rows of one series differ along its axis and in nothing else, so all of one layer, operation, subject and (but along the axis of
-threads) number of threads are one series. The law behind the points is fitted by `growth`.
+threads) number of threads are one series. The law behind the points is fitted by `growth`. Threads have no law but speed-ups, each with its
+interval from turns with one thread: a law of scalability has three parameters, and those who use it ask for at least six points within
+the cores (Gunther, Guerrilla Capacity Planning, 5.3), which no row has.
 """
 
 from collections.abc import Sequence
@@ -10,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from run_benches import cells, figures, findings, growth, pictures, tables
+from run_benches.contrasts import Contrast
 from run_benches.figures import Spread
 from run_benches.findings import Row
 from run_benches.growth import Growth
@@ -22,8 +25,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LAYER = "scaling"
+THREADS = "threads"
 AXES = {
-    growth.THREADS: "threads",
+    THREADS: "threads",
     "records": "records in the store",
     "indexes": "indexes of the table",
     "sharing": "records that share the value",
@@ -41,10 +45,38 @@ class Series:
     cores: int | None
 
     @property
+    def layer(self) -> str:
+        """The bench whose rows they are."""
+        return next(iter(self.rows.values())).layer
+
+    @property
+    def work(self) -> tuple[str, str]:
+        """Operation and subject."""
+        row = next(iter(self.rows.values()))
+        return row.operation, row.subject
+
+    @property
     def law(self) -> Growth:
-        """The law behind the points that were measured."""
+        """The law behind the points that were measured; threads have none."""
         points = [(x, row.bench.points_ns) for x, row in self.rows.items() if row.measured]
-        return growth.fit(points, self.axis, self.cores)
+        return growth.fit(points, self.axis)
+
+    def speed_up(self, threads: float) -> Contrast | None:
+        """The rate of so many threads over that of one; nothing where the two took no turns."""
+        one, many = self.rows.get(1.0), self.rows.get(float(threads))
+        return one.over(many) if one and many and threads > 1 else None
+
+    @property
+    def words(self) -> str:
+        """What is said of the series in a line."""
+        if self.axis != THREADS:
+            return self.law.words
+        gains = [(x, self.speed_up(x)) for x in self.rows if x > 1]
+        told = [f"{figures.factor(gain)} with {self._crowd(x)}" for x, gain in gains if gain is not None]
+        return f"the rate of one thread, {', '.join(told)}" if told else f"speed-up {cells.NO_TURNS}"
+
+    def _crowd(self, x: float) -> str:
+        return figures.plural(int(x), "thread") + (" (oversubscribed)" if self.oversubscribed(x) else "")
 
     def oversubscribed(self, x: float) -> bool:
         """Whether so many threads share the cores of the machine."""
@@ -53,7 +85,7 @@ class Series:
 
 def oversubscribed(axis: str, x: float, cores: int | None) -> bool:
     """Whether a point is one of more threads than cores."""
-    return axis == growth.THREADS and cores is not None and x > cores
+    return axis == THREADS and cores is not None and x > cores
 
 
 def series(run: Run, axis: str) -> list[Series]:
@@ -62,7 +94,7 @@ def series(run: Run, axis: str) -> list[Series]:
     for row in findings.rows(run):
         place, threads = row.bench.facts.scale, row.bench.facts.threads
         if place is not None and place.axis == axis:
-            crowd = "" if axis == growth.THREADS or threads == 1 else f", {figures.plural(threads, 'thread')}"
+            crowd = "" if axis == THREADS or threads == 1 else f", {figures.plural(threads, 'thread')}"
             subject = "" if row.subject == findings.OURS else f", {row.subject}"
             found.setdefault(f"{row.layer}/{row.operation}{subject}{crowd}", {})[place.x] = row
     return [Series(axis, name, dict(sorted(rows.items())), _cores(run)) for name, rows in found.items()]
@@ -80,19 +112,49 @@ def _cores(run: Run) -> int | None:
     return cores if isinstance(cores, int) else None
 
 
-# Its section.
+# Its section on the main page: speed-ups by threads, and the laws.
 
 
 def section(source: Source) -> list[str]:
-    """The section of the page: an axis at a time, its table, its laws, its picture."""
+    """The compact section."""
+    words = (
+        "Threads: the rate of all of them together over that of one, from turns with one, and the interval. Everything else: the law of growth in words."
+        f" Tables and pictures: {source.link(LAYER, LAYER)}."
+    )
+    lines = _speed_ups(source)
+    for axis in (one for one in axes(source.run) if one != THREADS):
+        lines += [f"* `{one.name}`, by {AXES.get(axis, axis)}: {one.words}." for one in series(source.run, axis)]
+    return ["## Scaling", "", words, "", *source.block(LAYER, lines or [source.missing(LAYER)])]
+
+
+def _speed_ups(source: Source) -> list[str]:
+    found = series(source.run, THREADS)
+    several = sorted({x for one in found for x in one.rows if x > 1})
+    body = [[f"`{one.name}`", cells.time(source, one.rows.get(1.0), LAYER), *(_speed_up(one, x) for x in several)] for one in found]
+    columns = ["operation", "time with one thread>", *(f"{_place(found[0], x)}>" for x in several)]
+    return [*tables.markdown(columns, body), ""] if found else []
+
+
+def _speed_up(one: Series, x: float) -> str:
+    gain = one.speed_up(x)
+    if gain is not None:
+        return figures.factor(gain)
+    return cells.NO_TURNS if x in one.rows else "no such row"
+
+
+# Its page.
+
+
+def page(source: Source) -> list[str]:
+    """An axis at a time, its table, its laws, its picture; then every row as on any other page."""
     lines: list[str] = []
     for axis in axes(source.run):
         found = series(source.run, axis)
-        laws = [f"* `{one.name}`: {one.law.words}." for one in found]
+        laws = [f"* `{one.name}`: {one.words}." for one in found]
         block = source.block(f"{LAYER} by {axis}", [f"**{_title(axis, found)}**", "", *_table(source, found), "", *laws])
         lines += [*block, *source.picture(_picture_name(axis))]
     told = [_WORDS, "", *lines] if lines else source.block(LAYER, [source.missing(LAYER)])
-    return [f"## {LAYER}", "", *source.words(LAYER), *told]
+    return [f"# {LAYER}", "", *source.words(LAYER), *told]
 
 
 _WORDS = (
@@ -103,7 +165,7 @@ _WORDS = (
 
 def _title(axis: str, found: Sequence[Series]) -> str:
     cores = found[0].cores
-    on = f" on {figures.plural(cores, 'core')}" if axis == growth.THREADS and cores else ""
+    on = f" on {figures.plural(cores, 'core')}" if axis == THREADS and cores else ""
     return f"by {AXES.get(axis, axis)}{on}"
 
 
@@ -113,13 +175,13 @@ def _table(source: Source, found: Sequence[Series]) -> list[str]:
     body = []
     for one in found:
         row = next(iter(one.rows.values()))
-        told = [cells.time(source, one.rows[x], LAYER) if x in one.rows else "" for x in xs]
+        told = [cells.time(source, one.rows[x], LAYER) if x in one.rows else "no such row" for x in xs]
         body.append([f"`{one.name}`<br>{row.bench.facts.op}", *told])
     return tables.markdown(columns, body)
 
 
 def _place(one: Series, x: float) -> str:
-    singular = {growth.THREADS: "thread", "indexes": "index"}.get(one.axis)
+    singular = {THREADS: "thread", "indexes": "index"}.get(one.axis)
     words = figures.plural(int(x), singular) if singular else figures.round_amount(x)
     return f"{words} (oversubscribed)" if one.oversubscribed(x) else words
 
@@ -169,7 +231,7 @@ def _picture_name(axis: str) -> str:
 
 
 def _labelled(one: Series) -> str:
-    return one.name if one.axis == growth.THREADS else f"{one.name} ({one.law.law})"
+    return one.name if one.axis == THREADS else f"{one.name} ({one.law.law})"
 
 
 _ROWS = 17
@@ -178,7 +240,7 @@ _ROWS = 17
 
 def _draw(plot: _Plot) -> "Figure":
     figure, (axis,) = pictures.canvas(_ROWS + len(plot.lines) * 0.8, 1, left=0.85, top=0.1 + 0.19 * len(plot.lines))
-    threads = plot.axis == growth.THREADS
+    threads = plot.axis == THREADS
     for at, line in enumerate(plot.lines):
         _draw_line(axis, line, at, threads)
     if threads and plot.cores:
@@ -209,7 +271,7 @@ def _draw_line(axis: "Axes", line: _Line, at: int, throughput: bool) -> None:
 def _scale(axis: "Axes", plot: _Plot) -> None:
     """Both axes by tenfolds, but one that begins at none."""
     xs = sorted({point.x for line in plot.lines for point in line.points})
-    pictures.logarithmic(axis, figures.amount if plot.axis == growth.THREADS else figures.time)
+    pictures.logarithmic(axis, figures.amount if plot.axis == THREADS else figures.time)
     if xs[0] > 0:
         axis.set_xscale("log")
     axis.set_xticks(xs, [figures.round_amount(x) for x in xs])

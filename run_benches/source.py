@@ -1,7 +1,10 @@
-"""What a section of the performance page may look at, and the marks between which its figures stand.
+"""What a section of the performance pages may look at, where the page lies that it stands on, and the marks between which figures stand.
 
 A section is a function from the source to lines of Markdown. It is given all of the run and no clock, no file and no other run, so that the
 same source gives the same bytes, and the figures of one page cannot be of two days.
+
+The main page lies above a folder of its name in small letters, with all other pages and, in one of its own, the pictures. So links are made
+here, by where the page lies that they stand on.
 """
 
 import shlex
@@ -20,13 +23,45 @@ if TYPE_CHECKING:  # measuring needs the standard library alone, and calibration
 
 
 @dataclass(frozen=True)
+class Address:
+    """Where a page lies: the file of the main page, and whether it is another one, in the folder beside it."""
+
+    main: str = "PERFORMANCE.md"
+    inside: bool = False
+
+    @property
+    def folder(self) -> str:
+        """The folder of the other pages."""
+        return folder_of(self.main)
+
+    def page(self, name: str) -> str:
+        """The way from this page to another one."""
+        return f"{name}.md" if self.inside else f"{self.folder}/{name}.md"
+
+    def picture(self, file: str) -> str:
+        """The way from this page to a picture."""
+        return f"{PICTURES}/{file}" if self.inside else f"{self.folder}/{PICTURES}/{file}"
+
+
+PICTURES = "pictures"
+"""The folder of the pictures, among the other pages."""
+
+
+def folder_of(main: str) -> str:
+    """The folder beside a main page: its name in small letters, without the ending."""
+    stem = Path(main).stem.lower()
+    return stem if stem != main else f"{stem}-pages"
+
+
+@dataclass(frozen=True)
 class Source:
     """All that a section may look at."""
 
     run: Run
     headers: Mapping[str, str]
     pictures: Mapping[str, Picture]
-    calibration: "Results | None"
+    calibration: "Results | None" = None
+    address: Address = Address()
 
     def block(self, name: str, lines: Sequence[str]) -> list[str]:
         """Figures, between the marks that say where they come from."""
@@ -35,7 +70,15 @@ class Source:
     def picture(self, name: str) -> list[str]:
         """A picture, where the run has figures for it."""
         picture = self.pictures.get(name)
-        return self.block(f"{name} picture", [image(picture)]) if picture else []
+        return self.block(f"{name} picture", [self.image(picture)]) if picture else []
+
+    def image(self, picture: Picture) -> str:
+        """A picture, by the way to it from this page."""
+        return f"![{picture.alt}]({self.address.picture(picture.file)})"
+
+    def link(self, words: str, page: str) -> str:
+        """A link to another page."""
+        return f"[{words}]({self.address.page(page)})"
 
     def words(self, layer: str) -> list[str]:
         """What the bench says about itself; marked too, since its settings are numbers."""
@@ -67,8 +110,3 @@ def command(run: Run) -> str:
 def revision(commit: str, dirty: bool) -> str:
     """A revision as it stands in a mark."""
     return commit[:12] + ("-dirty" if dirty else "")
-
-
-def image(picture: Picture) -> str:
-    """A picture that lies beside the page."""
-    return f"![{picture.alt}](pictures/{picture.file})"

@@ -19,7 +19,7 @@ LAYER_COLUMNS = (
     Column("time an operation", right=True),
     Column("threads", right=True),
     Column("floor / ours [95 %]", right=True),
-    Column("goal (at least, aim)", spared=True),
+    Column("goal", spared=True),
     Column("between processes", right=True, spared=True),
     Column("rate", right=True, spared=True),
 )
@@ -78,10 +78,10 @@ def _layer_cells(row: Row, held: Held | None) -> list[str]:
     facts, measured = row.bench.facts, row.measured
     name, threads = row.id.partition("/")[2], str(facts.threads)
     if measured is None:
-        return [name, _state(row.bench.state), threads, _ratio(held), _goal(held), "", ""]
+        return [name, _state(row.bench.state), threads, _ratio(held), _goal(held), "no figure", "no figure"]
     around = figures.time_range(measured.low, measured.high) if measured.count > 1 else "1 process"
     clock = " CPU" if facts.clock == "cpu" else ""
-    rate = "" if clock else figures.rate(measured.middle, facts.unit, facts.units_per_operation)
+    rate = "CPU, no rate" if clock else figures.rate(measured.middle, facts.unit, facts.units_per_operation)
     return [name, figures.time(measured.middle) + clock, threads, _ratio(held), _goal(held), around, rate]
 
 
@@ -97,7 +97,7 @@ def _series(one: scaling.Series) -> Iterator[str]:
         yield tables.wrapped(f"{one.name} by {one.axis}: {figures.NOT_RUN}")
         return
     told = ", ".join(f"{figures.time(time_ns)} at {figures.round_amount(x)}" for x, time_ns in dict.fromkeys((ends[0], ends[-1])))
-    yield tables.wrapped(f"{one.name} by {one.axis}: {told}; {one.law.words}")
+    yield tables.wrapped(f"{one.name} by {one.axis}: {told}; {one.words}")
 
 
 def macro_table(run: Run) -> str:
@@ -115,7 +115,7 @@ def _macro_lines(row: Row) -> Iterator[list[str]]:
         p50, p95, p99, p999 = (figures.time(tail.quantiles[q].middle) if q in tail.quantiles else "too few" for q in ("p50", "p95", "p99", "p99.9"))
         yield [name, rate, tail.kind.replace("_", " "), p50, p99, figures.time(tail.slowest_ns), p95, p999, threads]
     if not tails:
-        yield [name, rate, "", "", "", "", "", "", threads]
+        yield [name, rate, "all", *["not timed"] * 5, threads]
 
 
 def _peers(run: Run) -> str:
@@ -127,7 +127,7 @@ def _peers(run: Run) -> str:
 def _missed(run: Run) -> str:
     """The goals that are missed; in a narrow terminal the tables have no room for them."""
     rule = bottlenecks.floors_missed(run)
-    lines = [tables.wrapped(f"{what.strip('`')}: {told}") for what, told in rule.found]
+    lines = [tables.wrapped(f"{spot.row}: {spot.told}") for spot in rule.found]
     return "\n".join([tables.styled("goals missed, by the time to lose", "bold"), *lines, ""]) if lines else ""
 
 
@@ -137,29 +137,29 @@ def _state(state: str) -> str:
 
 def _ratio(held: Held | None) -> str:
     if held is None:
-        return ""
+        return "no floor"
     ratio = held.ratio
     if ratio is None or ratio.ratio is None or ratio.state != "ran":
         return _state(ratio.state if ratio else "not_run")
-    return figures.ratio(ratio.ratio, ratio.low, ratio.high) if held.judged else f"{figures.ratio(ratio.ratio)} (few tuples)"
+    return figures.ratio(ratio.ratio, ratio.low, ratio.high) if held.judged else "too few tuples"
 
 
 def _goal(held: Held | None) -> str:
-    if held is None or held.ratio is None:
-        return ""
-    goals = [figures.goal(value) for value in (held.ratio.at_least, held.ratio.aim) if value is not None]
-    return f"{held.verdict} ({', '.join(goals)})" if goals else held.verdict
+    if held is None or held.goal is None:
+        return "no goal"
+    return f"{held.verdict} ({figures.goal(held.goal)})"
 
 
 def crud_table(run: Run, threads: int) -> str:
     """The verbs by the number of indexes, each with what it loses against none."""
     counts = findings.index_counts(run)
-    columns = [Column(f"integration, {figures.plural(threads, 'thread')}")]
+    columns = [Column(figures.plural(threads, "thread"))]
     for count in counts:
-        columns.append(Column(figures.plural(count, "index"), right=True))
-        columns += [Column("longer by", right=True)] if count else []
+        spared = 0 < count < max(counts)
+        columns.append(Column(figures.plural(count, "index"), right=True, spared=spared))
+        columns += [Column("longer by", right=True, spared=spared)] if count else []
     body = [_crud_cells(line, counts) for line in findings.crud(run, threads)]
-    return tables.render("time an operation by the number of indexes; how much longer than without, with the 95 % interval", columns, body)
+    return tables.render("integration: time by the number of indexes; longer than without [95 %]", columns, body)
 
 
 def _crud_cells(line: CrudLine, counts: list[int]) -> list[str]:
@@ -167,8 +167,8 @@ def _crud_cells(line: CrudLine, counts: list[int]) -> list[str]:
     for count in counts:
         row, loss = line.cells.get(count), line.loss(count)
         measured = row.measured if row else None
-        cells.append(figures.time(measured.middle) if measured else _state(row.bench.state) if row else "")
-        cells += [figures.contrast(loss) if loss else ""] if count else []
+        cells.append(figures.time(measured.middle) if measured else _state(row.bench.state) if row else "no such row")
+        cells += [figures.contrast(loss) if loss else "no turns" if row else "no such row"] if count else []
     return cells
 
 
@@ -203,7 +203,7 @@ def census(run: Run) -> str:
     """The last line: how every planned cell ended."""
     rows = Counter(_state(bench.state) for bench in run.benches.values())
     ratios = Counter(_state(ratio.state) for ratio in run.ratios.values())
-    held = [one for one in findings.floors(run) if one.ratio is not None]
+    held = [one for one in findings.goals(run) if one.ratio is not None]
     missed, untold = sum(one.missed for one in held), sum(not one.judged for one in held)
     goals = f"goals: {len(held) - missed - untold} met, {missed} missed, {untold} not judged"
     begun = "" if run.complete else "interrupted, not complete; "
@@ -217,7 +217,7 @@ def _counted(states: "Counter[str]") -> str:
 def exit_code(run: Run, strict: bool) -> Exit:
     """How a command that measured ends: never green on silence."""
     states = [bench.state for bench in run.benches.values()] + [ratio.state for ratio in run.ratios.values()]
-    held = [one for one in findings.floors(run) if one.ratio is not None and one.ratio.state != "skipped"]
+    held = [one for one in findings.goals(run) if one.ratio is not None and one.ratio.state != "skipped"]
     if "invalid" in states:
         return Exit.ERROR
     if "ran" not in states or not run.complete:

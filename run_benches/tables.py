@@ -16,7 +16,7 @@ KEPT_WIDTH = 200
 
 NARROWEST_NAME = 28
 STYLES = {"bold": "1", "red": "31", "green": "32", "yellow": "33"}
-STYLED_WORDS = {"MISSED": "red", "invalid": "red", "met": "green", "not run": "yellow", "failed": "red", "skipped": "yellow"}
+STYLED_WORDS = {"missed": "red", "MISSED": "red", "invalid": "red", "met": "green", "not run": "yellow", "failed": "red", "skipped": "yellow"}
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ document.querySelector("iframe").onload = ({{target}}) => {{
 @pytest.mark.parametrize("width", [400, 1280])
 def test_the_report_is_whole_and_fits(width: int, tmp_path: Path) -> None:
     drawn = gallery.pictures(a_run())
-    rendered = report.page(page.render(a_run(), HEADERS, None), {picture.file: picture.svg() for picture in drawn.values()})
+    rendered = report.page(report.joined(page.render(a_run(), HEADERS, None)), {picture.file: picture.svg() for picture in drawn.values()})
     file = tmp_path / "look.html"
     file.write_text(LOOK.format(width=width, document=html.escape(rendered)), encoding="utf-8")
     chosen = browser.found()

@@ -1,6 +1,10 @@
 """Rows of runs that nobody measured, for the tests of the page: their figures are chosen, so that what is said of them is known."""
 
-from run_benches.runs import Bench, Facts, Latency, Measure, Place, Run
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+
+from run_benches.runs import Bench, Facts, Family, Latency, Measure, Place, Run
 
 SPREAD = (0.98, 1.03, 1.0, 0.99, 1.01)
 """What the processes measured, over the time of the row."""
@@ -13,6 +17,24 @@ def bench(middle_ns: float, op: str, unit: str = "operations", **facts: object) 
     return Bench("ran", [], Facts(op=op, unit=unit, **(settings | facts)), points, 2.0)  # type: ignore[arg-type]
 
 
+TUPLES = (-0.011, -0.008, -0.005, -0.003, -0.002, -0.001, 0.001, 0.002, 0.003, 0.005, 0.008, 0.011)
+"""How far each tuple is off, as a logarithm: around none, and enough of them for intervals that hold together."""
+
+
+def family(run: Run, rows: Sequence[str], edges: Iterable[tuple[str, str]] = (), scatter: float = 1.0) -> Run:
+    """Lets the rows that ran take turns: each with the first, which is the base and has a second lane, and as the edges say."""
+    lanes = [id for id in rows if run.benches[id].points_ns]
+    base = lanes[0]
+    pairs = [(id, base) for id in lanes] + [edge for edge in edges if set(edge) <= set(lanes)]
+    for id, other in pairs:
+        log = math.log(statistics.median(run.benches[id].points_ns) / statistics.median(run.benches[other].points_ns))
+        run.contrasts.setdefault(id, {})[other] = [log + scatter * off for off in TUPLES]
+    for id in lanes:
+        run.benches[id].family = run.benches[id].family or base
+    run.families[base] = Family("ran", [], list(lanes), base, [list(pair) for pair in pairs], len(TUPLES))
+    return run
+
+
 def planned(run: Run, rows: dict[str, Bench]) -> Run:
     """The run with these rows, too."""
     run.benches |= rows
@@ -20,8 +42,12 @@ def planned(run: Run, rows: dict[str, Bench]) -> Run:
 
 
 def scaling() -> dict[str, Bench]:
-    """READ and CREATE by threads; READ and a range by records; an insert by indexes."""
+    """READ and CREATE by threads, beside their floors and the bare machine; READ and a range by records; an insert by indexes."""
     rows = {}
+    for threads, read_ns, create_ns, alu_ns in ((1, 900, 3000, 300), (2, 470, 3600, 152)):
+        words = "thread" if threads == 1 else "threads"
+        for id, time_ns in (("read/floor", read_ns), ("create/floor", create_ns), ("machine/alu", alu_ns)):
+            rows[f"scaling/{id}/{threads}_{words}"] = bench(time_ns, "the same, bare", threads=threads, scale=Place("threads", threads))
     for threads, read_ns, create_ns in ((1, 1000, 4000), (2, 520, 2600), (4, 540, 3900), (8, 560, 4400)):
         words = "thread" if threads == 1 else "threads"
         for verb, time_ns in (("read", read_ns), ("create", create_ns)):
@@ -32,6 +58,14 @@ def scaling() -> dict[str, Bench]:
     for indexes, time_ns in enumerate((2000, 2700, 3400)):
         rows[f"scaling/insert/strata/{indexes}_indexes"] = bench(time_ns, "inserts one record", scale=Place("indexes", indexes))
     return rows
+
+
+def with_scaling(run: Run) -> Run:
+    """The run with the rows of scaling; those by threads took turns with one thread."""
+    planned(run, scaling())
+    for work in ("read/strata", "create/strata", "read/floor", "create/floor", "machine/alu"):
+        family(run, [id for id in run.benches if id.startswith(f"scaling/{work}/") and "thread" in id])
+    return run
 
 
 def latency(count: int, p50_ns: float, max_ns: float) -> Latency:

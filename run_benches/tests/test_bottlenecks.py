@@ -1,48 +1,56 @@
 """Bottlenecks by rules: each names its figures, says how much it looked at, and finds nothing where there is nothing."""
 
+import math
+
 from run_benches import bottlenecks
-from run_benches.bottlenecks import Rule
+from run_benches.bottlenecks import Rule, Spot
 from run_benches.runs import Place, Run
 from run_benches.source import Source
 from run_benches.tests import made_up
-from run_benches.tests.test_document import a_run
+from run_benches.tests.test_document import a_run, line_with
 
 
 def rule(run: Run, words: str) -> Rule:
     return next(one for one in bottlenecks.rules(run) if one.words.startswith(words))
 
 
+def told(found: Rule) -> list[tuple[str, str]]:
+    return [(spot.what, spot.told) for spot in found.found]
+
+
 def whole() -> Run:
-    return made_up.planned(a_run(), made_up.scaling() | made_up.macro())
+    return made_up.planned(made_up.with_scaling(a_run()), made_up.macro())
 
 
 def test_floors_missed_are_ordered_by_the_time_to_lose() -> None:
     run = a_run()
     run.ratios["integration/create/strata/2_indexes_1_thread"].at_least = 0.95
-    found = rule(run, "floors missed")
+    found = rule(run, "goals missed")
     assert found.looked_at == 3
-    assert [what for what, _ in found.found] == ["`integration/create/strata/2_indexes_1_thread`", "`storage/get/strata/sst`"]
-    assert found.found[1][1] == "80.5 ns of 1.53 us; ratio 0.910 [0.900, 0.921], goal 0.95"  # 1530 ns x (1 - 0.900 / 0.95)
+    assert [spot.what for spot in found.found] == ["`integration/create/strata/2_indexes_1_thread`", "`storage/get/strata/sst`"]
+    assert found.found[1].told == "80.5 ns of 1.53 us; ratio 0.910 [0.900, 0.921], goal 0.95"  # 1530 ns x (1 - 0.900 / 0.95)
 
 
 def test_rungs_are_ordered_by_their_share_of_the_request() -> None:
     found = rule(a_run(), "rungs of the ladder")
-    assert found.looked_at == 12
-    assert [what for what, _ in found.found] == ["`tcp` of GET", "`tcp` of CREATE", "`transaction` of CREATE"]
-    assert found.found[0][1] == "80 %: +9.89 us over `ingress` (*)"
+    assert found.looked_at == 14
+    assert [spot.what for spot in found.found] == ["`tcp` of GET", "`tcp` of CREATE", "`ingress` of GET", "`transaction` of CREATE", "`handlers` of CREATE", "`ingress` of CREATE", "`handlers` of GET"]
+    assert found.found[0].told == "80 %: +9.90 us [+9.81 us, +9.99 us] over `ingress_cpu`"
 
 
 def test_allocations_beyond_their_limit_are_named() -> None:
     run = a_run()
     for id, limit in (("storage/get/strata/sst", 1.0), ("storage/get/strata/memtable", 2.0)):
         run.benches[id].facts.allocations_at_most = limit
-    assert rule(run, "rows that allocate") == Rule("rows that allocate more than their limit", 2, [("`storage/get/strata/sst`", "2 an operation, limit 1")])
+    assert rule(run, "rows that allocate") == Rule(
+        "rows that allocate more than their limit", 2, [Spot("`storage/get/strata/sst`", "2 an operation, limit 1", "storage/get/strata/sst")]
+    )
 
 
 def test_stalls_are_a_share_of_what_was_timed() -> None:
     run = whole()
     run.benches["macro/bulk_load/strata/1000000_records"].facts.timed_operations = 1_000_000
-    assert rule(run, "workloads whose writers").found == [("`macro/bulk_load/strata/1000000_records`", "6.2 % of its threads' time: 250 ms stalled")]
+    assert told(rule(run, "workloads whose writers")) == [("`macro/bulk_load/strata/1000000_records`", "6.2 % of its threads' time: 250 ms stalled")]
 
 
 def test_a_long_tail_is_named_and_a_tail_of_few_operations_is_not_looked_at() -> None:
@@ -51,7 +59,7 @@ def test_a_long_tail_is_named_and_a_tail_of_few_operations_is_not_looked_at() ->
     assert (found.looked_at, found.found) == (1, [])
     for one in run.benches["macro/ycsb_a/strata/zipfian"].latencies["read"]:
         one.p999_ns = 2e5
-    assert rule(run, "operations whose p99.9").found == [("`macro/ycsb_a/strata/zipfian`, read", "217 times: 200 us over 920 ns")]
+    assert told(rule(run, "operations whose p99.9")) == [("`macro/ycsb_a/strata/zipfian`, read", "217 times: 200 us over 920 ns")]
 
 
 def test_growth_with_the_data_is_named_if_it_is_certain() -> None:
@@ -59,7 +67,7 @@ def test_growth_with_the_data_is_named_if_it_is_certain() -> None:
     assert rule(run, "times that grow").found == []
     for records in (1e3, 1e4, 1e5, 1e6):
         run.benches[f"scaling/find/strata/{records:.0f}"] = made_up.bench(10 * records**0.3, "finds", scale=Place("records", records))
-    ((what, words),) = rule(run, "times that grow").found
+    ((what, words),) = told(rule(run, "times that grow"))
     assert what == "`scaling/find`, by records in the store"
     assert words.startswith("grows by 2.00x for every tenfold of records")
 
@@ -67,8 +75,14 @@ def test_growth_with_the_data_is_named_if_it_is_certain() -> None:
 def test_threads_within_the_cores_that_do_not_scale_are_named_and_those_beyond_are_not_asked() -> None:
     run = whole()
     assert rule(run, "threads with a core each") == Rule(rule(run, "threads with a core each").words, 2, [])
-    run.benches["scaling/create/strata/2_threads"].points_ns = [3800.0, 3810.0]
-    assert rule(run, "threads with a core each").found == [("`scaling/create`, 2 threads", "53 % of 2.00 times one thread's rate")]
+    run.contrasts["scaling/create/strata/2_threads"]["scaling/create/strata/1_thread"] = [math.log(0.95) + off for off in made_up.TUPLES]
+    assert told(rule(run, "threads with a core each")) == [("`scaling/create`, 2 threads", "1.05x [1.05x, 1.06x] the rate of one thread")]
+
+
+def test_what_to_optimise_next_is_the_worst_of_each_rule_with_the_command_that_profiles_it() -> None:
+    text = "\n".join(bottlenecks.next_steps(Source(whole(), {}, {})))
+    assert "`python3 run-benches.py profile storage/get/strata/sst`" in line_with(text, "| `storage/get/strata/sst` |")
+    assert text.count("run-benches.py profile ladder/") == bottlenecks.WORST
 
 
 def test_a_rule_says_how_much_it_looked_at_and_that_it_had_nothing_to_look_at() -> None:

@@ -100,17 +100,3 @@ def test_order_of_points_does_not_matter_and_processes_may_be_missing() -> None:
     assert growth.fit(points[::-1], "records") == growth.fit(points, "records")
     fewer = [(x, list(times)[: 2 + place]) for place, (x, times) in enumerate(points)]
     assert growth.fit(fewer, "records").exponent == pytest.approx(0.3, abs=0.05)
-
-
-def test_threads_are_told_as_speed_up_and_oversubscription_is_marked() -> None:
-    points: list[Point] = [(1, [1000.0]), (2, [520.0]), (4, [500.0]), (8, [510.0])]
-    found = growth.fit(points, "threads", cores=2)
-    assert found.law == "speed-up"
-    assert found.words == (
-        "speed-up: 1.92x with 2 threads (efficiency 96 %); "
-        "oversubscribed on 2 cores: 2.00x with 4 threads (efficiency 50 %), 1.96x with 8 threads (efficiency 25 %); "
-        "not enough points for a law of scalability"
-    )
-    assert "oversubscribed" not in growth.fit(points, "threads").words
-    assert growth.fit(points[1:], "threads").law == "unknown"
-    assert growth.fit(points[:1], "threads").law == "unknown"

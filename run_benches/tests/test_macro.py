@@ -17,7 +17,7 @@ def worked() -> Run:
 
 
 def told(run: Run) -> str:
-    return "\n".join(macro.section(Source(run, {"macro": "Workloads of seconds."}, gallery.pictures(run), None)))
+    return "\n".join(macro.page(Source(run, {"macro": "Workloads of seconds."}, gallery.pictures(run), None)))
 
 
 def test_a_quantile_is_the_median_of_the_processes_and_the_slowest_is_of_all() -> None:
@@ -86,4 +86,4 @@ def test_a_run_without_workloads_says_so_and_has_no_picture() -> None:
     assert "not run: the run planned no such row" in told(a_run())
     assert "Latencies" not in told(a_run())
     assert "latencies" not in gallery.pictures(a_run())
-    assert "(pictures/latencies.svg)" in told(worked())
+    assert "/pictures/latencies.svg)" in told(worked())

@@ -10,52 +10,72 @@ CASE = "0_indexes_1_thread"
 
 
 def beside_sqlite(ratio: float = 2.0) -> Run:
+    """SQLite takes `ratio` times as long as ours to read; two codecs beside ours, one faster and one slower."""
     run = a_run()
     run.benches[f"integration/read/sqlite/{CASE}"] = made_up.bench(1210 * ratio, "one read", indexes=0)
-    pairs = [ratio] * 8
-    run.ratios[f"integration/read/strata/{CASE}"] = Ratio("ran", [], f"integration/read/sqlite/{CASE}", None, None, pairs, ratio, ratio * 0.98, ratio * 1.02)
+    run.ratios[f"integration/read/strata/{CASE}"] = Ratio("ran", [], f"integration/read/sqlite/{CASE}", None, None, [ratio] * 8, ratio, ratio * 0.98, ratio * 1.02)
+    made_up.family(run, [f"integration/read/strata/{CASE}", f"integration/read/sqlite/{CASE}"])
     codecs = {"strata": (300, 1050), "bincode": (30, 760), "serde_json": (450, 1050)}
     for codec, (time_ns, size) in codecs.items():
-        run.benches[f"encoding/encode/{codec}/1_kb"] = made_up.bench(time_ns, "encodes a record", bytes_per_operation=float(size))
-    return run
+        run.benches[f"encoding/encode/{codec}/1_kb"] = made_up.bench(time_ns, f"encodes a record by {codec}", bytes_per_operation=float(size))
+    return made_up.family(run, [f"encoding/encode/{codec}/1_kb" for codec in codecs])
 
 
 def told(run: Run) -> str:
-    return "\n".join(peers.section(Source(run, {}, {}, None)))
+    return "\n".join(peers.section(Source(run, {}, {})))
 
 
-def test_a_ratio_of_pairs_is_told_as_it_is_and_one_of_lone_processes_is_marked() -> None:
+def of_layer(run: Run, layer: str) -> str:
+    return "\n".join(peers.layer_tables(Source(run, {}, {}), layer))
+
+
+def test_a_line_tells_wins_and_losses_alike_and_the_ends_with_their_intervals() -> None:
     text = told(beside_sqlite())
-    assert "| 2.00 [1.96, 2.04] | ours |" in line_with(text, "|  | sqlite |")
-    assert line_with(text, "|  | serde_json |").startswith("|  | serde_json | 450 ns (441 to 464 ns) | 1.50 [1.46, 1.55] (*) | ours | 1050 |")
+    assert line_with(text, "| `sqlite` |").endswith("| 1 | 1 | 0 | 0 | 0 | 2.00x [1.99x, 2.01x] `read/0_indexes_1_thread` | the only one |")
+    assert "| 1 | 0 | 1 | 0 | 0 | 0.100x [0.0996x, 0.100x] `encode/1_kb` |" in line_with(text, "| `bincode` |")
 
 
-def test_losses_stand_beside_wins() -> None:
-    text = told(beside_sqlite(ratio=0.5))
-    assert "| 0.500 [0.490, 0.510] | theirs |" in line_with(text, "|  | sqlite |")
-    assert "* beside `sqlite`, of 1 row: ours faster in 0, slower in 1, not to be told in 0" in text
-    assert "* beside `bincode`, of 1 row: ours faster in 0, slower in 1, not to be told in 0" in text
+def test_on_the_page_of_the_layer_every_row_says_what_it_does_and_how_large_it_is() -> None:
+    text = of_layer(beside_sqlite(), "encoding")
+    assert line_with(text, "| strata |").startswith("| `encode/1_kb` | strata | encodes a record by strata | 300 ns (294 to 309 ns) | ours | 1050 |")
+    assert "| 1.50x [1.49x, 1.51x], ours faster | 1050 |" in line_with(text, "| the same | serde_json | encodes a record by serde_json |")
+    assert "| 0.100x [0.0996x, 0.100x], ours slower | 760 |" in line_with(text, "| the same | bincode |")
+
+
+def test_the_census_counts_losses_beside_wins() -> None:
+    assert list(peers.census(peers.sides(beside_sqlite(ratio=0.5))))[-1] == (
+        "beside `sqlite`, of 1 row ours is faster in 0, slower in 1, the same within 2 % in 0, not resolved in 0"
+    )
 
 
 def test_an_interval_that_holds_one_tells_neither() -> None:
-    assert "of 1 row: ours faster in 0, slower in 0, not to be told in 1" in told(beside_sqlite(ratio=1.0))
+    assert "the same within 2 % in 1, not resolved in 0" in list(peers.census(peers.sides(beside_sqlite(ratio=1.0))))[-1]
 
 
-def test_too_few_processes_tell_neither() -> None:
+def test_too_few_tuples_tell_neither() -> None:
     run = beside_sqlite()
-    run.benches["encoding/encode/bincode/1_kb"].points_ns = [30.0, 31.0]
-    assert "(too few processes for an interval) (*) | neither |" in line_with(told(run), "|  | bincode |")
+    del run.contrasts["encoding/encode/bincode/1_kb"]["encoding/encode/strata/1_kb"][3:]
+    assert "| not resolved (3 tuples: too few for an interval) |" in line_with(of_layer(run, "encoding"), "| the same | bincode |")
 
 
-def test_figures_of_other_kinds_form_no_ratio() -> None:
+def test_figures_of_other_kinds_and_rows_without_turns_form_no_ratio() -> None:
     run = beside_sqlite()
     run.benches["encoding/encode/bincode/1_kb"].facts.unit = "bytes"
-    assert "| not measured |  |" in line_with(told(run), "|  | bincode |")
+    run.contrasts.pop("encoding/encode/serde_json/1_kb")
+    for peer in ("bincode", "serde_json"):
+        assert "| not run: the two took no turns |" in line_with(of_layer(run, "encoding"), f"| the same | {peer} |")
+
+
+def test_a_part_of_a_mix_is_no_work_of_its_own() -> None:
+    run = beside_sqlite()
+    for subject in ("strata", "sqlite"):
+        run.benches[f"integration/mixed_read/{subject}/{CASE}"] = made_up.bench(1000, "reads", indexes=0)
+    assert {side.ours.operation for side in peers.sides(run, "integration")} == {"read"}
 
 
 def test_a_floor_is_no_peer_and_a_peer_is_no_floor() -> None:
     run = beside_sqlite(ratio=0.5)
-    assert "storage/get" not in told(run)
+    assert "storage" not in told(run)
     assert "sqlite" not in section(rendered(run), "Floors")
     assert {held.verdict for held in findings.held(run) if held.is_peer} == {"a peer, no goal"}
     assert len(findings.floors(run)) == len(findings.held(run)) - 1

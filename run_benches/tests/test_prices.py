@@ -15,7 +15,8 @@ NAME = f"`{FIND}`<br>finds one record"
 def priced() -> Run:
     """CREATE of 5 us that each of eight indexes makes 0.5 us slower; a look-up of 4 us that takes 2 ms without an index."""
     creates = {f"transaction/create/strata/{n}_indexes": made_up.bench(5000 + 500 * n, "creates one record", indexes=n) for n in (0, 1, 2, 8)}
-    return made_up.planned(a_run(), creates | {FIND: made_up.bench(4000, "finds one record"), SCAN: made_up.bench(2e6, "reads every record")})
+    run = made_up.planned(a_run(), creates | {FIND: made_up.bench(4000, "finds one record"), SCAN: made_up.bench(2e6, "reads every record")})
+    return made_up.family(made_up.family(run, list(creates)), [SCAN, FIND])
 
 
 def told(run: Run) -> str:
@@ -50,7 +51,7 @@ def test_the_break_even_is_what_an_index_adds_over_what_it_saves_with_the_worst_
 
 def test_what_lacks_a_figure_is_not_measured() -> None:
     run = priced()
-    del run.benches[SCAN]
+    del run.benches[SCAN], run.families[SCAN]
     assert line_with(told(run), f"| {NAME} |") == f"| {NAME} | 4.00 us (3.92 to 4.12 us) | not measured | not measured | not measured |  |"
     del run.benches[FIND]
     assert line_with(told(run), f"| `{FIND}` |").count("not measured") == 4
@@ -59,23 +60,30 @@ def test_what_lacks_a_figure_is_not_measured() -> None:
     assert "not run (skipped): --skip query" in line_with(told(run), f"| {NAME} |")
 
 
-def test_few_processes_have_an_estimate_and_no_interval_and_no_break_even() -> None:
+def test_few_tuples_have_an_estimate_and_no_interval_and_no_break_even() -> None:
     run = priced()
-    for bench in run.benches.values():
-        bench.points_ns = bench.points_ns[:3]
-    assert "too few processes for an interval" in line_with(told(run), "| `transaction/create` |")
+    for others in run.contrasts.values():
+        for logs in others.values():
+            del logs[3:]
+    assert "too few tuples for an interval" in line_with(told(run), "| `transaction/create` |")
     assert prices.break_even(run, prices.lookups(run)[0]) is None
+
+
+def test_rows_that_took_no_turns_have_no_difference() -> None:
+    run = priced()
+    run.contrasts = {}
+    assert line_with(told(run), "| `transaction/create` |").count("not measured") == 4
 
 
 def test_an_index_that_saves_nothing_never_pays() -> None:
     run = priced()
-    run.benches[SCAN].points_ns = [point / 1000 for point in run.benches[SCAN].points_ns]
+    run.contrasts[FIND][SCAN] = [0.7 + off for off in made_up.TUPLES]
     assert prices.break_even(run, prices.lookups(run)[0]) is None
 
 
 def test_a_saving_that_may_be_none_has_no_upper_bound() -> None:
     run = priced()
-    run.benches[SCAN].points_ns = [3000.0, 4100.0, 5000.0, 6000.0, 7000.0]
+    run.contrasts[FIND][SCAN] = [-0.02 + 10 * off for off in made_up.TUPLES]
     found = prices.break_even(run, prices.lookups(run)[0])
     assert found is not None and found.high is None
     assert "(from " in line_with(told(run), f"| {NAME} |")

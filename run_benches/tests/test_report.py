@@ -41,7 +41,7 @@ def numbers(text: str) -> set[str]:
 
 
 def whole() -> tuple[str, str]:
-    markdown = page.render(a_run(), HEADERS, None)
+    markdown = report.joined(page.render(a_run(), HEADERS, None))
     return markdown, report.page(markdown, {picture.file: SVG for picture in pictures(a_run()).values()})
 
 
@@ -51,6 +51,21 @@ def test_it_says_what_the_page_says_and_no_figure_more() -> None:
     assert numbers(seen) == numbers(markdown.replace("<!--", "").replace("-->", ""))
     for heading in re.findall(r"^## (.*)$", markdown, re.MULTILINE):
         assert seen.count(heading) >= 2, f"{heading} stands in the contents and on the page"
+
+
+def test_it_opens_with_what_was_found_and_the_ladder_and_holds_every_page() -> None:
+    markdown, rendered = whole()
+    titles = re.findall(r"^## (.*)$", markdown, re.MULTILINE)
+    assert titles[:2] == ["What was found", "The ladder"]
+    assert {"All figures: storage", "All figures: Bottlenecks", "All figures: Method"} <= set(titles)
+    assert ".md)" not in markdown and "A part of" not in markdown
+
+
+def test_the_details_of_the_machine_are_folded() -> None:
+    _, rendered = whole()
+    folded = rendered.split("<details>")
+    assert any("architecture" in part.split("</details>")[0] for part in folded[1:])
+    assert rendered.count("<details>") == rendered.count("</details>")
 
 
 def test_it_needs_nothing_but_itself() -> None:

@@ -8,18 +8,18 @@ from run_benches.tests.test_document import a_run, line_with
 
 
 def scaled() -> Run:
-    return made_up.planned(a_run(), made_up.scaling())
+    return made_up.with_scaling(a_run())
 
 
 def told(run: Run) -> str:
-    return "\n".join(scaling.section(Source(run, {"scaling": "How the verbs scale."}, gallery.pictures(run), None)))
+    return "\n".join(scaling.page(Source(run, {"scaling": "How the verbs scale."}, gallery.pictures(run), None)))
 
 
 def test_rows_of_one_operation_and_axis_are_one_series_from_the_left() -> None:
     run = scaled()
     run.benches = dict(reversed(run.benches.items()))
     assert scaling.axes(run) == ["threads", "records", "indexes"]
-    (create, read) = sorted(scaling.series(run, growth.THREADS), key=lambda one: one.name)
+    (create, read) = sorted((one for one in scaling.series(run, scaling.THREADS) if one.work[1] == "strata"), key=lambda one: one.name)
     assert (create.name, list(create.rows)) == ("scaling/create", [1, 2, 4, 8])
     assert [read.oversubscribed(x) for x in read.rows] == [False, False, True, True]
 
@@ -44,7 +44,17 @@ def test_the_law_of_growth_stands_below() -> None:
     text = told(scaled())
     assert "* `scaling/read`: grows by 1.06x for every tenfold of records" in text
     assert "* `scaling/insert`: linear: +701 ns for each further index" in text
-    assert "oversubscribed on 2 cores" in line_with(text, "* `scaling/create`")
+    assert "with 4 threads (oversubscribed)" in line_with(text, "* `scaling/create`")
+
+
+def test_a_speed_up_has_its_interval_and_is_none_where_no_turns_were_taken() -> None:
+    run = scaled()
+    read = next(one for one in scaling.series(run, scaling.THREADS) if one.name == "scaling/read")
+    assert read.words.startswith("the rate of one thread, 1.92x [1.91x, 1.93x] with 2 threads, 1.85x [")
+    assert "| 1.92x [1.91x, 1.93x] |" in line_with("\n".join(scaling.section(Source(run, {}, {}))), "| `scaling/read` |")
+    run.contrasts = {}
+    read = next(one for one in scaling.series(run, scaling.THREADS) if one.name == "scaling/read")
+    assert (read.speed_up(2), read.words) == (None, "speed-up not run: the two took no turns")
 
 
 def test_a_point_that_did_not_run_says_why_and_is_not_in_the_law() -> None:
@@ -65,5 +75,5 @@ def test_each_axis_has_a_picture_that_is_referred_to() -> None:
     run = scaled()
     text = told(run)
     for axis in ("threads", "records", "indexes"):
-        assert f"(pictures/scaling-{axis}.svg)" in text
+        assert f"/pictures/scaling-{axis}.svg)" in text
         assert f"scaling-{axis}" in gallery.pictures(run)

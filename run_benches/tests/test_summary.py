@@ -1,5 +1,7 @@
 """A run on the terminal: what is folded, what is never left out, and that it fits."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from run_benches import summary, tables
@@ -10,7 +12,7 @@ from run_benches.tests.test_document import a_run
 
 def told(width: int, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setattr(tables, "room", lambda: width)
-    return summary.text(made_up.planned(a_run(), made_up.scaling() | made_up.macro()))
+    return summary.text(made_up.planned(made_up.with_scaling(a_run()), made_up.macro()))
 
 
 @pytest.mark.parametrize("width", [80, 100, 120, 200])
@@ -67,7 +69,25 @@ def test_wins_and_losses_beside_others_are_told(monkeypatch: pytest.MonkeyPatch)
     run = a_run()
     run.benches["storage/get/other/sst"] = made_up.bench(100, "reads one record")
     run.benches["storage/get/other/memtable"] = made_up.bench(10_000, "reads one record")
-    assert "beside other, of 2 rows: ours faster in 1, slower in 1, not to be told in 0" in summary.text(run)
+    for case in ("sst", "memtable"):
+        made_up.family(run, [f"storage/get/strata/{case}", f"storage/get/other/{case}"])
+    assert "beside other, of 2 rows ours is faster in 1, slower in 1, the same within 2 % in 0, not resolved in 0" in summary.text(run)
+
+
+def test_no_cell_of_a_table_is_blank(monkeypatch: pytest.MonkeyPatch) -> None:
+    rendered: list[Sequence[Sequence[str]]] = []
+
+    def keep(title: str, columns: object, body: Sequence[Sequence[str]], width: int | None = None) -> str:
+        rendered.append(body)
+        return title
+
+    monkeypatch.setattr(tables, "render", keep)
+    summary.text(made_up.planned(made_up.with_scaling(a_run()), made_up.macro()))
+    assert rendered and all(cell for body in rendered for row in body for cell in row)
+
+
+def test_a_missed_goal_says_by_how_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "missed by 80.5 ns (0.95)" in told(200, monkeypatch)
 
 
 def test_many_rows_without_a_figure_for_one_reason_are_one_line_and_few_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
