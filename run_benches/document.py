@@ -8,6 +8,8 @@ is compared byte by byte and pictures by their seals (pictures.py says why), so 
 The main page lies above a folder of its name in small letters, with the other pages and the pictures: `docs/PERFORMANCE.md` above
 `docs/performance`. Whatever else lies there and bears our marks belonged to an earlier rendering; writing removes it, and the check names it.
 
+The drawing of the layers in `docs/pictures`, which the README shows, is made of the code alone and goes with the committed pages.
+
 `docs/PERFORMANCE.md` belongs to `baselines/reference.json` alone; any other run is rendered into its own folder, or where `--output` says.
 """
 
@@ -18,7 +20,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
-from run_benches import calibrate, calibration_pictures, figures, places, runs, shapes
+from run_benches import calibrate, calibration_pictures, figures, layers_drawing, places, runs, shapes
 from run_benches.error_rates import Results
 from run_benches.errors import Complaint, Exit
 from run_benches.gallery import pictures
@@ -42,7 +44,10 @@ def main(run_path: Path | None, output: Path | None, dry_run: bool, check: bool,
         return Exit.ERROR
     if not source.exists():
         raise Complaint(_no_run(source, page), Exit.FAILED if check else Exit.ERROR)
-    rendered = Rendered(page, *contents(source, calibrated, page.name))
+    sources, texts, drawn = contents(source, calibrated, page.name)
+    if page.resolve() == PAGE.resolve():
+        texts[f"{PICTURES}/{layers_drawing.FILE}"] = layers_drawing.svg()
+    rendered = Rendered(page, sources, texts, drawn)
     return rendered.check() if check else rendered.show_changes() if dry_run else rendered.write()
 
 
@@ -68,6 +73,10 @@ class Rendered:
         return self.page.parent / folder_of(self.page.name)
 
     @property
+    def _beside(self) -> list[str]:
+        return [file for file in self.texts if file.startswith(f"{self.beside.name}/")]
+
+    @property
     def folder(self) -> Path:
         """Where the pictures lie."""
         return self.beside / PICTURES
@@ -84,7 +93,7 @@ class Rendered:
                 stray.unlink()
         except OSError as error:
             raise Complaint(f"cannot write {shown(self.page)}: {error.strerror}; make room or give another --output") from error
-        others = f" and {figures.plural(len(self.texts) - 1, 'page')} in {shown(self.beside)}"
+        others = f" and {figures.plural(len(self._beside), 'page')} in {shown(self.beside)}"
         print(f"wrote {shown(self.page)}{others} from {self._sources}; drew {figures.plural(len(drawn), 'picture')} of {len(self.pictures)}")
         return Exit.FINE
 

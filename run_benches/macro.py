@@ -199,14 +199,21 @@ def _draw_panel(axis: "Axes", panel: _Panel) -> None:
         (colour, marker), style = SERIES[at % len(SERIES)], ("-", "--")[at // len(SERIES) % 2]
         xs, ys = [_nines(share) for share, _ in curve.points], [time_ns for _, time_ns in curve.points]
         axis.plot(xs, ys, color=colour, marker=marker, linestyle=style, markersize=4, linewidth=1.2, label=curve.kind)
-    shown = [share for share in _NINES if _nines(share) <= furthest + 0.5]
-    axis.set_xticks([_nines(share) for share in shown], [f"{100 * share:.10g}" for share in shown])
+    shown = [share for share in _NINES if _nines(share) <= furthest]
+    axis.set_xticks([_nines(share) for share in shown], [_nines_words(share) for share in shown])
+    axis.set_xlim(_nines(_NINES[0]) - 0.1, furthest + 0.1)
     pictures.logarithmic(axis, figures.time)
     axis.grid(color=PALE, linewidth=0.4)
     axis.set_title(panel.title, fontsize=7.5, loc="left")
-    axis.set_xlabel("% no slower; last point: the slowest", fontsize=7, loc="left")
+    axis.set_xlabel("% no slower; 4N: four nines; last: slowest", fontsize=7, loc="left")
     axis.tick_params(labelsize=7)
     axis.legend(loc="upper left", frameon=False, fontsize=7)
+
+
+def _nines_words(share: float) -> str:
+    """`99.9`, and `4N` for what has as many nines: digits of neighbours would meet."""
+    nines = round(_nines(share))
+    return f"{100 * share:.10g}" if nines < 4 else f"{nines}N"
 
 
 def _nines(share: float) -> float:

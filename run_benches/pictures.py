@@ -182,6 +182,7 @@ def _draw_crud_panel(axis: "Axes", panel: _Panel, counts: Sequence[int]) -> None
     axis.set_ylim(at - 1, -1)
     ends = [(bar.time_ns.high / scale if bar.time_ns else 0.0, bar.words) for group in panel.groups for bar in group.bars]
     _leave_room(axis, ends)
+    _end_ticks(axis, longest / scale)
     axis.set_title(panel.title, fontsize=9, loc="left")
     axis.set_xlabel(f"time of one operation, {unit}", fontsize=8, loc="left")
 
