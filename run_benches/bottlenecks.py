@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from run_benches import cells, conclusions, figures, findings, macro, scaling, tables
-from run_benches.contrasts import joint
 from run_benches.findings import Row
 from run_benches.runs import Run
 from run_benches.source import Source
@@ -69,9 +68,9 @@ def floors_missed(run: Run) -> Rule:
 def _rungs(run: Run) -> Rule:
     shares: _Ranked = []
     climbs = [(request, findings.ladder(run, request)) for request in findings.REQUESTS]
-    steps = [(request, rung, share) for request, rungs in climbs for rung in rungs if (share := findings.share(rungs, rung)) is not None]
-    confidence = joint(0.95, len(steps))
-    for request, rung, share in steps:
+    steps = [(request, rungs, rung, share) for request, rungs in climbs for rung in rungs if (share := findings.share(rungs, rung)) is not None]
+    for request, rungs, rung, share in steps:
+        confidence = findings.step_confidence(rungs, rung)
         if share >= SHARE_OF_A_LAYER and rung.step and rung.step.verdict(confidence) == "differ":
             spot = Spot(f"`{rung.name}` of {request.upper()}", f"{figures.percent(share)}: {cells.added(rung, confidence)}", rung.row.id)
             shares.append((share, spot))

@@ -88,11 +88,10 @@ def steps(run: Run) -> Conclusion:
     """The largest step of each request, for each clock."""
     climbs = [(request, rungs) for request in findings.REQUESTS for rungs in _by_clock(findings.ladder(run, request))]
     stepping = [rung for _, rungs in climbs for rung in rungs if rung.added is not None]
-    confidence = joint(CONFIDENCE, len(stepping))
-    sentences = [words for request, rungs in climbs if (words := _largest(request, rungs, confidence)) is not None]
+    sentences = [words for request, rungs in climbs if (words := _largest(request, rungs)) is not None]
     rule = (
         f"for each request and clock, the largest step of the ladder that is above none for certain and at least {figures.percent(LARGEST_SHARE)} of"
-        " the request on the highest rung of that clock; called the largest where its interval lies above those of all others"
+        " the request on the highest rung of that clock; called the largest where its interval lies above those of all others; the steps of one request and clock hold together"
     )
     return Conclusion(rule, len(stepping), sentences)
 
@@ -103,8 +102,8 @@ def _by_clock(rungs: Sequence[Rung]) -> Iterator[list[Rung]]:
         yield [rung for rung in climbing if rung.row.bench.facts.clock == clock]
 
 
-def _largest(request: str, rungs: Sequence[Rung], confidence: float) -> str | None:
-    steps = [(rung, found) for rung in rungs if (found := rung.adds(confidence)) is not None and found.low is not None and found.high is not None]
+def _largest(request: str, rungs: Sequence[Rung]) -> str | None:
+    steps = [(rung, found) for rung in rungs if (found := rung.adds(findings.step_confidence(rungs, rung))) is not None and found.low is not None and found.high is not None]
     certain = [(rung, found) for rung, found in steps if found.low is not None and found.low > 0]
     whole = rungs[-1].row.measured if rungs else None
     if not certain or whole is None:
@@ -126,16 +125,16 @@ def _largest(request: str, rungs: Sequence[Rung], confidence: float) -> str | No
 def threads(run: Run) -> Conclusion:
     """What a second thread gains each verb, beside raw RocksDB and the bare machine."""
     gains = {one.work: gain for one in scaling.series(run, scaling.THREADS) if one.layer == scaling.LAYER and (gain := one.speed_up(SECOND)) is not None}
-    confidence = joint(CONFIDENCE, len(gains))
     verbs = [(verb, gain) for (verb, subject), gain in gains.items() if subject == findings.OURS]
     bare = next((gain for (operation, _), gain in gains.items() if operation == MACHINE), None)
     sentences = []
     for verb, gain in verbs:
-        beside = [("raw RocksDB", gains.get((verb, findings.FLOOR))), ("bare arithmetic", bare)]
-        words = "".join(f"; {_companion(name, gain, found, confidence)}" for name, found in beside if found)
+        beside = [(name, found) for name, found in (("raw RocksDB", gains.get((verb, findings.FLOOR))), ("bare arithmetic", bare)) if found]
+        confidence = joint(CONFIDENCE, 1 + len(beside))
+        words = "".join(f"; {_companion(name, gain, found, confidence)}" for name, found in beside)
         told = _gain_words(verb, gain, confidence)
         sentences += [f"{told}{words}."] if told else []
-    rule = "the rate of two threads over that of one, of each verb, of raw RocksDB doing the same, and of arithmetic without memory or lock; all hold together"
+    rule = "the rate of two threads over that of one, of each verb, of raw RocksDB doing the same, and of arithmetic without memory or lock; what one sentence says holds together"
     return Conclusion(rule, len(gains), sentences)
 
 
@@ -153,9 +152,9 @@ def _gain_words(verb: str, gain: Contrast, confidence: float) -> str | None:
 
 
 def _companion(name: str, gain: Contrast, found: Contrast, confidence: float) -> str:
-    """What a second thread does to something else; `so it does` where that is slower, too."""
+    """What a second thread does to something else; `slower, too` where both are."""
     slower = all(one.verdict(confidence) == "differ" and one.ratio(confidence).middle < 1 for one in (gain, found))
-    return f"{'so it does ' if slower else ''}{name}: {figures.factor(found, confidence)}"
+    return f"{name}{' slower, too' if slower else ''}: {figures.factor(found, confidence)}"
 
 
 # Goals, others, growth, and what contradicts itself.
@@ -173,8 +172,8 @@ def goals(run: Run) -> Conclusion:
 def others(run: Run) -> Conclusion:
     """Wins and losses beside each other system."""
     sides = [side for side in peers.sides(run) if side.contrast is not None]
-    words = "of each other system, the rows in which ours is faster, and slower, for certain; the rows of one system hold together"
-    return Conclusion(words, len(sides), [f"{told[0].upper()}{told[1:]}." for told in peers.census(sides)])
+    words = "of each other system, the rows in which ours is faster, and slower, for certain; the rows of one system hold together; none where no row is resolved"
+    return Conclusion(words, len(sides), [f"{told[0].upper()}{told[1:]}." for told in peers.census(sides, only_resolved=True)])
 
 
 def growths(run: Run) -> Conclusion:

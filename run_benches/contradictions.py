@@ -59,12 +59,12 @@ class Check:
 
 def checks(run: Run) -> list[Check]:
     """Every rule."""
-    climbed = [(request, rung) for request in findings.REQUESTS for rung in findings.ladder(run, request) if rung.below is not None]
-    steps = [(request, rung) for request, rung in climbed if rung.step is not None]
-    confidence = joint(0.95, len(steps))
+    climbs = [(request, findings.ladder(run, request)) for request in findings.REQUESTS]
+    climbed = [(request, rung) for request, rungs in climbs for rung in rungs if rung.below is not None]
+    steps = [_Step(request, rung, rung.step, findings.step_confidence(rungs, rung)) for request, rungs in climbs for rung in rungs if rung.step]
     floors = [held for held in findings.floors(run) if held.judged]
     return [
-        _check("no rung of the ladder is faster than the rung it calls", steps, lambda step: _faster_than_called(step, confidence)),
+        _check("no rung of the ladder is faster than the rung it calls", [step for step in steps if step.sure], _faster_than_called),
         _check("what a rung allocates it does not allocate less of than the rung it calls", climbed, _allocates_less),
         _check("what a rung moves in bytes is no less than what the rung it calls moves", _sized(climbed), _moves_less),
         _check("no layer's own row is faster than that of the layer it calls, for the same request", _called(run), _faster_than_its_call),
@@ -86,14 +86,28 @@ def _check(rule: str, items: Iterable[_Item], look: Callable[[_Item], str | None
     return Check(rule, len(told), [words for words in told if words is not None])
 
 
-def _faster_than_called(step: tuple[str, Rung], confidence: float) -> str | None:
-    request, rung = step
-    found = rung.step.ratio(confidence) if rung.step else None
-    if rung.below is None or rung.step is None or found is None or found.high is None or found.high >= 1:
+@dataclass(frozen=True)
+class _Step:
+    """A rung that took turns with the rung below it, and how sure its interval has to be for all of its ladder to hold together."""
+
+    request: str
+    rung: Rung
+    contrast: Contrast
+    confidence: float
+
+    @property
+    def sure(self) -> bool:
+        """Whether there are tuples enough for that."""
+        return self.contrast.ratio(self.confidence).high is not None
+
+
+def _faster_than_called(step: _Step) -> str | None:
+    found, below = step.contrast.ratio(step.confidence), step.rung.below
+    if below is None or found.high is None or found.high >= 1:
         return None
     return (
-        f"Impossible order: in the ladder of `{request}`, `{rung.name}` is faster than `{rung.below.name}`, which it calls"
-        f" ({figures.contrast(rung.step, confidence)}). Use neither figure before this is explained."
+        f"Impossible order: in the ladder of `{step.request}`, `{step.rung.name}` is faster than `{below.name}`, which it calls"
+        f" ({figures.contrast(step.contrast, step.confidence)}). Use neither figure before this is explained."
     )
 
 
@@ -146,13 +160,20 @@ def _called(run: Run) -> Iterator[_Pair]:
     rows = {row.id: row for row in findings.rows(run)}
     for upper, lower in CALLS:
         over, under = rows.get(upper), rows.get(lower)
-        if over and under and over.measured and under.measured and findings.alike(over, under):
-            yield over, over.measured, under, under.measured
+        if over and under and findings.alike(over, under) and (mine := _ranged(over)) and (theirs := _ranged(under)):
+            yield over, mine, under, theirs
+
+
+def _ranged(row: Row) -> Spread | None:
+    """A time with the range of its processes; one process has none, and contradicts nothing."""
+    return row.measured if row.measured and row.measured.count > 1 else None
 
 
 def _faster_than_its_call(pair: _Pair) -> str | None:
     over, time, under, called = pair
-    if time.high >= called.low:
+    turns = over.over(under)
+    faster = time.high < called.low if turns is None else (turns.ratio().high or 1.0) < 1
+    if not faster:
         return None
     return (
         f"Impossible order: `{over.id}` ({figures.time_spread(time)}) is faster than `{under.id}` ({figures.time_spread(called)}), which is a"
@@ -165,11 +186,11 @@ def _same_work(run: Run) -> Iterator[_Pair]:
     sample writes is one of the conditions, should rows of one verb ever write unlike much: a fuller memtable costs more."""
     groups: dict[tuple[object, ...], list[tuple[Row, Spread]]] = {}
     for row in findings.rows(run):
-        if row.subject == findings.OURS and row.measured:
+        if row.subject == findings.OURS and (measured := _ranged(row)):
             facts = row.bench.facts
             work = (facts.op, facts.unit, facts.units_per_operation, facts.threads, facts.clock, facts.turn_operations)
             conditions = (*work, facts.data_set, facts.state, facts.durability, facts.indexes)
-            groups.setdefault(conditions, []).append((row, row.measured))
+            groups.setdefault(conditions, []).append((row, measured))
     for group in groups.values():
         group.sort(key=lambda one: one[1].middle)
         (fast, least), (slow, most) = group[0], group[-1]
@@ -205,10 +226,10 @@ def _contended(run: Run) -> Iterator[_Contended]:
     single = {_without_threads(row): row for row in _contentions(run) if row.bench.facts.threads == 1}
     for row in _contenders(run):
         threads, alone = row.bench.facts.threads, single.get(_without_threads(row))
-        if alone and alone.measured and row.measured:
+        if alone and (measured := _ranged(row)) and (by_itself := _ranged(alone)):
             keys = re.search(r"(\d+)_keys?", row.case)
             limits = [threads, *([int(keys[1])] if keys else []), *([cores] if isinstance(cores, int) else [])]
-            yield _Contended(row, row.measured, alone, alone.measured, min(limits))
+            yield _Contended(row, measured, alone, by_itself, min(limits))
 
 
 def _contentions(run: Run) -> list[Row]:

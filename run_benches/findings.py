@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from run_benches import figures
-from run_benches.contrasts import Contrast
+from run_benches.contrasts import Contrast, joint
 from run_benches.estimates import Estimate, median
 from run_benches.figures import Spread
 from run_benches.runs import Bench, Ratio, Run, State
@@ -321,6 +321,11 @@ def ladder(run: Run, request: str) -> list[Rung]:
             steps = [] if name in ALONE else [rung for rung in climbed if rung.name not in ALONE and alike(rung.row, row)]
             climbed.append(Rung(name, row, steps[-1] if steps else None))
     return climbed
+
+
+def step_confidence(rungs: Sequence[Rung], rung: Rung) -> float:
+    """How sure the interval of a step has to be so that those of the request's whole ladder, by that clock, hold together."""
+    return joint(0.95, sum(one.step is not None and alike(one.row, rung.row) for one in rungs))
 
 
 def share(rungs: Sequence[Rung], rung: Rung) -> float | None:

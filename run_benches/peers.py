@@ -50,11 +50,12 @@ def is_peer(row: Row) -> bool:
     return row.subject not in (findings.OURS, findings.FLOOR, findings.DRIVER)
 
 
-def census(found: Sequence[Side]) -> Iterator[str]:
+def census(found: Sequence[Side], only_resolved: bool = False) -> Iterator[str]:
     """How often ours was faster, and how often slower, beside each other one; the intervals of one other hold together."""
     for peer in dict.fromkeys(side.theirs.subject for side in found):
         told = [side for side in found if side.theirs.subject == peer and side.contrast is not None]
-        if told:
+        resolved = any(side.faster(joint(0.95, len(told))) != "not resolved" for side in told)
+        if told and (resolved or not only_resolved):
             yield f"beside `{peer}`, of {figures.plural(len(told), 'row')} {', '.join(_counted(told))}"
 
 

@@ -35,7 +35,7 @@ def test_rungs_are_ordered_by_their_share_of_the_request() -> None:
     found = rule(a_run(), "rungs of the ladder")
     assert found.looked_at == 14
     assert [spot.what for spot in found.found] == ["`tcp` of GET", "`tcp` of CREATE", "`ingress` of GET", "`transaction` of CREATE", "`handlers` of CREATE", "`ingress` of CREATE", "`handlers` of GET"]
-    assert found.found[0].told == "80 %: +9.90 us [+9.81 us, +9.99 us] over `ingress_cpu`"
+    assert found.found[0].told == "80 %: +9.90 us [+9.84 us, +9.96 us] over `ingress_cpu`"
 
 
 def test_allocations_beyond_their_limit_are_named() -> None:

@@ -3,7 +3,7 @@
 import xml.etree.ElementTree
 from pathlib import Path
 
-from run_benches import findings, layers_drawing
+from run_benches import findings, layers_drawing, places
 
 
 def texts() -> list[str]:
@@ -11,7 +11,7 @@ def texts() -> list[str]:
 
 
 def test_every_module_is_drawn_highest_first_and_every_rung_of_the_ladder() -> None:
-    names = [layer.name for layer in layers_drawing.modules(layers_drawing.places.ROOT / "src")]
+    names = [layer.name for layer in layers_drawing.modules(places.ROOT / "src")]
     drawn = [text for text in dict.fromkeys(texts()) if text in names]
     assert drawn == names[::-1]
     rungs = {rung for text in texts() for rung in text.split(", ")}
