@@ -70,8 +70,10 @@ fn threads(suite: &mut Suite) {
         let at = |facts: Facts| facts.data(described(n)).indexes(0).threads(threads).scale("threads", threads as f64);
         // What further threads bring is told against one.
         let alone = |facts: Facts, verb: &str, subject: &str| {
-            let facts = facts.depth(Depth::Default);
-            if threads == 1 { facts } else { facts.against(format!("{verb}/{subject}/1_thread")) }
+            if threads == 1 {
+                return facts;
+            }
+            facts.against(format!("{verb}/{subject}/1_thread")).depth(Depth::Default)
         };
         // No goal: what is asked is whether the engine below grows with threads as ours does.
         let ours = |facts: Facts, verb: &str| {

@@ -6,7 +6,8 @@ the stored seed: a slow minute of the machine then falls on different rows each 
 
 Rows that are compared are lanes of families and run in tuples; which scale measures which of them, the rows themselves say
 (`Facts::depth`). All other rows run alone, once: a time without a partner is a rough figure, however often it is taken. Workloads do
-seconds of fixed work each; the quick scale leaves them out unless they are named, and says so.
+seconds of fixed work each; they run alone too, because their latencies are those of a whole life, and the quick scale leaves them out
+unless they are named, and says so.
 """
 
 import dataclasses
@@ -126,7 +127,7 @@ def make(suites: dict[str, Suite], words: list[str], skip: list[str], scale: Sca
     found = _families({id: facts for id, facts in wanted.items() if not reasons[id]}, effort)
     for name, family in found.items():
         for id in family.rows:
-            benches[id].family = benches[id].family or name
+            benches[id].family = None if benches[id].facts.workload else benches[id].family or name
     ratios = {id: ratio for id in benches if (ratio := _first_ratio(id, benches, rows, found))}
     for bench in benches.values() if not effort.processes else ():
         if bench.family is None and not bench.reasons:
@@ -149,9 +150,9 @@ def _reasons(wanted: Mapping[str, Facts], skip: list[str], effort: Effort) -> di
 
 
 def _families(rows: Mapping[str, Facts], effort: Effort) -> dict[str, Family]:
-    """The families within reach, named by their bases."""
+    """The families as deep as the run goes, named by their bases."""
     found: dict[str, Family] = {}
-    within = {id for id, facts in rows.items() if facts.depth in effort.depths and not facts.workload}
+    within = {id for id, facts in rows.items() if facts.depth in effort.depths and not facts.background}
     within |= {partner for id in within for partner in families.partners(rows[id])}
     for family in families.of({id: facts for id, facts in rows.items() if id in within}):
         several = sum(other.base == family.base for other in found.values())

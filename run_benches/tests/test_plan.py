@@ -142,10 +142,11 @@ def workloads() -> dict[str, Suite]:
     return suites(get=facts("storage/raw/strata/1"), raw=facts(), load=load, raw_load=facts(workload=True))
 
 
-def test_workloads_run_once_and_never_in_turns_with_their_floors() -> None:
+def test_workloads_run_alone_and_take_turns_with_their_floors_too() -> None:
     found = plan.make(workloads(), [], [], "full", None, 1)
     rows = [plan.timeable(found.design, found.benches, number).get("storage", []) for number in range(3)]
-    assert [len(measured) for measured in rows] == [2, 2, 0] and list(found.families) == ["storage/raw/strata/1"]
+    assert [len(measured) for measured in rows] == [2, 2, 0], "latencies are those of a whole life"
+    assert list(found.families) == ["storage/raw/strata/1", "storage/raw_load/strata/1"]
 
 
 def test_the_quick_scale_leaves_workloads_out_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
