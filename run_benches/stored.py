@@ -122,7 +122,7 @@ def _pairs_json(a: Run, b: Run, ratios_only: bool) -> list[dict[str, object]]:
     for mine, other in _common(a, b):
         entry: dict[str, object] = {"id": mine.id, "a_ratio": a.ratios.get(mine.id), "b_ratio": b.ratios.get(mine.id)}
         if not ratios_only:
-            beside = {"same_work": _same_work(mine, other), "same_conditions": _other_conditions(mine, other) is None}
-            entry |= {"a_points_ns": mine.bench.points_ns, "b_points_ns": other.bench.points_ns} | beside
+            entry |= {"a_points_ns": mine.bench.points_ns, "b_points_ns": other.bench.points_ns}
+            entry |= {"same_work": _same_work(mine, other), "same_conditions": _other_conditions(mine, other) is None}
         entries.append(entry)
     return entries
