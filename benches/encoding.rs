@@ -80,6 +80,7 @@ fn keys(suite: &mut Suite) {
         (0..).zip(values.iter()).map(entry).collect::<Vec<_>>()
     };
     let about = facts("takes the id out of the key of an index entry: a text of 20 bytes");
+    let about = about.against("key_decode/driver/text");
     suite.row("key_decode", "strata", "text", about, texts, |values: Arc<Values>| {
         let entries = entries(&values);
         move |index| {
@@ -130,7 +131,7 @@ fn mean(encoded: &[Vec<u8>]) -> u64 {
 
 fn bodies(suite: &mut Suite) {
     let bytes = mean(&Products::new().bodies);
-    let about = facts("parses a JSON body by the schema").bytes_per_operation(bytes);
+    let about = facts("parses a JSON body by the schema").bytes_per_operation(bytes).against("parse/serde_json/1_kb");
     suite.row("parse", "strata", "1_kb", about, Products::new, |products: Arc<Data<Products>>| {
         move |index| {
             let body = &products.bodies[(index % POOL) as usize];
@@ -158,7 +159,7 @@ fn ours(suite: &mut Suite) {
             u64::from(black_box(Record::open(products.table(), bytes)).is_ok())
         }
     });
-    let about = facts("encodes the values of a record, with checksum").allocations_at_most(0);
+    let about = beside_all(facts("encodes the values of a record, with checksum"), "encode").allocations_at_most(0);
     suite.row("encode", "strata", "1_kb", about, Products::new, |products: Arc<Data<Products>>| {
         let bodies: &'static [Vec<u8>] = Box::leak(products.bodies.clone().into_boxed_slice());
         let table = products.table().clone();
@@ -180,7 +181,7 @@ fn ours(suite: &mut Suite) {
             u64::from(record.is_some_and(|record| black_box(record.bytes()).len() == products.stored[place].len()))
         }
     });
-    let about = facts("checks a stored record and decodes all of it");
+    let about = beside_all(facts("checks a stored record and decodes all of it"), "decode");
     suite.row("decode", "strata", "1_kb", about, Products::new, |products: Arc<Data<Products>>| {
         let decode = |products: &Products, place: usize| {
             decoded(&Record::open(products.table(), products.stored[place].as_slice()).expect("a record"))
@@ -192,6 +193,7 @@ fn ours(suite: &mut Suite) {
         }
     });
     let about = facts("checks a stored record and reads one number of it").allocations_at_most(0);
+    let about = beside_all(about, "read_attribute");
     suite.row("read_attribute", "strata", "1_kb", about, Products::new, |products: Arc<Data<Products>>| {
         let price = products.table().attribute("price").expect("an attribute of the data set");
         move |index| {
@@ -201,6 +203,11 @@ fn ours(suite: &mut Suite) {
             u64::from(matches!(black_box(record.value(price)), Ok(Value::Float(number)) if number == products.products[place].price))
         }
     });
+}
+
+/// Compared with every general codec.
+fn beside_all(about: Facts, operation: &str) -> Facts {
+    CODECS.iter().fold(about, |about, codec| about.against(format!("{operation}/{}/1_kb", codec.subject)))
 }
 
 /// All of a record, in the order of the schema.

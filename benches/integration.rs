@@ -27,7 +27,7 @@ use std::sync::Arc;
 
 use prepared::{MIXED, Ours, SST, WRITES, WRITTEN, described, options, records, soft};
 use sqlite::Peer;
-use strata_harness::{Facts, Suite, Unit, suite};
+use strata_harness::{Depth, Facts, Suite, Unit, suite};
 
 fn main() {
     suite("integration", |suite| {
@@ -116,9 +116,20 @@ fn beside_peer<O: FnMut(u64) -> u64 + Send, P: FnMut(u64) -> u64 + Send>(
 ) {
     let indexes = facts.indexes.expect("every row of this suite says how many");
     let (about, has_peer) = (facts.clone(), facts.threads == 1);
-    let about = if has_peer { about.peer("sqlite") } else { about };
+    let about = if has_peer { about.peer("sqlite").depth(Depth::Quick) } else { about.depth(Depth::Default) };
+    let about = match verb.split_once('_') {
+        Some((mix, _)) => about.against(format!("{mix}/strata/{case}")).depth(Depth::Full),
+        None if indexes > 0 => about.against(format!("{verb}/strata/{}", without_index(case, indexes))),
+        None => about,
+    };
     suite.row(verb, "strata", case, about, || setup(indexes, records), ours);
     if has_peer {
         suite.row(verb, "sqlite", case, facts.state(sqlite::state()), || Peer::copy(indexes, records), theirs);
     }
+}
+
+/// The same case on a table without an index.
+fn without_index(case: &str, indexes: u32) -> String {
+    let plural = if indexes == 1 { "1_index_".to_owned() } else { format!("{indexes}_indexes_") };
+    case.replacen(&plural, "0_indexes_", 1)
 }

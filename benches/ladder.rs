@@ -94,6 +94,7 @@ fn from_driver_on<R: Requests>(
     requests: impl Fn() -> R + Sync,
 ) {
     let about = facts(&format!("builds a request {what}, has a runtime poll, and answers it by routing"));
+    let about = about.against(format!("{operation}/strata/routing"));
     suite.row(operation, "strata", "driver", about, &setup, |ours: Arc<Ours>| {
         let (runtime, requests) = (runtime(), requests());
         let routes = Routes::new(ours.database.clone(), handlers::Options::default());
@@ -120,7 +121,7 @@ fn from_driver_on<R: Requests>(
             }
         },
     );
-    let about = facts(&format!("answers a request {what}"));
+    let about = facts(&format!("answers a request {what}")).against(format!("{operation}/strata/driver"));
     let asked = |ours: &Ours| {
         let (runtime, requests) = (runtime(), requests());
         let ingress = ingress(ours, &runtime);

@@ -60,7 +60,7 @@ fn ours(suite: &mut Suite, operation: &str, tables: usize, method: &Method, rest
         operation,
         "strata",
         &case,
-        facts.data(format!("{tables} tables")),
+        facts.data(format!("{tables} tables")).against(format!("{operation}/axum/{case}")),
         setup,
         |served: Arc<Data<Served>>| {
             let (paths, headers, method) = (paths(tables, rest), headers(), method.clone());

@@ -32,7 +32,7 @@ use strata::query::{Limits, Query};
 use strata::schema::{Schema, Table};
 use strata::storage;
 use strata_harness::data::scatter;
-use strata_harness::{Facts, Scale, Suite, Unit, suite};
+use strata_harness::{Depth, Facts, Scale, Suite, Unit, suite};
 use verbs::looked_at;
 
 /// Holds the largest store of this suite whole.
@@ -68,25 +68,37 @@ fn threads(suite: &mut Suite) {
     let mixing = |op: &str| writing(op).changes_store(MIXED, None);
     for threads in [1, 2, 4, 8] {
         let at = |facts: Facts| facts.data(described(n)).indexes(0).threads(threads).scale("threads", threads as f64);
+        // What further threads bring is told against one.
+        let alone = |facts: Facts, verb: &str, subject: &str| {
+            if threads == 1 {
+                return facts;
+            }
+            facts.against(format!("{verb}/{subject}/1_thread")).depth(Depth::Default)
+        };
         // No goal: what is asked is whether the engine below grows with threads as ours does.
-        let ours = |facts: Facts| if threads == 4 { at(facts) } else { at(facts).peer("floor") };
+        let ours = |facts: Facts, verb: &str| {
+            let facts = if threads == 4 { at(facts) } else { at(facts).peer("floor") };
+            alone(facts, verb, "strata")
+        };
         let (case, setup) = (&threads_case(threads), || {
             Ours::open_with(prepared::copy(0, n), prepared::schema(0), &options()).warmed()
         });
-        suite.row("read", "strata", case, ours(reading()), setup, |ours| verbs::read(ours, n));
-        suite.row("create", "strata", case, ours(creating()), setup, verbs::create);
-        let mixed = ours(mixing("seven of ten read one record by id, three create one"));
+        suite.row("read", "strata", case, ours(reading(), "read"), setup, |ours| verbs::read(ours, n));
+        suite.row("create", "strata", case, ours(creating(), "create"), setup, verbs::create);
+        let mixed = ours(mixing("seven of ten read one record by id, three create one"), "mixed");
         suite.row("mixed", "strata", case, mixed, setup, |ours| verbs::mixed(ours, n));
         if threads == 4 {
             continue;
         }
         let setup = || Raw::open(prepared::copy(0, n), CACHE_BYTES).warmed();
         let facts = at(Facts::new("gets the stored bytes of one record and copies them out").state(SST));
-        suite.row("read", "floor", case, facts.unit(Unit::Records, 1), setup, |raw| verbs::raw_read(raw, n));
+        suite.row("read", "floor", case, alone(facts.unit(Unit::Records, 1), "read", "floor"), setup, |raw| {
+            verbs::raw_read(raw, n)
+        });
         let facts = at(writing("writes one key and value of about 1 KB in a batch that is reused"));
-        suite.row("create", "floor", case, facts, setup, |raw| verbs::raw_create(raw, 0));
+        suite.row("create", "floor", case, alone(facts, "create", "floor"), setup, |raw| verbs::raw_create(raw, 0));
         let facts = at(mixing("seven of ten get the stored bytes of one record, three write one key"));
-        suite.row("mixed", "floor", case, facts, setup, |raw| verbs::raw_mixed(raw, n));
+        suite.row("mixed", "floor", case, alone(facts, "mixed", "floor"), setup, |raw| verbs::raw_mixed(raw, n));
     }
 }
 
@@ -98,7 +110,8 @@ fn threads_case(threads: usize) -> String {
 fn machine(suite: &mut Suite) {
     for threads in [1, 2] {
         let facts = Facts::new("1024 steps of arithmetic in registers, four at once").state("no memory, no lock");
-        let facts = facts.threads(threads).scale("threads", threads as f64);
+        let facts = facts.threads(threads).scale("threads", threads as f64).depth(Depth::Default);
+        let facts = if threads == 1 { facts } else { facts.against("machine/alu/1_thread") };
         suite.row("machine", "alu", &threads_case(threads), facts, || (), |_: Arc<()>| arithmetic);
     }
 }
@@ -136,6 +149,10 @@ fn records(suite: &mut Suite) {
         let at = |facts: Facts| {
             facts.data(format!("{n} items of about 100 bytes, 4 attributes")).indexes(2).scale("records", n as f64)
         };
+        // How a time grows is told against the smallest store.
+        let smallest = |facts: Facts, verb: &str| {
+            if name == 1_000 { facts } else { facts.against(format!("{verb}/strata/1000_records")) }
+        };
         let reading = |op: &str, units| at(Facts::new(op).state(SST).unit(Unit::Records, units));
         let setup = || {
             let schema = || Schema::parse(ITEM).expect("a schema of four attributes");
@@ -145,15 +162,19 @@ fn records(suite: &mut Suite) {
             Ours::open_with(prepared::copy_of(&template), schema(), &options()).warmed()
         };
 
-        let facts = reading("reads one small record by id and copies its JSON out", 1);
+        let facts = smallest(reading("reads one small record by id and copies its JSON out", 1), "read");
         suite.row("read", "strata", case, facts, setup, |ours| read_item(ours, n));
         let op = "answers a query for one value of a hash index: text in, the JSON of one record out";
-        suite.row("hash_lookup", "strata", case, reading(op, 1), setup, |ours| look_up_sku(ours, n));
+        suite.row("hash_lookup", "strata", case, smallest(reading(op, 1), "hash_lookup"), setup, |ours| {
+            look_up_sku(ours, n)
+        });
         let op = format!(
             "answers a query for a range of {RANGE} values of an ordered index: text in, the JSON of the records out"
         );
-        suite.row("range", "strata", case, reading(&op, RANGE), setup, |ours| range_of_ranks(ours, n));
-        let facts = at(writing("creates one small record; the id is made"));
+        suite.row("range", "strata", case, smallest(reading(&op, RANGE), "range"), setup, |ours| {
+            range_of_ranks(ours, n)
+        });
+        let facts = smallest(at(writing("creates one small record; the id is made")), "create");
         let body = r#"{"sku":"new-00000000","rank":100000000,"note":"a small record, so that a million fit"}"#;
         suite.row("create", "strata", case, facts, setup, create_small(body));
     }
@@ -245,6 +266,7 @@ fn indexes(suite: &mut Suite) {
             .data(format!("{n} records of eight integers"))
             .indexes(indexes as u32)
             .scale("indexes", indexes as f64);
+        let facts = if indexes == 0 { facts } else { facts.against("insert/strata/0_indexes") };
         let case = &format!("{indexes}_index{}", if indexes == 1 { "" } else { "es" });
         suite.row("insert", "strata", case, facts, setup, create_small(&body("", 0)));
     }
@@ -277,6 +299,9 @@ fn sharing(suite: &mut Suite) {
             .data(format!("{n} records of two attributes"))
             .indexes(1)
             .scale("sharing", sharing as f64);
+        if sharing > 1 && sharing < counts[3] {
+            facts = facts.against("insert/strata/1_sharing");
+        }
         if sharing == counts[3] {
             facts = facts.floor_id("scaling/insert/strata/1_sharing", 0.77, 0.9);
         }

@@ -63,6 +63,7 @@ fn runtime() -> tokio::runtime::Runtime {
 fn get(suite: &mut Suite, files: u64) {
     let about = facts("answers GET of one file; its body is read", files).unit(Unit::Bytes, FILE_BYTES);
     let case = format!("{files}_files");
+    let about = if files == 100 { about.against("get/servedir/100_files") } else { about };
     suite.row(
         "get",
         "strata",

@@ -15,7 +15,7 @@ use prepared::{MEMTABLE, Ours, SST, described, options, record_keys, records, so
 use strata::schema::Durability;
 use strata::storage::{Batch, Reach, Space};
 use strata_harness::data::scatter;
-use strata_harness::{Facts, Suite, Unit, suite};
+use strata_harness::{Depth, Facts, Suite, Unit, suite};
 
 fn main() {
     suite("storage", |suite| {
@@ -37,6 +37,7 @@ fn gets(suite: &mut Suite) {
             if in_memtable { Ours::in_memtable(0, n) } else { Ours::copy(0, n) }
         };
         let about = facts().floor("floor", 0.95, 0.98).allocations_at_most(0);
+        let about = if in_memtable { about } else { about.depth(Depth::Quick) };
         suite.row("get", "strata", case, about, setup, |ours: Arc<Ours>| {
             let keys = record_keys(1, n);
             move |index| {

@@ -14,7 +14,7 @@ mod verbs;
 
 use floor::{Optimistic, Raw};
 use prepared::{MEMTABLE, Ours, SST, WRITES, WRITTEN, described, options, records, soft};
-use strata_harness::{Facts, Scale, Suite, Unit, suite};
+use strata_harness::{Depth, Facts, Scale, Suite, Unit, suite};
 
 fn main() {
     suite("transaction", |suite| {
@@ -40,7 +40,8 @@ fn reads(suite: &mut Suite) {
         let facts = |op: &str| Facts::new(op).data(described(n)).state(state).indexes(0).unit(Unit::Records, 1);
         let about = facts("reads one record by id, checks it and copies its JSON out")
             .floor("floor", 0.95, 0.98)
-            .allocations_at_most(1);
+            .allocations_at_most(1)
+            .depth(if in_memtable { Depth::Full } else { Depth::Quick });
         suite.row("read", "strata", case, about, ours, |state| verbs::read(state, n));
         let about = facts("gets the stored bytes of one record, pinned, and copies them out");
         suite.row("read", "floor", case, about, raw, |state| verbs::raw_read(state, n));
@@ -70,6 +71,8 @@ fn creates(suite: &mut Suite) {
         let about = writing("creates one record from a JSON body; the id is made", n, indexes)
             .floor("floor", at_least, aim)
             .allocations_at_most(4);
+        let about = if indexes > 0 { about.against("create/strata/0_indexes") } else { about };
+        let about = if indexes == 2 { about.depth(Depth::Quick) } else { about };
         suite.row("create", "strata", case, about, || Ours::copy(indexes, n), verbs::create);
         let about = writing(&format!("writes {} keys in one batch", indexes + 1), n, indexes);
         suite.row("create", "floor", case, about, || Raw::copy(indexes, n), |raw| verbs::raw_create(raw, indexes));
@@ -112,7 +115,9 @@ fn transactions(suite: &mut Suite) {
     let ours = || Ours::copy(0, n);
     let optimistic = || Optimistic::open(prepared::copy(0, n), options().cache_bytes);
 
-    let about = writing("replaces one record by a JSON body", n, 0).floor("floor", 0.85, 0.92);
+    let about = writing("replaces one record by a JSON body", n, 0)
+        .floor("floor", 0.85, 0.92)
+        .against("single_write/optimistic/1_key");
     suite.row("single_write", "strata", "1_key", about, ours, |ours| verbs::replace(ours, n));
     let about = writing("parses and encodes the same JSON body, gets the record and puts the bytes in one batch", n, 0);
     suite.row("single_write", "floor", "1_key", about, || Raw::copy(0, n), |raw| verbs::raw_replace(raw, n));
@@ -130,6 +135,7 @@ fn transactions(suite: &mut Suite) {
 
     let aborting = |op: &str| Facts::new(op).data(described(n)).state(SST).indexes(0);
     let about = aborting("replaces one record by a JSON body, then gives up: nothing is written");
+    let about = about.against("abort/optimistic/1_key");
     suite.row("abort", "strata", "1_key", about, ours, |ours| verbs::abort(ours, n));
     let about =
         aborting("parses and encodes the same JSON body, puts the record, then rolls back: OptimisticTransactionDB");

@@ -5,8 +5,9 @@ finds. So the plan is stored with the run before the first process starts. Work 
 the stored seed: a slow minute of the machine then falls on different rows each time, and a run that is cut short has a little of all.
 
 Rows that are compared are lanes of families and run in tuples; which scale measures which of them, the rows themselves say
-(`Facts::reach`). All other rows run alone, once: a time without a partner is a rough figure, however often it is taken. Workloads do
-seconds of fixed work each; the quick scale leaves them out unless they are named, and says so.
+(`Facts::depth`). All other rows run alone, once: a time without a partner is a rough figure, however often it is taken. Workloads do
+seconds of fixed work each; they run alone too, because their latencies are those of a whole life, and the quick scale leaves them out
+unless they are named, and says so.
 """
 
 import dataclasses
@@ -20,7 +21,7 @@ from run_benches.build import Suite
 from run_benches.errors import Complaint
 from run_benches.places import COSTS
 from run_benches.progress import duration
-from run_benches.runs import Bench, Cell, Design, Facts, Family, Ratio, Reach, Scale
+from run_benches.runs import Bench, Cell, Design, Facts, Family, Ratio, Depth, Scale
 
 SHORT_TURN_MS = 1
 LONG_TURN_MS = 20
@@ -45,7 +46,7 @@ class Effort:
     seconds: float | None
     most_tuples: int
     lane_s: float
-    reach: tuple[Reach, ...]
+    depths: tuple[Depth, ...]
     processes: int
     workload_processes: int
     sample_size: int
@@ -126,7 +127,7 @@ def make(suites: dict[str, Suite], words: list[str], skip: list[str], scale: Sca
     found = _families({id: facts for id, facts in wanted.items() if not reasons[id]}, effort)
     for name, family in found.items():
         for id in family.rows:
-            benches[id].family = benches[id].family or name
+            benches[id].family = None if benches[id].facts.workload else benches[id].family or name
     ratios = {id: ratio for id in benches if (ratio := _first_ratio(id, benches, rows, found))}
     for bench in benches.values() if not effort.processes else ():
         if bench.family is None and not bench.reasons:
@@ -149,9 +150,9 @@ def _reasons(wanted: Mapping[str, Facts], skip: list[str], effort: Effort) -> di
 
 
 def _families(rows: Mapping[str, Facts], effort: Effort) -> dict[str, Family]:
-    """The families within reach, named by their bases."""
+    """The families as deep as the run goes, named by their bases."""
     found: dict[str, Family] = {}
-    within = {id for id, facts in rows.items() if facts.reach in effort.reach and not facts.workload}
+    within = {id for id, facts in rows.items() if facts.depth in effort.depths and not facts.background}
     within |= {partner for id in within for partner in families.partners(rows[id])}
     for family in families.of({id: facts for id, facts in rows.items() if id in within}):
         several = sum(other.base == family.base for other in found.values())
@@ -187,7 +188,7 @@ def _effort(scale: Scale, budget_s: float | None, named: bool) -> Effort:
     effort = EFFORTS[scale]
     if not named:
         return effort
-    return dataclasses.replace(effort, reach=EFFORTS["full"].reach, processes=max(1, effort.processes), workload_processes=max(1, effort.workload_processes))
+    return dataclasses.replace(effort, depths=EFFORTS["full"].depths, processes=max(1, effort.processes), workload_processes=max(1, effort.workload_processes))
 
 
 def _spend(plan: Plan, most_tuples: int, limited: bool) -> None:

@@ -31,7 +31,7 @@ State = Literal["ran", "not_run", "skipped", "invalid"]
 
 Scale = Literal["quick", "default", "full", "budget"]
 
-Reach = Literal["quick", "default", "full"]
+Depth = Literal["quick", "default", "full"]
 """The smallest run in which a row takes turns with those it is held against."""
 
 
@@ -74,7 +74,7 @@ class Facts:
     allocations_at_most: float | None = None
     floor: Floor | None = None
     against: list[str] = field(default_factory=list)
-    reach: Reach = "full"
+    depth: Depth = "full"
     scale: Place | None = None
     allocations_per_operation: float | None = None
     timed_operations: int | None = None

@@ -2,7 +2,7 @@
 
 Why no verdict between stored runs: how a machine differs from one day to the next is not known from one run of each day, so the figures
 stand side by side with their spreads, and nothing is called faster. Between unlike machines not even times are shown, only the ratios to
-the floors, which were measured beside each other on each.
+the floors, which were measured beside each other on each. Nor is the time of a row that took turns divided by that of one that ran alone.
 """
 
 from pathlib import Path
@@ -92,7 +92,14 @@ def _times_line(mine: Row, other: Row) -> list[str]:
     shown = [figures.time_spread(found) if found else row.bench.state.replace("_", " ") for found, row in ((first, mine), (second, other))]
     if first is None or second is None:
         return [mine.id, *shown, ""]
-    return [mine.id, *shown, f"{second.middle / first.middle:.3f}" if _same_work(mine, other) else "other work"]
+    return [mine.id, *shown, _other_conditions(mine, other) or f"{second.middle / first.middle:.3f}"]
+
+
+def _other_conditions(mine: Row, other: Row) -> str | None:
+    """Why no ratio of the times is formed. Caches are colder in a lane, whose turns come after those of others, than in a process alone."""
+    if not _same_work(mine, other):
+        return "other work"
+    return "one took turns" if (mine.bench.family is None) != (other.bench.family is None) else None
 
 
 def _same_work(mine: Row, other: Row) -> bool:
@@ -115,6 +122,7 @@ def _pairs_json(a: Run, b: Run, ratios_only: bool) -> list[dict[str, object]]:
     for mine, other in _common(a, b):
         entry: dict[str, object] = {"id": mine.id, "a_ratio": a.ratios.get(mine.id), "b_ratio": b.ratios.get(mine.id)}
         if not ratios_only:
-            entry |= {"a_points_ns": mine.bench.points_ns, "b_points_ns": other.bench.points_ns, "same_work": _same_work(mine, other)}
+            entry |= {"a_points_ns": mine.bench.points_ns, "b_points_ns": other.bench.points_ns}
+            entry |= {"same_work": _same_work(mine, other), "same_conditions": _other_conditions(mine, other) is None}
         entries.append(entry)
     return entries

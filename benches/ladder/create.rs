@@ -12,7 +12,7 @@ use strata::schema::{Durability, Table};
 use strata::storage::{Batch, Space};
 use strata::transaction::Owned;
 use strata::{handlers, indexes};
-use strata_harness::{Data, Facts, Suite, Unit};
+use strata_harness::{Data, Depth, Facts, Suite, Unit};
 
 use crate::floor::{Promise, Raw};
 use crate::prepared::{Numbered, Ours, POOL, WRITES, WRITTEN, bodies, described, records, schema, soft};
@@ -22,7 +22,7 @@ use crate::{Requests, from_driver_on, over_tcp, whole};
 
 fn facts(records: u64, op: &str) -> Facts {
     let facts = Facts::new(op).data(described(records)).state(WRITTEN).durability(soft()).indexes(2);
-    facts.unit(Unit::Records, 1).changes_store(WRITES, None)
+    facts.unit(Unit::Records, 1).changes_store(WRITES, None).depth(Depth::Default)
 }
 
 /// A store in which each operation will leave a record, with so many entries.
@@ -42,7 +42,8 @@ fn below_transaction(suite: &mut Suite) {
     let ours = || promising(2, n);
     let about = facts(n, "writes three keys in one batch");
     suite.row("create", "floor", "raw", about, || Raw::copy(2, n), |raw| verbs::raw_create(raw, 2));
-    suite.row("create", "strata", "storage", facts(n, "writes three keys in one batch"), ours, |ours: Arc<Ours>| {
+    let about = facts(n, "writes three keys in one batch").against("create/floor/raw");
+    suite.row("create", "strata", "storage", about, ours, |ours: Arc<Ours>| {
         let (mut writes, mut batch) = (verbs::writes(&schema(2).tables[0], verbs::MADE_ID), Batch::default());
         move |index| {
             let write = &mut writes[(index % POOL) as usize];
@@ -56,6 +57,7 @@ fn below_transaction(suite: &mut Suite) {
         }
     });
     let about = facts(n, "makes the entries of one record and writes them with it in one batch");
+    let about = about.against("create/strata/storage");
     suite.row("create", "strata", "indexes", about, ours, |ours: Arc<Ours>| {
         let table: &'static Table = Box::leak(Box::new(schema(2).tables.swap_remove(0)));
         let (mut writes, mut id) = (verbs::writes(table, verbs::MADE_ID), Numbered::new(verbs::MADE_ID.as_bytes()));
@@ -76,13 +78,13 @@ fn below_transaction(suite: &mut Suite) {
 fn above_indexes(suite: &mut Suite) {
     let n = records(suite.scale());
     let ours = || promising(2, n);
-    let about = facts(n, "creates one record from a JSON body; the id is made");
+    let about = facts(n, "creates one record from a JSON body; the id is made").against("create/strata/indexes");
     suite.row("create", "strata", "transaction", about, ours, verbs::create);
     suite.row(
         "create",
         "strata",
         "handlers",
-        facts(n, "answers POST of one record by its handler"),
+        facts(n, "answers POST of one record by its handler").against("create/strata/transaction"),
         ours,
         |ours: Arc<Ours>| {
             let bodies = bodies();
@@ -91,7 +93,7 @@ fn above_indexes(suite: &mut Suite) {
             }
         },
     );
-    let about = facts(n, "finds the handler of a path and answers by it");
+    let about = facts(n, "finds the handler of a path and answers by it").against("create/strata/handlers");
     suite.row("create", "strata", "routing", about, ours, |ours: Arc<Ours>| {
         let (routes, headers) = (Routes::new(ours.database.clone(), handlers::Options::default()), json());
         let (bodies, path) = (bodies(), Uri::from_static("/Product"));
@@ -173,6 +175,7 @@ pub fn tcp(suite: &mut Suite, operation: &str, indexes: u32) {
         }
     };
     let about = facts("answers POST of one record over HTTP/1.1, server CPU").floor("floor", 0.75, 0.85);
+    let about = if indexes == 2 { about.against("create/strata/ingress_cpu").depth(Depth::Default) } else { about };
     let setup = || Served::start(promising(indexes, n));
     suite.row(operation, "strata", "tcp", about, setup, |served: Arc<Served>| client(served.address()));
     let about = facts("writes the keys of a create in one batch in the handler of a bare hyper server, server CPU");

@@ -14,7 +14,7 @@ use strata::handlers;
 use strata::routing::Routes;
 use strata::storage::{Reach, Space};
 use strata_harness::data::{self, scatter};
-use strata_harness::{Data, Facts, Suite, Unit};
+use strata_harness::{Data, Depth, Facts, Suite, Unit};
 
 use crate::floor::Raw;
 use crate::prepared::{Ours, SST, described, record_keys, records, schema};
@@ -25,11 +25,12 @@ type Stored = Data<Vec<Vec<u8>>>;
 
 pub fn in_process(suite: &mut Suite) {
     let n = records(suite.scale());
-    let facts = |op: &str| Facts::new(op).data(described(n)).state(SST).indexes(0).unit(Unit::Records, 1);
+    let facts =
+        |op: &str| Facts::new(op).data(described(n)).state(SST).indexes(0).unit(Unit::Records, 1).depth(Depth::Quick);
     let ours = || Ours::copy(0, n);
     let about = facts("gets the stored bytes of one record and copies them out");
     suite.row("get", "floor", "raw", about, || Raw::copy(0, n), |raw| verbs::raw_read(raw, n));
-    let about = facts("gets one value by key and copies it out");
+    let about = facts("gets one value by key and copies it out").against("get/floor/raw");
     suite.row("get", "strata", "storage", about, ours, |ours: Arc<Ours>| {
         let (keys, mut answer) = (record_keys(1, n), Vec::new());
         move |index| {
@@ -38,13 +39,13 @@ pub fn in_process(suite: &mut Suite) {
             found.map_or(0, |bytes| verbs::copied(&bytes, &mut answer))
         }
     });
-    let about = facts("reads one record by id, checks it and copies its JSON out");
+    let about = facts("reads one record by id, checks it and copies its JSON out").against("get/strata/storage");
     suite.row("get", "strata", "transaction", about, ours, |ours| verbs::read(ours, n));
     suite.row(
         "get",
         "strata",
         "handlers",
-        facts("answers GET of one record by its handler"),
+        facts("answers GET of one record by its handler").against("get/strata/transaction"),
         ours,
         |ours: Arc<Ours>| {
             let (ids, headers) = ((0..n).map(data::id).collect::<Vec<_>>(), HeaderMap::new());
@@ -58,7 +59,7 @@ pub fn in_process(suite: &mut Suite) {
         "get",
         "strata",
         "routing",
-        facts("finds the handler of a path and answers by it"),
+        facts("finds the handler of a path and answers by it").against("get/strata/handlers"),
         ours,
         |ours: Arc<Ours>| {
             let (routes, headers) =
@@ -130,7 +131,11 @@ pub fn tcp(suite: &mut Suite) {
             u64::from(status == 200 && bytes > 900)
         }
     };
-    let about = over_tcp("answers GET of one record by id over HTTP/1.1, server CPU", n, 0).floor("floor", 0.90, 0.95);
+    let about = over_tcp("answers GET of one record by id over HTTP/1.1, server CPU", n, 0)
+        .floor("floor", 0.90, 0.95)
+        .against("get/strata/ingress_cpu")
+        .against("get/axum/tcp")
+        .depth(Depth::Quick);
     let setup = || Served::start(Ours::copy(0, n));
     suite.row("get", "strata", "tcp", about, setup, |served: Arc<Served>| client(served.address()));
     let about = over_tcp("gets the stored bytes in the handler of a bare hyper server, server CPU", n, 0);

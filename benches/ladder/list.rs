@@ -15,7 +15,7 @@ use strata::routing::Routes;
 use strata::schema::{Index, Schema, Table};
 use strata::storage::{Pinned, Reach, Space};
 use strata_harness::data::{self, CATEGORIES};
-use strata_harness::{Data, Facts, Scale, Suite, Unit};
+use strata_harness::{Data, Depth, Facts, Scale, Suite, Unit};
 
 use crate::floor::{self, Raw};
 use crate::prepared::{Ours, SST, described, records, schema};
@@ -98,10 +98,13 @@ fn listed(answer: handlers::Result<handlers::Answer>, bytes: usize) -> u64 {
 
 pub fn in_process(suite: &mut Suite) {
     let n = products(suite.scale());
-    let facts = |op: &str| Facts::new(op).data(described(n)).state(SST).indexes(2).unit(Unit::Records, LISTED);
+    let facts = |op: &str| {
+        Facts::new(op).data(described(n)).state(SST).indexes(2).unit(Unit::Records, LISTED).depth(Depth::Default)
+    };
     let ours = || Ours::copy(2, n);
     below_query(suite, n, facts);
     let about = facts("plans a query for 20 records that have a value, checks them and copies their JSON out");
+    let about = about.against("list/strata/indexes");
     suite.row("list", "strata", "query", about, ours, |ours: Arc<Ours>| {
         let (queries, mut answer) = (parsed(ours.product()), Vec::new());
         move |turn| {
@@ -118,7 +121,7 @@ pub fn in_process(suite: &mut Suite) {
             found
         }
     });
-    let about = facts("answers GET of a list of 20 records by its handler");
+    let about = facts("answers GET of a list of 20 records by its handler").against("list/strata/query");
     suite.row("list", "strata", "handlers", about, ours, |ours: Arc<Ours>| {
         let (queries, bytes) = (parsed(ours.product()), answer_bytes());
         move |turn| {
@@ -127,6 +130,7 @@ pub fn in_process(suite: &mut Suite) {
         }
     });
     let about = facts("reads the query, finds the handler of its path and answers by it");
+    let about = about.against("list/strata/handlers");
     suite.row("list", "strata", "routing", about, ours, |ours: Arc<Ours>| {
         let routes = Routes::new(ours.database.clone(), handlers::Options::default());
         let (paths, bytes, headers) = (paths(), answer_bytes(), HeaderMap::new());
@@ -184,6 +188,7 @@ fn below_query(suite: &mut Suite, n: u64, facts: impl Fn(&str) -> Facts) {
     );
     // As many as the engine's own call takes: keys are made in memory that is used again.
     let about = facts("scans the entries of a value, gets their 20 records in one call and copies them out");
+    let about = about.against("list/floor/raw");
     let about = about.allocations_at_most(7);
     suite.row("list", "strata", "storage", about, ours, |ours: Arc<Ours>| {
         let (mut keys, mut answer) = (floor::Keys::default(), Vec::new());
@@ -203,6 +208,7 @@ fn below_query(suite: &mut Suite, n: u64, facts: impl Fn(&str) -> Facts) {
         }
     });
     let about = facts("finds the keys of 20 records by an index, gets them in one call and copies them out");
+    let about = about.against("list/strata/storage");
     suite.row("list", "strata", "indexes", about, ours, |ours: Arc<Ours>| {
         let (values, mut keys, mut answer) = (values(), Keys::default(), Vec::new());
         move |turn| {
@@ -252,7 +258,10 @@ pub fn tcp(suite: &mut Suite) {
             if client.exchange(&requests[place]) == (200, bytes[place]) { LISTED } else { 0 }
         }
     };
-    let about = facts("answers GET of a list of 20 records over HTTP/1.1, server CPU").floor("floor", 0.85, 0.92);
+    let about = facts("answers GET of a list of 20 records over HTTP/1.1, server CPU")
+        .floor("floor", 0.85, 0.92)
+        .against("list/strata/ingress_cpu")
+        .depth(Depth::Default);
     let setup = || Served::start(Ours::copy(2, n));
     suite.row("list", "strata", "tcp", about, setup, |served: Arc<Served>| client(served.address(), answer_bytes()));
     let about = facts("seeks the value and gets the 20 records in the handler of a bare hyper server, server CPU");

@@ -63,6 +63,7 @@ fn over_all(suite: &mut Suite) {
             "reads a query of three conditions on a table of {n} records and writes the few that satisfy it"
         ));
         let about = about.data(described(n)).state(SST).indexes(indexes);
+        let about = if indexes > 0 { about.against("fiql_10k/strata/without_index") } else { about };
         suite.row(
             "fiql_10k",
             "strata",
@@ -84,6 +85,7 @@ fn sorted(suite: &mut Suite) {
     for (case, indexes) in [("by_index", 8), ("in_memory", 0)] {
         let about = Facts::new(format!("reads a query for the 20 cheapest of {n} records and writes them in order"));
         let about = about.data(described(n)).state(SST).indexes(indexes).unit(Unit::Records, 20);
+        let about = if indexes > 0 { about.against(format!("sort_limit/strata/20_of_{n}_in_memory")) } else { about };
         let case = format!("20_of_{n}_{case}");
         suite.row(
             "sort_limit",

@@ -228,6 +228,17 @@ def test_stored_runs_stand_side_by_side_without_a_verdict(checkout: Checkout, me
     assert "no stored run 'c'" in checkout.complaint("compare", "--stored", "a", "c")
 
 
+def test_the_time_of_a_lane_is_not_divided_by_that_of_a_row_that_ran_alone(checkout: Checkout, measured: str) -> None:
+    checkout.keep(measured, "a", "b")
+    path = checkout.root / "baselines" / "b.json"
+    benches = json.loads(path.read_text())["benches"]
+    benches["storage/read/strata/1_index_1t"]["family"] = None
+    edited(path, benches=benches)
+    done = checkout.run("compare", "--stored", "a", "b")
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("storage/read/strata/1_index_1t")]
+    assert line.endswith("one took turns")
+
+
 def test_between_unlike_machines_only_ratios_are_shown(checkout: Checkout, measured: str) -> None:
     checkout.keep(measured, "a", "b")
     path = checkout.root / "baselines" / "b.json"

@@ -13,7 +13,7 @@ from run_benches.runs import Facts, Floor, Place
 
 
 def facts(floor: str | None = None, **others: object) -> Facts:
-    settings: dict[str, object] = {"reach": "quick"} | others
+    settings: dict[str, object] = {"depth": "quick"} | others
     return Facts("reads", "records", 1, 1, floor=Floor(floor, 0.9) if floor else None, **settings)  # type: ignore[arg-type]
 
 
@@ -67,15 +67,15 @@ def test_rows_without_a_partner_run_alone_and_the_others_in_turns() -> None:
 
 
 def test_a_row_beyond_the_reach_of_a_scale_runs_alone_or_not_at_all() -> None:
-    far = facts("storage/raw/strata/1", reach="full")
-    quick, usual, full = (plan.make(suites(get=far, raw=facts(reach="full")), [], [], scale, None, 1) for scale in ("quick", "default", "full"))
+    far = facts("storage/raw/strata/1", depth="full")
+    quick, usual, full = (plan.make(suites(get=far, raw=facts(depth="full")), [], [], scale, None, 1) for scale in ("quick", "default", "full"))
     assert quick.benches["storage/get/strata/1"].reasons == [plan.OUT_OF_REACH] and not quick.families
     assert plan.timeable(usual.design, usual.benches, 0) and usual.ratios["storage/get/strata/1"].reasons == [plan.NOT_PAIRED]
     assert list(full.families) == ["storage/raw/strata/1"]
 
 
 def test_a_named_row_takes_its_partners_along() -> None:
-    found = made(suites(get=facts("storage/raw/strata/1", reach="full"), raw=facts(), scan=facts()), words=["storage/get"])
+    found = made(suites(get=facts("storage/raw/strata/1", depth="full"), raw=facts(), scan=facts()), words=["storage/get"])
     assert list(found.benches) == ["storage/get/strata/1", "storage/raw/strata/1"]
     assert list(found.families) == ["storage/raw/strata/1"]
 
@@ -142,10 +142,11 @@ def workloads() -> dict[str, Suite]:
     return suites(get=facts("storage/raw/strata/1"), raw=facts(), load=load, raw_load=facts(workload=True))
 
 
-def test_workloads_run_once_and_never_in_turns_with_their_floors() -> None:
+def test_workloads_run_alone_and_take_turns_with_their_floors_too() -> None:
     found = plan.make(workloads(), [], [], "full", None, 1)
     rows = [plan.timeable(found.design, found.benches, number).get("storage", []) for number in range(3)]
-    assert [len(measured) for measured in rows] == [2, 2, 0] and list(found.families) == ["storage/raw/strata/1"]
+    assert [len(measured) for measured in rows] == [2, 2, 0], "latencies are those of a whole life"
+    assert list(found.families) == ["storage/raw/strata/1", "storage/raw_load/strata/1"]
 
 
 def test_the_quick_scale_leaves_workloads_out_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:

@@ -54,7 +54,7 @@ pub struct Place {
 /// The smallest run of the runner in which a row takes turns with those it is compared with. In a smaller one it runs alone, or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Reach {
+pub enum Depth {
     /// `--quick`: what most people ask first.
     Quick,
     /// What the performance page tells.
@@ -100,8 +100,8 @@ pub struct Facts {
     pub floor: Option<Floor>,
     /// Full ids of other rows that this one is compared with.
     pub against: Vec<String>,
-    /// The smallest run in which the row takes turns with those it is compared with.
-    pub reach: Reach,
+    /// How deep a run must go for the row to take turns with those it is compared with.
+    pub depth: Depth,
     /// Where the row stands on an axis of growth.
     pub scale: Option<Place>,
     /// The most allocations per operation that are accepted; asserted.
@@ -130,7 +130,7 @@ impl Facts {
             bytes_per_operation: None,
             floor: None,
             against: Vec::new(),
-            reach: Reach::Full,
+            depth: Depth::Full,
             scale: None,
             allocations_at_most: None,
         }
@@ -245,8 +245,8 @@ impl Facts {
 
     /// Takes turns with the rows it is compared with from runs of this size on.
     #[must_use]
-    pub fn reach(mut self, reach: Reach) -> Self {
-        self.reach = reach;
+    pub fn depth(mut self, depth: Depth) -> Self {
+        self.depth = depth;
         self
     }
 
@@ -309,7 +309,10 @@ mod tests {
     #[test]
     fn rows_of_the_layer_are_compared_by_the_rest_of_their_ids() {
         let facts = Facts::new("creates one record").against("create/strata/0_indexes");
-        assert_eq!(facts.registered("integration/create", "2_indexes").against, ["integration/create/strata/0_indexes"]);
+        assert_eq!(
+            facts.registered("integration/create", "2_indexes").against,
+            ["integration/create/strata/0_indexes"]
+        );
     }
 
     #[test]

@@ -34,7 +34,7 @@ mod sampled;
 mod suite;
 
 pub use allocations::CountingAllocator;
-pub use facts::{Clock, Facts, Floor, Place, Reach, Unit};
+pub use facts::{Clock, Depth, Facts, Floor, Place, Unit};
 pub use folders::{size_on_disk, temporary_directory};
 pub use found::Found;
 pub use latency::{Latencies, Latency, Stopwatch};

@@ -32,7 +32,7 @@ def facts(operation: str, subject: str, indexes: int, threads: int) -> dict[str,
         "bytes_per_operation": None,
         "floor": floor if subject == "strata" and threads == 1 and indexes == 0 else None,
         "against": [f"{LAYER}/read/strata/0_index_1t"] if operation == "read" and subject == "strata" and indexes == 1 else [],
-        "reach": "quick",
+        "depth": "quick",
         "allocations_at_most": None,
     }
 
