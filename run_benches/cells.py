@@ -62,12 +62,6 @@ def named(row: Row) -> str:
     return f"`{row.id}`<br>{row.bench.facts.op}"
 
 
-def unit(row: Row) -> str:
-    """What an operation yields, and how many of it."""
-    each = row.bench.facts.units_per_operation
-    return row.bench.facts.unit if each == 1 else f"{row.bench.facts.unit}, {figures.count(each)} an operation"
-
-
 def step(rung: Rung, confidence: float = 0.95) -> str:
     """What a rung of the ladder takes more than the one below it."""
     if rung.step is None or (added := rung.adds(confidence)) is None:

@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import tomllib
 from collections.abc import Callable
@@ -83,6 +84,7 @@ def steps(full: bool) -> list[Step]:
     if full:
         found += [
             Step("RocksDB is compiled once", _rocksdb_once),
+            Step("a baseline of Criterion's, saved and compared", _criterion_baseline),
             Step("calibrate --smoke", _python("run-benches.py", "calibrate", "--smoke")),
         ]
     return found
@@ -160,3 +162,28 @@ def _rocksdb_once() -> bool:
             print(f"cargo {' '.join(arguments)}: {'compiled RocksDB again' if again else 'failed'}", file=sys.stderr)
             passed = False
     return passed
+
+
+SHORT = ("--warm-up-time", "0.1", "--measurement-time", "0.2", "--sample-size", "10", "--noplot")
+"""Criterion's own flags, for a bench that shall only show that it runs."""
+
+
+def _criterion_baseline() -> bool:
+    """The workflow of who knows Criterion: a baseline is saved, and the next run is held against it. One that is not there must fail, or
+    a comparison with nothing would pass."""
+    toolchain.check()
+    with tempfile.TemporaryDirectory() as home:
+        saved = _bench(home, "--save-baseline", "before-optimization")
+        compared = _bench(home, "--baseline", "before-optimization")
+        against_nothing = _bench(home, "--baseline", "never-saved")
+    if saved.returncode or compared.returncode or "change:" not in compared.stdout:
+        print(f"{saved.stderr}{compared.stdout}{compared.stderr}", file=sys.stderr)
+        return False
+    return against_nothing.returncode != 0
+
+
+def _bench(home: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    """One small bench by hand, with its results kept in a folder that goes."""
+    environment = {name: value for name, value in os.environ.items() if name not in OF_THE_RUNNER} | {"CRITERION_HOME": home}
+    command = ["cargo", "bench", "--bench", "observability", "--", *arguments, *SHORT]
+    return subprocess.run(command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)

@@ -43,12 +43,11 @@ MIX_PARTS = ("mixed_read", "mixed_create", "mixed_get", "mixed_post")
 VERBS = ("create", "read", "update", "delete", MIX)
 REQUESTS = ("get", "create", "list")
 RUNGS = ("raw", "storage", "locking", "encoding", "indexes", "transaction", "query", "handlers", "routing", "driver", "ingress", "ingress_cpu", "tcp", "tls")
+"""From the bytes to the socket. `driver` is no layer: it builds the request and drives the runtime, with routing behind it, under ingress. The
+clock of `tcp` and `tls` is that of the CPU, as is that of `ingress_cpu`, the rung under them."""
+
 ALONE = ("locking", "encoding")
 """Rungs that call no layer below them: what the request costs in that layer alone, no step on top of another."""
-SOCKETS = ("tcp", "tls")
-"""Rungs above all layers that have a bench: the server. Their clock is that of the CPU, as is that of `ingress_cpu`, the rung under them;
-`driver` is the rung under ingress: it builds the request and drives the runtime, with routing behind it."""
-
 OURS = "strata"
 FLOOR = "floor"
 DRIVER = "driver"

@@ -92,9 +92,6 @@ class Source:
             return f"{figures.NOT_RUN}: the run was limited to {', '.join(self.run.partial)}"
         return f"{figures.NOT_RUN}: the run planned no such row"
 
-    def floor_of(self, row: Row) -> Held | None:
-        """The row held against its floor, if it has one."""
-        return next((held for held in findings.held(self.run, row.layer) if held.row.id == row.id), None)
 
 
 def marked(name: str, origin: str, lines: Sequence[str]) -> list[str]:
