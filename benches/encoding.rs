@@ -3,8 +3,9 @@
 //! Parsing checks and coerces a body by the schema; encoding writes the canonical JSON text with its offsets and checksum; opening
 //! checks a stored record; decoding takes all of it into a struct, reading takes one attribute by offset. The codecs beside it
 //! (bincode 2.0.1, which is unmaintained; serde_json; rmp-serde; ciborium) know neither a schema nor a checksum, and look for one
-//! attribute from the front. Bytes are those of the encoded record. Every row asserts that it reads back what was written. Keys take
-//! a few nanoseconds each, so an operation is 64 of them, and `driver` is the same loop without them.
+//! attribute from the front. Bytes are those of the encoded record. Decoding gives back all that was encoded, which is looked at before
+//! it is timed; an operation that is timed asserts the length of what it wrote, or a value that it read. Keys take a few nanoseconds
+//! each, so an operation is 64 of them, and `driver` is the same loop without them.
 
 #[path = "encoding/codecs.rs"]
 mod codecs;

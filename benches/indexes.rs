@@ -1,8 +1,8 @@
 //! Index entries alone: inserting them and scanning them, against raw puts and raw iterators over the same keys.
 //!
 //! An insert is one blind put of an entry whose key holds the value and the id; values are in no order, so that each entry goes to
-//! another place. A lookup iterates over the entries of one value, a scan over those between two values; the records they lead to are
-//! fetched by the transaction layer.
+//! another place. A lookup iterates over the entries of one value, a scan over those between two values; the records that they lead
+//! to are for the query layer to get.
 
 mod floor;
 mod prepared;

@@ -11,9 +11,9 @@
 //! subject driver does the same with nothing behind it. The row ingress_cpu is ingress once more by the CPU time of its thread, the
 //! clock that tcp has, so that the step to tcp is one of equal clocks.
 //!
-//! A rung is the request from its layer down. Encoding is none: it calls no layer, so its rows are what that layer alone costs the
-//! request, and stand beside the rungs. Locking has no row, because none of the three takes a lock: an id that the server makes is
-//! known to nobody else. GET asks no index.
+//! A rung does what its layer and those below it do for the request; what the layer above would hand it stands ready. Encoding is
+//! none: it calls no layer, so its rows are what that layer alone costs the request, and stand beside the rungs. Locking has no row,
+//! because none of the three takes a lock: an id that the server makes is known to nobody else. GET asks no index.
 
 mod floor;
 mod prepared;
