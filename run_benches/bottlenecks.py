@@ -125,7 +125,7 @@ def _threads(run: Run) -> Rule:
             looked_at += 1
             most = gain.ratio().high
             if most is not None and most / x < LOST_WITHIN_CORES:
-                told = f"{figures.factor(gain)} the rate of one thread"
+                told = f"at most {figures.percent(most / x)} of {figures.count(x)} times one thread's rate"
                 found.append((1 - most / x, Spot(f"`{one.name}`, {figures.plural(int(x), 'thread')}", told, row.id)))
     words = f"threads with a core each that reach, for certain, less than {figures.percent(LOST_WITHIN_CORES)} of as many times one thread's rate"
     return _rule(words, looked_at, found)

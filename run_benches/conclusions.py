@@ -64,7 +64,7 @@ def indexes(run: Run) -> Conclusion:
 
 def _indexes_sentence(crowd: str, most: int, losses: Sequence[tuple[CrudLine, Contrast]]) -> list[str]:
     confidence = joint(CONFIDENCE, len(losses))
-    told = [(line.label, loss, loss.verdict(confidence)) for line, loss in losses]
+    told = [(_named(line), loss, loss.verdict(confidence)) for line, loss in losses]
     certain = [(label, loss.added(confidence)) for label, loss, verdict in told if verdict == "differ"]
     longer = [f"{label} takes {_size(found)} longer" for label, found in certain if found.middle > 0]
     shorter = [f"{label} takes {_size(found)} less" for label, found in certain if found.middle < 0]
@@ -73,6 +73,11 @@ def _indexes_sentence(crowd: str, most: int, losses: Sequence[tuple[CrudLine, Co
     parts = [*longer, *shorter, *([f"the same within {figures.within_margin()}: {', '.join(same)}"] if same else [])]
     parts += [f"not resolved: {', '.join(unresolved)}"] if unresolved and parts else []
     return [f"With {figures.plural(most, 'index')} instead of none ({crowd}), {'; '.join(parts)}."] if parts else []
+
+
+def _named(line: CrudLine) -> str:
+    """`UPDATE (indexed)`: no comma, since verbs are listed."""
+    return f"{line.operation.upper()} ({line.variant})" if line.variant else line.label
 
 
 def _size(found: Estimate) -> str:
@@ -116,7 +121,8 @@ def _largest(request: str, rungs: Sequence[Rung]) -> str | None:
     clock = " of CPU" if largest.row.bench.facts.clock == "cpu" else ""
     of = f"Of the {figures.time(whole.middle)}{clock} of a {request.upper()} on the rung `{rungs[-1].name}`"
     told = figures.added_estimate(added).replace("+", "")  # it is above none
-    return f"{of}, `{largest.name}` adds {told}, {figures.percent(added.middle / whole.middle)} of it{rank}."
+    lowest = f"; `{rungs[0].name}`, the lowest rung, takes {figures.time(rungs[0].row.measured.middle)}" if rungs[0].row.measured else ""
+    return f"{of}, `{largest.name}` adds {told}, {figures.percent(added.middle / whole.middle)} of it{rank}{lowest}."
 
 
 # Threads.

@@ -185,7 +185,7 @@ def _intervals(run: Run) -> str:
     ran = [family.tuples for family in run.families.values() if family.state == "ran"]
     tuples = f"{min(ran)} to {max(ran)} tuples" if ran and min(ran) < max(ran) else figures.plural(max(ran, default=0), "tuple")
     return (
-        f"Whatever is compared took turns of about a millisecond ({tuples} of {figures.plural(len(run.families), 'family')}); every difference has a 95 % interval over"
+        f"Whatever is compared took turns of some milliseconds ({tuples} of {figures.plural(len(run.families), 'family')}); every difference has a 95 % interval over"
         " the tuples. The range beside a time is that of its processes, and no interval."
     )
 

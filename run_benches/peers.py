@@ -76,7 +76,7 @@ def _work(row: Row) -> tuple[str, str, str]:
 
 _WORDS = (
     "Other systems doing the same work in the same run on the same machine, without a goal. The ratio is their time over ours: above one, ours is"
-    " faster. Every row, what exactly each does and what it is spared, stand on the page of the layer."
+    " faster. Rows are counted by the interval of each. Every row, what exactly each does and what it is spared, stand on the page of the layer."
 )
 
 
@@ -97,10 +97,9 @@ def _compact(source: Source, found: Sequence[Side]) -> list[str]:
 
 
 def _outcomes(found: Sequence[Side]) -> list[str]:
-    """How many rows end in which way; those that took no turns end in none."""
+    """How many rows end in which way, each by its own interval; those that took no turns end in none."""
     told = [side for side in found if side.contrast]
-    confidence = joint(0.95, len(told))
-    outcomes = [side.faster(confidence) for side in told]
+    outcomes = [side.faster() for side in told]
     return [str(outcomes.count(outcome)) if told else "no turns" for outcome in ("ours", "theirs", "same", "not resolved")]
 
 

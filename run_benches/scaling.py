@@ -70,7 +70,8 @@ class Series:
     def words(self) -> str:
         """What is said of the series in a line."""
         if self.axis != THREADS:
-            return self.law.words
+            fewest = min((len(row.bench.points_ns) for row in self.rows.values() if row.measured), default=0)
+            return self.law.words if fewest != 1 else "not resolved (1 process: too few for an interval)"
         gains = [(x, self.speed_up(x)) for x in self.rows if x > 1]
         told = [f"{figures.factor(gain)} with {self._crowd(x)}" for x, gain in gains if gain is not None]
         return f"the rate of one thread, {', '.join(told)}" if told else f"speed-up {cells.NO_TURNS}"
@@ -201,6 +202,11 @@ class _Line:
     label: str
     points: list[_Point]
 
+    @property
+    def work(self) -> str:
+        """What it shares a colour with: the same operation by others."""
+        return self.label.partition(", ")[0]
+
 
 @dataclass(frozen=True)
 class _Plot:
@@ -241,8 +247,9 @@ _ROWS = 17
 def _draw(plot: _Plot) -> "Figure":
     figure, (axis,) = pictures.canvas(_ROWS + len(plot.lines) * 0.8, 1, left=0.85, top=0.1 + 0.19 * len(plot.lines))
     threads = plot.axis == THREADS
-    for at, line in enumerate(plot.lines):
-        _draw_line(axis, line, at, threads)
+    works = list(dict.fromkeys(line.work for line in plot.lines))
+    for line in plot.lines:
+        _draw_line(axis, line, works.index(line.work), threads)
     if threads and plot.cores:
         axis.axvline(plot.cores, color=PALE, linewidth=1)
         axis.text(plot.cores, 1.0, " cores", transform=axis.get_xaxis_transform(), va="top", ha="left", fontsize=8)
@@ -255,7 +262,8 @@ def _draw(plot: _Plot) -> "Figure":
 
 
 def _draw_line(axis: "Axes", line: _Line, at: int, throughput: bool) -> None:
-    (colour, marker), style = SERIES[at % len(SERIES)], ("-", "--")[at // len(SERIES) % 2]
+    (colour, marker), whose = SERIES[at % len(SERIES)], "-" if line.label == line.work else "--"
+    style = ":" if at >= len(SERIES) else whose
 
     def height(time_ns: float) -> float:
         return 1e9 / time_ns if throughput else time_ns

@@ -76,7 +76,7 @@ def test_threads_within_the_cores_that_do_not_scale_are_named_and_those_beyond_a
     run = whole()
     assert rule(run, "threads with a core each") == Rule(rule(run, "threads with a core each").words, 2, [])
     run.contrasts["scaling/create/strata/2_threads"]["scaling/create/strata/1_thread"] = [math.log(0.95) + off for off in made_up.TUPLES]
-    assert told(rule(run, "threads with a core each")) == [("`scaling/create`, 2 threads", "1.05x [1.05x, 1.06x] the rate of one thread")]
+    assert told(rule(run, "threads with a core each")) == [("`scaling/create`, 2 threads", "at most 53 % of 2 times one thread's rate")]
 
 
 def test_what_to_optimise_next_is_the_worst_of_each_rule_with_the_command_that_profiles_it() -> None:

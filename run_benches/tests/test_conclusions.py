@@ -39,10 +39,10 @@ def test_intervals_of_one_table_hold_together_so_that_few_tuples_say_nothing() -
 def test_the_largest_step_is_named_by_request_and_clock_and_only_if_it_is_above_the_others() -> None:
     run = a_run()
     get, tcp = conclusions.steps(run).sentences[:2]
-    assert get == "Of the 2.41 us of a GET on the rung `ingress`, `ingress` adds 910 ns [894 ns, 926 ns], 38 % of it: the largest step."
-    assert tcp.startswith("Of the 12.3 us of CPU of a GET on the rung `tcp`, `tcp` adds 9.90 us [") and tcp.endswith("80 % of it.")
+    assert get == "Of the 2.41 us of a GET on the rung `ingress`, `ingress` adds 910 ns [894 ns, 926 ns], 38 % of it: the largest step; `raw`, the lowest rung, takes 780 ns."
+    assert tcp.startswith("Of the 12.3 us of CPU of a GET on the rung `tcp`, `tcp` adds 9.90 us [") and tcp.endswith("80 % of it; `ingress_cpu`, the lowest rung, takes 2.40 us.")
     set_ratio(run, "ladder/get/strata/ingress", "ladder/get/strata/driver", 910 / 1500 + 1, scatter=48)
-    assert conclusions.steps(run).sentences[0].endswith("among the largest steps.")
+    assert conclusions.steps(run).sentences[0].endswith("among the largest steps; `raw`, the lowest rung, takes 780 ns.")
     for rung, below in (("ingress", "driver"), ("driver", "routing"), ("handlers", "transaction")):
         set_ratio(run, f"ladder/get/strata/{rung}", f"ladder/get/strata/{below}", 1.001)
     assert "a GET on the rung `ingress`" not in " ".join(conclusions.steps(run).sentences)

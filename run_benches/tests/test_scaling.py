@@ -66,6 +66,13 @@ def test_a_point_that_did_not_run_says_why_and_is_not_in_the_law() -> None:
     assert read.law == growth.fit([(x, row.bench.points_ns) for x, row in list(read.rows.items())[:3]], "records")
 
 
+def test_one_process_has_no_law() -> None:
+    run = scaled()
+    for id, bench in run.benches.items():
+        bench.points_ns = bench.points_ns[:1] if id.startswith("scaling/range/") else bench.points_ns
+    assert "* `scaling/range`: not resolved (1 process: too few for an interval)." in told(run)
+
+
 def test_a_run_without_series_says_so() -> None:
     assert "not run: the run planned no such row" in told(a_run())
     assert not [name for name in gallery.pictures(a_run()) if name.startswith("scaling")]
