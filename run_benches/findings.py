@@ -73,11 +73,13 @@ class Row:
     @property
     def measured(self) -> Spread | None:
         """The time of one operation in nanoseconds; `None` unless the row ran and every process measured something. Of a row in a family:
-        the time of its base, times their ratio, so that times and ratios agree."""
+        the time of its base, times their ratio, so that times and ratios agree; its processes spread around that as around their median."""
         found = figures.spread(self.bench.points_ns) if self.bench.state == "ran" and _sound(self.bench.points_ns) else None
         if found is None or self.base_ns is None or self.base == self.id or self.base not in self.contrasts:
             return found
-        return dataclasses.replace(found, middle=self.base_ns * self.contrasts[self.base].ratio().middle)
+        middle = self.base_ns * self.contrasts[self.base].ratio().middle
+        moved = middle / found.middle
+        return dataclasses.replace(found, middle=middle, low=found.low * moved, high=found.high * moved)
 
     def over(self, other: "Row") -> Contrast | None:
         """How it compares with another row; nothing where the two took no turns."""

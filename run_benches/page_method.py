@@ -29,7 +29,7 @@ def _figures(source: Source) -> list[str]:
         f"* Rows that are compared took turns on the same core ({figures.plural(design.tuples, 'tuple')} of each family were planned), and every "
         "difference or ratio is theirs, with a 95 % interval over the tuples; the tuple is the unit, never the sample.",
         "* A time of such a row is that of the base of its family, times their ratio; one of a row without a partner is of processes that ran "
-        "alone, and is rough. The range beside it goes from the fastest process to the slowest and is not a confidence interval.",
+        "alone, and is rough. The range beside it tells how far its processes lie around it, from the fastest to the slowest, and is not a confidence interval.",
         f"* A difference whose interval holds none is `same` where its 90 % interval lies within {figures.within_margin()}, and else `not resolved`.",
         f"* {controls(run)}",
         *(["* This was a quick run: few processes and few tuples, so spreads and intervals are coarse."] if run.scale == "quick" else []),

@@ -50,18 +50,17 @@ def is_peer(row: Row) -> bool:
     return row.subject not in (findings.OURS, findings.FLOOR, findings.DRIVER)
 
 
-def census(found: Sequence[Side], only_resolved: bool = False) -> Iterator[str]:
-    """How often ours was faster, and how often slower, beside each other one; the intervals of one other hold together."""
+def census(found: Sequence[Side], together: bool = False) -> Iterator[str]:
+    """How often ours was faster, and how often slower, beside each other one: by the interval of each row, or so that those of all rows
+    beside one other hold together; then nothing is said of one with which no row is resolved."""
     for peer in dict.fromkeys(side.theirs.subject for side in found):
         told = [side for side in found if side.theirs.subject == peer and side.contrast is not None]
-        resolved = any(side.faster(joint(0.95, len(told))) != "not resolved" for side in told)
-        if told and (resolved or not only_resolved):
-            yield f"beside `{peer}`, of {figures.plural(len(told), 'row')} {', '.join(_counted(told))}"
+        outcomes = [side.faster(joint(0.95, len(told) if together else 1)) for side in told]
+        if told and not (together and set(outcomes) == {"not resolved"}):
+            yield f"beside `{peer}`, of {figures.plural(len(told), 'row')} {', '.join(_counted(outcomes))}"
 
 
-def _counted(found: Sequence[Side]) -> Iterator[str]:
-    confidence = joint(0.95, len(found))
-    outcomes = [side.faster(confidence) for side in found]
+def _counted(outcomes: Sequence[Outcome | None]) -> Iterator[str]:
     yield f"ours is faster in {outcomes.count('ours')}"
     yield f"slower in {outcomes.count('theirs')}"
     yield f"the same within {figures.within_margin()} in {outcomes.count('same')}"

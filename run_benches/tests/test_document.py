@@ -6,6 +6,7 @@ import functools
 import importlib.util
 import io
 import json
+import math
 import posixpath
 import re
 import tempfile
@@ -219,6 +220,11 @@ class Page(unittest.TestCase):
             text,
             "| CREATE | 5.20 us (5.10 to 5.36 us) | 7.10 us (6.96 to 7.31 us) | +37 % [+36 %, +37 %] | 9.30 us (9.11 to 9.58 us) | +79 % [+78 %, +80 %] |",
         )
+
+    def test_a_time_is_that_of_its_base_times_their_ratio_and_lies_within_its_range(self) -> None:
+        run, one = a_run(), "integration/create/strata/1_indexes_1_thread"
+        run.contrasts[one]["integration/create/strata/0_indexes_1_thread"] = [math.log(2.0) + off for off in made_up.TUPLES]
+        self.assertIn("| 10.4 us (10.2 to 10.7 us) | +100 % [", line_with(section(rendered(run), "CRUD by index count"), "| CREATE |", "5.20 us"))
 
     def test_threads_share_no_column(self) -> None:
         crud = section(rendered(), "CRUD by index count")
