@@ -224,7 +224,8 @@ def limits(source: Source) -> list[str]:
         "* These are benches inside one process. They say what a layer costs, not how a server behaves under load: nothing queues, and no client is on"
         f" another machine. The latencies of the {source.link('workloads', macro.LAYER)} are service times of a closed loop, not those of requests that"
         " arrive at a rate.",
-        "* A time is that of a busy loop over one operation: the processor's caches are warm and its branches are learnt.",
+        "* A time is that of a busy loop over one operation, whose branches are learnt. Its caches are warm where the row ran alone; where it took"
+        " turns they are those that the other lanes have left, so a read of scattered records takes the longer the more rows its family has.",
         "* Rows with more threads than cores measure waiting as much as work.",
         "* A write is as durable as its row says, and no more.",
         "* All of it is of one machine. On another one expect other times; ratios travel better, and are not promised.",
