@@ -25,7 +25,13 @@ KEPT_IN_ENVIRONMENT = ("PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "XDG_CACHE_H
 """The rest of the environment is not passed on: its mere length moves the stack of a process, and with it the times."""
 
 TEMPLATES = "templates"
-"""The folder of prepared stores among the files of a run; removed when the run has ended."""
+"""The folder of prepared stores among the files of a run."""
+
+LANES, LINKED = "lanes", "linked"
+"""The folders of what lanes say of themselves, and of binaries that were linked anew."""
+
+SCRATCH = (TEMPLATES, LANES, LINKED)
+"""Removed when the run has ended."""
 
 HOPELESS = 3
 """After so many processes in a row that measured nothing at all, what is left of the layer is given up."""
@@ -111,7 +117,7 @@ def measure_tuple(shop: Workshop, job: Job, family: Family, deadline_s: float) -
     anew for each round, so that where code lies is part of the scatter."""
     ids = families.lanes(family)
     seed = f"{shop.design.seed}:{job.name}"
-    homes = [shop.folder / "lanes" / str(place) for place in range(len(ids))]
+    homes = [shop.folder / LANES / str(place) for place in range(len(ids))]
     sides = [_lane(shop, job, id, home) for id, home in zip(ids, homes, strict=True)]
     facts = [_suite(shop, id).facts.rows[id] for id in ids]
     turn_ns = families.turn_ns(facts)
@@ -153,7 +159,7 @@ def _linked(shop: Workshop, suite: Suite, number: int) -> Path:
     """The bench with its code placed at random, the same for all lanes of a round; where nothing can shuffle, as it was built."""
     if suite.link is None:
         return suite.executable
-    path = shop.folder / "linked" / f"{number:02}" / suite.layer
+    path = shop.folder / LINKED / f"{number:02}" / suite.layer
     if not path.exists():
         for earlier in path.parent.parent.glob(f"*/{suite.layer}"):
             earlier.unlink()

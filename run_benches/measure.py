@@ -13,7 +13,7 @@ from pathlib import Path
 from run_benches import estimates, jobs, plan, runs
 from run_benches.build import Found, Suite
 from run_benches.families import Tuple
-from run_benches.jobs import TEMPLATES, Outcome, Workshop
+from run_benches.jobs import Outcome, Workshop
 from run_benches.plan import Costs, Job
 from run_benches.progress import Line, duration
 from run_benches.runs import Bench, Family, Measure, Ratio, Run
@@ -38,7 +38,8 @@ class Measurement:
                 self._all_rounds()
         finally:
             self._costs.store()
-            shutil.rmtree(self._shop.folder / TEMPLATES, ignore_errors=True)
+            for folder in jobs.SCRATCH:
+                shutil.rmtree(self._shop.folder / folder, ignore_errors=True)
         self._run.complete = True
         self._store()
 

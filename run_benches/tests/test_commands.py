@@ -34,6 +34,7 @@ def test_a_run_prints_tables_and_stores_every_cell(checkout: Checkout) -> None:
     assert len(run.design.order) == 4 * 6
     folder = next((checkout.root / "runs").glob("2*Z-*/turns"))
     assert sum(len(path.read_text().splitlines()) for path in folder.iterdir()) == 4 * 6
+    assert [path.name for path in folder.parent.iterdir()] == ["turns"], "nothing large is left behind"
 
 
 def test_a_row_without_a_partner_is_measured_alone_where_it_is_named(checkout: Checkout) -> None:
