@@ -42,7 +42,7 @@ MACRO_COLUMNS = (
 def text(run: Run) -> str:
     """All tables of a run, and its last line."""
     parts = [_folded(run, layer) for layer in findings.layers(run, ())]
-    parts += [crud_table(run, threads) for threads in findings.thread_counts(findings.crud_rows(run))]
+    parts += [crud_table(run, threads) for threads in findings.thread_counts(row for row in findings.crud_rows(run) if row.measured)]
     parts += [_peers(run), _missed(run), _troubles(run), _contradictions(run)]
     return "\n".join([*filter(None, parts), census(run)])
 
@@ -54,7 +54,7 @@ def _folded(run: Run, layer: str) -> str:
     if layer == scaling.LAYER:
         return scaling_table(run)
     told = {row.id for row in findings.crud_rows(run)}  # in the tables by the number of indexes; peers have lines of their own
-    if all(row.id in told or peers.is_peer(row) for row in findings.rows(run, layer)):
+    if all(row.id in told or row.operation in findings.MIX_PARTS or peers.is_peer(row) for row in findings.rows(run, layer)):
         return ""
     return macro_table(run) if layer == macro.LAYER else layer_table(run, layer)
 
@@ -67,11 +67,13 @@ def layer_table(run: Run, layer: str) -> str:
 
 
 def _unfolded(run: Run, layer: str) -> tuple[list[Row], str]:
-    """The rows of a layer that are shown, and its title, which counts the others."""
+    """The rows of a layer that are shown, and its title, which counts the others. What the plan left out has its reason below the tables."""
     rows = findings.rows(run, layer)
-    shown = [row for row in rows if row.subject not in FOLDED] or rows
-    folded = f" (and {figures.plural(len(rows) - len(shown), 'row')} of floors and drivers)" if len(shown) < len(rows) else ""
-    return shown, layer + folded
+    planned = [row for row in rows if row.bench.state != "not_run" or not row.bench.reasons]
+    shown = [row for row in planned if row.subject not in FOLDED] or planned
+    counts = ((len(planned) - len(shown), "of floors and drivers"), (len(rows) - len(planned), "left out"))
+    folded = ", ".join(f"{figures.plural(count, 'row')} {what}" for count, what in counts if count)
+    return shown, layer + (f" (and {folded})" if folded else "")
 
 
 def _layer_cells(row: Row, held: Held | None) -> list[str]:

@@ -29,6 +29,15 @@ def test_floors_are_folded_into_a_count_and_their_ratios_stay(monkeypatch: pytes
     assert "0.970 [0.958, 0.981]" in text
 
 
+def test_rows_that_the_plan_left_out_are_counted_and_have_their_reason_below(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = a_run()
+    scan = run.benches["storage/scan/strata/hundred"]
+    scan.state, scan.reasons, scan.points_ns = "not_run", ["--quick leaves it out"], []
+    tables_of, _, reasons = summary.text(run).partition("storage/scan/strata/hundred: not run: --quick leaves it out")
+    assert "storage (and 2 rows of floors and drivers, 1 row left out)" in tables_of and "scan/strata/hundred" not in tables_of
+    assert reasons, "told once"
+
+
 def test_a_layer_of_floors_alone_is_not_folded_away(monkeypatch: pytest.MonkeyPatch) -> None:
     run = a_run()
     run.benches = {id: bench for id, bench in run.benches.items() if id.startswith("storage/get/floor/")}
