@@ -355,8 +355,13 @@ class _Broker:
         self._current.turns.append(Turn(turn.side, nanoseconds, waited_ns))
 
     def _lost(self, index: int) -> None:
-        """One side has ended: nothing more can be compared, and the others are told so row by row."""
+        """One side has ended: nothing more can be compared, and the others are told so row by row. What it finds wrong with its state when
+        its turns are over takes the row back that was settled by them."""
         words = self._sides[index].last_words()
+        ids = self._plan[self._place[index]].ids
+        if not words.startswith("ended with code 0") and self._place[index] in self._settled and ids in self._result.rows:
+            del self._result.rows[ids]
+            self._result.failures.append(Failure(ids, f"side {NAMES[index]}{self._whereabouts(index)} {words}"))
         if self._place[index] not in (-1, *self._settled):
             self._fail(self._place[index], f"side {NAMES[index]}{self._whereabouts(index)} {words}")
         ended = f"side {NAMES[index]} {words}" if not words.startswith("ended with code 0") else f"side {NAMES[index]} does not have it"

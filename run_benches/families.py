@@ -62,17 +62,13 @@ def of(rows: Mapping[str, Facts]) -> list[Family]:
     groups: list[_Group] = []
     for id, facts in rows.items():
         edges = [(id, other) for other in partners(facts) if other in rows]
-        star = {id, *(other for _, other in edges)}
-        regime = _regime([rows[one] for one in star])
-        group = next((one for one in groups if one.regime == regime and one.rows & star and len(one.rows | star) < MOST_LANES), None)
-        if edges and group is None:
-            group = _Group(regime)
-            groups.append(group)
-        if edges and group is not None:
-            group.rows |= star
-            group.edges += edges
-    at_home: set[str] = set()
-    return [_family([id for id in rows if id in group.rows], group.edges, at_home) for group in groups]
+        for start in range(0, len(edges), MOST_LANES - 2):
+            _join(groups, edges[start : start + MOST_LANES - 2], rows)
+    named = {edge for group in groups for edge in group.edges}
+    found: list[Family] = []
+    for group in groups:
+        found.append(_family([id for id in rows if id in group.rows], group.edges, found, named))
+    return found
 
 
 @dataclass
@@ -84,17 +80,30 @@ class _Group:
     edges: list[tuple[str, str]] = field(default_factory=list)
 
 
+def _join(groups: list[_Group], edges: list[tuple[str, str]], rows: Mapping[str, Facts]) -> None:
+    """Adds what a row is held against to the first group that it fits into, or to a new one."""
+    star = {id for edge in edges for id in edge}
+    regime = _regime([rows[id] for id in star])
+    group = next((one for one in groups if one.regime == regime and one.rows & star and len(one.rows | star) < MOST_LANES), None)
+    if group is None:
+        group = _Group(regime)
+        groups.append(group)
+    group.rows |= star
+    group.edges += edges
+
+
 def _regime(facts: Iterable[Facts]) -> Regime:
     several, cpu = zip(*((one.threads > 1, one.clock == "cpu") for one in facts), strict=True)
     return any(several), any(cpu)
 
 
-def _family(members: list[str], edges: list[tuple[str, str]], at_home: set[str]) -> Family:
-    """Beside what the rows name: each row whose home this is (no earlier family has it) against the base, and the base against itself."""
-    named = [other for _, other in edges]
-    base = max(members, key=named.count)
-    at_base = [(id, base) for id in members if id not in at_home]
-    at_home.update(members)
+def _family(members: list[str], edges: list[tuple[str, str]], earlier: list[Family], named: set[tuple[str, str]]) -> Family:
+    """Beside what the rows name: each row whose home this is (no earlier family has it) against the base, and the base against itself. No
+    contrast stands in two families, and no row is the base of two if another can be."""
+    bases, at_home = {family.base for family in earlier}, {id for family in earlier for id in family.rows}
+    others = [other for _, other in edges]
+    base = max([id for id in members if id not in bases] or members, key=others.count)
+    at_base = [(id, base) for id in members if id not in at_home and (id, base) not in named]
     return Family("not_run", [], members, base, [list(edge) for edge in dict.fromkeys([*edges, *at_base, (base, base)])])
 
 

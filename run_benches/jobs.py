@@ -137,8 +137,10 @@ def measure_tuple(shop: Workshop, job: Job, family: Family, deadline_s: float) -
     outcome = Outcome()
     for id, home in reversed(list(zip(ids, homes, strict=True))):  # a row is told by its first lane
         found = build.read_facts(home)
-        outcome.facts |= {id: found.rows[id]} if found else {}
-        outcome.engine = found.engine if found and found.engine else outcome.engine
+        if found is None:
+            return Outcome(failures={job.subject: f"the lane of {id} left no facts"})
+        outcome.facts[id] = found.rows[id]
+        outcome.engine = found.engine or outcome.engine
     outcome.lanes = families.read(family, log, any(map(_stalled, outcome.facts.values())))
     return outcome
 

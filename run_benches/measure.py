@@ -155,10 +155,12 @@ def _add_contrast(run: Run, id: str, other: str, log: float) -> None:
 
 
 def _fail_family(run: Run, name: str, reason: str) -> None:
-    """A family that failed once is invalid for the whole run, and with it the times and ratios that came from it."""
+    """A family that failed once is invalid for the whole run, and with it the times, ratios and contrasts that came from it."""
     family = run.families[name]
     cells: list[Bench | Ratio | Family] = [family, *(run.benches[id] for id in family.rows if run.benches[id].family == name)]
-    cells += [ratio for id, ratio in run.ratios.items() if {id, ratio.floor} <= set(family.rows)]
+    cells += [ratio for id, ratio in run.ratios.items() if [id, ratio.floor] in family.contrasts]
+    for id, other in family.contrasts:
+        run.contrasts.get(id, {}).pop(other, None)
     for cell in cells:
         cell.state = "invalid"
         cell.reasons.append(reason)

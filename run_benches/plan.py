@@ -35,7 +35,7 @@ WORKLOAD_S = 6.0
 """What a workload takes, about; what it takes more or less is learnt like the extra of every row."""
 
 LEFT_OUT = "a workload takes seconds, and all of them take minutes: name it, or run without --quick"
-OUT_OF_REACH = "--quick leaves it out: name it, or run without --quick"
+OUT_OF_REACH = "a run this short leaves it out: name it, or run without --quick"
 
 
 @dataclass(frozen=True)
@@ -175,11 +175,15 @@ def _first_ratio(id: str, benches: Mapping[str, Bench], rows: Mapping[str, Facts
     if benches[facts.floor.id].reasons:
         return Ratio("not_run", [f"its floor is left out: {benches[facts.floor.id].reasons[0]}"], *goal)
     if not any({id, facts.floor.id} <= set(family.rows) for family in found.values()):
-        return Ratio("not_run", [NOT_PAIRED], *goal)
+        return Ratio("not_run", [NOT_PAIRED[facts.depth]], *goal)
     return Ratio("not_run", [], *goal)
 
 
-NOT_PAIRED = "its lanes run with --full, or where the row is named"
+NOT_PAIRED: dict[Depth, str] = {
+    "quick": "its floor takes no turns in this run",
+    "default": "its lanes run without --quick, or where the row is named",
+    "full": "its lanes run with --full, or where the row is named",
+}
 
 
 def _effort(scale: Scale, budget_s: float | None, named: bool) -> Effort:

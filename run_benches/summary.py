@@ -7,7 +7,7 @@ disagree. Threads stand in a column of their own and every figure names its unit
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from run_benches import bottlenecks, contradictions, figures, findings, macro, peers, scaling, tables
+from run_benches import bottlenecks, contradictions, contrasts, figures, findings, macro, peers, scaling, tables
 from run_benches.errors import Exit
 from run_benches.findings import CrudLine, Held, Row
 from run_benches.progress import duration
@@ -182,6 +182,7 @@ def _troubles(run: Run) -> str:
     """What has no figure, by the reason."""
     cells = [("row", id, bench.state, bench.reasons) for id, bench in run.benches.items()]
     cells += [("ratio", id, ratio.state, ratio.reasons) for id, ratio in run.ratios.items()]
+    cells += [("family", name, family.state, family.reasons) for name, family in run.families.items()]
     told: dict[tuple[str, str, str], list[str]] = {}
     for kind, id, state, reasons in cells:
         if state != "ran" and reasons:
@@ -193,7 +194,7 @@ def _troubles(run: Run) -> str:
 def _absences(kind: str, layer: str, reason: str, ids: Sequence[str]) -> list[str]:
     if len(ids) > MANY:
         return [f"{figures.plural(len(ids), kind)} of {layer}: {reason}"]
-    return [f"{'ratio of ' if kind == 'ratio' else ''}{id}: {reason}" for id in ids]
+    return [f"{'' if kind == 'row' else f'{kind} of '}{id}: {reason}" for id in ids]
 
 
 def _contradictions(run: Run) -> str:
@@ -209,6 +210,7 @@ def census(run: Run) -> str:
     missed, untold = sum(one.missed for one in held), sum(not one.judged for one in held)
     goals = f"goals: {len(held) - missed - untold} met, {missed} missed, {untold} not judged"
     begun = "" if run.complete else "interrupted, not complete; "
+    begun += "CONTAMINATED: too many rows differ from themselves; " if contrasts.controls(run).contaminated else ""
     return f"{begun}rows: {_counted(rows)}; ratios to floors: {_counted(ratios)}; {goals}; {duration(run.seconds)}"
 
 
@@ -219,10 +221,11 @@ def _counted(states: "Counter[str]") -> str:
 def exit_code(run: Run, strict: bool) -> Exit:
     """How a command that measured ends: never green on silence."""
     states = [bench.state for bench in run.benches.values()] + [ratio.state for ratio in run.ratios.values()]
+    states += [family.state for family in run.families.values()]
     held = [one for one in findings.goals(run) if one.ratio is not None and one.ratio.state != "skipped"]
     if "invalid" in states:
         return Exit.ERROR
-    if "ran" not in states or not run.complete:
+    if "ran" not in states or not run.complete or contrasts.controls(run).contaminated:
         return Exit.NOTHING
     if strict and any(one.missed for one in held):
         return Exit.FAILED

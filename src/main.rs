@@ -4,7 +4,8 @@
 //! data directory, processor).
 //!
 //! RocksDB is compiled for a processor with SSE4.2 and PCLMULQDQ (`.cargo/config.toml`) and does not ask for them; on an older one it
-//! would end by an illegal instruction at some write. So `main` asks before anything else.
+//! would end by an illegal instruction at some write. So `main` asks before anything else. What precedes `main` (initialisers of C++) is
+//! compiled so too: a processor from before SSE4.1 may not come so far.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -105,6 +105,14 @@ def test_a_binary_that_crashes_costs_its_family(checkout: Checkout) -> None:
     assert run.ratios["storage/read/strata/0_index_1t"].state == "ran"
 
 
+def test_a_lane_whose_store_lacks_what_it_should_hold_has_no_figure(checkout: Checkout) -> None:
+    checkout.trouble("storage/create/strata/0_index_1t lose\n")
+    done = checkout.run("storage/create/strata/0_index_1t", *QUICK)
+    run = checkout.last()
+    assert done.returncode == 2 and "3 records of 128 are missing" in done.stdout
+    assert {family.state for family in run.families.values()} == {"invalid"} and not any(run.contrasts.values())
+
+
 def test_skipped_rows_are_named_and_are_no_pass(checkout: Checkout) -> None:
     done = checkout.run("storage", "--skip", "storage/create", *QUICK)
     run = checkout.last()

@@ -32,6 +32,21 @@ def test_a_large_group_is_cut_into_families_of_eight_lanes_that_share_a_row() ->
     assert second.base == "6" and ["7", "6"] in second.contrasts and ["11", "6"] in second.contrasts, "each is held against its base"
 
 
+def test_a_row_with_more_partners_than_a_family_holds_is_cut_too() -> None:
+    many = [str(n) for n in range(9)]
+    found = families.of({one: facts() for one in many} | {"hub": facts(*many)})
+    assert all(len(families.lanes(one)) <= families.MOST_LANES for one in found)
+    assert {tuple(edge) for one in found for edge in one.contrasts} >= {("hub", one) for one in many}
+
+
+def test_no_contrast_stands_in_two_families() -> None:
+    against = {"0": [], "1": [], "2": ["0"], "3": ["1"], "4": ["2", "1"], "5": ["1"], "6": ["3", "5"], "7": ["2"]}
+    stars = {"raw": facts()} | {str(n): facts("raw") for n in range(9)}
+    for rows in ({id: facts(*others) for id, others in against.items()}, stars):
+        told = [tuple(edge) for one in families.of(rows) for edge in one.contrasts]
+        assert len(told) == len(set(told))
+
+
 def test_rows_that_want_other_turns_are_in_other_families() -> None:
     found = families.of({"raw": facts(), "get": facts("raw"), "raw8": facts(threads=8), "get8": facts("raw8", threads=8)})
     assert [one.rows for one in found] == [["raw", "get"], ["raw8", "get8"]]

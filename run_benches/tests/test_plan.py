@@ -70,7 +70,7 @@ def test_a_row_beyond_the_reach_of_a_scale_runs_alone_or_not_at_all() -> None:
     far = facts("storage/raw/strata/1", depth="full")
     quick, usual, full = (plan.make(suites(get=far, raw=facts(depth="full")), [], [], scale, None, 1) for scale in ("quick", "default", "full"))
     assert quick.benches["storage/get/strata/1"].reasons == [plan.OUT_OF_REACH] and not quick.families
-    assert plan.timeable(usual.design, usual.benches, 0) and usual.ratios["storage/get/strata/1"].reasons == [plan.NOT_PAIRED]
+    assert plan.timeable(usual.design, usual.benches, 0) and usual.ratios["storage/get/strata/1"].reasons == [plan.NOT_PAIRED["full"]]
     assert list(full.families) == ["storage/raw/strata/1"]
 
 

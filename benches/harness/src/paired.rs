@@ -89,7 +89,7 @@ pub(crate) fn run<S: State, W: FnMut(u64) -> u64 + Send>(broker: &mut Broker, ro
         if broker.ask("ready") != "go" {
             break;
         }
-        live.run(operations / LEAD_IN, row.facts);
+        live.run((operations / LEAD_IN).max(u64::from(row.facts.capacity.is_none())), row.facts);
         let elapsed = row.timed(&mut live, operations);
         live.state().settle();
         broker.tell(&format!("done {}", elapsed.as_nanos()));

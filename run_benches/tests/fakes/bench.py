@@ -130,6 +130,8 @@ def take_turns(path: str) -> None:
                     break
                 broker.send(f"done {round(operations * cost_ns(id))}\n".encode())
             ask("over")
+            if trouble(id) == "lose":
+                sys.exit("3 records of 128 are missing")
 
 
 def main() -> None:
