@@ -15,8 +15,9 @@
 //!
 //! CREATE and the mix create as many records in a sample, so that these two fill the memtable, and SQLite's log, alike; UPDATE and
 //! DELETE fill them otherwise. READ has an empty memtable. The mix has not: its reads of ours search first what its creates wrote.
-//! So its two parts stand beside it as it has them: `mixed_read` reads where half of its creates are done, `mixed_create` creates
-//! as many records as it does. What the mix takes beyond these two, by their shares, its verbs cost each other.
+//! So its two parts stand beside it: `mixed_read` reads where half of the creates of a sample are done, `mixed_create` creates as
+//! many records as a sample of the mix. What the mix takes beyond these two, by their shares, its verbs cost each other. In turns
+//! all rows do equally many operations, so there `mixed_create` fills the memtable further than the mix, and its part is too long.
 
 mod floor;
 mod prepared;
