@@ -15,6 +15,7 @@ from run_benches.build import Found, Suite
 from run_benches.families import Tuple
 from run_benches.jobs import Outcome, Workshop
 from run_benches.plan import Costs, Job
+from run_benches.processes import STOP
 from run_benches.progress import Line, duration
 from run_benches.runs import Bench, Family, Measure, Ratio, Run
 
@@ -111,6 +112,8 @@ class Measurement:
         return self._earlier_s + time.monotonic() - self._began
 
     def _tick(self) -> None:
+        if STOP.requested:
+            raise KeyboardInterrupt
         what, end = self._under_way
         self._line.show(f"{duration(end - time.monotonic())} left: {what}")
 

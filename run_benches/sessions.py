@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from run_benches import build, figures, machine, plan, runs, selection, shapes, summary, toolchain
+from run_benches import build, figures, machine, plan, processes, runs, selection, shapes, summary, toolchain
 from run_benches.build import Suite
 from run_benches.errors import Complaint, Exit
 from run_benches.measure import Measurement
@@ -50,6 +50,8 @@ def measure(wish: Wish) -> tuple[Run, Path]:
         run = _new_run(wish, made, suites)
         path = _new_path(run)
         _announce(made, path)
+        if made.families and not all(suite.link for suite in suites.values()):
+            print("no bench can be linked anew (lld is missing: apt-get install lld): intervals leave out what the placement of code does", file=sys.stderr)
         return _go(run, path, suites, wish.patience_s)
 
 
@@ -77,7 +79,10 @@ def _go(run: Run, path: Path, suites: dict[str, Suite], patience_s: float) -> tu
 @contextmanager
 def until_stopped(going_on: str) -> Iterator[None]:
     """Ctrl-C and SIGTERM end what is done inside, and say how to go on."""
-    signal.signal(signal.SIGTERM, _interrupt)
+    processes.STOP.requested = False
+    sys.unraisablehook = _ignored
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _interrupt)
     try:
         yield
     except KeyboardInterrupt:
@@ -85,7 +90,14 @@ def until_stopped(going_on: str) -> Iterator[None]:
         print(f"\nstopped; what is done is kept. Go on with: {going_on}", file=sys.stderr)
 
 
+def _ignored(what: "sys.UnraisableHookArgs") -> None:
+    """An interrupt that Python ignores has been noted, and is no trouble to tell of."""
+    if not isinstance(what.exc_value, KeyboardInterrupt):
+        sys.__unraisablehook__(what)
+
+
 def _interrupt(number: int, frame: object) -> None:
+    processes.STOP.requested = True
     raise KeyboardInterrupt
 
 
