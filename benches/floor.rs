@@ -219,10 +219,13 @@ impl Raw {
         found
     }
 
-    /// Appends the values of sorted keys of records, got by one call.
+    /// Appends the values of sorted keys of records, got by one call. No value is released before all are copied: a release is an atomic
+    /// step, which the loads of the next value would wait for.
     pub fn multi_get(&self, keys: &[impl AsRef<[u8]>], answer: &mut Vec<u8>) {
-        for value in self.database().batched_multi_get_pinned_cf_opt(&self.records(), keys, true, &self.read) {
-            answer.extend_from_slice(&value.expect("a healthy store").expect("a record of the data set"));
+        let values = self.database().batched_multi_get_pinned_cf_opt(&self.records(), keys, true, &self.read);
+        for value in &values {
+            let value = value.as_ref().expect("a healthy store");
+            answer.extend_from_slice(value.as_ref().expect("a record of the data set"));
         }
     }
 }

@@ -1,8 +1,8 @@
 //! What each verb means for a resource: from parts of a request to a whole answer, in process.
 //!
 //! The layer adds headers and a status to what the transaction layer answers, and the conditional request. The thousand POSTs are
-//! one operation, as published; their unit is the record, so they can be held against a single one. Beside the mix stand its parts
-//! as it has them: `mixed_get` where half of its POSTs are done, `mixed_post` with as many POSTs.
+//! one operation, as published; their unit is the record, so they can be held against a single one. Beside the mix stand its parts:
+//! `mixed_get` does its GETs where half of its POSTs are done, `mixed_post` its POSTs, and each does nothing in the operations of the other.
 
 mod floor;
 mod prepared;
@@ -109,16 +109,22 @@ fn mixed(suite: &mut Suite, threads: usize) {
         || Ours::copy(0, n),
         |ours: Arc<Ours>| {
             ours.promise(verbs::MIX);
-            let mut read = read(Arc::clone(&ours), n, HeaderMap::new(), StatusCode::OK);
-            let mut create = create(ours);
-            move |index| if index % 10 < 7 { read(index) } else { create(index) }
+            verbs::mix(read(Arc::clone(&ours), n, HeaderMap::new(), StatusCode::OK), create(ours))
         },
     );
-    let facts = Facts::new("answers GET of one record, where a mix has done half of its POSTs").threads(threads);
-    let facts = facts.data(described(n)).state(WRITTEN).indexes(0).unit(Unit::Records, 1);
-    let setup = || Ours::in_a_mix(0, n);
-    let get = |ours| read(ours, n, HeaderMap::new(), StatusCode::OK);
-    suite.row("mixed_get", "strata", &case(threads), facts, setup, get);
-    let facts = writing("answers POST of one record, as often as a mix does", n).threads(threads);
-    suite.row("mixed_post", "strata", &case(threads), facts, || Ours::copy(0, n), create);
+    let part = |facts: Facts| {
+        let mix = format!("mixed/strata/{}", case(threads));
+        facts.threads(threads).unit(Unit::Operations, 1).against(mix)
+    };
+    let op = "of a mix seven of ten answer GET of one record, where half of its POSTs are done; three do nothing";
+    let facts = part(Facts::new(op).data(described(n)).state(WRITTEN).indexes(0));
+    let get = |ours| verbs::mix(read(ours, n, HeaderMap::new(), StatusCode::OK), verbs::nothing);
+    suite.row("mixed_get", "strata", &case(threads), facts, || Ours::in_a_mix(0, n), get);
+    let op = "of a mix three of ten answer POST of one record; seven do nothing";
+    let facts = part(writing(op, n).changes_store(MIXED, None));
+    let post = |ours: Arc<Ours>| {
+        ours.promise(verbs::MIX);
+        verbs::mix(verbs::nothing, create(ours))
+    };
+    suite.row("mixed_post", "strata", &case(threads), facts, || Ours::copy(0, n), post);
 }

@@ -15,9 +15,9 @@
 //!
 //! CREATE and the mix create as many records in a sample, so that these two fill the memtable, and SQLite's log, alike; UPDATE and
 //! DELETE fill them otherwise. READ has an empty memtable. The mix has not: its reads of ours search first what its creates wrote.
-//! So its two parts stand beside it: `mixed_read` reads where half of the creates of a sample are done, `mixed_create` creates as
-//! many records as a sample of the mix. What the mix takes beyond these two, by their shares, its verbs cost each other. In turns
-//! all rows do equally many operations, so there `mixed_create` fills the memtable further than the mix, and its part is too long.
+//! So its two parts stand beside ours: `mixed_read` does the reads of the mix where half of its creates are done, `mixed_create` does
+//! its creates, and each does nothing in the operations of the other. What the mix takes beyond the sum of the two, its verbs cost
+//! each other.
 
 mod floor;
 mod prepared;
@@ -89,18 +89,21 @@ fn verbs(suite: &mut Suite, place: &Place) {
     beside_peer(suite, "delete", case, facts, Ours::copy, many, delete, theirs);
 }
 
-/// A mix, and each of its parts by itself as the mix has it, so that what the mix takes can be held against their sum.
+/// A mix, and each of its parts by itself as the mix has it, so that what ours takes can be held against their sum.
 fn mix(suite: &mut Suite, place: &Place) {
     let (n, case) = (records(suite.scale()), &place.case);
     // As many creates a sample as CREATE has, so that the memtable, and SQLite's log, are as full.
     let facts = place.writing("seven of ten read one record by id, three create one", n, MIXED);
     let (mixed, theirs) = (|ours| verbs::mixed(ours, n), |peer| sqlite::mixed(peer, n));
     beside_peer(suite, "mixed", case, facts, Ours::copy, n, mixed, theirs);
-    let facts = place.reading("reads one record by id, where a mix has done half of its creates", n).state(WRITTEN);
-    let (read, theirs) = (|ours| verbs::read(ours, n), |peer| sqlite::read_in_a_mix(peer, n));
-    beside_peer(suite, "mixed_read", case, facts, Ours::in_a_mix, n, read, theirs);
-    let facts = place.writing("creates one record, as often as a mix does", n, WRITES);
-    beside_peer(suite, "mixed_create", case, facts, Ours::copy, n, verbs::create, sqlite::create);
+    let part = |facts: Facts| facts.unit(Unit::Operations, 1).against(format!("mixed/strata/{case}"));
+    let op = "of a mix seven of ten read one record by id, where half of its creates are done; three do nothing";
+    let facts = part(place.reading(op, n).state(WRITTEN));
+    let setup = || Ours::in_a_mix(place.indexes, n);
+    suite.row("mixed_read", "strata", case, facts, setup, |ours| verbs::mixed_read(ours, n));
+    let facts = part(place.writing("of a mix three of ten create one record; seven do nothing", n, MIXED));
+    let setup = || Ours::copy(place.indexes, n);
+    suite.row("mixed_create", "strata", case, facts, setup, verbs::mixed_create);
 }
 
 /// A verb of ours, and with one thread the same of SQLite, which has one writer.
@@ -118,10 +121,9 @@ fn beside_peer<O: FnMut(u64) -> u64 + Send, P: FnMut(u64) -> u64 + Send>(
     let indexes = facts.indexes.expect("every row of this suite says how many");
     let (about, has_peer) = (facts.clone(), facts.threads == 1);
     let about = if has_peer { about.peer("sqlite").depth(Depth::Quick) } else { about.depth(Depth::Default) };
-    let about = match verb.split_once('_') {
-        Some((mix, _)) => about.against(format!("{mix}/strata/{case}")).depth(Depth::Full),
-        None if indexes > 0 => about.against(format!("{verb}/strata/{}", without_index(case, indexes))),
-        None => about,
+    let about = match indexes {
+        0 => about,
+        some => about.against(format!("{verb}/strata/{}", without_index(case, some))),
     };
     suite.row(verb, "strata", case, about, || setup(indexes, records), ours);
     if has_peer {

@@ -26,7 +26,7 @@ use tempfile::TempDir;
 use uuid::Uuid;
 
 use crate::floor::Promise;
-use crate::prepared::{self, MIXED_BEFORE, Numbered, POOL, bodies, options};
+use crate::prepared::{self, Numbered, POOL, bodies, options};
 use crate::verbs::{CHANGE, MIX, STOCK, assert_patched, copied, looked_at};
 
 /// A copy of the prepared file, which one worker opens.
@@ -89,18 +89,6 @@ pub fn create(peer: Arc<Peer>) -> impl FnMut(u64) -> u64 + Send {
 /// Reads one record by id and copies its JSON out.
 pub fn read(peer: Arc<Peer>, records: u64) -> impl FnMut(u64) -> u64 + Send {
     let (mut client, ids) = (Client::open(&peer), ids(records));
-    move |index| {
-        let _alive = &peer;
-        client.read(&ids[scatter(index, records) as usize])
-    }
-}
-
-/// Reads as [`read`] does, from a file to whose log half of what a mix creates was written before.
-pub fn read_in_a_mix(peer: Arc<Peer>, records: u64) -> impl FnMut(u64) -> u64 + Send {
-    let (mut client, ids, bodies) = (Client::open(&peer), ids(records), bodies());
-    for index in 0..MIXED_BEFORE {
-        assert_eq!(client.create(&bodies[(index % POOL) as usize]), 1, "a body of the data set");
-    }
     move |index| {
         let _alive = &peer;
         client.read(&ids[scatter(index, records) as usize])

@@ -626,15 +626,37 @@ fn optimistic_put(raw: Arc<Optimistic>, records: u64) -> impl FnMut(u64, End) ->
 /// Seven reads by id, then three creates.
 pub fn mixed(ours: Arc<Ours>, records: u64) -> impl FnMut(u64) -> u64 + Send {
     ours.promise(MIX);
-    let (mut read, mut create) = (read(Arc::clone(&ours), records), create(ours));
-    move |index| if index % 10 < 7 { read(index) } else { create(index) }
+    mix(read(Arc::clone(&ours), records), create(ours))
+}
+
+/// The reads of such a mix alone, over a store in which half of its creates are done.
+pub fn mixed_read(ours: Arc<Ours>, records: u64) -> impl FnMut(u64) -> u64 + Send {
+    mix(read(ours, records), nothing)
+}
+
+/// Its creates alone.
+pub fn mixed_create(ours: Arc<Ours>) -> impl FnMut(u64) -> u64 + Send {
+    ours.promise(MIX);
+    mix(nothing, create(ours))
 }
 
 /// The same in raw RocksDB.
 pub fn raw_mixed(raw: Arc<Raw>, records: u64) -> impl FnMut(u64) -> u64 + Send {
     raw.promise(MIX);
-    let (mut read, mut create) = (raw_read(Arc::clone(&raw), records), raw_create(raw, 0));
+    mix(raw_read(Arc::clone(&raw), records), raw_create(raw, 0))
+}
+
+/// Seven operations of ten read, three create.
+pub fn mix(
+    mut read: impl FnMut(u64) -> u64 + Send,
+    mut create: impl FnMut(u64) -> u64 + Send,
+) -> impl FnMut(u64) -> u64 + Send {
     move |index| if index % 10 < 7 { read(index) } else { create(index) }
+}
+
+/// Stands for the other verb where a part of a mix runs alone.
+pub fn nothing(_: u64) -> u64 {
+    1
 }
 
 /// What a mix leaves, promised before its parts promise more.

@@ -40,10 +40,11 @@ Regime = tuple[bool, bool]
 @dataclass(frozen=True)
 class Tuple:
     """What one tuple says: nanoseconds of an operation by row, and the natural logarithm of each row's time over another's; that of the
-    base over itself is of its second lane over its first."""
+    base over itself is of its second lane over its first. `by_total`: of all time, not of the median over palindromes."""
 
     points_ns: dict[str, float]
     logs: dict[str, dict[str, float]]
+    by_total: bool
 
 
 def partners(facts: Facts) -> list[str]:
@@ -120,9 +121,19 @@ def turns(lane_s: float, turn_ns: float) -> int:
     return 2 * max(FEWEST_PALINDROMES, round(lane_s * 1e9 / (2 * turn_ns)))
 
 
-def read(family: Family, log: RowLog, total: bool) -> Tuple:
+def stalled(facts: Facts) -> bool:
+    """Whether the engine flushed or compacted inside the timed part: then stalls are part of the cost."""
+    return any((facts.counters or {}).get(name) for name in ("flushes", "compactions"))
+
+
+def counts_by_total(family: Family, facts: Iterable[Facts]) -> bool:
+    """Whether all time of a lane counts: as the first tuple of the family found, so that all tuples are of one estimator."""
+    return any(map(stalled, facts)) if family.by_total is None else family.by_total
+
+
+def read(family: Family, log: RowLog, by_total: bool) -> Tuple:
     """What the turns of a tuple say. Of each palindrome a lane's time is the geometric mean of its two turns; the median over the
-    palindromes counts or, where stalls are part of the cost (`total`), the sum."""
+    palindromes counts or, where stalls are part of the cost (`by_total`), the sum."""
     count = len(lanes(family))
     palindromes = list(_palindromes(log, count))
     counted = palindromes[math.ceil(WARM_UP * len(palindromes)) :]
@@ -131,18 +142,18 @@ def read(family: Family, log: RowLog, total: bool) -> Tuple:
     sums = [sum(sum(one[lane]) for one in counted) for lane in range(count)]
 
     def log_ratio(lane: int, other: int) -> float:
-        if total:
+        if by_total:
             return math.log(sums[lane] / sums[other])
         return statistics.median(mine - theirs for mine, theirs in zip(middles[lane], middles[other], strict=True))
 
     def time_ns(lane: int) -> float:
-        turn_ns = sums[lane] / (2 * len(counted)) if total else math.exp(statistics.median(middles[lane]))
+        turn_ns = sums[lane] / (2 * len(counted)) if by_total else math.exp(statistics.median(middles[lane]))
         return turn_ns / log.operations
 
     logs: dict[str, dict[str, float]] = {}
     for id, other in family.contrasts:
         logs.setdefault(id, {})[other] = log_ratio(count - 1 if id == other else places[id], places[other])
-    return Tuple({id: time_ns(place) for id, place in places.items()}, logs)
+    return Tuple({id: time_ns(place) for id, place in places.items()}, logs, by_total)
 
 
 def _palindromes(log: RowLog, count: int) -> Iterator[list[list[float]]]:

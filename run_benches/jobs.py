@@ -141,7 +141,7 @@ def measure_tuple(shop: Workshop, job: Job, family: Family, deadline_s: float) -
             return Outcome(failures={job.subject: f"the lane of {id} left no facts"})
         outcome.facts[id] = found.rows[id]
         outcome.engine = found.engine or outcome.engine
-    outcome.lanes = families.read(family, log, any(map(_stalled, outcome.facts.values())))
+    outcome.lanes = families.read(family, log, families.counts_by_total(family, outcome.facts.values()))
     return outcome
 
 
@@ -168,11 +168,6 @@ def _linked(shop: Workshop, suite: Suite, number: int) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         suite.link.to(path, random.Random(f"{shop.design.seed}:{number}:{suite.layer}").randrange(1, 2**31))
     return path
-
-
-def _stalled(facts: Facts) -> bool:
-    """Whether the engine flushed or compacted inside the timed part: then stalls are part of the cost, and all time counts."""
-    return any((facts.counters or {}).get(name) for name in ("flushes", "compactions"))
 
 
 def in_one_line(reason: str) -> str:

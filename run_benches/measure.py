@@ -137,7 +137,7 @@ def _add_found(bench: Bench, found: Found) -> None:
 def _add_tuple(run: Run, name: str, found: Tuple) -> None:
     """A tuple of a family: the times of the rows whose home it is, and its contrasts."""
     family = run.families[name]
-    family.state, family.tuples = "ran", family.tuples + 1
+    family.state, family.tuples, family.by_total = "ran", family.tuples + 1, found.by_total
     for id in family.rows:
         if run.benches[id].family == name:
             _add_point(run.benches[id], round(found.points_ns[id], 3))

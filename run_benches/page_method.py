@@ -32,6 +32,7 @@ def _figures(source: Source) -> list[str]:
         "alone, and is rough. The range beside it tells how far its processes lie around it, from the fastest to the slowest, and is not a confidence interval.",
         f"* A difference whose interval holds none is `same` where its 90 % interval lies within {figures.within_margin()}, and else `not resolved`.",
         f"* {controls(run)}",
+        *(["* The binaries were not linked anew: the intervals leave out what the placement of code does."] if run.design.linked_anew is False else []),
         *(["* This was a quick run: few processes and few tuples, so spreads and intervals are coarse."] if run.scale == "quick" else []),
         f"* {_census(run)}",
     ]

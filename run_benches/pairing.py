@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from run_benches import broker, build, jobs, plan
+from run_benches import broker, build, families, jobs, plan
 from run_benches.comparison import Point
 from run_benches.runs import Facts
 from run_benches.worktree import Target
@@ -103,19 +103,13 @@ def stores(folder: Path, name: str, layer: str) -> dict[str, str]:
 
 def _collect(outcome: Outcome, result: broker.Result, number: int) -> None:
     for (id, *_), log in result.rows.items():
-        total = any(_stalled(seen.get(id)) for seen in outcome.seen)
+        total = any(families.stalled(seen[id]) for seen in outcome.seen if id in seen)
         effect = broker.total_effect(log) if total else broker.effect(log)
         a_ns, b_ns = (_operation_ns(log, side, total) for side in (0, 1))
         outcome.failures.pop(id, None)
         outcome.points[id] = Point(number, round(effect, 6), round(a_ns, 2), round(b_ns, 2), _unlike(log))
     for failure in result.failures:
         outcome.failures[failure.ids[0]] = jobs.in_one_line(failure.reason)
-
-
-def _stalled(facts: Facts | None) -> bool:
-    """Whether the engine flushed or compacted inside the timed part: then stalls are part of the cost, and all time counts."""
-    counters = facts.counters if facts and facts.counters else {}
-    return any(counters.get(name) for name in ("flushes", "compactions"))
 
 
 def _operation_ns(log: broker.RowLog, side: int, total: bool) -> float:

@@ -39,9 +39,9 @@ class Side:
 
 
 def sides(run: Run, layer: str | None = None) -> list[Side]:
-    """Every row of a peer that has one of ours beside it, in the order of the page; the parts of a mix are no work of their own."""
+    """Every row of a peer that has one of ours beside it, in the order of the page."""
     ours = {_work(row): row for row in findings.rows(run, layer) if row.subject == findings.OURS}
-    theirs = [row for row in findings.rows(run, layer) if is_peer(row) and row.operation not in findings.MIX_PARTS]
+    theirs = [row for row in findings.rows(run, layer) if is_peer(row)]
     return [Side(mine, row, row.over(mine) if findings.alike(mine, row) else None) for row in theirs if (mine := ours.get(_work(row)))]
 
 

@@ -57,7 +57,7 @@ class Effort:
 EFFORTS: dict[Scale, Effort] = {
     "quick": Effort(6 * 60, 6, 0.2, ("quick",), 0, 0, 10, 0.05, 0.1),
     "default": Effort(20 * 60, 10, 0.25, ("quick", "default"), 1, 1, 10, 0.05, 0.15),
-    "full": Effort(None, 12, 0.3, ("quick", "default", "full"), 1, 2, 20, 0.3, 1.0),
+    "full": Effort(None, 12, 0.25, ("quick", "default", "full"), 1, 2, 20, 0.3, 1.0),
 }
 
 
@@ -136,7 +136,8 @@ def make(suites: dict[str, Suite], words: list[str], skip: list[str], scale: Sca
     cells += [Cell("ratio", id.partition("/")[0], id) for id in ratios]
     cells += [Cell("family", name.partition("/")[0], name) for name in found]
     sizes = (effort.processes, effort.sample_size, effort.warm_up_s, effort.measurement_s, estimates.FEWEST_TUPLES, effort.lane_s)
-    design = Design(seed, *sizes, budget_s or effort.seconds, cells, workload_processes=effort.workload_processes)
+    linked_anew = all(suites[id.partition("/")[0]].link for family in found.values() for id in family.rows)
+    design = Design(seed, *sizes, budget_s or effort.seconds, cells, workload_processes=effort.workload_processes, linked_anew=linked_anew)
     plan = Plan(design, benches, ratios, found, 0.0)
     _spend(plan, effort.most_tuples, limited=budget_s is not None)
     return plan

@@ -137,7 +137,8 @@ class Job:
 class Design:
     """How the figures were made. `tuples` and `processes` are what was aimed at; each figure carries what it got. `order` is what ran;
     after `budget_s` no more tuples are begun than an interval needs. In a tuple each lane is timed for about `lane_s`. `processes` are
-    those of a row that has no partner; workloads, which take seconds each, run in `workload_processes`."""
+    those of a row that has no partner; workloads, which take seconds each, run in `workload_processes`. Only where the binaries of each
+    round were `linked_anew` do the intervals contain what the placement of code does."""
 
     seed: int
     processes: int
@@ -150,6 +151,7 @@ class Design:
     plan: list[Cell]
     order: list[Job] = field(default_factory=list)
     workload_processes: int = 0
+    linked_anew: bool | None = None
 
 
 @dataclass
@@ -193,7 +195,8 @@ class Bench:
 @dataclass
 class Family:
     """Rows that take turns, in the order of the source, and the base, which has a second lane; `contrasts` says which row is held against
-    which. `tuples` counts those that ran."""
+    which. `tuples` counts those that ran. Where the engine stalled in the first of them, stalls are part of the cost in all (`by_total`):
+    all time counts, not the median over palindromes."""
 
     state: State
     reasons: list[str]
@@ -201,6 +204,7 @@ class Family:
     base: str
     contrasts: list[list[str]]
     tuples: int = 0
+    by_total: bool | None = None
 
 
 @dataclass

@@ -50,7 +50,7 @@ def measure(wish: Wish) -> tuple[Run, Path]:
         run = _new_run(wish, made, suites)
         path = _new_path(run)
         _announce(made, path)
-        if made.families and not all(suite.link for suite in suites.values()):
+        if not made.design.linked_anew:
             print("no bench can be linked anew (lld is missing: apt-get install lld): intervals leave out what the placement of code does", file=sys.stderr)
         return _go(run, path, suites, wish.patience_s)
 

@@ -54,7 +54,7 @@ def _folded(run: Run, layer: str) -> str:
     if layer == scaling.LAYER:
         return scaling_table(run)
     told = {row.id for row in findings.crud_rows(run)}  # in the tables by the number of indexes; peers have lines of their own
-    if all(row.id in told or row.operation in findings.MIX_PARTS or peers.is_peer(row) for row in findings.rows(run, layer)):
+    if all(row.id in told or findings.is_part_of_a_mix(row) or peers.is_peer(row) for row in findings.rows(run, layer)):
         return ""
     return macro_table(run) if layer == macro.LAYER else layer_table(run, layer)
 

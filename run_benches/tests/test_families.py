@@ -1,5 +1,6 @@
 """Which rows take turns with which, and what their turns say."""
 
+import dataclasses
 import math
 
 import pytest
@@ -72,7 +73,7 @@ def log(*palindromes: tuple[float, float, float]) -> RowLog:
 
 def test_a_tuple_is_the_median_over_palindromes() -> None:
     warm_up, spell = (9000.0, 1000.0, 9000.0), (50_000.0, 100_000.0, 50_000.0)
-    found = families.read(FAMILY, log(warm_up, *[(1000.0, 2000.0, 1010.0)] * 8, spell), total=False)
+    found = families.read(FAMILY, log(warm_up, *[(1000.0, 2000.0, 1010.0)] * 8, spell), by_total=False)
     assert found.points_ns == {"raw": pytest.approx(100), "get": pytest.approx(200)}
     assert math.exp(found.logs["get"]["raw"]) == pytest.approx(2)
     assert math.exp(found.logs["raw"]["raw"]) == pytest.approx(1.01), "the second lane over the first"
@@ -80,13 +81,21 @@ def test_a_tuple_is_the_median_over_palindromes() -> None:
 
 def test_where_stalls_are_part_of_the_cost_all_time_counts() -> None:
     stalled = log((1000.0, 1000.0, 1000.0), *[(1000.0, 1000.0, 1000.0)] * 3, (1000.0, 6000.0, 1000.0))
-    assert families.read(FAMILY, stalled, total=False).logs["get"]["raw"] == pytest.approx(0)
-    whole = families.read(FAMILY, stalled, total=True)
+    assert families.read(FAMILY, stalled, by_total=False).logs["get"]["raw"] == pytest.approx(0)
+    whole = families.read(FAMILY, stalled, by_total=True)
     assert math.exp(whole.logs["get"]["raw"]) == pytest.approx(9 / 4)
     assert whole.points_ns["get"] == pytest.approx(9000 / 4 / 10)
 
 
+def test_all_tuples_of_a_family_have_the_estimator_of_its_first() -> None:
+    quiet, busy = facts(), facts(counters={"flushes": 1, "waits": 0})
+    first = dataclasses.replace(FAMILY, by_total=None)
+    assert families.counts_by_total(first, [quiet, busy]) and not families.counts_by_total(first, [quiet, facts(counters={"flushes": 0})])
+    for settled in (True, False):
+        assert families.counts_by_total(dataclasses.replace(FAMILY, by_total=settled), [quiet, busy]) is settled
+
+
 def test_what_falls_on_all_lanes_alike_cancels() -> None:
     drift = [(1000.0 * speed, 3000.0 * speed, 1000.0 * speed) for speed in (1, 1, 1.5, 2, 2, 1.7, 1, 0.8)]
-    found = families.read(FAMILY, log(*drift), total=False)
+    found = families.read(FAMILY, log(*drift), by_total=False)
     assert math.exp(found.logs["get"]["raw"]) == pytest.approx(3, rel=1e-3)

@@ -66,13 +66,6 @@ def test_figures_of_other_kinds_and_rows_without_turns_form_no_ratio() -> None:
         assert "| not run: the two took no turns |" in line_with(of_layer(run, "encoding"), f"| the same | {peer} |")
 
 
-def test_a_part_of_a_mix_is_no_work_of_its_own() -> None:
-    run = beside_sqlite()
-    for subject in ("strata", "sqlite"):
-        run.benches[f"integration/mixed_read/{subject}/{CASE}"] = made_up.bench(1000, "reads", indexes=0)
-    assert {side.ours.operation for side in peers.sides(run, "integration")} == {"read"}
-
-
 def test_a_floor_is_no_peer_and_a_peer_is_no_floor() -> None:
     run = beside_sqlite(ratio=0.5)
     assert "storage" not in told(run)

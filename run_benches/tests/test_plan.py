@@ -9,6 +9,7 @@ import pytest
 from run_benches import places, plan, runs, sessions, shapes
 from run_benches.build import FactsFile, Suite
 from run_benches.errors import Complaint
+from run_benches.relink import Link
 from run_benches.runs import Facts, Floor, Place
 
 
@@ -44,6 +45,13 @@ def test_every_cell_has_a_state_before_the_run() -> None:
 def test_a_ratio_of_unlike_work_is_not_formed() -> None:
     other = Facts("reads", "bytes", 1024, 1)
     assert made(suites(get=facts("storage/raw/strata/1"), raw=other)).ratios["storage/get/strata/1"].state == "invalid"
+
+
+def test_the_design_says_whether_code_was_placed_anew() -> None:
+    found = suites(get=facts("storage/raw/strata/1"), raw=facts())
+    assert not made(found).design.linked_anew
+    linked = {layer: dataclasses.replace(suite, link=Link(("a.o",), ())) for layer, suite in found.items()}
+    assert made(linked).design.linked_anew
 
 
 def test_the_order_is_the_seeds_and_differs_between_rounds() -> None:
