@@ -163,7 +163,7 @@ def _families(rows: Mapping[str, Facts], effort: Effort) -> dict[str, Family]:
 
 def _first_ratio(id: str, benches: Mapping[str, Bench], rows: Mapping[str, Facts], found: Mapping[str, Family]) -> Ratio | None:
     bench, facts = benches[id], benches[id].facts
-    if facts.floor is None:
+    if facts.floor is None or (facts.floor.id in rows and facts.floor.id not in benches):  # a partner of a row that was chosen
         return None
     goal = (facts.floor.id, facts.floor.at_least, facts.floor.aim)
     if facts.floor.id not in rows:

@@ -88,6 +88,12 @@ def test_a_named_row_takes_its_partners_along() -> None:
     assert list(found.families) == ["storage/raw/strata/1"]
 
 
+def test_a_partner_that_was_taken_along_comes_without_its_own() -> None:
+    found = suites(two=facts(against=["storage/one/strata/1"]), one=facts("storage/peer/strata/1"), peer=facts())
+    plan = made(found, ["storage/two"])
+    assert list(plan.benches) == ["storage/two/strata/1", "storage/one/strata/1"] and not plan.ratios
+
+
 def test_what_many_samples_take_says_nothing_of_few() -> None:
     costs, rows = plan.Costs(), [facts()]
     many, few = (dataclasses.replace(made(suites(get=facts())).design, sample_size=size) for size in (9, 7))
@@ -98,7 +104,7 @@ def test_what_many_samples_take_says_nothing_of_few() -> None:
 def test_a_budget_that_all_layers_do_not_fit_into_buys_less_of_each() -> None:
     one = suites(get=facts())
     few, usual, many = (made(one, budget_s=minutes * 60).design for minutes in (10, 30, 60))
-    assert few.processes < usual.processes and few.lane_s < usual.lane_s < many.lane_s
+    assert few.processes < usual.processes and few.lane_s < usual.lane_s and usual.sample_size < many.sample_size
 
 
 def test_tuples_grow_with_the_time_there_is() -> None:
