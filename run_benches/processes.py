@@ -11,18 +11,7 @@ import subprocess
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-
-@dataclass
-class Stop:
-    """Whether somebody has asked to stop. Python ignores an exception that is raised in its own callbacks around a fork, so an interrupt
-    that falls into one would be lost: who goes on looks here."""
-
-    requested: bool = False
-
-
-STOP = Stop()
 
 POLL_S = 0.1
 LONGEST_QUOTE = 300

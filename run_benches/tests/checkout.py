@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from run_benches import places, runs, shapes
-from run_benches.runs import Run
+from run_benches import places, shapes
+from run_benches.store import runs
+from run_benches.store.runs import Run
 
 FAKES = Path(__file__).parent / "fakes"
 LAYERS = ("storage", "integration")

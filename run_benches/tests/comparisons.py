@@ -2,9 +2,10 @@
 
 import math
 
-from run_benches import attribution, judge
-from run_benches.comparison import SCHEMA, Comparison, Control, Design, Point, Row, Side, State, Witness
-from run_benches.runs import Build, Facts, Machine
+from run_benches.compare import attribution
+from run_benches.stats import judge
+from run_benches.store.comparisons import Comparison, Control, Design, Point, Row, SCHEMA, Side, State, Witness
+from run_benches.store.runs import Build, Facts, Machine
 
 LAYERS = ["encoding", "storage", "locking", "indexes", "transaction", "handlers", "routing", "ingress", "integration", "ladder"]
 ALPHA, CONTROL_ALPHA = 0.05, 0.01

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from run_benches import browser, gallery, page, report
+from run_benches.render import gallery, page, report
+from run_benches.setup import browser
 from run_benches.tests.test_document import HEADERS, a_run
 
 LOOK = """<!DOCTYPE html><iframe style="width: {width}px; height: 2000px; border: 0" srcdoc="{document}"></iframe><pre></pre><script>

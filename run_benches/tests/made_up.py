@@ -4,7 +4,7 @@ import math
 import statistics
 from collections.abc import Iterable, Sequence
 
-from run_benches.runs import Bench, Facts, Family, Latency, Measure, Place, Run
+from run_benches.store.runs import Bench, Facts, Family, Latency, Measure, Place, Run
 
 SPREAD = (0.98, 1.03, 1.0, 0.99, 1.01)
 """What the processes measured, over the time of the row."""

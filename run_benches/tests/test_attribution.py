@@ -2,8 +2,8 @@
 
 import pytest
 
-from run_benches import attribution
-from run_benches.comparison import Attribution, Row
+from run_benches.compare import attribution
+from run_benches.store.comparisons import Attribution, Row
 from run_benches.tests.comparisons import LAYERS, comparison, points, row
 
 

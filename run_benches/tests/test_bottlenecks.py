@@ -2,10 +2,10 @@
 
 import math
 
-from run_benches import bottlenecks
-from run_benches.bottlenecks import Rule, Spot
-from run_benches.runs import Place, Run
-from run_benches.source import Source
+from run_benches.render import bottlenecks
+from run_benches.render.bottlenecks import Rule, Spot
+from run_benches.render.source import Source
+from run_benches.store.runs import Place, Run
 from run_benches.tests import made_up
 from run_benches.tests.test_document import a_run, line_with
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from run_benches.broker import Result, Row, RowLog, Side, Turn, effect, foreign_load, run, total_effect
+from run_benches.measure.broker import Result, Row, RowLog, Side, Turn, effect, foreign_load, run, total_effect
 
 SCRIPT = r"""
 import json, os, socket, sys, time

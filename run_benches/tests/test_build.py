@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from run_benches import build_failure, rocksdb_build
+from run_benches.setup import build_failure, rocksdb_build
 
 BUILD_SCRIPT = """
    Compiling serde v1.0.228

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from run_benches import callgrind
-from run_benches.callgrind import Count, Skipped
-from run_benches.runs import Facts
+from run_benches.measure import callgrind
+from run_benches.measure.callgrind import Count, Skipped
+from run_benches.store.runs import Facts
 
 GOLDEN = Path(__file__).parent / "golden" / "profile"
 FACTS = Facts("adds", "operations", 1.0, 1)

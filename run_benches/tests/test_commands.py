@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from run_benches import cli, packages
+from run_benches.cli import command_line
 from run_benches.errors import Complaint
-from run_benches.runs import Latency, Measure
+from run_benches.setup import packages
+from run_benches.store.runs import Latency, Measure
 from run_benches.tests.checkout import Checkout, edited
 
 QUICK = ("--quick", "--seed", "7")
@@ -161,7 +162,7 @@ def test_an_interrupted_run_is_kept_and_resumed(checkout: Checkout, number: sign
 
 
 def test_what_the_runner_starts_can_be_interrupted_too(checkout: Checkout) -> None:
-    code = "import subprocess; from run_benches import cli; cli.main(['load']); subprocess.run(['grep', 'SigIgn', '/proc/self/status'])"
+    code = "import subprocess; from run_benches import cli; command_line.main(['load']); subprocess.run(['grep', 'SigIgn', '/proc/self/status'])"
     done = subprocess.run([sys.executable, "-c", code], cwd=checkout.root, preexec_fn=ignoring_interrupts, capture_output=True, text=True, check=True)
     assert int(done.stdout.split()[1], 16) & 1 << signal.SIGINT - 1 == 0
 
@@ -280,7 +281,7 @@ def test_strict_fails_on_a_missed_goal(checkout: Checkout) -> None:
 
 
 def test_a_bench_without_its_stanza_is_found(checkout: Checkout, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    from run_benches import checks
+    from run_benches.cli import checks
 
     monkeypatch.setattr(checks, "ROOT", checkout.root)
     monkeypatch.setattr(checks, "BENCHES", checkout.root / "benches")
@@ -303,7 +304,7 @@ def test_help_and_slips_are_answered_by_a_bare_python(checkout: Checkout, words:
     assert not (checkout.root / ".venv").exists() and not (checkout.root / "runs").exists()
 
 
-@pytest.mark.parametrize("command", [name for name in cli.COMMANDS if name not in cli.NOT_THERE_YET])
+@pytest.mark.parametrize("command", [name for name in command_line.COMMANDS if name not in command_line.NOT_THERE_YET])
 def test_every_command_runs_inside_the_environment(monkeypatch: pytest.MonkeyPatch, command: str) -> None:
     needs = {"save": ["x"], "explain": ["x/y"], "profile": ["x/y"]}
     entered = []
@@ -314,7 +315,7 @@ def test_every_command_runs_inside_the_environment(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(packages, "enter_environment", enter)
     typed = [command, *needs.get(command, [])]
-    assert cli.main(typed) == 2 and entered == [typed]
+    assert command_line.main(typed) == 2 and entered == [typed]
 
 
 def test_doctor_looks_and_measures(checkout: Checkout) -> None:

@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from run_benches import compare, comparison, places
-from run_benches.comparison import Comparison, Side
-from run_benches.runs import Facts
+from run_benches import places
+from run_benches.compare import new_comparison
+from run_benches.store import comparisons
+from run_benches.store.comparisons import Comparison, Side
+from run_benches.store.runs import Facts
 from run_benches.tests.workspace import Workspace, repository, workspace
 
 __all__ = ["workspace"]
@@ -76,7 +78,7 @@ def typed(shop: Workspace, *words: str) -> "subprocess.CompletedProcess[str]":
 
 
 def last(shop: Workspace) -> Comparison:
-    return comparison.load(sorted((shop.root / "runs").glob("compare-*.json"))[-1])
+    return comparisons.load(sorted((shop.root / "runs").glob("compare-*.json"))[-1])
 
 
 def verdicts(compared: Comparison) -> dict[str, str]:
@@ -209,7 +211,7 @@ def test_workloads_are_compared_where_they_are_named_and_those_with_a_background
     facts = {"macro/load/strata/1": Facts("loads", "records", 1, 1, workload=True), "macro/beside/strata/1": Facts("reads", "records", 1, 1, workload=True, background=True)}
 
     def state(id: str, *words: str) -> str:
-        return compare._row(compare.Wish(rows=list(words)), sides, (facts, facts), id, 0.02).state
+        return new_comparison._row(new_comparison.Wish(rows=list(words)), sides, (facts, facts), id, 0.02).state
 
     assert (state("macro/load/strata/1"), state("macro/load/strata/1", "macro/load")) == ("left_out", "not_run")
     assert state("macro/beside/strata/1", "macro/beside") == "left_out"

@@ -2,9 +2,9 @@
 
 import math
 
-from run_benches import conclusions
-from run_benches.runs import Ratio, Run
-from run_benches.source import Source
+from run_benches.render import conclusions
+from run_benches.render.source import Source
+from run_benches.store.runs import Ratio, Run
 from run_benches.tests import made_up
 from run_benches.tests.test_document import a_run, whole
 

@@ -5,8 +5,8 @@ import random
 
 import pytest
 
-from run_benches import contrasts, figures
-from run_benches.contrasts import Contrast, Controls
+from run_benches.analysis import contrasts, figures
+from run_benches.analysis.contrasts import Contrast, Controls
 from run_benches.tests.test_document import a_run
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from run_benches import criterion_output, shapes
+from run_benches import shapes
+from run_benches.measure import criterion_output
 
 GOLDEN = Path(__file__).parent / "golden" / "criterion-0.8.2"
 LONG = "encoding/encode_key_of_a_record_with_a_rather_long_operation_name_that_criterion_cuts_when_it_makes_a_directory"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from run_benches import disturbance
+from run_benches.calibrate import disturbance
 from run_benches.places import ROOT
 
 PARENT = """

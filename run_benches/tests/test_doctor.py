@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from run_benches import build, doctor, judge
-from run_benches.doctor import Finding
+from run_benches.cli import doctor
+from run_benches.cli.doctor import Finding
 from run_benches.errors import Exit
+from run_benches.measure import build
+from run_benches.stats import judge
 
 NOISY = {
     "proc/pressure/cpu": "some avg10=9.00 avg60=25.00 avg300=8.00 total=1\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n",

@@ -16,10 +16,13 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from run_benches import calibration_pictures, contradictions, document, error_rates, figures, findings, gallery, page, pictures, shapes
-from run_benches.error_rates import Results
+from run_benches import shapes
+from run_benches.analysis import contradictions, figures, findings
+from run_benches.calibrate import error_rates
+from run_benches.calibrate.error_rates import Results
 from run_benches.errors import Complaint
-from run_benches.runs import Bench, Binary, Build, Cell, Design, Floor, Machine, Ratio, Run, Tool
+from run_benches.render import calibration_pictures, document, gallery, page, pictures
+from run_benches.store.runs import Bench, Binary, Build, Cell, Design, Floor, Machine, Ratio, Run, Tool
 from run_benches.tests import made_up, test_error_rates
 
 HEADERS = {

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from run_benches import elf
 from run_benches.errors import Complaint
+from run_benches.measure import elf
 
 
 def compiled(folder: Path, source: str, *flags: str) -> str:

@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from run_benches import calibrate, calibration_pictures, calibration_report, error_rates, pictures, shapes
-from run_benches.error_rates import Rate, Results, Rules, Table
-from run_benches.pool import Entry, Origin, Plant, Pool
-from run_benches.runs import Build, Machine
+from run_benches import shapes
+from run_benches.calibrate import error_rates
+from run_benches.calibrate.error_rates import Rate, Results, Rules, Table
+from run_benches.cli import calibration
+from run_benches.render import calibration_pictures, calibration_report, pictures
+from run_benches.store.pool import Entry, Origin, Plant, Pool
+from run_benches.store.runs import Build, Machine
 
 RULES = Rules(screen_pairs=6, alpha=0.05, control_alpha=0.01, margin=lambda id: 0.02, controls="harness")
 ROWS = [f"storage/{name}/strata/x" for name in ("get", "put", "scan", "seek")] + [f"indexes/{name}/strata/x" for name in ("find", "insert")]
@@ -193,8 +196,8 @@ def test_a_plant_weighs_what_it_does_to_the_row_that_many_steps_slow_down_most()
 
 
 def test_what_is_published_comes_from_the_pool_alone(tmp_path: Path) -> None:
-    published = calibrate.publish(simulated(PAIRS), tmp_path / "results.json", tmp_path / "pictures")
+    published = calibration.publish(simulated(PAIRS), tmp_path / "results.json", tmp_path / "pictures")
     assert shapes.load(Results, tmp_path / "results.json") == published
     for picture in calibration_pictures.pictures(published):
         assert picture.fault(tmp_path / "pictures") is None
-    assert calibrate.publish(simulated(PAIRS), tmp_path / "again.json", tmp_path / "pictures") == published
+    assert calibration.publish(simulated(PAIRS), tmp_path / "again.json", tmp_path / "pictures") == published

@@ -6,7 +6,7 @@ import statistics
 
 import pytest
 
-from run_benches import estimates
+from run_benches.stats import estimates
 
 
 def test_signed_rank_distribution_is_that_of_the_tables() -> None:

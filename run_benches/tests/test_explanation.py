@@ -2,9 +2,10 @@
 
 import pytest
 
-from run_benches import effects, explanation
-from run_benches.comparison import Row, State, Witness
+from run_benches.analysis import effects
 from run_benches.errors import Complaint
+from run_benches.render import explanation
+from run_benches.store.comparisons import Row, State, Witness
 from run_benches.tests.comparisons import comparison, control, points, row, screened, unjudged
 
 ID = "indexes/hash_lookup/strata/100"

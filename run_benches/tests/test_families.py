@@ -5,9 +5,9 @@ import math
 
 import pytest
 
-from run_benches import families
-from run_benches.broker import RowLog, Turn
-from run_benches.runs import Facts, Family, Floor
+from run_benches.measure import families
+from run_benches.measure.broker import RowLog, Turn
+from run_benches.store.runs import Facts, Family, Floor
 
 
 def facts(*against: str, floor: str | None = None, **others: object) -> Facts:

@@ -4,8 +4,8 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from run_benches import flame
-from run_benches.flame import Frame
+from run_benches.render import flame
+from run_benches.render.flame import Frame
 
 MAIN, GET, PUT = Frame("bench::main", "bench"), Frame("strata::storage::Store<T>::get & more", "storage"), Frame("strata::storage::put", "storage")
 COPY = Frame("memcpy", "C library")

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from run_benches import growth
-from run_benches.growth import Point
+from run_benches.analysis import growth
+from run_benches.analysis.growth import Point
 
 SIZES = (1e3, 1e4, 1e5, 1e6)
 

@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
-from run_benches import broker, estimates, judge
-from run_benches.judge import Judgement
+from run_benches.measure import broker
+from run_benches.stats import estimates, judge
+from run_benches.stats.judge import Judgement
 
 MARGIN = 0.02
 SUITES = [1, 20, 150, 400]

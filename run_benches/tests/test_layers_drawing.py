@@ -3,7 +3,9 @@
 import xml.etree.ElementTree
 from pathlib import Path
 
-from run_benches import findings, layers_drawing, places
+from run_benches import places
+from run_benches.analysis import findings
+from run_benches.render import layers_drawing
 
 
 def texts() -> list[str]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from run_benches import left_behind
+from run_benches.cli import criterion_baseline
 from run_benches.errors import Complaint, Exit
 from run_benches.tests.test_criterion_output import GOLDEN
 
@@ -30,7 +30,7 @@ def target(tmp_path: Path) -> Path:
 
 
 def test_both_sides_stand_beside_each_other_without_a_verdict(target: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert left_behind.compare(KEPT, target, False) == Exit.FINE
+    assert criterion_baseline.compare(KEPT, target, False) == Exit.FINE
     said = capsys.readouterr().out
     (line,) = (line for line in said.splitlines() if line.startswith(ROW))
     assert line.split()[-4:] == ["0.500", "10", "and", "10"]
@@ -40,7 +40,7 @@ def test_both_sides_stand_beside_each_other_without_a_verdict(target: Path, caps
 
 
 def test_as_json(target: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    left_behind.compare(KEPT, target, True)
+    criterion_baseline.compare(KEPT, target, True)
     found = json.loads(capsys.readouterr().out)
     rows = {row["id"]: row for row in found["rows"]}
     assert found["verdict"] is None and found["schema"] == 1 and len(rows) == 4
@@ -52,21 +52,21 @@ def test_a_baseline_that_is_the_last_run_itself_says_so(target: Path, capsys: py
     for kept in target.glob("criterion/**/before*"):
         if kept.with_name("new").exists():
             shutil.copytree(kept, kept.with_name("new"), dirs_exist_ok=True)
-    left_behind.compare(KEPT, target, False)
+    criterion_baseline.compare(KEPT, target, False)
     assert "the same run" in next(line for line in capsys.readouterr().out.splitlines() if line.startswith(ROW))
 
 
 def test_an_unknown_baseline_names_those_that_are_there(target: Path) -> None:
     with pytest.raises(Complaint, match=r"no baseline 'bef\*'.*\(there: before\[1\]\)"):
-        left_behind.compare("bef*", target, False)
+        criterion_baseline.compare("bef*", target, False)
 
 
 def test_without_results_it_says_what_makes_them(tmp_path: Path) -> None:
     with pytest.raises(Complaint, match="cargo bench -- --save-baseline before first"):
-        left_behind.compare("before", tmp_path, False)
+        criterion_baseline.compare("before", tmp_path, False)
 
 
 def test_damaged_files_are_a_complaint(target: Path) -> None:
     next(iter(target.glob("criterion/**/before*/sample.json"))).write_text("{")
     with pytest.raises(Complaint, match="cannot read what cargo bench left behind"):
-        left_behind.compare(KEPT, target, False)
+        criterion_baseline.compare(KEPT, target, False)

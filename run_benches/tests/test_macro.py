@@ -4,10 +4,10 @@ import copy
 import dataclasses
 import json
 
-from run_benches import gallery, macro
-from run_benches.findings import rows
-from run_benches.runs import Run
-from run_benches.source import Source
+from run_benches.analysis.findings import rows
+from run_benches.render import gallery, macro
+from run_benches.render.source import Source
+from run_benches.store.runs import Run
 from run_benches.tests import made_up
 from run_benches.tests.test_document import a_run, line_with
 

@@ -6,10 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from run_benches import machine, packages, processes, progress, selection, shapes, tables
+from run_benches import processes, progress, shapes
 from run_benches.errors import Complaint
-from run_benches.runs import Facts
-from run_benches.tables import Column
+from run_benches.measure import machine, selection
+from run_benches.render import tables
+from run_benches.render.tables import Column
+from run_benches.setup import packages
+from run_benches.store.runs import Facts
 
 LAYERS = ["storage", "indexes", "transaction"]
 

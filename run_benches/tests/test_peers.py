@@ -1,8 +1,9 @@
 """Others beside ours: wins and losses alike, and no goal."""
 
-from run_benches import findings, peers
-from run_benches.runs import Ratio, Run
-from run_benches.source import Source
+from run_benches.analysis import findings
+from run_benches.render import peers
+from run_benches.render.source import Source
+from run_benches.store.runs import Ratio, Run
 from run_benches.tests import made_up
 from run_benches.tests.test_document import a_run, line_with, rendered, section
 

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from run_benches import places, plan, runs, sessions, shapes
-from run_benches.build import FactsFile, Suite
+from run_benches import places, shapes
 from run_benches.errors import Complaint
-from run_benches.relink import Link
-from run_benches.runs import Facts, Floor, Place
+from run_benches.measure import new_run, plan
+from run_benches.measure.build import FactsFile, Suite
+from run_benches.measure.relink import Link
+from run_benches.store import runs
+from run_benches.store.runs import Facts, Floor, Place
 
 
 def facts(floor: str | None = None, **others: object) -> Facts:
@@ -167,7 +169,7 @@ def test_the_quick_scale_leaves_workloads_out_and_says_so(capsys: pytest.Capture
     found = made(workloads())
     assert (found.benches["storage/load/strata/1"].state, found.benches["storage/load/strata/1"].reasons) == ("not_run", [plan.LEFT_OUT])
     assert found.ratios["storage/load/strata/1"].reasons == [plan.LEFT_OUT]
-    sessions._announce(found, Path("run.json"))
+    new_run._announce(found, Path("run.json"))
     assert "2 rows in 1 family, 6 tuples each; 0 alone, once" in capsys.readouterr().err
     named = made(workloads(), words=["storage/load", "storage/raw_load"])
     assert plan.timeable(named.design, named.benches, 0) == {"storage": ["storage/load/strata/1", "storage/raw_load/strata/1"]}

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from run_benches import pool
 from run_benches.errors import Complaint
-from run_benches.pool import Entry, Origin, Plant
-from run_benches.runs import Build, Machine
+from run_benches.store import pool
+from run_benches.store.pool import Entry, Origin, Plant
+from run_benches.store.runs import Build, Machine
 
 ORIGIN = Origin(pool.SCHEMA, "c0ffee", False, {"storage": "f00d"}, Machine({"cores": 2}, {"kernel": "6"}), Build("rustc 1", "", "release"), {"1_ms": 60}, 7)
 PAIR = Entry(0, "pair", "storage", "quiet", 1.5, None, ["storage/get/strata/x"], [0.00123], [812.5], [[0.1, 0.0, 3.0, -1.0]], [(0.04, -0.01, 0.02, 0.005)])

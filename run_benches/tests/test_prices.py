@@ -2,9 +2,9 @@
 
 import pytest
 
-from run_benches import prices
-from run_benches.runs import Run
-from run_benches.source import Source
+from run_benches.render import prices
+from run_benches.render.source import Source
+from run_benches.store.runs import Run
 from run_benches.tests import made_up
 from run_benches.tests.test_document import a_run, line_with
 

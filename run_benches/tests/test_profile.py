@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from run_benches import profile
-from run_benches.flame import Frame, Stack
-from run_benches.profile import LOOP, Share
-from run_benches.runs import Facts
+from run_benches.cli import profile
+from run_benches.cli.profile import LOOP, Share
+from run_benches.render.flame import Frame, Stack
+from run_benches.store.runs import Facts
 
 GOLDEN = Path(__file__).parent / "golden" / "profile"
 EXECUTABLE, LIBC = "/target/release/deps/transaction-0", "/usr/lib/x86_64-linux-gnu/libc.so.6"

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from run_benches import build, published
 from run_benches.errors import Complaint
+from run_benches.measure import build, published
 
 
 def test_every_published_row_names_rows_of_benches_that_there_are() -> None:

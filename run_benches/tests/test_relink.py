@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from run_benches import relink
 from run_benches.errors import Complaint
-from run_benches.relink import Link
+from run_benches.measure import relink
+from run_benches.measure.relink import Link
 from run_benches.tests.workspace import Workspace, workspace
 
 __all__ = ["workspace"]

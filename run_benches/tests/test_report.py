@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from run_benches import document, page, report, runs
-from run_benches.gallery import pictures
+from run_benches.render import document, page, report
+from run_benches.render.gallery import pictures
+from run_benches.store import runs
 from run_benches.tests.checkout import Checkout
 from run_benches.tests.test_document import HEADERS, a_run
 

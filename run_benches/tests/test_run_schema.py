@@ -8,7 +8,8 @@ from typing import Any
 import jsonschema  # type: ignore[import-untyped]
 import pytest
 
-from run_benches import run_schema, runs, shapes
+from run_benches import shapes
+from run_benches.store import run_schema, runs
 from run_benches.tests.test_document import a_run
 
 

@@ -1,8 +1,9 @@
 """Series of rows along an axis: how they are found, marked and told."""
 
-from run_benches import gallery, growth, scaling
-from run_benches.runs import Place, Run
-from run_benches.source import Source
+from run_benches.analysis import growth
+from run_benches.render import gallery, scaling
+from run_benches.render.source import Source
+from run_benches.store.runs import Place, Run
 from run_benches.tests import made_up
 from run_benches.tests.test_document import a_run, line_with
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from run_benches import summary, tables
-from run_benches.runs import Ratio
+from run_benches.render import summary, tables
+from run_benches.store.runs import Ratio
 from run_benches.tests import made_up
 from run_benches.tests.test_document import a_run
 

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from run_benches import effects, forest, telling, witnesses
-from run_benches.comparison import Comparison, Row, Witness
+from run_benches.analysis import effects
+from run_benches.compare import witnesses
 from run_benches.errors import Complaint, Exit
-from run_benches.judge import Judgement, Verdict
-from run_benches.runs import Facts
+from run_benches.render import comparison_report, forest
+from run_benches.stats.judge import Judgement, Verdict
+from run_benches.store.comparisons import Comparison, Row, Witness
+from run_benches.store.runs import Facts
 from run_benches.tests.comparisons import comparison, control, points, row, screened, unjudged
 
 SLOWER = "indexes/hash_lookup/strata/100_entries"
@@ -39,26 +41,26 @@ def quiet() -> dict[str, Row]:
 
 def ending(found: Comparison) -> tuple[str, Exit, Exit]:
     """The first words, and the exit codes without and with --strict."""
-    return telling.headline(found).partition(":")[0].partition(",")[0], telling.exit_code(found, False), telling.exit_code(found, True)
+    return comparison_report.headline(found).partition(":")[0].partition(",")[0], comparison_report.exit_code(found, False), comparison_report.exit_code(found, True)
 
 
 def test_a_slower_row_is_the_first_sentence_with_its_layer_and_interval() -> None:
     found = comparison(mixed() | {"indexes/hash_insert/strata/1": row(0.04)})
-    first = telling.text(found).splitlines()[0]
+    first = comparison_report.text(found).splitlines()[0]
     assert first == f"SLOWER: 3 rows; the layer to blame is indexes (+5.1 % [+4.7, +5.5] on {SLOWER})"
     assert ending(found) == ("SLOWER", Exit.FAILED, Exit.FAILED)
 
 
 def test_fine_is_said_with_the_counts_of_all_that_was_told() -> None:
     found = comparison(quiet())
-    assert telling.headline(found) == "nothing is slower: 0 slower, 1 faster, 2 same, 0 can't tell, 2 identical, 1 left out, 1 one side"
+    assert comparison_report.headline(found) == "nothing is slower: 0 slower, 1 faster, 2 same, 0 can't tell, 2 identical, 1 left out, 1 one side"
     assert ending(found)[1:] == (Exit.FINE, Exit.FINE)
 
 
 def test_what_cannot_be_told_is_green_unless_strict() -> None:
     found = comparison(quiet() | {"transaction/read/strata/x": row(0.03, 0.10)})
     assert ending(found) == ("nothing is slower", Exit.FINE, Exit.NOTHING)
-    assert "1 can't tell" in telling.last_line(found)
+    assert "1 can't tell" in comparison_report.last_line(found)
 
 
 @pytest.mark.parametrize(
@@ -86,53 +88,53 @@ def test_rows_that_were_not_run_are_not_green() -> None:
 def test_an_invalid_row_is_an_error_and_says_why() -> None:
     found = comparison(quiet() | {"routing/get/strata/1": unjudged("invalid", "pair 3: another answer")})
     assert ending(found) == ("NOT ALL COULD BE MEASURED", Exit.ERROR, Exit.ERROR)
-    assert re.search(r"routing/get/strata/1 +1 +invalid +pair 3: another answer", telling.text(found))
+    assert re.search(r"routing/get/strata/1 +1 +invalid +pair 3: another answer", comparison_report.text(found))
 
 
 def test_an_interrupted_comparison_has_no_verdict() -> None:
     found = comparison(mixed(), complete=False)
     assert ending(found) == ("NOT FINISHED", Exit.NOTHING, Exit.NOTHING)
-    assert "compare --resume" in telling.headline(found)
-    assert telling.last_line(found).startswith("unfinished; ")
+    assert "compare --resume" in comparison_report.headline(found)
+    assert comparison_report.last_line(found).startswith("unfinished; ")
 
 
 def test_a_control_that_moved_voids_every_verdict() -> None:
     found = comparison(mixed(), {"harness/copy/bytes/1_MB": control(change=0.03), "storage/get/strata/sst": control("row")})
     assert ending(found) == ("CONTAMINATED", Exit.NOTHING, Exit.NOTHING)
-    said = telling.text(found)
+    said = comparison_report.text(found)
     assert "harness/copy/bytes/1_MB by +3.0 %" in said.splitlines()[0]
     assert "slower, if the controls had been quiet" in said
     assert said.splitlines()[-1].startswith("contaminated; ")
-    assert telling.markdown(found).startswith("### **CONTAMINATED: ")
+    assert comparison_report.markdown(found).startswith("### **CONTAMINATED: ")
 
 
 def test_controls_are_counted_and_their_absence_is_said() -> None:
-    assert "1 sentinel, 1 row of A: quiet; smallest adjusted p 1, an alarm is at 0.01" in telling.text(comparison(quiet()))
-    assert "none: a machine that favours one side would not have been noticed" in telling.text(comparison(quiet(), {}))
+    assert "1 sentinel, 1 row of A: quiet; smallest adjusted p 1, an alarm is at 0.01" in comparison_report.text(comparison(quiet()))
+    assert "none: a machine that favours one side would not have been noticed" in comparison_report.text(comparison(quiet(), {}))
 
 
 def test_every_row_is_counted_exactly_once() -> None:
     rows = mixed() | {"routing/get/strata/1": unjudged("invalid", "x"), "routing/get/strata/2": unjudged("not_run")}
-    counts = telling.census(comparison(rows))
+    counts = comparison_report.census(comparison(rows))
     assert counts == {"slower": 2, "faster": 1, "same": 2, "can't tell": 1, "identical": 2, "one side": 1, "left out": 1, "invalid": 1, "not run": 1}
     assert counts.total() == len(rows)
 
 
 def test_the_sections_hold_every_row_exactly_once() -> None:
     found = comparison(mixed())
-    listed = sum(len(section.body) for section in telling.sections(found) if section.title != "not judged")
-    (unjudged_section,) = (section for section in telling.sections(found) if section.title == "not judged")
+    listed = sum(len(section.body) for section in comparison_report.sections(found) if section.title != "not judged")
+    (unjudged_section,) = (section for section in comparison_report.sections(found) if section.title == "not judged")
     grouped = sum(int(cells[1]) for cells in unjudged_section.body if cells[1] != "all")
     assert listed + grouped == len(found.rows)
 
 
 def test_targets_that_were_not_run_are_listed_with_the_reason() -> None:
-    assert re.search(r"routing +all +left out +nothing under it changed", telling.text(comparison(mixed())))
+    assert re.search(r"routing +all +left out +nothing under it changed", comparison_report.text(comparison(mixed())))
 
 
 def test_same_rows_are_folded_into_the_widest_interval_unless_all_are_asked_for() -> None:
     found = comparison(mixed())
-    folded, unfolded = telling.text(found), telling.text(found, everything=True)
+    folded, unfolded = comparison_report.text(found), comparison_report.text(found, everything=True)
     assert "2 rows the same; the widest 95 % interval is [+0.7, +1.7] on storage/get/strata/memtable; 1 moved, but within the margin" in folded
     assert "storage/get/strata/sst " not in folded
     assert re.search(r"storage/get/strata/memtable +same \(\+1\.2 %\) \[\+0\.7, \+1\.7\]", unfolded)
@@ -140,7 +142,7 @@ def test_same_rows_are_folded_into_the_widest_interval_unless_all_are_asked_for(
 
 
 def test_a_row_is_told_with_times_pairs_and_witnesses() -> None:
-    (line,) = (line for line in telling.text(comparison(mixed())).splitlines() if "hash_lookup" in line and "->" in line)
+    (line,) = (line for line in comparison_report.text(comparison(mixed())).splitlines() if "hash_lookup" in line and "->" in line)
     assert "+5.1 % [+4.7, +5.5]" in line and "1.000 -> 1.051 us" in line and " 16 " in line
     assert "does more work (instructions +4.9 %); more allocations: 2 -> 3" in line and "bytes written" not in line
 
@@ -148,7 +150,7 @@ def test_a_row_is_told_with_times_pairs_and_witnesses() -> None:
 def test_a_pair_in_another_mode_is_counted_beside_its_row() -> None:
     odd = row(-0.06)
     odd.pairs[3].effect = 2.3
-    assert "1 of 16 pairs in another mode" in telling.text(comparison({"a/b/strata/c": odd}))
+    assert "1 of 16 pairs in another mode" in comparison_report.text(comparison({"a/b/strata/c": odd}))
 
 
 def test_who_is_compared_and_what_it_cost() -> None:
@@ -156,7 +158,7 @@ def test_who_is_compared_and_what_it_cost() -> None:
     rows[SLOWER].set_aside = points(0.3, pairs=2)
     compared = comparison(rows)
     compared.design.reruns = {SLOWER: [6, 7]}
-    said = telling.text(compared, Path("/elsewhere/compare-1.json"))
+    said = comparison_report.text(compared, Path("/elsewhere/compare-1.json"))
     assert "A: main (aaaaaaaaa)\n" in said
     assert "B: the working tree (bbbbbbbbb+changes, with the benches of aaaaaaaaa, STRATA_SET=cache=32M)" in said
     assert "12 min 34 s, 102 pairs of rows (2 pairs run again, for unlike conditions) and 32 of controls; margin 2.0 %; seed 4711" in said
@@ -165,18 +167,18 @@ def test_who_is_compared_and_what_it_cost() -> None:
 
 
 def test_a_terminal_that_is_narrow_gets_fewer_columns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("run_benches.tables.room", lambda: 90)
-    said = telling.text(comparison(mixed()))
+    monkeypatch.setattr("run_benches.render.tables.room", lambda: 90)
+    said = comparison_report.text(comparison(mixed()))
     assert max(map(len, said.splitlines()[1:-1])) <= 90
     assert "left out for want of room: " in said and "+5.1 % [+4.7, +5.5]" in said
 
 
 def test_without_a_terminal_nothing_is_coloured() -> None:
-    assert "\033" not in telling.text(comparison(mixed()))
+    assert "\033" not in comparison_report.text(comparison(mixed()))
 
 
 def test_a_comment_says_the_same_as_the_terminal() -> None:
-    said = telling.markdown(comparison(mixed()))
+    said = comparison_report.markdown(comparison(mixed()))
     assert said.startswith("### **SLOWER: 2 rows; the layer to blame is indexes")
     assert f"| {SLOWER} | +5.1 % [+4.7, +5.5] | 1.000 -> 1.051 us |" in said
     assert "<details><summary>2 rows the same" in said and said.count("<details>") == said.count("</details>") == 1
@@ -187,15 +189,15 @@ def test_a_comment_says_the_same_as_the_terminal() -> None:
 def test_a_comment_is_short_however_many_rows_are_red() -> None:
     rows = {f"indexes/a_rather_long_operation_name_{number}/strata/with_a_long_case_too": row(0.05) for number in range(400)}
     found = comparison(rows | {f"layer_{number}/x/strata/y": unjudged("invalid", "why " * 1000) for number in range(400)})
-    said = telling.markdown(found)
-    assert 20_000 < len(said) < telling.LONGEST_COMMENT
+    said = comparison_report.markdown(found)
+    assert 20_000 < len(said) < comparison_report.LONGEST_COMMENT
     shown = said.count("| indexes/a_rather")
     assert 20 < shown < 400 and f"{400 - shown} more are left out here for want of room" in said
     assert "400 slower" in said.splitlines()[-1] and said.startswith("### **SLOWER: 400 rows")
 
 
 def test_markup_in_names_and_reasons_is_text() -> None:
-    said = telling.markdown(comparison({"a/b|c/strata/d": unjudged("invalid", "it said `x|y`\n<script>")} | quiet()))
+    said = comparison_report.markdown(comparison({"a/b|c/strata/d": unjudged("invalid", "it said `x|y`\n<script>")} | quiet()))
     assert r"| a/b\|c/strata/d | 1 | invalid | it said \`x\|y\` \<script> |" in said
 
 

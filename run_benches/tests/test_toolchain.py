@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from run_benches import libclang, packages, places, rocksdb_build, sessions, toolchain
+from run_benches import places
 from run_benches.errors import Complaint
+from run_benches.measure import provenance
+from run_benches.setup import libclang, packages, rocksdb_build, toolchain
 
 OURS = {"LIBCLANG_PATH": "{root}/.cargo/libclang/clang/native", "BINDGEN_EXTRA_CLANG_ARGS": "-I/the/headers"}
 FINGERPRINT = '{{"deps":[],"local":[{{"RerunIfEnvChanged":{{"var":"LIBCLANG_PATH","val":{path}}}}},{{"RerunIfEnvChanged":{{"var":"BINDGEN_EXTRA_CLANG_ARGS","val":null}}}}]}}'
@@ -28,7 +30,7 @@ class Machine:
         self.local = root / ".cargo/local.toml"
 
     def install(self, python: str, requirements: Path, options: list[str]) -> None:
-        assert (python, requirements) == (sys.executable, places.ROOT / "run_benches/libclang.txt")
+        assert (python, requirements) == (sys.executable, places.ROOT / "run_benches/setup/libclang.txt")
         self.fetched += 1
         libclang.LIBRARY.parent.mkdir(parents=True, exist_ok=True)
         if self.wheel:
@@ -76,7 +78,7 @@ def test_another_library_or_half_of_one_is_refused_before_the_build(machine: Mac
     subprocess.run(["cc", "-shared", "-x", "c", "-o", machine.wheel, "-"], input="void clang_other(void) {}", text=True, check=True)
     for content, complaint in ((machine.wheel.read_bytes(), "undefined symbol: clang_getClangVersion"), (stub.read_bytes()[:5000], ""), (b"", "file too short")):
         machine.wheel.write_bytes(content)
-        with pytest.raises(Complaint, match=f"the libclang of run_benches/libclang.txt cannot be used here: .*{complaint}"):
+        with pytest.raises(Complaint, match=f"the libclang of run_benches/setup/libclang.txt cannot be used here: .*{complaint}"):
             libclang.ensure(machine.target)
         assert not machine.local.exists()
 
@@ -143,7 +145,7 @@ def of(monkeypatch: pytest.MonkeyPatch, folder: Path, config: str, arch: str = "
 
 def test_flags_that_apply_are_joined_and_replace_those_of_build(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     of(monkeypatch, tmp_path, CONFIG)
-    assert sessions.how_built().flags == "everywhere -C target-feature=+sse4.2,+pclmulqdq -C nested host"
+    assert provenance.how_built().flags == "everywhere -C target-feature=+sse4.2,+pclmulqdq -C nested host"
     of(monkeypatch, tmp_path, CONFIG, "aarch64")
     assert toolchain.flags() == ["everywhere"]
     of(monkeypatch, tmp_path, '[build]\nrustflags = ["a"]\n[target.x86_64-unknown-linux-gnu]\nlinker = "cc"\n')
@@ -151,7 +153,7 @@ def test_flags_that_apply_are_joined_and_replace_those_of_build(monkeypatch: pyt
 
 
 def test_the_flags_of_this_checkout_are_stored() -> None:
-    assert sessions.how_built().flags.startswith("-C llvm-args=-align-all-functions=6 ")
+    assert provenance.how_built().flags.startswith("-C llvm-args=-align-all-functions=6 ")
 
 
 @pytest.mark.parametrize(

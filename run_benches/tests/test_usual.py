@@ -5,8 +5,8 @@ import statistics
 
 import pytest
 
-from run_benches import usual
-from run_benches.usual import Change
+from run_benches.stats import usual_tools
+from run_benches.stats.usual_tools import Change
 
 
 def samples(seed: int, middle: float, deviation: float, count: int = 50) -> list[float]:
@@ -15,7 +15,7 @@ def samples(seed: int, middle: float, deviation: float, count: int = 50) -> list
 
 
 def test_independent_equal_samples_are_seldom_called_changed() -> None:
-    found = [usual.change(samples(seed, 100, 3), samples(10_000 + seed, 100, 3), seed) for seed in range(200)]
+    found = [usual_tools.change(samples(seed, 100, 3), samples(10_000 + seed, 100, 3), seed) for seed in range(200)]
     changes = [change for change in found if change]
     assert len(changes) == 200
     significant = sum(change.p < 0.05 for change in changes)
@@ -25,7 +25,7 @@ def test_independent_equal_samples_are_seldom_called_changed() -> None:
 
 @pytest.mark.parametrize("middle, mean", [(110.0, 0.1), (90.0, -0.1)])
 def test_a_clear_shift_is_a_change(middle: float, mean: float) -> None:
-    change = usual.change(samples(1, 100, 2), samples(2, middle, 2), 3)
+    change = usual_tools.change(samples(1, 100, 2), samples(2, middle, 2), 3)
     assert change and change.changed and change.listed
     assert change.p == 0.0 and change.low < change.mean < change.high
     assert change.mean == pytest.approx(mean, abs=0.02)
@@ -34,12 +34,12 @@ def test_a_clear_shift_is_a_change(middle: float, mean: float) -> None:
 def test_the_p_is_that_of_both_tails() -> None:
     """Two hundred samples of scatter 1 whose means are a tenth apart: Welch's t is 1, and a normal value is that far out in 32 %."""
     old = [statistics.NormalDist().inv_cdf((at + 0.5) / 200) for at in range(200)]
-    change = usual.change([100 + one for one in old], [100.1 + one for one in old], 4)
+    change = usual_tools.change([100 + one for one in old], [100.1 + one for one in old], 4)
     assert change and change.p == pytest.approx(0.317, abs=0.04)
 
 
 def test_a_sure_change_within_the_noise_threshold_is_none() -> None:
-    change = usual.change(samples(1, 100, 0.1), samples(2, 100.5, 0.1), 3)
+    change = usual_tools.change(samples(1, 100, 0.1), samples(2, 100.5, 0.1), 3)
     assert change and change.p < 0.05 and not change.changed and not change.listed
 
 
@@ -56,11 +56,11 @@ def test_critcmp_takes_the_faster_side_for_the_whole(mean: float, listed: bool) 
 
 
 def test_nothing_is_said_of_one_sample_and_samples_without_scatter_are_equal() -> None:
-    assert usual.change([1.0], [1.0, 2.0], 1) is None
-    change = usual.change([5.0] * 10, [5.0] * 10, 1)
+    assert usual_tools.change([1.0], [1.0, 2.0], 1) is None
+    change = usual_tools.change([5.0] * 10, [5.0] * 10, 1)
     assert change and not change.changed
 
 
 def test_the_same_seed_says_the_same() -> None:
     old, new = samples(1, 100, 3), samples(2, 101, 3)
-    assert usual.change(old, new, 5) == usual.change(old, new, 5)
+    assert usual_tools.change(old, new, 5) == usual_tools.change(old, new, 5)

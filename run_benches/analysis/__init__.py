@@ -1,0 +1,1 @@
+"""What stored figures say, as values: rows and their contrasts, floors, the ladder, laws of growth, contradictions."""

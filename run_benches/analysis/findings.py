@@ -1,0 +1,373 @@
+"""What a stored run says: cells, losses, floors and rungs, as values that pages and pictures share.
+
+Why apart from the words: a table and the picture beside it must not disagree, so both are made from the values found here, and a picture
+is sealed with the very values it was drawn from. Everything is pure: a run in, values out, in house order, with no clock, no file and no
+locale. Rows are placed by their facts (indexes, threads, unit, clock); a case merely names what sets two rows with equal facts apart.
+"""
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from run_benches.analysis import figures
+from run_benches.analysis.contrasts import Contrast, joint
+from run_benches.analysis.figures import Spread
+from run_benches.stats.estimates import Estimate, median
+from run_benches.store.runs import Bench, Ratio, Run, State
+
+LAYERS = (
+    "encoding",
+    "storage",
+    "locking",
+    "indexes",
+    "transaction",
+    "query",
+    "blobs",
+    "streams",
+    "observability",
+    "handlers",
+    "graphql",
+    "static_files",
+    "routing",
+    "ingress",
+)
+"""The layers that have a bench, lowest first: the order of the house."""
+
+ACROSS = ("integration", "scaling", "macro", "ladder")
+"""The benches that cross the layers."""
+
+MIX = "mixed"
+MIX_PARTS = (("mixed_read", "mixed_create"), ("mixed_get", "mixed_post"))
+"""The verbs of a mix by themselves, as the mix has them, in process and over HTTP: they are held against it and are no verbs of their own."""
+
+VERBS = ("create", "read", "update", "delete", MIX)
+REQUESTS = ("get", "create", "list")
+RUNGS = ("raw", "storage", "locking", "encoding", "indexes", "transaction", "query", "handlers", "routing", "driver", "ingress", "ingress_cpu", "tcp", "tls")
+"""From the bytes to the socket. `driver` is no layer: it builds the request and drives the runtime, with routing behind it, under ingress. The
+clock of `tcp` and `tls` is that of the CPU, as is that of `ingress_cpu`, the rung under them."""
+
+ALONE = ("locking", "encoding")
+"""Rungs that call no layer below them: what the request costs in that layer alone, no step on top of another."""
+OURS = "strata"
+FLOOR = "floor"
+DRIVER = "driver"
+"""What a row that enters a runtime stands beside: the same entry, and nothing behind it."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A bench by the parts of its id: `<layer>/<operation>/<subject>/<case>`."""
+
+    id: str
+    layer: str
+    operation: str
+    subject: str
+    case: str
+    bench: Bench
+    contrasts: Mapping[str, Contrast] = field(default_factory=dict)
+    """By the row it took turns with, itself (its second lane) among them."""
+    base_ns: float | None = None
+    """The time of the base of its home family."""
+    base: str = ""
+
+    @property
+    def measured(self) -> Spread | None:
+        """The time of one operation in nanoseconds; `None` unless the row ran and every process measured something. Of a row in a family:
+        the time of its base, times their ratio, so that times and ratios agree; its processes spread around that as around their median."""
+        found = figures.spread(self.bench.points_ns) if self.bench.state == "ran" and _sound(self.bench.points_ns) else None
+        if found is None or self.base_ns is None or self.base == self.id or self.base not in self.contrasts:
+            return found
+        middle = self.base_ns * self.contrasts[self.base].ratio().middle
+        moved = middle / found.middle
+        return dataclasses.replace(found, middle=middle, low=found.low * moved, high=found.high * moved)
+
+    def over(self, other: "Row") -> Contrast | None:
+        """How it compares with another row; nothing where the two took no turns."""
+        mine, theirs = self.contrasts.get(other.id), other.contrasts.get(self.id)
+        return mine or (theirs.turned() if theirs else None)
+
+    @property
+    def why_not(self) -> str:
+        """Why there is no figure, in words."""
+        if self.bench.state != "ran":
+            return absence(self.bench.state, self.bench.reasons)
+        return f"invalid: {'a time of 0 was recorded' if self.bench.points_ns else 'it ran, but no process left a figure'}"
+
+
+def absence(state: State, reasons: Sequence[str]) -> str:
+    """What stands in place of a figure: the state and the reason, never a number."""
+    label = {"ran": figures.NOT_RUN, "not_run": figures.NOT_RUN, "skipped": f"{figures.NOT_RUN} (skipped)", "invalid": "invalid"}[state]
+    return f"{label}: {'; '.join(reasons) or 'no reason was recorded'}"
+
+
+def rows(run: Run, layer: str | None = None) -> list[Row]:
+    """Every row, layers in house order, within a layer in the order of the run (which is that of the source)."""
+    wanted = [_row(run, id) for id in run.benches if layer in (None, id.partition("/")[0])]
+    return sorted(wanted, key=lambda row: house_order(row.layer))
+
+
+def layers(run: Run, sources: Iterable[str]) -> list[str]:
+    """Every layer that the run has rows of, or that has a source, in house order."""
+    return sorted({*(row.layer for row in rows(run)), *sources}, key=house_order)
+
+
+def house_order(layer: str) -> tuple[int, str]:
+    """Layers from the lowest, then what crosses them, then what the house does not know, by name."""
+    known = (*LAYERS, *ACROSS)
+    return (known.index(layer) if layer in known else len(known), layer)
+
+
+def thread_counts(found: Iterable[Row]) -> list[int]:
+    """One thread never stands beside eight in one column, so everything is told a thread count at a time."""
+    return sorted({row.bench.facts.threads for row in found})
+
+
+# The CRUD verbs by the number of indexes.
+
+
+@dataclass(frozen=True)
+class CrudLine:
+    """One verb with one number of threads: a cell for each number of indexes that was planned."""
+
+    operation: str
+    variant: str
+    cells: dict[int, Row]
+
+    @property
+    def label(self) -> str:
+        """The verb, and what sets this line apart where the verb has several: `UPDATE, unchanged`."""
+        verb = self.operation.upper()
+        return f"{verb}, {self.variant}" if self.variant else verb
+
+    def loss(self, indexes: int) -> Contrast | None:
+        """How that many indexes compare with none; `None` where the two took no turns."""
+        base, cell = self.cells.get(0), self.cells.get(indexes)
+        return cell.over(base) if indexes and base and cell else None
+
+
+def crud(run: Run, threads: int) -> list[CrudLine]:
+    """The verbs in the order of CRUD, then any other operation that names its number of indexes."""
+    found = [row for row in crud_rows(run) if row.bench.facts.threads == threads]
+    seen = {row.operation for row in found}
+    order = [verb for verb in VERBS if verb in seen] + sorted(seen - set(VERBS))
+    return [line for verb in order for line in lines(verb, [row for row in found if row.operation == verb])]
+
+
+def crud_rows(run: Run) -> list[Row]:
+    """Our own rows of `integration` that say how many indexes they have."""
+    found = [row for row in rows(run, "integration") if row.subject == OURS and row.bench.facts.indexes is not None]
+    return [row for row in found if not is_part_of_a_mix(row)]
+
+
+def index_counts(run: Run) -> list[int]:
+    """The columns: every number of indexes that a row names."""
+    return sorted({row.bench.facts.indexes for row in crud_rows(run) if row.bench.facts.indexes is not None})
+
+
+_Variant = tuple[str, str, str]
+"""What can tell two rows of one verb apart: durability, state of the data, and the words of the case that count nothing."""
+
+
+def lines(verb: str, found: Sequence[Row]) -> list[CrudLine]:
+    """A line for each variant of a verb, told apart by what the variants do not share: nothing is dropped, nothing is mixed."""
+    placed: dict[_Variant, dict[int, Row]] = {}
+    for row in found:
+        variant, indexes = _variant(row), row.bench.facts.indexes or 0
+        if indexes in placed.get(variant, {}):
+            variant = (*variant[:2], row.case)
+        placed.setdefault(variant, {})[indexes] = row
+    for variant, cells in placed.items():
+        base = [other[0] for key, other in placed.items() if 0 in other and key[:2] == variant[:2]]
+        if 0 not in cells and len(base) == 1:
+            cells[0] = base[0]  # without an index, rows that treat the indexed fields differently are one row
+    shared = set.intersection(*map(set, placed))
+    return [CrudLine(verb, ", ".join(part for part in variant if part not in shared | {""}), cells) for variant, cells in placed.items()]
+
+
+def _variant(row: Row) -> _Variant:
+    counted = {"index", "indexes", "thread", "threads"}
+    words = [word for word in row.case.split("_") if not word.isdigit() and word not in counted]
+    return (row.bench.facts.durability or "", row.bench.facts.state or "", " ".join(words))
+
+
+# Rows against their floors.
+
+
+@dataclass(frozen=True)
+class Held:
+    """A row held against its floor. The lower end of the interval is what counts."""
+
+    row: Row
+    floor: str
+    ratio: Ratio | None
+
+    @property
+    def is_peer(self) -> bool:
+        """Whether it is held against another system, without a goal, and not against what it is built on."""
+        goals = [goal for held in (self.ratio, self.row.bench.facts.floor) if held for goal in (held.at_least, held.aim)]
+        return self._subject not in (OURS, FLOOR, DRIVER) and all(goal is None for goal in goals)
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is held against a row of ours, which either may be faster than."""
+        return self._subject == OURS
+
+    @property
+    def judged(self) -> bool:
+        """Whether there is an interval to judge by."""
+        return self.ratio is not None and self.ratio.state == "ran" and None not in (self.ratio.ratio, self.ratio.low, self.ratio.high)
+
+    @property
+    def missed(self) -> bool:
+        """Whether the goal is missed: not shown to be reached is missed."""
+        return self.ratio is not None and self.judged and not self._reaches(self.ratio.at_least)
+
+    @property
+    def goal(self) -> float | None:
+        """The ratio that was declared beforehand; one a row."""
+        return self.ratio.at_least if self.ratio else self.row.bench.facts.floor.at_least if self.row.bench.facts.floor else None
+
+    @property
+    def excess_ns(self) -> float | None:
+        """The time that an operation has to lose until the lower end of the interval meets the goal; `None` where it meets it."""
+        measured = self.row.measured
+        if not self.missed or measured is None or self.ratio is None or self.ratio.low is None or not self.goal:
+            return None
+        return measured.middle * (1 - self.ratio.low / self.goal)
+
+    @property
+    def verdict(self) -> str:
+        """Whether the goal is met; a missed one as plain as a met one."""
+        if self.goal is None:
+            return "a peer, no goal" if self.is_peer else "no goal"
+        if not self.judged:
+            return "not judged"
+        if not self.missed:
+            return "met"
+        return "missed" if self.excess_ns is None else f"missed by {figures.time(self.excess_ns)}"
+
+    @property
+    def why_not(self) -> str:
+        """Why there is no interval, in words."""
+        if self.ratio is None:
+            return f"{figures.NOT_RUN}: no turns with its floor were planned in this run"
+        if self.ratio.state != "ran":
+            return absence(self.ratio.state, self.ratio.reasons)
+        return f"{figures.plural(len(self.ratio.pairs), 'tuple')}: too few for an interval"
+
+    @property
+    def _subject(self) -> str:
+        return (*self.floor.split("/"), "", "", "")[2]
+
+    def _reaches(self, goal: float | None) -> bool:
+        low = self.ratio.low if self.ratio else None
+        return goal is None or (low is not None and low >= goal)
+
+
+def held(run: Run, layer: str | None = None) -> list[Held]:
+    """Every row that names a floor or has a ratio, in house order."""
+    found = []
+    for row in rows(run, layer):
+        ratio, floor = run.ratios.get(row.id), row.bench.facts.floor
+        if ratio is not None:
+            found.append(Held(row, ratio.floor, ratio))
+        elif floor is not None:
+            found.append(Held(row, floor.id, None))
+    return found
+
+
+def floors(run: Run, layer: str | None = None) -> list[Held]:
+    """Every row that is held against what it is built on; another system and a row of ours are no floors."""
+    return [one for one in held(run, layer) if not one.is_peer and not one.is_own]
+
+
+def goals(run: Run) -> list[Held]:
+    """Every row with a goal, whatever it is held against; with a ratio of the run, or planned to have none."""
+    return [one for one in held(run) if one.goal is not None]
+
+
+# The ladder: one request at every rung.
+
+
+@dataclass(frozen=True)
+class Rung:
+    """A rung and the nearest one below it that has a figure; a rung that calls none below it stands on nothing."""
+
+    name: str
+    row: Row
+    below: "Rung | None"
+
+    @property
+    def step(self) -> Contrast | None:
+        """How it compares with the rung below; `None` where there is none, or the two took no turns."""
+        return self.row.over(self.below.row) if self.below else None
+
+    @property
+    def added(self) -> Estimate | None:
+        """Nanoseconds on top of the rung below."""
+        return self.adds(0.95)
+
+    def adds(self, confidence: float) -> Estimate | None:
+        """The same, as sure as that."""
+        under = self.below.row.measured if self.below else None
+        return self.step.nanoseconds(under.middle, confidence) if self.step and under else None
+
+
+def ladder(run: Run, request: str) -> list[Rung]:
+    """The rungs of a request from the lowest; `raw` may be the floor's own row, the others are ours."""
+    climbed: list[Rung] = []
+    for name in RUNGS:
+        row = _rung_row(run, request, name)
+        if row is not None:
+            steps = [] if name in ALONE else [rung for rung in climbed if rung.name not in ALONE and alike(rung.row, row)]
+            climbed.append(Rung(name, row, steps[-1] if steps else None))
+    return climbed
+
+
+def step_confidence(rungs: Sequence[Rung], rung: Rung) -> float:
+    """How sure the interval of a step has to be so that those of the request's whole ladder, by that clock, hold together."""
+    return joint(0.95, sum(one.step is not None and alike(one.row, rung.row) for one in rungs))
+
+
+def share(rungs: Sequence[Rung], rung: Rung) -> float | None:
+    """What a rung adds, as a share of the request's time on the highest rung of its clock."""
+    times = [one.row.measured.middle for one in rungs if one.row.measured and one.name not in ALONE and alike(one.row, rung.row)]
+    return rung.added.middle / times[-1] if times and rung.added is not None else None
+
+
+def _rung_row(run: Run, request: str, rung: str) -> Row | None:
+    found = {row.subject: row for row in rows(run, "ladder") if row.operation == request and row.case == rung}
+    return found.get(OURS) or (found.get(FLOOR) if rung == "raw" else None)
+
+
+def _row(run: Run, id: str) -> Row:
+    layer, operation, subject, case = (*id.split("/", 3), "", "", "")[:4]
+    bench = run.benches[id]
+    contrasts = {other: Contrast(tuple(logs)) for other, logs in run.contrasts.get(id, {}).items() if logs}
+    if bench.family not in run.families:
+        return Row(id, layer, operation, subject, case, bench, contrasts)
+    base = run.families[bench.family].base
+    at_home = run.benches[base].family == bench.family
+    measured = None if at_home else _row(run, base).measured
+    base_ns = median(run.benches[base].points_ns) if at_home else measured.middle if measured else None
+    return Row(id, layer, operation, subject, case, bench, contrasts, base_ns, base)
+
+
+def _sound(points_ns: Sequence[float]) -> bool:
+    return bool(points_ns) and min(points_ns) > 0
+
+
+def is_part_of_a_mix(row: Row) -> bool:
+    """Whether a row stands only for what it adds to another."""
+    return any(row.operation in parts for parts in MIX_PARTS)
+
+
+def alike(one: Row, other: Row) -> bool:
+    """Whether the figures of two rows are of one kind, so that a statistic of both may be formed (T6)."""
+    mine, theirs = one.bench.facts, other.bench.facts
+    return (mine.clock, mine.unit, mine.units_per_operation, mine.threads) == (
+        theirs.clock,
+        theirs.unit,
+        theirs.units_per_operation,
+        theirs.threads,
+    )

@@ -1,0 +1,282 @@
+"""Filling the pool: rounds of pairs of a revision with itself, under every condition, each job stored before the next begins.
+
+Why rounds: a round is one pair of every target under every condition, one process of every target as Criterion runs it (under one
+condition after the other, round by round), and one pair of each planted slow-down, in an order of its own. So an hour of the machine
+falls on all of them alike, and a pool that was cut off has as much of each. What a round needs is known before it, and one that the
+budget has no time for is not begun.
+"""
+
+import json
+import random
+import secrets
+import shutil
+import statistics
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from run_benches.analysis import figures
+from run_benches.calibrate import error_rates
+from run_benches.calibrate.disturbance import CONDITIONS, disturbed
+from run_benches.calibrate.error_rates import QUIET
+from run_benches.compare import comparison_run, new_comparison, pairing, revisions, worktree
+from run_benches.compare.comparison_run import Contest
+from run_benches.compare.pairing import Contestant, Ring
+from run_benches.errors import Complaint
+from run_benches.measure import build, criterion_output, jobs, machine, plan, provenance, selection
+from run_benches.measure.build import Suite
+from run_benches.measure.plan import Costs
+from run_benches.progress import Line, duration
+from run_benches.stats import judge, usual_tools
+from run_benches.store import comparisons, pool, runs
+from run_benches.store.comparisons import Comparison, Control, Design, Row, Side
+from run_benches.store.pool import Entry, Kind, Origin, Plant
+from run_benches.store.runs import Facts
+
+PLANTED_LAYERS = ("encoding", "storage", "indexes", "routing")
+"""The layers that the feature `plant` can slow down (src/plant.rs)."""
+
+PLANTED_SHARES = (0.03, 0.05)
+LADDER = "ladder"
+
+WEIGHED_STEPS, WEIGHED_SHARE, WEIGHED_PAIRS = 2000, 0.05, 12
+"""Steps are weighed twice, by so many pairs: first many of them, then as many as the first said are this share of the row. It is near
+the planted ones, since a few steps hide in the work around them, and what hides is not in proportion."""
+
+LEAST_WEIGHT = 0.05
+"""By so much the first weighing slows the layer's own row down at least, and the second by half of it; less is noise."""
+
+DRIVEN = runs.Design(seed=0, processes=1, sample_size=20, warm_up_s=0.1, measurement_s=0.3, tuples=0, lane_s=0.0, budget_s=None, plan=[])
+"""The processes that Criterion drives: short ones, or nobody could afford hundreds of them."""
+
+COMPARED_ROUNDS = 10
+"""A whole comparison takes about as long as so many pairs of each row: the screen, and fresh pairs of a quarter."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is done and stored in one piece."""
+
+    round: int
+    kind: Kind
+    target: str
+    condition: str
+    plant: Plant | None = None
+
+
+class Collection:
+    """A pool under way, with the binaries that fill it."""
+
+    def __init__(self, words: list[str], path: Path, folder: Path, patience_s: float) -> None:
+        layers = build.layers()
+        selection.check_layers(words, layers)
+        revision = revisions.resolve(None)
+        self._targets = worktree.build_side(revision, "a", layers=[*layers, comparison_run.SENTINELS])
+        self._slowed = worktree.build_side(revision, "b", features=["plant"], layers=[*PLANTED_LAYERS, LADDER])
+        self._suites = {layer: build.ask(layer, target.executable) for layer, target in self._targets.items()}
+        selection.check_rows(words, [id for suite in self._suites.values() for id in suite.facts.rows])
+        self._rows = {layer: rows for layer, suite in self._suites.items() if (rows := _chosen(suite, words))}
+        code = {layer: self._targets[layer].code for layer in (*layers, comparison_run.SENTINELS) if layer in self._targets}
+        this_machine, seed = machine.describe(machine.file_system(folder)), secrets.randbits(32)
+        self._path = path
+        self.pool = pool.begin(Origin(pool.SCHEMA, revision.commit, revision.dirty, code, this_machine, provenance.how_built(), new_comparison.TURNS, seed), path)
+        self._seed = self.pool.origin.seed
+        self._line, self._costs, self._words = Line(), Costs(), ""
+        self._ring = Ring(folder / f"pool-{self._seed}", new_comparison.TURNS, patience_s, lambda: self._line.show(self._words))
+        self._ring.folder.mkdir(parents=True, exist_ok=True)
+
+    def spend(self, budget_s: float) -> None:
+        """As many whole rounds as fit, then whole comparisons for what is left."""
+        end, round_s = time.monotonic() + budget_s, self._round_s()
+        whole_s = COMPARED_ROUNDS * sum(self._job_s(Job(0, "pair", layer, QUIET)) for layer in self._rows)
+        spared_s = whole_s if budget_s > 4 * whole_s else 0.0
+        self._announce(int((budget_s - spared_s) / round_s), round_s)
+        self.rounds(sys.maxsize, end - spared_s)
+        while time.monotonic() + whole_s < end:
+            self.comparison()
+
+    def rounds(self, most: int, end: float) -> None:
+        """The first `most` rounds of the pool, but for what is done of them, as long as each ends before `end` of the monotonic clock."""
+        done = {Job(entry.round, entry.kind, entry.target, entry.condition, entry.plant) for entry in self.pool.entries}
+        try:
+            with self._line:
+                plants = self._plants()
+                for number in range(most):
+                    todo = [job for job in self._round(number, plants) if job not in done]
+                    if time.monotonic() + sum(map(self._job_s, todo)) > end:
+                        return
+                    for job in todo:
+                        self._do(job)
+        finally:
+            for name in (pairing.TEMPLATES, "a", "b"):
+                shutil.rmtree(self._ring.folder / name, ignore_errors=True)
+
+    def comparison(self) -> None:
+        """A whole comparison of the pool's revision with itself, which is carried out although its code is identical."""
+        number, began = sum(entry.kind == "comparison" for entry in self.pool.entries), time.monotonic()
+        path = self._ring.folder / f"comparison-{number + 1}.json"
+        compared = comparisons.load(path) if path.exists() else self._compared(number)
+        Contest(compared, path, (self._targets, self._targets), self._facts(), self._ring.patience_s).go()
+        verdicts: Counter[str] = Counter(row.judgement.verdict if row.judgement else row.state for row in compared.rows.values())
+        seconds = round(time.monotonic() - began, 1)
+        pool.add(self.pool, Entry(number, "comparison", "all", QUIET, seconds, outcome=compared.outcome, verdicts=dict(verdicts)), self._path)
+
+    def _compared(self, number: int) -> Comparison:
+        origin, facts = self.pool.origin, self._facts()
+        rows = {id: Row("not_run", [], one, new_comparison.margin(id)) for id, one in facts.items() if id.partition("/")[0] != comparison_run.SENTINELS}
+        seed = random.Random(f"{self._seed}:comparison:{number}").getrandbits(32)
+        return Comparison(
+            schema=comparisons.SCHEMA,
+            command=["run-benches.py", "calibrate"],
+            started=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            seconds=0.0,
+            complete=False,
+            a=Side("once", origin.commit, origin.dirty, origin.commit, code=origin.code),
+            b=Side("again", origin.commit, origin.dirty, origin.commit, code=origin.code),
+            machine=origin.machine,
+            build=origin.build,
+            engine={},
+            design=Design(seed, new_comparison.ALPHA, new_comparison.CONTROL_ALPHA, new_comparison.SCREEN_PAIRS, None, new_comparison.TURNS, None),
+            rows=rows,
+            controls={id: Control("sentinel") for id in facts if id not in rows},
+            left_out={},
+        )
+
+    def _facts(self) -> dict[str, Facts]:
+        return {id: facts for rows in self._rows.values() for id, facts in rows.items()}
+
+    def _announce(self, rounds: int, round_s: float) -> None:
+        """What the budget buys, before it is spent."""
+        if rounds < 1:
+            raise Complaint(f"a round of these rows takes about {duration(round_s)}: give a larger --budget, or name fewer with --rows")
+        there = min((len(error_rates.table(self.pool.of("pair", condition)).rounds) for condition in CONDITIONS), default=0)
+        rows = sum(len(rows) for layer, rows in self._rows.items() if layer != comparison_run.SENTINELS)
+        drawn = (there + rounds) // (new_comparison.SCREEN_PAIRS + judge.deciding_pairs(rows))
+        best = judge.bound(0, drawn * rows)
+        fit = f"{rows} rows; a round takes about {duration(round_s)}, {figures.plural(rounds, 'round')} fit, {there} are in the pool"
+        draws = f"{figures.plural(drawn, 'comparison')} of each condition without a pair in common"
+        bound = f"{draws}, and false alarms, at best, in 0 of {drawn * rows} rows: at most {figures.percent(best)}" if best else "too few for a comparison yet"
+        print(f"{fit}: {bound}", file=sys.stderr)
+
+    def _round(self, number: int, plants: Sequence[Plant]) -> list[Job]:
+        found = [Job(number, "pair", layer, condition) for layer in self._rows for condition in CONDITIONS]
+        driven = CONDITIONS[number % len(CONDITIONS)]
+        found += [Job(number, "process", layer, driven) for layer in self._rows if layer != comparison_run.SENTINELS]
+        found += [Job(number, "plant", target, QUIET, plant) for plant in plants for target in (plant.layer, LADDER) if target in self._rows]
+        random.Random(f"{self._seed}:{number}").shuffle(found)
+        return found
+
+    def _round_s(self) -> float:
+        plants = [Plant(layer, 0, share) for layer in self._plantable() for share in PLANTED_SHARES]
+        return sum(map(self._job_s, self._round(0, plants)))
+
+    def _job_s(self, job: Job) -> float:
+        """What such a job took so far, or what is to be expected of it."""
+        took = [entry.seconds for entry in self.pool.entries if (entry.kind, entry.target) == (job.kind, job.target)]
+        rows = list(self._rows[job.target].values())
+        if took:
+            return statistics.fmean(took)
+        if job.kind == "process":
+            return plan.layer_s(DRIVEN, job.target, rows, self._costs)
+        return comparison_run.seconds_of(job.target, rows, self._ring.turns, self._costs)
+
+    def _do(self, job: Job) -> None:
+        began, limit_s = time.monotonic(), 10 * self._job_s(job) + 2 * self._ring.patience_s
+        entry = Entry(job.round, job.kind, job.target, job.condition, 0.0, job.plant)
+        self._words = f"round {job.round + 1}: {job.kind} of {job.target}, {job.condition}"
+        with disturbed(job.condition, self._ring.folder, limit_s):
+            (self._process if job.kind == "process" else self._pair)(entry, limit_s)
+        entry.seconds = round(time.monotonic() - began, 2)
+        pool.add(self.pool, entry, self._path)
+        for id, failure in entry.failures.items():
+            self._line.say(f"{id}, {job.condition}: {failure}")
+
+    def _pair(self, entry: Entry, limit_s: float) -> None:
+        """A pair of a target with itself; with a plant it is the target that can be slowed down, and side B is."""
+        target = (self._slowed if entry.plant else self._targets)[entry.target]
+        a, b = ({"STRATA_PLANT": f"{entry.plant.layer}:{steps}"} if entry.plant else {} for steps in (0, entry.plant.steps if entry.plant else 0))
+        sides = Contestant(target, a, "a"), Contestant(target, b, "b")
+        name = f"{self._seed}:{entry.round}:{entry.kind}:{entry.target}:{entry.condition}:{entry.plant}"
+        # What is weighed has to be steady: rows of one thread.
+        rows = {id: facts for id, facts in self._rows[entry.target].items() if entry.kind != "weighing" or facts.threads == 1}
+        outcome = pairing.measure(self._ring, sides, rows, entry.round, name, limit_s)
+        entry.failures = outcome.failures
+        for id, point in outcome.points.items():
+            entry.rows.append(id)
+            entry.effects.append(round(point.effect, 5))
+            entry.a_ns.append(point.a_ns)
+            if entry.kind == "pair":
+                entry.unlike.append(point.unlike)
+                entry.usual.append(_usual(*self._turns(id, name), name + id))
+
+    def _turns(self, id: str, name: str) -> tuple[list[float], list[float]]:
+        """The times of an operation on either side, as kept of a pair; the first four turns are warm-up."""
+        kept = json.loads((self._ring.folder / "pairs" / f"{id.replace('/', '-')}.jsonl").read_text(encoding="utf-8").splitlines()[-1])
+        assert kept["job"] == name
+        a, b = ([nanoseconds / kept["operations"] for side, nanoseconds, _ in kept["turns"][4:] if side == wanted] for wanted in (0, 1))
+        return a, b
+
+    def _process(self, entry: Entry, limit_s: float) -> None:
+        """A process as Criterion runs it, against the last one under the same condition, if its files are still there."""
+        shop = jobs.Workshop(self._suites, DRIVEN, self._ring.folder, self._ring.patience_s, self._ring.tick)
+        outcome = jobs.measure_layer(shop, plan.Job(entry.round, "time", entry.target), list(self._rows[entry.target]), limit_s)
+        entry.failures = outcome.failures
+        last = entry.round - len(CONDITIONS)
+        old, new = self._samples(last, entry.target), self._samples(entry.round, entry.target)
+        for id in set(old) & set(new):
+            entry.rows.append(id)
+            entry.usual.append(_usual(old[id], new[id], f"{self._seed}:{entry.round}:{id}"))
+        for folder in self._driven(last, entry.target):
+            shutil.rmtree(folder)
+
+    def _samples(self, number: int, target: str) -> dict[str, list[float]]:
+        found = {id: samples for folder in self._driven(number, target) for id, samples in criterion_output.read(folder).items()}
+        return {id: [time / count for time, count in zip(samples.times_ns, samples.iterations, strict=True)] for id, samples in found.items()}
+
+    def _driven(self, number: int, target: str) -> list[Path]:
+        """The folders that jobs.measure_layer left of a round."""
+        return sorted(self._ring.folder.glob(f"{number + 1:02}-{target}-*"))
+
+    def _plantable(self) -> list[str]:
+        return [layer for layer in PLANTED_LAYERS if layer in self._rows]
+
+    def _plants(self) -> list[Plant]:
+        """Slow-downs of the wanted shares, by the weight of a step in each layer's own row; none where no row feels many steps."""
+        found = []
+        for layer in self._plantable():
+            weight = self._weight(Plant(layer, WEIGHED_STEPS), 0)
+            if weight < LEAST_WEIGHT:
+                self._line.say(f"nothing is planted in {layer}: {WEIGHED_STEPS} steps slow none of these rows down")
+                continue
+            few = Plant(layer, _steps(WEIGHED_STEPS, weight, WEIGHED_SHARE))
+            weight_of_few = max(LEAST_WEIGHT / 2, self._weight(few, WEIGHED_PAIRS))
+            found += [Plant(layer, _steps(few.steps, weight_of_few, share), share) for share in PLANTED_SHARES]
+        return found
+
+    def _weight(self, plant: Plant, first: int) -> float:
+        """The share by which a plant slows the layer's own row down; measured once, in rounds from `first` on."""
+        done = {entry.round for entry in self.pool.of("weighing", QUIET) if entry.plant == plant}
+        for number in set(range(first, first + WEIGHED_PAIRS)) - done:
+            self._do(Job(number, "weighing", plant.layer, QUIET, plant))
+        return error_rates.weight(self.pool, plant) or 0.0
+
+
+def _chosen(suite: Suite, words: list[str]) -> dict[str, Facts]:
+    """All sentinels; and the rows that are compared if nobody names any, or those that are named."""
+    rows = suite.facts.rows
+    if suite.layer == comparison_run.SENTINELS:
+        return rows
+    return {id: facts for id, facts in rows.items() if (selection.chosen(id, words) if words else id.split("/")[2] == new_comparison.COMPARED_SUBJECT)}
+
+
+def _usual(old: Sequence[float], new: Sequence[float], luck: str) -> tuple[float, float, float, float] | None:
+    change = usual_tools.change(old, new, random.Random(luck).getrandbits(32))
+    return None if change is None else (change.p, change.low, change.high, change.mean)
+
+
+def _steps(steps: int, weight: float, share: float) -> int:
+    """How many steps slow a row down by a share, where `steps` slow it down by `weight`."""
+    return max(1, round(steps * share / weight))

@@ -1,0 +1,359 @@
+"""From a pool of pairs to rates of error: how often verdicts are wrong, with counts and exact bounds. Pure: a pool in, results out.
+
+Why drawn: a whole comparison takes hours, and tells of each row once. So pairs are measured once, and comparisons are drawn from them
+without replacement: first the screen's rounds, then fresh rounds for what the screen leaves open, judged by the very code that judges a
+real one. Rounds are drawn whole, for all rows together, as a real comparison has them. Bounds count disjoint draws alone; what many
+shuffles of the same pool give on average is steadier, but has no bound of its own, since they share pairs.
+
+A known effect is added to one side for power. Real plants (a build whose side B does more work) show that this is what a real slow-down
+looks like.
+
+History of the format of the results:
+  schema 1: the first.
+"""
+
+import random
+import statistics
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from math import exp, log1p
+from typing import Literal
+
+from run_benches.analysis import effects
+from run_benches.analysis.findings import ACROSS
+from run_benches.calibrate.disturbance import CONDITIONS, DISK, LOADS
+from run_benches.compare import attribution
+from run_benches.stats import estimates, judge
+from run_benches.stats.judge import Judgement
+from run_benches.stats.usual_tools import Change
+from run_benches.store.comparisons import Point, Row
+from run_benches.store.pool import Entry, Kind, Plant, Pool
+from run_benches.store.runs import Facts, Machine
+
+SCHEMA = 1
+SLOW_DOWNS = (0.01, 0.02, 0.03, 0.05, 0.08, 0.10)
+SHUFFLES = 20
+QUIET = "quiet"
+USUAL_TOOLS = ("Criterion, lock-step turns", "critcmp -t 5, lock-step turns", "Criterion, one process after the other", "critcmp -t 5, one process after the other")
+NO_FACTS = Facts("", "ops", 1.0, 1)
+"""Attribution asks the effects of a row, and nothing of what it does."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Those of a comparison: pairs of the screen, levels, the margin of each row (a share), and the target whose rows are its controls."""
+
+    screen_pairs: int
+    alpha: float
+    control_alpha: float
+    margin: Callable[[str], float]
+    controls: str
+
+
+@dataclass
+class Rate:
+    """So many of so many, with one-sided exact 95 % bounds; there are none of nothing."""
+
+    count: int
+    of: int
+    at_least: float | None
+    at_most: float | None
+
+
+@dataclass
+class Power:
+    """Verdicts on rows that were made slower by a known share: the rate of `slower`, and the rates of the others."""
+
+    slower: Rate
+    same: Rate
+    cannot_tell: Rate
+
+
+@dataclass
+class Condition:
+    """What the pairs of one condition gave. `false_alarms` are rows called slower or faster though nothing had changed, `alarming` the
+    comparisons with at least one of them, `contaminated` those whose controls alarmed; `shuffled` is the share of false alarms over many
+    shuffles; `p_values` are those of all rows of disjoint draws; `power` is by the slow-down in percent, `usual` by the tool."""
+
+    rounds: int
+    rows: int
+    comparisons: int
+    false_alarms: Rate
+    alarming: Rate
+    contaminated: Rate
+    shuffled: float | None
+    coverage: Rate
+    p_values: list[float]
+    power: dict[str, Power]
+    usual: dict[str, Rate]
+
+
+@dataclass
+class Planted:
+    """A real slow-down of a layer: its size as planned and as measured (95 % interval; shares), how often drawn comparisons found it in
+    the layer's own row, and how often they named the layer."""
+
+    layer: str
+    share: float
+    steps: int
+    row: str
+    pairs: int
+    size: float
+    low: float | None
+    high: float | None
+    found: Rate
+    named: Rate
+
+
+@dataclass
+class Goal:
+    """What was promised before anything was measured, and whether the counts show it."""
+
+    name: str
+    wanted: str
+    rate: Rate
+    state: Literal["met", "MISSED", "not enough data"]
+
+
+@dataclass
+class Results:
+    """Every figure of a calibration that is published."""
+
+    schema: int
+    commit: str
+    dirty: bool
+    seed: int
+    machine: Machine
+    hours: float
+    conditions: dict[str, Condition]
+    plants: list[Planted]
+    comparisons: list[dict[str, int]]
+    outcomes: dict[str, int]
+    goals: list[Goal]
+    failures: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Table:
+    """The pairs of rows by round: (effect, A's nanoseconds an operation)."""
+
+    cells: dict[str, dict[int, tuple[float, float]]]
+
+    @property
+    def rounds(self) -> list[int]:
+        """The rounds of which there is a pair."""
+        return sorted({number for cells in self.cells.values() for number in cells})
+
+    def of(self, rounds: list[int]) -> dict[str, list[tuple[float, float]]]:
+        """The rows that have a pair in all of these rounds."""
+        return {row: [cells[number] for number in rounds] for row, cells in self.cells.items() if all(number in cells for number in rounds)}
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A whole comparison out of the pool: its verdicts, the margins, the fresh pairs of every row, whether it needed them or not, and
+    whether a control alarmed, if there are any."""
+
+    judgements: dict[str, Judgement]
+    margins: dict[str, float]
+    fresh: dict[str, list[tuple[float, float]]]
+    alarmed: bool | None
+
+
+def rate(count: int, of: int) -> Rate:
+    """A rate with its bounds."""
+    least = judge.bound(of - count, of)
+    return Rate(count, of, None if least is None else 1 - least, judge.bound(count, of))
+
+
+def together(rates: Iterable[Rate]) -> Rate:
+    """Rates as one."""
+    found = list(rates)
+    return rate(sum(one.count for one in found), sum(one.of for one in found))
+
+
+def table(entries: Iterable[Entry]) -> Table:
+    """The pairs of these jobs."""
+    cells: dict[str, dict[int, tuple[float, float]]] = {}
+    for entry in entries:
+        for row, effect, a_ns in zip(entry.rows, entry.effects, entry.a_ns, strict=True):
+            cells.setdefault(row, {})[entry.round] = (effect, a_ns)
+    return Table(cells)
+
+
+def comparisons(pairs: Table, rules: Rules, luck: random.Random, added: float = 0.0) -> Iterator[Drawn]:
+    """Whole comparisons that share no pair, as many as there are pairs for; `added` is a share by which side B of each row is slower."""
+    left, effect = pairs.rounds, log1p(added)
+    luck.shuffle(left)
+    while len(left) >= rules.screen_pairs:
+        screen, left = pairs.of(left[: rules.screen_pairs]), left[rules.screen_pairs :]
+        rows = {id: cells for id, cells in screen.items() if not _is_control(id, rules)}
+        margins = {id: judge.margin_of(rules.margin(id), statistics.median(a_ns for _, a_ns in cells)) for id, cells in rows.items()}
+        judgements = {id: found for id, cells in rows.items() if (found := judge.screened(_effects(cells, effect), margins[id]))}
+        count = judge.deciding_pairs(max(1, len(rows) - len(judgements)))
+        if len(left) < count:
+            return
+        fresh, left = pairs.of(left[:count]), left[count:]
+        undecided = {id: _effects(fresh[id], effect) for id in rows if id not in judgements and id in fresh}
+        if undecided:
+            judgements |= judge.decide(undecided, margins, rules.alpha)
+        controls = {id: _effects(screen[id] + fresh[id], 0.0) for id in screen if _is_control(id, rules) and id in fresh}
+        alarmed = any(alarm for _, alarm in judge.alarms(controls, rules.control_alpha).values()) if controls else None
+        yield Drawn(judgements, margins, {id: fresh[id] for id in rows if id in fresh}, alarmed)
+
+
+def results(pool: Pool, rules: Rules, shuffles: int = SHUFFLES) -> Results:
+    """Everything that the pool tells."""
+    conditions = {name: _condition(pool, name, rules, shuffles) for name in CONDITIONS if any(entry.condition == name for entry in pool.entries)}
+    plants = _plants(pool, rules)
+    wholes = [entry for entry in pool.entries if entry.kind == "comparison"]
+    return Results(
+        schema=SCHEMA,
+        commit=pool.origin.commit,
+        dirty=pool.origin.dirty,
+        seed=pool.origin.seed,
+        machine=pool.origin.machine,
+        hours=round(sum(entry.seconds for entry in pool.entries) / 3600, 2),
+        conditions=conditions,
+        plants=plants,
+        comparisons=[entry.verdicts for entry in wholes],
+        outcomes=dict(Counter(entry.outcome for entry in wholes if entry.outcome)),
+        goals=_goals(conditions, plants),
+        failures=dict(Counter(row for entry in pool.entries for row in entry.failures)),
+    )
+
+
+def _condition(pool: Pool, name: str, rules: Rules, shuffles: int) -> Condition:
+    pairs = table(pool.of("pair", name))
+
+    def drawn(shuffle: str, added: float = 0.0) -> list[Drawn]:
+        return list(comparisons(pairs, rules, random.Random(f"{pool.origin.seed}:{name}:{shuffle}"), added))
+
+    disjoint = drawn("disjoint")
+    many = [_changed(one) for number in range(shuffles) for one in drawn(str(number))] if disjoint else []
+    rows = [_effects(cells, 0.0) for one in disjoint for cells in one.fresh.values()]
+    found = [estimate for row in rows if (estimate := estimates.location(row)) and estimate.low is not None and estimate.high is not None]
+    return Condition(
+        rounds=len(pairs.rounds),
+        rows=sum(not _is_control(id, rules) for id in pairs.cells),
+        comparisons=len(disjoint),
+        false_alarms=together(map(_changed, disjoint)),
+        alarming=rate(sum(_changed(one).count > 0 for one in disjoint), len(disjoint)),
+        contaminated=rate(sum(one.alarmed is True for one in disjoint), sum(one.alarmed is not None for one in disjoint)),
+        shuffled=round(sum(one.count for one in many) / sum(one.of for one in many), 6) if many else None,
+        coverage=rate(sum((one.low or 0.0) <= 0 <= (one.high or 0.0) for one in found), len(found)),
+        p_values=[round(p, 5) for row in rows if (p := judge.signed_rank_p(row)) is not None],
+        power={f"{100 * added:g}": _power(drawn("disjoint", added)) for added in SLOW_DOWNS},
+        usual=_usual(pool, name, rules),
+    )
+
+
+def _power(drawn: list[Drawn]) -> Power:
+    verdicts = Counter(judgement.verdict for one in drawn for judgement in one.judgements.values())
+    return Power(*(rate(verdicts[verdict], verdicts.total()) for verdict in ("slower", "same", "can't tell")))
+
+
+def _usual(pool: Pool, condition: str, rules: Rules) -> dict[str, Rate]:
+    """Each pair, and each process with the one before it, is a whole comparison for the usual tools."""
+    rates = []
+    kinds: tuple[Kind, ...] = ("pair", "process")
+    for kind in kinds:
+        changes = [Change(*figures) for entry in pool.of(kind, condition) if entry.target != rules.controls for figures in entry.usual if figures]
+        rates += [rate(sum(one.changed for one in changes), len(changes)), rate(sum(one.listed for one in changes), len(changes))]
+    return dict(zip(USUAL_TOOLS, rates, strict=True))
+
+
+def own_row(pool: Pool, layer: str) -> str | None:
+    """The layer's own row: of all rows of its target the one that many steps slow down by the largest share."""
+    weighed = [entry for entry in pool.of("weighing", QUIET) if entry.target == layer and entry.plant]
+    most = max((entry.plant.steps for entry in weighed if entry.plant), default=0)
+    by_row = table(entry for entry in weighed if entry.plant and entry.plant.steps == most).cells
+    return max(by_row, key=lambda row: _middle(by_row[row]), default=None)
+
+
+def weight(pool: Pool, plant: Plant) -> float | None:
+    """By which share a plant that was weighed slows the layer's own row down."""
+    cells = table(entry for entry in pool.of("weighing", QUIET) if entry.plant == plant).cells.get(own_row(pool, plant.layer) or "")
+    return effects.share(_middle(cells)) if cells else None
+
+
+def _middle(cells: dict[int, tuple[float, float]]) -> float:
+    return statistics.median(effect for effect, _ in cells.values())
+
+
+def _plants(pool: Pool, rules: Rules) -> list[Planted]:
+    by_plant: dict[Plant, list[Entry]] = {}
+    for entry in pool.of("plant", QUIET):
+        if entry.plant:
+            by_plant.setdefault(entry.plant, []).append(entry)
+    return [planted for plant, entries in by_plant.items() if (planted := _planted(pool, plant, entries, rules))]
+
+
+def _planted(pool: Pool, plant: Plant, entries: list[Entry], rules: Rules) -> Planted | None:
+    """Layers below the plant cannot feel it: in a drawn comparison their rows are those of the pool, of the same rounds."""
+    layers = [layer for layer in pool.origin.code if layer not in ACROSS]
+    slowed, own = table(entries), own_row(pool, plant.layer)
+    if plant.share is None or own is None or own not in slowed.cells:
+        return None
+    below = [entry for entry in pool.of("pair", QUIET) if entry.target in layers[: layers.index(plant.layer)] and entry.round in slowed.cells[own]]
+    drawn = list(comparisons(table([*entries, *below]), rules, random.Random(f"{pool.origin.seed}:{plant}")))
+    size = estimates.location([effect for effect, _ in slowed.cells[own].values()])
+    assert size is not None
+    return Planted(
+        layer=plant.layer,
+        share=plant.share,
+        steps=plant.steps,
+        row=own,
+        pairs=len(slowed.cells[own]),
+        size=_share(size.middle),
+        low=None if size.low is None else _share(size.low),
+        high=None if size.high is None else _share(size.high),
+        found=rate(sum(own in one.judgements and one.judgements[own].verdict == "slower" for one in drawn), len(drawn)),
+        named=rate(sum(_guilty(one, layers) == plant.layer for one in drawn), len(drawn)),
+    )
+
+
+def _share(effect: float) -> float:
+    return round(effects.share(effect), 5)
+
+
+def _guilty(drawn: Drawn, layers: list[str]) -> str | None:
+    rows = {id: Row("judged", [], NO_FACTS, drawn.margins[id], judgement=judgement) for id, judgement in drawn.judgements.items()}
+    for id, cells in drawn.fresh.items():
+        if id in rows:
+            rows[id].pairs = [Point(number, effect, a_ns, a_ns * exp(effect)) for number, (effect, a_ns) in enumerate(cells)]
+    return attribution.attribute(rows, layers).guilty
+
+
+def _goals(conditions: dict[str, Condition], plants: list[Planted]) -> list[Goal]:
+    loaded = [conditions[name] for name in LOADS if name != QUIET and name in conditions]
+    quiet = [conditions[name] for name in (QUIET,) if name in conditions]
+    every = list(conditions.values())
+    return [
+        goal("rows called changed though nothing had changed", "at most 1 %", together(one.false_alarms for one in every), most=0.01),
+        goal("rows 5 % slower found under load", "at least 95 %", together(one.power["5"].slower for one in loaded), least=0.95),
+        goal("rows 3 % slower found when quiet", "at least 95 %", together(one.power["3"].slower for one in quiet), least=0.95),
+        goal("95 % intervals that hold the truth", "93 to 97 %", together(one.coverage for one in every), least=0.93, most=0.97),
+        goal("real plants whose layer was named", "at least 95 %", together(one.named for one in plants), least=0.95),
+    ]
+
+
+def goal(name: str, wanted: str, found: Rate, least: float = 0.0, most: float = 1.0) -> Goal:
+    """Met if both bounds lie within what was wanted, missed if they exclude it."""
+    if found.at_least is None or found.at_most is None:
+        return Goal(name, wanted, found, "not enough data")
+    within, without = least <= found.at_least and found.at_most <= most, found.at_most < least or most < found.at_least
+    return Goal(name, wanted, found, "met" if within else "MISSED" if without else "not enough data")
+
+
+def _changed(drawn: Drawn) -> Rate:
+    return rate(sum(judgement.verdict in ("slower", "faster") for judgement in drawn.judgements.values()), len(drawn.judgements))
+
+
+def _effects(cells: list[tuple[float, float]], added: float) -> list[float]:
+    return [effect + added for effect, _ in cells]
+
+
+def _is_control(id: str, rules: Rules) -> bool:
+    return id.partition("/")[0] == rules.controls

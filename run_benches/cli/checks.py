@@ -1,0 +1,192 @@
+"""All tests, in one command: what CI and the README call.
+
+Why here and not in a script of CI: what is checked must be what a person can check. A step whose tool is missing is skipped and named with
+the command that would install it; a skip is not a pass, so `--full` fails on it. A failing step does not hide the steps after it.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from run_benches import shapes
+from run_benches.errors import Complaint, Exit
+from run_benches.measure import published
+from run_benches.places import BENCHES, ROOT
+from run_benches.progress import duration
+from run_benches.render import tables
+from run_benches.render.tables import Column
+from run_benches.setup import browser, toolchain
+
+CHECKS_SCHEMA = 1
+
+OF_THE_RUNNER = frozenset(f"STRATA_{name}" for name in ("DRIVEN", "TURN", "COUNT", "ROW", "SET", "PLANT", "FACTS_DIR", "TEMPLATES"))
+"""What the runner tells the processes it measures: left over in a shell, it would change what is checked."""
+
+
+class Skip(Exception):
+    """The machine cannot run this step; the text is the command that would change that."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A check; `do` returns whether it passed, or raises `Skip`."""
+
+    name: str
+    do: Callable[[], bool]
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a step ended."""
+
+    name: str
+    outcome: str
+    seconds: float
+    remedy: str = ""
+
+
+def main(full: bool, as_json: bool) -> Exit:
+    """Runs every step; prints what passed, failed and was skipped."""
+    results = [_run(step) for step in steps(full)]
+    failed = [result for result in results if result.outcome == "failed"]
+    skipped = [result for result in results if result.outcome == "skipped"]
+    if as_json:
+        print(shapes.text({"schema": CHECKS_SCHEMA, "steps": results}), end="")
+    else:
+        body = [[result.name, result.outcome, duration(result.seconds)] for result in results]
+        print("\n" + tables.render("checks", [Column("step"), Column("outcome"), Column("took", right=True)], body))
+        for result in skipped:
+            print(f"skipped: {result.name}; to have it: {result.remedy}")
+        print(f"{len(results) - len(failed) - len(skipped)} passed, {len(failed)} failed, {len(skipped)} skipped")
+    return Exit.FAILED if failed or (full and skipped) else Exit.FINE
+
+
+def steps(full: bool) -> list[Step]:
+    """The checks, quick ones first."""
+    release = ["--release", "--workspace"]
+    found = [
+        Step("format", _cargo(["fmt", "--all", "--check"], "fmt", "rustup component add rustfmt")),
+        Step("every bench has its [[bench]]", _bench_stanzas),
+        Step("types of the runner", _python("-m", "mypy", "--strict", "run_benches")),
+        Step("tests of the runner", _python("-m", "pytest", "-q", "-n", "auto", "run_benches/tests")),
+        Step("lints", _cargo(["clippy", *release, "--all-targets", "--", "-D", "warnings"], "clippy", "rustup component add clippy")),
+        Step("tests", _cargo(["test", *release])),
+        Step("plants", _cargo(["test", "--release", "--lib", "--features", "plant", "plant"])),
+        Step("every bench once, at smoke scale", _cargo(["test", *release, "--benches"])),
+        Step("every published row has its bench", _published_rows),
+        Step("report in a browser", _in_browser),
+        Step("document --check", _python("run-benches.py", "document", "--check")),
+    ]
+    if full:
+        found += [
+            Step("RocksDB is compiled once", _rocksdb_once),
+            Step("a baseline of Criterion's, saved and compared", _criterion_baseline),
+            Step("calibrate --smoke", _python("run-benches.py", "calibrate", "--smoke")),
+        ]
+    return found
+
+
+def _run(step: Step) -> Result:
+    print(f"\n== {step.name}", file=sys.stderr, flush=True)
+    began = time.monotonic()
+    try:
+        outcome, remedy = ("passed" if step.do() else "failed"), ""
+    except Skip as skip:
+        outcome, remedy = "skipped", str(skip)
+    except Complaint as complaint:
+        print(complaint, file=sys.stderr)
+        outcome, remedy = "failed", ""
+    return Result(step.name, outcome, round(time.monotonic() - began, 1), remedy)
+
+
+def _call(command: list[str]) -> bool:
+    environment = {name: value for name, value in os.environ.items() if name not in OF_THE_RUNNER}
+    return subprocess.run(command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=sys.stderr, check=False).returncode == 0
+
+
+def _cargo(arguments: list[str], component: str | None = None, remedy: str = "") -> Callable[[], bool]:
+    def do() -> bool:
+        if not shutil.which("cargo"):
+            raise Skip("install Rust from https://rustup.rs")
+        if component and subprocess.run(["cargo", component, "--version"], cwd=ROOT, capture_output=True, check=False).returncode != 0:
+            raise Skip(remedy)
+        toolchain.check()
+        return _call(["cargo", *arguments])
+
+    return do
+
+
+def _python(*arguments: str) -> Callable[[], bool]:
+    return lambda: _call([sys.executable, *arguments])
+
+
+def _in_browser() -> bool:
+    if not browser.found():
+        raise Skip("apt-get install chromium")
+    return _python("-m", "pytest", "-q", "run_benches/tests/in_browser.py")()
+
+
+def _bench_stanzas() -> bool:
+    """A bench without its stanza, or with Criterion's `harness = false` forgotten, runs nothing and is green."""
+    manifest = tomllib.loads((ROOT / "Cargo.toml").read_text(encoding="utf-8"))
+    declared = {bench["name"]: bench for bench in manifest.get("bench", [])}
+    # The other files beside them are modules that several benches share.
+    sources = {path.stem for path in BENCHES.glob("*.rs") if re.search(r"^fn main\(|^criterion_main!", path.read_text(encoding="utf-8"), re.MULTILINE)}
+    complaints = [f'benches/{name}.rs has no [[bench]] name = "{name}" in Cargo.toml' for name in sorted(sources - set(declared))]
+    complaints += [f"[[bench]] {name} has no benches/{name}.rs" for name in sorted(set(declared) - sources)]
+    complaints += [f"[[bench]] {name} lacks harness = false" for name, bench in declared.items() if bench.get("harness") is not False]
+    print("\n".join(complaints), file=sys.stderr)
+    return not complaints and bool(declared)
+
+
+def _published_rows() -> bool:
+    """Every row of the published tables is filled by a bench that there is."""
+    complaints = published.check()
+    print("\n".join(complaints), file=sys.stderr)
+    return not complaints
+
+
+def _rocksdb_once() -> bool:
+    """What the runner built is what a person's commands use: none of them compiles RocksDB again."""
+    toolchain.check()
+    typed = (["build", "--release"], ["bench", "--no-run"], ["test", "--release", "--workspace", "--no-run"], ["test", "--release", "--workspace", "--benches", "--no-run"])
+    passed = True
+    for arguments in typed:
+        done = subprocess.run(["cargo", *arguments], cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        again = any("Compiling" in line and "librocksdb-sys" in line for line in done.stderr.splitlines())
+        if done.returncode != 0 or again:
+            print(f"cargo {' '.join(arguments)}: {'compiled RocksDB again' if again else 'failed'}", file=sys.stderr)
+            passed = False
+    return passed
+
+
+SHORT = ("--warm-up-time", "0.1", "--measurement-time", "0.2", "--sample-size", "10", "--noplot")
+"""Criterion's own flags, for a bench that shall only show that it runs."""
+
+
+def _criterion_baseline() -> bool:
+    """The workflow of who knows Criterion: a baseline is saved, and the next run is held against it. One that is not there must fail, or
+    a comparison with nothing would pass."""
+    toolchain.check()
+    with tempfile.TemporaryDirectory() as home:
+        saved = _bench(home, "--save-baseline", "before-optimization")
+        compared = _bench(home, "--baseline", "before-optimization")
+        against_nothing = _bench(home, "--baseline", "never-saved")
+    if saved.returncode or compared.returncode or "change:" not in compared.stdout:
+        print(f"{saved.stderr}{compared.stdout}{compared.stderr}", file=sys.stderr)
+        return False
+    return against_nothing.returncode != 0
+
+
+def _bench(home: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    """One small bench by hand, with its results kept in a folder that goes."""
+    environment = {name: value for name, value in os.environ.items() if name not in OF_THE_RUNNER} | {"CRITERION_HOME": home}
+    command = ["cargo", "bench", "--bench", "observability", "--", *arguments, *SHORT]
+    return subprocess.run(command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)

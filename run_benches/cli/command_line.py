@@ -1,0 +1,164 @@
+"""What can be typed: words to options, and every ending to an exit code.
+
+Why the first word may be a layer: `run-benches.py transaction` is what one types. A first word that is no command, no layer and no row is
+an error that names the nearest one, before anything is built.
+
+Why apart from `commands`: this much runs on a bare Python, so that `--help` and a slip of the keyboard are answered at once. Everything
+else runs inside `.venv`, and may use what requirements.txt lists.
+"""
+
+import argparse
+import errno
+import re
+import signal
+import sys
+from pathlib import Path
+
+from run_benches.errors import Complaint, Exit
+from run_benches.measure import build, selection
+from run_benches.setup import packages
+
+NOT_THERE_YET = {
+    "load": "load tests of the whole server",
+}
+COMMANDS = ("run", "list", "save", "baselines", "runs", "compare", "explain", "more", "profile", "calibrate", "document", "report", "doctor", "test", *NOT_THERE_YET)
+
+OUTSIDE_TROUBLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
+"""A disk that is full or may not be written is no defect of the runner."""
+
+EPILOG = f"""exit codes: 0 fine; 1 something is slower, or a test, or with --strict a goal, failed; 2 usage, set-up, build or bench error; 3 contaminated, or
+nothing, or not all, was measured
+
+not there yet: {"; ".join(f"{name} ({what})" for name, what in NOT_THERE_YET.items())}
+a first word that is a layer or a row means run: run-benches.py transaction"""
+
+
+def main(arguments: list[str]) -> int:
+    """Carries out what was typed; returns the exit code."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # A script's shell has its background jobs ignore it, and so would Python.
+    try:
+        options = _options(arguments)
+        packages.enter_environment(arguments)
+        from run_benches.cli import commands
+
+        return commands.carry_out(options, arguments)
+    except Complaint as complaint:
+        print(f"run-benches.py: {complaint}", file=sys.stderr)
+        return complaint.code
+    except BrokenPipeError:
+        sys.stderr.close()
+        return Exit.FINE
+    except OSError as error:
+        if error.errno not in OUTSIDE_TROUBLE:
+            raise
+        print(f"run-benches.py: {error.strerror}: {error.filename or 'a file'}; mend that, then go on with --resume if a run was under way", file=sys.stderr)
+        return Exit.ERROR
+    except KeyboardInterrupt:
+        print("\nstopped", file=sys.stderr)
+        return Exit.NOTHING
+
+
+def _options(arguments: list[str]) -> argparse.Namespace:
+    """What was typed, if it can be meant."""
+    typed = arguments if arguments[:1] and arguments[0] in (*COMMANDS, "-h", "--help") else ["run", *arguments]
+    if typed[0] in NOT_THERE_YET:
+        raise Complaint(f"{typed[0]} ({NOT_THERE_YET[typed[0]]}) is not there yet")
+    options = _parser().parse_args(typed)
+    if options.command in ("run", "save", "list"):
+        selection.check_layers([*options.rows, *getattr(options, "skip", [])], build.layers(), COMMANDS)
+    return options
+
+
+def _parser() -> argparse.ArgumentParser:
+    formatter = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser("run-benches.py", description="Measures Strata layer by layer.", epilog=EPILOG, formatter_class=formatter)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    run = commands.add_parser("run", help="measure, print the tables, store the run (the default)")
+    _add_measuring(run)
+    run.add_argument("--resume", nargs="?", const="", metavar="RUN", help="go on with an interrupted run (by default the last one)")
+    save = commands.add_parser("save", help="measure, and keep the run as a baseline; never overwrites")
+    save.add_argument("name", metavar="NAME")
+    _add_measuring(save)
+    save.add_argument("--run", metavar="RUN", dest="stored_run", help="keep this stored run (or `last`) instead of measuring")
+    rows = commands.add_parser("list", help="layers, rows, what each measures")
+    rows.add_argument("rows", nargs="*", metavar="LAYER|ROW")
+    baselines = commands.add_parser("baselines", help="list, show or remove baselines")
+    baselines.add_argument("action", nargs="?", choices=["show", "remove"])
+    baselines.add_argument("name", nargs="?", metavar="NAME")
+    past = commands.add_parser("runs", help="list or show the runs of this checkout")
+    past.add_argument("action", nargs="?", choices=["show"])
+    past.add_argument("name", nargs="?", metavar="RUN", default=None)
+    _add_comparing(commands.add_parser("compare", help="which rows became slower between two revisions, judged in lock-step pairs"))
+    why = commands.add_parser("explain", help="why a row got its verdict")
+    why.add_argument("row", metavar="ROW")
+    why.add_argument("--of", metavar="COMPARISON", help="by default the last one")
+    again = commands.add_parser("more", help="spend more pairs on the rows of a comparison that could not be told")
+    again.add_argument("name", nargs="?", metavar="COMPARISON", help="by default the last one")
+    again.add_argument("--budget", type=_seconds, metavar="TIME", help="as many pairs as fit: 8m, 1h (never fewer than the test needs)")
+    _add_telling(again)
+    flames = commands.add_parser("profile", help="where the time of a row goes: flame graph and top ten; with REV, how that changed")
+    flames.add_argument("row", metavar="ROW")
+    flames.add_argument("revision", nargs="?", metavar="REV")
+    rates = commands.add_parser("calibrate", help="measure our own error rates, into baselines/calibration/")
+    rates.add_argument("--budget", type=_seconds, metavar="TIME", default=3600.0, help="how long to add to the pool of pairs (1h)")
+    rates.add_argument("--rows", action="append", default=[], metavar="LAYER|ROW", help="only these rows; may be repeated")
+    rates.add_argument("--smoke", action="store_true", help="a few pairs, thrown away: does every part work?")
+    rates.add_argument("--patience", type=_seconds, default=120.0, metavar="TIME", help="give up on a process that says nothing for so long (2m)")
+    _add_document(commands.add_parser("document", help="render docs/PERFORMANCE.md and its pictures from stored runs"))
+    report = commands.add_parser("report", help="the performance page of a run as one HTML file that needs nothing else")
+    report.add_argument("run", nargs="?", metavar="RUN", help="a baseline, a run, a file or `last`; by default the last run, or else baselines/reference.json")
+    report.add_argument("--output", type=Path, metavar="FILE", help="by default runs/RUN/report.html")
+    commands.add_parser("doctor", help="what makes this machine noisy, and what would help")
+    test = commands.add_parser("test", help="all tests that this machine can run")
+    test.add_argument("--full", action="store_true", help="slow tests too; fails on a skip")
+    for name, command in commands.choices.items():
+        if name not in ("document", "report"):
+            command.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    return parser
+
+
+def _add_measuring(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("rows", nargs="*", metavar="LAYER|ROW", help="layers, rows (indexes/hash_insert) or patterns ('transaction/*'); by default all")
+    scale = parser.add_mutually_exclusive_group()
+    scale.add_argument("--quick", action="store_true", help="CRUD by one thread, the ladder of GET and the main floors, in about 5 minutes once built (by default about 20)")
+    scale.add_argument("--full", action="store_true", help="every row that has a partner in turns with it, every workload twice; about an hour")
+    scale.add_argument("--budget", type=_seconds, metavar="TIME", help="as exact as fits: 90s, 8m, 1h")
+    parser.add_argument("--skip", action="append", default=[], metavar="LAYER|ROW", help="leave these rows out; may be repeated")
+    parser.add_argument("--seed", type=int, help="the order of everything; by default drawn anew and stored")
+    parser.add_argument("--patience", type=_seconds, default=120.0, metavar="TIME", help="give up on a process that says nothing for so long (2m)")
+    parser.add_argument("--strict", action="store_true", help="exit 1 if a goal is missed, 3 if one could not be judged")
+
+
+def _add_comparing(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("sides", nargs="*", metavar="A B", help="git revisions or saved baselines; `.` is the working tree (by default: where it left main, and it)")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", dest="sets", help="engine options (cache=32M); given twice: two configurations of one revision")
+    parser.add_argument("--rows", action="append", default=[], metavar="LAYER|ROW", help="only these layers, rows or patterns; may be repeated")
+    parser.add_argument("--all", action="store_true", help="all layers, not only those that the change can reach; shows unchanged rows, too")
+    parser.add_argument("--benches-of", choices=["own", "A", "B"], default="own", help="whose bench sources both sides run (each its own)")
+    parser.add_argument("--budget", type=_seconds, metavar="TIME", help="spend more time: 20m, 2h")
+    parser.add_argument("--seed", type=int, help="everything that luck decides; by default drawn anew and stored")
+    parser.add_argument("--resume", nargs="?", const="", metavar="COMPARISON", help="go on with an interrupted comparison (by default the last one)")
+    parser.add_argument("--stored", action="store_true", help="two stored runs side by side, not measured again, without a verdict")
+    parser.add_argument("--criterion", metavar="NAME", help="what `cargo bench -- --save-baseline NAME` left behind, side by side, without a verdict")
+    _add_telling(parser)
+
+
+def _add_telling(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--patience", type=_seconds, default=120.0, metavar="TIME", help="give up on a process that says nothing for so long (2m)")
+    parser.add_argument("--picture", type=Path, metavar="FILE", help="also draw the changes with their intervals into this file (SVG)")
+    parser.add_argument("--markdown", action="store_true", help="print it for a pull request")
+    parser.add_argument("--strict", action="store_true", help="exit 3 if any row can't be told")
+
+
+def _add_document(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", nargs="?", metavar="RUN", help="a baseline, a run, a file or `last`; by default baselines/reference.json")
+    parser.add_argument("--output", type=Path, metavar="FILE")
+    parser.add_argument("--dry-run", action="store_true", help="print what would change")
+    parser.add_argument("--check", action="store_true", help="fail if the document is not what the run renders to")
+
+
+def _seconds(text: str) -> float:
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)(s|m|min|h)", text)
+    if not found or float(found[1]) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time: write 90s, 8m or 1h")
+    return float(found[1]) * {"s": 1, "m": 60, "min": 60, "h": 3600}[found[2]]

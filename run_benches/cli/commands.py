@@ -1,0 +1,178 @@
+"""Carrying out what was typed: one function a command, from its options to its exit code.
+
+Why imports inside: pictures and calibrations take matplotlib, which takes longer to load than most commands to answer.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from run_benches import shapes
+from run_benches.analysis import figures
+from run_benches.cli import checks, criterion_baseline, doctor, profile, stored
+from run_benches.compare import new_comparison
+from run_benches.errors import Complaint, Exit
+from run_benches.measure import build, new_run, selection
+from run_benches.measure.new_run import Wish
+from run_benches.render import comparison_report, explanation, summary
+from run_benches.setup import toolchain
+from run_benches.store import comparisons, runs
+from run_benches.store.comparisons import Comparison
+from run_benches.store.runs import Run
+
+LIST_SCHEMA = 1
+
+
+def carry_out(options: argparse.Namespace, arguments: list[str]) -> int:
+    """Does what the options say; the arguments, as they were typed, are stored with what is measured."""
+    match options.command:
+        case "run":
+            return _run(options, arguments)
+        case "list":
+            return _list(options.rows, options.json)
+        case "save":
+            return _save(options, arguments)
+        case "baselines" | "runs":
+            return _stored(options)
+        case "compare":
+            return _compare(options, arguments)
+        case "explain":
+            return _explain(options)
+        case "more":
+            return _told(new_comparison.more(options.name, options.budget, options.patience), options)
+        case "profile":
+            return profile.main(options.row, options.revision, options.json)
+        case "calibrate":
+            from run_benches.cli import calibration
+
+            return calibration.main(options.budget, options.rows, options.smoke, options.patience, options.json)
+        case "document":
+            return _document(options)
+        case "report":
+            return _report(options)
+        case "doctor":
+            return doctor.main(options.json)
+        case _:
+            return checks.main(options.full, options.json)
+
+
+def _wish(options: argparse.Namespace, arguments: list[str]) -> Wish:
+    scale = "quick" if options.quick else "full" if options.full else "default"
+    return Wish(options.rows, options.skip, scale, options.budget, options.seed, options.patience, arguments)  # type: ignore[arg-type]
+
+
+def _run(options: argparse.Namespace, arguments: list[str]) -> int:
+    if options.resume is None:
+        return _printed(*new_run.measure(_wish(options, arguments)), options.json, options.strict)
+    if options.rows or options.skip or options.quick or options.full or options.budget or options.seed is not None:
+        raise Complaint("--resume goes on with the plan of the interrupted run: give it no rows and no scale")
+    return _printed(*new_run.resume(options.resume or None, options.patience), options.json, options.strict)
+
+
+def _save(options: argparse.Namespace, arguments: list[str]) -> int:
+    if runs.baseline_path(options.name).exists():
+        raise runs.already_there(options.name)
+    if options.stored_run:
+        run, code = runs.load(runs.find(options.stored_run)), Exit.FINE
+    else:
+        run, path = new_run.measure(_wish(options, arguments))
+        code = _printed(run, path, options.json, options.strict)
+    if not run.complete:
+        raise Complaint("the run was interrupted, so it is not kept as a baseline: go on with --resume, then save NAME --run last", Exit.NOTHING)
+    print(f"kept as {runs.shown(runs.save(run, options.name))}", file=sys.stderr)
+    return code
+
+
+def _printed(run: Run, path: Path, as_json: bool, strict: bool) -> Exit:
+    """Prints a run; returns how the command ends."""
+    print(shapes.text(run) if as_json else f"{summary.text(run)}\nstored as {runs.shown(path)}")
+    return summary.exit_code(run, strict)
+
+
+def _stored(options: argparse.Namespace) -> int:
+    if options.action and not options.name:
+        raise Complaint(f"{options.command} {options.action} needs a name; to see all: run-benches.py {options.command}")
+    if options.action == "remove":
+        return stored.remove(options.name)
+    if options.action == "show":
+        return stored.show(runs.find(options.name), options.json)
+    paths = runs.stored_baselines() if options.command == "baselines" else runs.stored_runs()
+    return stored.listing(options.command, paths, options.json)
+
+
+def _compare(options: argparse.Namespace, arguments: list[str]) -> int:
+    if options.criterion:
+        return criterion_baseline.compare(options.criterion, toolchain.target_folder(), options.json)
+    if options.stored:
+        if len(options.sides) != 2:
+            raise Complaint("compare --stored needs two stored runs: baselines, runs, files or `last`")
+        return stored.compare(options.sides[0], options.sides[1], options.json)
+    if options.resume is not None:
+        if options.sides or options.sets or options.rows or options.budget or options.seed is not None:
+            raise Complaint("--resume goes on with the plan of the interrupted comparison: give it no revisions, rows or budget")
+        return _told(new_comparison.resume(options.resume or None, options.patience), options)
+    if len(options.sides) > 2:
+        raise Complaint("compare takes at most two revisions; rows are chosen with --rows")
+    a, b = [*options.sides, None, None][:2]
+    wish = new_comparison.Wish(a, b, options.sets, options.rows, options.all, options.benches_of.lower(), options.budget, options.seed, options.patience, arguments)
+    return _told(new_comparison.compare(wish), options)
+
+
+def _explain(options: argparse.Namespace) -> int:
+    compared = comparisons.load(comparisons.find(options.of))
+    text = explanation.explain(compared, options.row)
+    rows = {id: row for id, row in compared.rows.items() if selection.matches(id, options.row)}
+    print(shapes.text({"schema": comparisons.SCHEMA, "rows": rows}) if options.json else text, end="")
+    return Exit.FINE
+
+
+def _told(found: tuple[Comparison, Path], options: argparse.Namespace) -> int:
+    compared, path = found
+    if options.json:
+        print(shapes.text(compared), end="")
+    elif options.markdown:
+        print(comparison_report.markdown(compared), end="")
+    else:
+        print(comparison_report.text(compared, path, getattr(options, "all", False)), end="", flush=True)
+    if options.picture:
+        from run_benches.render import forest
+
+        forest.forest(compared, options.picture)
+    return comparison_report.exit_code(compared, options.strict)
+
+
+def _document(options: argparse.Namespace) -> int:
+    from run_benches.render import document
+
+    path = runs.find(options.run) if options.run else None
+    return document.main(path, options.output, options.dry_run, options.check)
+
+
+def _report(options: argparse.Namespace) -> int:
+    from run_benches.render import report
+
+    return report.main(runs.find(options.run) if options.run else report.default_run(), options.output)
+
+
+def _list(words: list[str], as_json: bool) -> int:
+    layers = build.layers()
+    built = build.last_build()
+    suites = {layer: build.ask(layer, built[layer]) for layer in layers if layer in built}
+    ids = [id for suite in suites.values() for id in suite.facts.rows]
+    selection.check_rows([word for word in words if word.partition("/")[0] in suites], ids)
+    wanted = [layer for layer in layers if not words or any(selection.layer_fits(layer, word) for word in words)]
+    if as_json:
+        rows = {layer: {id: facts for id, facts in suites[layer].facts.rows.items() if selection.chosen(id, words)} if layer in suites else None for layer in wanted}
+        print(shapes.text({"schema": LIST_SCHEMA, "layers": rows}), end="")
+        return Exit.FINE
+    for layer in wanted:
+        print(f"{layer}: {build.about(layer)}")
+        for id, facts in suites[layer].facts.rows.items() if layer in suites else ():
+            if selection.chosen(id, words):
+                print(f"  {id}  [{facts.threads} thread{'s' if facts.threads > 1 else ''}, {facts.unit}]  {facts.op}")
+    shown = [id for id in ids if selection.chosen(id, words)]
+    if shown:
+        print(f"{figures.plural(len(shown), 'row')} of {figures.plural(len({id.partition('/')[0] for id in shown}), 'layer')}")
+    if len(suites) < len(layers):
+        print("rows are listed once the benches are built; to build and measure: run-benches.py --quick")
+    return Exit.FINE

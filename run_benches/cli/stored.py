@@ -1,0 +1,131 @@
+"""Runs that are there already: listed, shown, named, removed, put side by side.
+
+Why no verdict between stored runs: how a machine differs from one day to the next is not known from one run of each day, so the figures
+stand side by side with their spreads, and nothing is called faster. Between unlike machines not even times are shown, only the ratios to
+the floors, which were measured beside each other on each. Nor is the time of a row that took turns divided by that of one that ran alone.
+"""
+
+from pathlib import Path
+
+from run_benches import shapes
+from run_benches.analysis import figures, findings
+from run_benches.analysis.findings import Row
+from run_benches.errors import Complaint, Exit
+from run_benches.render import summary, tables
+from run_benches.render.tables import Column
+from run_benches.store import runs
+from run_benches.store.runs import Run
+
+LIST_SCHEMA = 1
+
+
+def listing(title: str, paths: list[Path], as_json: bool) -> Exit:
+    """Every stored run in a line; a damaged one says so and does not hide the others."""
+    found: list[tuple[Path, Run]] = []
+    complaints: list[str] = []
+    for path in paths:
+        try:
+            found.append((path, runs.load(path)))
+        except Complaint as complaint:
+            complaints.append(str(complaint))
+    if as_json:
+        entries = [{"name": path.stem, "started": run.started, "commit": run.tool.commit, "complete": run.complete} for path, run in found]
+        print(shapes.text({"schema": LIST_SCHEMA, title: entries, "damaged": complaints}), end="")
+    else:
+        columns = [Column("name"), Column("started"), Column("revision"), Column("scale"), Column("rows", right=True), Column("layers"), Column("machine", spared=True)]
+        print(tables.render(title, columns, [_line(path, run) for path, run in found]) if found else f"no {title} yet")
+        print("\n".join(complaints), end="\n" if complaints else "")
+    return Exit.ERROR if complaints else Exit.FINE
+
+
+def _line(path: Path, run: Run) -> list[str]:
+    ran = sum(bench.state == "ran" for bench in run.benches.values())
+    revision = run.tool.commit[:9] + ("+changes" if run.tool.dirty else "")
+    rows = f"{ran} of {len(run.benches)}" + ("" if run.complete else ", interrupted")
+    identity = run.machine.identity
+    return [path.stem, run.started, revision, run.scale, rows, ", ".join(run.partial or ["all"]), f"{identity.get('cpu_model')}, {identity.get('cores')} cores"]
+
+
+def show(path: Path, as_json: bool) -> Exit:
+    """The tables of a stored run."""
+    run = runs.load(path)
+    print(shapes.text(run) if as_json else summary.text(run))
+    return Exit.FINE
+
+
+def remove(name: str) -> Exit:
+    """Removes a baseline."""
+    path = runs.baseline_path(name)
+    if not path.exists():
+        raise Complaint(f"no baseline {name!r}; to see all: run-benches.py baselines")
+    path.unlink()
+    print(f"removed {runs.shown(path)}")
+    return Exit.FINE
+
+
+def compare(name_a: str, name_b: str, as_json: bool) -> Exit:
+    """Two stored runs side by side, without a verdict."""
+    path_a, path_b = runs.find(name_a), runs.find(name_b)
+    a, b, name_a, name_b = runs.load(path_a), runs.load(path_b), path_a.stem, path_b.stem
+    differing = sorted(key for key in a.machine.identity | b.machine.identity if a.machine.identity.get(key) != b.machine.identity.get(key))
+    if as_json:
+        print(shapes.text({"schema": LIST_SCHEMA, "machines_differ_in": differing, "verdict": None, "rows": _pairs_json(a, b, bool(differing))}), end="")
+        return Exit.FINE
+    if differing:
+        print(f"unlike machines ({', '.join(differing)}): only ratios to floors can be put side by side\n")
+    else:
+        print(_times(a, b, name_a, name_b))
+    print(_ratios(a, b, name_a, name_b))
+    print("no verdict: how this machine differs from day to day is not known from one run of each day")
+    return Exit.FINE
+
+
+def _common(a: Run, b: Run) -> list[tuple[Row, Row]]:
+    others = {row.id: row for row in findings.rows(b)}
+    return [(row, others[row.id]) for row in findings.rows(a) if row.id in others]
+
+
+def _times(a: Run, b: Run, name_a: str, name_b: str) -> str:
+    columns = [Column("row"), Column(name_a, right=True), Column(name_b, right=True), Column(f"{name_b} / {name_a}", right=True)]
+    return tables.render("time an operation (from the fastest process to the slowest)", columns, [_times_line(mine, other) for mine, other in _common(a, b)])
+
+
+def _times_line(mine: Row, other: Row) -> list[str]:
+    first, second = mine.measured, other.measured
+    shown = [figures.time_spread(found) if found else row.bench.state.replace("_", " ") for found, row in ((first, mine), (second, other))]
+    if first is None or second is None:
+        return [mine.id, *shown, ""]
+    return [mine.id, *shown, _other_conditions(mine, other) or f"{second.middle / first.middle:.3f}"]
+
+
+def _other_conditions(mine: Row, other: Row) -> str | None:
+    """Why no ratio of the times is formed. Caches are colder in a lane, whose turns come after those of others, than in a process alone."""
+    if not _same_work(mine, other):
+        return "other work"
+    return "one took turns" if (mine.bench.family is None) != (other.bench.family is None) else None
+
+
+def _same_work(mine: Row, other: Row) -> bool:
+    one, two = mine.bench.facts, other.bench.facts
+    return (one.op, one.unit, one.units_per_operation, one.threads, one.clock) == (two.op, two.unit, two.units_per_operation, two.threads, two.clock)
+
+
+def _ratios(a: Run, b: Run, name_a: str, name_b: str) -> str:
+    columns = [Column("row"), Column(name_a, right=True), Column(name_b, right=True)]
+    body = [[id, _ratio(ratio), _ratio(b.ratios[id])] for id, ratio in a.ratios.items() if id in b.ratios]
+    return tables.render("floor / ours [95 %]", columns, body)
+
+
+def _ratio(ratio: runs.Ratio) -> str:
+    return figures.ratio(ratio.ratio, ratio.low, ratio.high) if ratio.state == "ran" and ratio.ratio else ratio.state.replace("_", " ")
+
+
+def _pairs_json(a: Run, b: Run, ratios_only: bool) -> list[dict[str, object]]:
+    entries: list[dict[str, object]] = []
+    for mine, other in _common(a, b):
+        entry: dict[str, object] = {"id": mine.id, "a_ratio": a.ratios.get(mine.id), "b_ratio": b.ratios.get(mine.id)}
+        if not ratios_only:
+            entry |= {"a_points_ns": mine.bench.points_ns, "b_points_ns": other.bench.points_ns}
+            entry |= {"same_work": _same_work(mine, other), "same_conditions": _other_conditions(mine, other) is None}
+        entries.append(entry)
+    return entries

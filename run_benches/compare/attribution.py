@@ -1,0 +1,95 @@
+"""Which layer is to blame, and what it explains of the layers above: by the rows of the layers, then by the ladder.
+
+Why the lowest: a layer that became slower slows everything that stands on it, so of all red layers only the lowest is red for certain by
+its own doing. Benches that cross the layers never are to blame while a layer's own row is red. A floor does not pass through our code, so
+it accuses nobody.
+
+What it explains: the ladder sends one request to every rung, so the change of the guilty rung in nanoseconds, over the change of a rung
+above it, is the share explained there. It is the ratio of two estimates over pairs: the ratio of each pair would divide by noise.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from run_benches.analysis import figures
+from run_benches.analysis.findings import ACROSS, OURS, RUNGS
+from run_benches.stats import estimates
+from run_benches.store.comparisons import Attribution, Row, Share
+
+
+def attribute(rows: dict[str, Row], layers: list[str]) -> Attribution:
+    """The lowest layer whose own rows are slower; if there is none, the lowest rung of the ladder that is. `layers`: lowest first."""
+    slower = [id for id, row in rows.items() if row.judgement and row.judgement.verdict == "slower" and _part(id, 2) == OURS]
+    for layer in layers:
+        if layer not in ACROSS and (own := [id for id in slower if _part(id, 0) == layer]):
+            return Attribution(layer, own, list(_shares(rows, layer)))
+    for rung in RUNGS:
+        if own := [id for id in slower if _part(id, 0) == "ladder" and _part(id, 3) == rung]:
+            return Attribution(rung, own, list(_shares(rows, rung)))
+    return Attribution(None, [], [])
+
+
+def words(attribution: Attribution) -> list[str]:
+    """The blame in a sentence, then a line for each request of the ladder."""
+    if attribution.guilty is None:
+        return ["no layer is to blame: what is slower are floors, or rows that cross the layers"]
+    across = all(_part(id, 0) in ACROSS for id in attribution.rows)
+    why = "no layer's own row is slower, and it is the lowest rung of the ladder that is" if across else "the lowest layer with slower rows of its own"
+    requests: dict[str, list[str]] = {}
+    for share in attribution.shares:
+        requests.setdefault(_part(share.id, 1), []).append(_told(share, attribution.guilty))
+    blame = f"to blame: {attribution.guilty}, {why} ({figures.plural(len(attribution.rows), 'row')})"
+    return [blame, *(f"ladder of {request}: {'; '.join(rungs)}" for request, rungs in requests.items())]
+
+
+def _told(share: Share, guilty: str) -> str:
+    change = f"{share.rung} {figures.added_time(share.change_ns)} [{figures.added_time(share.low_ns)}, {figures.added_time(share.high_ns)}]"
+    if share.low_ns <= 0 <= share.high_ns:
+        return f"{change}, below what could be seen there"
+    if share.rung == guilty:
+        return change
+    return f"{change}, {_explained(share.explained)} of it explained" if share.explained is not None else f"{change}, not explained"
+
+
+def _explained(explained: float) -> str:
+    if explained > 1.05:
+        return "more than all"
+    return f"{100 * explained:.0f} %" if explained > 0 else "none"
+
+
+@dataclass(frozen=True)
+class _Change:
+    """What an operation takes longer, in nanoseconds, with the 95 % interval over pairs."""
+
+    middle: float
+    low: float
+    high: float
+
+    @property
+    def seen(self) -> bool:
+        """Whether the interval excludes no change."""
+        return not self.low <= 0 <= self.high
+
+
+def _shares(rows: dict[str, Row], guilty: str) -> Iterator[Share]:
+    """For each request the rung of the guilty layer, or where it has none the lowest one above that moved, and all above it."""
+    changes = {id: change for id, row in rows.items() if _part(id, 0) == "ladder" and _part(id, 2) == OURS and (change := _change(row))}
+    above = RUNGS[RUNGS.index(guilty) :] if guilty in RUNGS else ()
+    for request in dict.fromkeys(_part(id, 1) for id in changes):
+        climbed = [(rung, id) for rung in above if (id := f"ladder/{request}/{OURS}/{rung}") in changes]
+        while climbed and climbed[0][0] != guilty and not changes[climbed[0][1]].seen:
+            climbed.pop(0)
+        for rung, id in climbed:
+            base, change = changes[climbed[0][1]], changes[id]
+            explained = base.middle / change.middle if base.seen and change.seen else None
+            yield Share(id, rung, change.middle, change.low, change.high, explained)
+
+
+def _change(row: Row) -> _Change | None:
+    """Both times of a pair are of one moment, so they may be subtracted; too few pairs have no interval, and say nothing."""
+    found = estimates.location([point.b_ns - point.a_ns for point in row.pairs or row.screen])
+    return None if found is None or found.low is None or found.high is None else _Change(found.middle, found.low, found.high)
+
+
+def _part(id: str, place: int) -> str:
+    return (*id.split("/", 3), "", "", "")[place]

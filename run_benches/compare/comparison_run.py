@@ -1,0 +1,282 @@
+"""Carrying out a comparison: the screen, the fresh pairs, the verdicts; each pair stored before the next begins.
+
+Why two stages: most rows of most changes are the same, and six pairs can show that. All others are decided on fresh pairs alone, since
+a row that was picked for having looked odd will look odd again in the data it was picked by. Rounds go over all targets in an order of
+their own, with controls among them, so that a slow minute of the machine meets every row and the controls, too. Everything that luck
+decides is drawn from the seed and the name of the pair: a comparison that was interrupted goes on as if it had not been.
+"""
+
+import math
+import random
+import shutil
+import statistics
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from run_benches.compare import attribution, counting, pairing
+from run_benches.compare.pairing import Contestant, Outcome, Ring
+from run_benches.compare.worktree import Target
+from run_benches.measure import plan
+from run_benches.measure.plan import Costs
+from run_benches.progress import Line, duration
+from run_benches.stats import judge
+from run_benches.store import comparisons
+from run_benches.store.comparisons import Comparison, Design, Point, Witness
+from run_benches.store.runs import Facts, Job
+
+SENTINELS = "harness"
+"""The target whose rows touch no code of the project."""
+
+CONTROLS_A_SCREENING = 2
+"""Pairs of each control in a round of the screen, so that they have enough also where the screen leaves nothing open."""
+
+RERUN_SHARE = 0.2
+"""At most so many of the deciding pairs are run again."""
+
+SMALLEST_UNLIKE = (0.02, 1.0, 500.0, 50.0)
+"""Differences that cannot matter: the share of time spent waiting for a core, major and minor faults, switches."""
+
+MOST_PAIRS = 200
+"""Fresh pairs of a row, however large the budget is."""
+
+LINK_S = 0.8
+"""What linking both sides and starting them takes, where nothing is known yet."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A job: one pair of the rows of a target, or of controls (A with itself)."""
+
+    stage: str
+    number: int
+    target: str
+    rows: list[str]
+    control: int | None = None
+
+    @property
+    def name(self) -> str:
+        """Its name in the order of the comparison; with the seed it decides everything that luck decides."""
+        return f"{self.stage}:{self.number}:{self.target}" + ("" if self.control is None else f":control-{self.control}")
+
+
+class Contest:
+    """A comparison under way."""
+
+    def __init__(self, compared: Comparison, path: Path, targets: tuple[dict[str, Target], dict[str, Target]], facts: dict[str, Facts], patience_s: float) -> None:
+        """`facts` are those of A's rows: the controls are among them."""
+        self._compared, self._path, self._targets, self._facts = compared, path, targets, facts
+        self._ring = Ring(path.with_suffix(""), compared.design.turns, patience_s, self._tick)
+        self._costs, self._line = Costs(), Line()
+        self._earlier_s, self._began = compared.seconds, time.monotonic()
+        self._under_way = ("", 0.0)
+        self._done = {job.name for job in compared.design.order}
+
+    def go(self) -> None:
+        """Does every pair that is not done yet, then judges. What stands on disk is whole at every moment."""
+        self._store()
+        try:
+            with self._line:
+                self._screen()
+                self._decide()
+                self._run_again()
+                self._judge()
+        finally:
+            self._costs.store()
+            for folder in (pairing.TEMPLATES, "a", "b"):
+                shutil.rmtree(self._ring.folder / folder, ignore_errors=True)
+        self._compared.complete = True
+        self._store()
+
+    def _screen(self) -> None:
+        design, rows = self._compared.design, self._compared.rows
+        for number in range(design.screen_pairs):
+            self._round("screen", number, CONTROLS_A_SCREENING, range(number + 1, design.screen_pairs))
+        for row in rows.values():
+            if row.state == "not_run" and row.screen and row.judgement is None:
+                row.margin = judge.margin_of(row.margin, statistics.median(point.a_ns for point in row.screen))
+                row.judgement = judge.screened(_effects(row.screen), row.margin)
+                row.state = "judged" if row.judgement else row.state
+        self._store()
+
+    def _decide(self) -> None:
+        design = self._compared.design
+        undecided = [id for id, row in self._compared.rows.items() if row.state == "not_run"]
+        if design.deciding_pairs is None:
+            design.deciding_pairs = self._affordable(fewest_pairs(design, len(undecided))) if undecided else 0
+            self._store()
+        if undecided:
+            self._line.say(self._what_is_open(undecided))
+        first = self._first_fresh()
+        for number in range(first, first + design.deciding_pairs):
+            self._round("decide", number, 1, range(number + 1, first + design.deciding_pairs))
+
+    def _first_fresh(self) -> int:
+        """The number of this try's first fresh pair; tries are 1000 apart."""
+        return self._compared.design.screen_pairs + 1000 * (self._compared.design.tries - 1)
+
+    def _affordable(self, fewest: int) -> int:
+        """More pairs than the test needs, where a larger budget was given; never fewer, or nothing could be called slower."""
+        return affordable(fewest, self._round_s(1), self._compared.design.budget_s, self._spent_s())
+
+    def _what_is_open(self, undecided: list[str]) -> str:
+        design = self._compared.design
+        assert design.deciding_pairs is not None
+        seen = [self._smallest_visible(id, len(undecided)) for id in undecided]
+        first = self._first_fresh()
+        done = {int(job.split(":")[1]) for job in self._done if job.startswith("decide:")}
+        left = design.deciding_pairs - sum(first <= number for number in done)
+        return (
+            f"{len(undecided)} rows are left open: {design.deciding_pairs} fresh pairs of each, about {duration(left * self._round_s(1))}; "
+            f"smallest slow-down likely to be found: {statistics.median(seen):.1%} (half of them), {max(seen):.1%} (all)"
+        )
+
+    def _smallest_visible(self, id: str, undecided: int) -> float:
+        row, pairs = self._compared.rows[id], self._compared.design.deciding_pairs
+        effects = _effects(row.screen or row.earlier)
+        assert pairs is not None
+        return judge.smallest_visible(judge.scatter(effects), pairs, undecided, row.margin)
+
+    def _run_again(self) -> None:
+        """Pairs whose sides met unlike conditions, which is decided before anybody looks at their times."""
+        design, rows = self._compared.design, self._compared.rows
+        if design.reruns is None:
+            chosen = judge.unlike({id: [point.unlike for point in row.pairs] for id, row in rows.items() if row.state == "not_run"}, SMALLEST_UNLIKE)
+            pairs = sum(len(row.pairs) for row in rows.values() if row.state == "not_run")
+            design.reruns = {}
+            for id, index in list(chosen)[: int(RERUN_SHARE * pairs)]:
+                design.reruns.setdefault(id, []).append(rows[id].pairs[index].pair)
+            self._store()
+        again: dict[tuple[int, str], list[str]] = {}
+        for id, numbers in design.reruns.items():
+            for number in numbers:
+                again.setdefault((number, _target(id)), []).append(id)
+        jobs = [Pair("again", number, target, ids) for (number, target), ids in sorted(again.items())]
+        self._jobs(jobs, 0.0)
+
+    def _judge(self) -> None:
+        compared, design = self._compared, self._compared.design
+        open_rows = {id: row for id, row in compared.rows.items() if row.state == "not_run" and row.pairs}
+        alpha = design.alpha / 2 ** (design.tries - 1)
+        for id, judgement in judge.decide({id: _effects(row.pairs) for id, row in open_rows.items()}, {id: row.margin for id, row in open_rows.items()}, alpha).items():
+            open_rows[id].judgement, open_rows[id].state = judgement, "judged"
+        for id, (p, alarm) in judge.alarms({id: _effects(control.pairs) for id, control in compared.controls.items() if control.pairs}, design.control_alpha).items():
+            compared.controls[id].p_adjusted, compared.controls[id].alarm = p, alarm
+        self._store()
+        counting.count(compared, self._targets, self._ring.folder, lambda done, of: self._line.show(f"instructions of rows that are not the same: {done} of {of} counted"))
+        compared.attribution = attribution.attribute(compared.rows, [*self._targets[1]])
+        judgements = {id: row.judgement for id, row in compared.rows.items() if row.judgement}
+        compared.outcome = judge.outcome(judgements, [id for id, control in compared.controls.items() if control.alarm], sum(row.state == "identical" for row in compared.rows.values()))
+
+    def _round(self, stage: str, number: int, controls: int, later: range) -> None:
+        rows = self._compared.rows
+        layers: dict[str, list[str]] = {}
+        for id, row in rows.items():
+            if row.state == "not_run":
+                layers.setdefault(_target(id), []).append(id)
+        jobs = [Pair(stage, number, layer, ids) for layer, ids in layers.items()]
+        if not jobs:
+            return
+        for repeat in range(controls):
+            by_target: dict[str, list[str]] = {}
+            for id in self._compared.controls:
+                by_target.setdefault(_target(id), []).append(id)
+            jobs += [Pair(stage, number, target, ids, repeat) for target, ids in by_target.items()]
+        random.Random(f"{self._compared.design.seed}:{stage}:{number}").shuffle(jobs)
+        self._jobs(jobs, len(later) * sum(map(self._job_s, jobs)))
+
+    def _jobs(self, jobs: list[Pair], later_s: float) -> None:
+        todo = [job for job in jobs if job.name not in self._done]
+        while todo:
+            self._one(todo.pop(0), later_s + sum(map(self._job_s, todo)))
+
+    def _one(self, job: Pair, later_s: float) -> None:
+        began, expected_s = time.monotonic(), self._job_s(job)
+        what = {"screen": "screen, pair", "decide": "fresh pair", "again": "again, pair"}[job.stage]
+        self._under_way = (f"{what} {job.number % 1000 + 1} of {'the controls in ' if job.control is not None else ''}{job.target}", began + expected_s + later_s)
+        self._tick()
+        facts = {id: self._facts[id] for id in job.rows}
+        name = f"{self._compared.design.seed}:{job.name}"
+        deadline_s = 10 * expected_s + 2 * self._ring.patience_s
+        outcome = pairing.measure(self._ring, self._sides(job), facts, 2 * job.number + job.control if job.control is not None else job.number, name, deadline_s)
+        seconds = time.monotonic() - began
+        if not outcome.failures:
+            turns_s = sum(plan.turns_s(self._ring.turns, one) for one in facts.values())
+            self._costs.learn(f"pair of {job.target}", (seconds - LINK_S - turns_s) / len(facts))
+        if job.control is None:
+            self._apply(job, outcome)
+        else:
+            for id, point in outcome.points.items():
+                self._compared.controls[id].pairs.append(point)
+        self._compared.design.order.append(Job(job.name, round(seconds, 3), outcome.failures))
+        self._done.add(job.name)
+        self._store()
+        for id, failure in outcome.failures.items():
+            self._line.say(f"{id} is invalid: {failure}")
+
+    def _sides(self, job: Pair) -> tuple[Contestant, Contestant]:
+        a = Contestant(self._targets[0][job.target], self._compared.a.settings, "a")
+        if job.control is not None:
+            return a, Contestant(a.target, a.settings, "c")
+        return a, Contestant(self._targets[1][job.target], self._compared.b.settings, "b")
+
+    def _apply(self, job: Pair, outcome: Outcome) -> None:
+        for id, point in outcome.points.items():
+            row = self._compared.rows[id]
+            if job.stage == "again":
+                row.set_aside += [one for one in row.pairs if one.pair == point.pair]
+                row.pairs = [point if one.pair == point.pair else one for one in row.pairs]
+            else:
+                (row.screen if job.stage == "screen" else row.pairs).append(point)
+            row.witness = row.witness or Witness()
+            counting.note(row.witness, outcome.seen[0].get(id), outcome.seen[1].get(id))
+        for id, failure in outcome.failures.items() if job.stage != "again" else ():  # then the first pair stays
+            row = self._compared.rows[id]
+            row.state, row.judgement = "invalid", None
+            row.reasons.append(f"{job.stage}, pair {job.number + 1}: {failure}")
+
+    def _job_s(self, job: Pair) -> float:
+        return seconds_of(job.target, [self._facts[id] for id in job.rows], self._ring.turns, self._costs)
+
+    def _round_s(self, controls: int) -> float:
+        rows: dict[str, list[Facts]] = {}
+        for id, row in self._compared.rows.items():
+            if row.state == "not_run":
+                rows.setdefault(_target(id), []).append(row.facts)
+        for id in self._compared.controls:
+            rows.setdefault(_target(id), []).extend([self._facts[id]] * controls)
+        return sum(seconds_of(target, facts, self._ring.turns, self._costs) for target, facts in rows.items())
+
+    def _spent_s(self) -> float:
+        return self._earlier_s + time.monotonic() - self._began
+
+    def _tick(self) -> None:
+        what, end = self._under_way
+        self._line.show(f"{duration(end - time.monotonic())} left: {what}")
+
+    def _store(self) -> None:
+        self._compared.seconds = round(self._spent_s(), 1)
+        comparisons.write(self._compared, self._path)
+
+
+def affordable(fewest: int, round_s: float, budget_s: float | None, spent_s: float) -> int:
+    """The fresh pairs that a budget buys; never fewer than the test needs, nor so many that a verdict takes longer than its pairs."""
+    return fewest if budget_s is None else max(fewest, min(MOST_PAIRS, int((budget_s - spent_s) / round_s)))
+
+
+def fewest_pairs(design: Design, undecided: int) -> int:
+    """Fresh pairs that so many rows need: so many that the smallest p there is survives Holm at the level of this try."""
+    return max(min(MOST_PAIRS, design.fewest_pairs), judge.deciding_pairs(undecided * 2 ** (design.tries - 1)))
+
+
+def seconds_of(target: str, rows: list[Facts], turns: dict[str, int], costs: Costs) -> float:
+    """What one pair of these rows of a target takes."""
+    return LINK_S + sum(plan.turns_s(turns, facts) for facts in rows) + len(rows) * costs.extra_s(f"pair of {target}")
+
+
+def _target(id: str) -> str:
+    return id.partition("/")[0]
+
+
+def _effects(points: list[Point]) -> list[float]:
+    return [point.effect for point in points]

@@ -1,0 +1,130 @@
+"""One pair of two sides of a target: both linked anew, run in lock-step, and turned into a point for each of its rows.
+
+Why linked anew: where a linker happens to put a function moves its time by up to some percent, and an innocent commit re-links
+everything. With an order of its own for each side of each pair, the placement of code is scatter like the placement of memory, which
+statistics can deal with, and no longer a difference between the two revisions, which they would find.
+"""
+
+import random
+import shutil
+import statistics
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from run_benches.compare.worktree import Target
+from run_benches.measure import broker, build, families, jobs, plan
+from run_benches.store.comparisons import Point
+from run_benches.store.runs import Facts
+
+TEMPLATES = jobs.TEMPLATES
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """A side of a pair: what is linked and run, in which environment, and which folder of prepared stores it uses."""
+
+    target: Target
+    settings: dict[str, str]
+    stores: str
+
+
+@dataclass(frozen=True)
+class Ring:
+    """What every pair of a comparison shares."""
+
+    folder: Path
+    turns: dict[str, int]
+    patience_s: float
+    tick: Callable[[], None]
+
+
+@dataclass
+class Outcome:
+    """What a pair found, by row; and the facts that its sides wrote meanwhile."""
+
+    points: dict[str, Point] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict)
+    seen: tuple[dict[str, Facts], dict[str, Facts]] = field(default_factory=lambda: ({}, {}))
+
+
+def measure(ring: Ring, sides: tuple[Contestant, Contestant], rows: dict[str, Facts], number: int, name: str, deadline_s: float) -> Outcome:
+    """Runs pair `number` of these rows, all of one target. `name` is its own in the comparison: every draw of luck comes from it."""
+    luck = random.Random(name)
+    homes = (ring.folder / "a", ring.folder / "b")
+    processes = [_linked(ring, side, home, luck) for side, home in zip(sides, homes, strict=True)]
+    outcome = Outcome()
+    for several in (False, True):
+        chosen = {id: facts for id, facts in rows.items() if (facts.threads > 1) == several}
+        barren = 0
+        while chosen and barren < jobs.HOPELESS:
+            result = broker.run(
+                processes,
+                [broker.Row((id, id), 1e6 * plan.turn_ms(facts), ring.turns[f"{plan.turn_ms(facts)}_ms"]) for id, facts in chosen.items()],
+                cores=jobs.pinned_to(2 if several else 1),
+                seed=luck.getrandbits(32),
+                deadline_s=deadline_s,
+                silence_s=ring.patience_s,
+                progress=lambda settled, of: ring.tick(),
+            )
+            for seen, home in zip(outcome.seen, homes, strict=True):
+                found = build.read_facts(home / "facts")
+                seen.update({id: facts for id, facts in (found.rows if found else {}).items() if id in chosen})
+            _collect(outcome, result, number)
+            # Rows run in the order of the source, so the first one without a point took its process with it, and the rest may go on.
+            failed = next((id for id in chosen if id not in outcome.points), None)
+            barren = 0 if result.rows else barren + 1
+            chosen = {id: facts for id, facts in chosen.items() if id not in outcome.points and id != failed}
+            for (id, *_), log in result.rows.items():
+                jobs.keep(ring.folder, name, id, log)
+            for home in homes:
+                shutil.rmtree(home / "facts")
+                (home / "facts").mkdir()
+    return outcome
+
+
+def _linked(ring: Ring, side: Contestant, home: Path, luck: random.Random) -> broker.Side:
+    """Paths are equally long on both sides: what stands on the stack before `main` moves everything after it."""
+    shutil.rmtree(home, ignore_errors=True)
+    (home / "facts").mkdir(parents=True)
+    executable, seed = home / side.target.layer, luck.randrange(1, 2**31)
+    assert side.target.link is not None, "without a link there is no comparison"
+    side.target.link.to(executable, seed)
+    own = stores(ring.folder, side.stores, side.target.layer) | {"STRATA_FACTS_DIR": str(home / "facts")}
+    return broker.Side([str(executable), "--bench"], jobs.environment_of(own | side.settings))
+
+
+def stores(folder: Path, name: str, layer: str) -> dict[str, str]:
+    """Where the processes of one side share the stores they prepare. Sides have their own: they may write different formats."""
+    path = folder / TEMPLATES / name / layer
+    path.mkdir(parents=True, exist_ok=True)
+    return {"STRATA_TEMPLATES": str(path)}
+
+
+def _collect(outcome: Outcome, result: broker.Result, number: int) -> None:
+    for (id, *_), log in result.rows.items():
+        total = any(families.stalled(seen[id]) for seen in outcome.seen if id in seen)
+        effect = broker.total_effect(log) if total else broker.effect(log)
+        a_ns, b_ns = (_operation_ns(log, side, total) for side in (0, 1))
+        outcome.failures.pop(id, None)
+        outcome.points[id] = Point(number, round(effect, 6), round(a_ns, 2), round(b_ns, 2), _unlike(log))
+    for failure in result.failures:
+        outcome.failures[failure.ids[0]] = jobs.in_one_line(failure.reason)
+
+
+def _operation_ns(log: broker.RowLog, side: int, total: bool) -> float:
+    """As the effect is made: without the first quadruple, and of all time where stalls are part of the cost."""
+    times = [turn.nanoseconds / log.operations for turn in log.turns[4:] if turn.side == side]
+    return statistics.fmean(times) if total else statistics.median(times)
+
+
+def _unlike(log: broker.RowLog) -> list[float] | None:
+    """B less A: the share of its time that the side waited for a core, its major and minor faults, its involuntary switches."""
+    if log.conditions is None or any(turn.waited_ns is None for turn in log.turns):
+        return None
+    waited = [sum(turn.waited_ns or 0 for turn in log.turns if turn.side == side) for side in (0, 1)]
+    spent = sum(turn.nanoseconds for turn in log.turns) / 2
+    a, b = log.conditions
+    share = (waited[1] - waited[0]) / max(1.0, spent)
+    return [round(share, 5), b.major_faults - a.major_faults, b.minor_faults - a.minor_faults, b.involuntary_switches - a.involuntary_switches]
+

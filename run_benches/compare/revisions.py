@@ -1,0 +1,172 @@
+"""What a person means by the name of a revision, and which benches a change between two of them can reach.
+
+Why a working tree becomes a commit: everything after this module builds, keeps and resumes by a hash, and a tree that somebody goes on
+editing has none. The commit belongs to no branch and holds what `git add -A` would; neither the index nor a file is touched.
+"""
+
+import os
+import re
+import subprocess
+import tempfile
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+from run_benches.errors import Complaint
+from run_benches.places import BASELINES, ROOT
+from run_benches.store import runs
+
+WORKING_TREE = "the working tree"
+FOR_EVERYTHING = re.compile(r"Cargo\.(toml|lock)|rust-toolchain.*|build\.rs|\.cargo/.*|benches/harness/.*|src/lib\.rs")
+"""Files that reach every bench."""
+
+_NOBODY = {f"GIT_{role}_{what}": text for role in ("AUTHOR", "COMMITTER") for what, text in {"NAME": "run-benches", "EMAIL": "none", "DATE": "@0 +0000"}.items()}
+
+
+@dataclass(frozen=True)
+class Revision:
+    """A revision. `name` is what a person calls it; the commit of a dirty working tree is one that no branch holds."""
+
+    name: str
+    commit: str
+    dirty: bool
+
+
+def resolve(word: str | None) -> Revision:
+    """The working tree (no word, or a dot), a git revision, or that of a saved baseline."""
+    if word is None or word == ".":
+        return _working_tree()
+    commit, baseline = _commit(word), BASELINES / f"{Path(word).stem if word.startswith('baselines/') else word}.json"
+    if baseline.is_file() and commit:
+        raise Complaint(f"{word!r} is a git revision and a saved baseline: say {word}^0 for the one, baselines/{word}.json for the other")
+    if baseline.is_file():
+        return _of_baseline(baseline)
+    if commit is None:
+        raise Complaint(f"{word!r} is neither a git revision nor a saved baseline; to see these: git branch -a, run-benches.py baselines")
+    return Revision(word if not commit.startswith(word) else word[:9], commit, dirty=False)
+
+
+def merge_base(word: str = "main") -> Revision:
+    """Where HEAD left `word`, or the branch that stands for it."""
+    for branch in dict.fromkeys((word, "master", "origin/main", "origin/master")):
+        if _commit(branch):
+            try:
+                return Revision(f"merge base with {branch}", git("merge-base", "HEAD", branch), dirty=False)
+            except Complaint:
+                raise Complaint(f"HEAD and {branch} have no common ancestor here: name a revision, or fetch more history (git fetch --unshallow)") from None
+    raise Complaint(f"there is no branch {word} to compare with: name a revision")
+
+
+def tree(revision: Revision, benches_of: Revision) -> str:
+    """The hash of a tree: `revision` with the folder benches/ of the other one."""
+    if revision.commit == benches_of.commit:
+        return git("rev-parse", f"{revision.commit}^{{tree}}")
+    with tempfile.TemporaryDirectory() as folder:
+        index = {"GIT_INDEX_FILE": f"{folder}/index"}
+        git("read-tree", revision.commit, **index)
+        git("rm", "-r", "-f", "-q", "--cached", "--ignore-unmatch", "benches", **index)
+        git("read-tree", "--prefix=benches/", f"{benches_of.commit}:benches", **index)
+        return git("write-tree", **index)
+
+
+def changed_files(a: Revision, b: Revision) -> list[str]:
+    """Every file that differs, by its path in the checkout."""
+    return _names(git("diff", "--name-only", "--no-renames", "-z", a.commit, b.commit))
+
+
+def affected(a: Revision, b: Revision, layers: list[str]) -> tuple[list[str], dict[str, str]]:
+    """The bench targets that a change from A to B can reach, and those it cannot, with the reason. A target whose name is no module
+    of the product stands on all of it."""
+    changed = changed_files(a, b)
+    everything = any(FOR_EVERYTHING.fullmatch(path) for path in changed)
+    modules, sources = ({_part(path) for path in changed if path.startswith(folder)} for folder in ("src/", "benches/"))
+    imports = _graph(b, "src/", re.compile(r"\bcrate::(\w+|\{[^;]*\})"))
+    inclusions = _graph(b, "benches/", re.compile(r"^mod (\w+);", re.MULTILINE))
+    run = []
+    for layer in layers:
+        below = modules & _reached(imports, layer) if layer in imports else modules
+        if everything or below or sources & _reached(inclusions, layer):
+            run.append(layer)
+    return run, {layer: "nothing under it changed" for layer in layers if layer not in run}
+
+
+def text_of(commit: str, path: str) -> str | None:
+    """A file as it stands in a commit, if it does."""
+    try:
+        return git("show", f"{commit}:{path}")
+    except Complaint:
+        return None
+
+
+def benches(commit: str) -> list[str]:
+    """Every bench target of a commit, in the order of its Cargo.toml, which is that of the layers."""
+    return [bench["name"] for bench in tomllib.loads(text_of(commit, "Cargo.toml") or "").get("bench", [])]
+
+
+def git(*words: str, **environment: str) -> str:
+    """What git prints about this checkout, whatever repository the environment speaks of."""
+    inherited = {name: value for name, value in os.environ.items() if name not in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")}
+    try:
+        done = subprocess.run(["git", *words], cwd=ROOT, env=inherited | environment, capture_output=True, text=True, errors="replace", check=False)
+    except OSError as error:
+        raise Complaint("git is not installed, and revisions are compared by it") from error
+    if done.returncode != 0:
+        raise Complaint(f"git {words[0]} failed: {(done.stderr.splitlines() or ['it said nothing'])[0]}")
+    return done.stdout.strip("\n")
+
+
+def _commit(word: str) -> str | None:
+    try:
+        return git("rev-parse", "--verify", "--quiet", f"{word}^{{commit}}")
+    except Complaint:
+        return None
+
+
+def _working_tree() -> Revision:
+    head = git("rev-parse", "--verify", "HEAD^{commit}")
+    with tempfile.TemporaryDirectory() as folder:
+        index = {"GIT_INDEX_FILE": f"{folder}/index"}
+        git("read-tree", head, **index)
+        git("add", "-A", **index)
+        found = git("write-tree", **index)
+    if found == git("rev-parse", f"{head}^{{tree}}"):
+        return Revision(WORKING_TREE, head, dirty=False)
+    return Revision(WORKING_TREE, git("commit-tree", found, "-p", head, "-m", WORKING_TREE, **_NOBODY), dirty=True)
+
+
+def _of_baseline(path: Path) -> Revision:
+    tool = runs.load(path).tool
+    if tool.dirty:
+        raise Complaint(f"baseline {path.stem} was measured on a tree with uncommitted changes, which nobody kept: it cannot be measured again")
+    if _commit(tool.commit) is None:
+        raise Complaint(f"baseline {path.stem} was measured at {tool.commit[:9]}, which is not in this repository: fetch it (git fetch --all)")
+    return Revision(f"baseline {path.stem}", tool.commit, dirty=False)
+
+
+def _graph(revision: Revision, folder: str, pattern: re.Pattern[str]) -> dict[str, set[str]]:
+    """By module (its file, and those in the folder beside it), the names that `pattern` finds in it."""
+    found: dict[str, set[str]] = {}
+    for path in _names(git("ls-tree", "-r", "-z", "--name-only", revision.commit, "--", folder)):
+        if path.endswith(".rs"):
+            text = git("show", f"{revision.commit}:{path}")
+            found.setdefault(_part(path), set()).update(name for names in pattern.findall(text) for name in re.findall(r"\w+", names))
+    return found
+
+
+def _reached(graph: dict[str, set[str]], start: str) -> set[str]:
+    """`start`, and what it leads to, directly or over others."""
+    reached, rest = {start}, [start]
+    while rest:
+        new = graph.get(rest.pop(), set()) - reached
+        reached |= new
+        rest += new
+    return reached
+
+
+def _part(path: str) -> str:
+    """`storage` of src/storage.rs and of src/storage/scan.rs."""
+    return path.split("/")[1].removesuffix(".rs")
+
+
+def _names(text: str) -> list[str]:
+    return [name for name in text.split("\0") if name]

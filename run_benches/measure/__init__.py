@@ -1,0 +1,1 @@
+"""Running benches: building and linking them, the broker and its families, plans, runs."""

@@ -1,0 +1,221 @@
+"""Building the bench binaries, and asking them what they measure.
+
+Why asked: the runner knows no bench by name. Which layers there are stands in Cargo.toml, where a binary lies is what cargo says of it,
+and which rows it has, with their facts, floors and goals, is what the binary itself writes when asked to list them.
+"""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, TypeVar
+
+from run_benches import processes, shapes
+from run_benches.errors import Complaint
+from run_benches.measure import relink
+from run_benches.places import BENCHES, LAST_BUILD, ROOT, RUNS
+from run_benches.progress import Line, duration
+from run_benches.setup import build_failure, rocksdb_build, toolchain
+from run_benches.store.runs import Binary, Facts, Latency
+
+COMMAND = ["cargo", "bench", "--workspace", "--no-run", "--message-format=json-render-diagnostics"]
+LIST_DEADLINE_S = 60.0
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """What one process found of a measure."""
+
+    value: float
+    unit: str
+
+
+@dataclass(frozen=True)
+class Found:
+    """What one process found of a row beside its time: nothing, but for workloads."""
+
+    latencies: dict[str, Latency] = field(default_factory=dict)
+    measures: dict[str, Figure] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class FactsFile:
+    """What a bench process writes where `STRATA_FACTS_DIR` says."""
+
+    schema: int
+    layer: str
+    rows: dict[str, Facts]
+    engine: dict[str, Any] | None = None
+    process: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _FoundFile:
+    """The same file: what was found beside the facts."""
+
+    rows: dict[str, Found]
+
+
+@dataclass(frozen=True)
+class Suite:
+    """The binary of one layer, and its rows in the order in which it runs them."""
+
+    layer: str
+    executable: Path
+    facts: FactsFile
+    link: relink.Link | None = None
+
+    def binary(self) -> Binary:
+        """Its fingerprint: a run is resumed only with the same one."""
+        content = self.executable.read_bytes()
+        return Binary(hashlib.sha256(content).hexdigest(), len(content))
+
+
+@dataclass(frozen=True)
+class _Built:
+    executables: dict[str, str]
+
+
+def layers() -> list[str]:
+    """Every bench target, in the order of Cargo.toml, which is that of the layers."""
+    try:
+        manifest = tomllib.loads((ROOT / "Cargo.toml").read_text(encoding="utf-8"))
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        raise Complaint(f"Cargo.toml cannot be read: {error}") from error
+    return [bench["name"] for bench in manifest.get("bench", [])]
+
+
+def about(layer: str) -> str:
+    """The first line of a bench's header."""
+    try:
+        first = (BENCHES / f"{layer}.rs").read_text(encoding="utf-8").partition("\n")[0]
+    except OSError:
+        return ""
+    return first.removeprefix("//!").strip() if first.startswith("//!") else ""
+
+
+def build() -> dict[str, Path]:
+    """Builds every bench, so that it can be linked anew; returns the executables by layer."""
+    toolchain.check()
+    links = _links()
+    links.mkdir(parents=True, exist_ok=True)
+    executables, libraries = run_cargo(ROOT, toolchain.target_folder(), ["--benches"], "the build", os.environ | relink.environment(links, links))
+    for executable in executables.values():
+        relink.keep(links / executable.name, libraries)
+    missing = [layer for layer in layers() if layer not in executables]
+    if missing:
+        raise Complaint(f"cargo built no bench {missing[0]}: check its [[bench]] in Cargo.toml")
+    shapes.write(LAST_BUILD, shapes.text(_Built({layer: str(path) for layer, path in executables.items()})))
+    return executables
+
+
+def link_of(executable: Path) -> relink.Link | None:
+    """What `build` has kept of the link of an executable; none where it cannot be linked anew."""
+    return relink.load(_links() / executable.name)
+
+
+def _links() -> Path:
+    return toolchain.target_folder() / "strata-links"
+
+
+def run_cargo(root: Path, target: Path, arguments: Sequence[str], what: str, environment: Mapping[str, str]) -> tuple[dict[str, Path], set[str]]:
+    """Builds benches of the workspace at `root` into the folder `target`; returns the executables by layer, and the workspace's libraries."""
+    if not rocksdb_build.builds(target):
+        print("the first build compiles RocksDB, which takes about half an hour on two cores; later builds take a minute or two", file=sys.stderr)
+    RUNS.mkdir(exist_ok=True)
+    log = RUNS / "build.log"
+    with log.open("wb") as errors, Line() as line:
+        variables = {**environment, "CARGO_TARGET_DIR": str(target)}
+        process = subprocess.Popen([*COMMAND, *arguments], cwd=root, env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors)
+        try:
+            built = _follow(process, line, what, target)
+        finally:
+            process.terminate()
+            code = process.wait()
+    if code != 0:
+        said = log.read_text(encoding="utf-8", errors="replace").splitlines()
+        raise Complaint(f"{what} failed: {build_failure.reason(said)} (all of it: runs/build.log)")
+    return built
+
+
+def _follow(process: "subprocess.Popen[bytes]", line: Line, what: str, target: Path) -> tuple[dict[str, Path], set[str]]:
+    """Reads what cargo says of each artifact; the line goes on while the long one is compiled."""
+    assert process.stdout is not None
+    executables: dict[str, Path] = {}
+    libraries: set[str] = set()
+    began, since, crates = time.monotonic(), time.time(), 0
+    os.set_blocking(process.stdout.fileno(), False)
+    rest, ended = b"", False
+    while not ended:
+        ended = process.poll() is not None
+        *complete, rest = (rest + _available(process.stdout)).split(b"\n")
+        for message in map(json.loads, complete):
+            crates += message["reason"] == "compiler-artifact"
+            if message.get("executable") and "bench" in message["target"]["kind"]:
+                executables[message["target"]["name"]] = Path(message["executable"])
+            elif message["reason"] == "compiler-artifact" and "path+file:" in message["package_id"] and "lib" in message["target"]["kind"]:
+                libraries.add(message["target"]["name"])
+        long_part = rocksdb_build.under_way(target, since)
+        line.show(f"{what}: {long_part or f'{crates} artifacts, {duration(time.monotonic() - began)}'}")
+        if not ended:
+            time.sleep(0.1)
+    return executables, libraries
+
+
+def _available(stream: IO[bytes]) -> bytes:
+    pieces = []
+    while piece := stream.read(1 << 16):
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def last_build() -> dict[str, Path]:
+    """The executables of the last build that are still there: enough for a list, not for a measurement."""
+    try:
+        built = shapes.load(_Built, LAST_BUILD)
+    except (OSError, shapes.Misshapen):
+        return {}
+    return {layer: Path(path) for layer, path in built.executables.items() if Path(path).exists()}
+
+
+def ask(layer: str, executable: Path, settings: Mapping[str, str] = {}) -> Suite:
+    """The rows of a binary with their facts; it sets nothing up for this."""
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "list.log"
+        environment = {**os.environ, **settings, "STRATA_FACTS_DIR": folder}
+        failure = processes.run([str(executable), "--bench", "--list"], environment, log, LIST_DEADLINE_S, LIST_DEADLINE_S, lambda: None)
+        if failure:
+            raise Complaint(f"the bench {layer} cannot list its rows: {failure}")
+        facts = read_facts(Path(folder))
+    if facts is None:
+        raise Complaint(f"the bench {layer} wrote no facts: does it use the harness, and has it `harness = false` in Cargo.toml?")
+    return Suite(layer, executable, facts, link_of(executable))
+
+
+def read_facts(folder: Path) -> FactsFile | None:
+    """The facts that one process left in `folder`, if it did."""
+    return _read(FactsFile, folder)
+
+
+def read_found(folder: Path) -> dict[str, Found]:
+    """What one process found of its rows, by id."""
+    file = _read(_FoundFile, folder)
+    return file.rows if file else {}
+
+
+def _read(kind: type[T], folder: Path) -> T | None:
+    for path in sorted(folder.glob("*.json")):
+        try:
+            return shapes.load(kind, path)
+        except (OSError, shapes.Misshapen) as error:
+            raise Complaint(f"the facts of a bench are damaged: {error}") from error
+    return None

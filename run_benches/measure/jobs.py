@@ -1,0 +1,209 @@
+"""The two kinds of work of a run: a process that measures rows by themselves, and a tuple, the lanes of a family that take turns.
+
+Why they return an outcome and change nothing: a job that is interrupted leaves no trace in the run, so a resumed run does it again from
+the start and no figure is counted twice.
+"""
+
+import dataclasses
+import json
+import os
+import random
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from run_benches import processes, shapes
+from run_benches.errors import Complaint
+from run_benches.measure import broker, build, criterion_output, families
+from run_benches.measure.build import Found, Suite
+from run_benches.measure.families import Tuple
+from run_benches.measure.plan import Job
+from run_benches.store.runs import Design, Facts, Family
+
+KEPT_IN_ENVIRONMENT = ("PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "XDG_CACHE_HOME", "STRATA_BENCH_DIR")
+"""The rest of the environment is not passed on: its mere length moves the stack of a process, and with it the times."""
+
+TEMPLATES = "templates"
+"""The folder of prepared stores among the files of a run."""
+
+LANES, LINKED = "lanes", "linked"
+"""The folders of what lanes say of themselves, and of binaries that were linked anew."""
+
+SCRATCH = (TEMPLATES, LANES, LINKED)
+"""Removed when the run has ended."""
+
+HOPELESS = 3
+"""After so many processes in a row that measured nothing at all, what is left of the layer is given up."""
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """What every job of a run needs."""
+
+    suites: dict[str, Suite]
+    design: Design
+    folder: Path
+    patience_s: float
+    tick: Callable[[], None]
+
+
+@dataclass
+class Outcome:
+    """What a job found, by row."""
+
+    points_ns: dict[str, float] = field(default_factory=dict)
+    lanes: Tuple | None = None
+    facts: dict[str, Facts] = field(default_factory=dict)
+    found: dict[str, Found] = field(default_factory=dict)
+    engine: dict[str, Any] | None = None
+    failures: dict[str, str] = field(default_factory=dict)
+
+
+def measure_layer(shop: Workshop, job: Job, rows: list[str], deadline_s: float) -> Outcome:
+    """Measures rows with one thread in one process on one core, as pairs are; then those with several in one on all cores. Workloads are
+    of the latter: what they leave to the background is a part of them, and has the other cores."""
+    outcome, facts = Outcome(), shop.suites[job.subject].facts.rows
+    for alone in (True, False):
+        chosen = [id for id in rows if (facts[id].threads == 1 and not facts[id].workload) == alone]
+        _measure_together(shop, job, chosen, "one-core" if alone else "all-cores", deadline_s, outcome)
+    return outcome
+
+
+def _measure_together(shop: Workshop, job: Job, left: list[str], where: str, deadline_s: float, outcome: Outcome) -> None:
+    """One process; a new one for the rest whenever a row takes the process with it."""
+    attempt, barren = 0, 0
+    while left:
+        folder = shop.folder / f"{job.round + 1:02}-{job.subject}-{where}-{attempt}"
+        failure = _run_rows(shop, shop.suites[job.subject], left, folder, deadline_s)
+        measured = _collect(outcome, left, folder)
+        rest = [id for id in left if id not in measured]
+        barren = 0 if measured else barren + 1
+        # Rows run in the order of the source, so the first one without a figure is the one that failed.
+        failed = rest[:1] if failure and barren < HOPELESS else rest
+        outcome.failures |= {id: failure or "the process ended well and left no figure" for id in failed}
+        left, attempt = rest[len(failed) :], attempt + 1
+
+
+def _run_rows(shop: Workshop, suite: Suite, rows: list[str], folder: Path, deadline_s: float) -> str | None:
+    shutil.rmtree(folder, ignore_errors=True)  # what an interrupted attempt left there is not this process's
+    (folder / "facts").mkdir(parents=True)
+    own = {"CRITERION_HOME": str(folder / "criterion"), "STRATA_FACTS_DIR": str(folder / "facts"), "STRATA_DRIVEN": "1"} | _templates(shop, suite)
+    options = criterion_output.arguments(shop.design.sample_size, shop.design.warm_up_s, shop.design.measurement_s)
+    only = [] if rows == list(suite.facts.rows) else [criterion_output.filter_of(rows)]
+    command = [str(suite.executable), *options, *only]
+    facts = suite.facts.rows
+    cores = every_core() if any(facts[id].workload for id in rows) else pinned_to(max(facts[id].threads for id in rows))
+    return processes.run(command, environment_of(own), folder / "log", deadline_s, shop.patience_s, shop.tick, cores)
+
+
+def _collect(outcome: Outcome, rows: list[str], folder: Path) -> set[str]:
+    try:
+        found = criterion_output.read(folder / "criterion")
+    except shapes.Misshapen as error:
+        raise Complaint(f"what Criterion wrote cannot be read: {error}") from error
+    facts, beside = build.read_facts(folder / "facts"), build.read_found(folder / "facts")
+    outcome.engine = facts.engine if facts and facts.engine else outcome.engine
+    for id in rows:
+        if id in found and facts and id in facts.rows:
+            outcome.facts[id], outcome.found[id] = facts.rows[id], beside[id]
+            whole = facts.rows[id].changes_store or facts.rows[id].workload
+            outcome.points_ns[id] = found[id].mean_ns() if whole else found[id].median_ns()
+    return set(outcome.points_ns)
+
+
+def measure_tuple(shop: Workshop, job: Job, family: Family, deadline_s: float) -> Outcome:
+    """Runs one tuple of a family: a process for each lane, on one core, or on all where rows have several threads. The binaries are linked
+    anew for each round, so that where code lies is part of the scatter."""
+    ids = families.lanes(family)
+    seed = f"{shop.design.seed}:{job.name}"
+    homes = [shop.folder / LANES / str(place) for place in range(len(ids))]
+    sides = [_lane(shop, job, id, home) for id, home in zip(ids, homes, strict=True)]
+    facts = [_suite(shop, id).facts.rows[id] for id in ids]
+    turn_ns = families.turn_ns(facts)
+    result = broker.run(
+        sides,
+        [broker.Row(tuple(ids), turn_ns, families.turns(shop.design.lane_s, turn_ns))],
+        cores=pinned_to(max(one.threads for one in facts)),
+        seed=random.Random(seed).getrandbits(32),
+        deadline_s=deadline_s,
+        silence_s=shop.patience_s,
+        progress=lambda settled, of: shop.tick(),
+    )
+    if not result.rows:
+        return Outcome(failures={job.subject: "; ".join(in_one_line(failure.reason) for failure in result.failures)})
+    (log,) = result.rows.values()
+    keep(shop.folder, job.name, job.subject, log)
+    outcome = Outcome()
+    for id, home in reversed(list(zip(ids, homes, strict=True))):  # a row is told by its first lane
+        found = build.read_facts(home)
+        if found is None:
+            return Outcome(failures={job.subject: f"the lane of {id} left no facts"})
+        outcome.facts[id] = found.rows[id]
+        outcome.engine = found.engine or outcome.engine
+    outcome.lanes = families.read(family, log, families.counts_by_total(family, outcome.facts.values()))
+    return outcome
+
+
+def _lane(shop: Workshop, job: Job, id: str, home: Path) -> broker.Side:
+    shutil.rmtree(home, ignore_errors=True)
+    home.mkdir(parents=True)
+    suite = _suite(shop, id)
+    own = _templates(shop, suite) | {"STRATA_FACTS_DIR": str(home)}
+    return broker.Side([str(_linked(shop, suite, job.round)), "--bench"], environment_of(own))
+
+
+def _suite(shop: Workshop, id: str) -> Suite:
+    return shop.suites[id.partition("/")[0]]
+
+
+def _linked(shop: Workshop, suite: Suite, number: int) -> Path:
+    """The bench with its code placed at random, the same for all lanes of a round; where nothing can shuffle, as it was built."""
+    if suite.link is None:
+        return suite.executable
+    path = shop.folder / LINKED / f"{number:02}" / suite.layer
+    if not path.exists():
+        for earlier in path.parent.parent.glob(f"*/{suite.layer}"):
+            earlier.unlink()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        suite.link.to(path, random.Random(f"{shop.design.seed}:{number}:{suite.layer}").randrange(1, 2**31))
+    return path
+
+
+def in_one_line(reason: str) -> str:
+    """A failure as a cell of a table. The broker quotes the last lines of a side below its reason; a table has room for what counts of them."""
+    what, *quoted = reason.splitlines()
+    return f"{what}: {processes.essence([line.strip(' |') for line in quoted])}" if quoted else what
+
+
+def keep(folder: Path, name: str, row: str, log: broker.RowLog) -> None:
+    """The turns of a pair or a tuple, for whoever wants to look again: side, its nanoseconds, and those it waited for a core."""
+    (folder / "turns").mkdir(parents=True, exist_ok=True)
+    turns = [[turn.side, turn.nanoseconds, turn.waited_ns] for turn in log.turns]
+    kept = {"job": name, "ids": log.ids, "operations": log.operations, "turns": turns, "conditions": log.conditions}
+    with (folder / "turns" / f"{row.replace('/', '-')}.jsonl").open("a", encoding="utf-8") as file:
+        file.write(json.dumps(kept, default=dataclasses.asdict) + "\n")
+
+
+def _templates(shop: Workshop, suite: Suite) -> dict[str, str]:
+    """Where the processes of one binary share the stores they prepare: a million records are written once a run, not once a process."""
+    built = suite.executable.stat().st_mtime_ns
+    folder = shop.folder / TEMPLATES / f"{suite.executable.name}-{built}"
+    folder.mkdir(parents=True, exist_ok=True)
+    return {"STRATA_TEMPLATES": str(folder)}
+
+
+def pinned_to(threads: int) -> set[int]:
+    """Both sides of a pair share one core, or all of them where the row has several threads."""
+    return every_core() if threads > 1 else {max(every_core())}
+
+
+def every_core() -> set[int]:
+    """The cores that the runner itself may use."""
+    return os.sched_getaffinity(0)
+
+
+def environment_of(own: dict[str, str]) -> dict[str, str]:
+    """The whole environment of a bench process."""
+    return {name: os.environ[name] for name in KEPT_IN_ENVIRONMENT if name in os.environ} | own

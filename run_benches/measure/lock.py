@@ -1,0 +1,25 @@
+"""The lock of a machine: two runs at once would measure each other, whichever checkouts they are of."""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from run_benches.errors import Complaint
+from run_benches.places import LOCK
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Holds the lock of this machine's user, or complains about who holds it."""
+    LOCK.parent.mkdir(parents=True, exist_ok=True)
+    with LOCK.open("a+", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            raise Complaint(f"another run is under way on this machine (process {file.read().strip() or 'unknown'}): wait for it, or end it") from None
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        yield

@@ -1,0 +1,88 @@
+"""What machine this is: the part that must agree before times are put side by side, and the part that is merely recorded.
+
+Why two parts: a kernel update or a busy hour is worth knowing when figures differ, but another processor makes them incomparable. All of
+it is read from the files of Linux; what a machine does not tell is absent, never guessed.
+"""
+
+import os
+import platform
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from run_benches.store.runs import Machine
+
+
+def describe(file_system: str | None) -> Machine:
+    """This machine, with the type of the file system that the stores of the benches lie on."""
+    identity: dict[str, Any] = {
+        "cpu_model": cpu_model(),
+        "cores": len(os.sched_getaffinity(0)),
+        "architecture": platform.machine(),
+        "memory_gib": round(memory_gib("MemTotal") or 0),
+    }
+    recorded: dict[str, Any] = {
+        "kernel": platform.release(),
+        "os": _operating_system(),
+        "file_system": file_system,
+        "governor": governor(),
+        "load_average": round(os.getloadavg()[0], 2),
+        "virtualisation": _virtualisation(),
+        "memory_available_gib": memory_gib("MemAvailable"),
+    }
+    return Machine(identity, recorded)
+
+
+def cpu_model() -> str:
+    """The processor's name."""
+    found = re.search(r"^(?:model name|Model|CPU implementer)\s*:\s*(.+)$", _read("/proc/cpuinfo"), re.MULTILINE)
+    return found[1].strip() if found else platform.processor() or "unknown"
+
+
+def memory_gib(name: str) -> float | None:
+    """A line of /proc/meminfo."""
+    found = re.search(rf"^{name}:\s+(\d+) kB$", _read("/proc/meminfo"), re.MULTILINE)
+    return round(int(found[1]) / 2**20, 1) if found else None
+
+
+def governor() -> str | None:
+    """The frequency governor of the first core; virtual machines have none."""
+    return _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").strip() or None
+
+
+def file_system(folder: Path) -> str | None:
+    """The type of the file system that holds `folder`: that of the longest mount point above it."""
+    best, kind = "", None
+    for line in _read("/proc/self/mounts").splitlines():
+        _, mount, found, *_ = line.split(" ")
+        mount = mount.encode().decode("unicode_escape")
+        if len(mount) >= len(best) and folder.absolute().is_relative_to(mount):
+            best, kind = mount, found
+    return kind
+
+
+def steal_and_total_jiffies() -> tuple[int, int]:
+    """Time that the hypervisor gave to others, and all time, over all cores since the start of the machine."""
+    fields = [int(field) for field in _read("/proc/stat").partition("\n")[0].split()[1:]]
+    return (fields[7] if len(fields) > 7 else 0), sum(fields[:8])
+
+
+def _operating_system() -> str:
+    found = re.search(r'^PRETTY_NAME="?([^"\n]+)"?$', _read("/etc/os-release"), re.MULTILINE)
+    return found[1] if found else platform.system()
+
+
+def _virtualisation() -> str | None:
+    try:
+        done = subprocess.run(["systemd-detect-virt"], capture_output=True, text=True, check=False)
+        return done.stdout.strip() or None
+    except OSError:
+        return "yes" if re.search(r"^flags\s*:.*\bhypervisor\b", _read("/proc/cpuinfo"), re.MULTILINE) else None
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

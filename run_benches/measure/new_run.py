@@ -1,0 +1,129 @@
+"""From what a person typed to a stored run: build, plan, measure.
+
+Why a fresh plan is never mixed into an old run: figures of one run share one set of
+binaries, one design and one machine, so a resumed run goes on with the plan it had, and only with the very same binaries.
+"""
+
+import secrets
+import sys
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from run_benches.analysis import figures
+from run_benches.errors import Complaint
+from run_benches.interrupts import until_stopped
+from run_benches.measure import build, machine, plan, provenance, selection
+from run_benches.measure.build import Suite
+from run_benches.measure.lock import alone
+from run_benches.measure.measurement import Measurement
+from run_benches.measure.plan import Plan
+from run_benches.places import RUNS
+from run_benches.progress import duration
+from run_benches.store import runs
+from run_benches.store.runs import Run, Scale
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What is to be measured, as it was typed."""
+
+    words: list[str] = field(default_factory=list)
+    skip: list[str] = field(default_factory=list)
+    scale: Scale = "default"
+    budget_s: float | None = None
+    seed: int | None = None
+    patience_s: float = 120.0
+    command: list[str] = field(default_factory=list)
+
+
+def measure(wish: Wish) -> tuple[Run, Path]:
+    """Measures anew; returns the run, which is not complete if it was interrupted."""
+    selection.check_layers([*wish.words, *wish.skip], build.layers())
+    with alone():
+        suites = _suites()
+        seed = secrets.randbits(32) if wish.seed is None else wish.seed
+        made = plan.make(suites, wish.words, wish.skip, wish.scale, wish.budget_s, seed)
+        run = _new_run(wish, made, suites)
+        path = _new_path(run)
+        _announce(made, path)
+        if not made.design.linked_anew:
+            print("no bench can be linked anew (lld is missing: apt-get install lld): intervals leave out what the placement of code does", file=sys.stderr)
+        return _go(run, path, suites, wish.patience_s)
+
+
+def resume(name: str | None, patience_s: float) -> tuple[Run, Path]:
+    """Goes on with a run that was interrupted, by default the last one."""
+    path = runs.find(name) if name else _last_incomplete()
+    run = runs.load(path)
+    if run.complete:
+        raise Complaint(f"{runs.shown(path)} is complete; there is nothing to resume")
+    with alone():
+        suites = {suite.layer: suite for suite in _suites().values()}
+        for layer, binary in run.binaries.items():
+            if layer not in suites or suites[layer].binary() != binary:
+                raise Complaint(f"the bench {layer} is not the binary that {runs.shown(path)} began with: check out {run.tool.commit[:9]} again, or start a new run")
+        print(f"going on with {runs.shown(path)}: {len(run.design.order)} jobs are done", file=sys.stderr)
+        return _go(run, path, suites, patience_s)
+
+
+def _go(run: Run, path: Path, suites: dict[str, Suite], patience_s: float) -> tuple[Run, Path]:
+    with until_stopped("run-benches.py --resume"):
+        Measurement(run, path, suites, patience_s).go()
+    return runs.load(path), path
+
+
+def _suites() -> dict[str, Suite]:
+    executables = build.build()
+    return {layer: build.ask(layer, executables[layer]) for layer in build.layers()}
+
+
+def _last_incomplete() -> Path:
+    for path in reversed(runs.stored_runs()):
+        if not runs.load(path).complete:
+            return path
+    raise Complaint("no run was interrupted; there is nothing to resume")
+
+
+def _new_run(wish: Wish, made: Plan, suites: dict[str, Suite]) -> Run:
+    involved = {cell.layer for cell in made.design.plan}
+    everything = not wish.words and not wish.skip
+    used = {layer: suite for layer, suite in suites.items() if layer in involved}
+    file_system = next((suite.facts.process.get("file_system") for suite in suites.values()), None)
+    return Run(
+        schema=runs.SCHEMA,
+        name=None,
+        tool=provenance.tool(),
+        command=["run-benches.py", *wish.command],
+        started=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        seconds=0.0,
+        scale="budget" if wish.budget_s is not None else wish.scale,
+        complete=False,
+        partial=None if everything else sorted({cell.layer for cell in made.design.plan}),
+        machine=machine.describe(file_system),
+        build=provenance.how_built(),
+        binaries={layer: suite.binary() for layer, suite in used.items()},
+        engine={layer: suite.facts.engine for layer, suite in used.items() if suite.facts.engine},
+        design=made.design,
+        benches=made.benches,
+        ratios=made.ratios,
+        families=made.families,
+    )
+
+
+def _new_path(run: Run) -> Path:
+    """A name that no run has yet: by its second and its revision, and a number where that is not enough."""
+    name = f"{run.started.replace('-', '').replace(':', '')}-{run.tool.commit[:9]}"
+    names = [name, *(f"{name}-{number}" for number in range(2, 100))]
+    return next(RUNS / f"{one}.json" for one in names if not (RUNS / f"{one}.json").exists())
+
+
+def _announce(made: Plan, path: Path) -> None:
+    design = made.design
+    paired = sum(bench.family is not None for bench in made.benches.values())
+    alone = sum(len(rows) for rows in plan.timeable(design, made.benches, 0).values())
+    print(f"{figures.plural(paired, 'row')} in {figures.plural(len(made.families), 'family')}, {design.tuples} tuples each; {alone} alone, once: about {duration(made.seconds)}", file=sys.stderr)
+    left = len(made.benches) - paired - alone
+    if left:
+        print(f"{left} left out: see the last lines", file=sys.stderr)
+    print(f"seed {design.seed}; stored as {runs.shown(path)} while it grows", file=sys.stderr)

@@ -1,0 +1,292 @@
+"""What a run will do, decided before it starts: its cells, how often each is measured, in which order, and how long that takes.
+
+Why before: a cell that was promised and has no figure at the end must show as such, and the length of a run must not depend on what it
+finds. So the plan is stored with the run before the first process starts. Work goes in rounds, each in an order of its own drawn from
+the stored seed: a slow minute of the machine then falls on different rows each time, and a run that is cut short has a little of all.
+
+Rows that are compared are lanes of families and run in tuples; which scale measures which of them, the rows themselves say
+(`Facts::depth`). All other rows run alone, once: a time without a partner is a rough figure, however often it is taken. Workloads do
+seconds of fixed work each; they run alone too, because their latencies are those of a whole life, and the quick scale leaves them out
+unless they are named, and says so.
+"""
+
+import dataclasses
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from run_benches import shapes
+from run_benches.errors import Complaint
+from run_benches.measure import families, selection
+from run_benches.measure.build import Suite
+from run_benches.places import COSTS
+from run_benches.progress import duration
+from run_benches.stats import estimates
+from run_benches.store.runs import Bench, Cell, Depth, Design, Facts, Family, Ratio, Scale
+
+SHORT_TURN_MS = 1
+LONG_TURN_MS = 20
+"""Rows with several threads, or with flushes and compactions behind them, need longer turns to be steady."""
+
+START_S = 0.2
+UNKNOWN_EXTRA_S = 0.3
+"""What a row takes beyond its sampling (its set-up above all) where no earlier run of this checkout has shown it."""
+
+WORKLOAD_S = 6.0
+"""What a workload takes, about; what it takes more or less is learnt like the extra of every row."""
+
+LEFT_OUT = "a workload takes seconds, and all of them take minutes: name it, or run without --quick"
+OUT_OF_REACH = "a run this short leaves it out: name it, or run without --quick"
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much a scale spends: about `seconds`, and at most a twentieth more. Tuples grow from the fewest that give an interval to
+    `most_tuples`, as the time allows; a tuple more is worth more than a longer one, and ten are the fewest by which intervals of 18 rows
+    can hold together."""
+
+    seconds: float | None
+    most_tuples: int
+    lane_s: float
+    depths: tuple[Depth, ...]
+    processes: int
+    workload_processes: int
+    sample_size: int
+    warm_up_s: float
+    measurement_s: float
+
+
+EFFORTS: dict[Scale, Effort] = {
+    "quick": Effort(6 * 60, 6, 0.2, ("quick",), 0, 0, 10, 0.05, 0.1),
+    "default": Effort(19 * 60, 10, 0.25, ("quick", "default"), 1, 1, 10, 0.05, 0.15),
+    "full": Effort(None, 12, 0.25, ("quick", "default", "full"), 1, 2, 20, 0.3, 1.0),
+}
+
+
+@dataclass(frozen=True)
+class Job:
+    """One process over the rows of a layer that have no partner (`time`), or one tuple of a family (`tuple`)."""
+
+    round: int
+    kind: Literal["time", "tuple"]
+    subject: str
+
+    @property
+    def name(self) -> str:
+        """Its name in the order of the run."""
+        return f"{self.round}:{self.kind}:{self.subject}"
+
+
+class Costs:
+    """Seconds beyond sampling: of a row of a layer (by the layer and how many samples it takes: a store that is changed is made anew for
+    each), and of a lane (by its family). Learned from every process that runs."""
+
+    def __init__(self) -> None:
+        try:
+            self._extra_s = shapes.load(dict[str, float], COSTS)
+        except (OSError, shapes.Misshapen):
+            self._extra_s = {}
+
+    def extra_s(self, subject: str) -> float:
+        """What to expect."""
+        return self._extra_s.get(subject, UNKNOWN_EXTRA_S)
+
+    def learn(self, subject: str, extra_s: float) -> None:
+        """What it was."""
+        self._extra_s[subject] = round(max(0.0, extra_s), 3)
+
+    def store(self) -> None:
+        """Keeps it for the next run's estimate."""
+        shapes.write(COSTS, shapes.text(self._extra_s))
+
+
+@dataclass
+class Plan:
+    """The cells with their first states, and how they are to be filled."""
+
+    design: Design
+    benches: dict[str, Bench]
+    ratios: dict[str, Ratio]
+    families: dict[str, Family]
+    seconds: float
+
+
+def turn_ms(facts: Facts) -> int:
+    """The length of a turn in a pair of processes. CPU clocks are read once a turn, and lag by a tick: they want long ones."""
+    return LONG_TURN_MS if facts.changes_store or facts.threads > 1 or facts.clock == "cpu" else SHORT_TURN_MS
+
+
+def make(suites: dict[str, Suite], words: list[str], skip: list[str], scale: Scale, budget_s: float | None, seed: int) -> Plan:
+    """Plans a run of the rows that `words` choose, and of those that these are held against, as long as the scale or the budget says."""
+    rows = {id: facts for suite in suites.values() for id, facts in suite.facts.rows.items()}
+    selection.check_rows([*words, *skip], list(rows))
+    chosen = {id for id in rows if selection.chosen(id, words)}
+    chosen |= {partner for id in chosen for partner in families.partners(rows[id])}
+    wanted = {id: facts for id, facts in rows.items() if id in chosen}
+    effort = _effort(scale, budget_s, named=bool(words))
+    reasons = _reasons(wanted, skip, effort)
+    benches = {id: Bench("skipped" if reason and reason.startswith("--skip") else "not_run", [reason] if reason else [], wanted[id]) for id, reason in reasons.items()}
+    found = _families({id: facts for id, facts in wanted.items() if not reasons[id]}, effort)
+    for name, family in found.items():
+        for id in family.rows:
+            benches[id].family = None if benches[id].facts.workload else benches[id].family or name
+    ratios = {id: ratio for id in benches if (ratio := _first_ratio(id, benches, rows, found))}
+    for bench in benches.values() if not effort.processes else ():
+        if bench.family is None and not bench.reasons:
+            bench.reasons.append(OUT_OF_REACH)
+    cells = [Cell("time", id.partition("/")[0], id) for id in benches]
+    cells += [Cell("ratio", id.partition("/")[0], id) for id in ratios]
+    cells += [Cell("family", name.partition("/")[0], name) for name in found]
+    sizes = (effort.processes, effort.sample_size, effort.warm_up_s, effort.measurement_s, estimates.FEWEST_TUPLES, effort.lane_s)
+    linked_anew = all(suites[id.partition("/")[0]].link for family in found.values() for id in family.rows)
+    design = Design(seed, *sizes, budget_s or effort.seconds, cells, workload_processes=effort.workload_processes, linked_anew=linked_anew)
+    plan = Plan(design, benches, ratios, found, 0.0)
+    _spend(plan, effort.most_tuples, limited=budget_s is not None)
+    return plan
+
+
+def _reasons(wanted: Mapping[str, Facts], skip: list[str], effort: Effort) -> dict[str, str | None]:
+    """Why a row will not be measured, decided beforehand."""
+    skipped = {id: f"--skip {word}" for id in wanted for word in skip if selection.matches(id, word)}
+    left_out = {id: LEFT_OUT for id, facts in wanted.items() if facts.workload and not effort.workload_processes}
+    return {id: skipped.get(id) or left_out.get(id) for id in wanted}
+
+
+def _families(rows: Mapping[str, Facts], effort: Effort) -> dict[str, Family]:
+    """The families as deep as the run goes, named by their bases."""
+    found: dict[str, Family] = {}
+    within = {id for id, facts in rows.items() if facts.depth in effort.depths and not facts.background}
+    within |= {partner for id in within for partner in families.partners(rows[id])}
+    for family in families.of({id: facts for id, facts in rows.items() if id in within}):
+        several = sum(other.base == family.base for other in found.values())
+        found[family.base + (f"/{several + 1}" if several else "")] = family
+    return found
+
+
+def _first_ratio(id: str, benches: Mapping[str, Bench], rows: Mapping[str, Facts], found: Mapping[str, Family]) -> Ratio | None:
+    bench, facts = benches[id], benches[id].facts
+    if facts.floor is None or (facts.floor.id in rows and facts.floor.id not in benches):  # a partner of a row that was chosen
+        return None
+    goal = (facts.floor.id, facts.floor.at_least, facts.floor.aim)
+    if facts.floor.id not in rows:
+        return Ratio("invalid", [f"its floor {facts.floor.id} is no row of any bench"], *goal)
+    mine, other = facts, rows[facts.floor.id]
+    if (mine.unit, mine.units_per_operation, mine.clock, mine.threads) != (other.unit, other.units_per_operation, other.clock, other.threads):
+        return Ratio("invalid", ["unit, units an operation, threads or clock differ from those of the floor"], *goal)
+    if bench.reasons:
+        return Ratio(bench.state, list(bench.reasons), *goal)
+    if benches[facts.floor.id].reasons:
+        return Ratio("not_run", [f"its floor is left out: {benches[facts.floor.id].reasons[0]}"], *goal)
+    if not any({id, facts.floor.id} <= set(family.rows) for family in found.values()):
+        return Ratio("not_run", [NOT_PAIRED[facts.depth]], *goal)
+    return Ratio("not_run", [], *goal)
+
+
+NOT_PAIRED: dict[Depth, str] = {
+    "quick": "its floor takes no turns in this run",
+    "default": "its lanes run without --quick, or where the row is named",
+    "full": "its lanes run with --full, or where the row is named",
+}
+
+
+def _effort(scale: Scale, budget_s: float | None, named: bool) -> Effort:
+    if budget_s is not None:
+        scale = "quick" if budget_s < 15 * 60 else "default" if budget_s < 40 * 60 else "full"  # what the rows of all layers fit into
+    effort = EFFORTS[scale]
+    if not named:
+        return effort
+    return dataclasses.replace(effort, depths=EFFORTS["full"].depths, processes=max(1, effort.processes), workload_processes=max(1, effort.workload_processes))
+
+
+def _spend(plan: Plan, most_tuples: int, limited: bool) -> None:
+    """Takes as many tuples as fit; a budget that the smallest run does not fit into is refused before it is spent."""
+    costs, seconds = Costs(), plan.design.budget_s
+    plan.seconds = seconds_of(plan.design, plan.benches, plan.families, costs)
+    if limited and seconds is not None and plan.seconds > 1.1 * seconds:
+        raise Complaint(f"the smallest run of these rows takes about {duration(plan.seconds)}: name fewer layers, or a larger --budget")
+    round_s = sum(tuple_s(plan.design, name, plan.families[name], costs) for name in unfinished(plan.families))
+    if round_s:
+        more = most_tuples if seconds is None else int((seconds - plan.seconds) / round_s)
+        plan.design.tuples = min(most_tuples, plan.design.tuples + max(0, more))
+    plan.seconds = seconds_of(plan.design, plan.benches, plan.families, costs)
+
+
+def unfinished(found: Mapping[str, Family]) -> list[str]:
+    """The families that may be measured further."""
+    return [name for name, family in found.items() if family.state in ("ran", "not_run")]
+
+
+def _is_alone(bench: Bench) -> bool:
+    """Whether it is measured without a partner: no reason was given to leave it out, and it did not fail."""
+    return bench.family is None and (bench.state == "ran" or (bench.state == "not_run" and not bench.reasons))
+
+
+def timeable(design: Design, benches: dict[str, Bench], number: int) -> dict[str, list[str]]:
+    """The rows without a partner that a process of a layer measures in the round `number`."""
+    layers: dict[str, list[str]] = {}
+    for id, bench in benches.items():
+        if _is_alone(bench) and number < (design.workload_processes if bench.facts.workload else design.processes):
+            layers.setdefault(id.partition("/")[0], []).append(id)
+    return layers
+
+
+def rounds(design: Design, benches: dict[str, Bench], found: dict[str, Family]) -> Iterator[list[Job]]:
+    """The jobs, round by round; within a round in an order that the seed decides. Later rounds leave out what has failed meanwhile."""
+    for number in range(max(design.processes, design.workload_processes, design.tuples if found else 0)):
+        jobs = [Job(number, "time", layer) for layer in timeable(design, benches, number)]
+        jobs += [Job(number, "tuple", name) for name in unfinished(found) if number < design.tuples]
+        random.Random(f"{design.seed}:{number}").shuffle(jobs)
+        yield jobs
+
+
+def fewest_rounds(design: Design) -> int:
+    """Rounds that are done even when the time is up: each contrast with an interval."""
+    return min(estimates.FEWEST_TUPLES, design.tuples)
+
+
+def sampling_s(design: Design, facts: Facts) -> float:
+    """What a row takes in one process, beside its extra."""
+    if facts.workload:
+        return WORKLOAD_S
+    if facts.changes_store:
+        return design.sample_size * 2 * LONG_TURN_MS / 1000
+    return design.warm_up_s + design.measurement_s
+
+
+def turns_s(turns: dict[str, int], facts: Facts) -> float:
+    """What the turns of both sides of a pair take."""
+    return 2 * turns[f"{turn_ms(facts)}_ms"] * turn_ms(facts) / 1000
+
+
+def layer_s(design: Design, layer: str, rows: list[Facts], costs: Costs) -> float:
+    """What one process over the rows of a layer takes."""
+    return START_S + sum(sampling_s(design, facts) + costs.extra_s(_of_layer(design, layer)) for facts in rows)
+
+
+def _of_layer(design: Design, layer: str) -> str:
+    return f"{layer} in {design.sample_size} samples"
+
+
+def tuple_s(design: Design, name: str, family: Family, costs: Costs) -> float:
+    """What one tuple of a family takes."""
+    return (len(family.rows) + 1) * (design.lane_s + costs.extra_s(remembered_by(design, Job(0, "tuple", name))))
+
+
+def remembered_by(design: Design, job: Job) -> str:
+    """What the cost of a job is remembered by."""
+    return f"lane of {job.subject} for {design.lane_s:g} s" if job.kind == "tuple" else _of_layer(design, job.subject)
+
+
+def job_s(job: Job, design: Design, benches: dict[str, Bench], found: dict[str, Family], costs: Costs) -> float:
+    """What a job takes."""
+    if job.kind == "tuple":
+        return tuple_s(design, job.subject, found[job.subject], costs)
+    rows = timeable(design, benches, job.round).get(job.subject, [])
+    return layer_s(design, job.subject, [benches[id].facts for id in rows], costs)
+
+
+def seconds_of(design: Design, benches: dict[str, Bench], found: dict[str, Family], costs: Costs, first: int = 0) -> float:
+    """What all jobs from the round `first` on take."""
+    ahead = [job for jobs in rounds(design, benches, found) for job in jobs if job.round >= first]
+    return sum(job_s(job, design, benches, found, costs) for job in ahead)

@@ -1,0 +1,1 @@
+"""What people see: pages, pictures, tables and reports, all made from what is stored."""

@@ -1,0 +1,179 @@
+"""Bottlenecks, derived from the figures of a run by stated rules: where the next microsecond is to be had.
+
+Why rules: what an author thinks is slow is not what the run says. A rule is stated before the run, is applied to every row it can be
+applied to, and tells how many those were; a rule that finds nothing says so. The order within a rule is that of the figure that it names.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from run_benches.analysis import figures, findings
+from run_benches.analysis.findings import Row
+from run_benches.render import cells, conclusions, macro, scaling, tables
+from run_benches.render.source import Source
+from run_benches.store.runs import Run
+
+SHARE_OF_A_LAYER = 0.10
+"""A rung that adds less of a request is no bottleneck of it."""
+
+WORST_TAIL = 100.0
+"""p99.9 over p50 from which on a tail is worth a look."""
+
+LOST_WITHIN_CORES = 0.75
+"""The efficiency below which threads that have a core each stand in each other's way."""
+
+
+WORST = 2
+"""Of each rule so many stand on the main page."""
+
+
+@dataclass(frozen=True)
+class Spot:
+    """What a rule names: in words, with its figures, and the row by which it can be looked at."""
+
+    what: str
+    told: str
+    row: str
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule, how much it was applied to, and what it names, worst first."""
+
+    words: str
+    looked_at: int
+    found: list[Spot]
+
+
+_Ranked = list[tuple[float, Spot]]
+"""Spots by how bad they are."""
+
+
+def rules(run: Run) -> list[Rule]:
+    """Every rule."""
+    return [floors_missed(run), _rungs(run), _allocations(run), _stalls(run), _tails(run), _growths(run), _threads(run)]
+
+
+def floors_missed(run: Run) -> Rule:
+    """Which goals are missed, and by how much time."""
+    judged = [held for held in findings.goals(run) if held.judged]
+    lost: _Ranked = []
+    for held in judged:
+        measured, excess_ns = held.row.measured, held.excess_ns
+        if measured and excess_ns is not None:
+            told = f"{figures.time(excess_ns)} of {figures.time(measured.middle)}; ratio {cells.ratio(held)}, goal {cells.goal(held.goal)}"
+            lost.append((excess_ns, Spot(f"`{held.row.id}`", told, held.row.id)))
+    return _rule("goals missed, by the time an operation has to lose until the lower end of the interval meets the goal", len(judged), lost)
+
+
+def _rungs(run: Run) -> Rule:
+    shares: _Ranked = []
+    climbs = [(request, findings.ladder(run, request)) for request in findings.REQUESTS]
+    steps = [(request, rungs, rung, share) for request, rungs in climbs for rung in rungs if (share := findings.share(rungs, rung)) is not None]
+    for request, rungs, rung, share in steps:
+        confidence = findings.step_confidence(rungs, rung)
+        if share >= SHARE_OF_A_LAYER and rung.step and rung.step.verdict(confidence) == "differ":
+            spot = Spot(f"`{rung.name}` of {request.upper()}", f"{figures.percent(share)}: {cells.added(rung, confidence)}", rung.row.id)
+            shares.append((share, spot))
+    words = f"rungs of the ladder that add at least {figures.percent(SHARE_OF_A_LAYER)} of the request's time on the highest rung of their clock"
+    return _rule(words, len(steps), shares)
+
+
+def _allocations(run: Run) -> Rule:
+    limited = [(row, row.bench.facts.allocations_at_most, row.bench.allocations_per_operation) for row in findings.rows(run) if row.measured]
+    over = [(row, most, counted) for row, most, counted in limited if most is not None and counted is not None]
+    found = [(counted - most, _of(row, f"{figures.count(counted)} an operation, limit {figures.count(most)}")) for row, most, counted in over if counted > most]
+    return _rule("rows that allocate more than their limit", len(over), found)
+
+
+def _stalls(run: Run) -> Rule:
+    """Stall time is summed over writers, so it is a share of the time of all threads: operations times the time of one, for each."""
+    found: _Ranked = []
+    looked_at = 0
+    for row in findings.rows(run, macro.LAYER):
+        stalled, operations = macro.measures(row).get("stall_time"), row.bench.facts.timed_operations
+        if stalled is None or stalled.unit != "seconds" or not operations or row.measured is None:
+            continue
+        looked_at += 1
+        share = max(stalled.points) * 1e9 / (operations * row.measured.middle * row.bench.facts.threads)
+        if share > 0:
+            found.append((share, _of(row, f"{figures.percent(share)} of its threads' time: {figures.measure(max(stalled.points), 'seconds')} stalled")))
+    return _rule("workloads whose writers the engine stalled, by the share of their time", looked_at, found)
+
+
+def _tails(run: Run) -> Rule:
+    told = [(row, tail) for row in findings.rows(run, macro.LAYER) for tail in macro.tails(row)]
+    full = [(row, tail, tail.quantiles["p99.9"].middle, tail.quantiles["p50"].middle) for row, tail in told if {"p50", "p99.9"} <= set(tail.quantiles)]
+    found = [(slow / middle, Spot(f"`{row.id}`, {cells.words(tail.kind)}", _tail(slow, middle), row.id)) for row, tail, slow, middle in full if slow / middle >= WORST_TAIL]
+    return _rule(f"operations whose p99.9 is at least {figures.count(WORST_TAIL)} times their p50", len(full), found)
+
+
+def _growths(run: Run) -> Rule:
+    laws = [(one, one.law) for axis in ("records", "sharing") for one in scaling.series(run, axis)]
+    sure = [(one, law, law.low) for one, law in laws if law.low is not None]
+    found = [(low, Spot(f"`{one.name}`, by {scaling.AXES[one.axis]}", law.words, _last(one))) for one, law, low in sure if low > conclusions.FASTEST_GROWTH]
+    return _rule(f"times that grow with the data by an exponent above {figures.goal(conclusions.FASTEST_GROWTH)} for certain", len(sure), found)
+
+
+def _threads(run: Run) -> Rule:
+    found: _Ranked = []
+    looked_at = 0
+    for one in scaling.series(run, scaling.THREADS):
+        for x, row in one.rows.items():
+            gain = one.speed_up(x)
+            if gain is None or row.subject != findings.OURS or one.cores is None or one.oversubscribed(x):
+                continue
+            looked_at += 1
+            most = gain.ratio().high
+            if most is not None and most / x < LOST_WITHIN_CORES:
+                told = f"at most {figures.percent(most / x)} of {figures.count(x)} times one thread's rate"
+                found.append((1 - most / x, Spot(f"`{one.name}`, {figures.plural(int(x), 'thread')}", told, row.id)))
+    words = f"threads with a core each that reach, for certain, less than {figures.percent(LOST_WITHIN_CORES)} of as many times one thread's rate"
+    return _rule(words, looked_at, found)
+
+
+def _of(row: Row, told: str) -> Spot:
+    return Spot(f"`{row.id}`", told, row.id)
+
+
+def _tail(slow_ns: float, middle_ns: float) -> str:
+    return f"{figures.significant(slow_ns / middle_ns)} times: {figures.time(slow_ns)} over {figures.time(middle_ns)}"
+
+
+def _last(one: scaling.Series) -> str:
+    """The row at the far end of a series."""
+    return list(one.rows.values())[-1].id
+
+
+def _rule(words: str, looked_at: int, found: _Ranked) -> Rule:
+    return Rule(words, looked_at, [spot for _, spot in sorted(found, key=lambda one: -one[0])])
+
+
+# Its section on the main page, and its own page.
+
+
+def next_steps(source: Source) -> list[str]:
+    """What to optimise next: the worst of each rule, each with the command that shows where its time goes."""
+    found = [(rule, spot) for rule in rules(source.run) for spot in rule.found[:WORST]]
+    body = [[spot.what, spot.told, f"`python3 run-benches.py profile {spot.row}`"] for _, spot in found]
+    lines = tables.markdown(["what", "why it is here", "where its time goes"], body) if body else [f"None of {figures.plural(len(rules(source.run)), 'rule')} names anything."]
+    words = f"The worst that each rule names; what a rule names is where time is, not yet why. All of it, and the rules: {source.link('bottlenecks', 'bottlenecks')}."
+    return ["## What to optimise next", "", words, "", *source.block("what to optimise next", lines)]
+
+
+def section(source: Source) -> list[str]:
+    """The page: a table for each rule."""
+    lines = [line for rule in rules(source.run) for line in _told(rule)]
+    words = "Derived from the figures by rules that were stated before the run. What a rule names is where time is, not yet why."
+    return ["# Bottlenecks", "", words, "", *source.block("bottlenecks", lines)]
+
+
+def _told(rule: Rule) -> Iterator[str]:
+    yield from (f"**{rule.words[0].upper()}{rule.words[1:]}**", "")
+    if not rule.looked_at:
+        yield from (f"{figures.NOT_RUN}: the run has no figure that the rule applies to", "")
+    elif not rule.found:
+        yield from (f"None of {rule.looked_at}.", "")
+    else:
+        body = [[spot.what, spot.told] for spot in rule.found]
+        yield from (f"{len(rule.found)} of {rule.looked_at}.", "", *tables.markdown(["what", "figures"], body), "")

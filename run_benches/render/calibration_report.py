@@ -1,0 +1,118 @@
+"""What a calibration found, in words: the tables on the terminal and a section of the performance page, from the results alone.
+
+Why counts everywhere: "no false alarm" of nine rows and of nine thousand are different claims, so every rate stands with what it was
+counted over and how far it may be off.
+"""
+
+from collections.abc import Sequence
+
+from run_benches.analysis import figures
+from run_benches.calibrate.error_rates import Condition, Planted, Rate, Results
+from run_benches.render import tables
+from run_benches.render.tables import Column
+
+CONDITION_COLUMNS = (
+    "condition",
+    "pairs of each row>",
+    "comparisons>",
+    "false alarms, by row>",
+    "over shuffles>",
+    "by comparison>",
+    "controls alarmed>",
+    "intervals that hold 0>",
+)
+POWER_COLUMNS = ("condition", "rows slower by>", "called slower>", "called same>", "can't tell>")
+USUAL_COLUMNS = ("condition", "judged by", "called changed>", "rate>")
+PLANT_COLUMNS = ("layer", "planted>", "measured [95 %]>", "found>", "layer named>", "row")
+GOAL_COLUMNS = ("goal", "wanted", "counted>", "state")
+
+LIMITS = (
+    "Comparisons are drawn from the pool without replacement, by whole rounds, and judged by the code that judges a real one; bounds are"
+    " one-sided, exact and of 95 %, and count only draws that share no pair. The share over shuffles is the average of many such draws, which"
+    " share pairs: steadier, and without a bound.",
+    "Rows of one comparison share its minutes, so bounds by row are too narrow where a bad minute hits many rows; the count by comparison"
+    " does not have that fault. Pairs that met unlike conditions are run again by a real comparison, and are not in a drawn one.",
+    "Power is of all rows made slower at once, the hardest case for the correction for many rows; real slow-downs are those of the table of"
+    " plants.",
+    "The usual tools judge each pair (both sides had the same turns) or each process with the one before it, with their defaults but for"
+    " fewer and shorter samples; ours judges many pairs together.",
+)
+
+
+def counted(rate: Rate) -> str:
+    """`0 of 59: at most 5.0 %`, `58 of 59: at least 92 %`, `3 of 59: 1.4 % to 13 %`, or that there is nothing."""
+    if rate.at_most is None or rate.at_least is None:
+        return "no data"
+    bounds = (
+        f"at most {figures.percent(rate.at_most)}"
+        if rate.count == 0
+        else f"at least {figures.percent(rate.at_least)}"
+        if rate.count == rate.of
+        else figures.percent_range(rate.at_least, rate.at_most)
+    )
+    return f"{rate.count} of {rate.of}: {bounds}"
+
+
+def summary(results: Results) -> str:
+    """All of it for a terminal, the goals last."""
+    return "\n".join(_on_terminal(title, columns, body) for title, columns, body in _tables(results) if body) + "\n" + _census(results)
+
+
+def goals(results: Results) -> list[str]:
+    """What the performance page opens with: how much was counted, and the goals with what was found. Lines of Markdown."""
+    _, columns, body = _tables(results)[-1]
+    return [_census(results), "", *tables.markdown(columns, body), ""]
+
+
+def section(results: Results) -> list[str]:
+    """All that was counted, and what the counts do not say, as lines of Markdown."""
+    lines: list[str] = []
+    for title, columns, body in reversed(_tables(results)[:-1]):
+        if body:
+            lines += [f"**{title}**", "", *tables.markdown(columns, body), ""]
+    return [*lines, *(f"* {limit}" for limit in LIMITS), ""]
+
+
+def _census(results: Results) -> str:
+    pairs = sum(condition.rounds * condition.rows for condition in results.conditions.values())
+    whole = figures.plural(len(results.comparisons), "comparison")
+    outcomes = ", ".join(f"{count} {outcome}" for outcome, count in results.outcomes.items())
+    failed = f"; {sum(results.failures.values())} pairs failed, of {figures.plural(len(results.failures), 'row')}" if results.failures else ""
+    revision = f"{results.commit[:9]}{' (a working tree)' if results.dirty else ''}"
+    return f"{pairs} pairs of {revision} with itself in {results.hours:g} h of measuring; {whole} carried out whole{f' ({outcomes})' if outcomes else ''}{failed}"
+
+
+def _tables(results: Results) -> list[tuple[str, Sequence[str], list[list[str]]]]:
+    conditions = list(results.conditions.items())
+    return [
+        ("what the usual tools say of the same machine code", USUAL_COLUMNS, [cells for name, one in conditions for cells in _usual_cells(name, one)]),
+        ("rows made slower", POWER_COLUMNS, [cells for name, one in conditions for cells in _power_cells(name, one)]),
+        ("real slow-downs", PLANT_COLUMNS, [_plant_cells(one) for one in results.plants]),
+        ("nothing changed", CONDITION_COLUMNS, [_condition_cells(name, one) for name, one in conditions]),
+        ("goals", GOAL_COLUMNS, [[goal.name, goal.wanted, counted(goal.rate), goal.state] for goal in results.goals]),
+    ]
+
+
+def _condition_cells(name: str, one: Condition) -> list[str]:
+    shuffled = "no data" if one.shuffled is None else figures.percent(one.shuffled)
+    rates = (one.alarming, one.contaminated, one.coverage)
+    return [name, str(one.rounds), str(one.comparisons), counted(one.false_alarms), shuffled, *map(counted, rates)]
+
+
+def _power_cells(name: str, one: Condition) -> list[list[str]]:
+    return [[name, f"{slower} %", counted(power.slower), counted(power.same), counted(power.cannot_tell)] for slower, power in one.power.items() if power.slower.of]
+
+
+def _usual_cells(name: str, one: Condition) -> list[list[str]]:
+    rates = {"run-benches.py compare": one.false_alarms} | one.usual
+    return [[name, tool, counted(rate), figures.percent(rate.count / rate.of)] for tool, rate in rates.items() if rate.of]
+
+
+def _plant_cells(one: Planted) -> list[str]:
+    bounds = "" if one.low is None or one.high is None else f" [{100 * one.low:+.1f}, {100 * one.high:+.1f}]"
+    return [one.layer, figures.percent(one.share), f"{100 * one.size:+.1f} %{bounds}", counted(one.found), counted(one.named), one.row]
+
+
+def _on_terminal(title: str, columns: Sequence[str], body: list[list[str]]) -> str:
+    return tables.render(title, [Column(column.rstrip(">"), right=column.endswith(">")) for column in columns], body)
+

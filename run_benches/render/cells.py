@@ -1,0 +1,106 @@
+"""The cells of the tables of the performance page: how a row's figures, its circumstances and what is missing are told in one cell.
+
+Why apart from the sections: the same row stands in several tables, and must read the same in each. A cell without a figure says why.
+"""
+
+import json
+
+from run_benches.analysis import figures, findings
+from run_benches.analysis.contrasts import Contrast
+from run_benches.analysis.findings import Held, Row, Rung
+from run_benches.render.source import Source
+
+
+def time(source: Source, row: Row | None, layer: str) -> str:
+    """The time of one operation with its spread, and the clock where it is not that on the wall."""
+    if row is None:
+        return source.missing(layer)
+    return figures.time_spread(row.measured) + clock(row) if row.measured else row.why_not
+
+
+def clock(row: Row) -> str:
+    """The clock, where it is not that on the wall."""
+    return " of CPU" if row.measured and row.bench.facts.clock == "cpu" else ""
+
+
+def rate(row: Row | None) -> str:
+    """How many units a second; the unit stands in the heading."""
+    if row is None or row.measured is None:
+        return figures.NOT_RUN
+    return figures.per_second(row.measured.middle, row.bench.facts.unit, row.bench.facts.units_per_operation)
+
+
+NO_TURNS = f"{figures.NOT_RUN}: the two took no turns"
+"""What stands where a difference would stand that was not measured as one."""
+
+
+def contrast(found: Contrast | None, confidence: float = 0.95) -> str:
+    """How much longer one takes than the other."""
+    return figures.contrast(found, confidence) if found else NO_TURNS
+
+
+def ratio(held: Held) -> str:
+    """The ratio to the floor with its interval."""
+    found = held.ratio
+    if found is None or found.ratio is None or not held.judged:
+        return held.why_not
+    return figures.ratio(found.ratio, found.low, found.high)
+
+
+def verdict(held: Held) -> str:
+    """Whether the goal is met; a missed one as plain as a met one."""
+    return f"**{held.verdict}**" if held.missed else held.verdict
+
+
+def goal(value: float | None) -> str:
+    """A goal as it was declared."""
+    return figures.goal(value) if value is not None else "none"
+
+
+def named(row: Row) -> str:
+    """A row's id, and what one operation of it is."""
+    return f"`{row.id}`<br>{row.bench.facts.op}"
+
+
+def step(rung: Rung, confidence: float = 0.95) -> str:
+    """What a rung of the ladder takes more than the one below it."""
+    if rung.step is None or (added := rung.adds(confidence)) is None:
+        return NO_TURNS
+    return figures.added_estimate(added) if rung.step.verdict(confidence) == "differ" else contrast(rung.step, confidence)
+
+
+def added(rung: Rung, confidence: float = 0.95) -> str:
+    """The same, and over which one."""
+    if rung.below is None:
+        return "in it alone" if rung.name in findings.ALONE else "the lowest rung"
+    return f"{step(rung, confidence)} over `{rung.below.name}`"
+
+
+def allocations(row: Row) -> str:
+    """Allocations of one operation."""
+    counted = row.bench.allocations_per_operation
+    return figures.count(counted) if counted is not None and row.bench.state == "ran" else "not counted"
+
+
+def counters(row: Row) -> str:
+    """What was counted while the row was timed, where it is not nothing: waits for locks, flushes."""
+    counted = row.bench.counters or {}
+    return "; ".join(f"{words(name)} {figures.amount(value)}" for name, value in counted.items() if isinstance(value, int | float) and value)
+
+
+def conditions(row: Row) -> str:
+    """Under which conditions a row is measured."""
+    facts = row.bench.facts
+    return "; ".join(part for part in (facts.data_set, facts.state, facts.durability and f"durability {facts.durability}") if part)
+
+
+def plain(value: object) -> str:
+    """A value of a fact or an option."""
+    if value is None:
+        return "not known"
+    return str(value) if isinstance(value, str | int | float) else json.dumps(value, sort_keys=True)
+
+
+def words(name: str) -> str:
+    """A name with underscores, as words."""
+    return name.replace("_", " ")

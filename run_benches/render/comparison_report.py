@@ -1,0 +1,355 @@
+"""A comparison as a person reads it, on the terminal and in a pull request: the verdict first, then what it rests on.
+
+Why one list of sections for both: the terminal and the comment in the pull request must not disagree, so they differ only in how they
+draw. Every row is counted exactly once, with what was not judged and why; rows that are the same are folded into a count with the widest
+interval among them, so that "the same" never hides "not looked at". Silence is never green: nothing judged, not everything run, a moved
+control each have an ending of their own.
+"""
+
+import math
+import re
+import statistics
+import textwrap
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from run_benches.analysis import effects, figures
+from run_benches.compare import attribution, witnesses
+from run_benches.errors import Exit
+from run_benches.progress import duration
+from run_benches.render import tables
+from run_benches.render.tables import Column
+from run_benches.stats import estimates, judge
+from run_benches.stats.judge import Judgement, Verdict
+from run_benches.store import runs
+from run_benches.store.comparisons import Comparison, Control, Row, Side
+
+LONGEST_COMMENT = 60_000
+"""Characters; GitHub takes 65 536."""
+
+LONGEST_CELL, LONGEST_SENTENCE = 300, 1000
+
+VERDICTS: tuple[Verdict, ...] = ("slower", "faster", "same", "can't tell")
+
+Ending = Literal["unfinished", "contaminated", "slower", "invalid", "nothing", "not run", "fine"]
+
+EXITS: dict[Ending, Exit] = {
+    "unfinished": Exit.NOTHING,
+    "contaminated": Exit.NOTHING,
+    "slower": Exit.FAILED,
+    "invalid": Exit.ERROR,
+    "nothing": Exit.NOTHING,
+    "not run": Exit.NOTHING,
+    "fine": Exit.FINE,
+}
+
+ROW_COLUMNS = (
+    Column("row"),
+    Column("change [95 %]", right=True),
+    Column("time an operation", right=True),
+    Column("adjusted p", right=True, spared=True),
+    Column("pairs", right=True, spared=True),
+    Column("what else is known", spared=True),
+)
+UNTOLD_COLUMNS = (*ROW_COLUMNS[:3], Column("pairs it would take", right=True), *ROW_COLUMNS[3:])
+UNJUDGED_COLUMNS = (Column("what"), Column("rows", right=True), Column("how it ended"), Column("why", spared=True))
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of what is told: sentences, then a table. The table of a folded one is shown to those who ask for all."""
+
+    title: str
+    sentences: list[str]
+    columns: tuple[Column, ...] = ()
+    body: list[list[str]] = field(default_factory=list)
+    folded: bool = False
+
+
+# The ending: what the exit code and the first sentence say.
+
+
+def exit_code(comparison: Comparison, strict: bool) -> Exit:
+    """How the command ends; `strict` wants every row told."""
+    ending = _ending(comparison)
+    return Exit.NOTHING if strict and ending == "fine" and census(comparison)["can't tell"] else EXITS[ending]
+
+
+def census(comparison: Comparison) -> "Counter[str]":
+    """How every row ended, each counted once."""
+    return Counter(_end(row) for row in comparison.rows.values())
+
+
+def last_line(comparison: Comparison) -> str:
+    """The counts again, after whatever scrolled by."""
+    ending = _ending(comparison)
+    marked = f"{ending}; " if ending in ("unfinished", "contaminated") else ""
+    return f"{marked}rows: {_counted(comparison)}; {duration(comparison.seconds)}"
+
+
+def _counted(comparison: Comparison) -> str:
+    """The count of every verdict, also where it is 0, and of every other end."""
+    counts = census(comparison)
+    told = [f"{counts[verdict]} {verdict}" for verdict in VERDICTS]
+    return ", ".join([*told, *(f"{count} {end}" for end, count in sorted(counts.items()) if end not in VERDICTS)])
+
+
+def headline(comparison: Comparison) -> str:
+    """The verdict in one sentence."""
+    counts = _counted(comparison)
+    match _ending(comparison):
+        case "unfinished":
+            return "NOT FINISHED, so there is no verdict yet; go on with: run-benches.py compare --resume"
+        case "contaminated":
+            moved = [f"{id} by {_moved(control)}" for id, control in comparison.controls.items() if control.alarm]
+            return f"CONTAMINATED: a control moved ({'; '.join(moved)}), so no verdict counts: try again; run-benches.py doctor says what disturbs this machine"
+        case "slower":
+            return f"SLOWER: {figures.plural(len(_judged(comparison, 'slower')), 'row')}; {_blame(comparison)}"
+        case "invalid":
+            return f"NOT ALL COULD BE MEASURED, and nothing else is slower: {counts}"
+        case "nothing":
+            return f"NOTHING WAS JUDGED: {counts}"
+        case "not run":
+            return f"NOT ALL WAS RUN, and nothing else is slower: {counts}"
+        case "fine":
+            return f"nothing is slower: {counts}"
+
+
+def _ending(comparison: Comparison) -> Ending:
+    counts = census(comparison)
+    if not comparison.complete:
+        return "unfinished"
+    if comparison.outcome == "contaminated" or any(control.alarm for control in comparison.controls.values()):
+        return "contaminated"
+    if counts["slower"]:
+        return "slower"
+    if counts["invalid"]:
+        return "invalid"
+    if not any(counts[end] for end in ("faster", "same", "identical")):
+        return "nothing"
+    measured = any(row.screen for row in comparison.rows.values())
+    if measured and not any(control.p_adjusted is not None for control in comparison.controls.values()):
+        return "nothing"
+    return "not run" if counts["not run"] else "fine"
+
+
+def _end(row: Row) -> str:
+    if row.state == "judged":
+        return row.judgement.verdict if row.judgement else "not run"
+    return row.state.replace("_", " ")
+
+
+def _blame(comparison: Comparison) -> str:
+    found = comparison.attribution
+    if found is None or found.guilty is None:
+        return "no layer is to blame"
+    worst = max(found.rows, key=lambda id: _judgement(comparison.rows[id]).estimate)
+    return f"the layer to blame is {found.guilty} ({effects.estimated(_judgement(comparison.rows[worst]))} on {worst})"
+
+
+# The sections.
+
+
+def sections(comparison: Comparison, path: Path | None = None) -> Iterator[Section]:
+    """All that is told below the headline."""
+    yield Section("compared", _compared(comparison))
+    doubt = {"contaminated": ", if the controls had been quiet", "unfinished": ", so far"}.get(_ending(comparison), "")
+    for verdict in ("slower", "faster"):
+        if found := _judged(comparison, verdict):
+            yield Section(f"{verdict}{doubt}", [], ROW_COLUMNS, [_cells(id, row) for id, row in found])
+    if found := _judged(comparison, "can't tell"):
+        body = [[*cells[:3], _needed(row), *cells[3:]] for id, row in found for cells in [_cells(id, row)]]
+        yield Section("can't tell", ["more pairs for these rows: run-benches.py more"], UNTOLD_COLUMNS, body)
+    if found := _judged(comparison, "same"):
+        yield Section(f"same{doubt}", [_folded(found)], ROW_COLUMNS, [_cells(id, row) for id, row in found], folded=True)
+    if unjudged := list(_unjudged(comparison)):
+        yield Section("not judged", [], UNJUDGED_COLUMNS, unjudged)
+    yield Section("controls (A with itself)", _controls(comparison))
+    if comparison.attribution is not None and _judged(comparison, "slower"):
+        yield Section(f"attribution{doubt}", attribution.words(comparison.attribution))
+    yield Section("cost", _cost(comparison, path))
+
+
+def _judged(comparison: Comparison, verdict: Verdict) -> list[tuple[str, Row]]:
+    """The rows of a verdict, the largest change first."""
+    found = [(id, row) for id, row in comparison.rows.items() if _end(row) == verdict]
+    return sorted(found, key=lambda entry: -abs(_judgement(entry[1]).estimate))
+
+
+def _judgement(row: Row) -> Judgement:
+    assert row.judgement is not None
+    return row.judgement
+
+
+def _compared(comparison: Comparison) -> list[str]:
+    return [_side("A", comparison.a), _side("B", comparison.b), f"by: {' '.join(comparison.command)}"]
+
+
+def _side(letter: str, side: Side) -> str:
+    benches = "" if side.benches_of == side.commit else f", with the benches of {side.benches_of[:9]}"
+    settings = "".join(f", {name}={value}" for name, value in side.settings.items())
+    features = f", features {' '.join(side.features)}" if side.features else ""
+    return f"{letter}: {side.name} ({side.commit[:9]}{'+changes' if side.dirty else ''}{benches}{settings}{features})"
+
+
+def _cells(id: str, row: Row) -> list[str]:
+    judgement = _judgement(row)
+    said = effects.verdict(judgement)
+    change = f"{said} {effects.interval(judgement.low, judgement.high)}" if said.startswith("same (") else effects.estimated(judgement)
+    p = effects.probability(judgement.p_adjusted) or judgement.stage
+    return [id, change, _times(row), p, str(judgement.pairs), "; ".join(_notes(row))]
+
+
+def _times(row: Row) -> str:
+    """`1.021 -> 1.063 us`: the medians of A and of B over pairs, with a digit more than usual, since they differ by little."""
+    points = row.pairs or row.screen
+    before, after = (statistics.median(times) for times in ([point.a_ns for point in points], [point.b_ns for point in points]))
+    factor, unit = figures.time_step(max(before, after))
+    return f"{figures.significant(before / factor, 4)} -> {figures.significant(after / factor, 4)} {unit}"
+
+
+def _notes(row: Row) -> Iterator[str]:
+    judgement = _judgement(row)
+    if said := witnesses.phrase(judgement, row.witness, row.facts):
+        yield said
+    if judgement.other_mode:
+        yield f"{judgement.other_mode} of {judgement.pairs} pairs in another mode"
+
+
+def _needed(row: Row) -> str:
+    needed = _judgement(row).pairs_needed
+    return "no number would do" if needed is None else f"about {needed}"
+
+
+def _folded(same: list[tuple[str, Row]]) -> str:
+    told = [(judgement.high - judgement.low, id, judgement) for id, row in same if (judgement := _judgement(row)).high is not None and judgement.low is not None]
+    moved = sum(effects.verdict(_judgement(row)) != "same" for _, row in same)
+    widest = max(told, key=lambda entry: entry[0], default=None)
+    words = f"; the widest 95 % interval is {effects.interval(widest[2].low, widest[2].high)} on {widest[1]}" if widest else ""
+    within = f"; {moved} moved, but within the margin" if moved else ""
+    return f"{figures.plural(len(same), 'row')} the same{words}{within}"
+
+
+def _unjudged(comparison: Comparison) -> Iterator[list[str]]:
+    """Rows of one layer that ended the same way for the same reason stand together; a single one by its name."""
+    groups: dict[tuple[str, str, str], list[str]] = {}
+    for id, row in comparison.rows.items():
+        if _end(row) not in VERDICTS:
+            groups.setdefault((id.partition("/")[0], _end(row), "; ".join(row.reasons)), []).append(id)
+    for (layer, end, why), ids in groups.items():
+        yield [ids[0] if len(ids) == 1 else layer, str(len(ids)), end, why]
+    for layer, why in comparison.left_out.items():
+        yield [layer, "all", "left out", why]
+
+
+def _controls(comparison: Comparison) -> list[str]:
+    controls, level = comparison.controls, comparison.design.control_alpha
+    if not controls:
+        ran = any(row.state == "judged" for row in comparison.rows.values())
+        return ["none: a machine that favours one side would not have been noticed" if ran else "none: nothing ran"]
+    sentinels = sum(control.kind == "sentinel" for control in controls.values())
+    kinds = f"{figures.plural(sentinels, 'sentinel')}, {figures.plural(len(controls) - sentinels, 'row')} of A"
+    alarms = [f"ALARM: {id} moved by {_moved(control)}, adjusted p {effects.probability(control.p_adjusted)}" for id, control in controls.items() if control.alarm]
+    judged = [control.p_adjusted for control in controls.values() if control.p_adjusted is not None]
+    if len(judged) < len(controls):
+        return [*alarms, f"{kinds}: {len(controls) - len(judged)} not judged"]
+    state = f"{len(alarms)} moved" if alarms else "quiet"
+    return [*alarms, f"{kinds}: {state}; smallest adjusted p {effects.probability(min(judged))}, an alarm is at {level:g}"]
+
+
+def _moved(control: Control) -> str:
+    found = estimates.location([point.effect for point in control.pairs])
+    return f"{effects.change(found.middle)} {effects.interval(found.low, found.high)}" if found else "an unknown amount"
+
+
+def _cost(comparison: Comparison, path: Path | None) -> list[str]:
+    rows, design = comparison.rows.values(), comparison.design
+    pairs = sum(len(row.screen) + len(row.pairs) + len(row.set_aside) + len(row.earlier) for row in rows)
+    checks = sum(len(control.pairs) for control in comparison.controls.values())
+    margins = sorted({row.margin for row in rows})
+    margin = "" if not margins else f"; margin {_share(margins[0])}" + (f" to {_share(margins[-1])} by row" if len(margins) > 1 else "")
+    again = f" ({figures.plural(sum(map(len, design.reruns.values())), 'pair')} run again, for unlike conditions)" if design.reruns else ""
+    return [
+        f"{duration(comparison.seconds)}, {figures.plural(pairs, 'pair')} of rows{again} and {checks} of controls{margin}; seed {design.seed}",
+        *_visible(comparison),
+        *([f"kept as {runs.shown(path)}"] if path else []),
+        "why a row got its verdict: run-benches.py explain ROW",
+    ]
+
+
+def _visible(comparison: Comparison) -> Iterator[str]:
+    decided = [row for row in comparison.rows.values() if len(row.pairs) > 1]
+    seen = [judge.smallest_visible(judge.scatter([point.effect for point in row.pairs]), len(row.pairs), len(decided), row.margin) for row in decided]
+    if decided and max(seen) < math.inf:
+        worst = f" to {_share(max(seen))} (in all)" if len(seen) > 1 else ""
+        yield f"a slow-down of {_share(statistics.median(seen))} (in half of the rows with fresh pairs){worst} would have been found 4 times out of 5"
+
+
+def _share(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+# How it is drawn: on the terminal, and in a pull request.
+
+
+def text(comparison: Comparison, path: Path | None = None, everything: bool = False) -> str:
+    """For the terminal; `everything` shows the rows that are the same, too. The last line counts every verdict."""
+    style = {Exit.FINE: "green", Exit.FAILED: "red", Exit.ERROR: "red"}.get(exit_code(comparison, False), "yellow")
+    parts = [tables.styled(_wrapped(headline(comparison), ""), style)]
+    for section in sections(comparison, path):
+        said = "".join(_wrapped(sentence, "  ") for sentence in section.sentences)
+        if section.body and (everything or not section.folded):
+            parts.append(tables.render(section.title, section.columns, section.body) + said)
+        else:
+            parts.append(f"{tables.styled(section.title, 'bold')}\n{said}")
+    return "\n".join([*parts, last_line(comparison)]) + "\n"
+
+
+def _wrapped(sentence: str, indent: str) -> str:
+    lines = textwrap.wrap(sentence, tables.room(), initial_indent=indent, subsequent_indent=f"{indent}  ", break_long_words=False, break_on_hyphens=False)
+    return "\n".join(lines) + "\n"
+
+
+def markdown(comparison: Comparison) -> str:
+    """For a pull request: short enough for a comment, however many rows there are."""
+    most = max(1, len(comparison.rows) + len(comparison.left_out))
+    while len(drawn := _markdown(comparison, most)) >= LONGEST_COMMENT and most:
+        most //= 2
+    return drawn
+
+
+def _markdown(comparison: Comparison, most: int) -> str:
+    """With at most so many lines of each table, and not many more sentences."""
+    parts = [f"### **{_escaped(headline(comparison), LONGEST_SENTENCE)}**"]
+    for section in sections(comparison):
+        said = [_escaped(sentence, LONGEST_SENTENCE) for sentence in section.sentences[: max(most, 10)]]
+        table = "\n".join(_table(section, most))
+        if section.folded:
+            parts.append(f"<details><summary>{' '.join(said)}</summary>\n\n{table}\n\n</details>")
+        else:
+            parts += filter(None, [f"**{_escaped(section.title)}**", "\n".join(f"- {sentence}" for sentence in said), table])
+    return "\n\n".join([*parts, _escaped(last_line(comparison))]) + "\n"
+
+
+def _table(section: Section, most: int) -> Iterator[str]:
+    if section.body:
+        yield _line([column.title for column in section.columns])
+        yield _line(["--:" if column.right else "---" for column in section.columns])
+        yield from (_line([_escaped(cell) for cell in row]) for row in section.body[:most])
+    if len(section.body) > most:
+        yield ""
+        yield f"{len(section.body) - most} more are left out here for want of room; on the terminal all are told"
+
+
+def _line(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _escaped(words: str, longest: int = LONGEST_CELL) -> str:
+    """On one line, as text and no markup, and never so long that it fills the comment alone."""
+    words = " ".join(words.split())
+    shortened = words if len(words) <= longest else f"{words[: longest - 3]}..."
+    return re.sub(r"([\\`*|~<&])", r"\\\1", shortened)

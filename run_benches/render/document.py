@@ -1,0 +1,199 @@
+"""`document`: renders the performance pages and their pictures from a stored run, and checks that they are what the run says.
+
+Why a check: a figure typed by hand cannot be traced, and sections of different days pasted together contradict each other. So the pages
+come out of one run and one source tree (page.py), and whoever changes a figure by hand, a run, a bench's words or the code that renders
+is told the first place that differs. What a page says of our own error rates comes from the one stored calibration, whatever its run. Text
+is compared byte by byte and pictures by their seals (pictures.py says why), so that the check draws nothing.
+
+The main page lies above a folder of its name in small letters, with the other pages and the pictures: `docs/PERFORMANCE.md` above
+`docs/performance`. Whatever else lies there and bears our marks belonged to an earlier rendering; writing removes it, and the check names it.
+
+The drawing of the layers in `docs/pictures`, which the README shows, is made of the code alone and goes with the committed pages.
+
+`docs/PERFORMANCE.md` belongs to `baselines/reference.json` alone; any other run is rendered into its own folder, or where `--output` says.
+"""
+
+import difflib
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+
+from run_benches import places, shapes
+from run_benches.analysis import figures
+from run_benches.calibrate.error_rates import Results
+from run_benches.errors import Complaint, Exit
+from run_benches.render import calibration_pictures, layers_drawing
+from run_benches.render.gallery import pictures
+from run_benches.render.page import MAIN, MOST_LINES, bench_headers, render
+from run_benches.render.pictures import Picture, SEALED
+from run_benches.render.source import PICTURES, folder_of
+from run_benches.store import pool, runs
+from run_benches.store.runs import shown
+
+PAGE = places.ROOT / "docs" / MAIN
+REFERENCE = places.BASELINES / "reference.json"
+
+
+def main(run_path: Path | None, output: Path | None, dry_run: bool, check: bool, calibrated: Path = pool.RESULTS) -> int:
+    """Renders, shows what would change, or checks; answers with the exit code."""
+    source = run_path or REFERENCE
+    page = output or (PAGE if _is_reference(source) else places.RUNS / source.stem / MAIN)
+    if page.resolve() == PAGE.resolve() and not _is_reference(source):
+        raise Complaint(f"{shown(PAGE)} is rendered from {shown(REFERENCE)} alone; give another --output")
+    if check and not source.exists() and not page.exists():
+        print(f"not rendered yet: there is neither {shown(source)} nor {shown(page)}; measure, then: run-benches.py save reference")
+        return Exit.ERROR
+    if not source.exists():
+        raise Complaint(_no_run(source, page), Exit.FAILED if check else Exit.ERROR)
+    sources, texts, drawn = contents(source, calibrated, page.name)
+    if page.resolve() == PAGE.resolve():
+        texts[f"{PICTURES}/{layers_drawing.FILE}"] = layers_drawing.svg()
+    rendered = Rendered(page, sources, texts, drawn)
+    return rendered.check() if check else rendered.show_changes() if dry_run else rendered.write()
+
+
+def contents(source: Path, calibrated: Path = pool.RESULTS, main: str = MAIN) -> tuple[list[Path], dict[str, str], list[Picture]]:
+    """What the pages of a run are rendered from, their texts by their place, the main one first, and their pictures."""
+    run, calibration = runs.load(source), _calibration(calibrated)
+    drawn = [*pictures(run).values(), *(calibration_pictures.pictures(calibration) if calibration else [])]
+    return [source, *([calibrated] if calibration else [])], render(run, bench_headers(), calibration, main), drawn
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """The pages as they should be, and where the main one lies; the first of their sources is the run."""
+
+    page: Path
+    sources: list[Path]
+    texts: dict[str, str]
+    pictures: list[Picture]
+
+    @property
+    def beside(self) -> Path:
+        """Where the other pages lie."""
+        return self.page.parent / folder_of(self.page.name)
+
+    @property
+    def _beside(self) -> list[str]:
+        return [file for file in self.texts if file.startswith(f"{self.beside.name}/")]
+
+    @property
+    def folder(self) -> Path:
+        """Where the pictures lie."""
+        return self.beside / PICTURES
+
+    def write(self) -> int:
+        """Draws what is not drawn yet, then replaces each file in one step, the main page last."""
+        drawn = {picture.file: picture.svg() for picture in self.pictures if picture.fault(self.folder)}
+        try:
+            for file, svg in drawn.items():
+                shapes.write(self.folder / file, svg)
+            for file, text in reversed(self.texts.items()):
+                shapes.write(self.page.parent / file, text)
+            for stray in self._strays():
+                stray.unlink()
+        except OSError as error:
+            raise Complaint(f"cannot write {shown(self.page)}: {error.strerror}; make room or give another --output") from error
+        others = f" and {figures.plural(len(self._beside), 'page')} in {shown(self.beside)}"
+        print(f"wrote {shown(self.page)}{others} from {self._sources}; drew {figures.plural(len(drawn), 'picture')} of {len(self.pictures)}")
+        return Exit.FINE
+
+    def show_changes(self) -> int:
+        """What `write` would change, as a diff."""
+        changes = [line for file, text in self.texts.items() for line in self._changes(file, text)]
+        faults = [*self._picture_faults(), *self._stray_faults()]
+        print("\n".join([*changes, *faults]) or f"{shown(self.page)}, its pages and pictures are what {self._sources} says: nothing would change")
+        return Exit.FINE
+
+    def check(self) -> int:
+        """Fails at the first place where a page or a picture is not what the run says."""
+        fault = next(self._faults(), None)
+        print(f"{fault}\nrender it again with: {self._again()}" if fault else f"{shown(self.page)} and its pages are what {self._sources} says")
+        return Exit.FAILED if fault else Exit.FINE
+
+    def _faults(self) -> Iterator[str]:
+        for file, text in self.texts.items():
+            yield from self._text_fault(self.page.parent / file, text)
+        lines = next(iter(self.texts.values())).count("\n")
+        if lines > MOST_LINES:
+            yield f"{shown(self.page)} has {lines} lines, and {MOST_LINES} are the most: what is not needed there belongs on another page"
+        yield from self._picture_faults()
+        yield from self._stray_faults()
+
+    def _text_fault(self, path: Path, text: str) -> Iterator[str]:
+        if not path.exists():
+            yield f"{shown(path)} is missing"
+            return
+        wanted, found = text.split("\n"), _stored(path).split("\n")
+        for number, (right, wrong) in enumerate(zip_longest(wanted, found, fillvalue="(the page ends)"), start=1):
+            if right != wrong:
+                where = f"{shown(path)}, line {number}{_block_around(wanted, number)}"
+                yield f"{where} is not what {self._sources} says\n  expected: {right}\n  found:    {wrong}"
+                return
+
+    def _changes(self, file: str, text: str) -> Iterator[str]:
+        path = self.page.parent / file
+        yield from difflib.unified_diff(_stored(path).splitlines(), text.splitlines(), shown(path), f"{shown(path)} (rendered)", lineterm="")
+
+    def _picture_faults(self) -> Iterator[str]:
+        return (f"{shown(self.folder / picture.file)} {fault}" for picture in self.pictures if (fault := picture.fault(self.folder)))
+
+    def _stray_faults(self) -> Iterator[str]:
+        return (f"{shown(stray)} belongs to no page any more" for stray in self._strays())
+
+    def _strays(self) -> list[Path]:
+        """What an earlier rendering left beside these pages."""
+        wanted = {self.page.parent / file for file in self.texts} | {self.folder / picture.file for picture in self.pictures}
+        lying = sorted([*self.beside.glob("*.md"), *self.folder.glob("*.svg")])
+        return [path for path in lying if path not in wanted and _ours(path)]
+
+    @property
+    def _sources(self) -> str:
+        return " with ".join(map(shown, self.sources))
+
+    def _again(self) -> str:
+        named = "" if _is_reference(self.sources[0]) else f" {shlex.quote(shown(self.sources[0]))} --output {shlex.quote(shown(self.page))}"
+        return f"python3 run-benches.py document{named}"
+
+
+def _stored(path: Path) -> str:
+    try:
+        return path.read_bytes().decode("utf-8", errors="replace") if path.exists() else ""
+    except OSError as error:
+        raise Complaint(f"cannot read {shown(path)}: {error.strerror}") from error
+
+
+def _ours(path: Path) -> bool:
+    """Whether a file bears the marks of what is rendered here."""
+    return any(mark in _stored(path) for mark in ("<!-- BEGIN ", SEALED))
+
+
+def _block_around(lines: Sequence[str], number: int) -> str:
+    """The block that a line stands in, for messages."""
+    for line in reversed(lines[:number]):
+        if line.startswith("<!-- END"):
+            break
+        if line.startswith("<!-- BEGIN"):
+            return f" (block `{line.removeprefix('<!-- BEGIN ').split(':')[0]}`)"
+    return ""
+
+
+def _calibration(path: Path) -> Results | None:
+    """What was found of our own error rates, if it was ever measured."""
+    if not path.exists():
+        return None
+    try:
+        return shapes.load(Results, path)
+    except (OSError, shapes.Misshapen) as error:
+        raise Complaint(f"{shown(path)} is damaged ({error}); restore it, or write it anew: run-benches.py calibrate") from error
+
+
+def _is_reference(path: Path) -> bool:
+    return path.resolve() == REFERENCE.resolve()
+
+
+def _no_run(source: Path, page: Path) -> str:
+    left = f", so nothing proves the figures of {shown(page)}" if page.exists() else ""
+    return f"there is no {shown(source)}{left}; measure, then: run-benches.py save {source.stem}"

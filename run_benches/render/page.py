@@ -1,0 +1,281 @@
+"""The performance page and the pages beside it: which there are, their sections in their order, as Markdown.
+
+Why several: what a reader comes for has to fit a page that is read to its end, and whoever doubts it wants all of it. So the main page, of at
+most `MOST_LINES` lines, opens with what was found, and a page for each layer, alike for all, holds every row and its conditions.
+
+Why rendered: whatever is a figure stands between `<!-- BEGIN name: command @ revision -->` and `<!-- END name -->`, and no word outside
+those marks holds a digit, so that a reader who doubts a figure knows what to type, and a figure without a measurement has nowhere to stand.
+The words about a layer are the header of its bench, which is their only home. What was not measured says so and why; it never prints as 0.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from run_benches import places
+from run_benches.analysis import figures, findings
+from run_benches.analysis.findings import CrudLine
+from run_benches.calibrate.error_rates import Results
+from run_benches.progress import duration
+from run_benches.render import bottlenecks, cells, conclusions, macro, page_ladder, page_layer, page_method, peers, prices, scaling, tables
+from run_benches.render.gallery import pictures
+from run_benches.render.pictures import threads_on_cores
+from run_benches.render.source import Address, Source, command, revision
+from run_benches.store.runs import Run
+
+MOST_LINES = 300
+"""Of the main page; a test counts them, and so does `document --check`."""
+
+MOST_MISSED = 10
+"""Goals that the main page names; of more it tells the number."""
+
+MAIN = "PERFORMANCE.md"
+
+_Section = Callable[[Source], list[str]]
+
+
+def render(run: Run, headers: Mapping[str, str], calibration: Results | None, main: str = MAIN) -> dict[str, str]:
+    """All pages of a run, by their place from where the main page lies; that comes first. `headers` are the words of each bench by its
+    layer. Pure: equal arguments, equal bytes."""
+    drawn = pictures(run)
+    address = Address(main)
+    here, inside = (Source(run, headers, drawn, calibration, one) for one in (address, Address(main, inside=True)))
+    found = {main: _text(part for section in SECTIONS for part in section(here))}
+    for name, section in _others(run, headers).items():
+        found[f"{address.folder}/{name}.md"] = _text([*_titled(section(inside), main)])
+    return found
+
+
+def _text(lines: Iterator[str] | Sequence[str]) -> str:
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _titled(lines: list[str], main: str) -> list[str]:
+    """A page beside the main one, with the way back under its title."""
+    return [lines[0], "", f"A part of [Performance of Strata](../{main}).", *lines[1:]]
+
+
+def _others(run: Run, headers: Mapping[str, str]) -> dict[str, _Section]:
+    """Every other page, by its name: a page a layer, lowest first, what crosses them, and two that are no layer's."""
+    found = {layer: _layer_page(layer) for layer in findings.layers(run, [*headers, *findings.ACROSS])}
+    return found | {"bottlenecks": bottlenecks.section, "method": page_method.section}
+
+
+INTEGRATION = "integration"
+
+
+def _layer_page(layer: str) -> _Section:
+    """The page of a layer; those that cross the layers have a kind of their own, or something to add."""
+
+    def section(source: Source) -> list[str]:
+        held = page_layer.held_sections(source, layer)
+        if layer == page_ladder.LAYER:
+            return [*page_ladder.page(source), *page_layer.rows_section(source, layer), *held]
+        if layer in (scaling.LAYER, macro.LAYER):
+            return [*(scaling if layer == scaling.LAYER else macro).page(source), *held]
+        return [*page_layer.section(source, layer), *(prices.section(source) if layer == INTEGRATION else [])]
+
+    return section
+
+
+def bench_headers(folder: Path = places.BENCHES) -> dict[str, str]:
+    """The `//!` header of each bench as Markdown, by layer. Files without a `main` are modules that benches share: no section."""
+    return {path.stem: _header(path) for path in sorted(folder.glob("*.rs")) if "\nfn main(" in path.read_text(encoding="utf-8")}
+
+
+def opening(source: Source) -> list[str]:
+    """What this page is."""
+    return [
+        "# Performance of Strata",
+        "",
+        "Where the time of a request goes, layer by layer, from the bytes of a record to the socket; and how far each layer is from the best"
+        " that can be done without it. Rendered by `run-benches.py document` from one stored run: every figure stands between two marks, visible in"
+        " the source of the page, that name what it comes from.",
+        "",
+    ]
+
+
+def machine(source: Source) -> list[str]:
+    """The machine and the run in two lines."""
+    run, known = source.run, source.run.machine
+    named = [("cpu_model", "{}"), ("cores", "{} cores"), ("memory_gib", "{} GiB of memory"), ("os", "{}"), ("kernel", "kernel {}"), ("file_system", "{}")]
+    told = [words.format(cells.plain(value)) for name, words in named if (value := (known.identity | known.recorded).get(name)) is not None]
+    limited = f"; **this is a run of no more than: {', '.join(run.partial)}**" if run.partial is not None else ""
+    ended = "" if run.complete else "; **it did not come to its end**"
+    lines = [
+        f"* {', '.join(told)}; {run.build.rustc.partition(' (')[0]}.",
+        f"* A {run.scale} run of {revision(run.tool.commit, run.tool.dirty)}, begun {run.started}, which took {duration(run.seconds)}{limited}{ended}.",
+    ]
+    return ["## The machine and the run", "", *source.block("machine", lines)]
+
+
+def all_pages(source: Source) -> list[str]:
+    """Where everything else stands."""
+    names = list(_others(source.run, source.headers))
+    layers = [source.link(cells.words(name), name) for name in names if name in findings.LAYERS]
+    across = [source.link(cells.words(name), name) for name in names if name not in findings.LAYERS]
+    words = "Every row with its conditions, its plot and what it is held against stands on the page of its layer."
+    return ["## All figures", "", words, "", f"* Layers, lowest first: {', '.join(layers)}.", f"* Across them: {', '.join(across)}.", ""]
+
+
+def summary(source: Source) -> list[str]:
+    """The few figures that most people come for."""
+    grids = {threads: findings.crud(source.run, threads) for threads in findings.thread_counts(findings.crud_rows(source.run))}
+    columns = ["", "one operation is", "indexes>"]
+    for threads in grids:
+        columns += [f"time, {threads_on_cores(source.run, threads)}>", f"operations/s, {figures.plural(threads, 'thread')}>"]
+    most = max(findings.index_counts(source.run), default=2)
+    asked = [("simple {}", "read", 0), ("simple {}", "create", 0), ("{} 70R/30W", "mixed", 0)]
+    asked += [("{} with indexes", verb, most) for verb in ("read", "create", "mixed")]
+    body = [line for words, verb, indexes in asked for line in _summary_rows(source, list(grids.values()), words, verb, indexes)]
+    lines = [*tables.markdown(columns, body), "", _several_threads()] if grids else [source.missing(INTEGRATION)]
+    return ["## Summary", "", *source.block("summary", lines)]
+
+
+def crud(source: Source) -> list[str]:
+    """The verbs by the number of indexes, each with its loss against none."""
+    counts = sorted({0, 1, 2, *findings.index_counts(source.run)})
+    lines: list[str] = []
+    for threads in findings.thread_counts(findings.crud_rows(source.run)):
+        lines += [f"**{threads_on_cores(source.run, threads)}**", "", *_crud_table(source, threads, counts), ""]
+    lines = lines or [source.missing(INTEGRATION)]
+    price = source.link("the price of an index, and when it pays", INTEGRATION)
+    words = f"Beside each time stands how much longer the verb takes than without any index, from turns with it, and the interval. Further: {price}."
+    return ["## CRUD by index count", "", words, "", *source.block("crud", lines), *source.picture("crud")]
+
+
+def floors(source: Source) -> list[str]:
+    """How many goals are met, and which are missed."""
+    held = findings.goals(source.run)
+    judged = [one for one in held if one.judged]
+    missed = sorted((one for one in judged if one.missed), key=lambda one: -(one.excess_ns or 0.0))
+    lines = [f"{len(held)} rows have a goal: {len(judged) - len(missed)} met, {len(missed)} missed, {len(held) - len(judged)} not judged.", ""]
+    body = [[f"`{one.row.id}`", cells.ratio(one), cells.goal(one.goal), cells.verdict(one)] for one in missed[:MOST_MISSED]]
+    lines += tables.markdown(["missed, by the time to lose", "floor's time / ours>", "goal>", "verdict"], body) if body else []
+    lines += ["", f"And {len(missed) - MOST_MISSED} more, on the page `bottlenecks`."] if len(missed) > MOST_MISSED else []
+    words = (
+        "A floor is the best raw path of the same binding for the same bytes; the ratio is its time over ours, from turns, and the lower end of its"
+        f" interval has to reach the goal that was declared beforehand. All of them: {source.link('bottlenecks', 'bottlenecks')} and the pages of the layers."
+    )
+    return ["## Floors", "", words, "", *source.picture("floors"), *source.block("floors", lines)]
+
+
+def certainty(source: Source) -> list[str]:
+    """How sure the figures are, in three lines."""
+    lines = [f"* {_intervals(source.run)}", f"* {page_method.controls(source.run)}", f"* {_calibration(source.calibration)}"]
+    words = f"The rules, the counts and the cross-checks: {source.link('method', 'method')}."
+    return ["## How sure we are", "", *source.block("certainty", lines), words, ""]
+
+
+def _intervals(run: Run) -> str:
+    if not run.families:
+        return "This run is of an older format: its rows took no turns but with their floors, so no other difference is told; times are of processes that ran alone, and rough."
+    ran = [family.tuples for family in run.families.values() if family.state == "ran"]
+    tuples = f"{min(ran)} to {max(ran)} tuples" if ran and min(ran) < max(ran) else figures.plural(max(ran, default=0), "tuple")
+    return (
+        f"Whatever is compared took turns of some milliseconds ({tuples} of {figures.plural(len(run.families), 'family')}); every difference has a 95 % interval over"
+        " the tuples. The range beside a time is that of its processes, and no interval."
+    )
+
+
+def _calibration(found: Results | None) -> str:
+    if found is None:
+        return "**Our own error rates have not been measured yet: `run-benches.py calibrate`.** Until then nobody knows how often `compare` is wrong."
+    states = [goal.state for goal in found.goals]
+    told = ", ".join(f"{states.count(state)} {words}" for state, words in (("met", "met"), ("MISSED", "missed"), ("not enough data", "without enough data")) if state in states)
+    return f"How often `compare` is wrong was counted on pairs of one revision with itself and with planted slow-downs; of {len(states)} goals for that: {told}."
+
+
+def how_to_run(source: Source) -> list[str]:
+    """The commands."""
+    return [
+        "## How to run this yourself",
+        "",
+        "```",
+        "python3 run-benches.py                                       # every layer: measures, prints the tables, stores the run",
+        "python3 run-benches.py storage                               # one layer; list says what there is",
+        "python3 run-benches.py document last --output my-machine.md  # these pages, of your machine",
+        "python3 run-benches.py document --check                      # are these pages what the stored run says?",
+        "cargo bench --bench integration                              # one bench by hand, with Criterion's own report",
+        "```",
+        "",
+        "What a bench prints when it is run by hand is used for nothing here: it is one process, and says nothing about the next one.",
+        "",
+    ]
+
+
+def limits(source: Source) -> list[str]:
+    """What the figures do not say."""
+    return [
+        "## Limits",
+        "",
+        "* These are benches inside one process. They say what a layer costs, not how a server behaves under load: nothing queues, and no client is on"
+        f" another machine. The latencies of the {source.link('workloads', macro.LAYER)} are service times of a closed loop, not those of requests that"
+        " arrive at a rate.",
+        "* A time is that of a busy loop over one operation, whose branches are learnt. Its caches are warm where the row ran alone; where it took"
+        " turns they are those that the other lanes have left, so a read of scattered records takes the longer the more rows its family has.",
+        "* Rows with more threads than cores measure waiting as much as work.",
+        "* A write is as durable as its row says, and no more.",
+        "* All of it is of one machine. On another one expect other times; ratios travel better, and are not promised.",
+        "* Other systems stand here only where they were measured in the same run on the same machine doing the same work.",
+        "",
+    ]
+
+
+SECTIONS: Sequence[_Section] = (
+    opening,
+    conclusions.section,
+    machine,
+    summary,
+    crud,
+    page_ladder.section,
+    floors,
+    peers.section,
+    scaling.section,
+    bottlenecks.next_steps,
+    certainty,
+    all_pages,
+    how_to_run,
+    limits,
+)
+
+
+# Parts of sections.
+
+
+def _summary_rows(source: Source, grids: Sequence[Sequence[CrudLine]], words: str, verb: str, indexes: int) -> Iterator[list[str]]:
+    """One row, or one for each variant of the verb."""
+    labels = dict.fromkeys(line.label for grid in grids for line in grid if line.operation == verb)
+    for label in labels or [verb.upper()]:
+        found = [next((line.cells.get(indexes) for line in grid if line.label == label), None) for grid in grids]
+        op = next((row.bench.facts.op for row in found if row), "")
+        yield [words.format(label), op, str(indexes), *(text for row in found for text in (cells.time(source, row, "integration"), cells.rate(row)))]
+
+
+def _crud_table(source: Source, threads: int, counts: Sequence[int]) -> list[str]:
+    columns = ["verb"]
+    for indexes in counts:
+        columns += [f"{figures.plural(indexes, 'index')}>"] + (["longer by>"] if indexes else [])
+    lines = findings.crud(source.run, threads)
+    unseen = [verb for verb in findings.VERBS if verb not in {line.operation for line in lines}]
+    body = []
+    for line in (*lines, *(CrudLine(verb, "", {}) for verb in unseen)):
+        told = [line.label]
+        for indexes in counts:
+            told += [cells.time(source, line.cells.get(indexes), INTEGRATION)] + ([cells.contrast(line.loss(indexes))] if indexes else [])
+        body.append(told)
+    return tables.markdown(columns, body)
+
+
+def _several_threads() -> str:
+    return "With several threads, the time of one operation is the time from the first start to the last end over the operations of all threads."
+
+
+def _header(path: Path) -> str:
+    """The lines of `//!` at the top of a Rust file; headings in it become bold, since the page has its own."""
+    words = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if not line.startswith("//!"):
+            break
+        text = line.removeprefix("//!").removeprefix(" ")
+        words.append(f"**{text.lstrip('# ')}**" if text.startswith("#") else text)
+    return "\n".join(words).strip()

@@ -1,0 +1,74 @@
+"""The ladder: the same request at every rung, as a compact section of the main page and as a page of its own.
+
+Why steps and not times: what a layer costs a request is what its rung takes more than the rung below, from turns with it. Shares are of the
+request on the highest rung of the same clock, since time on the wall and time of a processor cannot be shares of each other.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from run_benches.analysis import figures, findings
+from run_benches.analysis.findings import Rung
+from run_benches.render import cells, tables
+from run_benches.render.source import Source
+
+LAYER = "ladder"
+
+_Climbs = Mapping[str, Sequence[Rung]]
+
+
+def section(source: Source) -> list[str]:
+    """The compact section: the picture, and what each rung adds."""
+    climbs = _climbs(source)
+    lines = _added_table(climbs) if any(climbs.values()) else [source.missing(LAYER)]
+    words = (
+        "What each rung adds to a request on top of the rung below, with the interval, and which share that is of the request on"
+        f" the highest rung of the same clock. `tcp` and `ingress_cpu` are told by CPU time. Every rung: {source.link(LAYER, LAYER)}."
+    )
+    return ["## The ladder", "", words, "", *source.picture(LAYER), *source.block("what each rung adds", lines)]
+
+
+def page(source: Source) -> list[str]:
+    """Every rung of every request."""
+    lines: list[str] = []
+    for request, rungs in _climbs(source).items():
+        lines += [f"**{request.upper()}**", "", *(_table(rungs) if rungs else [source.missing(LAYER)]), ""]
+    return [f"# {LAYER}", "", *source.words(LAYER), *source.picture(LAYER), "## Every rung", "", *source.block(LAYER, lines)]
+
+
+def _climbs(source: Source) -> _Climbs:
+    return {request: findings.ladder(source.run, request) for request in findings.REQUESTS}
+
+
+def _added_table(climbs: _Climbs) -> list[str]:
+    """A line for each rung, the highest first, a column for each request; above them the request on the highest rung of each clock."""
+    seen = [name for name in reversed(findings.RUNGS) if any(rung.name == name for rungs in climbs.values() for rung in rungs)]
+    whole = [["**the request, by CPU time**", *(_whole(rungs, "cpu") for rungs in climbs.values())], ["**the request, by time**", *(_whole(rungs, "wall") for rungs in climbs.values())]]
+    body = [[f"`{name}`", *(_added_cell(rungs, name) for rungs in climbs.values())] for name in seen]
+    return tables.markdown(["rung", *(f"{request.upper()}>" for request in climbs)], [*whole, *body])
+
+
+def _whole(rungs: Sequence[Rung], clock: str) -> str:
+    told = [rung for rung in rungs if rung.row.bench.facts.clock == clock and rung.name not in findings.ALONE and rung.row.measured]
+    return f"{figures.time(told[-1].row.measured.middle)} on `{told[-1].name}`" if told and told[-1].row.measured else "not measured"
+
+
+def _added_cell(rungs: Sequence[Rung], name: str) -> str:
+    rung = next((rung for rung in rungs if rung.name == name), None)
+    if rung is None:
+        return "does not pass it"
+    if rung.row.measured is None:
+        return rung.row.why_not
+    if rung.below is None:
+        return figures.time(rung.row.measured.middle) + (" in it alone" if name in findings.ALONE else " on it")
+    share = findings.share(rungs, rung)
+    certain = rung.step is not None and rung.step.verdict() == "differ"
+    return cells.step(rung) + (f" ({figures.percent(share)})" if share is not None and certain else "")
+
+
+def _table(rungs: Sequence[Rung]) -> list[str]:
+    body = []
+    for rung in reversed(rungs):
+        measured = rung.row.measured
+        time = figures.time_spread(measured) + cells.clock(rung.row) if measured else rung.row.why_not
+        body.append([f"`{rung.name}`", rung.row.bench.facts.op, time, cells.added(rung), cells.allocations(rung.row)])
+    return tables.markdown(["rung", "what one operation is", "time of one request>", "adds>", "allocations>"], body)

@@ -1,0 +1,163 @@
+"""The page of the method: what is known of our own errors, what contradicts itself, and everything that the run says of itself.
+
+Why on one page: whoever doubts a figure asks these things together, and nobody else needs them. What merely identifies the machine and the
+engine is folded.
+"""
+
+import json
+
+from run_benches.analysis import contradictions, contrasts, figures, findings
+from run_benches.calibrate.error_rates import Results
+from run_benches.progress import duration
+from run_benches.render import calibration_pictures, calibration_report, cells, conclusions, tables
+from run_benches.render.source import Source, command, marked, revision
+from run_benches.store.runs import Run
+
+CALIBRATION = "baselines/calibration/results.json"
+"""Where the error rates of this project stand, as a reader finds them."""
+
+
+def section(source: Source) -> list[str]:
+    """The whole page."""
+    parts = (_figures, conclusions.rules, _checked, _error_rates, _calibrated, _run, _engine, _runs_used)
+    return ["# Method", "", *(line for part in parts for line in part(source))]
+
+
+def _figures(source: Source) -> list[str]:
+    """How the figures were made."""
+    run, design = source.run, source.run.design
+    lines = [
+        f"* Rows that are compared took turns on the same core ({figures.plural(design.tuples, 'tuple')} of each family were planned), and every "
+        "difference or ratio is theirs, with a 95 % interval over the tuples; the tuple is the unit, never the sample.",
+        "* A time of such a row is that of the base of its family, times their ratio; one of a row without a partner is of processes that ran "
+        "alone, and is rough. The range beside it tells how far its processes lie around it, from the fastest to the slowest, and is not a confidence interval.",
+        f"* A difference whose interval holds none is `same` where its 90 % interval lies within {figures.within_margin()}, and else `not resolved`.",
+        f"* {controls(run)}",
+        *(["* The binaries were not linked anew: the intervals leave out what the placement of code does."] if run.design.linked_anew is False else []),
+        *(["* This was a quick run: few processes and few tuples, so spreads and intervals are coarse."] if run.scale == "quick" else []),
+        f"* {_census(run)}",
+    ]
+    return ["## How the figures were made", "", *source.block("figures", lines)]
+
+
+def _checked(source: Source) -> list[str]:
+    return ["## Cross-checks", "", _CROSS_CHECKS, "", *source.block("cross-checks", _cross_checks(source.run))]
+
+
+def controls(run: Run) -> str:
+    """What the second lanes say of the intervals."""
+    found = contrasts.controls(run)
+    if not found.looked_at:
+        return "No row was held against itself, so nothing is known of the intervals of this run."
+    words = f"Each family has a row that took turns with itself: {found.held} of {found.looked_at} of these 95 % intervals hold no difference."
+    return words + (" **Chance gives so few less than once in a hundred runs: the run is contaminated.**" if found.contaminated else "")
+
+
+_CROSS_CHECKS = (
+    "Figures of different rows, held against each other: a layer that is faster than what it calls, or a mix that is faster than its parts, is a"
+    " fault of the measurement until it is explained. Ratios of rows that took turns are looked at, else the ranges of the processes."
+)
+
+
+def _error_rates(source: Source) -> list[str]:
+    """How often our own verdicts were found to be wrong."""
+    found, heading = source.calibration, ["## How often our verdicts are wrong", ""]
+    if found is None:
+        unknown = "Until then nobody knows how often an interval on this page misses the truth."
+        return [*heading, f"**Our own error rates have not been measured yet: `run-benches.py calibrate`.** {unknown}", ""]
+    known = ", ".join(f"{cells.words(name)} {cells.plain(value)}" for name, value in found.machine.identity.items())
+    same_machine = found.machine.identity == source.run.machine.identity
+    elsewhere = [] if same_machine else [f"**Measured on another machine than the figures of this page:** {known}.", ""]
+    details = "The counts behind these, by condition and by tool, stand below."
+    return [*heading, *marked("error rates", _origin(found), [*elsewhere, *calibration_report.goals(found)]), details, ""]
+
+
+def _origin(found: Results) -> str:
+    return f"{CALIBRATION} @ {revision(found.commit, found.dirty)}"
+
+
+def _calibrated(source: Source) -> list[str]:
+    """All that is known of our own error rates."""
+    if source.calibration is None:
+        return []
+    images = [line for picture in calibration_pictures.pictures(source.calibration) for line in (source.image(picture), "")]
+    words = "Comparisons of one revision with itself, and with slow-downs of known size: how often `compare` said the right thing, and what the usual tools say of the same times."
+    figures_of_it = marked("calibration", _origin(source.calibration), [*calibration_report.section(source.calibration), *images])
+    return ["## Calibration", "", words, "", *figures_of_it]
+
+
+def _census(run: Run) -> str:
+    """How every planned cell ended (T2)."""
+    kinds = {
+        "Times": [run.benches[cell.id].state for cell in run.design.plan if cell.kind == "time"],
+        "families": [run.families[cell.id].state for cell in run.design.plan if cell.kind == "family"],
+        "ratios": [run.ratios[cell.id].state for cell in run.design.plan if cell.kind == "ratio"],
+    }
+    told = []
+    for kind, states in kinds.items():
+        counts = ", ".join(f"{states.count(state)} {words}" for state, words in _STATES.items() if state in states) or "none"
+        told.append(f"{kind}: {len(states)} planned ({counts})")
+    end = "" if run.complete else " **The run did not come to its end.**"
+    return f"Every planned cell ended in a state. {'; '.join(told)}.{end}"
+
+
+_STATES = {"ran": "ran", "not_run": "not run", "skipped": "skipped", "invalid": "invalid"}
+
+
+def _cross_checks(run: Run) -> list[str]:
+    """What contradicts itself, and how much was looked at (T22: silence is no pass)."""
+    checks = contradictions.checks(run)
+    body = [[check.rule, str(check.looked_at), str(len(check.found)) if check.looked_at else f"{figures.NOT_RUN}: nothing to look at"] for check in checks]
+    lines = [f"* **{kind}**: {words}" for check in checks for kind, _, words in (told.partition(": ") for told in check.found)]
+    return [*tables.markdown(["rule", "looked at>", "found against it>"], body), "", *lines]
+
+
+def _run(source: Source) -> list[str]:
+    return ["## The run", "", *source.block("run", _folded("what ran, where, and how it was built", _run_table(source.run)))]
+
+
+def _run_table(run: Run) -> list[str]:
+    limited = f", limited to {', '.join(run.partial)}" if run.partial is not None else ""
+    facts = {
+        "command": f"`{command(run)}`",
+        "revision": f"`{run.tool.commit}`{' with changes that are not committed' if run.tool.dirty else ''}",
+        "Cargo.lock": f"`sha256:{run.tool.lock_sha256}`",
+        "started": run.started,
+        "took": duration(run.seconds),
+        "scale": f"{run.scale}{limited}",
+        "each process": f"{run.design.sample_size} samples, {run.design.warm_up_s:g} s warm-up, {run.design.measurement_s:g} s measurement",
+        "seed": str(run.design.seed),
+        "compiler": run.build.rustc,
+        "flags": f"`{run.build.flags}`, profile `{run.build.profile}`",
+    }
+    machine = {cells.words(name): cells.plain(value) for name, value in (run.machine.identity | run.machine.recorded).items()}
+    return tables.markdown(["", ""], [[name, value] for name, value in (facts | machine).items()])
+
+
+def _engine(source: Source) -> list[str]:
+    """The options that the processes themselves reported (T18); layers with the same options share a table."""
+    shared: dict[str, list[str]] = {}
+    for layer, options in sorted(source.run.engine.items(), key=lambda entry: findings.house_order(entry[0])):
+        shared.setdefault(json.dumps(options, sort_keys=True), []).append(layer)
+    lines: list[str] = []
+    for options_text, sharing in shared.items():
+        body = [[f"`{name}`", cells.plain(value)] for name, value in json.loads(options_text).items()]
+        lines += _folded(", ".join(sharing), tables.markdown(["option", "value"], body))
+    return ["## The engine as it ran", "", *source.block("engine", lines or [f"{figures.NOT_RUN}: no process reported its options"])]
+
+
+def _runs_used(source: Source) -> list[str]:
+    """The one run, and the one calibration, that every figure comes from (T17)."""
+    run, found = source.run, source.calibration
+    ran = sum(bench.state == "ran" for bench in run.benches.values())
+    kept = f"`baselines/{run.name}.json`" if run.name else "a run that is kept under no name"
+    scale = run.scale + (f", only {', '.join(run.partial)}" if run.partial is not None else "") + ("" if run.complete else ", interrupted")
+    body = [["all figures of the layers", kept, revision(run.tool.commit, run.tool.dirty), run.started, scale, f"{ran} of {len(run.benches)}"]]
+    if found:
+        body.append(["our own error rates", f"`{CALIBRATION}`", revision(found.commit, found.dirty), "", f"{found.hours:g} h", ""])
+    columns = ["what", "where it is stored", "revision", "started", "how much", "rows that ran>"]
+    return ["## The runs of these pages", "", *source.block("runs", tables.markdown(columns, body))]
+
+
+def _folded(title: str, lines: list[str]) -> list[str]:
+    return [f"<details><summary>{title}</summary>", "", *lines, "", "</details>", ""]

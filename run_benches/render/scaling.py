@@ -1,0 +1,287 @@
+"""How the times of rows grow with what they depend on: series of rows along one axis, their law, their table and their pictures.
+
+Why series come from facts: a bench says of each of its rows where it stands on which axis, so a row that is added joins its series by
+itself. Rows of one series differ along its axis and in nothing else, so all of one layer, operation, subject and (but along the axis of
+threads) number of threads are one series. The law behind the points is fitted by `growth`. Threads have no law but speed-ups, each with its
+interval from turns with one thread: a law of scalability has three parameters, and those who use it ask for at least six points within
+the cores (Gunther, Guerrilla Capacity Planning, 5.3), which no row has.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from run_benches.analysis import figures, findings, growth
+from run_benches.analysis.contrasts import Contrast
+from run_benches.analysis.figures import Spread
+from run_benches.analysis.findings import Row
+from run_benches.analysis.growth import Growth
+from run_benches.render import cells, pictures, tables
+from run_benches.render.pictures import INK, PALE, Picture, SERIES
+from run_benches.render.source import Source
+from run_benches.store.runs import Run
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+LAYER = "scaling"
+THREADS = "threads"
+AXES = {
+    THREADS: "threads",
+    "records": "records in the store",
+    "indexes": "indexes of the table",
+    "sharing": "records that share the value",
+}
+"""What a row's time is told over, in the order of the page, and in words."""
+
+
+@dataclass(frozen=True)
+class Series:
+    """Rows of one operation, by where they stand on an axis."""
+
+    axis: str
+    name: str
+    rows: dict[float, Row]
+    cores: int | None
+
+    @property
+    def layer(self) -> str:
+        """The bench whose rows they are."""
+        return next(iter(self.rows.values())).layer
+
+    @property
+    def work(self) -> tuple[str, str]:
+        """Operation and subject."""
+        row = next(iter(self.rows.values()))
+        return row.operation, row.subject
+
+    @property
+    def law(self) -> Growth:
+        """The law behind the points that were measured; threads have none."""
+        points = [(x, row.bench.points_ns) for x, row in self.rows.items() if row.measured]
+        return growth.fit(points, self.axis)
+
+    def speed_up(self, threads: float) -> Contrast | None:
+        """The rate of so many threads over that of one; nothing where the two took no turns."""
+        one, many = self.rows.get(1.0), self.rows.get(float(threads))
+        return one.over(many) if one and many and threads > 1 else None
+
+    @property
+    def words(self) -> str:
+        """What is said of the series in a line."""
+        if self.axis != THREADS:
+            fewest = min((len(row.bench.points_ns) for row in self.rows.values() if row.measured), default=0)
+            return self.law.words if fewest != 1 else "not resolved (1 process: too few for an interval)"
+        gains = [(x, self.speed_up(x)) for x in self.rows if x > 1]
+        told = [f"{figures.factor(gain)} with {self._crowd(x)}" for x, gain in gains if gain is not None]
+        return f"the rate of one thread, {', '.join(told)}" if told else f"speed-up {cells.NO_TURNS}"
+
+    def _crowd(self, x: float) -> str:
+        return figures.plural(int(x), "thread") + (" (oversubscribed)" if self.oversubscribed(x) else "")
+
+    def oversubscribed(self, x: float) -> bool:
+        """Whether so many threads share the cores of the machine."""
+        return oversubscribed(self.axis, x, self.cores)
+
+
+def oversubscribed(axis: str, x: float, cores: int | None) -> bool:
+    """Whether a point is one of more threads than cores."""
+    return axis == THREADS and cores is not None and x > cores
+
+
+def series(run: Run, axis: str) -> list[Series]:
+    """Every series along an axis, in the order of the run, its points from the left."""
+    found: dict[str, dict[float, Row]] = {}
+    for row in findings.rows(run):
+        place, threads = row.bench.facts.scale, row.bench.facts.threads
+        if place is not None and place.axis == axis:
+            crowd = "" if axis == THREADS or threads == 1 else f", {figures.plural(threads, 'thread')}"
+            subject = "" if row.subject == findings.OURS else f", {row.subject}"
+            found.setdefault(f"{row.layer}/{row.operation}{subject}{crowd}", {})[place.x] = row
+    return [Series(axis, name, dict(sorted(rows.items())), _cores(run)) for name, rows in found.items()]
+
+
+def axes(run: Run) -> list[str]:
+    """The axes of which the run has rows."""
+    places = [row.bench.facts.scale for row in findings.rows(run)]
+    seen = {place.axis for place in places if place is not None}
+    return [axis for axis in AXES if axis in seen] + sorted(seen - set(AXES))
+
+
+def _cores(run: Run) -> int | None:
+    cores = run.machine.identity.get("cores")
+    return cores if isinstance(cores, int) else None
+
+
+# Its section on the main page: speed-ups by threads, and the laws.
+
+
+def section(source: Source) -> list[str]:
+    """The compact section."""
+    words = (
+        "Threads: the rate of all of them together over that of one, from turns with one, and the interval. Everything else: the law of growth in words."
+        f" Tables and pictures: {source.link(LAYER, LAYER)}."
+    )
+    lines = _speed_ups(source)
+    for axis in (one for one in axes(source.run) if one != THREADS):
+        lines += [f"* `{one.name}`, by {AXES.get(axis, axis)}: {one.words}." for one in series(source.run, axis)]
+    return ["## Scaling", "", words, "", *source.block(LAYER, lines or [source.missing(LAYER)])]
+
+
+def _speed_ups(source: Source) -> list[str]:
+    found = series(source.run, THREADS)
+    several = sorted({x for one in found for x in one.rows if x > 1})
+    body = [[f"`{one.name}`", cells.time(source, one.rows.get(1.0), LAYER), *(_speed_up(one, x) for x in several)] for one in found]
+    columns = ["operation", "time with one thread>", *(f"{_place(found[0], x)}>" for x in several)]
+    return [*tables.markdown(columns, body), ""] if found else []
+
+
+def _speed_up(one: Series, x: float) -> str:
+    gain = one.speed_up(x)
+    if gain is not None:
+        return figures.factor(gain)
+    return cells.NO_TURNS if x in one.rows else "no such row"
+
+
+# Its page.
+
+
+def page(source: Source) -> list[str]:
+    """An axis at a time, its table, its laws, its picture; then every row as on any other page."""
+    lines: list[str] = []
+    for axis in axes(source.run):
+        found = series(source.run, axis)
+        laws = [f"* `{one.name}`: {one.words}." for one in found]
+        block = source.block(f"{LAYER} by {axis}", [f"**{_title(axis, found)}**", "", *_table(source, found), "", *laws])
+        lines += [*block, *source.picture(_picture_name(axis))]
+    told = [_WORDS, "", *lines] if lines else source.block(LAYER, [source.missing(LAYER)])
+    return [f"# {LAYER}", "", *source.words(LAYER), *told]
+
+
+_WORDS = (
+    "A row of a table is one operation, a column one place on the axis; below it stands the law of its growth, and how it is fitted is told in"
+    " `run_benches/analysis/growth.py`. In the pictures a bar goes from the fastest process to the slowest."
+)
+
+
+def _title(axis: str, found: Sequence[Series]) -> str:
+    cores = found[0].cores
+    on = f" on {figures.plural(cores, 'core')}" if axis == THREADS and cores else ""
+    return f"by {AXES.get(axis, axis)}{on}"
+
+
+def _table(source: Source, found: Sequence[Series]) -> list[str]:
+    xs = sorted({x for one in found for x in one.rows})
+    columns = ["row, and what one operation is", *(f"{_place(found[0], x)}>" for x in xs)]
+    body = []
+    for one in found:
+        row = next(iter(one.rows.values()))
+        told = [cells.time(source, one.rows[x], LAYER) if x in one.rows else "no such row" for x in xs]
+        body.append([f"`{one.name}`<br>{row.bench.facts.op}", *told])
+    return tables.markdown(columns, body)
+
+
+def _place(one: Series, x: float) -> str:
+    singular = {THREADS: "thread", "indexes": "index"}.get(one.axis)
+    words = figures.plural(int(x), singular) if singular else figures.round_amount(x)
+    return f"{words} (oversubscribed)" if one.oversubscribed(x) else words
+
+
+# Its pictures: a line for each series of an axis, with the range of the processes at each point.
+
+
+@dataclass(frozen=True)
+class _Point:
+    x: float
+    time_ns: Spread
+    oversubscribed: bool
+
+
+@dataclass(frozen=True)
+class _Line:
+    label: str
+    points: list[_Point]
+
+    @property
+    def work(self) -> str:
+        """What it shares a colour with: the same operation by others."""
+        return self.label.partition(", ")[0]
+
+
+@dataclass(frozen=True)
+class _Plot:
+    axis: str
+    words: str
+    cores: int | None
+    lines: list[_Line]
+
+
+def drawn(run: Run) -> list[Picture]:
+    """A picture for each axis of which the run has figures."""
+    found = [_picture(run, axis) for axis in axes(run)]
+    return [picture for picture in found if picture is not None]
+
+
+def _picture(run: Run, axis: str) -> Picture | None:
+    lines = []
+    for one in series(run, axis):
+        points = [_Point(x, row.measured, one.oversubscribed(x)) for x, row in one.rows.items() if row.measured]
+        lines += [_Line(_labelled(one), points)] if len(points) > 1 else []
+    words = _title(axis, series(run, axis))
+    alt = f"Scaling {words}: a line for each operation; the same figures and the law of each stand in the table."
+    return Picture(_picture_name(axis), alt, _Plot(axis, words, _cores(run), lines), _draw) if lines else None
+
+
+def _picture_name(axis: str) -> str:
+    return f"scaling-{axis}"
+
+
+def _labelled(one: Series) -> str:
+    return one.name if one.axis == THREADS else f"{one.name} ({one.law.law})"
+
+
+_ROWS = 17
+"""Height of the plot, in lines."""
+
+
+def _draw(plot: _Plot) -> "Figure":
+    figure, (axis,) = pictures.canvas(_ROWS + len(plot.lines) * 0.8, 1, left=0.85, top=0.1 + 0.19 * len(plot.lines))
+    threads = plot.axis == THREADS
+    works = list(dict.fromkeys(line.work for line in plot.lines))
+    for line in plot.lines:
+        _draw_line(axis, line, works.index(line.work), threads)
+    if threads and plot.cores:
+        axis.axvline(plot.cores, color=PALE, linewidth=1)
+        axis.text(plot.cores, 1.0, " cores", transform=axis.get_xaxis_transform(), va="top", ha="left", fontsize=8)
+    _scale(axis, plot)
+    axis.set_xlabel(plot.words.removeprefix("by ") + ("; hollow: more threads than cores" if threads else ""), fontsize=8, loc="left")
+    axis.set_ylabel("operations a second" if threads else "time of one operation", fontsize=8)
+    axis.grid(color=PALE, linewidth=0.4)
+    figure.legend(loc="upper left", ncols=1, frameon=False, bbox_to_anchor=(0.0, 1.0), labelcolor=INK)
+    return figure
+
+
+def _draw_line(axis: "Axes", line: _Line, at: int, throughput: bool) -> None:
+    (colour, marker), whose = SERIES[at % len(SERIES)], "-" if line.label == line.work else "--"
+    style = ":" if at >= len(SERIES) else whose
+
+    def height(time_ns: float) -> float:
+        return 1e9 / time_ns if throughput else time_ns
+
+    xs = [point.x for point in line.points]
+    axis.plot(xs, [height(point.time_ns.middle) for point in line.points], color=colour, linestyle=style, linewidth=1.3)
+    for point in line.points:
+        axis.plot([point.x, point.x], [height(point.time_ns.low), height(point.time_ns.high)], color=colour, linewidth=1.5)
+        axis.plot([point.x], [height(point.time_ns.middle)], color=colour, marker=marker, markersize=6, markerfacecolor="none" if point.oversubscribed else colour)
+    axis.plot([], [], color=colour, marker=marker, linestyle=style, label=line.label)
+
+
+def _scale(axis: "Axes", plot: _Plot) -> None:
+    """Both axes by tenfolds, but one that begins at none."""
+    xs = sorted({point.x for line in plot.lines for point in line.points})
+    pictures.logarithmic(axis, figures.amount if plot.axis == THREADS else figures.time)
+    if xs[0] > 0:
+        axis.set_xscale("log")
+    axis.set_xticks(xs, [figures.round_amount(x) for x in xs])
+    axis.set_xticks([], minor=True)

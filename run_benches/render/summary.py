@@ -1,0 +1,233 @@
+"""A run on the terminal: a table a layer, folded, the losses by index count, what contradicts itself, and the count of everything.
+
+Why the same findings as the pages: both print what `findings` says in the words of `figures`, so the terminal and the document cannot
+disagree. Threads stand in a column of their own and every figure names its unit, since rows of one table differ in both.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from run_benches.analysis import contradictions, contrasts, figures, findings
+from run_benches.analysis.findings import CrudLine, Held, Row
+from run_benches.errors import Exit
+from run_benches.progress import duration
+from run_benches.render import bottlenecks, macro, peers, scaling, tables
+from run_benches.render.tables import Column
+from run_benches.store.runs import Run
+
+LAYER_COLUMNS = (
+    Column("row"),
+    Column("time an operation", right=True),
+    Column("threads", right=True),
+    Column("floor / ours [95 %]", right=True),
+    Column("goal", spared=True),
+    Column("between processes", right=True, spared=True),
+    Column("rate", right=True, spared=True),
+)
+FOLDED = (findings.FLOOR, findings.DRIVER)
+"""Rows that are there for others to be held against: their figures are in the ratios."""
+
+MACRO_COLUMNS = (
+    Column("row"),
+    Column("rate", right=True),
+    Column("of"),
+    Column("p50", right=True),
+    Column("p99", right=True, spared=True),
+    Column("slowest", right=True, spared=True),
+    Column("p95", right=True, spared=True),
+    Column("p99.9", right=True, spared=True),
+    Column("threads", right=True, spared=True),
+)
+
+
+def text(run: Run) -> str:
+    """All tables of a run, and its last line."""
+    parts = [_folded(run, layer) for layer in findings.layers(run, ())]
+    parts += [crud_table(run, threads) for threads in findings.thread_counts(row for row in findings.crud_rows(run) if row.measured)]
+    parts += [_peers(run), _missed(run), _troubles(run), _contradictions(run)]
+    return "\n".join([*filter(None, parts), census(run)])
+
+
+def _folded(run: Run, layer: str) -> str:
+    """A layer, in as few lines as its rows allow."""
+    if all(row.bench.state != "ran" and row.bench.reasons for row in findings.rows(run, layer)):
+        return ""  # their reasons are told below
+    if layer == scaling.LAYER:
+        return scaling_table(run)
+    told = {row.id for row in findings.crud_rows(run)}  # in the tables by the number of indexes; peers have lines of their own
+    if all(row.id in told or findings.is_part_of_a_mix(row) or peers.is_peer(row) for row in findings.rows(run, layer)):
+        return ""
+    return macro_table(run) if layer == macro.LAYER else layer_table(run, layer)
+
+
+def layer_table(run: Run, layer: str) -> str:
+    """The rows of a layer; those of floors and drivers are counted, not shown."""
+    held = {one.row.id: one for one in findings.held(run, layer)}
+    shown, title = _unfolded(run, layer)
+    return tables.render(title, LAYER_COLUMNS, [_layer_cells(row, held.get(row.id)) for row in shown])
+
+
+def _unfolded(run: Run, layer: str) -> tuple[list[Row], str]:
+    """The rows of a layer that are shown, and its title, which counts the others. What the plan left out has its reason below the tables."""
+    rows = findings.rows(run, layer)
+    planned = [row for row in rows if row.bench.state != "not_run" or not row.bench.reasons]
+    shown = [row for row in planned if row.subject not in FOLDED] or planned
+    counts = ((len(planned) - len(shown), "of floors and drivers"), (len(rows) - len(planned), "left out"))
+    folded = ", ".join(f"{figures.plural(count, 'row')} {what}" for count, what in counts if count)
+    return shown, layer + (f" (and {folded})" if folded else "")
+
+
+def _layer_cells(row: Row, held: Held | None) -> list[str]:
+    facts, measured = row.bench.facts, row.measured
+    name, threads = row.id.partition("/")[2], str(facts.threads)
+    if measured is None:
+        return [name, _state(row.bench.state), threads, _ratio(held), _goal(held), "no figure", "no figure"]
+    around = figures.time_range(measured.low, measured.high) if measured.count > 1 else "1 process"
+    clock = " CPU" if facts.clock == "cpu" else ""
+    rate = "CPU, no rate" if clock else figures.rate(measured.middle, facts.unit, facts.units_per_operation)
+    return [name, figures.time(measured.middle) + clock, threads, _ratio(held), _goal(held), around, rate]
+
+
+def scaling_table(run: Run) -> str:
+    """A line for each series: its ends, and the law of its growth."""
+    lines = [words for axis in scaling.axes(run) for one in scaling.series(run, axis) for words in _series(one)]
+    return "\n".join([tables.styled(scaling.LAYER, "bold"), *lines]) + "\n"
+
+
+def _series(one: scaling.Series) -> Iterator[str]:
+    ends = [(x, row.measured.middle) for x, row in one.rows.items() if row.measured]
+    if not ends:
+        yield tables.wrapped(f"{one.name} by {one.axis}: {figures.NOT_RUN}")
+        return
+    told = ", ".join(f"{figures.time(time_ns)} at {figures.round_amount(x)}" for x, time_ns in dict.fromkeys((ends[0], ends[-1])))
+    yield tables.wrapped(f"{one.name} by {one.axis}: {told}; {one.words}")
+
+
+def macro_table(run: Run) -> str:
+    """The workloads: a line for each kind of operation, or one for a workload that times none by itself."""
+    shown, title = _unfolded(run, macro.LAYER)
+    return tables.render(title, MACRO_COLUMNS, [line for row in shown for line in _macro_lines(row)])
+
+
+def _macro_lines(row: Row) -> Iterator[list[str]]:
+    facts, measured = row.bench.facts, row.measured
+    name, threads = row.id.partition("/")[2], str(facts.threads)
+    rate = figures.rate(measured.middle, facts.unit, facts.units_per_operation) if measured else _state(row.bench.state)
+    tails = macro.tails(row)
+    for tail in tails:
+        p50, p95, p99, p999 = (figures.time(tail.quantiles[q].middle) if q in tail.quantiles else "too few" for q in ("p50", "p95", "p99", "p99.9"))
+        yield [name, rate, tail.kind.replace("_", " "), p50, p99, figures.time(tail.slowest_ns), p95, p999, threads]
+    if not tails:
+        yield [name, rate, "all", *["not timed"] * 5, threads]
+
+
+def _peers(run: Run) -> str:
+    """Wins and losses, a line for each other that was measured."""
+    lines = [tables.wrapped(words.replace("`", "")) for words in peers.census(peers.sides(run))]
+    return "\n".join([tables.styled("side by side with others", "bold"), *lines, ""]) if lines else ""
+
+
+def _missed(run: Run) -> str:
+    """The goals that are missed; in a narrow terminal the tables have no room for them."""
+    rule = bottlenecks.floors_missed(run)
+    lines = [tables.wrapped(f"{spot.row}: {spot.told}") for spot in rule.found]
+    return "\n".join([tables.styled("goals missed, by the time to lose", "bold"), *lines, ""]) if lines else ""
+
+
+def _state(state: str) -> str:
+    return state.replace("_", " ")
+
+
+def _ratio(held: Held | None) -> str:
+    if held is None:
+        return "no floor"
+    ratio = held.ratio
+    if ratio is None or ratio.ratio is None or ratio.state != "ran":
+        return _state(ratio.state if ratio else "not_run")
+    return figures.ratio(ratio.ratio, ratio.low, ratio.high) if held.judged else "too few tuples"
+
+
+def _goal(held: Held | None) -> str:
+    if held is None or held.goal is None:
+        return "no goal"
+    return f"{held.verdict} ({figures.goal(held.goal)})"
+
+
+def crud_table(run: Run, threads: int) -> str:
+    """The verbs by the number of indexes, each with what it loses against none."""
+    counts = findings.index_counts(run)
+    columns = [Column(figures.plural(threads, "thread"))]
+    for count in counts:
+        spared = 0 < count < max(counts)
+        columns.append(Column(figures.plural(count, "index"), right=True, spared=spared))
+        columns += [Column("longer by", right=True, spared=spared)] if count else []
+    body = [_crud_cells(line, counts) for line in findings.crud(run, threads)]
+    return tables.render("integration: time by the number of indexes; longer than without [95 %]", columns, body)
+
+
+def _crud_cells(line: CrudLine, counts: list[int]) -> list[str]:
+    cells = [line.label]
+    for count in counts:
+        row, loss = line.cells.get(count), line.loss(count)
+        measured = row.measured if row else None
+        cells.append(figures.time(measured.middle) if measured else _state(row.bench.state) if row else "no such row")
+        cells += [figures.contrast(loss) if loss else "no turns" if row else "no such row"] if count else []
+    return cells
+
+
+MANY = 3
+"""Of more cells that have no figure for one reason, only their number is told, by layer."""
+
+
+def _troubles(run: Run) -> str:
+    """What has no figure, by the reason."""
+    cells = [("row", id, bench.state, bench.reasons) for id, bench in run.benches.items()]
+    cells += [("ratio", id, ratio.state, ratio.reasons) for id, ratio in run.ratios.items()]
+    cells += [("family", name, family.state, family.reasons) for name, family in run.families.items()]
+    told: dict[tuple[str, str, str], list[str]] = {}
+    for kind, id, state, reasons in cells:
+        if state != "ran" and reasons:
+            told.setdefault((kind, id.partition("/")[0], findings.absence(state, reasons)), []).append(id)
+    lines = [tables.wrapped(words) for key, ids in told.items() for words in _absences(*key, ids)]
+    return "\n".join([*lines, ""]) if lines else ""
+
+
+def _absences(kind: str, layer: str, reason: str, ids: Sequence[str]) -> list[str]:
+    if len(ids) > MANY:
+        return [f"{figures.plural(len(ids), kind)} of {layer}: {reason}"]
+    return [f"{'' if kind == 'row' else f'{kind} of '}{id}: {reason}" for id in ids]
+
+
+def _contradictions(run: Run) -> str:
+    lines = [tables.wrapped(words) for words in contradictions.found(run)]
+    return "\n".join([*lines, ""]) if lines else ""
+
+
+def census(run: Run) -> str:
+    """The last line: how every planned cell ended."""
+    rows = Counter(_state(bench.state) for bench in run.benches.values())
+    ratios = Counter(_state(ratio.state) for ratio in run.ratios.values())
+    held = [one for one in findings.goals(run) if one.ratio is not None]
+    missed, untold = sum(one.missed for one in held), sum(not one.judged for one in held)
+    goals = f"goals: {len(held) - missed - untold} met, {missed} missed, {untold} not judged"
+    begun = "" if run.complete else "interrupted, not complete; "
+    begun += "CONTAMINATED: too many rows differ from themselves; " if contrasts.controls(run).contaminated else ""
+    return f"{begun}rows: {_counted(rows)}; ratios to floors: {_counted(ratios)}; {goals}; {duration(run.seconds)}"
+
+
+def _counted(states: "Counter[str]") -> str:
+    return ", ".join(f"{count} {state}" for state, count in sorted(states.items(), key=lambda entry: (entry[0] != "ran", entry[0]))) or "none"
+
+
+def exit_code(run: Run, strict: bool) -> Exit:
+    """How a command that measured ends: never green on silence."""
+    states = [bench.state for bench in run.benches.values()] + [ratio.state for ratio in run.ratios.values()]
+    states += [family.state for family in run.families.values()]
+    held = [one for one in findings.goals(run) if one.ratio is not None and one.ratio.state != "skipped"]
+    if "invalid" in states:
+        return Exit.ERROR
+    if "ran" not in states or not run.complete or contrasts.controls(run).contaminated:
+        return Exit.NOTHING
+    if strict and any(one.missed for one in held):
+        return Exit.FAILED
+    return Exit.NOTHING if strict and not all(one.judged for one in held) else Exit.FINE

@@ -1,0 +1,107 @@
+"""What a build needs from the machine: a C++ compiler, cargo, a processor that runs what is built, libclang, space, and an environment
+that says nothing about flags.
+
+Why checked first: RocksDB compiles for half an hour, and what is missing shows at its end, in a page of another tool's words. And why
+the environment is refused rather than used: what stands in a shell but not in `.cargo/config.toml` makes the next `cargo bench` that a
+person types compile RocksDB a second time.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import tomllib
+from collections.abc import Iterator, Set
+from pathlib import Path
+
+from run_benches.errors import Complaint
+from run_benches.places import CARGO_CONFIG, ROOT
+from run_benches.setup import libclang, rocksdb_build
+
+SPACE_FOR_FIRST_BUILD_GIB = 6
+SPACE_FOR_LATER_BUILD_GIB = 1
+
+FLAGS = re.compile(r"RUSTFLAGS|CARGO_ENCODED_RUSTFLAGS|CARGO_BUILD_RUSTFLAGS|CARGO_TARGET_\w+_RUSTFLAGS|CARGO_PROFILE_(RELEASE|BENCH)_\w+")
+
+
+def target_folder() -> Path:
+    """Where cargo puts what it builds: the user's own folder, so that RocksDB is compiled once for everybody."""
+    return Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target").absolute()
+
+
+def check(target: Path | None = None) -> None:
+    """Complains about what a build into `target` (by default the user's own folder) would fail for, and fetches libclang."""
+    _check_environment()
+    if not shutil.which("cargo") or not shutil.which("rustc"):
+        raise Complaint("cargo is not installed; install Rust from https://rustup.rs, then run this again")
+    if not shutil.which(os.environ.get("CXX", "c++")):
+        raise Complaint("no C++ compiler (c++): RocksDB needs one; with Debian: apt-get install g++")
+    _check_processor(Path("/proc/cpuinfo"))
+    _check_space(target or target_folder())
+    libclang.ensure(target_folder())
+
+
+def flags() -> list[str]:
+    """What cargo passes to every rustc on this machine: the flags of all tables under [target] that apply, joined in the order of
+    `.cargo/config.toml`; if there are none, those under [build]."""
+    if not CARGO_CONFIG.exists():
+        return []
+    config = tomllib.loads(CARGO_CONFIG.read_text(encoding="utf-8"))
+    facts = set(_said("rustc", "--print", "cfg").splitlines())
+    host = re.search(r"^host: (.*)$", _said("rustc", "-vV"), re.MULTILINE)
+    tables = [table for name, table in config.get("target", {}).items() if (host and name == host[1]) or _applies(name, facts)]
+    return [flag for table in tables for flag in table.get("rustflags", [])] or config.get("build", {}).get("rustflags", [])
+
+
+def _applies(name: str, facts: Set[str]) -> bool:
+    """Whether a table such as `cfg(target_arch = "x86_64")` is for a machine of which rustc says these facts."""
+    return name.startswith("cfg(") and _holds(name.replace(" ", "")[4:-1], facts)
+
+
+def _holds(condition: str, facts: Set[str]) -> bool:
+    word, _, inner = condition.partition("(")
+    found = (_holds(part, facts) for part in _parts(inner[:-1]))
+    return all(found) if word == "all" else any(found) if word == "any" else not all(found) if word == "not" else condition in facts
+
+
+def _parts(text: str) -> Iterator[str]:
+    """What stands between the commas that are in no brackets."""
+    part, depth = "", 0
+    for letter in text:
+        depth += (letter == "(") - (letter == ")")
+        if letter == "," and not depth:
+            yield part
+            part = ""
+        else:
+            part += letter
+    if part:
+        yield part
+
+
+def _said(*command: str) -> str:
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout
+
+
+def _check_processor(cpuinfo: Path) -> None:
+    """An instruction that the processor lacks ends a bench before its `main`. The kernel names what we ask for as rustc does, but for the
+    dot. On aarch64 nothing is asked for: there RocksDB looks for itself, when it runs."""
+    wanted = [feature for flag in flags() if flag.startswith("target-feature=") for feature in re.findall(r"\+([\w.]+)", flag)]
+    has = re.search(r"^flags\s*:(.*)$", cpuinfo.read_text(encoding="utf-8", errors="replace"), re.MULTILINE)
+    missing = [feature for feature in wanted if has and feature.replace(".", "_") not in has[1].split()]
+    if missing:
+        raise Complaint(f"this processor lacks {' and '.join(missing)}, with which everything is compiled (.cargo/config.toml): use a newer machine")
+
+
+def _check_environment() -> None:
+    names = [name for name in os.environ if FLAGS.fullmatch(name)]
+    if names:
+        raise Complaint(f"{names[0]} is set, which would compile RocksDB a second time with other flags: unset {' '.join(names)} (flags stand in .cargo/config.toml)")
+
+
+def _check_space(target: Path) -> None:
+    existing = next(parent for parent in (target, *target.parents) if parent.exists())
+    free_gib = shutil.disk_usage(existing).free / 2**30
+    needed_gib = SPACE_FOR_LATER_BUILD_GIB if rocksdb_build.builds(target) else SPACE_FOR_FIRST_BUILD_GIB
+    if free_gib < needed_gib:
+        variable = "CARGO_TARGET_DIR" if target == target_folder() else "STRATA_COMPARE_DIR"
+        raise Complaint(f"{free_gib:.1f} GiB free at {existing}, and the build needs {needed_gib}: make room, or set {variable} to a larger disk")

@@ -1,0 +1,1 @@
+"""Statistics as pure functions of numbers: estimates with intervals, verdicts, and what the usual tools would have said."""

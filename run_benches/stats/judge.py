@@ -1,0 +1,275 @@
+"""How the pairs of a row become a verdict: pure functions of numbers, and every rule in one place.
+
+Why these rules. The test is Wilcoxon's signed-rank test over pairs of processes with its exact distribution, and the estimate with its
+intervals is the one that belongs to it (Hodges-Lehmann), so that one process in another mode costs a rank and not the verdict
+(Hollander, Wolfe & Chicken, Nonparametric Statistical Methods, 3rd ed., ch. 3). All rows of a decision are one family, of which no more
+than alpha may contain any false verdict, however many rows there are (Holm 1979). A large p proves nothing, so `same` is a claim with a
+proof of its own: the 90 % interval lies within the margin, which is two one-sided tests at 5 % (Schuirmann 1987). What is neither
+proved to differ by more than the margin nor proved to be the same can't be told. Rates of our own errors come with exact bounds
+(Clopper & Pearson 1934).
+
+Effects are natural logarithms of B's time over A's; margins are shares of A's time, so a row is within 2 % where its effect lies between
+-ln 1.02 and ln 1.02: the same change is as far from none in either direction.
+"""
+
+import itertools
+import math
+import random
+import statistics
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+from run_benches.stats import estimates
+
+Verdict = Literal["slower", "faster", "same", "can't tell"]
+
+Outcome = Literal["slower", "fine", "contaminated", "nothing"]
+
+MOST_PAIRS = 500
+"""A row that would need more than this is not told how many: nobody would wait for them, and its scatter is not known that well."""
+
+FINEST_DEVIATION = 1e-4
+"""Pairs that agree better than this agree by rounding."""
+
+_ANOTHER_MODE = 10
+"""Scaled deviations beyond which a pair ran in another mode."""
+
+_DRAWS = 400
+"""Simulated rows behind `smallest_visible`: they place it within about 2 % of itself."""
+
+
+@dataclass
+class Judgement:
+    """What is concluded of a row. Effects (`estimate`, bounds) are natural logarithms of B's time over A's; `low`, `high` bound the
+    95 % interval, `low_90`, `high_90` that of 90 %; `other_mode` counts pairs beyond 10 scaled deviations, none of which is dropped;
+    `pairs_needed` is what a row that can't be told would take."""
+
+    verdict: Verdict
+    stage: Literal["screen", "decision"]
+    pairs: int
+    estimate: float
+    low: float | None
+    high: float | None
+    low_90: float | None
+    high_90: float | None
+    p: float | None = None
+    p_adjusted: float | None = None
+    other_mode: int = 0
+    pairs_needed: int | None = None
+
+
+def signed_rank_p(effects: Sequence[float]) -> float | None:
+    """How often effects that have no direction would lean to one side as much as these: Wilcoxon's signed-rank test, two-sided, exact.
+
+    Effects of zero are left out, as Wilcoxon did; equal ones share their ranks, and the distribution is that of these very ranks.
+    """
+    if not effects:
+        return None
+    signed = sorted((effect for effect in effects if effect), key=abs)
+    if not signed:
+        return 1.0
+    doubled = _doubled_ranks([abs(effect) for effect in signed])
+    positive = sum(rank for rank, effect in zip(doubled, signed, strict=True) if effect > 0)
+    return min(1.0, 2 * estimates.rank_sum_distribution(doubled)[min(positive, sum(doubled) - positive)])
+
+
+def holm(ps: Mapping[str, float]) -> dict[str, float]:
+    """Adjusted p of a family: those at most alpha contain any false one with a probability of at most alpha (Holm 1979)."""
+    adjusted: dict[str, float] = {}
+    so_far = 0.0
+    for place, row in enumerate(sorted(ps, key=lambda row: ps[row])):
+        so_far = max(so_far, min(1.0, (len(ps) - place) * ps[row]))
+        adjusted[row] = so_far
+    return adjusted
+
+
+def deciding_pairs(rows: int, alpha: float = 0.05, fewest: int = 16) -> int:
+    """The pairs that each of so many rows gets: so many that one of them may point the wrong way, however far off it is, and the first
+    of the family still reaches alpha / rows. That is five or six more than n pairs that all agree would take, whose p is 2/2^n."""
+    return next(pairs for pairs in itertools.count(fewest) if _p_with_one_astray(pairs) <= alpha / rows)
+
+
+def screened(effects: Sequence[float], margin: float) -> Judgement | None:
+    """`same`, if the screen's pairs already show it; else nothing: such a row goes on to fresh pairs, which alone will decide."""
+    judgement = _described(effects, "screen")
+    if not _is_within(judgement, math.log1p(margin)):
+        return None
+    judgement.verdict = "same"
+    return judgement
+
+
+def decide(effects: Mapping[str, Sequence[float]], margins: Mapping[str, float], alpha: float) -> dict[str, Judgement]:
+    """The verdicts of exactly these rows, which are one family. A row without pairs is a ValueError: silence is never a verdict."""
+    ps = _ps(effects)
+    adjusted = holm(ps)
+    judgements: dict[str, Judgement] = {}
+    for row, pairs in effects.items():
+        judgement = judgements[row] = _described(pairs, "decision")
+        judgement.p, judgement.p_adjusted = ps[row], adjusted[row]
+        limit = math.log1p(margins[row])
+        if adjusted[row] <= alpha and abs(judgement.estimate) > limit:
+            judgement.verdict = "slower" if judgement.estimate > 0 else "faster"
+        elif _is_within(judgement, limit):
+            judgement.verdict = "same"
+        else:
+            judgement.pairs_needed = _pairs_needed(judgement, limit, len(effects), alpha)
+    return judgements
+
+
+def other_mode(effects: Sequence[float]) -> int:
+    """How many pairs lie more than ten deviations from the median: a process of theirs ran in another mode."""
+    middle, far = statistics.median(effects), _ANOTHER_MODE * scatter(effects)
+    return sum(abs(effect - middle) > far for effect in effects)
+
+
+def scatter(effects: Sequence[float]) -> float:
+    """The scatter of pairs by their median absolute deviation, scaled so that it is the standard deviation where they scatter normally:
+    pairs in another mode, which would be most of a standard deviation, do not count."""
+    middle = statistics.median(effects)
+    return max(FINEST_DEVIATION, 1.4826 * statistics.median([abs(effect - middle) for effect in effects]))
+
+
+def alarms(controls: Mapping[str, Sequence[float]], alpha: float) -> dict[str, tuple[float, bool]]:
+    """The adjusted p of every control, a family of their own, and whether it alarms. There is no margin: both sides of a control are
+    the same program, so any lean that the test can see, however small, comes from the measuring."""
+    return {row: (p, p <= alpha) for row, p in holm(_ps(controls)).items()}
+
+
+def outcome(judgements: Mapping[str, Judgement], alarmed: Collection[str], identical: int) -> Outcome:
+    """What the whole comparison says. A control that alarmed voids everything; `identical` rows are certain, so they count as judged;
+    where nothing was judged, nothing is fine."""
+    if alarmed:
+        return "contaminated"
+    if not identical and all(judgement.verdict == "can't tell" for judgement in judgements.values()):
+        return "nothing"
+    return "slower" if any(judgement.verdict == "slower" for judgement in judgements.values()) else "fine"
+
+
+def unlike(differences: Mapping[str, Sequence[Sequence[float] | None]], smallest: Sequence[float]) -> list[tuple[str, int]]:
+    """The pairs (row, index) whose sides met unlike conditions, the most unlike first: in some condition they differ by more than 99 %
+    of the run's pairs do, and by more than the smallest difference that matters (positive). It never sees an effect."""
+    met = {(row, index): [abs(one) for one in pair] for row, pairs in differences.items() for index, pair in enumerate(pairs) if pair is not None}
+    if not met:
+        return []
+    columns = zip(*met.values(), strict=True)
+    limits = [max(least, sorted(column)[math.ceil(0.99 * len(column)) - 1]) for least, column in zip(smallest, columns, strict=True)]
+    excess = {place: max(one / limit for one, limit in zip(pair, limits, strict=True)) for place, pair in met.items()}
+    return sorted((place for place in excess if excess[place] > 1), key=lambda place: -excess[place])
+
+
+def margin_of(share: float, row_ns: float) -> float:
+    """The margin of a row as a share of its time: never under a nanosecond, since no code is known to be that equal."""
+    return max(share, 1 / row_ns)
+
+
+def smallest_visible(deviation: float, pairs: int, rows: int, margin: float, alpha: float = 0.05, power: float = 0.8) -> float:
+    """The smallest true slow-down, as a share, that is called `slower` this often, where the effects of pairs scatter normally with
+    this standard deviation and the row is the first of its family; infinite where so few pairs can never say it of so many rows.
+
+    `slower` takes an estimate beyond ln(1 + margin), and p <= alpha / rows, which is the same as an interval of confidence
+    1 - alpha / rows above 0 (Hollander & Wolfe 3.3: the interval is what the test does not reject). Both move with the effect and
+    scale with the deviation, so with the estimate H and the lower end L of standard normal pairs a row is called slower from
+    max(ln(1 + margin) - deviation H, -deviation L) on. The answer is the `power` quantile of that, over simulated H and L.
+    """
+    if 2 / 2**pairs >= alpha / rows:
+        return math.inf
+    needed = sorted(max(math.log1p(margin) - deviation * middle, -deviation * low) for middle, low in _standard_rows(pairs, 1 - alpha / rows))
+    return math.expm1(needed[math.ceil(power * len(needed)) - 1])
+
+
+def bound(failures: int, trials: int, confidence: float = 0.95) -> float | None:
+    """The highest rate at which no more failures than these are still credible: one-sided and exact (Clopper & Pearson 1934); 0 of 59
+    is "at most 5 %". Nothing of no trials."""
+    if not trials:
+        return None
+    if failures == trials:
+        return 1.0
+    low, high = failures / trials, 1.0
+    while low < (middle := (low + high) / 2) < high:
+        low, high = (middle, high) if _binomial_at_most(failures, trials, middle) > 1 - confidence else (low, middle)
+    return high
+
+
+def interval(successes: int, trials: int, confidence: float = 0.95) -> tuple[float, float] | None:
+    """The exact two-sided interval of a rate (Clopper & Pearson 1934), or nothing of no trials."""
+    side = (1 + confidence) / 2
+    low, high = bound(trials - successes, trials, side), bound(successes, trials, side)
+    return None if low is None or high is None else (1 - low, high)
+
+
+def _ps(effects: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    ps: dict[str, float] = {}
+    for row, pairs in effects.items():
+        p = signed_rank_p(pairs)
+        if p is None:
+            raise ValueError(f"{row} has no pairs, so nothing can be said of it")
+        ps[row] = p
+    return ps
+
+
+@lru_cache(maxsize=64)
+def _p_with_one_astray(pairs: int) -> float:
+    """The p of pairs of which the largest alone points the other way."""
+    return 2 * estimates.rank_sum_distribution(tuple(range(1, pairs + 1)))[pairs]
+
+
+def _doubled_ranks(sizes: Sequence[float]) -> tuple[int, ...]:
+    """Twice the rank of each of these ascending sizes: the mean rank of equal ones may be a half."""
+    first: dict[float, int] = {}
+    last: dict[float, int] = {}
+    for rank, size in enumerate(sizes, start=1):
+        first.setdefault(size, rank)
+        last[size] = rank
+    return tuple(first[size] + last[size] for size in sizes)
+
+
+def _described(effects: Sequence[float], stage: Literal["screen", "decision"]) -> Judgement:
+    """A judgement that says nothing yet."""
+    wide, narrow = estimates.location(effects), estimates.location(effects, 0.9)
+    if wide is None or narrow is None:
+        raise ValueError("a row without pairs cannot be judged")
+    return Judgement("can't tell", stage, len(effects), wide.middle, wide.low, wide.high, narrow.low, narrow.high, other_mode=other_mode(effects))
+
+
+def _is_within(judgement: Judgement, limit: float) -> bool:
+    return judgement.low_90 is not None and judgement.high_90 is not None and -limit <= judgement.low_90 and judgement.high_90 <= limit
+
+
+def _pairs_needed(judgement: Judgement, limit: float, rows: int, alpha: float) -> int | None:
+    """How many fresh pairs would tell with a chance of 80 % at least, if the truth is this estimate and the scatter stays; nothing where
+    that is more than `MOST_PAIRS`, as with an estimate at the margin itself.
+
+    The usual formula, n = ((z of the test + z of the chance) deviation / distance)^2 (Chow, Wang & Shao, Sample Size Calculations, ch. 3),
+    where deviation / sqrt(n now) is the 90 % interval's half width over its z. For `same` the distance is that from the estimate to the
+    margin; beyond the margin it is that to 0 for p, and the estimate has to stay beyond the margin, too.
+    """
+    fewest = max(deciding_pairs(rows), judgement.pairs + 1)
+    if judgement.low_90 is None or judgement.high_90 is None:
+        return fewest
+    chance, size = _deviate(0.2), abs(judgement.estimate)
+    error = (judgement.high_90 - judgement.low_90) / 2 / _deviate(0.1)
+    distances = [(size, _deviate(alpha / rows) + chance), (size - limit, chance)] if size > limit else [(limit - size, _deviate(0.1) + chance)]
+    needed = max(judgement.pairs * (z * error / distance) ** 2 if distance else math.inf for distance, z in distances)
+    return max(fewest, math.ceil(needed)) if needed <= MOST_PAIRS else None
+
+
+def _deviate(p: float) -> float:
+    """How many standard deviations from the middle a normal value of this two-sided p lies."""
+    return -statistics.NormalDist().inv_cdf(p / 2)
+
+
+@lru_cache(maxsize=64)
+def _standard_rows(pairs: int, confidence: float) -> Sequence[tuple[float, float]]:
+    """The estimate and the lower end of the interval, for simulated rows of standard normal pairs: the same ones every time."""
+    luck = random.Random(pairs)
+    found = (estimates.location([luck.gauss(0, 1) for _ in range(pairs)], confidence) for _ in range(_DRAWS))
+    return [(one.middle, one.low) for one in found if one is not None and one.low is not None]
+
+
+def _binomial_at_most(most: int, trials: int, rate: float) -> float:
+    """The probability of at most so many successes, for a rate strictly between 0 and 1; by logarithms, since factorials overflow."""
+    every, yes, no = math.lgamma(trials + 1), math.log(rate), math.log1p(-rate)
+    ways = (every - math.lgamma(count + 1) - math.lgamma(trials - count + 1) for count in range(most + 1))
+    return math.fsum(math.exp(way + count * yes + (trials - count) * no) for count, way in enumerate(ways))

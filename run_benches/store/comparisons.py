@@ -1,0 +1,190 @@
+"""A comparison of two sides on disk: the one home of its format, of reading it and of writing it.
+
+Why a format of its own: a run holds times and ratios, a comparison holds effects of pairs and what was concluded from them. Everything
+a verdict rests on stands here (the effect of every pair, the seed that placed its code, what its two sides met), so that `explain` can
+say why, `more` can go on, and a person can judge anew by another rule. It is replaced by rename after every job, so a comparison that
+was cut off at any moment is still one, and goes on.
+
+History of the format:
+  schema 1: the first. Effects are natural logarithms of B's time over A's, times are nanoseconds an operation.
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from run_benches import shapes
+from run_benches.errors import Complaint
+from run_benches.places import RUNS
+from run_benches.stats.judge import Judgement, Outcome
+from run_benches.store.runs import Build, Facts, Job, Machine, shown
+
+SCHEMA = 1
+
+State = Literal["judged", "identical", "one_side", "not_run", "invalid", "left_out"]
+"""How a row ended. `identical`: the loaded bytes of both binaries are the same, so it is not run; `one_side`: only A or only B has it;
+`left_out`: no word chose it, or nothing that it stands on changed. A row is `not_run` from the moment it is planned."""
+
+
+@dataclass
+class Side:
+    """One of the two. `settings` go into the environment of its processes; `code` is a fingerprint of the loaded bytes, by target."""
+
+    name: str
+    commit: str
+    dirty: bool
+    benches_of: str
+    settings: dict[str, str] = field(default_factory=dict)
+    features: list[str] = field(default_factory=list)
+    code: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class Point:
+    """A pair of a row. `unlike` is by how much its sides met other conditions: the share of time spent waiting for a core, major
+    and minor faults, involuntary switches (B less A); absent where the kernel does not say."""
+
+    pair: int
+    effect: float
+    a_ns: float
+    b_ns: float
+    unlike: list[float] | None = None
+
+
+@dataclass
+class Witness:
+    """What noise cannot touch, on side A and on side B: instructions an operation under callgrind, allocations an operation, and
+    the engine's counters an operation. Each is absent where nobody counted; `reason` says why instructions are."""
+
+    instructions: tuple[float, float] | None = None
+    allocations: tuple[float, float] | None = None
+    counters: dict[str, tuple[float, float]] = field(default_factory=dict)
+    reason: str | None = None
+
+
+@dataclass
+class Row:
+    """A row of the comparison: how it ended and on which pairs that rests. `margin` is the share within which it counts as the same;
+    `set_aside` are pairs whose sides met unlike conditions and that were run again, `earlier` those of earlier tries (`more`)."""
+
+    state: State
+    reasons: list[str]
+    facts: Facts
+    margin: float
+    screen: list[Point] = field(default_factory=list)
+    pairs: list[Point] = field(default_factory=list)
+    set_aside: list[Point] = field(default_factory=list)
+    earlier: list[Point] = field(default_factory=list)
+    judgement: Judgement | None = None
+    witness: Witness | None = None
+
+
+@dataclass
+class Control:
+    """A compared with itself, linked anew on either side: a sentinel that touches no code of the project, or one of A's own rows."""
+
+    kind: Literal["sentinel", "row"]
+    pairs: list[Point] = field(default_factory=list)
+    p_adjusted: float | None = None
+    alarm: bool = False
+
+
+@dataclass
+class Share:
+    """A rung above the guilty layer: its change in nanoseconds an operation with the 95 % interval, and the share of it that the
+    guilty rung's change explains (absent where the rung's own change could not be seen)."""
+
+    id: str
+    rung: str
+    change_ns: float
+    low_ns: float
+    high_ns: float
+    explained: float | None
+
+
+@dataclass
+class Attribution:
+    """Which layer is to blame, and what it explains at the rungs above it. `guilty` is absent where no row is slower."""
+
+    guilty: str | None
+    rows: list[str]
+    shares: list[Share]
+
+
+@dataclass
+class Design:
+    """How the verdicts were made; decided before the first pair, but for `deciding_pairs`, which the screen decides, and `reruns`
+    (pairs by row), which their conditions decide. `alpha` is the level of the family of rows, `control_alpha` that of the controls;
+    the second try (`more`) judges fresh pairs at half of the first one's level, and so on, so all tries together stay below twice it."""
+
+    seed: int
+    alpha: float
+    control_alpha: float
+    screen_pairs: int
+    deciding_pairs: int | None
+    turns: dict[str, int]
+    budget_s: float | None
+    fewest_pairs: int = 0
+    tries: int = 1
+    reruns: dict[str, list[int]] | None = None
+    order: list[Job] = field(default_factory=list)
+
+
+@dataclass
+class Comparison:
+    """One comparison, as it stands on disk. `left_out` are the targets that were not run at all, and why."""
+
+    schema: int
+    command: list[str]
+    started: str
+    seconds: float
+    complete: bool
+    a: Side
+    b: Side
+    machine: Machine
+    build: Build
+    engine: dict[str, Any]
+    design: Design
+    rows: dict[str, Row]
+    controls: dict[str, Control]
+    left_out: dict[str, str]
+    attribution: Attribution | None = None
+    outcome: Outcome | None = None
+
+
+def load(path: Path) -> Comparison:
+    """Reads a comparison; a damaged or newer file is a complaint of one line."""
+    try:
+        content = shapes.load(dict[str, Any], path)
+        schema = content.get("schema")
+        if isinstance(schema, int) and schema > SCHEMA:
+            raise Complaint(f"{shown(path)} has schema {schema}, and this version reads up to {SCHEMA}: use a newer run-benches.py")
+        return shapes.parse(Comparison, content)
+    except OSError as error:
+        raise Complaint(f"cannot read {shown(path)}: {error.strerror}") from error
+    except (shapes.Misshapen, UnicodeDecodeError) as error:
+        raise Complaint(f"{shown(path)} is damaged ({error}); restore it or remove it") from error
+
+
+def write(comparison: Comparison, path: Path) -> None:
+    """Writes a comparison that is under way, replacing what was there of it."""
+    shapes.write(path, shapes.text(comparison))
+
+
+def stored() -> list[Path]:
+    """Every comparison of this checkout, oldest first."""
+    return sorted(RUNS.glob("compare-*.json"))
+
+
+def find(name: str | None) -> Path:
+    """The file that a person means by `name`; by default the last one."""
+    paths = stored()
+    if name in (None, "last") and paths:
+        return paths[-1]
+    for path in (RUNS / f"{name}.json", Path(name or "")):
+        if path.is_file():
+            return path
+    if not paths:
+        raise Complaint("nothing was compared here yet; to compare the working tree with where it left main: run-benches.py compare")
+    known = ", ".join(path.stem for path in paths[-3:])
+    raise Complaint(f"no comparison {name or 'last'!r} (known: {known})")
