@@ -1,4 +1,4 @@
-"""Running one bench process to its end, or to the end of our patience.
+"""Running one bench process to its end, or to a timeout.
 
 Why: a bench that hangs must cost its own row, not the run. A process is given a deadline, and a shorter time during which it may stay
 silent; past either it is killed with everything it started. It runs in a session of its own, so that Ctrl-C reaches the runner alone,

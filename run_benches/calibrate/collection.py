@@ -23,8 +23,8 @@ from run_benches.calibrate import error_rates
 from run_benches.calibrate.disturbance import CONDITIONS, disturbed
 from run_benches.calibrate.error_rates import QUIET
 from run_benches.compare import comparison_run, new_comparison, pairing, revisions, worktree
-from run_benches.compare.comparison_run import Contest
-from run_benches.compare.pairing import Contestant, Ring
+from run_benches.compare.comparison_run import ComparisonRun
+from run_benches.compare.pairing import PairSide, PairContext
 from run_benches.errors import Complaint
 from run_benches.measure import build, criterion_output, jobs, machine, plan, provenance, selection
 from run_benches.measure.build import Suite
@@ -70,7 +70,7 @@ class Job:
 class Collection:
     """A pool under way, with the binaries that fill it."""
 
-    def __init__(self, words: list[str], path: Path, folder: Path, patience_s: float) -> None:
+    def __init__(self, words: list[str], path: Path, folder: Path, timeout_s: float) -> None:
         layers = build.layers()
         selection.check_layers(words, layers)
         revision = revisions.resolve(None)
@@ -85,8 +85,8 @@ class Collection:
         self.pool = pool.begin(Origin(pool.SCHEMA, revision.commit, revision.dirty, code, this_machine, provenance.how_built(), new_comparison.TURNS, seed), path)
         self._seed = self.pool.origin.seed
         self._line, self._costs, self._words = Line(), Costs(), ""
-        self._ring = Ring(folder / f"pool-{self._seed}", new_comparison.TURNS, patience_s, lambda: self._line.show(self._words))
-        self._ring.folder.mkdir(parents=True, exist_ok=True)
+        self._context = PairContext(folder / f"pool-{self._seed}", new_comparison.TURNS, timeout_s, lambda: self._line.show(self._words))
+        self._context.folder.mkdir(parents=True, exist_ok=True)
 
     def spend(self, budget_s: float) -> None:
         """As many whole rounds as fit, then whole comparisons for what is left."""
@@ -112,14 +112,14 @@ class Collection:
                         self._do(job)
         finally:
             for name in (pairing.TEMPLATES, "a", "b"):
-                shutil.rmtree(self._ring.folder / name, ignore_errors=True)
+                shutil.rmtree(self._context.folder / name, ignore_errors=True)
 
     def comparison(self) -> None:
         """A whole comparison of the pool's revision with itself, which is carried out although its code is identical."""
         number, began = sum(entry.kind == "comparison" for entry in self.pool.entries), time.monotonic()
-        path = self._ring.folder / f"comparison-{number + 1}.json"
+        path = self._context.folder / f"comparison-{number + 1}.json"
         compared = comparisons.load(path) if path.exists() else self._compared(number)
-        Contest(compared, path, (self._targets, self._targets), self._facts(), self._ring.patience_s).go()
+        ComparisonRun(compared, path, (self._targets, self._targets), self._facts(), self._context.timeout_s).go()
         verdicts: Counter[str] = Counter(row.judgement.verdict if row.judgement else row.state for row in compared.rows.values())
         seconds = round(time.monotonic() - began, 1)
         pool.add(self.pool, Entry(number, "comparison", "all", QUIET, seconds, outcome=compared.outcome, verdicts=dict(verdicts)), self._path)
@@ -181,13 +181,13 @@ class Collection:
             return statistics.fmean(took)
         if job.kind == "process":
             return plan.layer_s(DRIVEN, job.target, rows, self._costs)
-        return comparison_run.seconds_of(job.target, rows, self._ring.turns, self._costs)
+        return comparison_run.seconds_of(job.target, rows, self._context.turns, self._costs)
 
     def _do(self, job: Job) -> None:
-        began, limit_s = time.monotonic(), 10 * self._job_s(job) + 2 * self._ring.patience_s
+        began, limit_s = time.monotonic(), 10 * self._job_s(job) + 2 * self._context.timeout_s
         entry = Entry(job.round, job.kind, job.target, job.condition, 0.0, job.plant)
         self._words = f"round {job.round + 1}: {job.kind} of {job.target}, {job.condition}"
-        with disturbed(job.condition, self._ring.folder, limit_s):
+        with disturbed(job.condition, self._context.folder, limit_s):
             (self._process if job.kind == "process" else self._pair)(entry, limit_s)
         entry.seconds = round(time.monotonic() - began, 2)
         pool.add(self.pool, entry, self._path)
@@ -198,11 +198,11 @@ class Collection:
         """A pair of a target with itself; with a plant it is the target that can be slowed down, and side B is."""
         target = (self._slowed if entry.plant else self._targets)[entry.target]
         a, b = ({"STRATA_PLANT": f"{entry.plant.layer}:{steps}"} if entry.plant else {} for steps in (0, entry.plant.steps if entry.plant else 0))
-        sides = Contestant(target, a, "a"), Contestant(target, b, "b")
+        sides = PairSide(target, a, "a"), PairSide(target, b, "b")
         name = f"{self._seed}:{entry.round}:{entry.kind}:{entry.target}:{entry.condition}:{entry.plant}"
         # What is weighed has to be steady: rows of one thread.
         rows = {id: facts for id, facts in self._rows[entry.target].items() if entry.kind != "weighing" or facts.threads == 1}
-        outcome = pairing.measure(self._ring, sides, rows, entry.round, name, limit_s)
+        outcome = pairing.measure(self._context, sides, rows, entry.round, name, limit_s)
         entry.failures = outcome.failures
         for id, point in outcome.points.items():
             entry.rows.append(id)
@@ -214,15 +214,15 @@ class Collection:
 
     def _turns(self, id: str, name: str) -> tuple[list[float], list[float]]:
         """The times of an operation on either side, as kept of a pair; the first four turns are warm-up."""
-        kept = json.loads((self._ring.folder / "pairs" / f"{id.replace('/', '-')}.jsonl").read_text(encoding="utf-8").splitlines()[-1])
+        kept = json.loads((self._context.folder / "pairs" / f"{id.replace('/', '-')}.jsonl").read_text(encoding="utf-8").splitlines()[-1])
         assert kept["job"] == name
         a, b = ([nanoseconds / kept["operations"] for side, nanoseconds, _ in kept["turns"][4:] if side == wanted] for wanted in (0, 1))
         return a, b
 
     def _process(self, entry: Entry, limit_s: float) -> None:
         """A process as Criterion runs it, against the last one under the same condition, if its files are still there."""
-        shop = jobs.Workshop(self._suites, DRIVEN, self._ring.folder, self._ring.patience_s, self._ring.tick)
-        outcome = jobs.measure_layer(shop, plan.Job(entry.round, "time", entry.target), list(self._rows[entry.target]), limit_s)
+        context = jobs.RunContext(self._suites, DRIVEN, self._context.folder, self._context.timeout_s, self._context.tick)
+        outcome = jobs.measure_layer(context, plan.Job(entry.round, "time", entry.target), list(self._rows[entry.target]), limit_s)
         entry.failures = outcome.failures
         last = entry.round - len(CONDITIONS)
         old, new = self._samples(last, entry.target), self._samples(entry.round, entry.target)
@@ -238,7 +238,7 @@ class Collection:
 
     def _driven(self, number: int, target: str) -> list[Path]:
         """The folders that jobs.measure_layer left of a round."""
-        return sorted(self._ring.folder.glob(f"{number + 1:02}-{target}-*"))
+        return sorted(self._context.folder.glob(f"{number + 1:02}-{target}-*"))
 
     def _plantable(self) -> list[str]:
         return [layer for layer in PLANTED_LAYERS if layer in self._rows]
@@ -272,8 +272,8 @@ def _chosen(suite: Suite, words: list[str]) -> dict[str, Facts]:
     return {id: facts for id, facts in rows.items() if (selection.chosen(id, words) if words else id.split("/")[2] == new_comparison.COMPARED_SUBJECT)}
 
 
-def _usual(old: Sequence[float], new: Sequence[float], luck: str) -> tuple[float, float, float, float] | None:
-    change = usual_tools.change(old, new, random.Random(luck).getrandbits(32))
+def _usual(old: Sequence[float], new: Sequence[float], seed: str) -> tuple[float, float, float, float] | None:
+    change = usual_tools.change(old, new, random.Random(seed).getrandbits(32))
     return None if change is None else (change.p, change.low, change.high, change.mean)
 
 

@@ -182,10 +182,10 @@ def table(entries: Iterable[Entry]) -> Table:
     return Table(cells)
 
 
-def comparisons(pairs: Table, rules: Rules, luck: random.Random, added: float = 0.0) -> Iterator[Drawn]:
+def comparisons(pairs: Table, rules: Rules, rng: random.Random, added: float = 0.0) -> Iterator[Drawn]:
     """Whole comparisons that share no pair, as many as there are pairs for; `added` is a share by which side B of each row is slower."""
     left, effect = pairs.rounds, log1p(added)
-    luck.shuffle(left)
+    rng.shuffle(left)
     while len(left) >= rules.screen_pairs:
         screen, left = pairs.of(left[: rules.screen_pairs]), left[rules.screen_pairs :]
         rows = {id: cells for id, cells in screen.items() if not _is_control(id, rules)}

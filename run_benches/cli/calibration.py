@@ -1,7 +1,7 @@
 """`calibrate`: measures how often our own verdicts are wrong, and publishes it with counts and bounds.
 
 Why on the machine itself: that a test keeps its level on simulated data says that the arithmetic is right. Whether two processes of one
-binary differ by no more than luck on a shared machine, while others load it, is known only from measuring many of them. What was
+binary differ by no more than chance on a shared machine, while others load it, is known only from measuring many of them. What was
 measured goes on where it ended, so that hours add up; what is published always comes from all of it.
 """
 
@@ -35,14 +35,14 @@ SMOKE_LIMIT_S = 900.0
 SMOKE_ROWS = ["encoding"]
 
 
-def main(budget_s: float | None, rows: list[str], smoke: bool, patience_s: float, as_json: bool) -> Exit:
+def main(budget_s: float | None, rows: list[str], smoke: bool, timeout_s: float, as_json: bool) -> Exit:
     """Adds to the pool what the budget allows, then publishes what all of it tells."""
     if smoke:
         RUNS.mkdir(exist_ok=True)  # not the system's folder, which may be in memory: prepared stores are linked from where they lie
         with tempfile.TemporaryDirectory(dir=RUNS, prefix="calibrate-smoke-") as folder:
-            return _smoke(Path(folder), patience_s)
+            return _smoke(Path(folder), timeout_s)
     with alone():
-        collection = Collection(rows, pool.PATH, RUNS / "calibrate", patience_s)
+        collection = Collection(rows, pool.PATH, RUNS / "calibrate", timeout_s)
         with until_stopped("run-benches.py calibrate"):
             collection.spend(budget_s or USUAL_BUDGET_S)
     found = publish(collection.pool, pool.RESULTS, PICTURES)
@@ -59,10 +59,10 @@ def publish(collected: Pool, results: Path, pictures: Path) -> Results:
     return found
 
 
-def _smoke(folder: Path, patience_s: float) -> Exit:
+def _smoke(folder: Path, timeout_s: float) -> Exit:
     """Every part once, in minutes; a part that gave nothing is a defect."""
     with alone():
-        collection = Collection(SMOKE_ROWS, folder / "pool.jsonl", folder / "work", patience_s)
+        collection = Collection(SMOKE_ROWS, folder / "pool.jsonl", folder / "work", timeout_s)
         collection.rounds(SMOKE_ROUNDS, time.monotonic() + SMOKE_LIMIT_S)
         collection.comparison()
     found = publish(pool.load(folder / "pool.jsonl"), folder / "results.json", folder)

@@ -103,7 +103,7 @@ def _parser() -> argparse.ArgumentParser:
     rates.add_argument("--budget", type=_seconds, metavar="TIME", default=3600.0, help="how long to add to the pool of pairs (1h)")
     rates.add_argument("--rows", action="append", default=[], metavar="LAYER|ROW", help="only these rows; may be repeated")
     rates.add_argument("--smoke", action="store_true", help="a few pairs, thrown away: does every part work?")
-    rates.add_argument("--patience", type=_seconds, default=120.0, metavar="TIME", help="give up on a process that says nothing for so long (2m)")
+    rates.add_argument("--timeout", type=_seconds, default=120.0, metavar="TIME", help="give up on a process that says nothing for so long (2m)")
     _add_document(commands.add_parser("document", help="render docs/PERFORMANCE.md and its pictures from stored runs"))
     report = commands.add_parser("report", help="the performance page of a run as one HTML file that needs nothing else")
     report.add_argument("run", nargs="?", metavar="RUN", help="a baseline, a run, a file or `last`; by default the last run, or else baselines/reference.json")
@@ -125,7 +125,7 @@ def _add_measuring(parser: argparse.ArgumentParser) -> None:
     scale.add_argument("--budget", type=_seconds, metavar="TIME", help="as exact as fits: 90s, 8m, 1h")
     parser.add_argument("--skip", action="append", default=[], metavar="LAYER|ROW", help="leave these rows out; may be repeated")
     parser.add_argument("--seed", type=int, help="the order of everything; by default drawn anew and stored")
-    parser.add_argument("--patience", type=_seconds, default=120.0, metavar="TIME", help="give up on a process that says nothing for so long (2m)")
+    parser.add_argument("--timeout", type=_seconds, default=120.0, metavar="TIME", help="give up on a process that says nothing for so long (2m)")
     parser.add_argument("--strict", action="store_true", help="exit 1 if a goal is missed, 3 if one could not be judged")
 
 
@@ -136,7 +136,7 @@ def _add_comparing(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--all", action="store_true", help="all layers, not only those that the change can reach; shows unchanged rows, too")
     parser.add_argument("--benches-of", choices=["own", "A", "B"], default="own", help="whose bench sources both sides run (each its own)")
     parser.add_argument("--budget", type=_seconds, metavar="TIME", help="spend more time: 20m, 2h")
-    parser.add_argument("--seed", type=int, help="everything that luck decides; by default drawn anew and stored")
+    parser.add_argument("--seed", type=int, help="the random seed; by default drawn anew and stored")
     parser.add_argument("--resume", nargs="?", const="", metavar="COMPARISON", help="go on with an interrupted comparison (by default the last one)")
     parser.add_argument("--stored", action="store_true", help="two stored runs side by side, not measured again, without a verdict")
     parser.add_argument("--criterion", metavar="NAME", help="what `cargo bench -- --save-baseline NAME` left behind, side by side, without a verdict")
@@ -144,7 +144,7 @@ def _add_comparing(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_telling(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--patience", type=_seconds, default=120.0, metavar="TIME", help="give up on a process that says nothing for so long (2m)")
+    parser.add_argument("--timeout", type=_seconds, default=120.0, metavar="TIME", help="give up on a process that says nothing for so long (2m)")
     parser.add_argument("--picture", type=Path, metavar="FILE", help="also draw the changes with their intervals into this file (SVG)")
     parser.add_argument("--markdown", action="store_true", help="print it for a pull request")
     parser.add_argument("--strict", action="store_true", help="exit 3 if any row can't be told")

@@ -39,13 +39,13 @@ def carry_out(options: argparse.Namespace, arguments: list[str]) -> int:
         case "explain":
             return _explain(options)
         case "more":
-            return _told(new_comparison.more(options.name, options.budget, options.patience), options)
+            return _told(new_comparison.more(options.name, options.budget, options.timeout), options)
         case "profile":
             return profile.main(options.row, options.revision, options.json)
         case "calibrate":
             from run_benches.cli import calibration
 
-            return calibration.main(options.budget, options.rows, options.smoke, options.patience, options.json)
+            return calibration.main(options.budget, options.rows, options.smoke, options.timeout, options.json)
         case "document":
             return _document(options)
         case "report":
@@ -58,7 +58,7 @@ def carry_out(options: argparse.Namespace, arguments: list[str]) -> int:
 
 def _wish(options: argparse.Namespace, arguments: list[str]) -> Wish:
     scale = "quick" if options.quick else "full" if options.full else "default"
-    return Wish(options.rows, options.skip, scale, options.budget, options.seed, options.patience, arguments)  # type: ignore[arg-type]
+    return Wish(options.rows, options.skip, scale, options.budget, options.seed, options.timeout, arguments)  # type: ignore[arg-type]
 
 
 def _run(options: argparse.Namespace, arguments: list[str]) -> int:
@@ -66,7 +66,7 @@ def _run(options: argparse.Namespace, arguments: list[str]) -> int:
         return _printed(*new_run.measure(_wish(options, arguments)), options.json, options.strict)
     if options.rows or options.skip or options.quick or options.full or options.budget or options.seed is not None:
         raise Complaint("--resume goes on with the plan of the interrupted run: give it no rows and no scale")
-    return _printed(*new_run.resume(options.resume or None, options.patience), options.json, options.strict)
+    return _printed(*new_run.resume(options.resume or None, options.timeout), options.json, options.strict)
 
 
 def _save(options: argparse.Namespace, arguments: list[str]) -> int:
@@ -110,11 +110,11 @@ def _compare(options: argparse.Namespace, arguments: list[str]) -> int:
     if options.resume is not None:
         if options.sides or options.sets or options.rows or options.budget or options.seed is not None:
             raise Complaint("--resume goes on with the plan of the interrupted comparison: give it no revisions, rows or budget")
-        return _told(new_comparison.resume(options.resume or None, options.patience), options)
+        return _told(new_comparison.resume(options.resume or None, options.timeout), options)
     if len(options.sides) > 2:
         raise Complaint("compare takes at most two revisions; rows are chosen with --rows")
     a, b = [*options.sides, None, None][:2]
-    wish = new_comparison.Wish(a, b, options.sets, options.rows, options.all, options.benches_of.lower(), options.budget, options.seed, options.patience, arguments)
+    wish = new_comparison.Wish(a, b, options.sets, options.rows, options.all, options.benches_of.lower(), options.budget, options.seed, options.timeout, arguments)
     return _told(new_comparison.compare(wish), options)
 
 

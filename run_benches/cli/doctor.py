@@ -196,11 +196,11 @@ def memory(root: Path) -> list[Finding]:
     available, swapped = sizes.get("MemAvailable"), sizes.get("SwapTotal", 0.0) - sizes.get("SwapFree", 0.0)
     huge = re.search(r"\[(\w+)\]", _read(root / "sys/kernel/mm/transparent_hugepage/enabled"))
     layout = {"0": "off", "1": "on", "2": "on"}.get(_read(root / "proc/sys/kernel/randomize_va_space"), "unknown")
-    moves = "sudo sysctl kernel.randomize_va_space=2: one placement only is luck" if layout == "off" else ""
+    moves = "sudo sysctl kernel.randomize_va_space=2: one placement only is chance" if layout == "off" else ""
     return [
         Finding("memory available", "unknown" if available is None else f"{available:.1f} GiB", "end other programs" if available is not None and available < 2 else ""),
         Finding("swap in use", f"{swapped:.1f} GiB" if swapped > 0 else "none", "end other programs, then sudo swapoff -a" if swapped > 0.1 else ""),
-        Finding("huge pages", huge[1] if huge else "unknown", "madvise: else they come and go by luck" if huge and huge[1] == "always" else ""),
+        Finding("huge pages", huge[1] if huge else "unknown", "madvise: else they come and go by chance" if huge and huge[1] == "always" else ""),
         Finding("random addresses", layout, moves),
     ]
 

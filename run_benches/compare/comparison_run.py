@@ -2,8 +2,7 @@
 
 Why two stages: most rows of most changes are the same, and six pairs can show that. All others are decided on fresh pairs alone, since
 a row that was picked for having looked odd will look odd again in the data it was picked by. Rounds go over all targets in an order of
-their own, with controls among them, so that a slow minute of the machine meets every row and the controls, too. Everything that luck
-decides is drawn from the seed and the name of the pair: a comparison that was interrupted goes on as if it had not been.
+their own, with controls among them, so that a slow minute of the machine meets every row and the controls, too. Every random choice is drawn from the seed and the name of the pair: a comparison that was interrupted goes on as if it had not been.
 """
 
 import math
@@ -15,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from run_benches.compare import attribution, counting, pairing
-from run_benches.compare.pairing import Contestant, Outcome, Ring
+from run_benches.compare.pairing import PairSide, Outcome, PairContext
 from run_benches.compare.worktree import Target
 from run_benches.measure import plan
 from run_benches.measure.plan import Costs
@@ -56,17 +55,17 @@ class Pair:
 
     @property
     def name(self) -> str:
-        """Its name in the order of the comparison; with the seed it decides everything that luck decides."""
+        """Its name in the order of the comparison; with the seed it decides every random choice."""
         return f"{self.stage}:{self.number}:{self.target}" + ("" if self.control is None else f":control-{self.control}")
 
 
-class Contest:
+class ComparisonRun:
     """A comparison under way."""
 
-    def __init__(self, compared: Comparison, path: Path, targets: tuple[dict[str, Target], dict[str, Target]], facts: dict[str, Facts], patience_s: float) -> None:
+    def __init__(self, compared: Comparison, path: Path, targets: tuple[dict[str, Target], dict[str, Target]], facts: dict[str, Facts], timeout_s: float) -> None:
         """`facts` are those of A's rows: the controls are among them."""
         self._compared, self._path, self._targets, self._facts = compared, path, targets, facts
-        self._ring = Ring(path.with_suffix(""), compared.design.turns, patience_s, self._tick)
+        self._context = PairContext(path.with_suffix(""), compared.design.turns, timeout_s, self._tick)
         self._costs, self._line = Costs(), Line()
         self._earlier_s, self._began = compared.seconds, time.monotonic()
         self._under_way = ("", 0.0)
@@ -84,7 +83,7 @@ class Contest:
         finally:
             self._costs.store()
             for folder in (pairing.TEMPLATES, "a", "b"):
-                shutil.rmtree(self._ring.folder / folder, ignore_errors=True)
+                shutil.rmtree(self._context.folder / folder, ignore_errors=True)
         self._compared.complete = True
         self._store()
 
@@ -163,7 +162,7 @@ class Contest:
         for id, (p, alarm) in judge.alarms({id: _effects(control.pairs) for id, control in compared.controls.items() if control.pairs}, design.control_alpha).items():
             compared.controls[id].p_adjusted, compared.controls[id].alarm = p, alarm
         self._store()
-        counting.count(compared, self._targets, self._ring.folder, lambda done, of: self._line.show(f"instructions of rows that are not the same: {done} of {of} counted"))
+        counting.count(compared, self._targets, self._context.folder, lambda done, of: self._line.show(f"instructions of rows that are not the same: {done} of {of} counted"))
         compared.attribution = attribution.attribute(compared.rows, [*self._targets[1]])
         judgements = {id: row.judgement for id, row in compared.rows.items() if row.judgement}
         compared.outcome = judge.outcome(judgements, [id for id, control in compared.controls.items() if control.alarm], sum(row.state == "identical" for row in compared.rows.values()))
@@ -197,11 +196,11 @@ class Contest:
         self._tick()
         facts = {id: self._facts[id] for id in job.rows}
         name = f"{self._compared.design.seed}:{job.name}"
-        deadline_s = 10 * expected_s + 2 * self._ring.patience_s
-        outcome = pairing.measure(self._ring, self._sides(job), facts, 2 * job.number + job.control if job.control is not None else job.number, name, deadline_s)
+        deadline_s = 10 * expected_s + 2 * self._context.timeout_s
+        outcome = pairing.measure(self._context, self._sides(job), facts, 2 * job.number + job.control if job.control is not None else job.number, name, deadline_s)
         seconds = time.monotonic() - began
         if not outcome.failures:
-            turns_s = sum(plan.turns_s(self._ring.turns, one) for one in facts.values())
+            turns_s = sum(plan.turns_s(self._context.turns, one) for one in facts.values())
             self._costs.learn(f"pair of {job.target}", (seconds - LINK_S - turns_s) / len(facts))
         if job.control is None:
             self._apply(job, outcome)
@@ -214,11 +213,11 @@ class Contest:
         for id, failure in outcome.failures.items():
             self._line.say(f"{id} is invalid: {failure}")
 
-    def _sides(self, job: Pair) -> tuple[Contestant, Contestant]:
-        a = Contestant(self._targets[0][job.target], self._compared.a.settings, "a")
+    def _sides(self, job: Pair) -> tuple[PairSide, PairSide]:
+        a = PairSide(self._targets[0][job.target], self._compared.a.settings, "a")
         if job.control is not None:
-            return a, Contestant(a.target, a.settings, "c")
-        return a, Contestant(self._targets[1][job.target], self._compared.b.settings, "b")
+            return a, PairSide(a.target, a.settings, "c")
+        return a, PairSide(self._targets[1][job.target], self._compared.b.settings, "b")
 
     def _apply(self, job: Pair, outcome: Outcome) -> None:
         for id, point in outcome.points.items():
@@ -236,7 +235,7 @@ class Contest:
             row.reasons.append(f"{job.stage}, pair {job.number + 1}: {failure}")
 
     def _job_s(self, job: Pair) -> float:
-        return seconds_of(job.target, [self._facts[id] for id in job.rows], self._ring.turns, self._costs)
+        return seconds_of(job.target, [self._facts[id] for id in job.rows], self._context.turns, self._costs)
 
     def _round_s(self, controls: int) -> float:
         rows: dict[str, list[Facts]] = {}
@@ -245,7 +244,7 @@ class Contest:
                 rows.setdefault(_target(id), []).append(row.facts)
         for id in self._compared.controls:
             rows.setdefault(_target(id), []).extend([self._facts[id]] * controls)
-        return sum(seconds_of(target, facts, self._ring.turns, self._costs) for target, facts in rows.items())
+        return sum(seconds_of(target, facts, self._context.turns, self._costs) for target, facts in rows.items())
 
     def _spent_s(self) -> float:
         return self._earlier_s + time.monotonic() - self._began

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Literal
 
 from run_benches.compare import comparison_run, revisions, worktree
-from run_benches.compare.comparison_run import Contest
+from run_benches.compare.comparison_run import ComparisonRun
 from run_benches.compare.revisions import Revision
 from run_benches.compare.worktree import Target
 from run_benches.errors import Complaint
@@ -66,7 +66,7 @@ class Wish:
     benches: Literal["own", "a", "b"] = "own"
     budget_s: float | None = None
     seed: int | None = None
-    patience_s: float = 120.0
+    timeout_s: float = 120.0
     command: list[str] = field(default_factory=list)
 
 
@@ -90,17 +90,17 @@ def compare(wish: Wish) -> tuple[Comparison, Path]:
         compared, facts = _planned(wish, sides, targets, left_out)
         path = _new_path(compared)
         _announce(compared, path, facts)
-        return _go(compared, path, targets, facts, wish.patience_s)
+        return _go(compared, path, targets, facts, wish.timeout_s)
 
 
-def resume(name: str | None, patience_s: float) -> tuple[Comparison, Path]:
+def resume(name: str | None, timeout_s: float) -> tuple[Comparison, Path]:
     """Goes on with a comparison that was interrupted, by default the last one."""
     path = comparisons.find(name) if name else _last_incomplete()
     compared = comparisons.load(path)
     if compared.complete:
         raise Complaint(f"{shown(path)} is complete; there is nothing to resume")
     with alone():
-        return _go_on(compared, path, patience_s)
+        return _go_on(compared, path, timeout_s)
 
 
 def _last_incomplete() -> Path:
@@ -110,7 +110,7 @@ def _last_incomplete() -> Path:
     raise Complaint("no comparison was interrupted; there is nothing to resume")
 
 
-def more(name: str | None, budget_s: float | None, patience_s: float) -> tuple[Comparison, Path]:
+def more(name: str | None, budget_s: float | None, timeout_s: float) -> tuple[Comparison, Path]:
     """Tries again the rows that could not be told, with as many fresh pairs as they need, in a file of its own. Each try has half the
     level of the one before, so trying again does not wear the level out."""
     old = comparisons.find(name)
@@ -135,10 +135,10 @@ def more(name: str | None, budget_s: float | None, patience_s: float) -> tuple[C
         compared.started = _now()
         path = _new_path(compared)
         print(f"{len(again)} rows could not be told; stored as {shown(path)} while it grows", file=sys.stderr)
-        return _go_on(compared, path, patience_s)
+        return _go_on(compared, path, timeout_s)
 
 
-def _go_on(compared: Comparison, path: Path, patience_s: float) -> tuple[Comparison, Path]:
+def _go_on(compared: Comparison, path: Path, timeout_s: float) -> tuple[Comparison, Path]:
     sides = (compared.a, compared.b)
     targets = _build(sides, [layer for layer in dict.fromkeys([*compared.a.code, *compared.b.code]) if layer != comparison_run.SENTINELS])
     for side, built in zip(sides, targets, strict=True):
@@ -146,12 +146,12 @@ def _go_on(compared: Comparison, path: Path, patience_s: float) -> tuple[Compari
             raise Complaint(f"the benches of {side.name} are not those that {shown(path)} began with (another compiler?): start a new comparison")
     facts = _facts(targets[1], {}) | _facts(targets[0], {})
     print(f"going on with {shown(path)}: {len(compared.design.order)} pairs are done", file=sys.stderr)
-    return _go(compared, path, targets, facts, patience_s)
+    return _go(compared, path, targets, facts, timeout_s)
 
 
-def _go(compared: Comparison, path: Path, targets: tuple[Targets, Targets], facts: dict[str, Facts], patience_s: float) -> tuple[Comparison, Path]:
+def _go(compared: Comparison, path: Path, targets: tuple[Targets, Targets], facts: dict[str, Facts], timeout_s: float) -> tuple[Comparison, Path]:
     with until_stopped("run-benches.py compare --resume"):
-        Contest(compared, path, targets, facts, patience_s).go()
+        ComparisonRun(compared, path, targets, facts, timeout_s).go()
     return comparisons.load(path), path
 
 
@@ -264,9 +264,9 @@ def _controls(seed: int, facts: dict[str, Facts], planned: list[str]) -> dict[st
     for id in planned:
         if facts[id].threads == 1:
             by_layer.setdefault(id.partition("/")[0], []).append(id)
-    luck = random.Random(f"{seed}:controls")
-    layers = luck.sample(sorted(by_layer), min(CONTROL_ROWS, len(by_layer)))
-    return sentinels | {luck.choice(by_layer[layer]): Control("row") for layer in layers} if planned else {}
+    rng = random.Random(f"{seed}:controls")
+    layers = rng.sample(sorted(by_layer), min(CONTROL_ROWS, len(by_layer)))
+    return sentinels | {rng.choice(by_layer[layer]): Control("row") for layer in layers} if planned else {}
 
 
 def margin(id: str, margins: str | None = None) -> float:

@@ -21,7 +21,7 @@ TEMPLATES = jobs.TEMPLATES
 
 
 @dataclass(frozen=True)
-class Contestant:
+class PairSide:
     """A side of a pair: what is linked and run, in which environment, and which folder of prepared stores it uses."""
 
     target: Target
@@ -30,12 +30,12 @@ class Contestant:
 
 
 @dataclass(frozen=True)
-class Ring:
-    """What every pair of a comparison shares."""
+class PairContext:
+    """What all pairs of a comparison share."""
 
     folder: Path
     turns: dict[str, int]
-    patience_s: float
+    timeout_s: float
     tick: Callable[[], None]
 
 
@@ -48,24 +48,24 @@ class Outcome:
     seen: tuple[dict[str, Facts], dict[str, Facts]] = field(default_factory=lambda: ({}, {}))
 
 
-def measure(ring: Ring, sides: tuple[Contestant, Contestant], rows: dict[str, Facts], number: int, name: str, deadline_s: float) -> Outcome:
-    """Runs pair `number` of these rows, all of one target. `name` is its own in the comparison: every draw of luck comes from it."""
-    luck = random.Random(name)
-    homes = (ring.folder / "a", ring.folder / "b")
-    processes = [_linked(ring, side, home, luck) for side, home in zip(sides, homes, strict=True)]
+def measure(context: PairContext, sides: tuple[PairSide, PairSide], rows: dict[str, Facts], number: int, name: str, deadline_s: float) -> Outcome:
+    """Runs pair `number` of these rows, all of one target. `name` is its own in the comparison: every random choice is drawn from it."""
+    rng = random.Random(name)
+    homes = (context.folder / "a", context.folder / "b")
+    processes = [_linked(context, side, home, rng) for side, home in zip(sides, homes, strict=True)]
     outcome = Outcome()
     for several in (False, True):
         chosen = {id: facts for id, facts in rows.items() if (facts.threads > 1) == several}
         barren = 0
-        while chosen and barren < jobs.HOPELESS:
+        while chosen and barren < jobs.MOST_BARREN:
             result = broker.run(
                 processes,
-                [broker.Row((id, id), 1e6 * plan.turn_ms(facts), ring.turns[f"{plan.turn_ms(facts)}_ms"]) for id, facts in chosen.items()],
+                [broker.Row((id, id), 1e6 * plan.turn_ms(facts), context.turns[f"{plan.turn_ms(facts)}_ms"]) for id, facts in chosen.items()],
                 cores=jobs.pinned_to(2 if several else 1),
-                seed=luck.getrandbits(32),
+                seed=rng.getrandbits(32),
                 deadline_s=deadline_s,
-                silence_s=ring.patience_s,
-                progress=lambda settled, of: ring.tick(),
+                silence_s=context.timeout_s,
+                progress=lambda settled, of: context.tick(),
             )
             for seen, home in zip(outcome.seen, homes, strict=True):
                 found = build.read_facts(home / "facts")
@@ -76,21 +76,21 @@ def measure(ring: Ring, sides: tuple[Contestant, Contestant], rows: dict[str, Fa
             barren = 0 if result.rows else barren + 1
             chosen = {id: facts for id, facts in chosen.items() if id not in outcome.points and id != failed}
             for (id, *_), log in result.rows.items():
-                jobs.keep(ring.folder, name, id, log)
+                jobs.keep(context.folder, name, id, log)
             for home in homes:
                 shutil.rmtree(home / "facts")
                 (home / "facts").mkdir()
     return outcome
 
 
-def _linked(ring: Ring, side: Contestant, home: Path, luck: random.Random) -> broker.Side:
+def _linked(context: PairContext, side: PairSide, home: Path, rng: random.Random) -> broker.Side:
     """Paths are equally long on both sides: what stands on the stack before `main` moves everything after it."""
     shutil.rmtree(home, ignore_errors=True)
     (home / "facts").mkdir(parents=True)
-    executable, seed = home / side.target.layer, luck.randrange(1, 2**31)
+    executable, seed = home / side.target.layer, rng.randrange(1, 2**31)
     assert side.target.link is not None, "without a link there is no comparison"
     side.target.link.to(executable, seed)
-    own = stores(ring.folder, side.stores, side.target.layer) | {"STRATA_FACTS_DIR": str(home / "facts")}
+    own = stores(context.folder, side.stores, side.target.layer) | {"STRATA_FACTS_DIR": str(home / "facts")}
     return broker.Side([str(executable), "--bench"], jobs.environment_of(own | side.settings))
 
 

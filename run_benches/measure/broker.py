@@ -314,10 +314,10 @@ class _Broker:
             if all(side.question for side in self._sides if side.alive):
                 self._answer_one()
                 continue
-            patience = min(silence_s, deadline - time.monotonic())
-            ready, _, _ = select.select([one for side in self._sides if side.alive for one in side.watched()], [], [], max(0.0, patience))
+            remaining_s = min(silence_s, deadline - time.monotonic())
+            ready, _, _ = select.select([one for side in self._sides if side.alive for one in side.watched()], [], [], max(0.0, remaining_s))
             if not ready:
-                self._give_up(f"nothing heard for {silence_s:g} s" if patience >= silence_s else f"not done after {deadline_s:g} s")
+                self._give_up(f"nothing heard for {silence_s:g} s" if remaining_s >= silence_s else f"not done after {deadline_s:g} s")
                 break
             for index, side in enumerate(self._sides):
                 if side.alive and set(side.watched()) & set(ready):
@@ -546,7 +546,7 @@ def _compare_with_themselves(targets: Sequence[str], pairs: int, load: float) ->
         middle = statistics.median(found)
         scaled = 1.4826 * statistics.median(abs(one - middle) for one in found)
         other = sum(abs(one - middle) > 10 * scaled for one in found)
-        note = f"   {other} of {len(found)} pairs in another mode" if other else ""
+        note = f"   {other} of {len(found)} pairs are outliers" if other else ""
         print(f"{name:44} mean {statistics.fmean(found):+6.2f} %   SD {deviation:5.2f} %   worst {max(found, key=abs):+6.1f} %{note}")
     return 1 if failures or not effects else 0
 

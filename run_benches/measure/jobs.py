@@ -34,18 +34,18 @@ LANES, LINKED = "lanes", "linked"
 SCRATCH = (TEMPLATES, LANES, LINKED)
 """Removed when the run has ended."""
 
-HOPELESS = 3
+MOST_BARREN = 3
 """After so many processes in a row that measured nothing at all, what is left of the layer is given up."""
 
 
 @dataclass(frozen=True)
-class Workshop:
+class RunContext:
     """What every job of a run needs."""
 
     suites: dict[str, Suite]
     design: Design
     folder: Path
-    patience_s: float
+    timeout_s: float
     tick: Callable[[], None]
 
 
@@ -61,41 +61,41 @@ class Outcome:
     failures: dict[str, str] = field(default_factory=dict)
 
 
-def measure_layer(shop: Workshop, job: Job, rows: list[str], deadline_s: float) -> Outcome:
+def measure_layer(context: RunContext, job: Job, rows: list[str], deadline_s: float) -> Outcome:
     """Measures rows with one thread in one process on one core, as pairs are; then those with several in one on all cores. Workloads are
     of the latter: what they leave to the background is a part of them, and has the other cores."""
-    outcome, facts = Outcome(), shop.suites[job.subject].facts.rows
+    outcome, facts = Outcome(), context.suites[job.subject].facts.rows
     for alone in (True, False):
         chosen = [id for id in rows if (facts[id].threads == 1 and not facts[id].workload) == alone]
-        _measure_together(shop, job, chosen, "one-core" if alone else "all-cores", deadline_s, outcome)
+        _measure_together(context, job, chosen, "one-core" if alone else "all-cores", deadline_s, outcome)
     return outcome
 
 
-def _measure_together(shop: Workshop, job: Job, left: list[str], where: str, deadline_s: float, outcome: Outcome) -> None:
+def _measure_together(context: RunContext, job: Job, left: list[str], where: str, deadline_s: float, outcome: Outcome) -> None:
     """One process; a new one for the rest whenever a row takes the process with it."""
     attempt, barren = 0, 0
     while left:
-        folder = shop.folder / f"{job.round + 1:02}-{job.subject}-{where}-{attempt}"
-        failure = _run_rows(shop, shop.suites[job.subject], left, folder, deadline_s)
+        folder = context.folder / f"{job.round + 1:02}-{job.subject}-{where}-{attempt}"
+        failure = _run_rows(context, context.suites[job.subject], left, folder, deadline_s)
         measured = _collect(outcome, left, folder)
         rest = [id for id in left if id not in measured]
         barren = 0 if measured else barren + 1
         # Rows run in the order of the source, so the first one without a figure is the one that failed.
-        failed = rest[:1] if failure and barren < HOPELESS else rest
+        failed = rest[:1] if failure and barren < MOST_BARREN else rest
         outcome.failures |= {id: failure or "the process ended well and left no figure" for id in failed}
         left, attempt = rest[len(failed) :], attempt + 1
 
 
-def _run_rows(shop: Workshop, suite: Suite, rows: list[str], folder: Path, deadline_s: float) -> str | None:
+def _run_rows(context: RunContext, suite: Suite, rows: list[str], folder: Path, deadline_s: float) -> str | None:
     shutil.rmtree(folder, ignore_errors=True)  # what an interrupted attempt left there is not this process's
     (folder / "facts").mkdir(parents=True)
-    own = {"CRITERION_HOME": str(folder / "criterion"), "STRATA_FACTS_DIR": str(folder / "facts"), "STRATA_DRIVEN": "1"} | _templates(shop, suite)
-    options = criterion_output.arguments(shop.design.sample_size, shop.design.warm_up_s, shop.design.measurement_s)
+    own = {"CRITERION_HOME": str(folder / "criterion"), "STRATA_FACTS_DIR": str(folder / "facts"), "STRATA_DRIVEN": "1"} | _templates(context, suite)
+    options = criterion_output.arguments(context.design.sample_size, context.design.warm_up_s, context.design.measurement_s)
     only = [] if rows == list(suite.facts.rows) else [criterion_output.filter_of(rows)]
     command = [str(suite.executable), *options, *only]
     facts = suite.facts.rows
     cores = every_core() if any(facts[id].workload for id in rows) else pinned_to(max(facts[id].threads for id in rows))
-    return processes.run(command, environment_of(own), folder / "log", deadline_s, shop.patience_s, shop.tick, cores)
+    return processes.run(command, environment_of(own), folder / "log", deadline_s, context.timeout_s, context.tick, cores)
 
 
 def _collect(outcome: Outcome, rows: list[str], folder: Path) -> set[str]:
@@ -113,28 +113,28 @@ def _collect(outcome: Outcome, rows: list[str], folder: Path) -> set[str]:
     return set(outcome.points_ns)
 
 
-def measure_tuple(shop: Workshop, job: Job, family: Family, deadline_s: float) -> Outcome:
+def measure_tuple(context: RunContext, job: Job, family: Family, deadline_s: float) -> Outcome:
     """Runs one tuple of a family: a process for each lane, on one core, or on all where rows have several threads. The binaries are linked
     anew for each round, so that where code lies is part of the scatter."""
     ids = families.lanes(family)
-    seed = f"{shop.design.seed}:{job.name}"
-    homes = [shop.folder / LANES / str(place) for place in range(len(ids))]
-    sides = [_lane(shop, job, id, home) for id, home in zip(ids, homes, strict=True)]
-    facts = [_suite(shop, id).facts.rows[id] for id in ids]
+    seed = f"{context.design.seed}:{job.name}"
+    homes = [context.folder / LANES / str(place) for place in range(len(ids))]
+    sides = [_lane(context, job, id, home) for id, home in zip(ids, homes, strict=True)]
+    facts = [_suite(context, id).facts.rows[id] for id in ids]
     turn_ns = families.turn_ns(facts)
     result = broker.run(
         sides,
-        [broker.Row(tuple(ids), turn_ns, families.turns(shop.design.lane_s, turn_ns))],
+        [broker.Row(tuple(ids), turn_ns, families.turns(context.design.lane_s, turn_ns))],
         cores=pinned_to(max(one.threads for one in facts)),
         seed=random.Random(seed).getrandbits(32),
         deadline_s=deadline_s,
-        silence_s=shop.patience_s,
-        progress=lambda settled, of: shop.tick(),
+        silence_s=context.timeout_s,
+        progress=lambda settled, of: context.tick(),
     )
     if not result.rows:
         return Outcome(failures={job.subject: "; ".join(in_one_line(failure.reason) for failure in result.failures)})
     (log,) = result.rows.values()
-    keep(shop.folder, job.name, job.subject, log)
+    keep(context.folder, job.name, job.subject, log)
     outcome = Outcome()
     for id, home in reversed(list(zip(ids, homes, strict=True))):  # a row is told by its first lane
         found = build.read_facts(home)
@@ -146,28 +146,28 @@ def measure_tuple(shop: Workshop, job: Job, family: Family, deadline_s: float) -
     return outcome
 
 
-def _lane(shop: Workshop, job: Job, id: str, home: Path) -> broker.Side:
+def _lane(context: RunContext, job: Job, id: str, home: Path) -> broker.Side:
     shutil.rmtree(home, ignore_errors=True)
     home.mkdir(parents=True)
-    suite = _suite(shop, id)
-    own = _templates(shop, suite) | {"STRATA_FACTS_DIR": str(home)}
-    return broker.Side([str(_linked(shop, suite, job.round)), "--bench"], environment_of(own))
+    suite = _suite(context, id)
+    own = _templates(context, suite) | {"STRATA_FACTS_DIR": str(home)}
+    return broker.Side([str(_linked(context, suite, job.round)), "--bench"], environment_of(own))
 
 
-def _suite(shop: Workshop, id: str) -> Suite:
-    return shop.suites[id.partition("/")[0]]
+def _suite(context: RunContext, id: str) -> Suite:
+    return context.suites[id.partition("/")[0]]
 
 
-def _linked(shop: Workshop, suite: Suite, number: int) -> Path:
+def _linked(context: RunContext, suite: Suite, number: int) -> Path:
     """The bench with its code placed at random, the same for all lanes of a round; where nothing can shuffle, as it was built."""
     if suite.link is None:
         return suite.executable
-    path = shop.folder / LINKED / f"{number:02}" / suite.layer
+    path = context.folder / LINKED / f"{number:02}" / suite.layer
     if not path.exists():
         for earlier in path.parent.parent.glob(f"*/{suite.layer}"):
             earlier.unlink()
         path.parent.mkdir(parents=True, exist_ok=True)
-        suite.link.to(path, random.Random(f"{shop.design.seed}:{number}:{suite.layer}").randrange(1, 2**31))
+        suite.link.to(path, random.Random(f"{context.design.seed}:{number}:{suite.layer}").randrange(1, 2**31))
     return path
 
 
@@ -186,10 +186,10 @@ def keep(folder: Path, name: str, row: str, log: broker.RowLog) -> None:
         file.write(json.dumps(kept, default=dataclasses.asdict) + "\n")
 
 
-def _templates(shop: Workshop, suite: Suite) -> dict[str, str]:
+def _templates(context: RunContext, suite: Suite) -> dict[str, str]:
     """Where the processes of one binary share the stores they prepare: a million records are written once a run, not once a process."""
     built = suite.executable.stat().st_mtime_ns
-    folder = shop.folder / TEMPLATES / f"{suite.executable.name}-{built}"
+    folder = context.folder / TEMPLATES / f"{suite.executable.name}-{built}"
     folder.mkdir(parents=True, exist_ok=True)
     return {"STRATA_TEMPLATES": str(folder)}
 

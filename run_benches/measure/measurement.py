@@ -1,8 +1,8 @@
 """Carrying out a plan: one job after the other, each outcome stored before the next begins.
 
 Why so often: a run is stopped by hand, by a full disk or by a crash of what it measures, and none of these may cost more than the job
-under way. A row that fails in one process is invalid for the whole run, whatever the other processes said of it: a figure of the lucky
-ones would be chosen by luck.
+under way. A row that fails in one process is invalid for the whole run, whatever the other processes measured: those
+that pass are no fair sample of all.
 """
 
 import math
@@ -13,7 +13,7 @@ from pathlib import Path
 from run_benches.measure import jobs, plan
 from run_benches.measure.build import Found, Suite
 from run_benches.measure.families import Tuple
-from run_benches.measure.jobs import Outcome, Workshop
+from run_benches.measure.jobs import Outcome, RunContext
 from run_benches.measure.plan import Costs, Job
 from run_benches.interrupts import STOP
 from run_benches.progress import Line, duration
@@ -25,9 +25,9 @@ from run_benches.store.runs import Bench, Family, Measure, Ratio, Run
 class Measurement:
     """A run under way."""
 
-    def __init__(self, run: Run, path: Path, suites: dict[str, Suite], patience_s: float) -> None:
+    def __init__(self, run: Run, path: Path, suites: dict[str, Suite], timeout_s: float) -> None:
         self._run, self._path = run, path
-        self._shop = Workshop(suites, run.design, path.with_suffix(""), patience_s, self._tick)
+        self._context = RunContext(suites, run.design, path.with_suffix(""), timeout_s, self._tick)
         self._costs = Costs()
         self._line = Line()
         self._earlier_s, self._began = run.seconds, time.monotonic()
@@ -42,7 +42,7 @@ class Measurement:
         finally:
             self._costs.store()
             for folder in jobs.SCRATCH:
-                shutil.rmtree(self._shop.folder / folder, ignore_errors=True)
+                shutil.rmtree(self._context.folder / folder, ignore_errors=True)
         self._run.complete = True
         self._store()
 
@@ -67,7 +67,7 @@ class Measurement:
         what = f"{'tuple' if job.kind == 'tuple' else 'process'} {job.round + 1} of {job.subject}"
         parts = len(self._run.families[job.subject].rows) + 1 if job.kind == "tuple" else len(self._alone(job))
         self._under_way = (what, began + expected_s + self._expected_s(later) + rounds_s)
-        outcome = self._do(job, 10 * expected_s + 2 * self._shop.patience_s)
+        outcome = self._do(job, 10 * expected_s + 2 * self._context.timeout_s)
         seconds = time.monotonic() - began
         if not outcome.failures:
             subject = plan.remembered_by(self._run.design, job)
@@ -84,8 +84,8 @@ class Measurement:
     def _do(self, job: Job, deadline_s: float) -> Outcome:
         self._tick()
         if job.kind == "time":
-            return jobs.measure_layer(self._shop, job, self._alone(job), deadline_s)
-        return jobs.measure_tuple(self._shop, job, self._run.families[job.subject], deadline_s)
+            return jobs.measure_layer(self._context, job, self._alone(job), deadline_s)
+        return jobs.measure_tuple(self._context, job, self._run.families[job.subject], deadline_s)
 
     def _apply(self, job: Job, outcome: Outcome) -> None:
         run = self._run

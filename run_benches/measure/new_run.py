@@ -33,7 +33,7 @@ class Wish:
     scale: Scale = "default"
     budget_s: float | None = None
     seed: int | None = None
-    patience_s: float = 120.0
+    timeout_s: float = 120.0
     command: list[str] = field(default_factory=list)
 
 
@@ -49,10 +49,10 @@ def measure(wish: Wish) -> tuple[Run, Path]:
         _announce(made, path)
         if not made.design.linked_anew:
             print("no bench can be linked anew (lld is missing: apt-get install lld): intervals leave out what the placement of code does", file=sys.stderr)
-        return _go(run, path, suites, wish.patience_s)
+        return _go(run, path, suites, wish.timeout_s)
 
 
-def resume(name: str | None, patience_s: float) -> tuple[Run, Path]:
+def resume(name: str | None, timeout_s: float) -> tuple[Run, Path]:
     """Goes on with a run that was interrupted, by default the last one."""
     path = runs.find(name) if name else _last_incomplete()
     run = runs.load(path)
@@ -64,12 +64,12 @@ def resume(name: str | None, patience_s: float) -> tuple[Run, Path]:
             if layer not in suites or suites[layer].binary() != binary:
                 raise Complaint(f"the bench {layer} is not the binary that {runs.shown(path)} began with: check out {run.tool.commit[:9]} again, or start a new run")
         print(f"going on with {runs.shown(path)}: {len(run.design.order)} jobs are done", file=sys.stderr)
-        return _go(run, path, suites, patience_s)
+        return _go(run, path, suites, timeout_s)
 
 
-def _go(run: Run, path: Path, suites: dict[str, Suite], patience_s: float) -> tuple[Run, Path]:
+def _go(run: Run, path: Path, suites: dict[str, Suite], timeout_s: float) -> tuple[Run, Path]:
     with until_stopped("run-benches.py --resume"):
-        Measurement(run, path, suites, patience_s).go()
+        Measurement(run, path, suites, timeout_s).go()
     return runs.load(path), path
 
 

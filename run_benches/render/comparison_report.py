@@ -215,8 +215,8 @@ def _notes(row: Row) -> Iterator[str]:
     judgement = _judgement(row)
     if said := witnesses.phrase(judgement, row.witness, row.facts):
         yield said
-    if judgement.other_mode:
-        yield f"{judgement.other_mode} of {judgement.pairs} pairs in another mode"
+    if judgement.outliers:
+        yield f"{judgement.outliers} of {judgement.pairs} pairs are outliers"
 
 
 def _needed(row: Row) -> str:

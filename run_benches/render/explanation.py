@@ -141,8 +141,8 @@ def _conditions(design: Design, id: str, row: Row) -> Iterator[str]:
 
 
 def _modes(judgement: Judgement) -> Iterator[str]:
-    if judgement.other_mode:
-        yield f"Another mode: {judgement.other_mode} of {judgement.pairs} pairs lie beyond 10 scaled deviations; they count like the others."
+    if judgement.outliers:
+        yield f"Outliers: {judgement.outliers} of {judgement.pairs} pairs lie beyond 10 scaled deviations; they count like the others."
 
 
 def _counts(row: Row, judgement: Judgement) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """The statistics of the runner, as pure functions of numbers.
 
-Why these: on a shared machine one process in twenty runs in another mode (slower by half, or tenfold), so means and t-intervals say little
+Why these: on a shared machine one process in twenty is an outlier (slower by half, or tenfold), so means and t-intervals say little
 about the rest. The Hodges-Lehmann estimate and its exact interval, from the signed-rank distribution over the Walsh averages, keep their
 coverage then (Hollander & Wolfe, Nonparametric Statistical Methods, 3.2-3.3). The unit is the pair of processes, never the sample: the
 samples of one process share its memory layout and its moment, and are no independent trials.

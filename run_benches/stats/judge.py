@@ -1,7 +1,7 @@
 """How the pairs of a row become a verdict: pure functions of numbers, and every rule in one place.
 
 Why these rules. The test is Wilcoxon's signed-rank test over pairs of processes with its exact distribution, and the estimate with its
-intervals is the one that belongs to it (Hodges-Lehmann), so that one process in another mode costs a rank and not the verdict
+intervals is the one that belongs to it (Hodges-Lehmann), so that one outlier costs a rank and not the verdict
 (Hollander, Wolfe & Chicken, Nonparametric Statistical Methods, 3rd ed., ch. 3). All rows of a decision are one family, of which no more
 than alpha may contain any false verdict, however many rows there are (Holm 1979). A large p proves nothing, so `same` is a claim with a
 proof of its own: the 90 % interval lies within the margin, which is two one-sided tests at 5 % (Schuirmann 1987). What is neither
@@ -33,8 +33,8 @@ MOST_PAIRS = 500
 FINEST_DEVIATION = 1e-4
 """Pairs that agree better than this agree by rounding."""
 
-_ANOTHER_MODE = 10
-"""Scaled deviations beyond which a pair ran in another mode."""
+_OUTLIER = 10
+"""Scaled deviations beyond which a pair is an outlier."""
 
 _DRAWS = 400
 """Simulated rows behind `smallest_visible`: they place it within about 2 % of itself."""
@@ -43,7 +43,7 @@ _DRAWS = 400
 @dataclass
 class Judgement:
     """What is concluded of a row. Effects (`estimate`, bounds) are natural logarithms of B's time over A's; `low`, `high` bound the
-    95 % interval, `low_90`, `high_90` that of 90 %; `other_mode` counts pairs beyond 10 scaled deviations, none of which is dropped;
+    95 % interval, `low_90`, `high_90` that of 90 %; `outliers` counts pairs beyond 10 scaled deviations, none of which is dropped;
     `pairs_needed` is what a row that can't be told would take."""
 
     verdict: Verdict
@@ -56,7 +56,7 @@ class Judgement:
     high_90: float | None
     p: float | None = None
     p_adjusted: float | None = None
-    other_mode: int = 0
+    outliers: int = 0
     pairs_needed: int | None = None
 
 
@@ -118,15 +118,15 @@ def decide(effects: Mapping[str, Sequence[float]], margins: Mapping[str, float],
     return judgements
 
 
-def other_mode(effects: Sequence[float]) -> int:
-    """How many pairs lie more than ten deviations from the median: a process of theirs ran in another mode."""
-    middle, far = statistics.median(effects), _ANOTHER_MODE * scatter(effects)
+def outliers(effects: Sequence[float]) -> int:
+    """How many pairs lie more than ten scaled deviations from the median."""
+    middle, far = statistics.median(effects), _OUTLIER * scatter(effects)
     return sum(abs(effect - middle) > far for effect in effects)
 
 
 def scatter(effects: Sequence[float]) -> float:
     """The scatter of pairs by their median absolute deviation, scaled so that it is the standard deviation where they scatter normally:
-    pairs in another mode, which would be most of a standard deviation, do not count."""
+    outliers, which would be most of a standard deviation, do not count."""
     middle = statistics.median(effects)
     return max(FINEST_DEVIATION, 1.4826 * statistics.median([abs(effect - middle) for effect in effects]))
 
@@ -230,7 +230,7 @@ def _described(effects: Sequence[float], stage: Literal["screen", "decision"]) -
     wide, narrow = estimates.location(effects), estimates.location(effects, 0.9)
     if wide is None or narrow is None:
         raise ValueError("a row without pairs cannot be judged")
-    return Judgement("can't tell", stage, len(effects), wide.middle, wide.low, wide.high, narrow.low, narrow.high, other_mode=other_mode(effects))
+    return Judgement("can't tell", stage, len(effects), wide.middle, wide.low, wide.high, narrow.low, narrow.high, outliers=outliers(effects))
 
 
 def _is_within(judgement: Judgement, limit: float) -> bool:
@@ -263,8 +263,8 @@ def _deviate(p: float) -> float:
 @lru_cache(maxsize=64)
 def _standard_rows(pairs: int, confidence: float) -> Sequence[tuple[float, float]]:
     """The estimate and the lower end of the interval, for simulated rows of standard normal pairs: the same ones every time."""
-    luck = random.Random(pairs)
-    found = (estimates.location([luck.gauss(0, 1) for _ in range(pairs)], confidence) for _ in range(_DRAWS))
+    rng = random.Random(pairs)
+    found = (estimates.location([rng.gauss(0, 1) for _ in range(pairs)], confidence) for _ in range(_DRAWS))
     return [(one.middle, one.low) for one in found if one is not None and one.low is not None]
 
 

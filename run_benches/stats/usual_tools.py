@@ -43,10 +43,10 @@ def change(old: Sequence[float], new: Sequence[float], seed: int) -> Change | No
     """Compares two sets of times of one operation; nothing where one has fewer than the two samples that a variance needs."""
     if min(len(old), len(new)) < 2:
         return None
-    luck = numpy.random.default_rng(seed)
+    rng = numpy.random.default_rng(seed)
     base, now = numpy.asarray(old), numpy.asarray(new)
     # The t-test draws both samples from what they have in common ...
-    pool = luck.choice(numpy.concatenate([now, base]), (RESAMPLES, len(now) + len(base)))
+    pool = rng.choice(numpy.concatenate([now, base]), (RESAMPLES, len(now) + len(base)))
     with numpy.errstate(divide="ignore", invalid="ignore"):
         ts = _t(pool[:, : len(now)], pool[:, len(now) :])
         t = _t(now[None, :], base[None, :])[0]
@@ -54,7 +54,7 @@ def change(old: Sequence[float], new: Sequence[float], seed: int) -> Change | No
     below = int((ts < t).sum())
     p = 2 * min(below, len(ts) - below) / len(ts) if len(ts) else 1.0
     # ... and the interval draws each from itself.
-    ratios = luck.choice(now, (RESAMPLES, len(now))).mean(axis=1) / luck.choice(base, (RESAMPLES, len(base))).mean(axis=1) - 1
+    ratios = rng.choice(now, (RESAMPLES, len(now))).mean(axis=1) / rng.choice(base, (RESAMPLES, len(base))).mean(axis=1) - 1
     low, high = numpy.quantile(ratios, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
     return Change(round(p, 4), round(float(low), 5), round(float(high), 5), round(float(now.mean() / base.mean() - 1), 5))
 

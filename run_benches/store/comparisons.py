@@ -7,6 +7,7 @@ was cut off at any moment is still one, and goes on.
 
 History of the format:
   schema 1: the first. Effects are natural logarithms of B's time over A's, times are nanoseconds an operation.
+  schema 2: `outliers` of a judgement, which schema 1 called `other_mode`.
 """
 
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ from run_benches.places import RUNS
 from run_benches.stats.judge import Judgement, Outcome
 from run_benches.store.runs import Build, Facts, Job, Machine, shown
 
-SCHEMA = 1
+SCHEMA = 2
 
 State = Literal["judged", "identical", "one_side", "not_run", "invalid", "left_out"]
 """How a row ended. `identical`: the loaded bytes of both binaries are the same, so it is not run; `one_side`: only A or only B has it;
@@ -159,11 +160,20 @@ def load(path: Path) -> Comparison:
         schema = content.get("schema")
         if isinstance(schema, int) and schema > SCHEMA:
             raise Complaint(f"{shown(path)} has schema {schema}, and this version reads up to {SCHEMA}: use a newer run-benches.py")
+        if schema == 1:
+            _rename_outliers(content)
         return shapes.parse(Comparison, content)
     except OSError as error:
         raise Complaint(f"cannot read {shown(path)}: {error.strerror}") from error
     except (shapes.Misshapen, UnicodeDecodeError) as error:
         raise Complaint(f"{shown(path)} is damaged ({error}); restore it or remove it") from error
+
+
+def _rename_outliers(content: dict[str, Any]) -> None:
+    for row in content.get("rows", {}).values():
+        if row.get("judgement"):
+            row["judgement"]["outliers"] = row["judgement"].pop("other_mode", 0)
+    content["schema"] = SCHEMA
 
 
 def write(comparison: Comparison, path: Path) -> None:

@@ -84,7 +84,7 @@ def test_flags_in_the_environment_are_one_line(checkout: Checkout) -> None:
 
 def test_a_row_that_hangs_costs_its_own_row(checkout: Checkout) -> None:
     checkout.trouble("storage/create/strata/1_index_1t hang\n")
-    done = checkout.run("storage", "--patience", "1s", *QUICK)
+    done = checkout.run("storage", "--timeout", "1s", *QUICK)
     run = checkout.last()
     assert done.returncode == 2 and run.complete
     hung = run.benches["storage/create/strata/1_index_1t"]

@@ -116,7 +116,7 @@ def test_the_same_code_is_identical_and_not_run(shop: Workspace) -> None:
     shop.write("src/number.rs", (shop.root / "src/number.rs").read_text() + "// a remark\n")
     done = typed(shop, "compare", "--json", *SEED)
     assert done.returncode == 0 and set(verdicts(last(shop)).values()) == {"identical", "left_out"}, done
-    assert json.loads(done.stdout)["schema"] == 1
+    assert json.loads(done.stdout)["schema"] == comparisons.SCHEMA
     assert not last(shop).design.order
 
 

@@ -56,7 +56,7 @@ def _children(parent: int) -> set[int]:
 
 
 def _wait_for_the_end_of(pids: set[int]) -> None:
-    """Fails by the time limit of nobody's patience; no test depends on how soon."""
+    """Fails after a minute, which nothing takes; no test depends on how soon."""
     deadline = time.monotonic() + 60
     while any(Path(f"/proc/{pid}").exists() and "(zombie)" not in Path(f"/proc/{pid}/status").read_text() for pid in pids):
         assert time.monotonic() < deadline, "still there after a minute"

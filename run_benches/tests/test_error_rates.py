@@ -22,8 +22,8 @@ PAIRS = 6 + 16
 
 
 def cells(rounds: int, deviation: float, seed: int = 1, rows: list[str] = ROWS) -> Table:
-    luck = random.Random(seed)
-    return Table({row: {number: (luck.gauss(0, deviation), 1000.0) for number in range(rounds)} for row in rows})
+    rng = random.Random(seed)
+    return Table({row: {number: (rng.gauss(0, deviation), 1000.0) for number in range(rounds)} for row in rows})
 
 
 def origin() -> Origin:
@@ -32,12 +32,12 @@ def origin() -> Origin:
 
 def simulated(rounds: int, deviation: float = 0.015) -> Pool:
     """Pairs of two layers under two conditions, and a plant of 5 % in the upper one."""
-    luck, entries = random.Random(11), []
+    rng, entries = random.Random(11), []
 
     def entry(kind: str, number: int, target: str, condition: str, plant: Plant | None = None, slow: float = 0.0) -> Entry:
         rows = [row for row in ROWS if row.startswith(target)]
-        effects = [luck.gauss(slow if row == OWN else slow / 4, deviation) for row in rows]
-        usual = [(luck.random(), -0.02, 0.02, effect) for effect in effects] if kind in ("pair", "process") else []
+        effects = [rng.gauss(slow if row == OWN else slow / 4, deviation) for row in rows]
+        usual = [(rng.random(), -0.02, 0.02, effect) for effect in effects] if kind in ("pair", "process") else []
         return Entry(number, kind, target, condition, 1.0, plant, rows, effects, [1000.0] * len(rows), [], usual)  # type: ignore[arg-type]
 
     for number in range(rounds):

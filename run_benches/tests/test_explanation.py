@@ -75,7 +75,7 @@ def test_a_row_that_was_tried_again_is_judged_at_half_the_level_in_its_own_famil
     assert "number 1 of the 1 rows" in said and "level 0.025" in said and "Earlier tries: 16 pairs" in said
 
 
-def test_a_pair_in_another_mode_is_told_and_kept() -> None:
+def test_an_outlier_is_reported_and_kept() -> None:
     odd = row(-0.06)
     odd.pairs[3].effect = 2.3
     said = explained({ID: odd})

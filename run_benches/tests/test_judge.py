@@ -1,4 +1,4 @@
-"""The rules of verdicts against simulated rows whose truth is known; every draw is seeded, so nothing here depends on luck or time."""
+"""The rules of verdicts against simulated rows whose truth is known; every draw is seeded, so nothing here depends on chance or time."""
 
 import itertools
 import math
@@ -16,17 +16,17 @@ MARGIN = 0.02
 SUITES = [1, 20, 150, 400]
 
 SCATTERS: dict[str, Callable[[random.Random], float]] = {
-    "normal": lambda luck: luck.gauss(0, 1),
-    "heavy tails": lambda luck: luck.choice((-1, 1)) * luck.expovariate(math.sqrt(2)),
-    "one process in twenty off tenfold": lambda luck: luck.gauss(0, 1) + (luck.choice((-1, 1)) * 100 if luck.random() < 0.05 else 0),
-    "the side that starts is slower": lambda luck: luck.gauss(0, 0.5) + luck.choice((-1, 1)),
+    "normal": lambda rng: rng.gauss(0, 1),
+    "heavy tails": lambda rng: rng.choice((-1, 1)) * rng.expovariate(math.sqrt(2)),
+    "one process in twenty off tenfold": lambda rng: rng.gauss(0, 1) + (rng.choice((-1, 1)) * 100 if rng.random() < 0.05 else 0),
+    "the side that starts is slower": lambda rng: rng.gauss(0, 0.5) + rng.choice((-1, 1)),
 }
 """How pairs scatter around the truth; in standard deviations."""
 
 
-def simulated(luck: random.Random, pairs: int, change: float = 0.0, deviation: float = 0.025, scatter: str = "normal") -> list[float]:
+def simulated(rng: random.Random, pairs: int, change: float = 0.0, deviation: float = 0.025, scatter: str = "normal") -> list[float]:
     """The effects of a row whose B takes longer by this share of A's time."""
-    return [math.log1p(change) + deviation * SCATTERS[scatter](luck) for _ in range(pairs)]
+    return [math.log1p(change) + deviation * SCATTERS[scatter](rng) for _ in range(pairs)]
 
 
 def spread(change: float, deviation: float, pairs: int = 24) -> list[float]:
@@ -77,8 +77,8 @@ def test_p_of_no_direction_and_of_nothing() -> None:
 @pytest.mark.parametrize("scatter", SCATTERS)
 def test_p_is_uniform_where_nothing_changed(scatter: str) -> None:
     """Kolmogorov-Smirnov at 1 %: 1.63 / sqrt(trials), and the largest step of p, which has finitely many values."""
-    luck, trials = random.Random(scatter), 2000
-    ps = sorted(judge.signed_rank_p(simulated(luck, 40, scatter=scatter)) or 0 for _ in range(trials))
+    rng, trials = random.Random(scatter), 2000
+    ps = sorted(judge.signed_rank_p(simulated(rng, 40, scatter=scatter)) or 0 for _ in range(trials))
     distance = max(max(abs(p - n / trials), abs(p - (n + 1) / trials)) for n, p in enumerate(ps))
     assert distance < 1.63 / math.sqrt(trials) + 0.011
 
@@ -86,8 +86,8 @@ def test_p_is_uniform_where_nothing_changed(scatter: str) -> None:
 @pytest.mark.parametrize("pairs", [16, 25])
 @pytest.mark.parametrize("scatter", ["normal", "one process in twenty off tenfold"])
 def test_intervals_cover_what_they_claim(scatter: str, pairs: int) -> None:
-    luck, trials = random.Random(f"{scatter}{pairs}"), 3000
-    found = [judged(simulated(luck, pairs, 0.1, scatter=scatter)) for _ in range(trials)]
+    rng, trials = random.Random(f"{scatter}{pairs}"), 3000
+    found = [judged(simulated(rng, pairs, 0.1, scatter=scatter)) for _ in range(trials)]
     covered = sum(one.low is not None and one.high is not None and one.low <= math.log(1.1) <= one.high for one in found)
     assert 0.93 <= covered / trials <= 0.97
 
@@ -104,9 +104,9 @@ def test_holm_multiplies_by_what_is_left_and_never_falls() -> None:
 @pytest.mark.parametrize("planted", [0, 10])
 def test_a_family_of_twenty_rarely_has_any_false_verdict(planted: int) -> None:
     """Without a margin, so that p alone protects; 95 % upper bound of the rate found here: under 6 %. Without Holm: 64 % (40 %)."""
-    luck, families, wrong = random.Random(planted), 1000, 0
+    rng, families, wrong = random.Random(planted), 1000, 0
     for _ in range(families):
-        rows = {str(row): simulated(luck, 16, 0.3 if row < planted else 0, scatter=list(SCATTERS)[row % 3]) for row in range(20)}
+        rows = {str(row): simulated(rng, 16, 0.3 if row < planted else 0, scatter=list(SCATTERS)[row % 3]) for row in range(20)}
         wrong += any(found in ("slower", "faster") for row, found in verdicts(rows, margin=0).items() if int(row) >= planted)
     rate = judge.bound(wrong, families)
     assert wrong / families <= 0.05 and rate is not None and rate < 0.06
@@ -114,16 +114,16 @@ def test_a_family_of_twenty_rarely_has_any_false_verdict(planted: int) -> None:
 
 @pytest.mark.parametrize("rows", SUITES)
 def test_one_planted_row_is_found_in_a_suite_and_nothing_else(rows: int) -> None:
-    luck, pairs = random.Random(rows), judge.deciding_pairs(rows)
-    suite = {str(row): simulated(luck, pairs, 0.1 if row == rows // 2 else 0) for row in range(rows)}
+    rng, pairs = random.Random(rows), judge.deciding_pairs(rows)
+    suite = {str(row): simulated(rng, pairs, 0.1 if row == rows // 2 else 0) for row in range(rows)}
     assert [row for row, found in verdicts(suite).items() if found in ("slower", "faster")] == [str(rows // 2)]
 
 
 @pytest.mark.parametrize("rows", SUITES)
 @pytest.mark.parametrize("change, expected", [(0.1, "slower"), (-0.1, "faster")])
 def test_all_planted_rows_are_found_in_a_suite(rows: int, change: float, expected: str) -> None:
-    luck, pairs = random.Random(rows), judge.deciding_pairs(rows)
-    assert set(verdicts({str(row): simulated(luck, pairs, change, 0.02) for row in range(rows)}).values()) == {expected}
+    rng, pairs = random.Random(rows), judge.deciding_pairs(rows)
+    assert set(verdicts({str(row): simulated(rng, pairs, change, 0.02) for row in range(rows)}).values()) == {expected}
 
 
 def test_pairs_suffice_for_every_family() -> None:
@@ -149,15 +149,15 @@ def test_twelve_pairs_can_never_be_red_in_a_family_of_103() -> None:
 @pytest.mark.parametrize("family", [1, 20])
 def test_five_percent_are_found(scatter: str, family: int) -> None:
     """At a deviation of 2.5 % with 16 pairs, also as the only changed row among twenty: 95 % at least."""
-    luck, trials = random.Random(f"{scatter}{family}"), 1000
-    assert sum(verdict(simulated(luck, 16, 0.05, scatter=scatter), alpha=0.05 / family) == "slower" for _ in range(trials)) >= 0.95 * trials
+    rng, trials = random.Random(f"{scatter}{family}"), 1000
+    assert sum(verdict(simulated(rng, 16, 0.05, scatter=scatter), alpha=0.05 / family) == "slower" for _ in range(trials)) >= 0.95 * trials
 
 
 @pytest.mark.parametrize("pairs", [6, 16])
 def test_a_change_as_large_as_the_margin_is_rarely_called_the_same(pairs: int) -> None:
     """Two one-sided tests at 5 %, in the screen as in the decision; the 99 % lower bound of the rate stays below that."""
-    luck, trials = random.Random(pairs), 2000
-    rows = [simulated(luck, pairs, MARGIN, 0.01) for _ in range(trials)]
+    rng, trials = random.Random(pairs), 2000
+    rows = [simulated(rng, pairs, MARGIN, 0.01) for _ in range(trials)]
     called = sum((judge.screened(row, MARGIN) is not None) if pairs == 6 else (verdict(row) == "same") for row in rows)
     found = judge.interval(called, trials, 0.98)
     assert found is not None and found[0] <= 0.05 and 0.03 < called / trials < 0.06, "nor are the tests stricter than they say"
@@ -165,19 +165,19 @@ def test_a_change_as_large_as_the_margin_is_rarely_called_the_same(pairs: int) -
 
 @pytest.mark.parametrize("off", [math.log(10), -math.log(10)])
 @pytest.mark.parametrize("change, expected", [(0.05, "slower"), (-0.05, "faster"), (0, "same")])
-def test_one_process_in_another_mode_flips_no_verdict_and_is_counted(off: float, change: float, expected: str) -> None:
+def test_one_outlier_flips_no_verdict_and_is_counted(off: float, change: float, expected: str) -> None:
     for seed in range(100):
         effects = simulated(random.Random(seed), 16, change, 0.01)
         whole, odd = judged(effects), judged([off, *effects[1:]])
         assert (whole.verdict, odd.verdict) == (expected, expected)
-        assert (whole.other_mode, odd.other_mode) == (0, 1)
+        assert (whole.outliers, odd.outliers) == (0, 1)
         assert odd.pairs == 16, "counted, never dropped"
         assert verdict([off, *effects[1:]], alpha=0.05 / 150) in (expected, "can't tell"), "a large family may not afford it"
 
 
-def test_another_mode_is_seen_also_where_all_others_agree() -> None:
-    assert judge.other_mode([0.0] * 15 + [0.4]) == 1
-    assert judge.other_mode([0.0] * 15 + [0.0005]) == 0, "a difference that small is rounding"
+def test_an_outlier_is_seen_also_where_all_others_agree() -> None:
+    assert judge.outliers([0.0] * 15 + [0.4]) == 1
+    assert judge.outliers([0.0] * 15 + [0.0005]) == 0, "a difference that small is rounding"
 
 
 def test_a_significant_change_within_the_margin_is_the_same_and_keeps_its_size() -> None:
@@ -194,7 +194,7 @@ def test_significant_is_not_enough_where_the_estimate_is_within_the_margin() -> 
     assert found.verdict == "can't tell"
 
 
-def test_large_is_not_enough_where_it_may_be_luck() -> None:
+def test_large_is_not_enough_where_it_may_be_chance() -> None:
     found = judged([0.3 * (-1) ** pair + 0.1 for pair in range(16)])
     assert found.estimate > math.log1p(MARGIN) and found.verdict == "can't tell"
 
@@ -232,9 +232,9 @@ def test_the_pairs_needed_are_enough_for_most(change: float, deviation: float, g
     """Rows that are what they look like: four of five are told by that many pairs, and by a third of them they would not be."""
     found = judged(spread(change, deviation), alpha=0.001)
     assert found.verdict == "can't tell" and found.pairs_needed is not None
-    luck, trials = random.Random(f"{change} {goal}"), 100
+    rng, trials = random.Random(f"{change} {goal}"), 100
     enough, third = (
-        sum(verdict(simulated(luck, pairs, change, deviation), alpha=0.001) == goal for _ in range(trials)) / trials
+        sum(verdict(simulated(rng, pairs, change, deviation), alpha=0.001) == goal for _ in range(trials)) / trials
         for pairs in (found.pairs_needed, found.pairs_needed // 3)
     )
     assert third < 0.7 < 0.8 <= enough
@@ -256,8 +256,8 @@ def test_too_few_pairs_need_at_least_those_of_a_decision() -> None:
 def test_the_smallest_visible_change_is_found_as_often_as_claimed(deviation: float, pairs: int, rows: int, margin: float) -> None:
     """80 %, whether the margin or p is what counts; the first of a family of k is judged like a family of one at alpha / k."""
     visible = judge.smallest_visible(deviation, pairs, rows, margin)
-    luck, trials = random.Random(pairs), 600
-    seen = sum(verdict(simulated(luck, pairs, visible, deviation), margin, 0.05 / rows) == "slower" for _ in range(trials))
+    rng, trials = random.Random(pairs), 600
+    seen = sum(verdict(simulated(rng, pairs, visible, deviation), margin, 0.05 / rows) == "slower" for _ in range(trials))
     assert 0.75 <= seen / trials <= 0.85
 
 
@@ -269,9 +269,9 @@ def test_the_smallest_visible_change_grows_with_what_hides_it() -> None:
     assert judge.smallest_visible(0.001, 12, 103, MARGIN) == math.inf
 
 
-def test_the_scatter_is_not_that_of_one_pair_in_another_mode() -> None:
-    luck = random.Random(1)
-    effects = simulated(luck, 401)
+def test_the_scatter_is_not_that_of_one_outlier() -> None:
+    rng = random.Random(1)
+    effects = simulated(rng, 401)
     assert judge.scatter(effects) == pytest.approx(0.025, rel=0.15)
     assert judge.scatter([*effects[1:], 9.0]) == pytest.approx(judge.scatter(effects), rel=0.05)
 
@@ -291,11 +291,11 @@ def test_the_screen_says_the_same_or_nothing() -> None:
 # Turns: what comes from the machine and not from the program has to be gone, or without a sign, in the effect of a pair.
 
 
-def turns(luck: random.Random, change: float, *, drift: float = 0.0, first: float = 0.0, noise: float = 0.0, coin: bool = True) -> broker.RowLog:
+def turns(rng: random.Random, change: float, *, drift: float = 0.0, first: float = 0.0, noise: float = 0.0, coin: bool = True) -> broker.RowLog:
     """A row's turns of a million nanoseconds: `drift` over the whole row, `first` for the one that begins a quadruple, as shares."""
-    fours = [luck.choice(((0, 1, 1, 0), (1, 0, 0, 1))) if coin else (0, 1, 1, 0) for _ in range(50)]
+    fours = [rng.choice(((0, 1, 1, 0), (1, 0, 0, 1))) if coin else (0, 1, 1, 0) for _ in range(50)]
     taken = [(side, place == 0) for four in fours for place, side in enumerate(four)]
-    factors = [(1 + change * side) * (1 + first * begins) * (1 + drift * n / 200) * math.exp(luck.gauss(0, noise)) for n, (side, begins) in enumerate(taken)]
+    factors = [(1 + change * side) * (1 + first * begins) * (1 + drift * n / 200) * math.exp(rng.gauss(0, noise)) for n, (side, begins) in enumerate(taken)]
     return broker.RowLog(("row", "row"), 1, [broker.Turn(side, round(1e6 * factor)) for (side, _), factor in zip(taken, factors, strict=True)])
 
 
@@ -309,10 +309,10 @@ def test_drift_cancels_within_a_pair(effect: Callable[[broker.RowLog], float], c
 @pytest.mark.parametrize("effect", [broker.effect, broker.total_effect])
 def test_the_better_position_has_no_sign(effect: Callable[[broker.RowLog], float]) -> None:
     """Who begins is tossed, so a cost of beginning widens the scatter and moves nothing; without the coin it would be a verdict."""
-    luck = random.Random(1)
+    rng = random.Random(1)
 
     def found(coin: bool) -> list[float]:
-        return [effect(turns(luck, 0.0, first=0.1, noise=0.03, coin=coin)) for _ in range(200)]
+        return [effect(turns(rng, 0.0, first=0.1, noise=0.03, coin=coin)) for _ in range(200)]
 
     tossed, fixed = found(coin=True), found(coin=False)
     estimate = estimates.location(tossed)
@@ -323,12 +323,12 @@ def test_the_better_position_has_no_sign(effect: Callable[[broker.RowLog], float
 # Controls and conditions.
 
 
-def test_controls_alarm_at_any_lean_but_not_by_luck() -> None:
-    luck, runs = random.Random(5), 3000
-    quiet = [judge.alarms({str(n): simulated(luck, 16) for n in range(6)}, 0.01) for _ in range(runs)]
+def test_controls_alarm_at_any_lean_but_not_by_chance() -> None:
+    rng, runs = random.Random(5), 3000
+    quiet = [judge.alarms({str(n): simulated(rng, 16) for n in range(6)}, 0.01) for _ in range(runs)]
     rate = judge.bound(sum(any(alarm for _, alarm in run.values()) for run in quiet), runs)
     assert rate is not None and rate < 0.015, "95 % upper bound; 6 % without Holm"
-    leaning = judge.alarms({"leans": [0.001 + 0.0001 * pair for pair in range(16)], "quiet": simulated(luck, 16)}, 0.01)
+    leaning = judge.alarms({"leans": [0.001 + 0.0001 * pair for pair in range(16)], "quiet": simulated(rng, 16)}, 0.01)
     assert leaning["leans"] == (2 * 2 / 2**16, True) and not leaning["quiet"][1]
     p = 2 / 2**8
     assert judge.alarms({"leans": [1 + pair / 10 for pair in range(8)]}, 0.01) == {"leans": (p, True)}, "to the level itself, and not beyond"
@@ -336,10 +336,10 @@ def test_controls_alarm_at_any_lean_but_not_by_luck() -> None:
 
 
 def test_unlike_pairs_differ_by_more_than_usual_and_by_more_than_matters() -> None:
-    luck = random.Random(3)
+    rng = random.Random(3)
     smallest = (0.02, 1.0, 500.0, 50.0)
     met: dict[str, list[list[float] | None]] = {
-        row: [[luck.uniform(-0.05, 0.05), 0, luck.uniform(-100, 100), luck.uniform(-9, 9)] for _ in range(100)] for row in ("one", "two")
+        row: [[rng.uniform(-0.05, 0.05), 0, rng.uniform(-100, 100), rng.uniform(-9, 9)] for _ in range(100)] for row in ("one", "two")
     }
     assert judge.unlike(met, (1.0, 1.0, 500.0, 50.0)) == [], "the largest of what does not matter"
     met["one"][7] = [-0.9, 0, 0, 0]

@@ -147,10 +147,10 @@ def test_a_row_is_told_with_times_pairs_and_witnesses() -> None:
     assert "does more work (instructions +4.9 %); more allocations: 2 -> 3" in line and "bytes written" not in line
 
 
-def test_a_pair_in_another_mode_is_counted_beside_its_row() -> None:
+def test_an_outlier_is_counted_beside_its_row() -> None:
     odd = row(-0.06)
     odd.pairs[3].effect = 2.3
-    assert "1 of 16 pairs in another mode" in comparison_report.text(comparison({"a/b/strata/c": odd}))
+    assert "1 of 16 pairs are outliers" in comparison_report.text(comparison({"a/b/strata/c": odd}))
 
 
 def test_who_is_compared_and_what_it_cost() -> None:

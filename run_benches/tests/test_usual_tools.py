@@ -10,8 +10,8 @@ from run_benches.stats.usual_tools import Change
 
 
 def samples(seed: int, middle: float, deviation: float, count: int = 50) -> list[float]:
-    luck = random.Random(seed)
-    return [luck.gauss(middle, deviation) for _ in range(count)]
+    rng = random.Random(seed)
+    return [rng.gauss(middle, deviation) for _ in range(count)]
 
 
 def test_independent_equal_samples_are_seldom_called_changed() -> None:

@@ -1,0 +1,20 @@
+"""Comparisons on disk: what older versions wrote is read."""
+
+import json
+from pathlib import Path
+
+from run_benches import shapes
+from run_benches.store import comparisons
+from run_benches.tests.comparisons import comparison, row
+
+
+def test_a_comparison_of_the_first_schema_is_read_as_one_of_the_present(tmp_path: Path) -> None:
+    written = json.loads(shapes.text(comparison({"a/b/strata/c": row(0.0)})))
+    written["schema"] = 1
+    for one in written["rows"].values():
+        one["judgement"]["other_mode"] = one["judgement"].pop("outliers") + 2
+    path = tmp_path / "compare-old.json"
+    path.write_text(json.dumps(written))
+    read = comparisons.load(path)
+    judgement = read.rows["a/b/strata/c"].judgement
+    assert read.schema == comparisons.SCHEMA and judgement and judgement.outliers == 2
