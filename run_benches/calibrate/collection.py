@@ -24,10 +24,11 @@ from run_benches.calibrate.disturbance import CONDITIONS, disturbed
 from run_benches.calibrate.error_rates import QUIET
 from run_benches.compare import comparison_run, new_comparison, pairing, revisions, worktree
 from run_benches.compare.comparison_run import ComparisonRun
-from run_benches.compare.pairing import PairSide, PairContext
+from run_benches.compare.pairing import PairContext, PairSide
 from run_benches.errors import Complaint
 from run_benches.measure import build, criterion_output, jobs, machine, plan, provenance, selection
 from run_benches.measure.build import Suite
+from run_benches.measure.layers import layer_names
 from run_benches.measure.plan import Costs
 from run_benches.progress import Line, duration
 from run_benches.stats import judge, usual_tools
@@ -71,7 +72,7 @@ class Collection:
     """A pool under way, with the binaries that fill it."""
 
     def __init__(self, words: list[str], path: Path, folder: Path, timeout_s: float) -> None:
-        layers = build.layers()
+        layers = layer_names()
         selection.check_layers(words, layers)
         revision = revisions.resolve(None)
         self._targets = worktree.build_side(revision, "a", layers=[*layers, comparison_run.SENTINELS])

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import get_args
 
-from run_benches import shapes
+from run_benches import files, serialization
 from run_benches.calibrate import error_rates
 from run_benches.calibrate.collection import Collection
 from run_benches.calibrate.disturbance import CONDITIONS
@@ -46,16 +46,16 @@ def main(budget_s: float | None, rows: list[str], smoke: bool, timeout_s: float,
         with until_stopped("run-benches.py calibrate"):
             collection.spend(budget_s or USUAL_BUDGET_S)
     found = publish(collection.pool, pool.RESULTS, PICTURES)
-    print(shapes.text(found) if as_json else calibration_report.summary(found))
+    print(serialization.text(found) if as_json else calibration_report.summary(found))
     return Exit.FINE if any(condition.comparisons for condition in found.conditions.values()) else Exit.NOTHING
 
 
 def publish(collected: Pool, results: Path, pictures: Path) -> Results:
     """Writes the results and draws the pictures that there are figures for."""
     found = error_rates.results(collected, RULES)
-    shapes.write(results, shapes.text(found))
+    serialization.store(results, found)
     for picture in calibration_pictures.pictures(found):
-        shapes.write(pictures / picture.file, picture.svg())
+        files.replace(pictures / picture.file, picture.svg())
     return found
 
 

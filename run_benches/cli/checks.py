@@ -15,7 +15,7 @@ import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from run_benches import shapes
+from run_benches import serialization
 from run_benches.errors import Complaint, Exit
 from run_benches.measure import published
 from run_benches.places import BENCHES, ROOT
@@ -58,7 +58,7 @@ def main(full: bool, as_json: bool) -> Exit:
     failed = [result for result in results if result.outcome == "failed"]
     skipped = [result for result in results if result.outcome == "skipped"]
     if as_json:
-        print(shapes.text({"schema": CHECKS_SCHEMA, "steps": results}), end="")
+        print(serialization.text({"schema": CHECKS_SCHEMA, "steps": results}), end="")
     else:
         body = [[result.name, result.outcome, duration(result.seconds)] for result in results]
         print("\n" + tables.render("checks", [Column("step"), Column("outcome"), Column("took", right=True)], body))

@@ -15,7 +15,8 @@ import sys
 from pathlib import Path
 
 from run_benches.errors import Complaint, Exit
-from run_benches.measure import build, selection
+from run_benches.measure import selection
+from run_benches.measure.layers import layer_names
 from run_benches.setup import packages
 
 NOT_THERE_YET = {
@@ -65,7 +66,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
         raise Complaint(f"{typed[0]} ({NOT_THERE_YET[typed[0]]}) is not there yet")
     options = _parser().parse_args(typed)
     if options.command in ("run", "save", "list"):
-        selection.check_layers([*options.rows, *getattr(options, "skip", [])], build.layers(), COMMANDS)
+        selection.check_layers([*options.rows, *getattr(options, "skip", [])], layer_names(), COMMANDS)
     return options
 
 

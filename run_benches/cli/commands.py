@@ -7,12 +7,13 @@ import argparse
 import sys
 from pathlib import Path
 
-from run_benches import shapes
+from run_benches import serialization
 from run_benches.analysis import figures
 from run_benches.cli import checks, criterion_baseline, doctor, profile, stored
 from run_benches.compare import new_comparison
 from run_benches.errors import Complaint, Exit
 from run_benches.measure import build, new_run, selection
+from run_benches.measure.layers import about, layer_names
 from run_benches.measure.new_run import Wish
 from run_benches.render import comparison_report, explanation, summary
 from run_benches.setup import toolchain
@@ -85,7 +86,7 @@ def _save(options: argparse.Namespace, arguments: list[str]) -> int:
 
 def _printed(run: Run, path: Path, as_json: bool, strict: bool) -> Exit:
     """Prints a run; returns how the command ends."""
-    print(shapes.text(run) if as_json else f"{summary.text(run)}\nstored as {runs.shown(path)}")
+    print(serialization.text(run) if as_json else f"{summary.text(run)}\nstored as {runs.shown(path)}")
     return summary.exit_code(run, strict)
 
 
@@ -122,14 +123,14 @@ def _explain(options: argparse.Namespace) -> int:
     compared = comparisons.load(comparisons.find(options.of))
     text = explanation.explain(compared, options.row)
     rows = {id: row for id, row in compared.rows.items() if selection.matches(id, options.row)}
-    print(shapes.text({"schema": comparisons.SCHEMA, "rows": rows}) if options.json else text, end="")
+    print(serialization.text({"schema": comparisons.SCHEMA, "rows": rows}) if options.json else text, end="")
     return Exit.FINE
 
 
 def _told(found: tuple[Comparison, Path], options: argparse.Namespace) -> int:
     compared, path = found
     if options.json:
-        print(shapes.text(compared), end="")
+        print(serialization.text(compared), end="")
     elif options.markdown:
         print(comparison_report.markdown(compared), end="")
     else:
@@ -155,7 +156,7 @@ def _report(options: argparse.Namespace) -> int:
 
 
 def _list(words: list[str], as_json: bool) -> int:
-    layers = build.layers()
+    layers = layer_names()
     built = build.last_build()
     suites = {layer: build.ask(layer, built[layer]) for layer in layers if layer in built}
     ids = [id for suite in suites.values() for id in suite.facts.rows]
@@ -163,10 +164,10 @@ def _list(words: list[str], as_json: bool) -> int:
     wanted = [layer for layer in layers if not words or any(selection.layer_fits(layer, word) for word in words)]
     if as_json:
         rows = {layer: {id: facts for id, facts in suites[layer].facts.rows.items() if selection.chosen(id, words)} if layer in suites else None for layer in wanted}
-        print(shapes.text({"schema": LIST_SCHEMA, "layers": rows}), end="")
+        print(serialization.text({"schema": LIST_SCHEMA, "layers": rows}), end="")
         return Exit.FINE
     for layer in wanted:
-        print(f"{layer}: {build.about(layer)}")
+        print(f"{layer}: {about(layer)}")
         for id, facts in suites[layer].facts.rows.items() if layer in suites else ():
             if selection.chosen(id, words):
                 print(f"  {id}  [{facts.threads} thread{'s' if facts.threads > 1 else ''}, {facts.unit}]  {facts.op}")

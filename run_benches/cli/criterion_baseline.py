@@ -6,7 +6,7 @@ the machine, so they agree with each other and say nothing about the next proces
 
 from pathlib import Path
 
-from run_benches import shapes
+from run_benches import serialization
 from run_benches.analysis import figures
 from run_benches.errors import Complaint, Exit
 from run_benches.measure import criterion_output
@@ -22,7 +22,7 @@ NO_VERDICT = "no verdict: each side is one process, and the next one may be that
 def compare(name: str, target: Path, as_json: bool) -> Exit:
     """Prints a baseline of Criterion and the last results side by side; `target` is cargo's target folder."""
     sides = _read(name, target / "criterion")
-    print(shapes.text({"schema": SCHEMA, "verdict": None, "rows": _json(*sides)}) if as_json else text(name, *sides), end="")
+    print(serialization.text({"schema": SCHEMA, "verdict": None, "rows": _json(*sides)}) if as_json else text(name, *sides), end="")
     return Exit.FINE
 
 
@@ -41,7 +41,7 @@ def _read(name: str, home: Path) -> tuple[dict[str, Samples], dict[str, Samples]
         raise Complaint(f"cargo bench left no baseline {name!r} in {runs.shown(home)} (there: {', '.join(known) or 'none'})")
     try:
         return criterion_output.read(home, name), criterion_output.read(home)
-    except shapes.Misshapen as error:
+    except serialization.Malformed as error:
         raise Complaint(f"cannot read what cargo bench left behind: {error}") from error
 
 

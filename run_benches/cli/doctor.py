@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from run_benches import shapes
+from run_benches import serialization
 from run_benches.analysis import figures
 from run_benches.errors import Complaint, Exit
 from run_benches.measure import broker, build, jobs, machine
@@ -74,7 +74,7 @@ def main(as_json: bool) -> Exit:
     except Complaint as complaint:
         scatters, unmeasured = [], str(complaint)
     if as_json:
-        print(shapes.text({"schema": DOCTOR_SCHEMA, "findings": findings, "sentinels": scatters, "unmeasured": unmeasured}), end="")
+        print(serialization.text({"schema": DOCTOR_SCHEMA, "findings": findings, "sentinels": scatters, "unmeasured": unmeasured}), end="")
         return Exit.FINE
     print(tables.render("this machine", [Column("what"), Column("found"), Column("what would help")], _wrapped(findings)))
     print(_visible(scatters) if unmeasured is None else textwrap.fill(f"the smallest change that can be seen here was not measured: {unmeasured}", 96))

@@ -19,12 +19,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from run_benches import processes, shapes
+from run_benches import files, processes, serialization
 from run_benches.analysis import figures
 from run_benches.errors import Complaint, Exit
 from run_benches.measure import build, callgrind, jobs, provenance, selection
 from run_benches.measure.build import Suite
 from run_benches.measure.callgrind import Count, Skipped
+from run_benches.measure.layers import layer_names
 from run_benches.measure.lock import alone
 from run_benches.places import RUNS
 from run_benches.progress import Line
@@ -98,7 +99,7 @@ class Report:
 
 def main(row: str, revision: str | None, as_json: bool) -> Exit:
     """Profiles a row of this checkout; with a revision, also there, and shows what changed since."""
-    layers = build.layers()
+    layers = layer_names()
     layer = row.partition("/")[0]
     selection.check_layers([row], layers)
     if layer not in layers:
@@ -114,7 +115,7 @@ def main(row: str, revision: str | None, as_json: bool) -> Exit:
         raise Complaint(f"{before.revision} was profiled by {before.tool}, {after.revision} by {after.tool}: they cannot be put side by side")
     picture = _draw(id, facts, after, before)
     report = _report(id, after, before, picture)
-    print(shapes.text(report) if as_json else _text(report), end="")
+    print(serialization.text(report) if as_json else _text(report), end="")
     return Exit.FINE
 
 
@@ -407,5 +408,5 @@ def _draw(id: str, facts: Facts, after: Profile, before: Profile | None) -> Path
     if before:
         notes.append("boxes are as wide as their share now; colours say how that share changed")
     path = RUNS / "profiles" / f"{id.replace('/', '-')}-{after.revision}{against.replace(' ', '-')}.svg"
-    shapes.write(path, flame.draw(f"{id} at {after.revision}{against}", notes, after.stacks, before.stacks if before else None))
+    files.replace(path, flame.draw(f"{id} at {after.revision}{against}", notes, after.stacks, before.stacks if before else None))
     return path

@@ -7,7 +7,7 @@ the floors, which were measured beside each other on each. Nor is the time of a 
 
 from pathlib import Path
 
-from run_benches import shapes
+from run_benches import serialization
 from run_benches.analysis import figures, findings
 from run_benches.analysis.findings import Row
 from run_benches.errors import Complaint, Exit
@@ -30,7 +30,7 @@ def listing(title: str, paths: list[Path], as_json: bool) -> Exit:
             complaints.append(str(complaint))
     if as_json:
         entries = [{"name": path.stem, "started": run.started, "commit": run.tool.commit, "complete": run.complete} for path, run in found]
-        print(shapes.text({"schema": LIST_SCHEMA, title: entries, "damaged": complaints}), end="")
+        print(serialization.text({"schema": LIST_SCHEMA, title: entries, "damaged": complaints}), end="")
     else:
         columns = [Column("name"), Column("started"), Column("revision"), Column("scale"), Column("rows", right=True), Column("layers"), Column("machine", spared=True)]
         print(tables.render(title, columns, [_line(path, run) for path, run in found]) if found else f"no {title} yet")
@@ -49,7 +49,7 @@ def _line(path: Path, run: Run) -> list[str]:
 def show(path: Path, as_json: bool) -> Exit:
     """The tables of a stored run."""
     run = runs.load(path)
-    print(shapes.text(run) if as_json else summary.text(run))
+    print(serialization.text(run) if as_json else summary.text(run))
     return Exit.FINE
 
 
@@ -69,7 +69,7 @@ def compare(name_a: str, name_b: str, as_json: bool) -> Exit:
     a, b, name_a, name_b = runs.load(path_a), runs.load(path_b), path_a.stem, path_b.stem
     differing = sorted(key for key in a.machine.identity | b.machine.identity if a.machine.identity.get(key) != b.machine.identity.get(key))
     if as_json:
-        print(shapes.text({"schema": LIST_SCHEMA, "machines_differ_in": differing, "verdict": None, "rows": _pairs_json(a, b, bool(differing))}), end="")
+        print(serialization.text({"schema": LIST_SCHEMA, "machines_differ_in": differing, "verdict": None, "rows": _pairs_json(a, b, bool(differing))}), end="")
         return Exit.FINE
     if differing:
         print(f"unlike machines ({', '.join(differing)}): only ratios to floors can be put side by side\n")

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from run_benches import shapes
+from run_benches import serialization
 from run_benches.compare import revisions
 from run_benches.compare.revisions import Revision
 from run_benches.errors import Complaint
@@ -102,8 +102,8 @@ def _key(tree: str, features: Sequence[str]) -> str:
 
 def _kept(folder: Path) -> _Manifest | None:
     try:
-        return shapes.load(_Manifest, folder / "manifest.json")
-    except (OSError, shapes.Misshapen):
+        return serialization.load(_Manifest, folder / "manifest.json")
+    except (OSError, serialization.Malformed):
         return None
 
 
@@ -127,7 +127,7 @@ def _build(tree: str, folder: Path, features: Sequence[str], layers: Sequence[st
         (links / executable.name).rename(links / layer)
         relink.keep(links / layer, libraries)
     manifest = _Manifest(workspace.benches, {layer: elf.fingerprint(folder / layer) for layer in workspace.benches if layer in executables})
-    shapes.write(folder / "manifest.json", shapes.text(manifest))
+    serialization.store(folder / "manifest.json", manifest)
     return manifest
 
 

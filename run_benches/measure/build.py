@@ -11,16 +11,16 @@ import subprocess
 import sys
 import tempfile
 import time
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
-from run_benches import processes, shapes
+from run_benches import processes, serialization
 from run_benches.errors import Complaint
 from run_benches.measure import relink
-from run_benches.places import BENCHES, LAST_BUILD, ROOT, RUNS
+from run_benches.measure.layers import layer_names
+from run_benches.places import LAST_BUILD, ROOT, RUNS
 from run_benches.progress import Line, duration
 from run_benches.setup import build_failure, rocksdb_build, toolchain
 from run_benches.store.runs import Binary, Facts, Latency
@@ -85,24 +85,6 @@ class _Built:
     executables: dict[str, str]
 
 
-def layers() -> list[str]:
-    """Every bench target, in the order of Cargo.toml, which is that of the layers."""
-    try:
-        manifest = tomllib.loads((ROOT / "Cargo.toml").read_text(encoding="utf-8"))
-    except (OSError, tomllib.TOMLDecodeError) as error:
-        raise Complaint(f"Cargo.toml cannot be read: {error}") from error
-    return [bench["name"] for bench in manifest.get("bench", [])]
-
-
-def about(layer: str) -> str:
-    """The first line of a bench's header."""
-    try:
-        first = (BENCHES / f"{layer}.rs").read_text(encoding="utf-8").partition("\n")[0]
-    except OSError:
-        return ""
-    return first.removeprefix("//!").strip() if first.startswith("//!") else ""
-
-
 def build() -> dict[str, Path]:
     """Builds every bench, so that it can be linked anew; returns the executables by layer."""
     toolchain.check()
@@ -111,10 +93,10 @@ def build() -> dict[str, Path]:
     executables, libraries = run_cargo(ROOT, toolchain.target_folder(), ["--benches"], "the build", os.environ | relink.environment(links, links))
     for executable in executables.values():
         relink.keep(links / executable.name, libraries)
-    missing = [layer for layer in layers() if layer not in executables]
+    missing = [layer for layer in layer_names() if layer not in executables]
     if missing:
         raise Complaint(f"cargo built no bench {missing[0]}: check its [[bench]] in Cargo.toml")
-    shapes.write(LAST_BUILD, shapes.text(_Built({layer: str(path) for layer, path in executables.items()})))
+    serialization.store(LAST_BUILD, _Built({layer: str(path) for layer, path in executables.items()}))
     return executables
 
 
@@ -181,8 +163,8 @@ def _available(stream: IO[bytes]) -> bytes:
 def last_build() -> dict[str, Path]:
     """The executables of the last build that are still there: enough for a list, not for a measurement."""
     try:
-        built = shapes.load(_Built, LAST_BUILD)
-    except (OSError, shapes.Misshapen):
+        built = serialization.load(_Built, LAST_BUILD)
+    except (OSError, serialization.Malformed):
         return {}
     return {layer: Path(path) for layer, path in built.executables.items() if Path(path).exists()}
 
@@ -215,7 +197,7 @@ def read_found(folder: Path) -> dict[str, Found]:
 def _read(kind: type[T], folder: Path) -> T | None:
     for path in sorted(folder.glob("*.json")):
         try:
-            return shapes.load(kind, path)
-        except (OSError, shapes.Misshapen) as error:
+            return serialization.load(kind, path)
+        except (OSError, serialization.Malformed) as error:
             raise Complaint(f"the facts of a bench are damaged: {error}") from error
     return None

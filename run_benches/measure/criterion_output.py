@@ -11,7 +11,7 @@ import statistics
 from dataclasses import dataclass
 from pathlib import Path
 
-from run_benches import shapes
+from run_benches import serialization
 
 
 @dataclass(frozen=True)
@@ -65,12 +65,12 @@ def baselines(home: Path) -> list[str]:
 
 def _read_row(folder: Path) -> tuple[str, Samples]:
     try:
-        row = shapes.load(_Benchmark, folder / "benchmark.json").full_id
-        sample = shapes.load(_Sample, folder / "sample.json")
+        row = serialization.load(_Benchmark, folder / "benchmark.json").full_id
+        sample = serialization.load(_Sample, folder / "sample.json")
     except OSError as error:
-        raise shapes.Misshapen(f"{folder}: {error.strerror}") from error
-    except shapes.Misshapen as error:
-        raise shapes.Misshapen(f"{folder}: {error} (is this criterion 0.8.2?)") from error
+        raise serialization.Malformed(f"{folder}: {error.strerror}") from error
+    except serialization.Malformed as error:
+        raise serialization.Malformed(f"{folder}: {error} (is this criterion 0.8.2?)") from error
     if not sample.iters or len(sample.iters) != len(sample.times) or min(sample.iters) <= 0 or min(sample.times) <= 0:
-        raise shapes.Misshapen(f"{folder}: {len(sample.times)} times for {len(sample.iters)} counts, or one that is not positive")
+        raise serialization.Malformed(f"{folder}: {len(sample.times)} times for {len(sample.iters)} counts, or one that is not positive")
     return row, Samples(sample.iters, sample.times)

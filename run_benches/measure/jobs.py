@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from run_benches import processes, shapes
+from run_benches import processes, serialization
 from run_benches.errors import Complaint
 from run_benches.measure import broker, build, criterion_output, families
 from run_benches.measure.build import Found, Suite
@@ -101,7 +101,7 @@ def _run_rows(context: RunContext, suite: Suite, rows: list[str], folder: Path, 
 def _collect(outcome: Outcome, rows: list[str], folder: Path) -> set[str]:
     try:
         found = criterion_output.read(folder / "criterion")
-    except shapes.Misshapen as error:
+    except serialization.Malformed as error:
         raise Complaint(f"what Criterion wrote cannot be read: {error}") from error
     facts, beside = build.read_facts(folder / "facts"), build.read_found(folder / "facts")
     outcome.engine = facts.engine if facts and facts.engine else outcome.engine

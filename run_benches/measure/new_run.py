@@ -15,6 +15,7 @@ from run_benches.errors import Complaint
 from run_benches.interrupts import until_stopped
 from run_benches.measure import build, machine, plan, provenance, selection
 from run_benches.measure.build import Suite
+from run_benches.measure.layers import layer_names
 from run_benches.measure.lock import alone
 from run_benches.measure.measurement import Measurement
 from run_benches.measure.plan import Plan
@@ -39,7 +40,7 @@ class Wish:
 
 def measure(wish: Wish) -> tuple[Run, Path]:
     """Measures anew; returns the run, which is not complete if it was interrupted."""
-    selection.check_layers([*wish.words, *wish.skip], build.layers())
+    selection.check_layers([*wish.words, *wish.skip], layer_names())
     with alone():
         suites = _suites()
         seed = secrets.randbits(32) if wish.seed is None else wish.seed
@@ -75,7 +76,7 @@ def _go(run: Run, path: Path, suites: dict[str, Suite], timeout_s: float) -> tup
 
 def _suites() -> dict[str, Suite]:
     executables = build.build()
-    return {layer: build.ask(layer, executables[layer]) for layer in build.layers()}
+    return {layer: build.ask(layer, executables[layer]) for layer in layer_names()}
 
 
 def _last_incomplete() -> Path:

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from run_benches import shapes
+from run_benches import serialization
 from run_benches.errors import Complaint
 from run_benches.measure import families, selection
 from run_benches.measure.build import Suite
@@ -84,8 +84,8 @@ class Costs:
 
     def __init__(self) -> None:
         try:
-            self._extra_s = shapes.load(dict[str, float], COSTS)
-        except (OSError, shapes.Misshapen):
+            self._extra_s = serialization.load(dict[str, float], COSTS)
+        except (OSError, serialization.Malformed):
             self._extra_s = {}
 
     def extra_s(self, subject: str) -> float:
@@ -98,7 +98,7 @@ class Costs:
 
     def store(self) -> None:
         """Keeps it for the next run's estimate."""
-        shapes.write(COSTS, shapes.text(self._extra_s))
+        serialization.store(COSTS, self._extra_s)
 
 
 @dataclass

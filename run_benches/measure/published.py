@@ -11,6 +11,7 @@ from pathlib import Path
 
 from run_benches.errors import Complaint
 from run_benches.measure import build
+from run_benches.measure.layers import layer_names
 from run_benches.places import ROOT
 
 ROWS = ROOT / "tests" / "rows.toml"
@@ -20,7 +21,7 @@ ROWS = ROOT / "tests" / "rows.toml"
 def check() -> list[str]:
     """Builds the benches and asks them for their rows; one line for each that is missing."""
     promised = read(ROWS)
-    ids = {id for layer, executable in build.build().items() if layer in build.layers() for id in build.ask(layer, executable).facts.rows}
+    ids = {id for layer, executable in build.build().items() if layer in layer_names() for id in build.ask(layer, executable).facts.rows}
     return list(missing(promised, ids))
 
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
-from run_benches import places, shapes
+from run_benches import files, places, serialization
 from run_benches.analysis import figures
 from run_benches.calibrate.error_rates import Results
 from run_benches.errors import Complaint, Exit
@@ -89,9 +89,9 @@ class Rendered:
         drawn = {picture.file: picture.svg() for picture in self.pictures if picture.fault(self.folder)}
         try:
             for file, svg in drawn.items():
-                shapes.write(self.folder / file, svg)
+                files.replace(self.folder / file, svg)
             for file, text in reversed(self.texts.items()):
-                shapes.write(self.page.parent / file, text)
+                files.replace(self.page.parent / file, text)
             for stray in self._strays():
                 stray.unlink()
         except OSError as error:
@@ -185,8 +185,8 @@ def _calibration(path: Path) -> Results | None:
     if not path.exists():
         return None
     try:
-        return shapes.load(Results, path)
-    except (OSError, shapes.Misshapen) as error:
+        return serialization.load(Results, path)
+    except (OSError, serialization.Malformed) as error:
         raise Complaint(f"{shown(path)} is damaged ({error}); restore it, or write it anew: run-benches.py calibrate") from error
 
 

@@ -18,7 +18,7 @@ from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 
-from run_benches import places, shapes
+from run_benches import files, places
 from run_benches.errors import Complaint, Exit
 from run_benches.render import document
 from run_benches.store import runs
@@ -34,7 +34,7 @@ def main(run_path: Path, output: Path | None) -> Exit:
     _, texts, pictures = document.contents(run_path)
     file = output or places.RUNS / run_path.stem / "report.html"
     try:
-        shapes.write(file, page(joined(texts), {picture.file: picture.svg() for picture in pictures}))
+        files.replace(file, page(joined(texts), {picture.file: picture.svg() for picture in pictures}))
     except OSError as error:
         raise Complaint(f"cannot write {shown(file)}: {error.strerror}; make room or give another --output") from error
     print(f"wrote {shown(file)} from {shown(run_path)}: one file, to be opened in a browser")

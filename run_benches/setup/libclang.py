@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from run_benches import processes, shapes
+from run_benches import files, processes
 from run_benches.errors import Complaint
 from run_benches.places import LIBCLANG, LOCAL_CARGO_CONFIG, ROOT
 from run_benches.setup import packages, rocksdb_build
@@ -30,7 +30,7 @@ def ensure(target: Path) -> None:
     if f'"{LIBRARY.parent}"' in wanted:
         _install()
     if wanted != said:
-        shapes.write(LOCAL_CARGO_CONFIG, wanted)
+        files.replace(LOCAL_CARGO_CONFIG, wanted)
 
 
 def refusal(library: Path) -> str | None:

@@ -17,7 +17,7 @@ import urllib.parse
 import urllib.request
 from pathlib import Path
 
-from run_benches import shapes
+from run_benches import files
 from run_benches.errors import Complaint
 from run_benches.places import ROOT, VENV
 
@@ -37,7 +37,7 @@ def ensure_environment() -> Path:
     shutil.rmtree(VENV, ignore_errors=True)
     _call([sys.executable, "-m", "venv", "--without-pip", str(VENV)], "cannot make .venv; with Debian: apt-get install python3-venv")
     install(str(PYTHON), REQUIREMENTS, [])
-    shapes.write(stamp, wanted)
+    files.replace(stamp, wanted)
     return PYTHON
 
 

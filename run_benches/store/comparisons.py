@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from run_benches import shapes
+from run_benches import serialization
 from run_benches.errors import Complaint
 from run_benches.places import RUNS
 from run_benches.stats.judge import Judgement, Outcome
@@ -156,16 +156,16 @@ class Comparison:
 def load(path: Path) -> Comparison:
     """Reads a comparison; a damaged or newer file is a complaint of one line."""
     try:
-        content = shapes.load(dict[str, Any], path)
+        content = serialization.load(dict[str, Any], path)
         schema = content.get("schema")
         if isinstance(schema, int) and schema > SCHEMA:
             raise Complaint(f"{shown(path)} has schema {schema}, and this version reads up to {SCHEMA}: use a newer run-benches.py")
         if schema == 1:
             _rename_outliers(content)
-        return shapes.parse(Comparison, content)
+        return serialization.parse(Comparison, content)
     except OSError as error:
         raise Complaint(f"cannot read {shown(path)}: {error.strerror}") from error
-    except (shapes.Misshapen, UnicodeDecodeError) as error:
+    except (serialization.Malformed, UnicodeDecodeError) as error:
         raise Complaint(f"{shown(path)} is damaged ({error}); restore it or remove it") from error
 
 
@@ -178,7 +178,7 @@ def _rename_outliers(content: dict[str, Any]) -> None:
 
 def write(comparison: Comparison, path: Path) -> None:
     """Writes a comparison that is under way, replacing what was there of it."""
-    shapes.write(path, shapes.text(comparison))
+    serialization.store(path, comparison)
 
 
 def stored() -> list[Path]:

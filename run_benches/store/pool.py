@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from run_benches import shapes
+from run_benches import files, serialization
 from run_benches.errors import Complaint
 from run_benches.places import BASELINES
 from run_benches.store.runs import Build, Machine, shown
@@ -96,21 +96,21 @@ def load(path: Path = PATH) -> Pool:
         lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
         whole = [json.loads(line) for line in lines if line.endswith("\n")]
         if not whole:
-            raise shapes.Misshapen("it is empty")
-        schema = shapes.parse(dict[str, Any], whole[0]).get("schema")
+            raise serialization.Malformed("it is empty")
+        schema = serialization.parse(dict[str, Any], whole[0]).get("schema")
         if isinstance(schema, int) and schema > SCHEMA:
             raise Complaint(f"{shown(path)} has schema {schema}, and this version reads up to {SCHEMA}: use a newer run-benches.py")
-        return Pool(shapes.parse(Origin, whole[0]), [shapes.parse(Entry, line) for line in whole[1:]])
+        return Pool(serialization.parse(Origin, whole[0]), [serialization.parse(Entry, line) for line in whole[1:]])
     except OSError as error:
         raise Complaint(f"cannot read {shown(path)}: {error.strerror}") from error
-    except (ValueError, shapes.Misshapen) as error:
+    except (ValueError, serialization.Malformed) as error:
         raise Complaint(f"{shown(path)} is damaged ({error}); restore it or remove it") from error
 
 
 def begin(origin: Origin, path: Path = PATH) -> Pool:
     """The pool of this origin: the one that is there goes on if its code is the same."""
     if not path.exists():
-        shapes.write(path, _line(origin))
+        files.replace(path, _line(origin))
         return Pool(origin, [])
     pool = load(path)
     there = pool.origin

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from run_benches import shapes
+from run_benches import serialization
 from run_benches.errors import Complaint
 from run_benches.places import BASELINES, ROOT, RUNS
 
@@ -252,12 +252,12 @@ class Run:
 def load(path: Path) -> Run:
     """Reads a run; a damaged or newer file is a complaint of one line."""
     try:
-        content = shapes.load(dict[str, Any], path)
+        content = serialization.load(dict[str, Any], path)
         _check_schema(path, content.get("schema"))
-        run = shapes.parse(Run, _as_of_today(content))
+        run = serialization.parse(Run, _as_of_today(content))
     except OSError as error:
         raise Complaint(f"cannot read {shown(path)}: {error.strerror}") from error
-    except (shapes.Misshapen, UnicodeDecodeError) as error:
+    except (serialization.Malformed, UnicodeDecodeError) as error:
         raise Complaint(f"{shown(path)} is damaged ({error}); restore it or remove it") from error
     for cell in run.design.plan:
         if cell.id not in (run.benches if cell.kind == "time" else run.ratios if cell.kind == "ratio" else run.families):
@@ -267,7 +267,7 @@ def load(path: Path) -> Run:
 
 def _check_schema(path: Path, schema: object) -> None:
     if not isinstance(schema, int):
-        raise shapes.Misshapen("schema is missing")
+        raise serialization.Malformed("schema is missing")
     if schema > SCHEMA:
         raise Complaint(f"{shown(path)} has schema {schema}, and this version reads up to {SCHEMA}: use a newer run-benches.py")
 
@@ -282,7 +282,7 @@ def _as_of_today(content: dict[str, Any]) -> dict[str, Any]:
 
 def write(run: Run, path: Path) -> None:
     """Writes a run that is being measured, replacing what was there of it."""
-    shapes.write(path, shapes.text(run))
+    serialization.store(path, run)
 
 
 def save(run: Run, name: str) -> Path:
@@ -291,7 +291,7 @@ def save(run: Run, name: str) -> Path:
     BASELINES.mkdir(exist_ok=True)
     run.name = name
     with tempfile.NamedTemporaryFile("w", dir=BASELINES, prefix=".", encoding="utf-8") as file:
-        file.write(shapes.text(run))
+        file.write(serialization.text(run))
         file.flush()
         os.fsync(file.fileno())
         os.chmod(file.name, 0o644)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from run_benches import places, shapes
+from run_benches import files, places, serialization
 from run_benches.store import runs
 from run_benches.store.runs import Run
 
@@ -51,7 +51,7 @@ class Checkout:
 
     def keep(self, run: str, *names: str) -> None:
         """Saves a stored run under these names."""
-        shapes.write(self.root / "runs" / "20260101T000000Z-1.json", run)
+        files.replace(self.root / "runs" / "20260101T000000Z-1.json", run)
         for name in names:
             assert self.run("save", name, "--run", "last").returncode == 0
 
@@ -70,7 +70,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A run of the layer storage, as it was stored: for tests of what is done with one."""
     checkout = _made(tmp_path_factory.mktemp("measured") / "checkout")
     assert checkout.run("storage", "--quick", "--seed", "7").returncode == 0
-    return shapes.text(checkout.last())
+    return serialization.text(checkout.last())
 
 
 def _made(root: Path) -> Checkout:

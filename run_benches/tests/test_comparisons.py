@@ -3,13 +3,13 @@
 import json
 from pathlib import Path
 
-from run_benches import shapes
+from run_benches import serialization
 from run_benches.store import comparisons
 from run_benches.tests.comparisons import comparison, row
 
 
 def test_a_comparison_of_the_first_schema_is_read_as_one_of_the_present(tmp_path: Path) -> None:
-    written = json.loads(shapes.text(comparison({"a/b/strata/c": row(0.0)})))
+    written = json.loads(serialization.text(comparison({"a/b/strata/c": row(0.0)})))
     written["schema"] = 1
     for one in written["rows"].values():
         one["judgement"]["other_mode"] = one["judgement"].pop("outliers") + 2

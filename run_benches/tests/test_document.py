@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from run_benches import shapes
+from run_benches import serialization
 from run_benches.analysis import contradictions, figures, findings
 from run_benches.calibrate import error_rates
 from run_benches.calibrate.error_rates import Results
@@ -204,7 +204,7 @@ class Page(unittest.TestCase):
 
     def test_the_same_run_gives_the_same_bytes(self) -> None:
         self.assertEqual(rendered(), rendered())
-        again = shapes.parse(Run, json.loads(shapes.text(a_run())))
+        again = serialization.parse(Run, json.loads(serialization.text(a_run())))
         self.assertEqual(rendered(), rendered(again))
 
     def test_no_digit_stands_outside_the_marks(self) -> None:
@@ -522,7 +522,7 @@ class Command(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.root = Path(folder.name)
         self.run_path, self.page, self.calibrated = self.root / "mine.json", self.root / "PERFORMANCE.md", self.root / "results.json"
-        shapes.write(self.run_path, shapes.text(a_run()))
+        serialization.store(self.run_path, a_run())
         stand_in = mock.patch.object(pictures, "drawn", lambda picture: f"<svg>{picture.name}</svg>\n")
         stand_in.start()
         self.addCleanup(stand_in.stop)
@@ -594,7 +594,7 @@ class Command(unittest.TestCase):
         self.assertEqual((code, "floors.svg is missing" in told), (1, True))
 
     def test_an_error_rate_edited_by_hand_fails_the_check_and_is_named(self) -> None:
-        shapes.write(self.calibrated, shapes.text(a_calibration()))
+        serialization.store(self.calibrated, a_calibration())
         self.call()
         self.assertEqual(self.call(check=True)[0], 0)
         method = self.root / "performance" / "method.md"
@@ -612,7 +612,7 @@ class Command(unittest.TestCase):
         self.call()
         for results in (a_calibration(), changed, None):
             if results:
-                shapes.write(self.calibrated, shapes.text(results))
+                serialization.store(self.calibrated, results)
             else:
                 self.calibrated.unlink()
             self.assertEqual(self.call(check=True)[0], 1)
@@ -620,7 +620,7 @@ class Command(unittest.TestCase):
             self.assertEqual(self.call(check=True)[0], 0)
 
     def test_a_picture_of_the_calibration_is_drawn_beside_the_page_and_checked(self) -> None:
-        shapes.write(self.calibrated, shapes.text(a_calibration()))
+        serialization.store(self.calibrated, a_calibration())
         self.call()
         picture = self.root / "performance" / "pictures" / "calibration-power.svg"
         picture.write_text(picture.read_text().replace("<svg>", "<svg> "))
@@ -629,7 +629,7 @@ class Command(unittest.TestCase):
         self.assertEqual(self.call(check=True)[0], 0)
 
     def test_a_damaged_calibration_is_a_complaint(self) -> None:
-        self.calibrated.write_text(shapes.text(a_calibration())[:-40])
+        self.calibrated.write_text(serialization.text(a_calibration())[:-40])
         with self.assertRaisesRegex(Complaint, "results.json is damaged .*run-benches.py calibrate"):
             self.call()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from run_benches import shapes
+from run_benches import serialization
 from run_benches.calibrate import error_rates
 from run_benches.calibrate.error_rates import Rate, Results, Rules, Table
 from run_benches.cli import calibration
@@ -166,8 +166,8 @@ def test_rates_are_told_with_counts_and_bounds() -> None:
 
 
 def test_results_come_back_as_they_were(results: Results, tmp_path: Path) -> None:
-    shapes.write(tmp_path / "results.json", shapes.text(results))
-    assert shapes.load(Results, tmp_path / "results.json") == results
+    serialization.store(tmp_path / "results.json", results)
+    assert serialization.load(Results, tmp_path / "results.json") == results
 
 
 def test_the_page_and_the_terminal_tell_the_same_counts(results: Results) -> None:
@@ -197,7 +197,7 @@ def test_a_plant_weighs_what_it_does_to_the_row_that_many_steps_slow_down_most()
 
 def test_what_is_published_comes_from_the_pool_alone(tmp_path: Path) -> None:
     published = calibration.publish(simulated(PAIRS), tmp_path / "results.json", tmp_path / "pictures")
-    assert shapes.load(Results, tmp_path / "results.json") == published
+    assert serialization.load(Results, tmp_path / "results.json") == published
     for picture in calibration_pictures.pictures(published):
         assert picture.fault(tmp_path / "pictures") is None
     assert calibration.publish(simulated(PAIRS), tmp_path / "again.json", tmp_path / "pictures") == published

@@ -1,6 +1,8 @@
 """The house: which package may import which, so that a newcomer can read the runner from the lowest package to the highest."""
 
 import ast
+import subprocess
+import sys
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -43,6 +45,11 @@ def test_a_module_imports_only_from_its_own_package_and_lower_ones() -> None:
 def test_modules_import_each_other_in_no_circle() -> None:
     known = modules()
     assert list(TopologicalSorter({name: imported(path, known) for name, path in known.items()}).static_order())
+
+
+def test_what_was_typed_is_read_by_the_standard_library_alone() -> None:
+    bare = [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r}); from run_benches.cli import command_line"]
+    assert subprocess.run(bare, capture_output=True, check=False).returncode == 0
 
 
 def test_every_package_says_what_it_is_for_and_stands_in_the_map() -> None:

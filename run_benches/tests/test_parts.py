@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from run_benches import processes, progress, shapes
+from run_benches import files, processes, progress, serialization
 from run_benches.errors import Complaint
 from run_benches.measure import machine, selection
 from run_benches.render import tables
@@ -71,19 +71,19 @@ def test_durations(seconds: float, shown: str) -> None:
 
 def test_a_shape_says_where_it_is_wrong() -> None:
     right = {"op": "reads", "unit": "records", "units_per_operation": 1, "threads": 1}
-    assert shapes.parse(Facts, right).units_per_operation == 1.0
+    assert serialization.parse(Facts, right).units_per_operation == 1.0
     for field, value in (("threads", "8"), ("threads", True), ("floor", {"at_least": 1}), ("clock", "sun")):
-        with pytest.raises(shapes.Misshapen, match=field):
-            shapes.parse(Facts, right | {field: value})
-    with pytest.raises(shapes.Misshapen, match="op is missing"):
-        shapes.parse(Facts, {})
+        with pytest.raises(serialization.Malformed, match=field):
+            serialization.parse(Facts, right | {field: value})
+    with pytest.raises(serialization.Malformed, match="missing required field `op`"):
+        serialization.parse(Facts, {})
 
 
 def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
     path = tmp_path / "run.json"
-    shapes.write(path, "old")
+    files.replace(path, "old")
     with pytest.raises(UnicodeEncodeError):
-        shapes.write(path, "half \ud800")
+        files.replace(path, "half \ud800")
     assert path.read_text() == "old" and [entry.name for entry in tmp_path.iterdir()] == ["run.json"]
 
 
@@ -96,7 +96,7 @@ def test_an_interrupt_right_after_a_file_was_replaced_stays_one(monkeypatch: pyt
 
     monkeypatch.setattr(os, "replace", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        shapes.write(tmp_path / "run.json", "new")
+        files.replace(tmp_path / "run.json", "new")
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("run.json", "new")]
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from run_benches import places, shapes
+from run_benches import places, serialization
 from run_benches.errors import Complaint
 from run_benches.measure import new_run, plan
 from run_benches.measure.build import FactsFile, Suite
@@ -148,9 +148,9 @@ def test_a_peer_is_paired_without_a_goal() -> None:
 
 def test_facts_of_a_peer_and_of_a_place_on_an_axis_are_read() -> None:
     told = {"op": "reads", "unit": "records", "units_per_operation": 1, "threads": 4, "scale": {"axis": "threads", "x": 4.0}}
-    read = shapes.parse(Facts, told | {"floor": {"id": "storage/other/strata/1", "at_least": None, "aim": None}})
+    read = serialization.parse(Facts, told | {"floor": {"id": "storage/other/strata/1", "at_least": None, "aim": None}})
     assert (read.scale, read.floor) == (Place("threads", 4.0), Floor("storage/other/strata/1"))
-    assert shapes.parse(Facts, told | {"scale": None}).scale is None
+    assert serialization.parse(Facts, told | {"scale": None}).scale is None
 
 
 def workloads() -> dict[str, Suite]:

@@ -5,14 +5,15 @@ from pathlib import Path
 import pytest
 
 from run_benches.errors import Complaint
-from run_benches.measure import build, published
+from run_benches.measure import published
+from run_benches.measure.layers import layer_names
 
 
 def test_every_published_row_names_rows_of_benches_that_there_are() -> None:
     promised = published.read(published.ROWS)
     assert len(promised) > 60
     layers = {id.partition("/")[0] for ids in promised.values() for id in ids}
-    assert layers <= set(build.layers())
+    assert layers <= set(layer_names())
 
 
 def test_a_removed_row_is_named_with_its_nearest() -> None:

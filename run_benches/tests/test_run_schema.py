@@ -8,7 +8,7 @@ from typing import Any
 import jsonschema  # type: ignore[import-untyped]
 import pytest
 
-from run_benches import shapes
+from run_benches import files, serialization
 from run_benches.store import run_schema, runs
 from run_benches.tests.test_document import a_run
 
@@ -22,9 +22,9 @@ def complaints(run: Any) -> list[str]:
 
 
 def test_the_stored_schema_is_that_of_the_types() -> None:
-    wanted = shapes.text(run_schema.schema())
+    wanted = serialization.text(run_schema.schema())
     if os.environ.get("UPDATE_GOLDEN"):
-        shapes.write(run_schema.FILE, wanted)
+        files.replace(run_schema.FILE, wanted)
     found = run_schema.FILE.read_text(encoding="utf-8")
     assert found == wanted, "the format of a run has changed: raise runs.SCHEMA if older versions cannot read it, then UPDATE_GOLDEN=1 pytest this file"
     jsonschema.Draft202012Validator.check_schema(stored())
@@ -40,7 +40,7 @@ def test_a_run_just_measured_fits(measured: str) -> None:
 
 
 def test_what_is_no_run_does_not_fit() -> None:
-    run = json.loads(shapes.text(a_run()))
+    run = json.loads(serialization.text(a_run()))
     assert complaints(run) == []
     row = next(iter(run["benches"]))
     run["benches"][row]["state"] = "skiped"
