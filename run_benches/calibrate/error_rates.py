@@ -196,8 +196,8 @@ def comparisons(pairs: Table, rules: Rules, rng: random.Random, added: float = 0
             return
         fresh, left = pairs.of(left[:count]), left[count:]
         undecided = {id: _effects(fresh[id], effect) for id in rows if id not in judgements and id in fresh}
-        if undecided:
-            judgements |= judge.decide(undecided, margins, rules.alpha)
+        early = judge.clear(undecided, margins, rules.alpha, len(undecided))
+        judgements |= early | judge.decide({id: found for id, found in undecided.items() if id not in early}, margins, rules.alpha, len(undecided))
         controls = {id: _effects(screen[id] + fresh[id], 0.0) for id in screen if _is_control(id, rules) and id in fresh}
         alarmed = any(alarm for _, alarm in judge.alarms(controls, rules.control_alpha).values()) if controls else None
         yield Drawn(judgements, margins, {id: fresh[id] for id in rows if id in fresh}, alarmed)

@@ -18,6 +18,7 @@ from run_benches.errors import Complaint, Exit
 from run_benches.measure import selection
 from run_benches.measure.layers import layer_names
 from run_benches.setup import packages
+from run_benches.stats.judge import MOST_PAIRS
 
 NOT_THERE_YET = {
     "load": "load tests of the whole server",
@@ -137,6 +138,10 @@ def _add_comparing(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--all", action="store_true", help="all layers, not only those that the change can reach; shows unchanged rows, too")
     parser.add_argument("--benches-of", choices=["own", "A", "B"], default="own", help="whose bench sources both sides run (each its own)")
     parser.add_argument("--budget", type=_seconds, metavar="TIME", help="spend more time: 20m, 2h")
+    parser.add_argument("--margin", type=_share, metavar="PERCENT", help="a change within this counts as the same, in all rows (2, or what benches/margins.toml says)")
+    parser.add_argument("--alpha", type=_level, default=0.05, help="the rate of false verdicts in the family of all rows (0.05)")
+    parser.add_argument("--pairs", type=_pairs, default=0, metavar="N", help="at least so many fresh pairs of each row that is decided (the rule needs 16 and more)")
+    parser.add_argument("--dry-run", action="store_true", help="build both sides, say what would be measured and how long it takes, and stop")
     parser.add_argument("--seed", type=int, help="the random seed; by default drawn anew and stored")
     parser.add_argument("--resume", nargs="?", const="", metavar="COMPARISON", help="go on with an interrupted comparison (by default the last one)")
     parser.add_argument("--stored", action="store_true", help="two stored runs side by side, not measured again, without a verdict")
@@ -163,3 +168,22 @@ def _seconds(text: str) -> float:
     if not found or float(found[1]) == 0:
         raise argparse.ArgumentTypeError(f"{text!r} is no time: write 90s, 8m or 1h")
     return float(found[1]) * {"s": 1, "m": 60, "min": 60, "h": 3600}[found[2]]
+
+
+def _share(text: str) -> float:
+    percent = text.removesuffix("%").strip()
+    if not re.fullmatch(r"\d+(?:\.\d+)?", percent) or not 0 < float(percent) <= 50:
+        raise argparse.ArgumentTypeError(f"{text!r} is no margin: write 2 or 0.5%, at most 50")
+    return float(percent) / 100
+
+
+def _level(text: str) -> float:
+    if not re.fullmatch(r"0?\.\d+", text) or not 0 < float(text) < 0.5:
+        raise argparse.ArgumentTypeError(f"{text!r} is no level: write 0.05 or 0.01")
+    return float(text)
+
+
+def _pairs(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= MOST_PAIRS:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of pairs from 1 to {MOST_PAIRS}")
+    return int(text)

@@ -115,8 +115,24 @@ def _compare(options: argparse.Namespace, arguments: list[str]) -> int:
     if len(options.sides) > 2:
         raise Complaint("compare takes at most two revisions; rows are chosen with --rows")
     a, b = [*options.sides, None, None][:2]
-    wish = new_comparison.Wish(a, b, options.sets, options.rows, options.all, options.benches_of.lower(), options.budget, options.seed, options.timeout, arguments)
-    return _told(new_comparison.compare(wish), options)
+    wish = new_comparison.Wish(
+        a=a,
+        b=b,
+        sets=options.sets,
+        rows=options.rows,
+        everything=options.all,
+        benches=options.benches_of.lower(),
+        budget_s=options.budget,
+        margin=options.margin,
+        alpha=options.alpha,
+        fewest_pairs=options.pairs,
+        dry_run=options.dry_run,
+        seed=options.seed,
+        timeout_s=options.timeout,
+        command=arguments,
+    )
+    compared = new_comparison.compare(wish)
+    return _told(compared, options) if compared else Exit.FINE
 
 
 def _explain(options: argparse.Namespace) -> int:

@@ -56,7 +56,8 @@ Targets = dict[str, Target]
 @dataclass(frozen=True)
 class Wish:
     """What is to be compared, as it was typed. `sets` are engine settings of one revision instead of two revisions; `benches` says
-    whose bench sources run on both sides (each runs its own unless it is said)."""
+    whose bench sources run on both sides (each runs its own unless it is said); `margin` (a share) holds for all rows, `fewest_pairs`
+    for those that are decided, where the rule needs no more."""
 
     a: str | None = None
     b: str | None = None
@@ -65,13 +66,18 @@ class Wish:
     everything: bool = False
     benches: Literal["own", "a", "b"] = "own"
     budget_s: float | None = None
+    margin: float | None = None
+    alpha: float = ALPHA
+    fewest_pairs: int = 0
+    dry_run: bool = False
     seed: int | None = None
     timeout_s: float = 120.0
     command: list[str] = field(default_factory=list)
 
 
-def compare(wish: Wish) -> tuple[Comparison, Path]:
-    """Compares anew; returns the comparison, which is not complete if it was interrupted."""
+def compare(wish: Wish) -> tuple[Comparison, Path] | None:
+    """Compares anew; returns the comparison, which is not complete if it was interrupted; nothing of a dry run, which ends when both sides
+    are built and the plan is told."""
     revision_a, revision_b = _revisions(wish)
     layers = list(dict.fromkeys([*revisions.benches(revision_b.commit), *revisions.benches(revision_a.commit)]))
     selection.check_layers(wish.rows, layers)
@@ -90,6 +96,8 @@ def compare(wish: Wish) -> tuple[Comparison, Path]:
         compared, facts = _planned(wish, sides, targets, left_out)
         path = _new_path(compared)
         _announce(compared, path, facts)
+        if wish.dry_run:
+            return None
         return _go(compared, path, targets, facts, wish.timeout_s)
 
 
@@ -211,7 +219,7 @@ def _planned(wish: Wish, sides: tuple[Side, Side], targets: tuple[Targets, Targe
         side.code = {layer: target.code for layer, target in built.items()}
     seed = secrets.randbits(32) if wish.seed is None else wish.seed
     margins = revisions.text_of(sides[0].commit, "benches/margins.toml")
-    rows = {id: _row(wish, sides, facts, id, margin(id, margins)) for id in ids}
+    rows = {id: _row(wish, sides, facts, id, wish.margin or margin(id, margins)) for id in ids}
     compared = Comparison(
         schema=comparisons.SCHEMA,
         command=["run-benches.py", *wish.command],
@@ -223,7 +231,7 @@ def _planned(wish: Wish, sides: tuple[Side, Side], targets: tuple[Targets, Targe
         machine=machine.describe(None),
         build=provenance.how_built(),
         engine=engines,
-        design=Design(seed, ALPHA, CONTROL_ALPHA, SCREEN_PAIRS, None, TURNS, wish.budget_s),
+        design=Design(seed, wish.alpha, CONTROL_ALPHA, SCREEN_PAIRS, None, TURNS, wish.budget_s, wish.fewest_pairs),
         rows=rows,
         controls=_controls(seed, facts[0], [id for id, row in rows.items() if row.state == "not_run"]),
         left_out=left_out,
@@ -310,7 +318,7 @@ def _announce(compared: Comparison, path: Path, facts: dict[str, Facts]) -> None
         + (f"; the budget of {duration(budget_s)} buys {pairs} pairs of a quarter, and is passed if more is left open" if budget_s else ""),
         file=sys.stderr,
     )
-    visible = [judge.smallest_visible(scatter.get(id, USUAL_SCATTER), pairs, undecided, compared.rows[id].margin) for id in planned]
+    visible = [judge.smallest_visible(scatter.get(id, USUAL_SCATTER), pairs, undecided, compared.rows[id].margin, compared.design.alpha) for id in planned]
     known = sum(id in scatter for id in planned)
     print(
         f"smallest slow-down likely to be found: {statistics.median(visible):.1%} (half of the rows), {max(visible):.1%} (all), "

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from run_benches.analysis import effects, figures
 from run_benches.compare import witnesses
 from run_benches.measure import selection
+from run_benches.stats import judge
 from run_benches.stats.judge import Judgement
 from run_benches.store.comparisons import Comparison, Design, Point, Row
 
@@ -47,7 +48,7 @@ def _row(comparison: Comparison, id: str, row: Row) -> Iterator[str]:
     yield from _margin(row)
     yield "In the plots `o` is a pair, a digit as many, `#` ten or more; ( and ) are the margin, | is no change."
     yield from _screen(row, judgement)
-    if judgement.stage == "decision":
+    if judgement.stage != "screen":
         yield from _decision(comparison, id, row, judgement)
     yield from _conditions(comparison.design, id, row)
     yield from _modes(judgement)
@@ -67,22 +68,26 @@ def _screen(row: Row, judgement: Judgement) -> Iterator[str]:
         yield f"Screen: {figures.plural(len(row.screen), 'pair')} of processes, to find rows that are the same. Their changes, sorted:"
         yield from _plotted(row.screen, row.margin)
     if judgement.stage == "screen":
-        yield f"  90 % interval {effects.interval(judgement.low_90, judgement.high_90)}: within the margin, so the row is the same, and done."
+        yield f"  {_same_interval(judgement)} {effects.interval(judgement.same_low, judgement.same_high)}: within the margin, so the row is the same, and done."
     elif row.screen:
         yield "  Their 90 % interval is not within the margin, so the row is decided by fresh pairs alone: picked data would look odd again."
 
 
 def _decision(comparison: Comparison, id: str, row: Row, judgement: Judgement) -> Iterator[str]:
-    yield f"Decision: {figures.plural(judgement.pairs, 'fresh pair')}, each with both sides linked anew in a random order. Their changes, sorted:"
+    clear = f", after which rows that are clear end ({figures.percent(judge.EARLY_SHARE)} of each level)" if judgement.stage == "early look" else ""
+    yield f"Decision: {figures.plural(judgement.pairs, 'fresh pair')}{clear}, each with both sides linked anew in a random order. Their changes, sorted:"
     yield from _plotted(row.pairs, row.margin)
     yield f"  Estimate {effects.change(judgement.estimate)}: the median of the averages of every two pairs (Hodges-Lehmann); no pair is dropped."
-    yield f"  Intervals: 95 % {effects.interval(judgement.low, judgement.high)}, 90 % {effects.interval(judgement.low_90, judgement.high_90)}, exact."
+    yield (
+        f"  Intervals: {figures.percent(1 - judgement.level)} {effects.interval(judgement.low, judgement.high)}, "
+        f"{_same_interval(judgement)} {effects.interval(judgement.same_low, judgement.same_high)}, exact; those of both looks together cover 95 %."
+    )
     if judgement.p is not None:
         family = sorted(p for other in comparison.rows.values() if other.judgement and (p := other.judgement.p) is not None and _try(other) == _try(row))
         rank = family.index(judgement.p) + 1
         yield f"  p {effects.probability(judgement.p)}: the chance of pairs that lean so much to one side if nothing changed (Wilcoxon signed-rank, exact, two-sided)."
         yield (
-            f"  It is number {rank} of the {len(family)} rows that were decided, smallest p first; adjusted for that many looks (Holm): "
+            f"  It is number {rank} of the {len(family)} rows that were decided, smallest p first; adjusted for that many (Holm) and for two looks: "
             f"{effects.probability(judgement.p_adjusted)}, level {_level(comparison.design, row):g}."
         )
     yield f"  Rule: {_rule(comparison.design, row, judgement)}"
@@ -120,9 +125,14 @@ def _rule(design: Design, row: Row, judgement: Judgement) -> str:
         case "slower" | "faster":
             return f"{chance}, and {within}: {judgement.verdict}."
         case "same":
-            return "the 90 % interval is within the margin: the same, whatever the p."
+            return f"the {_same_interval(judgement)} is within the margin: the same, whatever the p."
         case "can't tell":
-            return f"{chance}, and {within}; the 90 % interval is not within it: can't tell."
+            return f"{chance}, and {within}; the {_same_interval(judgement)} is not within it: can't tell."
+
+
+def _same_interval(judgement: Judgement) -> str:
+    """The interval that two one-sided tests at the level of its look make."""
+    return f"{figures.percent(1 - 2 * judgement.level)} interval"
 
 
 def _conditions(design: Design, id: str, row: Row) -> Iterator[str]:
@@ -164,7 +174,7 @@ def _otherwise(design: Design, row: Row, judgement: Judgement) -> str:
         case "slower" | "faster":
             return f"an adjusted p above {_level(design, row):g}, or an estimate nearer to 0 by {points} (within the margin): then can't tell, or the same."
         case "same":
-            return "a 90 % interval that reaches beyond the margin (more scatter, a larger change, or a smaller margin)."
+            return f"a {_same_interval(judgement)} that reaches beyond the margin (more scatter, a larger change, or a smaller margin)."
         case "can't tell":
             needed = judgement.pairs_needed
             if needed is None:

@@ -3,8 +3,10 @@
 Why these rules. The test is Wilcoxon's signed-rank test over pairs of processes with its exact distribution, and the estimate with its
 intervals is the one that belongs to it (Hodges-Lehmann), so that one outlier costs a rank and not the verdict
 (Hollander, Wolfe & Chicken, Nonparametric Statistical Methods, 3rd ed., ch. 3). All rows of a decision are one family, of which no more
-than alpha may contain any false verdict, however many rows there are (Holm 1979). A large p proves nothing, so `same` is a claim with a
-proof of its own: the 90 % interval lies within the margin, which is two one-sided tests at 5 % (Schuirmann 1987). What is neither
+than alpha may contain any false verdict, however many rows there are (Holm 1979). Rows that are clear end early: there are two looks,
+after `EARLY_PAIRS` and after all pairs, and each spends its share of every level, so that the two together spend no more than one look
+would (Bonferroni); the number of rows that Holm corrects for stays that of all rows that were decided. A large p proves nothing, so `same` is a claim with a
+proof of its own: an interval lies within the margin, that of 90 % in the screen, which is two one-sided tests at 5 % (Schuirmann 1987). What is neither
 proved to differ by more than the margin nor proved to be the same can't be told. Rates of our own errors come with exact bounds
 (Clopper & Pearson 1934).
 
@@ -25,10 +27,22 @@ from run_benches.stats import estimates
 
 Verdict = Literal["slower", "faster", "same", "can't tell"]
 
+Stage = Literal["screen", "early look", "decision"]
+
 Outcome = Literal["slower", "fine", "contaminated", "nothing"]
 
 MOST_PAIRS = 500
-"""A row that would need more than this is not told how many: nobody would wait for them, and its scatter is not known that well."""
+"""Of a row, however large the budget is. One that would need more is not told how many: nobody would wait for them, and its scatter is
+not known that well."""
+
+LEVEL = 0.05
+"""Of the intervals that are printed, and of each one-sided test for `same`."""
+
+EARLY_PAIRS = 13
+"""Fresh pairs after which clear rows end: the fewest that tell one row of forty at the early look's share of the level."""
+
+EARLY_SHARE = 0.2
+"""The share of each level that the early look spends; the last look has the rest."""
 
 FINEST_DEVIATION = 1e-4
 """Pairs that agree better than this agree by rounding."""
@@ -43,21 +57,23 @@ _DRAWS = 400
 @dataclass
 class Judgement:
     """What is concluded of a row. Effects (`estimate`, bounds) are natural logarithms of B's time over A's; `low`, `high` bound the
-    95 % interval, `low_90`, `high_90` that of 90 %; `outliers` counts pairs beyond 10 scaled deviations, none of which is dropped;
-    `pairs_needed` is what a row that can't be told would take."""
+    interval of confidence 1 - `level`, and `same_low`, `same_high` that of 1 - 2 `level`, which lies within the margin where the row is
+    the same; `outliers` counts pairs beyond 10 scaled deviations, none of which is dropped; `pairs_needed` is what a row that can't be
+    told would take."""
 
     verdict: Verdict
-    stage: Literal["screen", "decision"]
+    stage: Stage
     pairs: int
     estimate: float
     low: float | None
     high: float | None
-    low_90: float | None
-    high_90: float | None
+    same_low: float | None
+    same_high: float | None
     p: float | None = None
     p_adjusted: float | None = None
     outliers: int = 0
     pairs_needed: int | None = None
+    level: float = LEVEL
 
 
 def signed_rank_p(effects: Sequence[float]) -> float | None:
@@ -75,46 +91,60 @@ def signed_rank_p(effects: Sequence[float]) -> float | None:
     return min(1.0, 2 * estimates.rank_sum_distribution(doubled)[min(positive, sum(doubled) - positive)])
 
 
-def holm(ps: Mapping[str, float]) -> dict[str, float]:
-    """Adjusted p of a family: those at most alpha contain any false one with a probability of at most alpha (Holm 1979)."""
+def holm(ps: Mapping[str, float], rows: int | None = None) -> dict[str, float]:
+    """Adjusted p of a family: those at most alpha contain any false one with a probability of at most alpha (Holm 1979). Of a family of
+    `rows` of which some have ended before, those that are left are corrected for all."""
     adjusted: dict[str, float] = {}
     so_far = 0.0
     for place, row in enumerate(sorted(ps, key=lambda row: ps[row])):
-        so_far = max(so_far, min(1.0, (len(ps) - place) * ps[row]))
+        so_far = max(so_far, min(1.0, ((rows or len(ps)) - place) * ps[row]))
         adjusted[row] = so_far
     return adjusted
 
 
 def deciding_pairs(rows: int, alpha: float = 0.05, fewest: int = 16) -> int:
     """The pairs that each of so many rows gets: so many that one of them may point the wrong way, however far off it is, and the first
-    of the family still reaches alpha / rows. That is five or six more than n pairs that all agree would take, whose p is 2/2^n."""
-    return next(pairs for pairs in itertools.count(fewest) if _p_with_one_astray(pairs) <= alpha / rows)
+    of the family still reaches what the last look has of alpha / rows. That is five or six more than n pairs that all agree would take,
+    whose p is 2/2^n."""
+    return next(pairs for pairs in itertools.count(fewest) if _p_with_one_astray(pairs) <= (1 - EARLY_SHARE) * alpha / rows)
 
 
 def screened(effects: Sequence[float], margin: float) -> Judgement | None:
     """`same`, if the screen's pairs already show it; else nothing: such a row goes on to fresh pairs, which alone will decide."""
-    judgement = _described(effects, "screen")
+    judgement = _described(effects, "screen", LEVEL)
     if not _is_within(judgement, math.log1p(margin)):
         return None
     judgement.verdict = "same"
     return judgement
 
 
-def decide(effects: Mapping[str, Sequence[float]], margins: Mapping[str, float], alpha: float) -> dict[str, Judgement]:
-    """The verdicts of exactly these rows, which are one family. A row without pairs is a ValueError: silence is never a verdict."""
+def clear(effects: Mapping[str, Sequence[float]], margins: Mapping[str, float], alpha: float, rows: int) -> dict[str, Judgement]:
+    """The early look: the verdicts of those rows of a family of `rows` whose first `EARLY_PAIRS` pairs already show one."""
+    early = {row: pairs[:EARLY_PAIRS] for row, pairs in effects.items()}
+    judged = _judged(early, margins, alpha, rows, "early look", EARLY_SHARE)
+    return {row: judgement for row, judgement in judged.items() if judgement.verdict != "can't tell"}
+
+
+def decide(effects: Mapping[str, Sequence[float]], margins: Mapping[str, float], alpha: float, rows: int | None = None) -> dict[str, Judgement]:
+    """The last look: the verdicts of these rows, which are those of a family of `rows` that the early look has left; all, by default. A
+    row without pairs is a ValueError: silence is never a verdict."""
+    return _judged(effects, margins, alpha, rows or len(effects), "decision", 1 - EARLY_SHARE)
+
+
+def _judged(effects: Mapping[str, Sequence[float]], margins: Mapping[str, float], alpha: float, rows: int, stage: Stage, share: float) -> dict[str, Judgement]:
     ps = _ps(effects)
-    adjusted = holm(ps)
+    adjusted = holm(ps, rows)
     judgements: dict[str, Judgement] = {}
     for row, pairs in effects.items():
-        judgement = judgements[row] = _described(pairs, "decision")
-        judgement.p, judgement.p_adjusted = ps[row], adjusted[row]
+        judgement = judgements[row] = _described(pairs, stage, share * LEVEL)
+        judgement.p, judgement.p_adjusted = ps[row], min(1.0, adjusted[row] / share)
         limit = math.log1p(margins[row])
-        if adjusted[row] <= alpha and abs(judgement.estimate) > limit:
+        if judgement.p_adjusted <= alpha and abs(judgement.estimate) > limit:
             judgement.verdict = "slower" if judgement.estimate > 0 else "faster"
         elif _is_within(judgement, limit):
             judgement.verdict = "same"
         else:
-            judgement.pairs_needed = _pairs_needed(judgement, limit, len(effects), alpha)
+            judgement.pairs_needed = _pairs_needed(judgement, limit, rows, share * alpha)
     return judgements
 
 
@@ -168,14 +198,15 @@ def smallest_visible(deviation: float, pairs: int, rows: int, margin: float, alp
     """The smallest true slow-down, as a share, that is called `slower` this often, where the effects of pairs scatter normally with
     this standard deviation and the row is the first of its family; infinite where so few pairs can never say it of so many rows.
 
-    `slower` takes an estimate beyond ln(1 + margin), and p <= alpha / rows, which is the same as an interval of confidence
-    1 - alpha / rows above 0 (Hollander & Wolfe 3.3: the interval is what the test does not reject). Both move with the effect and
+    `slower` takes an estimate beyond ln(1 + margin), and p at most the last look's share of alpha / rows, which is the same as an interval
+    of that level above 0 (Hollander & Wolfe 3.3: the interval is what the test does not reject). Both move with the effect and
     scale with the deviation, so with the estimate H and the lower end L of standard normal pairs a row is called slower from
     max(ln(1 + margin) - deviation H, -deviation L) on. The answer is the `power` quantile of that, over simulated H and L.
     """
-    if 2 / 2**pairs >= alpha / rows:
+    level = (1 - EARLY_SHARE) * alpha / rows
+    if 2 / 2**pairs >= level:
         return math.inf
-    needed = sorted(max(math.log1p(margin) - deviation * middle, -deviation * low) for middle, low in _standard_rows(pairs, 1 - alpha / rows))
+    needed = sorted(max(math.log1p(margin) - deviation * middle, -deviation * low) for middle, low in _standard_rows(pairs, 1 - level))
     return math.expm1(needed[math.ceil(power * len(needed)) - 1])
 
 
@@ -225,16 +256,18 @@ def _doubled_ranks(sizes: Sequence[float]) -> tuple[int, ...]:
     return tuple(first[size] + last[size] for size in sizes)
 
 
-def _described(effects: Sequence[float], stage: Literal["screen", "decision"]) -> Judgement:
+def _described(effects: Sequence[float], stage: Stage, level: float) -> Judgement:
     """A judgement that says nothing yet."""
-    wide, narrow = estimates.location(effects), estimates.location(effects, 0.9)
+    wide, narrow = estimates.location(effects, 1 - level), estimates.location(effects, 1 - 2 * level)
     if wide is None or narrow is None:
         raise ValueError("a row without pairs cannot be judged")
-    return Judgement("can't tell", stage, len(effects), wide.middle, wide.low, wide.high, narrow.low, narrow.high, outliers=outliers(effects))
+    found = Judgement("can't tell", stage, len(effects), wide.middle, wide.low, wide.high, narrow.low, narrow.high, level=level)
+    found.outliers = outliers(effects)
+    return found
 
 
 def _is_within(judgement: Judgement, limit: float) -> bool:
-    return judgement.low_90 is not None and judgement.high_90 is not None and -limit <= judgement.low_90 and judgement.high_90 <= limit
+    return judgement.same_low is not None and judgement.same_high is not None and -limit <= judgement.same_low and judgement.same_high <= limit
 
 
 def _pairs_needed(judgement: Judgement, limit: float, rows: int, alpha: float) -> int | None:
@@ -242,15 +275,16 @@ def _pairs_needed(judgement: Judgement, limit: float, rows: int, alpha: float) -
     that is more than `MOST_PAIRS`, as with an estimate at the margin itself.
 
     The usual formula, n = ((z of the test + z of the chance) deviation / distance)^2 (Chow, Wang & Shao, Sample Size Calculations, ch. 3),
-    where deviation / sqrt(n now) is the 90 % interval's half width over its z. For `same` the distance is that from the estimate to the
+    where deviation / sqrt(n now) is the half width of the interval for `same` over its z. For `same` the distance is that from the estimate to the
     margin; beyond the margin it is that to 0 for p, and the estimate has to stay beyond the margin, too.
     """
     fewest = max(deciding_pairs(rows), judgement.pairs + 1)
-    if judgement.low_90 is None or judgement.high_90 is None:
+    if judgement.same_low is None or judgement.same_high is None:
         return fewest
     chance, size = _deviate(0.2), abs(judgement.estimate)
-    error = (judgement.high_90 - judgement.low_90) / 2 / _deviate(0.1)
-    distances = [(size, _deviate(alpha / rows) + chance), (size - limit, chance)] if size > limit else [(limit - size, _deviate(0.1) + chance)]
+    same = _deviate(2 * judgement.level)
+    error = (judgement.same_high - judgement.same_low) / 2 / same
+    distances = [(size, _deviate(alpha / rows) + chance), (size - limit, chance)] if size > limit else [(limit - size, same + chance)]
     needed = max(judgement.pairs * (z * error / distance) ** 2 if distance else math.inf for distance, z in distances)
     return max(fewest, math.ceil(needed)) if needed <= MOST_PAIRS else None
 

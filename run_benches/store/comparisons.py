@@ -7,7 +7,8 @@ was cut off at any moment is still one, and goes on.
 
 History of the format:
   schema 1: the first. Effects are natural logarithms of B's time over A's, times are nanoseconds an operation.
-  schema 2: `outliers` of a judgement, which schema 1 called `other_mode`.
+  schema 2: rows that are clear end at an early look, so a judgement has the `level` of its look, and its bounds are of that; `outliers`
+    were `other_mode`, `same_low` and `same_high` were `low_90` and `high_90`.
 """
 
 from dataclasses import dataclass, field
@@ -114,8 +115,8 @@ class Attribution:
 
 @dataclass
 class Design:
-    """How the verdicts were made; decided before the first pair, but for `deciding_pairs`, which the screen decides, and `reruns`
-    (pairs by row), which their conditions decide. `alpha` is the level of the family of rows, `control_alpha` that of the controls;
+    """How the verdicts were made; decided before the first pair, but for `deciding_pairs` and `decided_rows`, which the screen decides, and
+    `reruns` (pairs by row), which their conditions decide. `alpha` is the level of the family of rows, `control_alpha` that of the controls;
     the second try (`more`) judges fresh pairs at half of the first one's level, and so on, so all tries together stay below twice it."""
 
     seed: int
@@ -126,6 +127,7 @@ class Design:
     turns: dict[str, int]
     budget_s: float | None
     fewest_pairs: int = 0
+    decided_rows: int = 0
     tries: int = 1
     reruns: dict[str, list[int]] | None = None
     order: list[Job] = field(default_factory=list)
@@ -161,7 +163,7 @@ def load(path: Path) -> Comparison:
         if isinstance(schema, int) and schema > SCHEMA:
             raise Complaint(f"{shown(path)} has schema {schema}, and this version reads up to {SCHEMA}: use a newer run-benches.py")
         if schema == 1:
-            _rename_outliers(content)
+            _rename(content)
         return serialization.parse(Comparison, content)
     except OSError as error:
         raise Complaint(f"cannot read {shown(path)}: {error.strerror}") from error
@@ -169,10 +171,13 @@ def load(path: Path) -> Comparison:
         raise Complaint(f"{shown(path)} is damaged ({error}); restore it or remove it") from error
 
 
-def _rename_outliers(content: dict[str, Any]) -> None:
+def _rename(content: dict[str, Any]) -> None:
+    """A comparison of schema 1 as one of schema 2."""
     for row in content.get("rows", {}).values():
-        if row.get("judgement"):
-            row["judgement"]["outliers"] = row["judgement"].pop("other_mode", 0)
+        judgement = row.get("judgement") or {}
+        for old, new in (("other_mode", "outliers"), ("low_90", "same_low"), ("high_90", "same_high")):
+            if old in judgement:
+                judgement[new] = judgement.pop(old)
     content["schema"] = SCHEMA
 
 

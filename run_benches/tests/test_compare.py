@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from run_benches import places
+from run_benches.cli import command_line
 from run_benches.compare import new_comparison
 from run_benches.store import comparisons
 from run_benches.store.comparisons import Comparison, Side
@@ -26,7 +27,8 @@ ROWS = {
 }
 SENTINELS = '("integers/sentinel/one", 1000), ("copy/sentinel/many", 2000)'
 SEED = ("--seed", "7")
-FASTER = ("compare", "main", "--rows", "storage", "--markdown", *SEED)
+RULES = ("--margin", "3%", "--alpha", "0.04", "--pairs", "20")
+FASTER = ("compare", "main", "--rows", "storage", "--markdown", *RULES, *SEED)
 Compared = tuple[Workspace, "subprocess.CompletedProcess[str]"]
 """A repository, and what a comparison of it said."""
 
@@ -110,6 +112,28 @@ def test_a_faster_one_is_no_failure_and_both_directions_are_told(faster: Compare
     assert done.returncode == 0 and verdicts(last(shop))["storage/get/strata/one"] == "faster", done
     assert "ladder/get/strata/storage" not in last(shop).rows
     assert "faster" in done.stdout.splitlines()[0] and "<details>" in done.stdout, done
+
+
+def test_rules_that_were_typed_stand_in_the_file_and_what_is_clear_ends_early(faster: Compared) -> None:
+    compared = last(faster[0])
+    row = compared.rows["storage/get/strata/one"]
+    assert (row.margin, compared.design.alpha, compared.design.fewest_pairs) == (0.03, 0.04, 20)
+    assert compared.design.deciding_pairs == 20 and compared.design.decided_rows == 1
+    assert row.judgement and (row.judgement.stage, len(row.pairs)) == ("early look", 13)
+
+
+def test_a_dry_run_says_what_it_would_cost_and_measures_nothing(shop: Workspace) -> None:
+    shop.number(1050)
+    done = typed(shop, "compare", "--dry-run", *SEED)
+    assert (done.returncode, done.stdout) == (0, "") and "screen: 6 pairs of each, about" in done.stderr, done
+    assert not list((shop.root / "runs").glob("compare-*.json"))
+
+
+@pytest.mark.parametrize("words", [("--margin", "0"), ("--margin", "60"), ("--alpha", "1"), ("--alpha", "x"), ("--pairs", "0"), ("--pairs", "501")])
+def test_rules_that_are_none_are_refused(words: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        command_line.main(["compare", *words])
+    assert ended.value.code == 2 and f"argument {words[0]}: '{words[1]}' is no" in capsys.readouterr().err
 
 
 def test_the_same_code_is_identical_and_not_run(shop: Workspace) -> None:

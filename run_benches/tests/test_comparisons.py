@@ -12,9 +12,11 @@ def test_a_comparison_of_the_first_schema_is_read_as_one_of_the_present(tmp_path
     written = json.loads(serialization.text(comparison({"a/b/strata/c": row(0.0)})))
     written["schema"] = 1
     for one in written["rows"].values():
-        one["judgement"]["other_mode"] = one["judgement"].pop("outliers") + 2
+        judgement = one["judgement"]
+        judgement["other_mode"] = judgement.pop("outliers") + 2
+        judgement["low_90"], judgement["high_90"] = judgement.pop("same_low"), judgement.pop("same_high")
     path = tmp_path / "compare-old.json"
     path.write_text(json.dumps(written))
     read = comparisons.load(path)
-    judgement = read.rows["a/b/strata/c"].judgement
-    assert read.schema == comparisons.SCHEMA and judgement and judgement.outliers == 2
+    found = read.rows["a/b/strata/c"].judgement
+    assert read.schema == comparisons.SCHEMA and found and found.outliers == 2 and found.same_low is not None

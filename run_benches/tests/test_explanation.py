@@ -19,17 +19,17 @@ def test_every_number_that_a_decision_rests_on_is_told() -> None:
     one = row(0.051, 0.01, witness=Witness((1000.0, 1049.0), (2.0, 3.0)))
     said = explained({ID: one, "a/b/strata/c": row(0.03, 0.10), "a/b/strata/d": row(-0.1)})
     judgement = one.judgement
-    assert judgement is not None and judgement.p is not None and judgement.low_90 is not None
+    assert judgement is not None and judgement.p is not None and judgement.same_low is not None
     for point in (*one.screen, *one.pairs):
         assert effects.change(point.effect).removesuffix(" %") in said
     for number in (
         "slower, +5.1 % [+4.7, +5.5]",
         "+-2.0 % (20.0 ns here)",
-        f"95 % {effects.interval(judgement.low, judgement.high)}",
-        f"90 % {effects.interval(judgement.low_90, judgement.high_90)}",
+        f"96 % {effects.interval(judgement.low, judgement.high)}",
+        f"92 % interval {effects.interval(judgement.same_low, judgement.same_high)}",
         f"p {effects.probability(judgement.p)}:",
         "number 1 of the 3 rows",
-        f"(Holm): {effects.probability(judgement.p_adjusted)}, level 0.05",
+        f"(Holm) and for two looks: {effects.probability(judgement.p_adjusted)}, level 0.05",
         "the adjusted p is at most 0.05, and the estimate is beyond the margin: slower",
         "instructions 1000 -> 1049, allocations 2 -> 3",
         "waited for a core 1.5 %",
@@ -50,7 +50,7 @@ def test_what_cannot_be_told_says_how_many_pairs_would() -> None:
     said = explained({ID: one})
     assert one.judgement is not None and one.judgement.pairs_needed is not None
     assert f"about {one.judgement.pairs_needed} pairs instead of 16" in said
-    assert "above 0.05, and the estimate is beyond the margin; the 90 % interval is not within it: can't tell" in said
+    assert "above 0.05, and the estimate is beyond the margin; the 92 % interval is not within it: can't tell" in said
 
 
 def test_an_estimate_at_the_margin_says_that_no_number_of_pairs_would_do() -> None:
