@@ -83,10 +83,10 @@ class Collection:
         code = {layer: self._targets[layer].code for layer in (*layers, comparison_run.SENTINELS) if layer in self._targets}
         this_machine, seed = machine.describe(machine.file_system(folder)), secrets.randbits(32)
         self._path = path
-        self.pool = pool.begin(Origin(pool.SCHEMA, revision.commit, revision.dirty, code, this_machine, provenance.how_built(), new_comparison.TURNS, seed), path)
+        self.pool = pool.begin(Origin(pool.SCHEMA, revision.commit, revision.dirty, code, this_machine, provenance.how_built(), pairing.TURNS, seed), path)
         self._seed = self.pool.origin.seed
         self._line, self._costs, self._words = Line(), Costs(), ""
-        self._context = PairContext(folder / f"pool-{self._seed}", new_comparison.TURNS, timeout_s, lambda: self._line.show(self._words))
+        self._context = PairContext(folder / f"pool-{self._seed}", pairing.TURNS, timeout_s, lambda: self._line.show(self._words))
         self._context.folder.mkdir(parents=True, exist_ok=True)
 
     def spend(self, budget_s: float) -> None:
@@ -140,7 +140,7 @@ class Collection:
             machine=origin.machine,
             build=origin.build,
             engine={},
-            design=Design(seed, new_comparison.ALPHA, new_comparison.CONTROL_ALPHA, new_comparison.SCREEN_PAIRS, None, new_comparison.TURNS, None),
+            design=Design(seed, new_comparison.ALPHA, new_comparison.CONTROL_ALPHA, new_comparison.SCREEN_PAIRS, None, pairing.TURNS, None),
             rows=rows,
             controls={id: Control("sentinel") for id in facts if id not in rows},
             left_out={},

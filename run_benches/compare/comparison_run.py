@@ -18,7 +18,6 @@ from run_benches.analysis import figures
 from run_benches.compare import attribution, counting, pairing
 from run_benches.compare.pairing import Outcome, PairContext, PairSide
 from run_benches.compare.worktree import Target
-from run_benches.measure import plan
 from run_benches.measure.plan import Costs
 from run_benches.progress import Line, duration
 from run_benches.stats import judge
@@ -213,7 +212,7 @@ class ComparisonRun:
         outcome = pairing.measure(self._context, self._sides(job), facts, 2 * job.number + job.control if job.control is not None else job.number, name, deadline_s)
         seconds = time.monotonic() - began
         if not outcome.failures:
-            turns_s = sum(plan.turns_s(self._context.turns, one) for one in facts.values())
+            turns_s = sum(pairing.turns_s(self._context.turns, one) for one in facts.values())
             self._costs.learn(f"pair of {job.target}", (seconds - LINK_S - turns_s) / len(facts))
         if job.control is None:
             self._apply(job, outcome)
@@ -290,7 +289,7 @@ def fewest_pairs(design: Design, undecided: int) -> int:
 
 def seconds_of(target: str, rows: list[Facts], turns: dict[str, int], costs: Costs) -> float:
     """What one pair of these rows of a target takes."""
-    return LINK_S + sum(plan.turns_s(turns, facts) for facts in rows) + len(rows) * costs.extra_s(f"pair of {target}")
+    return LINK_S + sum(pairing.turns_s(turns, facts) for facts in rows) + len(rows) * costs.extra_s(f"pair of {target}")
 
 
 def _alpha(design: Design) -> float:

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-from run_benches.compare import comparison_run, revisions, worktree
+from run_benches.compare import comparison_run, pairing, revisions, worktree
 from run_benches.compare.comparison_run import ComparisonRun
 from run_benches.compare.revisions import Revision
 from run_benches.compare.worktree import Target
@@ -36,9 +36,6 @@ from run_benches.store.runs import Facts, shown
 ALPHA = 0.05
 CONTROL_ALPHA = 0.01
 SCREEN_PAIRS = 6
-TURNS = {f"{plan.SHORT_TURN_MS}_ms": 60, f"{plan.LONG_TURN_MS}_ms": 12}
-"""Turns of each side of a pair: the scatter between pairs is larger than that within one, so pairs are short and many."""
-
 DEFAULT_MARGIN = 0.02
 USUAL_SCATTER = 0.015
 """Standard deviation of a pair's effect, where no comparison of this checkout has shown it yet."""
@@ -147,6 +144,8 @@ def more(name: str | None, budget_s: float | None, timeout_s: float) -> tuple[Co
 
 
 def _go_on(compared: Comparison, path: Path, timeout_s: float) -> tuple[Comparison, Path]:
+    if compared.design.turns != pairing.TURNS:
+        raise Complaint(f"{shown(path)} was begun by another version, whose turns are of other lengths: start a new comparison")
     sides = (compared.a, compared.b)
     targets = _build(sides, [layer for layer in dict.fromkeys([*compared.a.code, *compared.b.code]) if layer != comparison_run.SENTINELS])
     for side, built in zip(sides, targets, strict=True):
@@ -231,7 +230,7 @@ def _planned(wish: Wish, sides: tuple[Side, Side], targets: tuple[Targets, Targe
         machine=machine.describe(None),
         build=provenance.how_built(),
         engine=engines,
-        design=Design(seed, wish.alpha, CONTROL_ALPHA, SCREEN_PAIRS, None, TURNS, wish.budget_s, wish.fewest_pairs),
+        design=Design(seed, wish.alpha, CONTROL_ALPHA, SCREEN_PAIRS, None, pairing.TURNS, wish.budget_s, wish.fewest_pairs),
         rows=rows,
         controls=_controls(seed, facts[0], [id for id, row in rows.items() if row.state == "not_run"]),
         left_out=left_out,

@@ -13,11 +13,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from run_benches.compare.worktree import Target
-from run_benches.measure import broker, build, families, jobs, plan
+from run_benches.measure import broker, build, families, jobs
 from run_benches.store.comparisons import Point
 from run_benches.store.runs import Facts
 
 TEMPLATES = jobs.TEMPLATES
+
+TURNS = {"1_ms": 60, "5_ms": 24, "20_ms": 12}
+"""Turns of each side of a pair, by their length. The scatter between pairs is larger than that within one, so pairs are short and many."""
+
+JITTER = 0.25
+"""By so much of itself the turn of a row is longer or shorter in a pair: one length in all pairs could keep step with the machine's spells."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +66,7 @@ def measure(context: PairContext, sides: tuple[PairSide, PairSide], rows: dict[s
         while chosen and barren < jobs.MOST_BARREN:
             result = broker.run(
                 processes,
-                [broker.Row((id, id), 1e6 * plan.turn_ms(facts), context.turns[f"{plan.turn_ms(facts)}_ms"]) for id, facts in chosen.items()],
+                [row_in_turns(id, facts, context.turns, rng) for id, facts in chosen.items()],
                 cores=jobs.pinned_to(2 if several else 1),
                 seed=rng.getrandbits(32),
                 deadline_s=deadline_s,
@@ -81,6 +87,20 @@ def measure(context: PairContext, sides: tuple[PairSide, PairSide], rows: dict[s
                 shutil.rmtree(home / "facts")
                 (home / "facts").mkdir()
     return outcome
+
+
+def row_in_turns(id: str, facts: Facts, turns: dict[str, int], rng: random.Random) -> broker.Row:
+    """A row with the length and number of its turns in one pair."""
+    return broker.Row((id, id), families.turn_ns([facts, facts]) * rng.uniform(1 - JITTER, 1 + JITTER), turns[_length(facts)])
+
+
+def turns_s(turns: dict[str, int], facts: Facts) -> float:
+    """What the turns of both sides of a pair take."""
+    return 2 * turns[_length(facts)] * families.turn_ns([facts, facts]) / 1e9
+
+
+def _length(facts: Facts) -> str:
+    return f"{families.turn_ns([facts, facts]) / 1e6:g}_ms"
 
 
 def _linked(context: PairContext, side: PairSide, home: Path, rng: random.Random) -> broker.Side:

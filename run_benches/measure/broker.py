@@ -496,12 +496,13 @@ def foreign_load(share: float, cores: set[int], limit_s: float = 3600.0) -> Iter
 
 def _burn(share: float, limit_s: float, parent: int, core: int) -> None:
     os.sched_setaffinity(0, {core})
-    end = time.monotonic() + limit_s
+    rng, end = random.Random(core), time.monotonic() + limit_s
     while time.monotonic() < end and os.getppid() == parent:
-        rest = time.monotonic() + 0.1 * share
+        period_s = rng.uniform(0.05, 0.15)  # one length would keep step with turns
+        rest = time.monotonic() + period_s * share
         while time.monotonic() < rest:
             pass
-        time.sleep(0.1 * (1 - share))
+        time.sleep(period_s * (1 - share))
 
 
 def _rows_of(binary: str, wanted: str) -> list[tuple[Row, bool]]:

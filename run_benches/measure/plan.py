@@ -25,9 +25,8 @@ from run_benches.progress import duration
 from run_benches.stats import estimates
 from run_benches.store.runs import Bench, Cell, Depth, Design, Facts, Family, Ratio, Scale
 
-SHORT_TURN_MS = 1
-LONG_TURN_MS = 20
-"""Rows with several threads, or with flushes and compactions behind them, need longer turns to be steady."""
+WRITER_SAMPLE_S = 0.02
+"""What the operations of a sample take, about, of a row that changes its store."""
 
 START_S = 0.2
 UNKNOWN_EXTRA_S = 0.3
@@ -110,11 +109,6 @@ class Plan:
     ratios: dict[str, Ratio]
     families: dict[str, Family]
     seconds: float
-
-
-def turn_ms(facts: Facts) -> int:
-    """The length of a turn in a pair of processes. CPU clocks are read once a turn, and lag by a tick: they want long ones."""
-    return LONG_TURN_MS if facts.changes_store or facts.threads > 1 or facts.clock == "cpu" else SHORT_TURN_MS
 
 
 def make(suites: dict[str, Suite], words: list[str], skip: list[str], scale: Scale, budget_s: float | None, seed: int) -> Plan:
@@ -250,13 +244,8 @@ def sampling_s(design: Design, facts: Facts) -> float:
     if facts.workload:
         return WORKLOAD_S
     if facts.changes_store:
-        return design.sample_size * 2 * LONG_TURN_MS / 1000
+        return design.sample_size * 2 * WRITER_SAMPLE_S
     return design.warm_up_s + design.measurement_s
-
-
-def turns_s(turns: dict[str, int], facts: Facts) -> float:
-    """What the turns of both sides of a pair take."""
-    return 2 * turns[f"{turn_ms(facts)}_ms"] * turn_ms(facts) / 1000
 
 
 def layer_s(design: Design, layer: str, rows: list[Facts], costs: Costs) -> float:

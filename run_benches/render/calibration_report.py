@@ -33,7 +33,8 @@ LIMITS = (
     "Rows of one comparison share its minutes, so bounds by row are too narrow where a bad minute hits many rows; the count by comparison"
     " does not have that fault. Pairs that met unlike conditions are run again by a real comparison, and are not in a drawn one.",
     "Power is of all rows made slower at once, the hardest case for the correction for many rows; real slow-downs are those of the table of"
-    " plants.",
+    " plants. A change of exactly the margin (2 %) lies on the border between two verdicts: where pairs scatter little it is called slower"
+    " about every second time.",
     "The usual tools judge each pair (both sides had the same turns) or each process with the one before it, with their defaults but for"
     " fewer and shorter samples; ours judges many pairs together.",
 )

@@ -129,12 +129,6 @@ def test_families_that_fail_are_left_out_of_later_rounds() -> None:
     assert next(rounds) == []
 
 
-def test_turns_are_long_where_work_goes_on_behind_them() -> None:
-    assert plan.turn_ms(facts()) == 1
-    assert plan.turn_ms(facts(changes_store=True)) == 20
-    assert plan.turn_ms(Facts("reads", "records", 1, 8)) == 20
-
-
 def test_schema_is_named_in_the_history() -> None:
     assert f"schema {runs.SCHEMA}:" in (runs.__doc__ or "")
 
