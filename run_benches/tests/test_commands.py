@@ -162,7 +162,7 @@ def test_an_interrupted_run_is_kept_and_resumed(checkout: Checkout, number: sign
 
 
 def test_what_the_runner_starts_can_be_interrupted_too(checkout: Checkout) -> None:
-    code = "import subprocess; from run_benches import cli; command_line.main(['load']); subprocess.run(['grep', 'SigIgn', '/proc/self/status'])"
+    code = "import subprocess; from run_benches.cli import command_line; command_line.main(['load']); subprocess.run(['grep', 'SigIgn', '/proc/self/status'])"
     done = subprocess.run([sys.executable, "-c", code], cwd=checkout.root, preexec_fn=ignoring_interrupts, capture_output=True, text=True, check=True)
     assert int(done.stdout.split()[1], 16) & 1 << signal.SIGINT - 1 == 0
 

@@ -15,7 +15,7 @@ from run_benches.places import ROOT
 PARENT = """
 import sys, time
 from pathlib import Path
-from run_benches.disturbance import disturbed
+from run_benches.calibrate.disturbance import disturbed
 with disturbed(sys.argv[2], Path(sys.argv[1]), 600.0):
     print("up", flush=True)
     time.sleep(600)

@@ -80,7 +80,7 @@ class Workspace:
 
     def python(self, *lines: str, **environment: str) -> str:
         """What the code prints that runs with this repository as its checkout."""
-        return self.call(sys.executable, "-c", "\n".join(["from run_benches import relink, revisions, worktree", *lines]), **environment)
+        return self.call(sys.executable, "-c", "\n".join(["from run_benches.compare import revisions, worktree", "from run_benches.measure import relink", *lines]), **environment)
 
     def build(self, commit: str, side: str = "a", options: str = "") -> dict[str, tuple[Path, str]]:
         """Executable and code of each target of a side."""
