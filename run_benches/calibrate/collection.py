@@ -32,7 +32,7 @@ from run_benches.measure.layers import layer_names
 from run_benches.measure.plan import Costs
 from run_benches.progress import Line, duration
 from run_benches.stats import judge, usual_tools
-from run_benches.store import comparisons, pool, runs
+from run_benches.store import comparisons, fingerprint, pool, runs
 from run_benches.store.comparisons import Comparison, Control, Design, Row, Side
 from run_benches.store.pool import Entry, Kind, Origin, Plant
 from run_benches.store.runs import Facts
@@ -83,7 +83,7 @@ class Collection:
         code = {layer: self._targets[layer].code for layer in (*layers, comparison_run.SENTINELS) if layer in self._targets}
         this_machine, seed = machine.describe(machine.file_system(folder)), secrets.randbits(32)
         self._path = path
-        self.pool = pool.begin(Origin(pool.SCHEMA, revision.commit, revision.dirty, code, this_machine, provenance.how_built(), pairing.TURNS, seed), path)
+        self.pool = pool.begin(Origin(pool.SCHEMA, revision.commit, revision.dirty, code, this_machine, provenance.how_built(), pairing.TURNS, seed, fingerprint.of_checkout(fingerprint.JUDGING)), path)
         self._seed = self.pool.origin.seed
         self._line, self._costs, self._words = Line(), Costs(), ""
         self._context = PairContext(folder / f"pool-{self._seed}", pairing.TURNS, timeout_s, lambda: self._line.show(self._words))

@@ -132,6 +132,7 @@ class Results:
     outcomes: dict[str, int]
     goals: list[Goal]
     failures: dict[str, int] = field(default_factory=dict)
+    fingerprint: str | None = None
 
 
 @dataclass(frozen=True)
@@ -221,6 +222,7 @@ def results(pool: Pool, rules: Rules, shuffles: int = SHUFFLES) -> Results:
         outcomes=dict(Counter(entry.outcome for entry in wholes if entry.outcome)),
         goals=_goals(conditions, plants),
         failures=dict(Counter(row for entry in pool.entries for row in entry.failures)),
+        fingerprint=pool.origin.fingerprint,
     )
 
 

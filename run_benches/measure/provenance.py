@@ -5,6 +5,7 @@ import subprocess
 
 from run_benches.places import ROOT
 from run_benches.setup import toolchain
+from run_benches.store import fingerprint
 from run_benches.store.runs import Build, Tool
 
 
@@ -12,7 +13,7 @@ def tool() -> Tool:
     """The revision of this checkout."""
     lock = ROOT / "Cargo.lock"
     digest = hashlib.sha256(lock.read_bytes()).hexdigest() if lock.exists() else ""
-    return Tool(_said("git", "rev-parse", "HEAD") or "unknown", bool(_said("git", "status", "--porcelain")), digest)
+    return Tool(_said("git", "rev-parse", "HEAD") or "unknown", bool(_said("git", "status", "--porcelain")), digest, fingerprint.of_checkout(fingerprint.MEASURED))
 
 
 def how_built() -> Build:

@@ -29,8 +29,8 @@ from run_benches.render.gallery import pictures
 from run_benches.render.page import MAIN, MOST_LINES, bench_headers, render
 from run_benches.render.pictures import Picture, SEALED
 from run_benches.render.source import PICTURES, folder_of
-from run_benches.store import pool, runs
-from run_benches.store.runs import shown
+from run_benches.store import fingerprint, pool, runs
+from run_benches.store.runs import Run, shown
 
 PAGE = places.ROOT / "docs" / MAIN
 REFERENCE = places.BASELINES / "reference.json"
@@ -58,7 +58,17 @@ def contents(source: Path, calibrated: Path = pool.RESULTS, main: str = MAIN) ->
     """What the pages of a run are rendered from, their texts by their place, the main one first, and their pictures."""
     run, calibration = runs.load(source), _calibration(calibrated)
     drawn = [*pictures(run).values(), *(calibration_pictures.pictures(calibration) if calibration else [])]
-    return [source, *([calibrated] if calibration else [])], render(run, bench_headers(), calibration, main), drawn
+    return [source, *([calibrated] if calibration else [])], render(run, bench_headers(), calibration, main, _stale(run, calibration)), drawn
+
+
+def _stale(run: Run, calibration: Results | None) -> frozenset[str]:
+    """Which of the two speak of sources that have changed since."""
+    tool, found = run.tool, set()
+    if fingerprint.stale(tool.fingerprint, tool.commit, tool.dirty, fingerprint.MEASURED):
+        found.add("run")
+    if calibration and fingerprint.stale(calibration.fingerprint, calibration.commit, calibration.dirty, fingerprint.JUDGING):
+        found.add("calibration")
+    return frozenset(found)
 
 
 @dataclass(frozen=True)

@@ -33,12 +33,12 @@ MAIN = "PERFORMANCE.md"
 _Section = Callable[[Source], list[str]]
 
 
-def render(run: Run, headers: Mapping[str, str], calibration: Results | None, main: str = MAIN) -> dict[str, str]:
+def render(run: Run, headers: Mapping[str, str], calibration: Results | None, main: str = MAIN, stale: frozenset[str] = frozenset()) -> dict[str, str]:
     """All pages of a run, by their place from where the main page lies; that comes first. `headers` are the words of each bench by its
-    layer. Pure: equal arguments, equal bytes."""
+    layer; `stale` as in `Source`. Pure: equal arguments, equal bytes."""
     drawn = pictures(run)
     address = Address(main)
-    here, inside = (Source(run, headers, drawn, calibration, one) for one in (address, Address(main, inside=True)))
+    here, inside = (Source(run, headers, drawn, calibration, one, stale) for one in (address, Address(main, inside=True)))
     found = {main: _text(part for section in SECTIONS for part in section(here))}
     for name, section in _others(run, headers).items():
         found[f"{address.folder}/{name}.md"] = _text([*_titled(section(inside), main)])
@@ -104,6 +104,7 @@ def machine(source: Source) -> list[str]:
     lines = [
         f"* {', '.join(told)}; {run.build.rustc.partition(' (')[0]}.",
         f"* A {run.scale} run of {revision(run.tool.commit, run.tool.dirty)}, begun {run.started}, which took {duration(run.seconds)}{limited}{ended}.",
+        *(["* **Stale: the code that it measured has changed since.**"] if "run" in source.stale else []),
     ]
     return ["## The machine and the run", "", *source.block("machine", lines)]
 

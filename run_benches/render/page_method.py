@@ -68,8 +68,9 @@ def _error_rates(source: Source) -> list[str]:
     known = ", ".join(f"{cells.words(name)} {cells.plain(value)}" for name, value in found.machine.identity.items())
     same_machine = found.machine.identity == source.run.machine.identity
     elsewhere = [] if same_machine else [f"**Measured on another machine than the figures of this page:** {known}.", ""]
+    stale = ["**Stale: the code that measures and judges has changed since.**", ""] if "calibration" in source.stale else []
     details = "The counts behind these, by condition and by tool, stand below."
-    return [*heading, *marked("error rates", _origin(found), [*elsewhere, *calibration_report.goals(found)]), details, ""]
+    return [*heading, *marked("error rates", _origin(found), [*stale, *elsewhere, *calibration_report.goals(found)]), details, ""]
 
 
 def _origin(found: Results) -> str:

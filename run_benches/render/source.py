@@ -55,13 +55,14 @@ def folder_of(main: str) -> str:
 
 @dataclass(frozen=True)
 class Source:
-    """All that a section may look at."""
+    """All that a section may look at; `stale` names which of the two, `run` and `calibration`, speak of sources that have changed since."""
 
     run: Run
     headers: Mapping[str, str]
     pictures: Mapping[str, Picture]
     calibration: "Results | None" = None
     address: Address = Address()
+    stale: frozenset[str] = frozenset()
 
     def block(self, name: str, lines: Sequence[str]) -> list[str]:
         """Figures, between the marks that say where they come from."""

@@ -28,8 +28,8 @@ RESULTS = FOLDER / "results.json"
 
 @dataclass
 class Origin:
-    """What every job of a pool shares. `code` is a fingerprint of the loaded bytes of each target, lowest layer first; the commit is
-    the one that the pool began with, of a `dirty` working tree one that no branch holds."""
+    """What every job of a pool shares. `code` is a fingerprint of the loaded bytes of each target, lowest layer first, `fingerprint` one
+    of the sources that judge; the commit is the one that the pool began with, of a `dirty` working tree one that no branch holds."""
 
     schema: int
     commit: str
@@ -39,6 +39,7 @@ class Origin:
     build: Build
     turns: dict[str, int]
     seed: int
+    fingerprint: str | None = None
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from typing import Any, Literal
 from run_benches import serialization
 from run_benches.errors import Complaint
 from run_benches.places import BASELINES, ROOT, RUNS
+from run_benches.store import fingerprint
 
 SCHEMA = 3
 
@@ -83,11 +84,12 @@ class Facts:
 
 @dataclass
 class Tool:
-    """The revision that was measured."""
+    """The revision that was measured, and the fingerprint of the sources that its figures depend on."""
 
     commit: str
     dirty: bool
     lock_sha256: str
+    fingerprint: str | None = None
 
 
 @dataclass
@@ -290,6 +292,8 @@ def save(run: Run, name: str) -> Path:
     path = baseline_path(name)
     BASELINES.mkdir(exist_ok=True)
     run.name = name
+    if run.tool.fingerprint is None and not run.tool.dirty:  # an older version made it
+        run.tool.fingerprint = fingerprint.of_commit(run.tool.commit, fingerprint.MEASURED)
     with tempfile.NamedTemporaryFile("w", dir=BASELINES, prefix=".", encoding="utf-8") as file:
         file.write(serialization.text(run))
         file.flush()

@@ -1,0 +1,59 @@
+"""Which sources a stored figure speaks of, as one hash: if they have changed since, the figure is stale.
+
+Why not the commit: a sentence in a document makes another commit, and no other program. The hash is over what git calls the content of each
+file, so that of a commit and that of a working tree are equal where their files are.
+"""
+
+import hashlib
+import subprocess
+from collections.abc import Sequence
+
+from run_benches.places import ROOT
+
+MEASURED = ("src", "benches", "Cargo.toml", "Cargo.lock", ".cargo/config.toml")
+"""What the figures of a run depend on."""
+
+JUDGING = (
+    "benches/harness",
+    "run_benches/stats",
+    "run_benches/compare/comparison_run.py",
+    "run_benches/compare/pairing.py",
+    "run_benches/measure/broker.py",
+    "run_benches/measure/relink.py",
+    "run_benches/calibrate",
+)
+"""What our own error rates depend on: how rows take turns, how they are linked, how they are judged."""
+
+
+def of_checkout(paths: Sequence[str]) -> str | None:
+    """Of the files of this checkout as they stand; nothing where there is no git."""
+    listed = _git("ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *paths)
+    files = sorted(file for file in (listed or "").split("\0") if file and (ROOT / file).is_file())
+    hashes = _git("hash-object", "--stdin-paths", said="\n".join(files))
+    return _digest(zip(hashes.split(), files, strict=True)) if files and hashes else None
+
+
+def of_commit(commit: str, paths: Sequence[str]) -> str | None:
+    """Of the files of a commit; nothing where it is not known here."""
+    listed = _git("ls-tree", "-r", "-z", commit, "--", *paths)
+    entries = [entry.partition("\t") for entry in (listed or "").split("\0") if entry]
+    return _digest(sorted(((about.split()[2], file) for about, _, file in entries), key=lambda entry: entry[1])) if entries else None
+
+
+def stale(known: str | None, commit: str, dirty: bool, paths: Sequence[str]) -> bool:
+    """Whether these files are others than those that a figure was made with: by its fingerprint or, where it has none, by its commit. What
+    is not known is not called stale."""
+    then = known or (None if dirty else of_commit(commit, paths))
+    return then is not None and then != of_checkout(paths)
+
+
+def _digest(entries: "zip[tuple[str, str]] | list[tuple[str, str]]") -> str:
+    return hashlib.sha256("".join(f"{content} {file}\n" for content, file in entries).encode()).hexdigest()
+
+
+def _git(*words: str, said: str = "") -> str | None:
+    try:
+        done = subprocess.run(["git", *words], cwd=ROOT, input=said, capture_output=True, text=True, check=False)
+    except OSError:
+        return None
+    return done.stdout if done.returncode == 0 else None
