@@ -47,20 +47,22 @@ class Effort:
 
     seconds: float | None
     most_tuples: int
-    lane_s: float
     depths: tuple[Depth, ...]
     processes: int
     workload_processes: int
-    sample_size: int
-    warm_up_s: float
-    measurement_s: float
 
 
 EFFORTS: dict[Scale, Effort] = {
-    "quick": Effort(6 * 60, 6, 0.2, ("quick",), 0, 0, 10, 0.05, 0.1),
-    "default": Effort(19 * 60, 10, 0.25, ("quick", "default"), 1, 1, 10, 0.05, 0.15),
-    "full": Effort(None, 12, 0.25, ("quick", "default", "full"), 1, 2, 20, 0.3, 1.0),
+    "quick": Effort(6 * 60, 6, ("quick",), 0, 0),
+    "default": Effort(19 * 60, 10, ("quick", "default"), 1, 1),
+    "full": Effort(None, 12, ("quick", "default", "full"), 1, 2),
 }
+
+LANE_S = 0.25
+"""So long a lane of a tuple is timed, about."""
+
+SAMPLE_SIZE, WARM_UP_S, MEASUREMENT_S = 10, 0.05, 0.15
+"""Of a row that runs alone: its time is rough, and more samples of one process would not change that."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +134,7 @@ def make(suites: dict[str, Suite], words: list[str], skip: list[str], scale: Sca
     cells = [Cell("time", id.partition("/")[0], id) for id in benches]
     cells += [Cell("ratio", id.partition("/")[0], id) for id in ratios]
     cells += [Cell("family", name.partition("/")[0], name) for name in found]
-    sizes = (effort.processes, effort.sample_size, effort.warm_up_s, effort.measurement_s, estimates.FEWEST_TUPLES, effort.lane_s)
+    sizes = (effort.processes, SAMPLE_SIZE, WARM_UP_S, MEASUREMENT_S, estimates.FEWEST_TUPLES, LANE_S)
     linked_anew = all(suites[id.partition("/")[0]].link for family in found.values() for id in family.rows)
     design = Design(seed, *sizes, budget_s or effort.seconds, cells, workload_processes=effort.workload_processes, linked_anew=linked_anew)
     plan = Plan(design, benches, ratios, found, 0.0)

@@ -106,7 +106,7 @@ def test_what_many_samples_take_says_nothing_of_few() -> None:
 def test_a_budget_that_all_layers_do_not_fit_into_buys_less_of_each() -> None:
     one = suites(get=facts())
     few, usual, many = (made(one, budget_s=minutes * 60).design for minutes in (10, 30, 60))
-    assert few.processes < usual.processes and few.lane_s < usual.lane_s and usual.sample_size < many.sample_size
+    assert few.processes < usual.processes <= many.processes and usual.workload_processes < many.workload_processes
 
 
 def test_tuples_grow_with_the_time_there_is() -> None:
