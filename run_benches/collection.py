@@ -210,7 +210,7 @@ class Collection:
 
     def _turns(self, id: str, name: str) -> tuple[list[float], list[float]]:
         """The times of an operation on either side, as kept of a pair; the first four turns are warm-up."""
-        kept = json.loads((self._ring.folder / "pairs" / f"{id.replace('/', '-')}.jsonl").read_text(encoding="utf-8").splitlines()[-1])
+        kept = json.loads(jobs.kept_turns(self._ring.folder, id).read_text(encoding="utf-8").splitlines()[-1])
         assert kept["job"] == name
         a, b = ([nanoseconds / kept["operations"] for side, nanoseconds, _ in kept["turns"][4:] if side == wanted] for wanted in (0, 1))
         return a, b
