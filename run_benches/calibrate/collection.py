@@ -53,6 +53,11 @@ LEAST_WEIGHT = 0.05
 DRIVEN = runs.Design(seed=0, processes=1, sample_size=20, warm_up_s=0.1, measurement_s=0.3, tuples=0, lane_s=0.0, budget_s=None, plan=[])
 """The processes that Criterion drives: short ones, or nobody could afford hundreds of them."""
 
+PUBLISHED = runs.Design(seed=0, processes=1, sample_size=20, warm_up_s=3.0, measurement_s=5.0, tuples=0, lane_s=0.0, budget_s=None, plan=[])
+"""Criterion with the settings of `cargo bench`: eight seconds a row, so that only one row of each target can afford it."""
+
+DESIGNS: dict[Kind, runs.Design] = {"process": DRIVEN, "published": PUBLISHED}
+
 COMPARED_ROUNDS = 10
 """A whole comparison takes about as long as so many pairs of each row: the screen, and fresh pairs of a quarter."""
 
@@ -83,7 +88,21 @@ class Collection:
         code = {layer: self._targets[layer].code for layer in (*layers, comparison_run.SENTINELS) if layer in self._targets}
         this_machine, seed = machine.describe(machine.file_system(folder)), secrets.randbits(32)
         self._path = path
-        self.pool = pool.begin(Origin(pool.SCHEMA, revision.commit, revision.dirty, code, this_machine, provenance.how_built(), pairing.TURNS, seed, fingerprint.of_checkout(fingerprint.JUDGING)), path)
+        self.pool = pool.begin(
+            Origin(
+                schema=pool.SCHEMA,
+                commit=revision.commit,
+                dirty=revision.dirty,
+                code=code,
+                machine=this_machine,
+                build=provenance.how_built(),
+                turns=pairing.TURNS,
+                seed=seed,
+                fingerprint=fingerprint.of_checkout(fingerprint.JUDGING),
+                kinds={id: kind_of(id, facts) for rows in self._rows.values() for id, facts in rows.items()},
+            ),
+            path,
+        )
         self._seed = self.pool.origin.seed
         self._line, self._costs, self._words = Line(), Costs(), ""
         self._context = PairContext(folder / f"pool-{self._seed}", pairing.TURNS, timeout_s, lambda: self._line.show(self._words))
@@ -165,7 +184,8 @@ class Collection:
     def _round(self, number: int, plants: Sequence[Plant]) -> list[Job]:
         found = [Job(number, "pair", layer, condition) for layer in self._rows for condition in CONDITIONS]
         driven = CONDITIONS[number % len(CONDITIONS)]
-        found += [Job(number, "process", layer, driven) for layer in self._rows if layer != comparison_run.SENTINELS]
+        kinds: tuple[Kind, ...] = ("process", "published")
+        found += [Job(number, kind, layer, driven) for kind in kinds for layer in self._rows if layer != comparison_run.SENTINELS]
         found += [Job(number, "plant", target, QUIET, plant) for plant in plants for target in (plant.layer, LADDER) if target in self._rows]
         random.Random(f"{self._seed}:{number}").shuffle(found)
         return found
@@ -180,8 +200,8 @@ class Collection:
         rows = list(self._rows[job.target].values())
         if took:
             return statistics.fmean(took)
-        if job.kind == "process":
-            return plan.layer_s(DRIVEN, job.target, rows, self._costs)
+        if job.kind in DESIGNS:
+            return plan.layer_s(DESIGNS[job.kind], job.target, [self._rows[job.target][id] for id in self._driven_rows(job.kind, job.target)], self._costs)
         return comparison_run.seconds_of(job.target, rows, self._context.turns, self._costs)
 
     def _do(self, job: Job) -> None:
@@ -189,7 +209,7 @@ class Collection:
         entry = Entry(job.round, job.kind, job.target, job.condition, 0.0, job.plant)
         self._words = f"round {job.round + 1}: {job.kind} of {job.target}, {job.condition}"
         with disturbed(job.condition, self._context.folder, limit_s):
-            (self._process if job.kind == "process" else self._pair)(entry, limit_s)
+            (self._process if job.kind in DESIGNS else self._pair)(entry, limit_s)
         entry.seconds = round(time.monotonic() - began, 2)
         pool.add(self.pool, entry, self._path)
         for id, failure in entry.failures.items():
@@ -215,31 +235,29 @@ class Collection:
 
     def _turns(self, id: str, name: str) -> tuple[list[float], list[float]]:
         """The times of an operation on either side, as kept of a pair; the first four turns are warm-up."""
-        kept = json.loads((self._context.folder / "pairs" / f"{id.replace('/', '-')}.jsonl").read_text(encoding="utf-8").splitlines()[-1])
+        kept = json.loads(jobs.kept_turns(self._context.folder, id).read_text(encoding="utf-8").splitlines()[-1])
         assert kept["job"] == name
         a, b = ([nanoseconds / kept["operations"] for side, nanoseconds, _ in kept["turns"][4:] if side == wanted] for wanted in (0, 1))
         return a, b
 
     def _process(self, entry: Entry, limit_s: float) -> None:
         """A process as Criterion runs it, against the last one under the same condition, if its files are still there."""
-        context = jobs.RunContext(self._suites, DRIVEN, self._context.folder, self._context.timeout_s, self._context.tick)
-        outcome = jobs.measure_layer(context, plan.Job(entry.round, "time", entry.target), list(self._rows[entry.target]), limit_s)
+        folder = self._context.folder / entry.kind
+        context = jobs.RunContext(self._suites, DESIGNS[entry.kind], folder, self._context.timeout_s, self._context.tick)
+        outcome = jobs.measure_layer(context, plan.Job(entry.round, "time", entry.target), self._driven_rows(entry.kind, entry.target), limit_s)
         entry.failures = outcome.failures
         last = entry.round - len(CONDITIONS)
-        old, new = self._samples(last, entry.target), self._samples(entry.round, entry.target)
+        old, new = _samples(folder, last, entry.target), _samples(folder, entry.round, entry.target)
         for id in set(old) & set(new):
             entry.rows.append(id)
-            entry.usual.append(_usual(old[id], new[id], f"{self._seed}:{entry.round}:{id}"))
-        for folder in self._driven(last, entry.target):
-            shutil.rmtree(folder)
+            entry.usual.append(_usual(old[id], new[id], f"{self._seed}:{entry.round}:{entry.kind}:{id}"))
+        for process in _processes(folder, last, entry.target):
+            shutil.rmtree(process)
 
-    def _samples(self, number: int, target: str) -> dict[str, list[float]]:
-        found = {id: samples for folder in self._driven(number, target) for id, samples in criterion_output.read(folder).items()}
-        return {id: [time / count for time, count in zip(samples.times_ns, samples.iterations, strict=True)] for id, samples in found.items()}
-
-    def _driven(self, number: int, target: str) -> list[Path]:
-        """The folders that jobs.measure_layer left of a round."""
-        return sorted(self._context.folder.glob(f"{number + 1:02}-{target}-*"))
+    def _driven_rows(self, kind: Kind, target: str) -> list[str]:
+        """All rows, or the one that the seed draws."""
+        rows = [id for id, facts in self._rows[target].items() if kind == "process" or not facts.workload]
+        return rows if kind == "process" else random.Random(f"{self._seed}:{target}").sample(rows, min(1, len(rows)))
 
     def _plantable(self) -> list[str]:
         return [layer for layer in PLANTED_LAYERS if layer in self._rows]
@@ -263,6 +281,25 @@ class Collection:
         for number in set(range(first, first + WEIGHED_PAIRS)) - done:
             self._do(Job(number, "weighing", plant.layer, QUIET, plant))
         return error_rates.weight(self.pool, plant) or 0.0
+
+
+def kind_of(id: str, facts: Facts) -> str:
+    """What kind a row is of, by what makes its pairs scatter."""
+    if id.partition("/")[0] == "locking":
+        return "locking"
+    if facts.clock == "cpu":
+        return "over TCP"
+    return "several threads" if facts.threads > 1 else "writing, one thread" if facts.changes_store else "reading, one thread"
+
+
+def _samples(folder: Path, number: int, target: str) -> dict[str, list[float]]:
+    found = {id: samples for process in _processes(folder, number, target) for id, samples in criterion_output.read(process).items()}
+    return {id: [time / count for time, count in zip(samples.times_ns, samples.iterations, strict=True)] for id, samples in found.items()}
+
+
+def _processes(folder: Path, number: int, target: str) -> list[Path]:
+    """The folders that jobs.measure_layer left of a round."""
+    return sorted(folder.glob(f"{number + 1:02}-{target}-*"))
 
 
 def _chosen(suite: Suite, words: list[str]) -> dict[str, Facts]:

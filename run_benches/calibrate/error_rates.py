@@ -10,12 +10,13 @@ looks like.
 
 History of the format of the results:
   schema 1: the first.
+  schema 2: false alarms are of the rows that fresh pairs decided, beside the number of those that the screen settled, and by kind of row.
 """
 
 import random
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from math import exp, log1p
 from typing import Literal
@@ -31,11 +32,11 @@ from run_benches.store.comparisons import Point, Row
 from run_benches.store.pool import Entry, Kind, Plant, Pool
 from run_benches.store.runs import Facts, Machine
 
-SCHEMA = 1
+SCHEMA = 2
 SLOW_DOWNS = (0.01, 0.02, 0.03, 0.05, 0.08, 0.10)
 SHUFFLES = 20
 QUIET = "quiet"
-USUAL_TOOLS = ("Criterion, lock-step turns", "critcmp -t 5, lock-step turns", "Criterion, one process after the other", "critcmp -t 5, one process after the other")
+USUAL_TOOLS = ("Criterion, lock-step turns", "critcmp -t 5, lock-step turns", "Criterion, one process after the other", "critcmp -t 5, one process after the other", "Criterion, one process of 8 s a row after the other", "critcmp -t 5, one process of 8 s a row after the other")
 NO_FACTS = Facts("", "ops", 1.0, 1)
 """Attribution asks the effects of a row, and nothing of what it does."""
 
@@ -72,9 +73,10 @@ class Power:
 
 @dataclass
 class Condition:
-    """What the pairs of one condition gave. `false_alarms` are rows called slower or faster though nothing had changed, `alarming` the
-    comparisons with at least one of them, `contaminated` those whose controls alarmed; `shuffled` is the share of false alarms over many
-    shuffles; `p_values` are those of all rows of disjoint draws; `power` is by the slow-down in percent, `usual` by the tool."""
+    """What the pairs of one condition gave. `false_alarms` are rows called slower or faster though nothing had changed: of those decided
+    by fresh pairs, since the screen cannot call a row changed; it settled `screened` rows. `by_kind` has the same by the kind of row,
+    `alarming` the comparisons with at least one, `contaminated` those whose controls alarmed; `shuffled` is the share of false alarms
+    over many shuffles; `p_values` are those of all rows of disjoint draws; `power` is by the slow-down in percent, `usual` by the tool."""
 
     rounds: int
     rows: int
@@ -87,6 +89,13 @@ class Condition:
     p_values: list[float]
     power: dict[str, Power]
     usual: dict[str, Rate]
+    screened: int | None = None
+    by_kind: dict[str, Rate] = field(default_factory=dict)
+
+    @property
+    def of_all_rows(self) -> Rate:
+        """The false alarms of all rows, those that the screen settled among them."""
+        return rate(self.false_alarms.count, self.false_alarms.of + (self.screened or 0))
 
 
 @dataclass
@@ -248,7 +257,17 @@ def _condition(pool: Pool, name: str, rules: Rules, shuffles: int) -> Condition:
         p_values=[round(p, 5) for row in rows if (p := judge.signed_rank_p(row)) is not None],
         power={f"{100 * added:g}": _power(drawn("disjoint", added)) for added in SLOW_DOWNS},
         usual=_usual(pool, name, rules),
+        screened=sum(judgement.stage == "screen" for one in disjoint for judgement in one.judgements.values()),
+        by_kind={kind: together(_changed(one, rows_of) for one in disjoint) for kind, rows_of in _kinds(pool).items()},
     )
+
+
+def _kinds(pool: Pool) -> dict[str, set[str]]:
+    """The rows of each kind."""
+    found: dict[str, set[str]] = {}
+    for id, kind in pool.origin.kinds.items():
+        found.setdefault(kind, set()).add(id)
+    return found
 
 
 def _power(drawn: list[Drawn]) -> Power:
@@ -259,7 +278,7 @@ def _power(drawn: list[Drawn]) -> Power:
 def _usual(pool: Pool, condition: str, rules: Rules) -> dict[str, Rate]:
     """Each pair, and each process with the one before it, is a whole comparison for the usual tools."""
     rates = []
-    kinds: tuple[Kind, ...] = ("pair", "process")
+    kinds: tuple[Kind, ...] = ("pair", "process", "published")
     for kind in kinds:
         changes = [Change(*figures) for entry in pool.of(kind, condition) if entry.target != rules.controls for figures in entry.usual if figures]
         rates += [rate(sum(one.changed for one in changes), len(changes)), rate(sum(one.listed for one in changes), len(changes))]
@@ -349,8 +368,10 @@ def goal(name: str, wanted: str, found: Rate, least: float = 0.0, most: float = 
     return Goal(name, wanted, found, "met" if within else "MISSED" if without else "not enough data")
 
 
-def _changed(drawn: Drawn) -> Rate:
-    return rate(sum(judgement.verdict in ("slower", "faster") for judgement in drawn.judgements.values()), len(drawn.judgements))
+def _changed(drawn: Drawn, rows: Collection[str] | None = None) -> Rate:
+    """How many of the rows that were decided by fresh pairs, of all or of some, are called changed."""
+    decided = [found for id, found in drawn.judgements.items() if found.stage != "screen" and (rows is None or id in rows)]
+    return rate(sum(found.verdict in ("slower", "faster") for found in decided), len(decided))
 
 
 def _effects(cells: list[tuple[float, float]], added: float) -> list[float]:

@@ -179,11 +179,17 @@ def in_one_line(reason: str) -> str:
 
 def keep(folder: Path, name: str, row: str, log: broker.RowLog) -> None:
     """The turns of a pair or a tuple, for whoever wants to look again: side, its nanoseconds, and those it waited for a core."""
-    (folder / "turns").mkdir(parents=True, exist_ok=True)
     turns = [[turn.side, turn.nanoseconds, turn.waited_ns] for turn in log.turns]
     kept = {"job": name, "ids": log.ids, "operations": log.operations, "turns": turns, "conditions": log.conditions}
-    with (folder / "turns" / f"{row.replace('/', '-')}.jsonl").open("a", encoding="utf-8") as file:
+    path = kept_turns(folder, row)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", encoding="utf-8") as file:
         file.write(json.dumps(kept, default=dataclasses.asdict) + "\n")
+
+
+def kept_turns(folder: Path, row: str) -> Path:
+    """Where `keep` leaves the turns of a row, a line for each pair or tuple."""
+    return folder / "turns" / f"{row.replace('/', '-')}.jsonl"
 
 
 def _templates(context: RunContext, suite: Suite) -> dict[str, str]:

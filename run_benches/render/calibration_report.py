@@ -15,12 +15,14 @@ CONDITION_COLUMNS = (
     "condition",
     "pairs of each row>",
     "comparisons>",
-    "false alarms, by row>",
+    "settled by the screen>",
+    "false alarms, of the other rows",
     "over shuffles>",
     "by comparison>",
     "controls alarmed>",
     "intervals that hold 0>",
 )
+KIND_COLUMNS = ("condition", "kind of row", "called slower or faster")
 POWER_COLUMNS = ("condition", "rows slower by>", "called slower>", "called same>", "can't tell>")
 USUAL_COLUMNS = ("condition", "judged by", "called changed>", "rate>")
 PLANT_COLUMNS = ("layer", "planted>", "measured [95 %]>", "found>", "layer named>", "row")
@@ -89,6 +91,7 @@ def _tables(results: Results) -> list[tuple[str, Sequence[str], list[list[str]]]
         ("what the usual tools say of the same machine code", USUAL_COLUMNS, [cells for name, one in conditions for cells in _usual_cells(name, one)]),
         ("rows made slower", POWER_COLUMNS, [cells for name, one in conditions for cells in _power_cells(name, one)]),
         ("real slow-downs", PLANT_COLUMNS, [_plant_cells(one) for one in results.plants]),
+        ("nothing changed, by the kind of row", KIND_COLUMNS, [[name, kind, counted(rate)] for name, one in conditions for kind, rate in one.by_kind.items() if rate.of]),
         ("nothing changed", CONDITION_COLUMNS, [_condition_cells(name, one) for name, one in conditions]),
         ("goals", GOAL_COLUMNS, [[goal.name, goal.wanted, counted(goal.rate), goal.state] for goal in results.goals]),
     ]
@@ -97,7 +100,7 @@ def _tables(results: Results) -> list[tuple[str, Sequence[str], list[list[str]]]
 def _condition_cells(name: str, one: Condition) -> list[str]:
     shuffled = "no data" if one.shuffled is None else figures.percent(one.shuffled)
     rates = (one.alarming, one.contaminated, one.coverage)
-    return [name, str(one.rounds), str(one.comparisons), counted(one.false_alarms), shuffled, *map(counted, rates)]
+    return [name, str(one.rounds), str(one.comparisons), "not counted apart" if one.screened is None else str(one.screened), counted(one.false_alarms), shuffled, *map(counted, rates)]
 
 
 def _power_cells(name: str, one: Condition) -> list[list[str]]:
@@ -105,7 +108,7 @@ def _power_cells(name: str, one: Condition) -> list[list[str]]:
 
 
 def _usual_cells(name: str, one: Condition) -> list[list[str]]:
-    rates = {"run-benches.py compare": one.false_alarms} | one.usual
+    rates = {"run-benches.py compare": one.of_all_rows} | one.usual
     return [[name, tool, counted(rate), figures.percent(rate.count / rate.of)] for tool, rate in rates.items() if rate.of]
 
 

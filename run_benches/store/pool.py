@@ -29,7 +29,8 @@ RESULTS = FOLDER / "results.json"
 @dataclass
 class Origin:
     """What every job of a pool shares. `code` is a fingerprint of the loaded bytes of each target, lowest layer first, `fingerprint` one
-    of the sources that judge; the commit is the one that the pool began with, of a `dirty` working tree one that no branch holds."""
+    of the sources that judge, `kinds` what kind each row is of; the commit is the one that the pool began with, of a `dirty` working tree
+    one that no branch holds."""
 
     schema: int
     commit: str
@@ -40,6 +41,7 @@ class Origin:
     turns: dict[str, int]
     seed: int
     fingerprint: str | None = None
+    kinds: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -52,13 +54,13 @@ class Plant:
     share: float | None = None
 
 
-Kind = Literal["pair", "process", "weighing", "plant", "comparison"]
+Kind = Literal["pair", "process", "published", "weighing", "plant", "comparison"]
 
 
 @dataclass
 class Entry:
     """A job that was done. `pair`: a pair of the target with itself; `process`: one that Criterion drives, against the one before it;
-    `weighing` and `plant`: pairs whose side B is slowed down; `comparison`: a whole one of the pool's revision with itself.
+    `published`: the same with its published settings, of a few rows; `weighing` and `plant`: pairs whose side B is slowed down; `comparison`: a whole one of the pool's revision with itself.
 
     Lists go along with `rows`: the effect of the pair, A's time of one operation, by how much its sides met other conditions (as in a
     comparison), and what the usual tools would have made of the times (usual.Change: p, low, high, mean)."""

@@ -9,11 +9,12 @@ import pytest
 
 from run_benches import serialization
 from run_benches.calibrate import error_rates
+from run_benches.calibrate.collection import kind_of
 from run_benches.calibrate.error_rates import Rate, Results, Rules, Table
 from run_benches.cli import calibration
 from run_benches.render import calibration_pictures, calibration_report, pictures
 from run_benches.store.pool import Entry, Origin, Plant, Pool
-from run_benches.store.runs import Build, Machine
+from run_benches.store.runs import Build, Facts, Machine
 
 RULES = Rules(screen_pairs=6, alpha=0.05, control_alpha=0.01, margin=lambda id: 0.02, controls="harness")
 ROWS = [f"storage/{name}/strata/x" for name in ("get", "put", "scan", "seek")] + [f"indexes/{name}/strata/x" for name in ("find", "insert")]
@@ -27,7 +28,7 @@ def cells(rounds: int, deviation: float, seed: int = 1, rows: list[str] = ROWS) 
 
 
 def origin() -> Origin:
-    return Origin(1, "c0ffee", False, {"storage": "a", "indexes": "b", "ladder": "c"}, Machine({}, {}), Build("", "", ""), {}, 3)
+    return Origin(1, "c0ffee", False, {"storage": "a", "indexes": "b", "ladder": "c"}, Machine({}, {}), Build("", "", ""), {}, 3, kinds={row: "locking" if row == OWN else "reading, one thread" for row in ROWS})
 
 
 def simulated(rounds: int, deviation: float = 0.015) -> Pool:
@@ -110,10 +111,13 @@ def test_a_row_that_lacks_a_pair_is_not_judged() -> None:
 def test_every_part_of_a_pool_is_in_the_results(results: Results) -> None:
     quiet = results.conditions["quiet"]
     assert (quiet.rounds, quiet.rows, quiet.comparisons) == (4 * PAIRS, 6, 4)
-    assert quiet.false_alarms.of == 24 and quiet.coverage.of == 24 == len(quiet.p_values)
+    assert quiet.screened is not None and quiet.false_alarms.of + quiet.screened == quiet.of_all_rows.of == 24, "each row is counted once"
+    assert {kind: rate.of for kind, rate in quiet.by_kind.items()}.keys() == {"locking", "reading, one thread"}
+    assert sum(rate.of for rate in quiet.by_kind.values()) == quiet.false_alarms.of
+    assert quiet.coverage.of == 24 == len(quiet.p_values)
     assert quiet.power["10"].slower.count == 24 and quiet.power["1"].slower.count < 12
     assert results.comparisons == [{"same": 6}] and results.outcomes == {"fine": 1}
-    assert [rate.of for rate in quiet.usual.values()] == [4 * PAIRS * 6] * 2 + [0, 0]
+    assert [rate.of for rate in quiet.usual.values()] == [4 * PAIRS * 6] * 2 + [0] * 4
 
 
 def test_a_real_plant_is_found_with_its_size_and_its_layer(results: Results) -> None:
@@ -201,3 +205,17 @@ def test_what_is_published_comes_from_the_pool_alone(tmp_path: Path) -> None:
     for picture in calibration_pictures.pictures(published):
         assert picture.fault(tmp_path / "pictures") is None
     assert calibration.publish(simulated(PAIRS), tmp_path / "again.json", tmp_path / "pictures") == published
+
+
+@pytest.mark.parametrize(
+    ("id", "facts", "kind"),
+    [
+        ("storage/get/strata/sst", Facts("reads", "records", 1, 1), "reading, one thread"),
+        ("transaction/create/strata/0", Facts("writes", "records", 1, 1, changes_store=True), "writing, one thread"),
+        ("transaction/create/strata/8", Facts("writes", "records", 1, 8, changes_store=True), "several threads"),
+        ("ladder/get/strata/tcp", Facts("answers", "records", 1, 1, clock="cpu"), "over TCP"),
+        ("locking/contention/strata/8", Facts("locks", "ops", 1, 8), "locking"),
+    ],
+)
+def test_rows_are_of_a_kind_by_what_makes_their_pairs_scatter(id: str, facts: Facts, kind: str) -> None:
+    assert kind_of(id, facts) == kind
