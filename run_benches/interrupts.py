@@ -18,6 +18,12 @@ class Stop:
 STOP = Stop()
 
 
+def raise_if_requested() -> None:
+    """For whoever goes on with long work."""
+    if STOP.requested:
+        raise KeyboardInterrupt
+
+
 @contextmanager
 def until_stopped(going_on: str) -> Iterator[None]:
     """Ctrl-C and SIGTERM end what is done inside, and say how to go on."""

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from run_benches import interrupts
 from run_benches.analysis import figures
 from run_benches.calibrate import error_rates
 from run_benches.calibrate.disturbance import CONDITIONS, disturbed
@@ -98,15 +99,19 @@ class Collection:
                 build=provenance.how_built(),
                 turns=pairing.TURNS,
                 seed=seed,
-                fingerprint=fingerprint.of_checkout(fingerprint.JUDGING),
+                fingerprint=fingerprint.of_checkout(fingerprint.PAIRING),
                 kinds={id: kind_of(id, facts) for rows in self._rows.values() for id, facts in rows.items()},
             ),
             path,
         )
         self._seed = self.pool.origin.seed
         self._line, self._costs, self._words = Line(), Costs(), ""
-        self._context = PairContext(folder / f"pool-{self._seed}", pairing.TURNS, timeout_s, lambda: self._line.show(self._words))
+        self._context = PairContext(folder / f"pool-{self._seed}", pairing.TURNS, timeout_s, self._tick)
         self._context.folder.mkdir(parents=True, exist_ok=True)
+
+    def _tick(self) -> None:
+        interrupts.raise_if_requested()
+        self._line.show(self._words)
 
     def spend(self, budget_s: float) -> None:
         """As many whole rounds as fit, then whole comparisons for what is left."""
@@ -131,7 +136,7 @@ class Collection:
                     for job in todo:
                         self._do(job)
         finally:
-            for name in (pairing.TEMPLATES, "a", "b"):
+            for name in (pairing.TEMPLATES, "a", "b", *(f"{kind}/{pairing.TEMPLATES}" for kind in DESIGNS)):
                 shutil.rmtree(self._context.folder / name, ignore_errors=True)
 
     def comparison(self) -> None:
@@ -185,7 +190,8 @@ class Collection:
         found = [Job(number, "pair", layer, condition) for layer in self._rows for condition in CONDITIONS]
         driven = CONDITIONS[number % len(CONDITIONS)]
         kinds: tuple[Kind, ...] = ("process", "published")
-        found += [Job(number, kind, layer, driven) for kind in kinds for layer in self._rows if layer != comparison_run.SENTINELS]
+        layers = [layer for layer in self._rows if layer != comparison_run.SENTINELS]
+        found += [Job(number, kind, layer, driven) for kind in kinds for layer in layers if self._driven_rows(kind, layer)]
         found += [Job(number, "plant", target, QUIET, plant) for plant in plants for target in (plant.layer, LADDER) if target in self._rows]
         random.Random(f"{self._seed}:{number}").shuffle(found)
         return found

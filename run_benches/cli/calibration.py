@@ -21,7 +21,7 @@ from run_benches.interrupts import until_stopped
 from run_benches.measure.lock import alone
 from run_benches.places import ROOT, RUNS
 from run_benches.render import calibration_pictures, calibration_report
-from run_benches.store import pool
+from run_benches.store import fingerprint, pool
 from run_benches.store.pool import Kind, Pool
 
 USUAL_BUDGET_S = 3600.0
@@ -52,7 +52,7 @@ def main(budget_s: float | None, rows: list[str], smoke: bool, timeout_s: float,
 
 def publish(collected: Pool, results: Path, pictures: Path) -> Results:
     """Writes the results and draws the pictures that there are figures for."""
-    found = error_rates.results(collected, RULES)
+    found = error_rates.results(collected, RULES, fingerprint=fingerprint.of_checkout(fingerprint.JUDGING))
     serialization.store(results, found)
     for picture in calibration_pictures.pictures(found):
         files.replace(pictures / picture.file, picture.svg())
@@ -67,7 +67,7 @@ def _smoke(folder: Path, timeout_s: float) -> Exit:
         collection.comparison()
     found = publish(pool.load(folder / "pool.jsonl"), folder / "results.json", folder)
     print(calibration_report.summary(found))
-    there = {word for entry in collection.pool.entries if entry.usual or entry.kind not in ("pair", "process") for word in (entry.kind, entry.condition)}
+    there = {word for entry in collection.pool.entries if entry.usual or entry.kind not in ("pair", "process", "published") for word in (entry.kind, entry.condition)}
     missing = [word for word in (*get_args(Kind), *CONDITIONS) if word not in there]
     if missing or found.failures:
         nothing, failed = (", ".join(words) or "none" for words in (missing, found.failures))

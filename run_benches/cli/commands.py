@@ -109,8 +109,9 @@ def _compare(options: argparse.Namespace, arguments: list[str]) -> int:
             raise Complaint("compare --stored needs two stored runs: baselines, runs, files or `last`")
         return stored.compare(options.sides[0], options.sides[1], options.json)
     if options.resume is not None:
-        if options.sides or options.sets or options.rows or options.budget or options.seed is not None:
-            raise Complaint("--resume goes on with the plan of the interrupted comparison: give it no revisions, rows or budget")
+        planned = (options.sides, options.sets, options.rows, options.budget, options.margin, options.alpha, options.pairs, options.dry_run)
+        if any(planned) or options.seed is not None:
+            raise Complaint("--resume goes on with the plan of the interrupted comparison: give it no revisions, rows, rules or budget")
         return _told(new_comparison.resume(options.resume or None, options.timeout), options)
     if len(options.sides) > 2:
         raise Complaint("compare takes at most two revisions; rows are chosen with --rows")
@@ -124,8 +125,8 @@ def _compare(options: argparse.Namespace, arguments: list[str]) -> int:
         benches=options.benches_of.lower(),
         budget_s=options.budget,
         margin=options.margin,
-        alpha=options.alpha,
-        fewest_pairs=options.pairs,
+        alpha=options.alpha or new_comparison.ALPHA,
+        fewest_pairs=options.pairs or 0,
         dry_run=options.dry_run,
         seed=options.seed,
         timeout_s=options.timeout,

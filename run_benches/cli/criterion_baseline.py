@@ -1,6 +1,6 @@
 """What `cargo bench -- --save-baseline NAME` left behind, beside what the last `cargo bench` did: `compare --criterion NAME`.
 
-Why without a verdict: each side is one process at one moment. Its samples share its memory layout, its placement of code and the mood of
+Why without a verdict: each side is one process at one moment. Its samples share its memory layout, its placement of code and the state of
 the machine, so they agree with each other and say nothing about the next process. A judge has to run both in pairs.
 """
 

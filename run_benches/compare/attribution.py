@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from run_benches.analysis import figures
 from run_benches.analysis.findings import ACROSS, OURS, RUNGS
-from run_benches.stats import estimates
+from run_benches.stats import estimates, judge
 from run_benches.store.comparisons import Attribution, Row, Share
 
 
@@ -87,7 +87,8 @@ def _shares(rows: dict[str, Row], guilty: str) -> Iterator[Share]:
 
 def _change(row: Row) -> _Change | None:
     """Both times of a pair are of one moment, so they may be subtracted; too few pairs have no interval, and say nothing."""
-    found = estimates.location([point.b_ns - point.a_ns for point in row.pairs or row.screen])
+    level = row.judgement.level if row.judgement else judge.LEVEL
+    found = estimates.location([point.b_ns - point.a_ns for point in row.pairs or row.screen], 1 - level)
     return None if found is None or found.low is None or found.high is None else _Change(found.middle, found.low, found.high)
 
 

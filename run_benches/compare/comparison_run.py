@@ -2,7 +2,8 @@
 
 Why two stages: most rows of most changes are the same, and six pairs can show that. All others are decided on fresh pairs alone, since
 a row that was picked for having looked odd will look odd again in the data it was picked by. Rounds go over all targets in an order of
-their own, with controls among them, so that a slow minute of the machine meets every row and the controls, too. Every random choice is drawn from the seed and the name of the pair: a comparison that was interrupted goes on as if it had not been.
+their own, with controls among them, so that a slow minute of the machine meets every row and the controls, too. Every random choice is
+drawn from the seed and the name of the pair: a comparison that was interrupted goes on as if it had not been.
 """
 
 import math
@@ -14,6 +15,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
+from run_benches import interrupts
 from run_benches.analysis import figures
 from run_benches.compare import attribution, counting, pairing
 from run_benches.compare.pairing import Outcome, PairContext, PairSide
@@ -109,14 +111,14 @@ class ComparisonRun:
         end = first + design.deciding_pairs
         for number in range(first, end):
             self._round("decide", number, 1, range(number + 1, end))
-            if number + 1 == first + judge.EARLY_PAIRS < end:
+            if number + 1 == first + judge.EARLY_PAIRS < end and design.reruns is None:  # else it was done before the interruption
                 self._end_what_is_clear()
 
     def _end_what_is_clear(self) -> None:
         """The early look: rows that show a verdict need no more pairs."""
         rows, design = self._open_rows(), self._compared.design
         effects, margins = {id: _effects(row.pairs) for id, row in rows.items()}, {id: row.margin for id, row in rows.items()}
-        for id, judgement in judge.clear(effects, margins, _alpha(design), design.decided_rows).items():
+        for id, judgement in judge.clear(effects, margins, design.level, design.decided_rows).items():
             rows[id].judgement, rows[id].state = judgement, "judged"
         self._store()
 
@@ -134,7 +136,7 @@ class ComparisonRun:
     def _what_is_open(self, undecided: list[str]) -> str:
         design = self._compared.design
         assert design.deciding_pairs is not None
-        seen = [self._smallest_visible(id, len(undecided)) for id in undecided]
+        seen = [self._smallest_visible(id) for id in undecided]
         first = self._first_fresh()
         done = {int(job.split(":")[1]) for job in self._done if job.startswith("decide:")}
         left = design.deciding_pairs - sum(first <= number for number in done)
@@ -143,11 +145,10 @@ class ComparisonRun:
             f"smallest slow-down likely to be found: {statistics.median(seen):.1%} (half of them), {max(seen):.1%} (all)"
         )
 
-    def _smallest_visible(self, id: str, undecided: int) -> float:
-        row, pairs = self._compared.rows[id], self._compared.design.deciding_pairs
-        effects = _effects(row.screen or row.earlier)
-        assert pairs is not None
-        return judge.smallest_visible(judge.scatter(effects), pairs, undecided, row.margin, _alpha(self._compared.design))
+    def _smallest_visible(self, id: str) -> float:
+        row, design = self._compared.rows[id], self._compared.design
+        assert design.deciding_pairs is not None
+        return judge.smallest_visible(judge.scatter(_effects(row.screen or row.earlier)), design.deciding_pairs, design.decided_rows, row.margin, design.level)
 
     def _run_again(self) -> None:
         """Pairs whose sides met unlike conditions, which is decided before anybody looks at their times."""
@@ -169,7 +170,7 @@ class ComparisonRun:
     def _judge(self) -> None:
         compared, design, open_rows = self._compared, self._compared.design, self._open_rows()
         effects, margins = {id: _effects(row.pairs) for id, row in open_rows.items()}, {id: row.margin for id, row in open_rows.items()}
-        for id, judgement in judge.decide(effects, margins, _alpha(design), design.decided_rows).items():
+        for id, judgement in judge.decide(effects, margins, design.level, design.decided_rows).items():
             open_rows[id].judgement, open_rows[id].state = judgement, "judged"
         for id, (p, alarm) in judge.alarms({id: _effects(control.pairs) for id, control in compared.controls.items() if control.pairs}, design.control_alpha).items():
             compared.controls[id].p_adjusted, compared.controls[id].alarm = p, alarm
@@ -262,6 +263,7 @@ class ComparisonRun:
         return self._earlier_s + time.monotonic() - self._began
 
     def _tick(self) -> None:
+        interrupts.raise_if_requested()
         what, end = self._under_way
         self._line.show(f"{duration(end - time.monotonic())} left: {what}; {self._so_far()}")
 
@@ -284,17 +286,12 @@ def affordable(fewest: int, round_s: float, budget_s: float | None, spent_s: flo
 
 def fewest_pairs(design: Design, undecided: int) -> int:
     """Fresh pairs that so many rows need: so many that the smallest p there is survives Holm at the level of this try."""
-    return max(min(judge.MOST_PAIRS, design.fewest_pairs), judge.deciding_pairs(undecided, _alpha(design)))
+    return max(min(judge.MOST_PAIRS, design.fewest_pairs), judge.deciding_pairs(undecided, design.level))
 
 
 def seconds_of(target: str, rows: list[Facts], turns: dict[str, int], costs: Costs) -> float:
     """What one pair of these rows of a target takes."""
     return LINK_S + sum(pairing.turns_s(turns, facts) for facts in rows) + len(rows) * costs.extra_s(f"pair of {target}")
-
-
-def _alpha(design: Design) -> float:
-    """Each try has half the level of the one before."""
-    return design.alpha * 0.5 ** (design.tries - 1)
 
 
 def _target(id: str) -> str:

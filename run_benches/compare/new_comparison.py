@@ -92,9 +92,10 @@ def compare(wish: Wish) -> tuple[Comparison, Path] | None:
             raise Complaint("no lld, which alone can place code at random, and without that the mere order of functions is called a change: apt-get install lld")
         compared, facts = _planned(wish, sides, targets, left_out)
         path = _new_path(compared)
-        _announce(compared, path, facts)
+        _announce(compared, facts)
         if wish.dry_run:
             return None
+        print(f"seed {compared.design.seed}; stored as {shown(path)} while it grows", file=sys.stderr)
         return _go(compared, path, targets, facts, wish.timeout_s)
 
 
@@ -297,7 +298,7 @@ def _new_path(compared: Comparison) -> Path:
     return next(RUNS / f"{one}.json" for one in names if not (RUNS / f"{one}.json").exists())
 
 
-def _announce(compared: Comparison, path: Path, facts: dict[str, Facts]) -> None:
+def _announce(compared: Comparison, facts: dict[str, Facts]) -> None:
     """What it will cost, and what it will see; a budget that the smallest comparison does not fit into is refused before it is spent."""
     planned = [id for id, row in compared.rows.items() if row.state == "not_run"]
     identical = sum(row.state == "identical" for row in compared.rows.values())
@@ -324,7 +325,6 @@ def _announce(compared: Comparison, path: Path, facts: dict[str, Facts]) -> None
         f"by the scatter of {f'earlier comparisons ({known} rows)' if known else f'{USUAL_SCATTER:.1%} that is usual'}",
         file=sys.stderr,
     )
-    print(f"seed {compared.design.seed}; stored as {shown(path)} while it grows", file=sys.stderr)
 
 
 def _forecast_s(compared: Comparison, planned: list[str], facts: dict[str, Facts]) -> tuple[float, float, float]:

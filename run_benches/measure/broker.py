@@ -33,8 +33,11 @@ from pathlib import Path
 TURN_NS = 1e6
 """A turn of a row with one thread that changes nothing."""
 
+WRITER_TURN_NS = 5e6
+"""A turn of a row with one thread that changes its store."""
+
 LONG_TURN_NS = 20e6
-"""A turn of a row that changes its store, or that has several threads."""
+"""A turn of several threads, which start and end together, or by CPU clocks, which are read once a turn and lag by a tick."""
 
 TURNS = 100
 """Turns of each side; the first two are warm-up."""
@@ -517,7 +520,8 @@ def _rows_of(binary: str, wanted: str) -> list[tuple[Row, bool]]:
     for name, fact in facts.items():
         several = fact["threads"] > 1
         if wanted in name:
-            rows.append((Row((name, name), LONG_TURN_NS if several or fact["changes_store"] else TURN_NS), several))
+            long = several or fact["clock"] == "cpu"
+            rows.append((Row((name, name), LONG_TURN_NS if long else WRITER_TURN_NS if fact["changes_store"] else TURN_NS), several))
     return rows
 
 

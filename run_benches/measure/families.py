@@ -14,7 +14,7 @@ import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from run_benches.measure.broker import RowLog
+from run_benches.measure.broker import LONG_TURN_NS, RowLog, TURN_NS, WRITER_TURN_NS
 from run_benches.store.runs import Facts, Family
 
 MOST_LANES = 8
@@ -22,11 +22,6 @@ MOST_LANES = 8
 
 PALINDROME_NS = 30e6
 """Spells begin at 20 ms; a family of rows with one thread goes up and down in less."""
-
-READER_TURN_NS = 1e6
-WRITER_TURN_NS = 5e6
-LONG_TURN_NS = 20e6
-"""Several threads start and end together, and CPU clocks are read once a turn and lag by a tick: both want long turns."""
 
 FEWEST_PALINDROMES = 8
 
@@ -112,7 +107,7 @@ def turn_ns(rows: Sequence[Facts]) -> float:
     """How long a turn is on average over the lanes."""
     if any(_regime(rows)):
         return LONG_TURN_NS
-    longest = WRITER_TURN_NS if any(facts.changes_store for facts in rows) else READER_TURN_NS
+    longest = WRITER_TURN_NS if any(facts.changes_store for facts in rows) else TURN_NS
     return min(longest, PALINDROME_NS / (2 * len(rows)))
 
 

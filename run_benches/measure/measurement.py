@@ -10,12 +10,12 @@ import shutil
 import time
 from pathlib import Path
 
+from run_benches import interrupts
 from run_benches.measure import jobs, plan
 from run_benches.measure.build import Found, Suite
 from run_benches.measure.families import Tuple
 from run_benches.measure.jobs import Outcome, RunContext
 from run_benches.measure.plan import Costs, Job
-from run_benches.interrupts import STOP
 from run_benches.progress import Line, duration
 from run_benches.stats import estimates
 from run_benches.store import runs
@@ -114,8 +114,7 @@ class Measurement:
         return self._earlier_s + time.monotonic() - self._began
 
     def _tick(self) -> None:
-        if STOP.requested:
-            raise KeyboardInterrupt
+        interrupts.raise_if_requested()
         what, end = self._under_way
         self._line.show(f"{duration(end - time.monotonic())} left: {what}")
 

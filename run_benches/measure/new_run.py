@@ -49,7 +49,7 @@ def measure(wish: Wish) -> tuple[Run, Path]:
         path = _new_path(run)
         _announce(made, path)
         if not made.design.linked_anew:
-            print("no bench can be linked anew (lld is missing: apt-get install lld): intervals leave out what the placement of code does", file=sys.stderr)
+            print("not every bench can be linked anew (lld is missing: apt-get install lld): intervals leave out what the placement of code does", file=sys.stderr)
         return _go(run, path, suites, wish.timeout_s)
 
 

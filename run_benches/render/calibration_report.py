@@ -16,7 +16,7 @@ CONDITION_COLUMNS = (
     "pairs of each row>",
     "comparisons>",
     "settled by the screen>",
-    "false alarms, of the other rows",
+    "false alarms",
     "over shuffles>",
     "by comparison>",
     "controls alarmed>",
@@ -38,7 +38,7 @@ LIMITS = (
     " plants. A change of exactly the margin (2 %) lies on the border between two verdicts: where pairs scatter little it is called slower"
     " about every second time.",
     "The usual tools judge each pair (both sides had the same turns) or each process with the one before it, with their defaults but for"
-    " fewer and shorter samples; ours judges many pairs together.",
+    " fewer samples, and shorter ones where no time is named; ours judges many pairs together.",
 )
 
 
@@ -100,7 +100,7 @@ def _tables(results: Results) -> list[tuple[str, Sequence[str], list[list[str]]]
 def _condition_cells(name: str, one: Condition) -> list[str]:
     shuffled = "no data" if one.shuffled is None else figures.percent(one.shuffled)
     rates = (one.alarming, one.contaminated, one.coverage)
-    return [name, str(one.rounds), str(one.comparisons), "not counted apart" if one.screened is None else str(one.screened), counted(one.false_alarms), shuffled, *map(counted, rates)]
+    return [name, str(one.rounds), str(one.comparisons), "not counted apart" if one.screened is None else str(one.screened), counted(one.false_alarms) + (" (of all rows)" if one.screened is None else ""), shuffled, *map(counted, rates)]
 
 
 def _power_cells(name: str, one: Condition) -> list[list[str]]:

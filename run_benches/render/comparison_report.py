@@ -281,8 +281,9 @@ def _cost(comparison: Comparison, path: Path | None) -> list[str]:
 
 
 def _visible(comparison: Comparison) -> Iterator[str]:
-    decided = [row for row in comparison.rows.values() if len(row.pairs) > 1]
-    seen = [judge.smallest_visible(judge.scatter([point.effect for point in row.pairs]), len(row.pairs), len(decided), row.margin) for row in decided]
+    design, decided = comparison.design, [row for row in comparison.rows.values() if len(row.pairs) > 1]
+    planned = (design.deciding_pairs or 0, design.decided_rows or len(decided))
+    seen = [judge.smallest_visible(judge.scatter([point.effect for point in row.pairs]), *planned, row.margin, design.level) for row in decided]
     if decided and max(seen) < math.inf:
         worst = f" to {_share(max(seen))} (in all)" if len(seen) > 1 else ""
         yield f"a slow-down of {_share(statistics.median(seen))} (in half of the rows with fresh pairs){worst} would have been found 4 times out of 5"

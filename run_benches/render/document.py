@@ -63,12 +63,8 @@ def contents(source: Path, calibrated: Path = pool.RESULTS, main: str = MAIN) ->
 
 def _stale(run: Run, calibration: Results | None) -> frozenset[str]:
     """Which of the two speak of sources that have changed since."""
-    tool, found = run.tool, set()
-    if fingerprint.stale(tool.fingerprint, tool.commit, tool.dirty, fingerprint.MEASURED):
-        found.add("run")
-    if calibration and fingerprint.stale(calibration.fingerprint, calibration.commit, calibration.dirty, fingerprint.JUDGING):
-        found.add("calibration")
-    return frozenset(found)
+    made = {"run": (run.tool.fingerprint, fingerprint.MEASURED), "calibration": (calibration.fingerprint if calibration else None, fingerprint.JUDGING)}
+    return frozenset(name for name, (known, paths) in made.items() if fingerprint.stale(known, paths))
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ def _row(comparison: Comparison, id: str, row: Row) -> Iterator[str]:
 def _margin(row: Row) -> Iterator[str]:
     points = row.pairs or row.screen
     margin_ns = row.margin * statistics.median(point.a_ns for point in points) if points else 0.0
-    where = "raised to 1 ns, the least that is told" if 0.9 < margin_ns < 1.1 else "the margin of this bench, and never under 1 ns"
+    where = "raised to 1 ns, the least that is told" if 0.9 < margin_ns < 1.1 else "the margin of this row, and never under 1 ns"
     yield f"Margin: a change within +-{100 * row.margin:.1f} % ({figures.time(margin_ns)} here) counts as the same; {where}."
 
 
@@ -78,16 +78,20 @@ def _decision(comparison: Comparison, id: str, row: Row, judgement: Judgement) -
     yield f"Decision: {figures.plural(judgement.pairs, 'fresh pair')}{clear}, each with both sides linked anew in a random order. Their changes, sorted:"
     yield from _plotted(row.pairs, row.margin)
     yield f"  Estimate {effects.change(judgement.estimate)}: the median of the averages of every two pairs (Hodges-Lehmann); no pair is dropped."
+    shared = judgement.level != judge.LEVEL
+    both = "; those of both looks together cover 95 %" if shared else ""
     yield (
         f"  Intervals: {figures.percent(1 - judgement.level)} {effects.interval(judgement.low, judgement.high)}, "
-        f"{_same_interval(judgement)} {effects.interval(judgement.same_low, judgement.same_high)}, exact; those of both looks together cover 95 %."
+        f"{_same_interval(judgement)} {effects.interval(judgement.same_low, judgement.same_high)}, exact{both}."
     )
     if judgement.p is not None:
-        family = sorted(p for other in comparison.rows.values() if other.judgement and (p := other.judgement.p) is not None and _try(other) == _try(row))
+        alike = [other.judgement for other in comparison.rows.values() if other.judgement and _try(other) == _try(row)]
+        family = sorted(one.p for one in alike if one.p is not None and one.stage == judgement.stage)
         rank = family.index(judgement.p) + 1
         yield f"  p {effects.probability(judgement.p)}: the chance of pairs that lean so much to one side if nothing changed (Wilcoxon signed-rank, exact, two-sided)."
         yield (
-            f"  It is number {rank} of the {len(family)} rows that were decided, smallest p first; adjusted for that many (Holm) and for two looks: "
+            f"  It is number {rank} of the {len(family)} rows {'of this look' if shared else 'that were decided'}, smallest p first; adjusted for "
+            f"{max(comparison.design.decided_rows, len(family))} rows (Holm){' and for two looks' if shared else ''}: "
             f"{effects.probability(judgement.p_adjusted)}, level {_level(comparison.design, row):g}."
         )
     yield f"  Rule: {_rule(comparison.design, row, judgement)}"

@@ -62,10 +62,13 @@ def census(found: Sequence[Side], together: bool = False) -> Iterator[str]:
 
 
 def _counted(outcomes: Sequence[Outcome | None]) -> Iterator[str]:
+    """Wins and losses alike, also where there are none; the others where there are some."""
     yield f"ours is faster in {outcomes.count('ours')}"
     yield f"slower in {outcomes.count('theirs')}"
-    yield f"the same within {figures.within_margin()} in {outcomes.count('same')}"
-    yield f"not resolved in {outcomes.count('not resolved')}"
+    if same := outcomes.count("same"):
+        yield f"the same within {figures.within_margin()} in {same}"
+    if unresolved := outcomes.count("not resolved"):
+        yield f"not resolved in {unresolved}"
 
 
 def _work(row: Row) -> tuple[str, str, str]:

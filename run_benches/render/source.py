@@ -18,7 +18,7 @@ from run_benches.analysis.findings import Held, Row
 from run_benches.render.pictures import Picture
 from run_benches.store.runs import Run
 
-if TYPE_CHECKING:  # measuring needs the standard library alone, and calibration numpy
+if TYPE_CHECKING:
     from run_benches.calibrate.error_rates import Results
 
 

@@ -278,7 +278,7 @@ def _pairs_needed(judgement: Judgement, limit: float, rows: int, alpha: float) -
     where deviation / sqrt(n now) is the half width of the interval for `same` over its z. For `same` the distance is that from the estimate to the
     margin; beyond the margin it is that to 0 for p, and the estimate has to stay beyond the margin, too.
     """
-    fewest = max(deciding_pairs(rows), judgement.pairs + 1)
+    fewest = max(deciding_pairs(rows, alpha / (1 - EARLY_SHARE)), judgement.pairs + 1)
     if judgement.same_low is None or judgement.same_high is None:
         return fewest
     chance, size = _deviate(0.2), abs(judgement.estimate)

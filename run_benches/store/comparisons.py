@@ -132,6 +132,11 @@ class Design:
     reruns: dict[str, list[int]] | None = None
     order: list[Job] = field(default_factory=list)
 
+    @property
+    def level(self) -> float:
+        """That of this try: each has half of the one before."""
+        return self.alpha * 0.5 ** (self.tries - 1)
+
 
 @dataclass
 class Comparison:
@@ -173,8 +178,9 @@ def load(path: Path) -> Comparison:
 
 def _rename(content: dict[str, Any]) -> None:
     """A comparison of schema 1 as one of schema 2."""
-    for row in content.get("rows", {}).values():
-        judgement = row.get("judgement") or {}
+    rows = content.get("rows")
+    for row in rows.values() if isinstance(rows, dict) else ():
+        judgement = (row.get("judgement") if isinstance(row, dict) else None) or {}
         for old, new in (("other_mode", "outliers"), ("low_90", "same_low"), ("high_90", "same_high")):
             if old in judgement:
                 judgement[new] = judgement.pop(old)

@@ -13,16 +13,24 @@ from run_benches.places import ROOT
 MEASURED = ("src", "benches", "Cargo.toml", "Cargo.lock", ".cargo/config.toml")
 """What the figures of a run depend on."""
 
-JUDGING = (
+PAIRING = (
     "benches/harness",
-    "run_benches/stats",
-    "run_benches/compare/comparison_run.py",
     "run_benches/compare/pairing.py",
     "run_benches/measure/broker.py",
+    "run_benches/measure/families.py",
+    "run_benches/measure/jobs.py",
     "run_benches/measure/relink.py",
-    "run_benches/calibrate",
 )
-"""What our own error rates depend on: how rows take turns, how they are linked, how they are judged."""
+"""What the effect of a pair depends on, beside the code that is compared: a pool holds pairs of one of these."""
+
+JUDGING = (
+    *PAIRING,
+    "run_benches/stats",
+    "run_benches/compare/comparison_run.py",
+    "run_benches/compare/new_comparison.py",
+    "run_benches/calibrate/error_rates.py",
+)
+"""What our own error rates depend on."""
 
 
 def of_checkout(paths: Sequence[str]) -> str | None:
@@ -40,11 +48,11 @@ def of_commit(commit: str, paths: Sequence[str]) -> str | None:
     return _digest(sorted(((about.split()[2], file) for about, _, file in entries), key=lambda entry: entry[1])) if entries else None
 
 
-def stale(known: str | None, commit: str, dirty: bool, paths: Sequence[str]) -> bool:
-    """Whether these files are others than those that a figure was made with: by its fingerprint or, where it has none, by its commit. What
-    is not known is not called stale."""
-    then = known or (None if dirty else of_commit(commit, paths))
-    return then is not None and then != of_checkout(paths)
+def stale(known: str | None, paths: Sequence[str]) -> bool:
+    """Whether these files are others than those of a fingerprint; figures that have none are of an older version. Where there is no git,
+    nothing is called stale."""
+    now = of_checkout(paths)
+    return now is not None and known != now
 
 
 def _digest(entries: "zip[tuple[str, str]] | list[tuple[str, str]]") -> str:

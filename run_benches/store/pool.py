@@ -29,7 +29,7 @@ RESULTS = FOLDER / "results.json"
 @dataclass
 class Origin:
     """What every job of a pool shares. `code` is a fingerprint of the loaded bytes of each target, lowest layer first, `fingerprint` one
-    of the sources that judge, `kinds` what kind each row is of; the commit is the one that the pool began with, of a `dirty` working tree
+    of the sources that measure pairs, `kinds` what kind each row is of; the commit is the one that the pool began with, of a `dirty` working tree
     one that no branch holds."""
 
     schema: int
@@ -63,7 +63,7 @@ class Entry:
     `published`: the same with its published settings, of a few rows; `weighing` and `plant`: pairs whose side B is slowed down; `comparison`: a whole one of the pool's revision with itself.
 
     Lists go along with `rows`: the effect of the pair, A's time of one operation, by how much its sides met other conditions (as in a
-    comparison), and what the usual tools would have made of the times (usual.Change: p, low, high, mean)."""
+    comparison), and what the usual tools would have made of the times (usual_tools.Change: p, low, high, mean)."""
 
     round: int
     kind: Kind
@@ -117,7 +117,7 @@ def begin(origin: Origin, path: Path = PATH) -> Pool:
         return Pool(origin, [])
     pool = load(path)
     there = pool.origin
-    if (there.code, there.machine.identity, there.turns) != (origin.code, origin.machine.identity, origin.turns):
+    if (there.code, there.machine.identity, there.turns, there.fingerprint) != (origin.code, origin.machine.identity, origin.turns, origin.fingerprint):
         what = f"{shown(path)} holds pairs of {there.commit[:9]}, which is other code, another machine or another design"
         raise Complaint(f"{what}: move {shown(path.parent)} away to begin a new pool")
     return pool

@@ -1,4 +1,4 @@
-"""Comparisons made in code, with the verdicts of the real judge: what the tests of telling, explaining and blaming start from."""
+"""Comparisons made in code, with the verdicts of the real judge: what the tests of reports, explanations and attribution start from."""
 
 import math
 

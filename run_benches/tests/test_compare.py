@@ -34,7 +34,7 @@ Compared = tuple[Workspace, "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture
-def shop(workspace: Workspace) -> Workspace:
+def project(workspace: Workspace) -> Workspace:
     """The tiny repository with layers of known cost; get takes as many nanoseconds as its number says."""
     return opened(workspace)
 
@@ -42,17 +42,17 @@ def shop(workspace: Workspace) -> Workspace:
 @pytest.fixture(scope="module")
 def slower(tmp_path_factory: pytest.TempPathFactory, stub: Path) -> Compared:
     """One in which get has become slower, after the comparison that found it."""
-    shop = opened(repository(tmp_path_factory.mktemp("slower") / "checkout", stub))
-    shop.number(1050)
-    return shop, typed(shop, "compare", *SEED)
+    project = opened(repository(tmp_path_factory.mktemp("slower") / "checkout", stub))
+    project.number(1050)
+    return project, typed(project, "compare", *SEED)
 
 
 @pytest.fixture(scope="module")
 def faster(tmp_path_factory: pytest.TempPathFactory, stub: Path) -> Compared:
     """One in which get has become faster."""
-    shop = opened(repository(tmp_path_factory.mktemp("faster") / "checkout", stub))
-    shop.number(950)
-    return shop, typed(shop, *FASTER)
+    project = opened(repository(tmp_path_factory.mktemp("faster") / "checkout", stub))
+    project.number(950)
+    return project, typed(project, *FASTER)
 
 
 def opened(workspace: Workspace) -> Workspace:
@@ -74,13 +74,13 @@ def opened(workspace: Workspace) -> Workspace:
     return workspace
 
 
-def typed(shop: Workspace, *words: str) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, str(shop.root / "run-benches.py"), *words]
-    return subprocess.run(command, env=shop.environment(), cwd="/", capture_output=True, text=True, timeout=300, check=False)
+def typed(project: Workspace, *words: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, str(project.root / "run-benches.py"), *words]
+    return subprocess.run(command, env=project.environment(), cwd="/", capture_output=True, text=True, timeout=300, check=False)
 
 
-def last(shop: Workspace) -> Comparison:
-    return comparisons.load(sorted((shop.root / "runs").glob("compare-*.json"))[-1])
+def last(project: Workspace) -> Comparison:
+    return comparisons.load(sorted((project.root / "runs").glob("compare-*.json"))[-1])
 
 
 def verdicts(compared: Comparison) -> dict[str, str]:
@@ -88,8 +88,8 @@ def verdicts(compared: Comparison) -> dict[str, str]:
 
 
 def test_what_became_slower_is_found_and_the_layer_named(slower: Compared) -> None:
-    shop, done = slower
-    compared = last(shop)
+    project, done = slower
+    compared = last(project)
     assert done.returncode == 1, done
     assert verdicts(compared) == {
         "storage/get/strata/one": "slower",
@@ -108,9 +108,9 @@ def test_what_became_slower_is_found_and_the_layer_named(slower: Compared) -> No
 
 
 def test_a_faster_one_is_no_failure_and_both_directions_are_told(faster: Compared) -> None:
-    shop, done = faster
-    assert done.returncode == 0 and verdicts(last(shop))["storage/get/strata/one"] == "faster", done
-    assert "ladder/get/strata/storage" not in last(shop).rows
+    project, done = faster
+    assert done.returncode == 0 and verdicts(last(project))["storage/get/strata/one"] == "faster", done
+    assert "ladder/get/strata/storage" not in last(project).rows
     assert "faster" in done.stdout.splitlines()[0] and "<details>" in done.stdout, done
 
 
@@ -122,11 +122,11 @@ def test_rules_that_were_typed_stand_in_the_file_and_what_is_clear_ends_early(fa
     assert row.judgement and (row.judgement.stage, len(row.pairs)) == ("early look", 13)
 
 
-def test_a_dry_run_says_what_it_would_cost_and_measures_nothing(shop: Workspace) -> None:
-    shop.number(1050)
-    done = typed(shop, "compare", "--dry-run", *SEED)
+def test_a_dry_run_says_what_it_would_cost_and_measures_nothing(project: Workspace) -> None:
+    project.number(1050)
+    done = typed(project, "compare", "--dry-run", *SEED)
     assert (done.returncode, done.stdout) == (0, "") and "screen: 6 pairs of each, about" in done.stderr, done
-    assert not list((shop.root / "runs").glob("compare-*.json"))
+    assert not list((project.root / "runs").glob("compare-*.json"))
 
 
 @pytest.mark.parametrize("words", [("--margin", "0"), ("--margin", "60"), ("--alpha", "1"), ("--alpha", "x"), ("--pairs", "0"), ("--pairs", "501")])
@@ -136,97 +136,97 @@ def test_rules_that_are_none_are_refused(words: tuple[str, str], capsys: pytest.
     assert ended.value.code == 2 and f"argument {words[0]}: '{words[1]}' is no" in capsys.readouterr().err
 
 
-def test_the_same_code_is_identical_and_not_run(shop: Workspace) -> None:
-    shop.write("src/number.rs", (shop.root / "src/number.rs").read_text() + "// a remark\n")
-    done = typed(shop, "compare", "--json", *SEED)
-    assert done.returncode == 0 and set(verdicts(last(shop)).values()) == {"identical", "left_out"}, done
+def test_the_same_code_is_identical_and_not_run(project: Workspace) -> None:
+    project.write("src/number.rs", (project.root / "src/number.rs").read_text() + "// a remark\n")
+    done = typed(project, "compare", "--json", *SEED)
+    assert done.returncode == 0 and set(verdicts(last(project)).values()) == {"identical", "left_out"}, done
     assert json.loads(done.stdout)["schema"] == comparisons.SCHEMA
-    assert not last(shop).design.order
+    assert not last(project).design.order
 
 
-def test_a_change_that_nothing_stands_on_leaves_layers_out(shop: Workspace) -> None:
-    shop.write("src/routing.rs", "pub use crate::storage::number;\npub fn more() {}\n")
-    done = typed(shop, "compare", *SEED)
+def test_a_change_that_nothing_stands_on_leaves_layers_out(project: Workspace) -> None:
+    project.write("src/routing.rs", "pub use crate::storage::number;\npub fn more() {}\n")
+    done = typed(project, "compare", *SEED)
     assert "left out: storage (nothing under it changed; --all widens)" in done.stderr, done
-    assert "storage" in last(shop).left_out and "left out" in done.stdout
+    assert "storage" in last(project).left_out and "left out" in done.stdout
 
 
-def test_a_clean_tree_at_the_merge_base_has_nothing_to_compare(shop: Workspace) -> None:
-    done = typed(shop, "compare")
+def test_a_clean_tree_at_the_merge_base_has_nothing_to_compare(project: Workspace) -> None:
+    done = typed(project, "compare")
     assert done.returncode == 2 and "nothing to compare" in done.stderr
 
 
-def test_a_row_of_one_side_is_listed_and_not_judged(shop: Workspace) -> None:
-    path = shop.root / "benches/routing.rs"
+def test_a_row_of_one_side_is_listed_and_not_judged(project: Workspace) -> None:
+    path = project.root / "benches/routing.rs"
     path.write_text(path.read_text().replace("&[", '&[("split/strata/one", 50), '))
-    done = typed(shop, "compare", "--rows", "routing", *SEED)
-    assert last(shop).rows["routing/split/strata/one"].reasons == ["only in the working tree"]
+    done = typed(project, "compare", "--rows", "routing", *SEED)
+    assert last(project).rows["routing/split/strata/one"].reasons == ["only in the working tree"]
     assert "each side runs its own" in done.stderr and "only in the working tree" in done.stdout
-    typed(shop, "compare", "--rows", "routing", "--benches-of", "A", *SEED)
-    assert "routing/split/strata/one" not in last(shop).rows
+    typed(project, "compare", "--rows", "routing", "--benches-of", "A", *SEED)
+    assert "routing/split/strata/one" not in last(project).rows
 
 
-def test_two_settings_of_one_revision_are_two_sides(shop: Workspace) -> None:
-    done = typed(shop, "compare", "--set", "cache=1M", "--set", "cache=2M", "--rows", "routing", *SEED)
-    compared = last(shop)
+def test_two_settings_of_one_revision_are_two_sides(project: Workspace) -> None:
+    done = typed(project, "compare", "--set", "cache=1M", "--set", "cache=2M", "--rows", "routing", *SEED)
+    compared = last(project)
     assert done.returncode == 0 and (compared.a.name, compared.b.name) == ("cache=1M", "cache=2M"), done
     assert compared.b.settings == {"STRATA_SET": "cache=2M"} and verdicts(compared) == {"routing/resolve/strata/one": "same"}
 
 
-def test_settings_that_change_nothing_are_no_two_sides(shop: Workspace) -> None:
-    done = typed(shop, "compare", "--set", "cache=1M", "--set", "CACHE=1m", "--rows", "routing")
+def test_settings_that_change_nothing_are_no_two_sides(project: Workspace) -> None:
+    done = typed(project, "compare", "--set", "cache=1M", "--set", "CACHE=1m", "--rows", "routing")
     assert done.returncode == 2 and "give the engine the same options" in done.stderr, done
 
 
-def test_sides_that_do_other_work_are_not_judged(shop: Workspace) -> None:
-    harness = shop.root / "benches/harness/src/lib.rs"
+def test_sides_that_do_other_work_are_not_judged(project: Workspace) -> None:
+    harness = project.root / "benches/harness/src/lib.rs"
     harness.write_text(harness.read_text().replace("does one thing", "does two things"))
-    shop.number(1050)
-    done = typed(shop, "compare", "--rows", "storage", *SEED)
-    assert "its sides do other work" in last(shop).rows["storage/get/strata/one"].reasons[0]
+    project.number(1050)
+    done = typed(project, "compare", "--rows", "storage", *SEED)
+    assert "its sides do other work" in last(project).rows["storage/get/strata/one"].reasons[0]
     assert done.returncode == 3 and "NOTHING WAS JUDGED" in done.stdout, done
 
 
 def test_an_interrupted_comparison_goes_on_as_if_it_had_not_been(faster: Compared) -> None:
-    shop, whole = faster
-    expected = last(shop)
-    command = [sys.executable, str(shop.root / "run-benches.py"), *FASTER]
-    process = subprocess.Popen(command, env=shop.environment(), cwd="/", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    known = len(list((shop.root / "runs").glob("compare-*.json")))
-    while not (len(paths := sorted((shop.root / "runs").glob("compare-*.json"))) > known and len(json.loads(paths[-1].read_text())["design"]["order"]) > 9):
+    project, whole = faster
+    expected = last(project)
+    command = [sys.executable, str(project.root / "run-benches.py"), *FASTER]
+    process = subprocess.Popen(command, env=project.environment(), cwd="/", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    known = len(list((project.root / "runs").glob("compare-*.json")))
+    while not (len(paths := sorted((project.root / "runs").glob("compare-*.json"))) > known and len(json.loads(paths[-1].read_text())["design"]["order"]) > 9):
         assert process.poll() is None
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
-    assert process.wait(30) == 3 and not last(shop).complete
-    resumed = typed(shop, "compare", "--resume")
-    found = last(shop)
+    assert process.wait(30) == 3 and not last(project).complete
+    resumed = typed(project, "compare", "--resume")
+    found = last(project)
     assert resumed.returncode == whole.returncode == 0 and found.complete
     assert [job.name for job in found.design.order] == [job.name for job in expected.design.order]
     assert verdicts(found) == verdicts(expected)
     assert [point.effect for row in found.rows.values() for point in row.pairs] == [point.effect for row in expected.rows.values() for point in row.pairs]
 
 
-def test_another_seed_is_another_order(shop: Workspace) -> None:
-    shop.number(1030)
+def test_another_seed_is_another_order(project: Workspace) -> None:
+    project.number(1030)
     orders = []
     for seed in ("7", "8"):
-        typed(shop, "compare", "--rows", "routing", "--seed", seed)
-        orders.append([job.name for job in last(shop).design.order])
+        typed(project, "compare", "--rows", "routing", "--seed", seed)
+        orders.append([job.name for job in last(project).design.order])
     assert sorted(orders[0]) == sorted(orders[1]) and len(orders[0]) > 20 and orders[0] != orders[1]
 
 
 def test_a_comparison_is_explained_and_needs_no_more(slower: Compared) -> None:
-    shop, _ = slower
-    said = typed(shop, "explain", "storage/get/strata/one")
+    project, _ = slower
+    said = typed(project, "explain", "storage/get/strata/one")
     assert said.returncode == 0 and "slower" in said.stdout, said
-    assert typed(shop, "explain", "storage/gte/strata/one").returncode == 2
-    done = typed(shop, "more")
+    assert typed(project, "explain", "storage/gte/strata/one").returncode == 2
+    done = typed(project, "more")
     assert done.returncode == 2 and "no row that could not be told" in done.stderr
 
 
-def test_a_budget_that_is_too_small_is_refused_before_it_is_spent(shop: Workspace) -> None:
-    shop.number(1050)
-    done = typed(shop, "compare", "--budget", "2s")
+def test_a_budget_that_is_too_small_is_refused_before_it_is_spent(project: Workspace) -> None:
+    project.number(1050)
+    done = typed(project, "compare", "--budget", "2s")
     assert done.returncode == 2 and "a larger --budget" in done.stderr
 
 

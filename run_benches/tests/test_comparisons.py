@@ -14,9 +14,10 @@ def test_a_comparison_of_the_first_schema_is_read_as_one_of_the_present(tmp_path
     for one in written["rows"].values():
         judgement = one["judgement"]
         judgement["other_mode"] = judgement.pop("outliers") + 2
+        del judgement["level"]
         judgement["low_90"], judgement["high_90"] = judgement.pop("same_low"), judgement.pop("same_high")
     path = tmp_path / "compare-old.json"
     path.write_text(json.dumps(written))
     read = comparisons.load(path)
     found = read.rows["a/b/strata/c"].judgement
-    assert read.schema == comparisons.SCHEMA and found and found.outliers == 2 and found.same_low is not None
+    assert read.schema == comparisons.SCHEMA and found and found.outliers == 2 and found.same_low is not None and found.level == 0.05

@@ -71,7 +71,7 @@ def test_others_are_counted_where_anything_is_resolved() -> None:
     run.benches[theirs] = made_up.bench(2420, "one read", indexes=0)
     run.ratios[ours] = Ratio("ran", [], theirs)
     made_up.family(run, [ours, theirs])
-    assert conclusions.others(run).sentences == ["Beside `sqlite`, of 1 row ours is faster in 1, slower in 0, the same within 2 % in 0, not resolved in 0."]
+    assert conclusions.others(run).sentences == ["Beside `sqlite`, of 1 row ours is faster in 1, slower in 0."]
     set_ratio(run, theirs, ours, 1.0, scatter=20)
     assert (conclusions.others(run).looked_at, conclusions.others(run).sentences) == (1, [])
 

@@ -108,13 +108,19 @@ def test_a_row_that_lacks_a_pair_is_not_judged() -> None:
     assert set(drawn.judgements) == set(ROWS) - {OWN}
 
 
+def test_where_the_screen_settles_every_row_no_rate_of_the_others_is_made_up() -> None:
+    quiet = error_rates.results(simulated(2 * PAIRS, 0.0001), RULES, shuffles=2).conditions["quiet"]
+    assert quiet.screened == quiet.of_all_rows.of > 0
+    assert quiet.false_alarms.of == quiet.coverage.of == 0 and quiet.shuffled is None
+
+
 def test_every_part_of_a_pool_is_in_the_results(results: Results) -> None:
     quiet = results.conditions["quiet"]
     assert (quiet.rounds, quiet.rows, quiet.comparisons) == (4 * PAIRS, 6, 4)
     assert quiet.screened is not None and quiet.false_alarms.of + quiet.screened == quiet.of_all_rows.of == 24, "each row is counted once"
     assert {kind: rate.of for kind, rate in quiet.by_kind.items()}.keys() == {"locking", "reading, one thread"}
     assert sum(rate.of for rate in quiet.by_kind.values()) == quiet.false_alarms.of
-    assert quiet.coverage.of == 24 == len(quiet.p_values)
+    assert quiet.coverage.of == quiet.false_alarms.of and len(quiet.p_values) == 24
     assert quiet.power["10"].slower.count == 24 and quiet.power["1"].slower.count < 12
     assert results.comparisons == [{"same": 6}] and results.outcomes == {"fine": 1}
     assert [rate.of for rate in quiet.usual.values()] == [4 * PAIRS * 6] * 2 + [0] * 4

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from run_benches.measure import families
+from run_benches.measure import broker, families
 from run_benches.measure.broker import RowLog, Turn
 from run_benches.store.runs import Facts, Family, Floor
 
@@ -55,10 +55,10 @@ def test_rows_that_want_other_turns_are_in_other_families() -> None:
 
 def test_a_palindrome_is_shorter_than_a_spell() -> None:
     readers, writers = [facts()] * 8, [facts(changes_store=True)] * 8
-    assert families.turn_ns(readers) == families.READER_TURN_NS
+    assert families.turn_ns(readers) == broker.TURN_NS
     assert families.turn_ns(writers) * 2 * 8 <= families.PALINDROME_NS
-    assert families.turn_ns(writers[:2]) == families.WRITER_TURN_NS
-    assert families.turn_ns([facts(clock="cpu")] * 2) == families.LONG_TURN_NS
+    assert families.turn_ns(writers[:2]) == broker.WRITER_TURN_NS
+    assert families.turn_ns([facts(clock="cpu")] * 2) == broker.LONG_TURN_NS
     assert families.turns(0.3, 1e6) == 300 and families.turns(0.1, 20e6) == 2 * families.FEWEST_PALINDROMES
 
 

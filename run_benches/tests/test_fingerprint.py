@@ -12,21 +12,24 @@ __all__ = ["workspace"]
 ASK = "from run_benches.store import fingerprint"
 
 
-def told(workspace: Workspace, commit: str, known: str | None = None, dirty: bool = False) -> bool:
-    return workspace.python(ASK, f"print(fingerprint.stale({known!r}, {commit!r}, {dirty}, fingerprint.MEASURED))") == "True"
+def known(workspace: Workspace) -> str:
+    return workspace.python(ASK, "print(fingerprint.of_checkout(fingerprint.MEASURED))")
+
+
+def stale(workspace: Workspace, known: str | None, **environment: str) -> bool:
+    return workspace.python(ASK, f"print(fingerprint.stale({known!r}, fingerprint.MEASURED))", **environment) == "True"
 
 
 def test_a_commit_and_the_tree_that_it_holds_have_one_fingerprint(workspace: Workspace) -> None:
-    commit = workspace.commit()
-    both = workspace.python(ASK, f"print(fingerprint.of_checkout(fingerprint.MEASURED), fingerprint.of_commit({commit!r}, fingerprint.MEASURED))").split()
-    assert both[0] == both[1] and len(both[0]) == 64
-    assert not told(workspace, commit) and not told(workspace, "unknown", both[0])
+    commit, then = workspace.commit(), known(workspace)
+    assert workspace.python(ASK, f"print(fingerprint.of_commit({commit!r}, fingerprint.MEASURED))") == then and len(then) == 64
+    assert workspace.python(ASK, f"print(fingerprint.of_commit({'0' * 40!r}, fingerprint.MEASURED))") == "None"
     workspace.write("README.md", "Another sentence.\n")
-    assert not told(workspace, workspace.commit(), both[0]), "that is no other program"
+    assert known(workspace) == then and not stale(workspace, then), "that is no other program"
 
 
 def test_what_was_changed_added_or_removed_makes_figures_stale(workspace: Workspace) -> None:
-    commit = workspace.commit()
+    then = known(workspace)
     changes: list[Callable[[], None]] = [
         lambda: workspace.number(2),
         lambda: workspace.write("benches/third.rs", "fn main() {}\n"),
@@ -34,14 +37,18 @@ def test_what_was_changed_added_or_removed_makes_figures_stale(workspace: Worksp
     ]
     for change in changes:
         change()
-        assert told(workspace, commit)
+        assert stale(workspace, then)
         workspace.call("git", "checkout", "-q", ".")
         workspace.call("git", "clean", "-fdq", "benches")
-        assert not told(workspace, commit)
+        assert not stale(workspace, then)
 
 
-def test_what_is_not_known_is_not_called_stale(workspace: Workspace) -> None:
-    assert not told(workspace, "0" * 40) and not told(workspace, workspace.commit(), dirty=True)
+def test_figures_without_a_fingerprint_are_of_an_older_version(workspace: Workspace) -> None:
+    assert stale(workspace, None)
+
+
+def test_without_git_nothing_is_called_stale(workspace: Workspace) -> None:
+    assert not stale(workspace, known(workspace), GIT_DIR="/nowhere")
 
 
 def test_the_pages_say_what_is_stale() -> None:

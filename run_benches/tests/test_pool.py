@@ -31,7 +31,7 @@ def test_a_pool_goes_on_with_its_own_seed(tmp_path: Path) -> None:
     assert again.origin.seed == 7 and again.entries == [PAIR]
 
 
-@pytest.mark.parametrize("other", [{"code": {"storage": "beef"}}, {"turns": {"1_ms": 100}}, {"machine": Machine({"cores": 4}, {})}])
+@pytest.mark.parametrize("other", [{"code": {"storage": "beef"}}, {"turns": {"1_ms": 100}}, {"fingerprint": "another broker"}, {"machine": Machine({"cores": 4}, {})}])
 def test_pairs_of_something_else_are_not_mixed_in(tmp_path: Path, other: dict[str, Any]) -> None:
     path = tmp_path / "pool.jsonl"
     pool.add(pool.begin(ORIGIN, path), PAIR, path)
