@@ -79,8 +79,12 @@ def typed(project: Workspace, *words: str) -> "subprocess.CompletedProcess[str]"
     return subprocess.run(command, env=project.environment(), cwd="/", capture_output=True, text=True, timeout=300, check=False)
 
 
+def stored(project: Workspace) -> list[Path]:
+    return sorted((project.root / "runs").glob("compare-*.json"))
+
+
 def last(project: Workspace) -> Comparison:
-    return comparisons.load(sorted((project.root / "runs").glob("compare-*.json"))[-1])
+    return comparisons.load(stored(project)[-1])
 
 
 def verdicts(compared: Comparison) -> dict[str, str]:
@@ -126,7 +130,7 @@ def test_a_dry_run_says_what_it_would_cost_and_measures_nothing(project: Workspa
     project.number(1050)
     done = typed(project, "compare", "--dry-run", *SEED)
     assert (done.returncode, done.stdout) == (0, "") and "screen: 6 pairs of each, about" in done.stderr, done
-    assert not list((project.root / "runs").glob("compare-*.json"))
+    assert not stored(project)
 
 
 @pytest.mark.parametrize("words", [("--margin", "0"), ("--margin", "60"), ("--alpha", "1"), ("--alpha", "x"), ("--pairs", "0"), ("--pairs", "501")])
@@ -188,20 +192,33 @@ def test_sides_that_do_other_work_are_not_judged(project: Workspace) -> None:
 
 
 def test_an_interrupted_comparison_goes_on_as_if_it_had_not_been(faster: Compared) -> None:
-    project, whole = faster
-    expected = last(project)
-    command = [sys.executable, str(project.root / "run-benches.py"), *FASTER]
+    project, _ = faster
+    goes_on_after(project, FASTER, "screen:3:storage")
+
+
+def test_an_interruption_after_the_early_look_changes_nothing_either(project: Workspace) -> None:
+    """At this level thirteen pairs that all agree are not enough, so the row is decided by the last look."""
+    project.number(950)
+    words = ("compare", "main", "--rows", "storage/get", "--alpha", "0.0005", *SEED)
+    typed(project, *words)
+    judgement = last(project).rows["storage/get/strata/one"].judgement
+    assert judgement and (judgement.verdict, judgement.stage) == ("faster", "decision")
+    goes_on_after(project, words, "decide:20:storage")
+
+
+def goes_on_after(project: Workspace, words: tuple[str, ...], job: str) -> None:
+    """Interrupts, once a job is done, what was carried out whole before; resumed, it comes to the same."""
+    expected, known = last(project), len(stored(project))
+    command = [sys.executable, str(project.root / "run-benches.py"), *words]
     process = subprocess.Popen(command, env=project.environment(), cwd="/", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    known = len(list((project.root / "runs").glob("compare-*.json")))
-    while not (len(paths := sorted((project.root / "runs").glob("compare-*.json"))) > known and len(json.loads(paths[-1].read_text())["design"]["order"]) > 9):
+    while not (len(stored(project)) > known and job in [done.name for done in last(project).design.order]):
         assert process.poll() is None
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
     assert process.wait(30) == 3 and not last(project).complete
-    resumed = typed(project, "compare", "--resume")
-    found = last(project)
-    assert resumed.returncode == whole.returncode == 0 and found.complete
-    assert [job.name for job in found.design.order] == [job.name for job in expected.design.order]
+    resumed, found = typed(project, "compare", "--resume"), last(project)
+    assert resumed.returncode == 0 and found.complete, resumed
+    assert [done.name for done in found.design.order] == [done.name for done in expected.design.order]
     assert verdicts(found) == verdicts(expected)
     assert [point.effect for row in found.rows.values() for point in row.pairs] == [point.effect for row in expected.rows.values() for point in row.pairs]
 
