@@ -75,7 +75,7 @@ def steps(full: bool) -> list[Step]:
         Step("format", _cargo(["fmt", "--all", "--check"], "fmt", "rustup component add rustfmt")),
         Step("every bench has its [[bench]]", _bench_stanzas),
         Step("types of the runner", _python("-m", "mypy", "--strict", "run_benches")),
-        Step("tests of the runner", _python("-m", "pytest", "-q", "-n", "auto", "run_benches/tests")),
+        Step("tests of the runner", _python("-m", "pytest", "-q", "-n", "auto", "--dist", "loadfile", "run_benches/tests")),
         Step("lints", _cargo(["clippy", *release, "--all-targets", "--", "-D", "warnings"], "clippy", "rustup component add clippy")),
         Step("tests", _cargo(["test", *release])),
         Step("plants", _cargo(["test", "--release", "--lib", "--features", "plant", "plant"])),
