@@ -138,7 +138,7 @@ def _add_comparing(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--all", action="store_true", help="all layers, not only those that the change can reach; shows unchanged rows, too")
     parser.add_argument("--benches-of", choices=["own", "A", "B"], default="own", help="whose bench sources both sides run (each its own)")
     parser.add_argument("--budget", type=_seconds, metavar="TIME", help="spend more time: 20m, 2h")
-    parser.add_argument("--margin", type=_share, metavar="PERCENT", help="a change within this counts as the same, in all rows (2, or what benches/margins.toml says)")
+    parser.add_argument("--margin", type=_share, metavar="PERCENT", help="a change within this counts as the same, in all rows (2%%, or what benches/margins.toml says)")
     parser.add_argument("--alpha", type=_level, help="the rate of false verdicts in the family of all rows (0.05)")
     parser.add_argument("--pairs", type=_pairs, metavar="N", help="at least so many fresh pairs of each row that is decided (the rule needs 16 and more)")
     parser.add_argument("--dry-run", action="store_true", help="build both sides, say what would be measured and how long it takes, and stop")
@@ -171,10 +171,10 @@ def _seconds(text: str) -> float:
 
 
 def _share(text: str) -> float:
-    percent = text.removesuffix("%").strip()
-    if not re.fullmatch(r"\d+(?:\.\d+)?", percent) or not 0 < float(percent) <= 50:
-        raise argparse.ArgumentTypeError(f"{text!r} is no margin: write 2 or 0.5%, at most 50")
-    return float(percent) / 100
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)%", text)  # without the sign 0.02 might mean 2 %
+    if not found or not 0 < float(found[1]) <= 50:
+        raise argparse.ArgumentTypeError(f"{text!r} is no margin: write 2% or 0.5%, at most 50%")
+    return float(found[1]) / 100
 
 
 def _level(text: str) -> float:

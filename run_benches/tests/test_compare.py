@@ -133,7 +133,7 @@ def test_a_dry_run_says_what_it_would_cost_and_measures_nothing(project: Workspa
     assert not stored(project)
 
 
-@pytest.mark.parametrize("words", [("--margin", "0"), ("--margin", "60"), ("--alpha", "1"), ("--alpha", "x"), ("--pairs", "0"), ("--pairs", "501")])
+@pytest.mark.parametrize("words", [("--margin", "0%"), ("--margin", "60%"), ("--margin", "0.02"), ("--alpha", "1"), ("--alpha", "x"), ("--pairs", "0"), ("--pairs", "501")])
 def test_rules_that_are_none_are_refused(words: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         command_line.main(["compare", *words])
