@@ -16,6 +16,7 @@ use strata::schema::Durability;
 use strata::storage::{Batch, Reach, Space};
 use strata_harness::data::scatter;
 use strata_harness::{Depth, Facts, Suite, Unit, suite};
+use verbs::{MADE_ID, Writes};
 
 fn main() {
     suite("storage", |suite| {
@@ -71,14 +72,13 @@ fn puts(suite: &mut Suite) {
         about,
         || Ours::copy(0, n),
         |ours: Arc<Ours>| {
-            let (mut writes, mut batch) =
-                (verbs::writes(&prepared::schema(0).tables[0], verbs::MADE_ID), Batch::default());
+            let mut writes = Writes::new(&prepared::schema(0).tables[0], MADE_ID);
+            let mut batch = Batch::default();
             ours.promise(Promise::CREATE);
             move |index| {
-                let write = &mut writes[(index % prepared::POOL) as usize];
                 let store = ours.database.store();
                 batch.clear();
-                store.put(&mut batch, Space::Records, write.key.with(index), &write.value);
+                writes.put(index, |space, key, value| store.put(&mut batch, space, key, value));
                 u64::from(store.write(&batch, Durability::Soft).is_ok())
             }
         },

@@ -13,6 +13,7 @@ use strata::encoding::value::{Value, parse_object};
 use strata::encoding::{Record, key, record};
 use strata::error::Error;
 use strata::schema::{IndexKind, Table};
+use strata::storage::Space;
 use strata::transaction::{Owned, Precondition};
 use strata_harness::data::{self, scatter};
 
@@ -137,26 +138,83 @@ pub fn create_with_id(ours: Arc<Ours>) -> impl FnMut(u64) -> u64 + Send {
 /// An id that a client gives, with room for a number.
 const GIVEN_ID: &str = "new-00000000";
 
-/// What the raw path of a create writes: key and value of the record, keys of the entries.
-pub struct Write {
-    pub key: Numbered,
-    pub value: Vec<u8>,
-    pub entries: Vec<Numbered>,
+/// What the raw path of a create writes, for each body of the pool: the stored record and, behind it in the same memory, what stands in
+/// the keys of its entries before the id. The id changes with each operation and stays in the cache; a key in memory of its own would
+/// cost more to fetch than ours cost to make.
+pub struct Writes {
+    key: Numbered,
+    /// Where the id begins in the key of a record.
+    id: usize,
+    entry: Vec<u8>,
+    pool: Vec<Prepared>,
 }
 
-/// One write for each body of the pool.
-pub fn writes(table: &Table, id: &str) -> Vec<Write> {
-    let mut all = Vec::new();
-    for body in bodies() {
-        let body = [format!("{{\"id\":\"{id}\",").as_bytes(), &body[1..]].concat();
-        let fields = parse_object(table, &body).expect("a body of the data set");
-        let (mut value, mut key) = (Vec::new(), Vec::new());
-        let record = record::encode(table, &fields, None::<&Owned<'_>>, &mut value).expect("a record of the data set");
-        let entries = entries(&record, id).iter().map(|entry| Numbered::new(entry)).collect();
+struct Prepared {
+    /// Bytes of the record.
+    record: usize,
+    /// The record, then for each entry one byte that counts the bytes before its id, and these.
+    bytes: Vec<u8>,
+}
+
+impl Writes {
+    /// One write for each body of the pool; their records have `id`, with room for a number.
+    pub fn new(table: &Table, id: &str) -> Self {
+        let (mut pool, mut key) = (Vec::new(), Vec::new());
+        for body in bodies() {
+            let body = [format!("{{\"id\":\"{id}\",").as_bytes(), &body[1..]].concat();
+            let fields = parse_object(table, &body).expect("a body of the data set");
+            let mut bytes = Vec::new();
+            let record = record::encode(table, &fields, None::<&Owned<'_>>, &mut bytes);
+            let entries = entries(&record.expect("a record of the data set"), id);
+            let record = bytes.len();
+            for entry in entries {
+                let prefix = entry.strip_suffix(id.as_bytes()).expect("an entry ends with the id");
+                bytes.push(prefix.len().try_into().expect("values of the data set are short"));
+                bytes.extend_from_slice(prefix);
+            }
+            pool.push(Prepared { record, bytes });
+        }
         key::record(table.id, id, &mut key);
-        all.push(Write { key: Numbered::new(&key), value, entries });
+        Self { id: key.len() - id.len(), key: Numbered::new(&key), entry: Vec::new(), pool }
     }
-    all
+
+    /// The stored record of the body whose turn it is at this number.
+    pub fn record(&self, number: u64) -> &[u8] {
+        let prepared = &self.pool[(number % POOL) as usize];
+        &prepared.bytes[..prepared.record]
+    }
+
+    /// The key of the record with this number.
+    #[inline]
+    pub fn key(&mut self, number: u64) -> &[u8] {
+        self.key.with(number)
+    }
+
+    /// Puts the record with this number, and then each of its entries.
+    #[inline]
+    pub fn put(&mut self, number: u64, mut put: impl FnMut(Space, &[u8], &[u8])) {
+        let prepared = &self.pool[(number % POOL) as usize];
+        let (record, mut entries) = prepared.bytes.split_at(prepared.record);
+        let key = self.key.with(number);
+        put(Space::Records, key, record);
+        while let Some((length, rest)) = entries.split_first() {
+            let (prefix, rest) = rest.split_at(usize::from(*length));
+            self.entry.clear();
+            self.entry.extend_from_slice(prefix);
+            self.entry.extend_from_slice(&key[self.id..]);
+            put(Space::Indexes, &self.entry, b"");
+            entries = rest;
+        }
+    }
+
+    /// Puts the same into a batch of raw RocksDB.
+    #[inline]
+    pub fn put_raw(&mut self, number: u64, raw: &Raw, batch: &mut rocksdb::WriteBatch) {
+        self.put(number, |space, key, value| match space {
+            Space::Indexes => batch.put_cf(&raw.indexes(), key, value),
+            _ => batch.put_cf(&raw.records(), key, value),
+        });
+    }
 }
 
 /// The keys of the entries that a record has.
@@ -175,12 +233,12 @@ pub fn entries<B: AsRef<[u8]>>(record: &Record<'_, B>, id: &str) -> Vec<Vec<u8>>
 
 /// Writes the keys of a create in one batch.
 pub fn raw_create(raw: Arc<Raw>, indexes: u32) -> impl FnMut(u64) -> u64 + Send {
-    let mut writes = writes(&schema(indexes).tables[0], MADE_ID);
+    let mut writes = Writes::new(&schema(indexes).tables[0], MADE_ID);
     let mut batch = rocksdb::WriteBatch::default();
     raw.promise(Promise { keys: 1 + u64::from(indexes), ..Promise::CREATE });
     move |index| {
-        let write = &mut writes[(index % POOL) as usize];
-        stage(&raw, &mut batch, write, index);
+        batch.clear();
+        writes.put_raw(index, &raw, &mut batch);
         raw.commit(&batch);
         batch.len() as u64 / (1 + u64::from(indexes))
     }
@@ -196,28 +254,15 @@ pub fn raw_create_shared(raw: Arc<Raw>, indexes: u32) -> impl FnMut() + Clone {
     }
 }
 
-/// Writes one key of its own for each of many threads.
-pub fn raw_create_by_many(raw: Arc<Raw>) -> impl FnMut(u64) -> u64 + Send {
-    let write = writes(&schema(0).tables[0], MADE_ID).swap_remove(0);
-    let (mut key, mut batch) = (write.key, rocksdb::WriteBatch::default());
-    raw.promise(Promise::CREATE);
-    move |index| {
-        batch.clear();
-        batch.put_cf(&raw.records(), key.with(index), &write.value);
-        raw.commit(&batch);
-        batch.len() as u64
-    }
-}
-
 /// Looks for a key, then writes it, as a create with a given id must.
 pub fn raw_get_and_create(raw: Arc<Raw>) -> impl FnMut(u64) -> u64 + Send {
-    let mut writes = writes(&schema(0).tables[0], GIVEN_ID);
-    let (mut key, mut batch) = (writes[0].key.clone(), rocksdb::WriteBatch::default());
+    let mut writes = Writes::new(&schema(0).tables[0], GIVEN_ID);
+    let (mut key, mut batch) = (writes.key.clone(), rocksdb::WriteBatch::default());
     raw.promise(Promise::WRITE);
     let create = move |raw: &mut Arc<Raw>, index| {
-        let write = &mut writes[(index % POOL) as usize];
-        let absent = raw.get(write.key.with(index)).is_none();
-        stage(raw, &mut batch, write, index);
+        let absent = raw.get(writes.key(index)).is_none();
+        batch.clear();
+        writes.put_raw(index, raw, &mut batch);
         raw.commit(&batch);
         u64::from(absent)
     };
@@ -225,14 +270,6 @@ pub fn raw_get_and_create(raw: Arc<Raw>) -> impl FnMut(u64) -> u64 + Send {
         let stored = raw.get(key.with(index));
         assert!(stored.is_some_and(|record| record.len() > 900), "operation {index} has left no record");
     })
-}
-
-fn stage(raw: &Raw, batch: &mut rocksdb::WriteBatch, write: &mut Write, number: u64) {
-    batch.clear();
-    batch.put_cf(&raw.records(), write.key.with(number), &write.value);
-    for entry in &mut write.entries {
-        batch.put_cf(&raw.indexes(), entry.with(number), b"");
-    }
 }
 
 /// Patches both attributes that may have an index, with the values whose entries the floor writes.
@@ -351,7 +388,7 @@ fn changed(category: &mut Numbered, number: u64) -> (&str, f64) {
 /// Gets a record, then writes it and exchanges two entries in one batch; its keys are made of an id and of values, as ours are.
 pub fn raw_update_indexed(raw: Arc<Raw>, records: u64) -> impl FnMut(u64) -> u64 + Send {
     let (ids, mut entries) = ((0..records).map(data::id).collect::<Vec<_>>(), Entries::new());
-    let value = writes(&entries.table, MADE_ID).swap_remove(0).value;
+    let value = Writes::new(&entries.table, MADE_ID).record(0).to_vec();
     let (mut category, mut key) = (Numbered::new(b"changed-00000000"), Vec::new());
     let mut batch = rocksdb::WriteBatch::default();
     raw.promise(Promise { keys: 5, ..Promise::WRITE });
@@ -529,14 +566,13 @@ pub fn create_all(ours: Arc<Ours>) -> impl FnMut(u64) -> u64 + Send {
 
 /// Writes the hundred keys of the same in one batch.
 pub fn raw_create_all(raw: Arc<Raw>) -> impl FnMut(u64) -> u64 + Send {
-    let mut writes = writes(&schema(0).tables[0], MADE_ID);
+    let mut writes = Writes::new(&schema(0).tables[0], MADE_ID);
     let mut batch = rocksdb::WriteBatch::default();
     raw.promise(Promise { records: |operations| operations * BATCH, ..Promise::CREATE });
     move |index| {
         batch.clear();
         for number in index * BATCH..(index + 1) * BATCH {
-            let write = &mut writes[(number % POOL) as usize];
-            batch.put_cf(&raw.records(), write.key.with(number), &write.value);
+            writes.put_raw(number, &raw, &mut batch);
         }
         raw.commit(&batch);
         batch.len() as u64

@@ -17,7 +17,7 @@ use strata_harness::{Data, Depth, Facts, Suite, Unit};
 use crate::floor::{Promise, Raw};
 use crate::prepared::{Numbered, Ours, POOL, WRITES, WRITTEN, bodies, described, records, schema, soft};
 use crate::served::{Bare, Client, Served};
-use crate::verbs::{self, Write};
+use crate::verbs::{self, MADE_ID, Writes};
 use crate::{Requests, from_driver_on, over_tcp, whole};
 
 fn facts(records: u64, op: &str) -> Facts {
@@ -44,15 +44,11 @@ fn below_transaction(suite: &mut Suite) {
     suite.row("create", "floor", "raw", about, || Raw::copy(2, n), |raw| verbs::raw_create(raw, 2));
     let about = facts(n, "writes three keys in one batch").against("create/floor/raw");
     suite.row("create", "strata", "storage", about, ours, |ours: Arc<Ours>| {
-        let (mut writes, mut batch) = (verbs::writes(&schema(2).tables[0], verbs::MADE_ID), Batch::default());
+        let (mut writes, mut batch) = (Writes::new(&schema(2).tables[0], MADE_ID), Batch::default());
         move |index| {
-            let write = &mut writes[(index % POOL) as usize];
             let store = ours.database.store();
             batch.clear();
-            store.put(&mut batch, Space::Records, write.key.with(index), &write.value);
-            for entry in &mut write.entries {
-                store.put(&mut batch, Space::Indexes, entry.with(index), b"");
-            }
+            writes.put(index, |space, key, value| store.put(&mut batch, space, key, value));
             u64::from(store.write(&batch, Durability::Soft).is_ok())
         }
     });
@@ -60,15 +56,15 @@ fn below_transaction(suite: &mut Suite) {
     let about = about.against("create/strata/storage");
     suite.row("create", "strata", "indexes", about, ours, |ours: Arc<Ours>| {
         let table: &'static Table = Box::leak(Box::new(schema(2).tables.swap_remove(0)));
-        let (mut writes, mut id) = (verbs::writes(table, verbs::MADE_ID), Numbered::new(verbs::MADE_ID.as_bytes()));
-        let open = |write: &Write| Record::open(table, write.value.clone()).expect("a record of the data set");
-        let records: Vec<Owned<'_>> = writes.iter().map(open).collect();
+        let (mut writes, mut id) = (Writes::new(table, MADE_ID), Numbered::new(MADE_ID.as_bytes()));
+        let open = |number| Record::open(table, writes.record(number).to_vec()).expect("a record of the data set");
+        let records: Vec<Owned<'_>> = (0..POOL).map(open).collect();
         let mut batch = Batch::default();
         move |index| {
             let (place, store) = ((index % POOL) as usize, ours.database.store());
             let id = std::str::from_utf8(id.with(index)).expect("an id is text");
             batch.clear();
-            store.put(&mut batch, Space::Records, writes[place].key.with(index), records[place].bytes());
+            store.put(&mut batch, Space::Records, writes.key(index), records[place].bytes());
             indexes::add(store, &mut batch, id, &records[place]).expect("a record of the data set");
             u64::from(store.write(&batch, Durability::Soft).is_ok())
         }
@@ -143,9 +139,9 @@ pub fn encoding(suite: &mut Suite) {
             let (schema, mut key, mut out) = (schema(2), Vec::new(), Vec::new());
             move |index| {
                 let table = &schema.tables[0];
-                key::record(table.id, verbs::MADE_ID, &mut key);
+                key::record(table.id, MADE_ID, &mut key);
                 black_box(&key);
-                let make_id = |id: &mut Vec<u8>| id.extend_from_slice(verbs::MADE_ID.as_bytes());
+                let make_id = |id: &mut Vec<u8>| id.extend_from_slice(MADE_ID.as_bytes());
                 let record = record::encode_body(table, &bodies[(index % POOL) as usize], make_id, &mut out);
                 u64::from(black_box(record).is_some())
             }

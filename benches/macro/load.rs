@@ -14,7 +14,7 @@ use strata_harness::{Found, Latencies, Scale, State, Suite, Unit, temporary_dire
 
 use crate::floor::Raw;
 use crate::prepared::{self, Numbered, Ours, POOL, bodies, described, schema, soft};
-use crate::verbs::{MADE_ID, Write, writes};
+use crate::verbs::{MADE_ID, Writes};
 use crate::workload::{Particular, SST, Workload, copy, facts, options, sized};
 
 /// Records that a load writes at once.
@@ -123,18 +123,14 @@ impl State for RawLoad {
 }
 
 fn raw_loader(load: Arc<RawLoad>, indexes: u32) -> impl FnMut(u64) -> u64 + Send {
-    let mut writes: Vec<Write> = writes(&schema(indexes).tables[0], MADE_ID);
+    let mut writes = Writes::new(&schema(indexes).tables[0], MADE_ID);
     let (mut batch, stopwatch) = (rocksdb::WriteBatch::default(), load.latencies.stopwatch());
     move |index| {
         stopwatch.time(0, || {
             let raw = &load.raw;
             batch.clear();
             for number in index * BATCH..(index + 1) * BATCH {
-                let write = &mut writes[(number % POOL) as usize];
-                batch.put_cf(&raw.records(), write.key.with(number), &write.value);
-                for entry in &mut write.entries {
-                    batch.put_cf(&raw.indexes(), entry.with(number), b"");
-                }
+                writes.put_raw(number, raw, &mut batch);
             }
             raw.commit(&batch);
         });

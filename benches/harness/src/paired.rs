@@ -15,7 +15,7 @@
 //! | `done NANOSECONDS` | | the turn is over and the background work of its operations too |
 //! | `over` | `rest` | turns are done; may I tear down? (not while a partner runs) |
 //!
-//! A side that cannot go on just ends: the broker sees the end of the connection. The broker's half is `run_benches/broker.py`.
+//! A side that cannot go on just ends: the broker sees the end of the connection. The broker's half is `run_benches/measure/broker.py`.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
