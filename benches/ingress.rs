@@ -167,7 +167,7 @@ fn post(suite: &mut Suite, threads: usize) {
             let (runtime, ingress) = (runtime(), Arc::new(shared.ingress.for_thread()));
             shared.ours.promise(Promise::CREATE);
             let path = Uri::from_static("/Product");
-            let bodies: Vec<_> = bodies().into_iter().map(Bytes::from).collect();
+            let bodies: Vec<_> = bodies().iter().map(|body| Bytes::copy_from_slice(body)).collect();
             move |index| {
                 let mut request = Request::new(Full::new(bodies[(index % POOL) as usize].clone()));
                 (*request.uri_mut(), *request.method_mut()) = (path.clone(), Method::POST);
@@ -204,13 +204,13 @@ fn gets(n: u64) -> Exchanges {
 }
 
 fn posts() -> Exchanges {
-    let one = |body: Vec<u8>| {
+    let one = |body: &Vec<u8>| {
         let head = "POST /Product HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\ncontent-length:";
         let request = [format!("{head} {}\r\n\r\n", body.len()).as_bytes(), &body].concat();
         let with_id = [format!("{{\"id\":\"{}\",", verbs::MADE_ID).as_bytes(), &body[1..]].concat();
         (request, json_bytes(&with_id))
     };
-    bodies().into_iter().map(one).collect()
+    bodies().iter().map(one).collect()
 }
 
 /// How long the stored text is that a body becomes: numbers may be written shorter.

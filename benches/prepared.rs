@@ -398,7 +398,8 @@ pub fn bodies_with_id(id: &str) -> Vec<Numbered> {
     bodies().iter().map(with_id).collect()
 }
 
-/// Bodies of the pool without an id.
-pub fn bodies() -> Vec<Vec<u8>> {
-    (1..=POOL).map(|index| data::product(index, Id::LeftOut)).collect()
+/// Bodies of the pool without an id, made once a process.
+pub fn bodies() -> &'static [Vec<u8>] {
+    static BODIES: OnceLock<Vec<Vec<u8>>> = OnceLock::new();
+    BODIES.get_or_init(|| (1..=POOL).map(|index| data::product(index, Id::LeftOut)).collect())
 }

@@ -515,7 +515,7 @@ pub fn raw_replace(raw: Arc<Raw>, records: u64) -> impl FnMut(u64) -> u64 + Send
 /// The bodies of the pool, each parsed when it is needed, and the key and the bytes of the record that it becomes.
 struct Parsed {
     table: Table,
-    bodies: Vec<Vec<u8>>,
+    bodies: &'static [Vec<u8>],
     ids: Vec<String>,
     key: Vec<u8>,
     value: Vec<u8>,

@@ -99,7 +99,7 @@ fn above_indexes(suite: &mut Suite) {
             u64::from(whole(route.answer(&ours.database, &headers, &bodies[(index % POOL) as usize])))
         }
     });
-    let creates = || Creates { bodies: bodies().into_iter().map(Bytes::from).collect() };
+    let creates = || Creates { bodies: bodies().iter().map(|body| Bytes::copy_from_slice(body)).collect() };
     from_driver_on(suite, "create", "to create one record", |op| facts(n, op), ours, creates);
 }
 
@@ -135,7 +135,7 @@ pub fn encoding(suite: &mut Suite) {
         "encoding",
         about,
         || Data(bodies()),
-        |bodies: Arc<Data<Vec<Vec<u8>>>>| {
+        |bodies: Arc<Data<&[Vec<u8>]>>| {
             let (schema, mut key, mut out) = (schema(2), Vec::new(), Vec::new());
             move |index| {
                 let table = &schema.tables[0];

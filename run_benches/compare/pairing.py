@@ -9,7 +9,9 @@ import random
 import shutil
 import statistics
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from run_benches.compare.worktree import Target
@@ -43,6 +45,8 @@ class PairContext:
     turns: dict[str, int]
     timeout_s: float
     tick: Callable[[], None]
+    costs_ns: dict[str, float] = field(default_factory=dict)
+    """What an operation took in the last pair, by row."""
 
 
 @dataclass
@@ -58,7 +62,9 @@ def measure(context: PairContext, sides: tuple[PairSide, PairSide], rows: dict[s
     """Runs pair `number` of these rows, all of one target. `name` is its own in the comparison: every random choice is drawn from it."""
     rng = random.Random(name)
     homes = (context.folder / "a", context.folder / "b")
-    processes = [_linked(context, side, home, rng) for side, home in zip(sides, homes, strict=True)]
+    seeds = [rng.randrange(1, 2**31) for _ in sides]
+    with ThreadPoolExecutor() as linkers:
+        processes = list(linkers.map(partial(_linked, context), sides, homes, seeds))
     outcome = Outcome()
     for several in (False, True):
         chosen = {id: facts for id, facts in rows.items() if (facts.threads > 1) == several}
@@ -66,7 +72,7 @@ def measure(context: PairContext, sides: tuple[PairSide, PairSide], rows: dict[s
         while chosen and barren < jobs.MOST_BARREN:
             result = broker.run(
                 processes,
-                [row_in_turns(id, facts, context.turns, rng) for id, facts in chosen.items()],
+                [row_in_turns(id, facts, context, rng) for id, facts in chosen.items()],
                 cores=jobs.pinned_to(2 if several else 1),
                 seed=rng.getrandbits(32),
                 deadline_s=deadline_s,
@@ -83,15 +89,18 @@ def measure(context: PairContext, sides: tuple[PairSide, PairSide], rows: dict[s
             chosen = {id: facts for id, facts in chosen.items() if id not in outcome.points and id != failed}
             for (id, *_), log in result.rows.items():
                 jobs.keep(context.folder, name, id, log)
+                if families.on_the_wall([rows[id]]):
+                    context.costs_ns[id] = broker.cost_ns(log)
             for home in homes:
                 shutil.rmtree(home / "facts")
                 (home / "facts").mkdir()
     return outcome
 
 
-def row_in_turns(id: str, facts: Facts, turns: dict[str, int], rng: random.Random) -> broker.Row:
+def row_in_turns(id: str, facts: Facts, context: PairContext, rng: random.Random) -> broker.Row:
     """A row with the length and number of its turns in one pair."""
-    return broker.Row((id, id), families.turn_ns([facts, facts]) * rng.uniform(1 - JITTER, 1 + JITTER), turns[_length(facts)])
+    turn_ns = families.turn_ns([facts, facts]) * rng.uniform(1 - JITTER, 1 + JITTER)
+    return broker.Row((id, id), turn_ns, context.turns[_length(facts)], context.costs_ns.get(id))
 
 
 def turns_s(turns: dict[str, int], facts: Facts) -> float:
@@ -103,11 +112,11 @@ def _length(facts: Facts) -> str:
     return f"{families.turn_ns([facts, facts]) / 1e6:g}_ms"
 
 
-def _linked(context: PairContext, side: PairSide, home: Path, rng: random.Random) -> broker.Side:
+def _linked(context: PairContext, side: PairSide, home: Path, seed: int) -> broker.Side:
     """Paths are equally long on both sides: what stands on the stack before `main` moves everything after it."""
     shutil.rmtree(home, ignore_errors=True)
     (home / "facts").mkdir(parents=True)
-    executable, seed = home / side.target.layer, rng.randrange(1, 2**31)
+    executable = home / side.target.layer
     assert side.target.link is not None, "without a link there is no comparison"
     side.target.link.to(executable, seed)
     own = stores(context.folder, side.stores, side.target.layer) | {"STRATA_FACTS_DIR": str(home / "facts")}

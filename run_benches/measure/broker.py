@@ -62,11 +62,13 @@ class Side:
 
 @dataclass(frozen=True)
 class Row:
-    """Rows to compare: an id for each side. `turns` are those of each side: even, at least 4."""
+    """Rows to compare: an id for each side. `turns` are those of each side: even, at least 4. `cost_ns`, of an operation on the wall, is
+    found out by the sides where it is not known yet."""
 
     ids: tuple[str, ...]
     turn_ns: float = TURN_NS
     turns: int = TURNS
+    cost_ns: float | None = None
 
 
 @dataclass
@@ -130,6 +132,11 @@ def total_effect(log: RowLog) -> float:
         for turn in four:
             totals[turn.side] += turn.nanoseconds
     return math.log(totals[1] / totals[0])
+
+
+def cost_ns(log: RowLog) -> float:
+    """What an operation took, half of the turns less and half of them more, by the clock of the row."""
+    return statistics.median(turn.nanoseconds for turn in log.turns) / log.operations
 
 
 def _quadruples(log: RowLog) -> list[list[Turn]]:
@@ -400,19 +407,21 @@ class _Broker:
                     return
         for index in order:
             if asked[index] == "row":
-                self._sides[index].answer("run" if self._wanted(index) else "skip")
+                self._sides[index].answer(self._set_up(index))
                 return
         self._meet(order)
 
-    def _wanted(self, index: int) -> bool:
-        """Whether a side shall set up the row it asks about."""
+    def _set_up(self, index: int) -> str:
+        """Whether a side shall set up the row it asks about, and what is known of it."""
         place = self._place[index]
         if place == -1 or place in self._settled:
-            return False
+            return "skip"
         passed = [other for other, side in enumerate(self._sides) if side.question[:1] == ["meet"] and self._place[other] > place]
         if passed:
             self._fail(place, f"side {NAMES[passed[0]]} does not have it, or not in this order")
-        return not passed
+            return "skip"
+        cost_ns = self._plan[place].cost_ns
+        return "run" if cost_ns is None else f"run {cost_ns:.3f}"
 
     def _meet(self, order: list[int]) -> None:
         """All living sides stand at a meeting: they agree on the work of a turn, or the one whose partners will not come goes on."""

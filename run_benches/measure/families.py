@@ -111,6 +111,11 @@ def turn_ns(rows: Sequence[Facts]) -> float:
     return min(longest, PALINDROME_NS / (2 * len(rows)))
 
 
+def on_the_wall(rows: Iterable[Facts]) -> bool:
+    """Whether what a turn took by its clock is how long it was."""
+    return all(facts.clock != "cpu" for facts in rows)
+
+
 def turns(lane_s: float, turn_ns: float) -> int:
     """How many a lane has in a tuple, if it is timed for so long."""
     return 2 * max(FEWEST_PALINDROMES, round(lane_s * 1e9 / (2 * turn_ns)))

@@ -47,6 +47,8 @@ class RunContext:
     folder: Path
     timeout_s: float
     tick: Callable[[], None]
+    costs_ns: dict[str, float] = field(default_factory=dict)
+    """What an operation of a family took in its last tuple, by the name of the family."""
 
 
 @dataclass
@@ -124,7 +126,7 @@ def measure_tuple(context: RunContext, job: Job, family: Family, deadline_s: flo
     turn_ns = families.turn_ns(facts)
     result = broker.run(
         sides,
-        [broker.Row(tuple(ids), turn_ns, families.turns(context.design.lane_s, turn_ns))],
+        [broker.Row(tuple(ids), turn_ns, families.turns(context.design.lane_s, turn_ns), context.costs_ns.get(job.subject))],
         cores=pinned_to(max(one.threads for one in facts)),
         seed=random.Random(seed).getrandbits(32),
         deadline_s=deadline_s,
@@ -135,6 +137,8 @@ def measure_tuple(context: RunContext, job: Job, family: Family, deadline_s: flo
         return Outcome(failures={job.subject: "; ".join(in_one_line(failure.reason) for failure in result.failures)})
     (log,) = result.rows.values()
     keep(context.folder, job.name, job.subject, log)
+    if families.on_the_wall(facts):
+        context.costs_ns[job.subject] = broker.cost_ns(log)
     outcome = Outcome()
     for id, home in reversed(list(zip(ids, homes, strict=True))):  # a row is told by its first lane
         found = build.read_facts(home)

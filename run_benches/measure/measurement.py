@@ -93,7 +93,9 @@ class Measurement:
             _add_point(run.benches[id], point_ns)
         for id, facts in outcome.facts.items():
             bench = run.benches[id]
-            bench.facts, bench.counters, bench.allocations_per_operation = facts, facts.counters, facts.allocations_per_operation
+            bench.facts, bench.counters = facts, facts.counters
+            if facts.allocations_per_operation is not None:  # counted where the cost of an operation was not known yet
+                bench.allocations_per_operation = facts.allocations_per_operation
         for id, found in outcome.found.items():
             _add_found(run.benches[id], found)
         if outcome.lanes:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from run_benches.measure.broker import Result, Row, RowLog, Side, Turn, effect, foreign_load, run, total_effect
+from run_benches.measure.broker import Result, Row, RowLog, Side, Turn, cost_ns, effect, foreign_load, run, total_effect
 
 SCRIPT = r"""
 import json, os, socket, sys, time
@@ -36,7 +36,7 @@ def ask(message):
 for row in will["rows"]:
     if will.get("die_in") == row:
         sys.exit("the disk is full")
-    if ask("row " + row) != "run":
+    if ask("row " + row) == "skip":
         continue
     operations, turns = map(int, ask("meet %s %s" % (will.get("cost", 1000), will.get("capacity", 0))).split())
     for turn in range(turns):
@@ -99,6 +99,12 @@ def test_both_sides_do_the_same_work_in_quadruples_and_never_at_once(tmp_path: P
     assert seen[0]["cores"] == seen[1]["cores"] == [max(os.sched_getaffinity(0))]
     spans = sorted(span for one in seen for span in one["spans"])
     assert all(before[1] <= after[0] for before, after in zip(spans, spans[1:])), "only one side ever runs"
+
+
+def test_sides_are_told_what_is_known_of_the_cost(tmp_path: Path) -> None:
+    result = pair(side("xy", log=str(tmp_path / "a")), side("xy"), [Row(("x", "x"), turns=8), Row(("y", "y"), turns=8, cost_ns=1234.5)])
+    assert json.loads((tmp_path / "a").read_text())["heard"].count(["row", "run 1234.500"]) == 1
+    assert [cost_ns(log) for log in result.rows.values()] == [1000, 1000]
 
 
 def test_more_sides_go_up_and_down_random_orders() -> None:

@@ -1,10 +1,12 @@
 """The turns of a pair: how long, how many."""
 
 import random
+from pathlib import Path
 
 import pytest
 
 from run_benches.compare import pairing
+from run_benches.compare.pairing import PairContext
 from run_benches.store.runs import Facts
 
 
@@ -18,9 +20,10 @@ from run_benches.store.runs import Facts
     ],
 )
 def test_a_writer_of_one_thread_has_short_turns_and_each_pair_its_own_length(facts: Facts, length_ns: float, turns: int) -> None:
-    rows = [pairing.row_in_turns("a/b/strata/c", facts, pairing.TURNS, random.Random(seed)) for seed in range(50)]
+    context = PairContext(Path(), pairing.TURNS, 1.0, lambda: None)
+    rows = [pairing.row_in_turns("a/b/strata/c", facts, context, random.Random(seed)) for seed in range(50)]
     lengths = {row.turn_ns for row in rows}
     assert {row.turns for row in rows} == {turns} and len(lengths) == 50
     assert 0.75 * length_ns <= min(lengths) < 0.85 * length_ns and 1.15 * length_ns < max(lengths) <= 1.25 * length_ns
     assert pairing.turns_s(pairing.TURNS, facts) == pytest.approx(2 * turns * length_ns / 1e9)
-    assert pairing.row_in_turns("a/b/strata/c", facts, pairing.TURNS, random.Random(7)) == rows[7]
+    assert pairing.row_in_turns("a/b/strata/c", facts, context, random.Random(7)) == rows[7]

@@ -9,7 +9,7 @@
 //!
 //! | side | broker | meaning |
 //! |---|---|---|
-//! | `row ID` | `run` or `skip` | may I set this row up? |
+//! | `row ID` | `run`, `run COST_NS` or `skip` | may I set this row up? With a cost: so much an operation takes, by what was measured before |
 //! | `meet COST_NS CAPACITY` | `OPERATIONS TURNS` | prepared; an operation costs about this; the state serves so many (0 = no limit) |
 //! | `ready` | `go` or `stop` | may I run a turn? |
 //! | `done NANOSECONDS` | | the turn is over and the background work of its operations too |
@@ -20,7 +20,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 
-use crate::live::State;
+use crate::live::{Live, State};
 use crate::row::Row;
 
 /// The connection to the broker.
@@ -64,25 +64,18 @@ impl Broker {
 const LEAD_IN: u64 = 16;
 /// Index of the first operation of the turns where the state was warmed up before: beyond every warm-up, since no index comes twice.
 const FIRST_OF_TURNS: u64 = 1 << 40;
+/// So long a state that keeps what it is runs before its turns, where the cost of an operation is known.
+const WARM_UP_NS: f64 = 10e6;
 
 /// Runs the row's turns, if the broker wants the row.
 pub(crate) fn run<S: State, W: FnMut(u64) -> u64 + Send>(broker: &mut Broker, row: &mut Row<'_, S, W>) {
     if row.facts.background {
         return; // it would go on in the turns of the partners
     }
-    if broker.ask(&format!("row {}", row.id)) != "run" {
-        return;
-    }
-    let mut live = row.probed();
-    let cost_ns = row.cost_ns(&mut live);
-    if row.facts.changes_store {
-        drop(live); // closed before the next is made; all sides begin with an untouched one
-        live = row.fresh(row.facts.threads);
-    } else {
-        live.state().settle();
-        // Each side has warmed up by its own clock; from here on all do the same operations in the same order.
-        live.go_on_from(FIRST_OF_TURNS);
-    }
+    let answer = broker.ask(&format!("row {}", row.id));
+    let Some(known) = answer.strip_prefix("run") else { return };
+    let known = (!known.is_empty()).then(|| known.trim().parse().expect("the broker names a cost in nanoseconds"));
+    let (mut live, cost_ns) = prepared(row, known);
     let timed_of = |operations: u64| operations * LEAD_IN / (LEAD_IN + 1);
     let (operations, turns) = broker.meet(cost_ns, row.facts.capacity.map_or(0, timed_of));
     for _ in 0..turns {
@@ -95,6 +88,31 @@ pub(crate) fn run<S: State, W: FnMut(u64) -> u64 + Send>(broker: &mut Broker, ro
         broker.tell(&format!("done {}", elapsed.as_nanos()));
     }
     broker.ask("over");
+}
+
+/// The state as its turns begin with it, and what an operation costs. Where nobody knows that yet, it is found out, and allocations are
+/// counted; a state that this changes is made anew.
+fn prepared<S: State, W: FnMut(u64) -> u64 + Send>(row: &mut Row<'_, S, W>, known: Option<f64>) -> (Live<S, W>, f64) {
+    let (mut live, cost_ns) = match known {
+        Some(cost_ns) => (row.fresh(row.facts.threads), cost_ns),
+        None => {
+            let mut live = row.probed();
+            let cost_ns = row.cost_ns(&mut live);
+            (live, cost_ns)
+        }
+    };
+    if !row.facts.changes_store {
+        if known.is_some() {
+            live.run((WARM_UP_NS / cost_ns) as u64, row.facts);
+        }
+        live.state().settle();
+        // Each side has warmed up by its own clock; from here on all do the same operations in the same order.
+        live.go_on_from(FIRST_OF_TURNS);
+    } else if known.is_none() {
+        drop(live); // closed before the next is made; all sides begin with an untouched one
+        live = row.fresh(row.facts.threads);
+    }
+    (live, cost_ns)
 }
 
 #[cfg(test)]
@@ -159,6 +177,21 @@ mod tests {
         assert_eq!(setups, 1);
         assert_eq!(highest, FIRST_OF_TURNS + 52, "the same operations as the partner, however long each has warmed up");
         assert!(heard[1].ends_with(" 0"), "no limit: {}", heard[1]);
+    }
+
+    #[test]
+    fn a_known_cost_is_not_found_out_again() {
+        let changing = Facts::new("notes its index").changes_store(10, 1000);
+        let (setups, highest, heard) = run_row(&changing, &["run 125.5", "50 3", "go", "go", "go", "rest"]);
+        assert_eq!((setups, highest), (1, 158), "the first state is untouched");
+        assert_eq!(heard[1], "meet 125.500 941");
+        let (setups, highest, heard) = run_row(&Facts::new("notes its index"), &["run 2e6", "50 1", "go", "rest"]);
+        assert_eq!(
+            (setups, highest),
+            (1, FIRST_OF_TURNS + 52),
+            "after a warm-up of as many operations as the partner's"
+        );
+        assert_eq!(heard[1], "meet 2000000.000 0");
     }
 
     #[test]
