@@ -87,10 +87,11 @@ impl<'r, S: State, W: FnMut(u64) -> u64 + Send> Row<'r, S, W> {
         live
     }
 
-    /// Warms up and returns the cost of one operation on the wall, in nanoseconds.
+    /// Warms up and returns the cost of one operation on the wall, in nanoseconds. Each batch has an operation for every thread at least:
+    /// fewer that wait for the device would wait alone.
     pub(crate) fn cost_ns(&mut self, live: &mut Live<S, W>) -> f64 {
         let began = Instant::now();
-        let mut operations = 1;
+        let mut operations = self.facts.threads as u64;
         loop {
             let batch = Instant::now();
             let clocked = live.run(operations, self.facts);
