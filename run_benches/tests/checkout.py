@@ -31,8 +31,8 @@ class Checkout:
         return [sys.executable, str(self.root / "run-benches.py"), *words]
 
     def environment(self) -> dict[str, str]:
-        scrubbed = {name: value for name, value in os.environ.items() if not name.startswith(("CARGO_", "RUST", "STRATA_"))}
-        return scrubbed | {"PATH": f"{self.root / 'bin'}:{os.environ['PATH']}", "PYTHONDONTWRITEBYTECODE": "1", "XDG_CACHE_HOME": str(self.root / "cache")}
+        scrubbed = {name: value for name, value in os.environ.items() if not name.startswith(("CARGO_", "RUST", "STRATA_", "PYTHONDONTWRITE"))}
+        return scrubbed | {"PATH": f"{self.root / 'bin'}:{os.environ['PATH']}", "XDG_CACHE_HOME": str(self.root / "cache")}
 
     def run(self, *words: str, **environment: str) -> "subprocess.CompletedProcess[str]":
         merged = self.environment() | environment

@@ -27,7 +27,9 @@ ROWS = {
 }
 SENTINELS = '("integers/sentinel/one", 1000), ("copy/sentinel/many", 2000)'
 SEED = ("--seed", "7")
-RULES = ("--margin", "3%", "--alpha", "0.04", "--pairs", "20")
+RULES = ("--margin", "3%", "--alpha", "0.0005", "--pairs", "24")
+"""At this level thirteen pairs that all agree are not enough for the early look."""
+
 FASTER = ("compare", "main", "--rows", "storage", "--markdown", *RULES, *SEED)
 Compared = tuple[Workspace, "subprocess.CompletedProcess[str]"]
 """A repository, and what a comparison of it said."""
@@ -105,6 +107,8 @@ def test_what_became_slower_is_found_and_the_layer_named(slower: Compared) -> No
         "ladder/get/floor/raw": "left_out",
     }
     assert compared.b.dirty and compared.a.name == "merge base with main"
+    row = compared.rows["storage/get/strata/one"]
+    assert row.judgement and (row.judgement.stage, len(row.pairs)) == ("early look", 13)
     assert compared.attribution and compared.attribution.guilty == "storage"
     assert {share.explained for share in compared.attribution.shares if share.rung == "routing"} == {1.0}
     assert all(len(control.pairs) >= 12 and not control.alarm for control in compared.controls.values())
@@ -118,12 +122,12 @@ def test_a_faster_one_is_no_failure_and_both_directions_are_told(faster: Compare
     assert "faster" in done.stdout.splitlines()[0] and "<details>" in done.stdout, done
 
 
-def test_rules_that_were_typed_stand_in_the_file_and_what_is_clear_ends_early(faster: Compared) -> None:
+def test_rules_that_were_typed_stand_in_the_file_and_are_kept(faster: Compared) -> None:
     compared = last(faster[0])
     row = compared.rows["storage/get/strata/one"]
-    assert (row.margin, compared.design.alpha, compared.design.fewest_pairs) == (0.03, 0.04, 20)
-    assert compared.design.deciding_pairs == 20 and compared.design.decided_rows == 1
-    assert row.judgement and (row.judgement.stage, len(row.pairs)) == ("early look", 13)
+    assert (row.margin, compared.design.alpha, compared.design.fewest_pairs) == (0.03, 0.0005, 24)
+    assert compared.design.deciding_pairs == 24 and compared.design.decided_rows == 1
+    assert row.judgement and (row.judgement.stage, len(row.pairs)) == ("decision", 24)
 
 
 def test_a_dry_run_says_what_it_would_cost_and_measures_nothing(project: Workspace) -> None:
@@ -191,25 +195,12 @@ def test_sides_that_do_other_work_are_not_judged(project: Workspace) -> None:
     assert done.returncode == 3 and "NOTHING WAS JUDGED" in done.stdout, done
 
 
-def test_an_interrupted_comparison_goes_on_as_if_it_had_not_been(faster: Compared) -> None:
+@pytest.mark.parametrize("job", ["screen:3:storage", "decide:20:storage"])
+def test_an_interrupted_comparison_goes_on_as_if_it_had_not_been(faster: Compared, job: str) -> None:
+    """In the screen, and after the early look."""
     project, _ = faster
-    goes_on_after(project, FASTER, "screen:3:storage")
-
-
-def test_an_interruption_after_the_early_look_changes_nothing_either(project: Workspace) -> None:
-    """At this level thirteen pairs that all agree are not enough, so the row is decided by the last look."""
-    project.number(950)
-    words = ("compare", "main", "--rows", "storage/get", "--alpha", "0.0005", *SEED)
-    typed(project, *words)
-    judgement = last(project).rows["storage/get/strata/one"].judgement
-    assert judgement and (judgement.verdict, judgement.stage) == ("faster", "decision")
-    goes_on_after(project, words, "decide:20:storage")
-
-
-def goes_on_after(project: Workspace, words: tuple[str, ...], job: str) -> None:
-    """Interrupts, once a job is done, what was carried out whole before; resumed, it comes to the same."""
     expected, known = last(project), len(stored(project))
-    command = [sys.executable, str(project.root / "run-benches.py"), *words]
+    command = [sys.executable, str(project.root / "run-benches.py"), *FASTER]
     process = subprocess.Popen(command, env=project.environment(), cwd="/", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     while not (len(stored(project)) > known and job in [done.name for done in last(project).design.order]):
         assert process.poll() is None
@@ -223,12 +214,11 @@ def goes_on_after(project: Workspace, words: tuple[str, ...], job: str) -> None:
     assert [point.effect for row in found.rows.values() for point in row.pairs] == [point.effect for row in expected.rows.values() for point in row.pairs]
 
 
-def test_another_seed_is_another_order(project: Workspace) -> None:
-    project.number(1030)
-    orders = []
-    for seed in ("7", "8"):
-        typed(project, "compare", "--rows", "routing", "--seed", seed)
-        orders.append([job.name for job in last(project).design.order])
+def test_another_seed_is_another_order(faster: Compared) -> None:
+    project, _ = faster
+    first = last(project)
+    typed(project, *FASTER[:-1], "8")
+    orders = [[job.name for job in compared.design.order] for compared in (first, last(project))]
     assert sorted(orders[0]) == sorted(orders[1]) and len(orders[0]) > 20 and orders[0] != orders[1]
 
 

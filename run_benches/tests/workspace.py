@@ -74,9 +74,9 @@ class Workspace:
         return done.stdout.strip()
 
     def environment(self) -> dict[str, str]:
-        scrubbed = {name: value for name, value in os.environ.items() if not name.startswith(("CARGO_", "RUST", "STRATA_", "GIT_"))}
+        scrubbed = {name: value for name, value in os.environ.items() if not name.startswith(("CARGO_", "RUST", "STRATA_", "GIT_", "PYTHONDONTWRITE"))}
         paths = {"STRATA_COMPARE_DIR": self.cache, "XDG_CACHE_HOME": self.cache, "CARGO_TARGET_DIR": self.root / "target", "PYTHONPATH": self.root, "GIT_CONFIG_GLOBAL": os.devnull}
-        return scrubbed | {name: str(path) for name, path in paths.items()} | {"PYTHONDONTWRITEBYTECODE": "1", "CARGO_NET_OFFLINE": "true"}
+        return scrubbed | {name: str(path) for name, path in paths.items()} | {"CARGO_NET_OFFLINE": "true"}
 
     def python(self, *lines: str, **environment: str) -> str:
         """What the code prints that runs with this repository as its checkout."""
