@@ -1,9 +1,9 @@
 """Filling the pool: rounds of pairs of a revision with itself, under every condition, each job stored before the next begins.
 
-Why rounds: a round is one pair of every target under every condition, one process of every target as Criterion runs it (under one
-condition after the other, round by round), and one pair of each planted slow-down, in an order of its own. So an hour of the machine
-falls on all of them alike, and a pool that was cut off has as much of each. What a round needs is known before it, and one that the
-budget has no time for is not begun.
+Why rounds: a round is one pair of every target under every condition; in some rounds also one pair of each planted slow-down, and one
+process of every target as Criterion runs it (under one condition after the other). All are in an order of their own, so that an hour of
+the machine falls on all of them alike, and a pool that was cut off has as much of each. What a round needs is known before it, and one
+that the budget has no time for is not begun.
 """
 
 import json
@@ -58,6 +58,9 @@ PUBLISHED = runs.Design(seed=0, processes=1, sample_size=20, warm_up_s=3.0, meas
 """Criterion with the settings of `cargo bench`: eight seconds a row, so that only one row of each target can afford it."""
 
 DESIGNS: dict[Kind, runs.Design] = {"process": DRIVEN, "published": PUBLISHED}
+
+PLANTED_EVERY, DRIVEN_EVERY = 2, 4
+"""Plants are in every second round and Criterion's processes in every fourth: pairs are what most of the time is for."""
 
 COMPARED_ROUNDS = 10
 """A whole comparison takes about as long as so many pairs of each row: the screen, and fresh pairs of a quarter."""
@@ -188,17 +191,20 @@ class Collection:
 
     def _round(self, number: int, plants: Sequence[Plant]) -> list[Job]:
         found = [Job(number, "pair", layer, condition) for layer in self._rows for condition in CONDITIONS]
-        driven = CONDITIONS[number % len(CONDITIONS)]
-        kinds: tuple[Kind, ...] = ("process", "published")
-        layers = [layer for layer in self._rows if layer != comparison_run.SENTINELS]
-        found += [Job(number, kind, layer, driven) for kind in kinds for layer in layers if self._driven_rows(kind, layer)]
-        found += [Job(number, "plant", target, QUIET, plant) for plant in plants for target in (plant.layer, LADDER) if target in self._rows]
+        if number % DRIVEN_EVERY == 0:
+            driven = CONDITIONS[number // DRIVEN_EVERY % len(CONDITIONS)]
+            kinds: tuple[Kind, ...] = ("process", "published")
+            layers = [layer for layer in self._rows if layer != comparison_run.SENTINELS]
+            found += [Job(number, kind, layer, driven) for kind in kinds for layer in layers if self._driven_rows(kind, layer)]
+        if number % PLANTED_EVERY == 0:
+            found += [Job(number, "plant", target, QUIET, plant) for plant in plants for target in (plant.layer, LADDER) if target in self._rows]
         random.Random(f"{self._seed}:{number}").shuffle(found)
         return found
 
     def _round_s(self) -> float:
         plants = [Plant(layer, 0, share) for layer in self._plantable() for share in PLANTED_SHARES]
-        return sum(map(self._job_s, self._round(0, plants)))
+        several = [self._job_s(job) for number in range(DRIVEN_EVERY) for job in self._round(number, plants)]
+        return sum(several) / DRIVEN_EVERY
 
     def _job_s(self, job: Job) -> float:
         """What such a job took so far, or what is to be expected of it."""
@@ -252,7 +258,7 @@ class Collection:
         context = jobs.RunContext(self._suites, DESIGNS[entry.kind], folder, self._context.timeout_s, self._context.tick)
         outcome = jobs.measure_layer(context, plan.Job(entry.round, "time", entry.target), self._driven_rows(entry.kind, entry.target), limit_s)
         entry.failures = outcome.failures
-        last = entry.round - len(CONDITIONS)
+        last = entry.round - DRIVEN_EVERY * len(CONDITIONS)
         old, new = _samples(folder, last, entry.target), _samples(folder, entry.round, entry.target)
         for id in set(old) & set(new):
             entry.rows.append(id)

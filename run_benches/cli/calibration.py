@@ -12,7 +12,7 @@ from typing import get_args
 
 from run_benches import files, serialization
 from run_benches.calibrate import error_rates
-from run_benches.calibrate.collection import Collection
+from run_benches.calibrate.collection import DRIVEN_EVERY, Collection
 from run_benches.calibrate.disturbance import CONDITIONS
 from run_benches.calibrate.error_rates import Results, Rules
 from run_benches.compare import comparison_run, new_comparison
@@ -28,7 +28,7 @@ USUAL_BUDGET_S = 3600.0
 RULES = Rules(new_comparison.SCREEN_PAIRS, new_comparison.ALPHA, new_comparison.CONTROL_ALPHA, new_comparison.margin, comparison_run.SENTINELS)
 PICTURES = ROOT / "docs" / "pictures"
 
-SMOKE_ROUNDS = len(CONDITIONS) + 1
+SMOKE_ROUNDS = DRIVEN_EVERY * len(CONDITIONS) + 1
 """So many until a process of Criterion has another one before it under the same condition."""
 
 SMOKE_LIMIT_S = 900.0
