@@ -63,10 +63,11 @@ class Link:
         """Links an executable whose code lies where `seed` says; 0 and 2**32 - 1 mean other things to lld."""
         assert 0 < seed < 2**32 - 1, seed
         shuffled = [f"-Wl,--shuffle-sections=.text.*{len(crate)}{crate}*={seed}" for crate in self.crates]
+        one_thread = "-Wl,--threads=1"  # both sides of a pair are linked at once
         with tempfile.TemporaryDirectory(dir=path.parent) as folder:
             shift = Path(folder) / "shift.o"
             self._call(path, ["-c", "-x", "assembler", "-", "-o", str(shift)], _SHIFT.format(bytes=16 * random.Random(seed).randrange(_MOST_SHIFT // 16)))
-            self._call(path, [str(shift), *self.arguments, *shuffled, "-Wl,-u,strata_shift", "-Wl,--strip-debug", "-o", str(path)], "")
+            self._call(path, [str(shift), *self.arguments, *shuffled, one_thread, "-Wl,-u,strata_shift", "-Wl,--strip-debug", "-o", str(path)], "")
 
     def _call(self, path: Path, words: list[str], said: str) -> None:
         done = subprocess.run(["cc", *words], input=said, capture_output=True, text=True, errors="replace", check=False)

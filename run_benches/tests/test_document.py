@@ -412,7 +412,7 @@ class Contradiction(unittest.TestCase):
     def test_none_is_said_to_be_none(self) -> None:
         checks = section(beside("method"), "Cross-checks")
         self.assertIn("| no rung of the ladder is faster than the rung it calls | 14 | 0 |", checks)
-        self.assertIn("| no row is faster than its floor, unless that is its goal | 3 | 0 |", checks)
+        self.assertIn("| no row of one thread is faster than its floor, unless that is its goal | 3 | 0 |", checks)
         self.assertNotIn("order**", checks)
         self.assertNotIn("contradict", rendered())
 
@@ -452,6 +452,12 @@ class Contradiction(unittest.TestCase):
         run = a_run()
         run.ratios["storage/get/strata/sst"] = _ratio("storage/get/floor/sst", 1.2, 0.95, 0.98)
         self.assertIn("is faster than its floor `storage/get/floor/sst`", beside("method", run))
+
+    def test_a_row_of_several_threads_faster_than_its_floor_is_not(self) -> None:
+        run = a_run()
+        run.ratios["storage/get/strata/sst"] = _ratio("storage/get/floor/sst", 1.2, 0.95, 0.98)
+        run.benches["storage/get/strata/sst"].facts.threads = 2
+        self.assertNotIn("Surprising order", beside("method", run))
 
     def test_a_row_faster_than_another_of_ours_is_not(self) -> None:
         run, own = a_run(), "storage/scan/strata/hundred"

@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 pub fn suite(layer: &str, rows: &[(&str, u32)]) {
     let ids: Vec<String> = rows.iter().map(|(row, _)| format!("{layer}/{row}")).collect();
     if let Ok(folder) = std::env::var("STRATA_FACTS_DIR") {
-        let fact = r#"{"op": "does one thing", "unit": "operations", "units_per_operation": 1, "threads": 1, "allocations_per_operation": 2}"#;
+        let fact = r#"{"op": "does one thing", "unit": "operations", "units_per_operation": 1, "threads": 1, "changes_store": true, "allocations_per_operation": 2}"#;
         let facts: Vec<String> = ids.iter().map(|id| format!("{id:?}: {fact}")).collect();
         let engine = std::env::var("STRATA_SET").unwrap_or_default().to_lowercase();
         let text = format!("{{\"schema\": 1, \"layer\": {layer:?}, \"engine\": {{\"set\": {engine:?}}}, \"rows\": {{{}}}}}", facts.join(","));
