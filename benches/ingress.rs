@@ -206,7 +206,7 @@ fn gets(n: u64) -> Exchanges {
 fn posts() -> Exchanges {
     let one = |body: &Vec<u8>| {
         let head = "POST /Product HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\ncontent-length:";
-        let request = [format!("{head} {}\r\n\r\n", body.len()).as_bytes(), &body].concat();
+        let request = [format!("{head} {}\r\n\r\n", body.len()).as_bytes(), body].concat();
         let with_id = [format!("{{\"id\":\"{}\",", verbs::MADE_ID).as_bytes(), &body[1..]].concat();
         (request, json_bytes(&with_id))
     };
