@@ -32,7 +32,7 @@ SMOKE_ROUNDS = DRIVEN_EVERY * len(CONDITIONS) + 1
 """So many until a process of Criterion has another one before it under the same condition."""
 
 SMOKE_LIMIT_S = 900.0
-SMOKE_ROWS = ["encoding"]
+SMOKE_ROWS = ["encoding/encode/strata"]
 
 
 def main(budget_s: float | None, rows: list[str], smoke: bool, timeout_s: float, as_json: bool) -> Exit:
