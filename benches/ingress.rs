@@ -171,6 +171,8 @@ fn post(suite: &mut Suite, threads: usize) {
             move |index| {
                 let mut request = Request::new(Full::new(bodies[(index % POOL) as usize].clone()));
                 (*request.uri_mut(), *request.method_mut()) = (path.clone(), Method::POST);
+                request.headers_mut().insert(http::header::HOST, HeaderValue::from_static("localhost"));
+                request.headers_mut().insert(http::header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
                 let (status, body) = runtime.block_on(answered(&ingress, request));
                 u64::from(status == StatusCode::CREATED && black_box(body).len() > 900)
             }
@@ -181,6 +183,7 @@ fn post(suite: &mut Suite, threads: usize) {
 fn get(path: &Uri) -> Request<Full<Bytes>> {
     let mut request = Request::new(Full::new(Bytes::new()));
     *request.uri_mut() = path.clone();
+    request.headers_mut().insert(http::header::HOST, HeaderValue::from_static("localhost"));
     request
 }
 
@@ -197,7 +200,7 @@ type Exchanges = Vec<(Vec<u8>, usize)>;
 
 fn gets(n: u64) -> Exchanges {
     let one = |index| {
-        let request = format!("GET /Product/{} HTTP/1.1\r\nhost: a\r\n\r\n", data::id(index));
+        let request = format!("GET /Product/{} HTTP/1.1\r\nhost: localhost\r\n\r\n", data::id(index));
         (request.into_bytes(), json_bytes(&data::product(index, Id::Given)))
     };
     (0..n).map(one).collect()
@@ -205,7 +208,7 @@ fn gets(n: u64) -> Exchanges {
 
 fn posts() -> Exchanges {
     let one = |body: &Vec<u8>| {
-        let head = "POST /Product HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\ncontent-length:";
+        let head = "POST /Product HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length:";
         let request = [format!("{head} {}\r\n\r\n", body.len()).as_bytes(), body].concat();
         let with_id = [format!("{{\"id\":\"{}\",", verbs::MADE_ID).as_bytes(), &body[1..]].concat();
         (request, json_bytes(&with_id))
@@ -300,7 +303,7 @@ fn headers(count: usize) -> HeaderMap {
 /// A request as it goes over the wire.
 fn request_bytes(size: &Size) -> Vec<u8> {
     let mut bytes =
-        format!("POST /Product HTTP/1.1\r\nhost: a\r\ncontent-length: {}\r\n", size.body_bytes).into_bytes();
+        format!("POST /Product HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n", size.body_bytes).into_bytes();
     for (name, value) in &headers(size.headers) {
         bytes.extend_from_slice(&[name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"].concat());
     }
@@ -358,7 +361,7 @@ fn serialize(suite: &mut Suite, size: &'static Size) {
     );
 }
 
-const LEAST_REQUEST: &[u8] = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n";
+const LEAST_REQUEST: &[u8] = b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n";
 
 /// The least request and the least answer by the same way: what the pipe, the runtime and the HTTP library cost at least.
 fn driver(suite: &mut Suite) {

@@ -53,6 +53,7 @@ fn facts(op: &str, files: u64) -> Facts {
 fn request(path: &Uri) -> Request<Full<Bytes>> {
     let mut request = Request::new(Full::new(Bytes::new()));
     *request.uri_mut() = path.clone();
+    request.headers_mut().insert(http::header::HOST, HeaderValue::from_static("localhost"));
     request
 }
 
@@ -269,7 +270,7 @@ fn tcp(suite: &mut Suite) {
     let client = |address| {
         let mut client = Client::connect(address);
         move |_| {
-            let (status, bytes) = client.exchange(b"GET /assets/file-0.html HTTP/1.1\r\nhost: a\r\n\r\n");
+            let (status, bytes) = client.exchange(b"GET /assets/file-0.html HTTP/1.1\r\nhost: localhost\r\n\r\n");
             u64::from(status == 200 && bytes as u64 == FILE_BYTES)
         }
     };

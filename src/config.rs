@@ -164,6 +164,14 @@ struct IngressFlags {
     #[arg(long, value_name = "NUMBER", env = "STRATA_REQUESTS_IN_FLIGHT")]
     #[serde(skip_serializing_if = "Option::is_none")]
     requests_in_flight: Option<usize>,
+    /// A host name to answer to beside localhost and IP addresses; repeatable [in the file ingress.allowed_hosts]
+    #[arg(long = "allowed-host", value_name = "NAME", env = "STRATA_ALLOWED_HOSTS", value_delimiter = ',')]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    allowed_hosts: Vec<ingress::HostName>,
+    /// An origin whose pages may ask and write (CORS); repeatable [in the file ingress.cors_origins]
+    #[arg(long = "cors-origin", value_name = "ORIGIN", env = "STRATA_CORS_ORIGINS", value_delimiter = ',')]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    cors_origins: Vec<ingress::Origin>,
 }
 
 #[derive(Args, Debug, Default, Serialize)]

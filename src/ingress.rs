@@ -8,6 +8,8 @@
 //!                         └─ else: let in, or 503 ─ body ─┬─ short work ── inline, the same
 //!                                                         └─ long work, or not in memory ── pool, on the blocking database
 //! ```
+//! Before routing, what a web page of another site must not do is refused (421, 403; [`browsers`]).
+//!
 //! A hop to another thread costs more than a cached read, so what can be answered from memory is answered where it arrived, and
 //! the same handler runs once more in the pool when it says [`Error::WouldBlock`]. What waits (for a body, for the pool) counts as
 //! in flight; over the limit the answer is 503 with `Retry-After`, before the body is read. What does not wait is not counted,
@@ -17,6 +19,7 @@
 //! Non-goals: connections and their deadlines (`server`); what a request means (`routing`).
 
 mod body;
+mod browsers;
 mod crossing;
 mod file;
 mod labels;
@@ -45,6 +48,8 @@ use crate::routing::{Route, Routes, Work};
 use crate::static_files::{self, Content, Site};
 use crate::transaction::Database;
 pub use body::{Source, read as read_body};
+use browsers::Browsers;
+pub use browsers::{HostName, Origin};
 use crossing::{Crossing, Permit, Pooled};
 use operations::Operations;
 use unanswered::Unanswered;
@@ -62,11 +67,21 @@ pub struct Options {
     pub body_timeout_ms: u64,
     /// How many requests may wait for their bodies or for the pool at once.
     pub requests_in_flight: usize,
+    /// Names of hosts that the server answers to, beside `localhost` and every IP address.
+    pub allowed_hosts: Vec<HostName>,
+    /// Origins whose pages may ask (CORS).
+    pub cors_origins: Vec<Origin>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { body_bytes: 1 << 20, body_timeout_ms: 30_000, requests_in_flight: 1024 }
+        Self {
+            body_bytes: 1 << 20,
+            body_timeout_ms: 30_000,
+            requests_in_flight: 1024,
+            allowed_hosts: Vec::new(),
+            cors_origins: Vec::new(),
+        }
     }
 }
 
@@ -84,6 +99,7 @@ pub struct Ingress {
     files: Option<Arc<Site>>,
     observability: Arc<Observability>,
     recorder: Recorder,
+    browsers: Browsers,
     options: Options,
 }
 
@@ -104,7 +120,7 @@ impl Ingress {
     ) -> Self {
         let operations = Operations::new(Arc::clone(&crossing), Arc::clone(&observability));
         let recorder = observability.recorder();
-        Self { crossing, operations, files, observability, recorder, options }
+        Self { crossing, operations, files, observability, recorder, browsers: Browsers::new(&options), options }
     }
 
     /// The same with files beside the tables.
@@ -131,6 +147,7 @@ impl Ingress {
             files: self.files.clone(),
             observability: Arc::clone(&self.observability),
             recorder: self.observability.recorder(),
+            browsers: self.browsers.clone(),
             options: self.options.clone(),
         }
     }
@@ -152,7 +169,29 @@ impl Ingress {
     /// What does not wait is answered within this call: its future is a value, small to move and without an allocation.
     pub fn answer<B: Source>(self: &Arc<Self>, request: Request<B>, peer: IpAddr) -> Answering {
         let (parts, body) = request.into_parts();
+        if !self.browsers.allow_origins() {
+            return self.answer_parts(parts, body, peer);
+        }
+        let cors = self.browsers.cors(&parts);
+        let answering = self.answer_parts(parts, body, peer);
+        Answering::later(async move {
+            let mut answer = answering.await;
+            cors.write(answer.headers_mut());
+            answer
+        })
+    }
+
+    fn answer_parts<B: Source>(self: &Arc<Self>, parts: Parts, body: B, peer: IpAddr) -> Answering {
         let mut context = self.recorder.begin(&parts, peer);
+        if let Err(failure) = self.browsers.admit(&parts) {
+            self.pass_over(&parts, body);
+            return Answering::Now(Some(self.whole(
+                Err(failure),
+                parts.method == Method::HEAD,
+                context,
+                &parts.headers,
+            )));
+        }
         if matches!(parts.method, Method::POST | Method::PUT | Method::PATCH) {
             return Answering::later(answer_with_body(Unanswered::new(self, context), parts, body, peer));
         }
@@ -401,8 +440,12 @@ mod tests {
     }
 
     async fn ask(ingress: &Arc<Ingress>, method: &str, path: &str, body: &'static str) -> (u16, String) {
-        let request =
-            Request::builder().method(method).uri(path).body(Full::new(Bytes::from_static(body.as_bytes()))).unwrap();
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("host", "localhost")
+            .header("content-type", "application/json");
+        let request = request.body(Full::new(Bytes::from_static(body.as_bytes()))).unwrap();
         let answer = ingress.answer(request, LOCAL).await;
         let status = answer.status().as_u16();
         let bytes = answer.into_body().collect().await.unwrap().to_bytes();
@@ -482,7 +525,7 @@ mod tests {
         let (status, counters) = ask(&ingress, "GET", "/_counters", "").await;
         let counters: serde_json::Value = serde_json::from_str(&counters).unwrap();
         assert!(status == 200 && counters["gets"].is_u64(), "{counters}");
-        let request = Request::builder().uri("/_counters").body(Full::new(Bytes::new())).unwrap();
+        let request = Request::get("/_counters").header("host", "localhost").body(Full::new(Bytes::new())).unwrap();
         let elsewhere = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
         assert_eq!(ingress.answer(request, elsewhere).await.status(), 403);
     }

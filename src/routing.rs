@@ -344,8 +344,15 @@ mod tests {
             ("GET", "/_health", "other"),
         ];
         for (method, uri, expected) in cases {
-            assert_eq!(describe(&routes, method, uri, &HeaderMap::new()), expected, "{method} {uri}");
+            assert_eq!(describe(&routes, method, uri, &typed(method, uri)), expected, "{method} {uri}");
         }
+    }
+
+    /// What a body for this method and path is said to be.
+    fn typed(method: &str, uri: &str) -> HeaderMap {
+        let is_query = (method, uri) == ("POST", "/Product/query");
+        let media_type = if is_query { "text/plain" } else { "application/json" };
+        HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(media_type))])
     }
 
     #[test]
@@ -363,7 +370,7 @@ mod tests {
             (Method::OPTIONS, "/Product/1", "/Product/{id}"),
         ] {
             let uri: Uri = uri.parse().unwrap();
-            let route = routes.resolve(&method, &uri, &HeaderMap::new()).unwrap().unwrap();
+            let route = routes.resolve(&method, &uri, &typed(method.as_str(), uri.path())).unwrap().unwrap();
             assert_eq!(templates[routes.template(&route).0], expected, "{uri}");
             assert_eq!(templates[routes.template_of(&uri).unwrap().0], expected, "{uri}");
         }
@@ -391,7 +398,7 @@ mod tests {
         let routes = routes(&folder);
         let work = |method: Method, uri: &str, body: &[u8]| {
             let uri: Uri = uri.parse().unwrap();
-            let route = routes.resolve(&method, &uri, &HeaderMap::new()).unwrap().unwrap();
+            let route = routes.resolve(&method, &uri, &typed(method.as_str(), uri.path())).unwrap().unwrap();
             route.work(body)
         };
         assert_eq!(work(Method::GET, "/Product/1", b""), Work::Short);

@@ -150,7 +150,8 @@ pub fn encoding(suite: &mut Suite) {
 }
 
 fn json() -> HeaderMap {
-    HeaderMap::from_iter([(http::header::CONTENT_TYPE, HeaderValue::from_static("application/json"))])
+    let json = (http::header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    HeaderMap::from_iter([(http::header::HOST, HeaderValue::from_static("localhost")), json])
 }
 
 pub fn tcp(suite: &mut Suite, operation: &str, indexes: u32) {
@@ -160,7 +161,8 @@ pub fn tcp(suite: &mut Suite, operation: &str, indexes: u32) {
         let requests: Vec<Vec<u8>> = bodies()
             .iter()
             .map(|body| {
-                let head = "POST /Product HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\ncontent-length:";
+                let head =
+                    "POST /Product HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length:";
                 [format!("{head} {}\r\n\r\n", body.len()).as_bytes(), body].concat()
             })
             .collect();

@@ -82,6 +82,7 @@ struct Gets {
 impl Requests for Gets {
     fn request(&self, index: u64) -> Request<Full<Bytes>> {
         let mut request = Request::new(Full::new(Bytes::new()));
+        request.headers_mut().insert(http::header::HOST, HeaderValue::from_static("localhost"));
         *request.uri_mut() = self.paths[scatter(index, self.paths.len() as u64) as usize].clone();
         request
     }
@@ -123,7 +124,7 @@ pub fn tcp(suite: &mut Suite) {
     let n = records(suite.scale());
     let client = move |address| {
         let requests: Vec<Vec<u8>> = (0..n)
-            .map(|index| format!("GET /Product/{} HTTP/1.1\r\nhost: a\r\n\r\n", data::id(index)).into_bytes())
+            .map(|index| format!("GET /Product/{} HTTP/1.1\r\nhost: localhost\r\n\r\n", data::id(index)).into_bytes())
             .collect();
         let mut client = Client::connect(address);
         move |index| {

@@ -153,6 +153,7 @@ struct Lists {
 impl Requests for Lists {
     fn request(&self, turn: u64) -> Request<Full<Bytes>> {
         let mut request = Request::new(Full::new(Bytes::new()));
+        request.headers_mut().insert(http::header::HOST, HeaderValue::from_static("localhost"));
         *request.uri_mut() = self.paths[(turn % CATEGORIES) as usize].clone();
         request
     }
@@ -250,7 +251,7 @@ pub fn tcp(suite: &mut Suite) {
     let n = products(suite.scale());
     let facts = |op| over_tcp(op, n, 2).unit(Unit::Records, LISTED);
     let client = |address, bytes: Vec<usize>| {
-        let request = |query| format!("GET /Product?{query} HTTP/1.1\r\nhost: a\r\n\r\n").into_bytes();
+        let request = |query| format!("GET /Product?{query} HTTP/1.1\r\nhost: localhost\r\n\r\n").into_bytes();
         let requests: Vec<Vec<u8>> = queries().map(request).collect();
         let mut client = Client::connect(address);
         move |turn| {

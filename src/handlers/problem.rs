@@ -57,6 +57,13 @@ pub enum Failure {
     Overloaded,
     /// Only for clients on this machine.
     LocalOnly,
+    /// The request is for a host that this server is not known to be.
+    Misdirected {
+        /// The host that it names.
+        host: String,
+    },
+    /// A web page of another origin would change something.
+    ForeignOrigin,
     /// A handler panicked; with what it said.
     Panicked(String),
 }
@@ -136,7 +143,7 @@ impl Failure {
     fn row(&self) -> Row {
         let (name, title, status) = match self {
             Self::Error(Error::Invalid { .. }) => ("invalid", "The request is not valid", 400),
-            Self::LocalOnly => ("forbidden", "Not for this client", 403),
+            Self::LocalOnly | Self::ForeignOrigin => ("forbidden", "Not for this client", 403),
             Self::Error(Error::NotFound { .. }) => ("not-found", "There is no such resource", 404),
             Self::Method { .. } => ("method-not-allowed", "The resource has no such method", 405),
             Self::NotAcceptable { .. } => ("not-acceptable", "No acceptable representation", 406),
@@ -146,6 +153,7 @@ impl Failure {
             Self::TooLarge { .. } => ("too-large", "The body is too large", 413),
             Self::MediaType { .. } => ("unsupported-media-type", "The body's type is not supported", 415),
             Self::Range { .. } => ("range-not-satisfiable", "There is nothing in this range", 416),
+            Self::Misdirected { .. } => ("misdirected", "The request is for another host", 421),
             Self::Error(Error::Busy { .. }) => ("busy", "The server cannot take the work now", 503),
             Self::Overloaded => ("overloaded", "Too many requests are being worked on", 503),
             Self::Error(Error::WouldBlock | Error::Corrupt { .. } | Error::Storage { .. }) | Self::Panicked(_) => {
@@ -170,12 +178,18 @@ impl Failure {
             }
             Self::Method { allow } => format!("it has {allow}"),
             Self::NotAcceptable { made } => (*made).to_owned(),
-            Self::MediaType { supported } => format!("a body here is {supported}, in UTF-8 and not compressed"),
+            Self::MediaType { supported } => {
+                format!("a body here is {supported}, in UTF-8 and not compressed, and Content-Type says so")
+            }
             Self::TooLarge { limit_bytes } => format!("a body has at most {limit_bytes} bytes"),
             Self::TooSlow { waited_ms } => format!("the whole body has to arrive within {waited_ms} ms"),
             Self::Range { length_bytes } => format!("the whole has {length_bytes} bytes"),
             Self::Overloaded => "try again after the time that Retry-After names, in seconds".to_owned(),
             Self::LocalOnly => "this is answered to clients on the same machine only".to_owned(),
+            Self::Misdirected { host } => {
+                format!("{host} is none of localhost, an IP address and the names that --allowed-host gives")
+            }
+            Self::ForeignOrigin => "a page of this origin may change nothing: --cors-origin would allow it".to_owned(),
             Self::Error(Error::WouldBlock | Error::Corrupt { .. } | Error::Storage { .. }) | Self::Panicked(_) => {
                 "the log says more under the id of this request".to_owned()
             }

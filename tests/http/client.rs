@@ -73,8 +73,12 @@ impl Connection {
 
     /// Sends a request with a body of known length.
     pub fn request(&mut self, method: &str, path: &str, body: &str) -> Answer {
-        let length = if body.is_empty() { String::new() } else { format!("content-length: {}\r\n", body.len()) };
-        self.send(&format!("{method} {path} HTTP/1.1\r\nhost: test\r\n{length}\r\n{body}"));
+        let length = if body.is_empty() {
+            String::new()
+        } else {
+            format!("content-type: application/json\r\ncontent-length: {}\r\n", body.len())
+        };
+        self.send(&format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\n{length}\r\n{body}"));
         self.receive(method == "HEAD")
     }
 

@@ -20,7 +20,9 @@ fn one_connection_serves_many_requests() {
         assert_eq!(connection.request("GET", "/Product/2", "").status, 404);
     }
     // Two at once, answered in order.
-    connection.send("GET /Product/1 HTTP/1.1\r\nhost: test\r\n\r\nDELETE /Product/1 HTTP/1.1\r\nhost: test\r\n\r\n");
+    connection.send(
+        "GET /Product/1 HTTP/1.1\r\nhost: localhost\r\n\r\nDELETE /Product/1 HTTP/1.1\r\nhost: localhost\r\n\r\n",
+    );
     assert_eq!((connection.receive(false).status, connection.receive(false).status), (200, 204));
     server.stop().unwrap();
     assert!(connection.is_closed());
@@ -31,7 +33,7 @@ fn bodies_in_pieces_are_read_and_long_ones_refused_on_the_way() {
     let folder = tempfile::tempdir().unwrap();
     let server = start(folder.path(), |config| config.ingress.body_bytes = 40);
     let mut connection = Connection::open(server.url());
-    let chunked = "PUT /Product/1 HTTP/1.1\r\nhost: test\r\ntransfer-encoding: chunked\r\n\r\n";
+    let chunked = "PUT /Product/1 HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n";
     connection.send(&format!("{chunked}8\r\n{{\"name\":\r\n"));
     connection.send("4\r\n\"a\"}\r\n0\r\n\r\n");
     assert_eq!(connection.receive(false).status, 201);
@@ -65,7 +67,9 @@ fn a_refused_body_may_come_slowly() {
             false => "x".repeat(1000),
         };
         let mut connection = Connection::open(server.url());
-        connection.send(&format!("POST /Product HTTP/1.1\r\nhost: test\r\n{framing}\r\n\r\n"));
+        connection.send(&format!(
+            "POST /Product HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n{framing}\r\n\r\n"
+        ));
         for _ in 0..4 {
             connection.send(&piece);
             // Long enough for a connection to be cut that is thought to be slow with a head; nothing is measured by it.
@@ -84,7 +88,7 @@ fn a_long_body_in_pieces_that_is_refused_does_not_cost_the_answer() {
     let folder = tempfile::tempdir().unwrap();
     let server = start(folder.path(), |_| {});
     let mut connection = Connection::open(server.url());
-    connection.send("POST /Product HTTP/1.1\r\nhost: test\r\ntransfer-encoding: chunked\r\n\r\n");
+    connection.send("POST /Product HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n");
     for _ in 0..4 {
         connection.send(&format!("100000\r\n{}\r\n", " ".repeat(1 << 20)));
     }
@@ -98,10 +102,12 @@ fn over_the_limit_of_requests_the_body_is_not_waited_for() {
     let folder = tempfile::tempdir().unwrap();
     let server = start(folder.path(), |config| config.ingress.requests_in_flight = 1);
     let mut first = Connection::open(server.url());
-    first.send("PUT /Product/1 HTTP/1.1\r\nhost: test\r\nexpect: 100-continue\r\ncontent-length: 12\r\n\r\n");
+    first.send("PUT /Product/1 HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nexpect: 100-continue\r\ncontent-length: 12\r\n\r\n");
     assert_eq!(first.receive(false).status, 100, "it is let in, and its body waited for");
     let mut second = Connection::open(server.url());
-    second.send("PUT /Product/2 HTTP/1.1\r\nhost: test\r\ncontent-length: 12\r\n\r\n");
+    second.send(
+        "PUT /Product/2 HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 12\r\n\r\n",
+    );
     let answer = second.receive(false);
     assert_eq!((answer.status, answer.header("retry-after")), (503, "1"));
     assert!(answer.body.contains("overloaded"));
@@ -123,7 +129,7 @@ fn one_connection_too_many_is_told_so() {
     drop(first);
     wait_until("the place is free again", || {
         let mut third = Connection::open(server.url());
-        third.send("GET /_health HTTP/1.1\r\nhost: test\r\n\r\n");
+        third.send("GET /_health HTTP/1.1\r\nhost: localhost\r\n\r\n");
         third.receive(false).status == 200
     });
 }
@@ -160,7 +166,9 @@ fn a_slow_body_is_not_waited_for() {
     let limits = ingress::Options { body_timeout_ms: 100, ..ingress::Options::default() };
     let server = start(folder.path(), |config| config.ingress = limits);
     let mut connection = Connection::open(server.url());
-    connection.send("PUT /Product/1 HTTP/1.1\r\nhost: test\r\ncontent-length: 12\r\n\r\n{");
+    connection.send(
+        "PUT /Product/1 HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 12\r\n\r\n{",
+    );
     let answer = connection.receive(false);
     assert_eq!((answer.status, answer.body.contains("urn:strata:error:timeout")), (408, true));
 }

@@ -64,7 +64,7 @@ fn tables_come_first() {
     assert!(ask(server.url(), "GET", "/Product/1", "").body.contains("Lamp"));
     let html = |path: &str| {
         let mut connection = Connection::open(server.url());
-        connection.send(&format!("GET {path} HTTP/1.1\r\nhost: test\r\naccept: text/html\r\n\r\n"));
+        connection.send(&format!("GET {path} HTTP/1.1\r\nhost: localhost\r\naccept: text/html\r\n\r\n"));
         connection.receive(false).status
     };
     let found = ["/some/page", "/Product/2", "/Product/1/page", "/_nothing", "/_nothing/page", "/_health"].map(html);
@@ -84,7 +84,7 @@ fn a_long_file_comes_from_the_disk_whole_and_in_parts() {
     let head = connection.request("HEAD", "/long.txt", "");
     assert_eq!(head.header("content-length"), long.len().to_string());
     let range = format!("bytes=300000-{}", long.len() - 7);
-    connection.send(&format!("GET /long.txt HTTP/1.1\r\nhost: test\r\nrange: {range}\r\n\r\n"));
+    connection.send(&format!("GET /long.txt HTTP/1.1\r\nhost: localhost\r\nrange: {range}\r\n\r\n"));
     let part = connection.receive(false);
     assert_eq!((part.status, part.body == long[300_000..long.len() - 6]), (206, true));
 
@@ -101,7 +101,7 @@ fn a_client_that_goes_amid_a_file_leaves_nothing_behind() {
     let (_folder, server) = served();
     for _ in 0..8 {
         let mut connection = Connection::open(server.url());
-        connection.send("GET /long.txt HTTP/1.1\r\nhost: test\r\n\r\n");
+        connection.send("GET /long.txt HTTP/1.1\r\nhost: localhost\r\n\r\n");
     }
     let waiting = || ask(server.url(), "GET", "/_metrics", "").body.contains("\nstrata_requests_waiting 0\n");
     wait_until("nothing waits", waiting);

@@ -96,7 +96,7 @@ fn a_stop_finishes_what_is_in_flight_and_keeps_the_data() {
     assert_ne!(server.url, "http://127.0.0.1:0");
     assert_eq!(ask(&server.url, "PUT", "/Product/1", r#"{"name":"Lamp"}"#).status, 201);
     let mut slow = Connection::open(&server.url);
-    slow.send("PUT /Product/2 HTTP/1.1\r\nhost: test\r\nexpect: 100-continue\r\ncontent-length: 16\r\n\r\n");
+    slow.send("PUT /Product/2 HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nexpect: 100-continue\r\ncontent-length: 16\r\n\r\n");
     assert_eq!(slow.receive(false).status, 100);
     slow.send("{\"name\":");
     let mut idle = Connection::open(&server.url);
@@ -121,7 +121,7 @@ fn a_second_signal_ends_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let mut server = Running::start(folder.path());
     let mut slow = Connection::open(&server.url);
-    slow.send("PUT /Product/2 HTTP/1.1\r\nhost: test\r\nexpect: 100-continue\r\ncontent-length: 16\r\n\r\n");
+    slow.send("PUT /Product/2 HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nexpect: 100-continue\r\ncontent-length: 16\r\n\r\n");
     assert_eq!(slow.receive(false).status, 100);
     server.line();
     server.signal("INT");

@@ -92,7 +92,7 @@ fn a_client_that_leaves_before_its_answer_has_a_line_and_a_count() {
     held.wait();
     let metrics = || ask(server.url(), "GET", "/_metrics", "").body;
     let mut leaving = Connection::open(server.url());
-    leaving.send("PUT /Product/1 HTTP/1.1\r\nhost: test\r\ncontent-length: 16\r\n\r\n{\"name\":\"Chair\"}");
+    leaving.send("PUT /Product/1 HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 16\r\n\r\n{\"name\":\"Chair\"}");
     wait_until("it waits for the record", || metrics().contains("strata_requests_waiting 1\n"));
     drop(leaving);
     let left = "strata_requests_total{route=\"/Product/{id}\",class=\"4xx\"} 1\n";
@@ -121,8 +121,9 @@ fn a_failure_names_the_trace_it_belongs_to() {
     fs::remove_file(file).unwrap();
     let mut connection = Connection::open(server.url());
     let trace = "0af7651916cd43dd8448eb211c80319c";
-    connection
-        .send(&format!("GET /file.txt HTTP/1.1\r\nhost: test\r\ntraceparent: 00-{trace}-b7ad6b7169203331-01\r\n\r\n"));
+    connection.send(&format!(
+        "GET /file.txt HTTP/1.1\r\nhost: localhost\r\ntraceparent: 00-{trace}-b7ad6b7169203331-01\r\n\r\n"
+    ));
     let answer = connection.receive(false);
     assert_eq!((answer.status, answer.header("x-request-id")), (500, trace));
     assert!(answer.body.contains(trace), "{}", answer.body);

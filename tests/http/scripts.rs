@@ -1,8 +1,10 @@
 //! Golden scripts against a real server on a real socket: `tests/golden/http/*`.
 //!
 //! A script is a row of steps between lines `===`, each a request, `---`, and its answer; lines that begin with `#` explain. A
-//! script begins with an empty store; a folder beside it with the ending `.files` is served as its static files. What differs from run to run is masked (ids that the server makes, times, and then the
-//! ETag), what every answer has (date, length) is left out. `UPDATE_GOLDEN=1` writes the answers anew.
+//! script begins with an empty store; a folder beside it with the ending `.files` is served as its static files. A request gets the
+//! host `localhost`, and the type of JSON if it has a body, unless it says otherwise; a header without a value is left out. What
+//! differs from run to run is masked (ids that the server makes, times, and then the ETag), what every answer has (date, length) is
+//! left out. `UPDATE_GOLDEN=1` writes the answers anew.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -39,6 +41,9 @@ fn run(script: &str, files: &Path) -> String {
     let folder = tempfile::tempdir().unwrap();
     let server = start(folder.path(), |config| {
         config.handlers.max_rows = 3;
+        if script.contains("Origin:") {
+            config.ingress.cors_origins = vec!["https://app.example.org".parse().unwrap()];
+        }
         config.static_files.directory = files.is_dir().then(|| files.to_owned());
     });
     let steps = script.split(STEP).map(|step| {
@@ -57,12 +62,16 @@ fn ask(url: &str, request: &str) -> Answer {
     let first = lines.next().expect("a step has a request");
     let headers: Vec<_> = lines.by_ref().take_while(|line| !line.is_empty()).collect();
     let body = lines.collect::<Vec<_>>().join("\n");
-    let mut text = format!("{first} HTTP/1.1\r\nHost: test\r\n");
-    for header in &headers {
+    let is_given = |name: &str| headers.iter().any(|header| header.split(':').next() == Some(name));
+    let mut text = format!("{first} HTTP/1.1\r\n");
+    for header in headers.iter().filter(|header| !header.ends_with(':')) {
         write!(text, "{header}\r\n").unwrap();
     }
-    if !body.is_empty() && !headers.iter().any(|header| header.starts_with("Content-Length")) {
-        write!(text, "Content-Length: {}\r\n", body.len()).unwrap();
+    let length = body.len().to_string();
+    let with_body = [("Content-Type", "application/json"), ("Content-Length", &length)];
+    let usual = [("Host", "localhost")].into_iter().chain(with_body.into_iter().filter(|_| !body.is_empty()));
+    for (name, value) in usual.filter(|(name, _)| !is_given(name)) {
+        write!(text, "{name}: {value}\r\n").unwrap();
     }
     let mut connection = Connection::open(url);
     connection.send(&format!("{text}\r\n{body}"));

@@ -1,0 +1,330 @@
+//! What a web page must not do with the browser of somebody who can reach this server.
+//!
+//! A browser sends requests for any page, and the server's only defence is a firewall or a loopback address that the browser is
+//! behind. So a page could *write* by a request that needs no preflight, and it could *read* by a name of its own that it has
+//! pointed at this address (DNS rebinding). Against the first: an unsafe method is refused to a page of another origin. Against
+//! the second: the server answers only to names that nobody else can own. Programs that are no browsers send neither `Origin` nor
+//! `Sec-Fetch-Site`, and are asked for nothing but the host.
+//!
+//! Cross-origin requests are answered (CORS) where `--cors-origin` names the origin; without it no answer has a CORS header.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+
+use http::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_METHOD, HOST, HeaderName, ORIGIN,
+    VARY,
+};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method, Version};
+use serde::{Deserialize, Serialize};
+
+use super::Options;
+use crate::error::Error;
+use crate::handlers::{Failure, Result};
+use crate::routing;
+
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// The headers of a request that a page of an allowed origin may set.
+const REQUEST_HEADERS: HeaderValue =
+    HeaderValue::from_static("authorization, content-type, if-match, if-none-match, last-event-id, prefer, range");
+/// The headers of an answer that it may read beside those that it always may.
+const ANSWER_HEADERS: HeaderValue =
+    HeaderValue::from_static("accept-ranges, content-range, etag, link, location, retry-after, x-request-id");
+/// How long a browser may remember a preflight, in seconds.
+const PREFLIGHT_LASTS: HeaderValue = HeaderValue::from_static("600");
+
+/// The name of a host, without a port.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct HostName(String);
+
+impl TryFrom<String> for HostName {
+    type Error = String;
+
+    fn try_from(text: String) -> std::result::Result<Self, String> {
+        let byte_of_a_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
+        match !text.is_empty() && text.bytes().all(byte_of_a_name) {
+            true => Ok(Self(text)),
+            false => Err(format!("{text:?} is no host name: give it without a scheme and a port, as data.example.org")),
+        }
+    }
+}
+
+/// Where a web page comes from, as browsers send it: scheme, host, and a port that is not the scheme's own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Origin(String);
+
+impl TryFrom<String> for Origin {
+    type Error = String;
+
+    fn try_from(text: String) -> std::result::Result<Self, String> {
+        let authority = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
+        match authority.is_some_and(|authority| HostName::try_from(name_of(authority).to_owned()).is_ok()) {
+            true => Ok(Self(text.to_ascii_lowercase())),
+            false => Err(format!("{text:?} is no origin: give scheme, host and port, as https://app.example.org:8443")),
+        }
+    }
+}
+
+impl From<HostName> for String {
+    fn from(host: HostName) -> Self {
+        host.0
+    }
+}
+
+impl From<Origin> for String {
+    fn from(origin: Origin) -> Self {
+        origin.0
+    }
+}
+
+impl FromStr for HostName {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        text.to_owned().try_into()
+    }
+}
+
+impl FromStr for Origin {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        text.to_owned().try_into()
+    }
+}
+
+/// Which hosts the server answers to, and which origins may ask.
+#[derive(Clone)]
+pub(super) struct Browsers {
+    hosts: Vec<HostName>,
+    origins: Vec<Origin>,
+}
+
+impl Browsers {
+    pub(super) fn new(options: &Options) -> Self {
+        Self { hosts: options.allowed_hosts.clone(), origins: options.cors_origins.clone() }
+    }
+
+    /// Whether the request may go on to routing.
+    ///
+    /// # Errors
+    /// 400 without a host, or with two; 421 for a host that is none of ours; 403 for a page of another origin that would change
+    /// something.
+    pub(super) fn admit(&self, parts: &Parts) -> Result<()> {
+        let host = self.host(parts)?;
+        if matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS) {
+            return Ok(());
+        }
+        let foreign = match parts.headers.get(ORIGIN) {
+            Some(origin) => !is_same(origin, host) && !self.allow(origin),
+            None => parts.headers.get(SEC_FETCH_SITE).is_some_and(|site| site == "cross-site"),
+        };
+        if foreign { Err(Failure::ForeignOrigin) } else { Ok(()) }
+    }
+
+    /// Of HTTP/2 `:authority`, else `Host`; empty where HTTP/1.0 has none.
+    fn host<'p>(&self, parts: &'p Parts) -> Result<&'p str> {
+        let mut named = parts.headers.get_all(HOST).into_iter();
+        let (first, second) = (named.next(), named.next());
+        let header = match first.map(HeaderValue::to_str) {
+            None => None,
+            Some(Ok(text)) if second.is_none() => Some(text),
+            Some(_) => return Err(Error::invalid("a request names one host").into()),
+        };
+        let authority = parts.uri.authority().map(http::uri::Authority::as_str);
+        let Some(host) = authority.or(header) else {
+            return match parts.version {
+                Version::HTTP_09 | Version::HTTP_10 => Ok(""),
+                _ => Err(Error::invalid("the request names no host").into()),
+            };
+        };
+        for host in [authority, header].into_iter().flatten() {
+            if !self.answers_to(name_of(host)) {
+                return Err(Failure::Misdirected { host: host.to_owned() });
+            }
+        }
+        Ok(host)
+    }
+
+    fn answers_to(&self, name: &str) -> bool {
+        name.parse::<Ipv4Addr>().is_ok()
+            || name.eq_ignore_ascii_case("localhost")
+            || bracketed(name).is_some_and(|address| address.parse::<Ipv6Addr>().is_ok())
+            || self.hosts.iter().any(|host| host.0.eq_ignore_ascii_case(name))
+    }
+
+    fn allow(&self, origin: &HeaderValue) -> bool {
+        self.origins.iter().any(|allowed| *origin == *allowed.0)
+    }
+
+    /// Whether answers depend on who asks.
+    pub(super) fn allow_origins(&self) -> bool {
+        !self.origins.is_empty()
+    }
+
+    /// What a request is told of CORS.
+    pub(super) fn cors(&self, parts: &Parts) -> Cors {
+        let origin = parts.headers.get(ORIGIN).filter(|origin| self.allow(origin)).cloned();
+        let preflight = parts.method == Method::OPTIONS && parts.headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD);
+        Cors { origin, preflight }
+    }
+}
+
+/// What an answer says of CORS: whose page may read it, and what that page may send.
+pub(super) struct Cors {
+    origin: Option<HeaderValue>,
+    preflight: bool,
+}
+
+impl Cors {
+    pub(super) fn write(self, headers: &mut HeaderMap) {
+        headers.append(VARY, HeaderValue::from_static("origin"));
+        let Some(origin) = self.origin else { return };
+        headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+        if self.preflight {
+            headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(routing::METHODS));
+            headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, REQUEST_HEADERS);
+            headers.insert(ACCESS_CONTROL_MAX_AGE, PREFLIGHT_LASTS);
+        } else {
+            headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, ANSWER_HEADERS);
+        }
+    }
+}
+
+/// A host without its port.
+fn name_of(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port)) if !port.ends_with(']') && port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    }
+}
+
+fn bracketed(name: &str) -> Option<&str> {
+    name.strip_prefix('[')?.strip_suffix(']')
+}
+
+/// Whether a page comes from the host that it asks. Only http and https have origins of this form; which of the two says nothing of
+/// a server behind a proxy that ends TLS.
+fn is_same(origin: &HeaderValue, host: &str) -> bool {
+    let origin = origin.as_bytes();
+    let authority = origin.strip_prefix(b"http://").or_else(|| origin.strip_prefix(b"https://"));
+    authority.is_some_and(|authority| authority.eq_ignore_ascii_case(host.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::Request;
+
+    fn browsers(hosts: &[&str], origins: &[&str]) -> Browsers {
+        let allowed_hosts = hosts.iter().map(|host| host.parse().unwrap()).collect();
+        let cors_origins = origins.iter().map(|origin| origin.parse().unwrap()).collect();
+        Browsers::new(&Options { allowed_hosts, cors_origins, ..Options::default() })
+    }
+
+    fn parts(method: &str, headers: &[(&str, &str)]) -> Parts {
+        let mut request = Request::builder().method(method).uri("/Product");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        request.body(()).unwrap().into_parts().0
+    }
+
+    fn status(browsers: &Browsers, method: &str, headers: &[(&str, &str)]) -> u16 {
+        browsers.admit(&parts(method, headers)).map_or_else(|failure| failure.answer(None).status().as_u16(), |()| 200)
+    }
+
+    #[test]
+    fn hosts_that_nobody_else_can_own() {
+        let browsers = browsers(&["data.example.org"], &[]);
+        for host in [
+            "127.0.0.1:9996",
+            "192.0.2.1",
+            "[::1]:9996",
+            "[2001:db8::1]",
+            "localhost",
+            "LocalHost:80",
+            "Data.example.org:443",
+        ] {
+            assert_eq!(status(&browsers, "GET", &[("host", host)]), 200, "{host}");
+        }
+        for host in [
+            "rebound.example",
+            "localhost.evil.example:9996",
+            "127.0.0.1.evil.example",
+            "user@localhost",
+            "[::1",
+            "",
+            "::1",
+        ] {
+            assert_eq!(status(&browsers, "GET", &[("host", host)]), 421, "{host}");
+        }
+        assert_eq!(status(&browsers, "GET", &[]), 400);
+        assert_eq!(status(&browsers, "GET", &[("host", "localhost"), ("host", "localhost")]), 400);
+        let (mut old, ()) = Request::get("/").version(Version::HTTP_10).body(()).unwrap().into_parts();
+        assert!(browsers.admit(&old).is_ok(), "HTTP/1.0 knows no host");
+        old.uri = "http://rebound.example/".parse().unwrap();
+        assert!(browsers.admit(&old).is_err());
+    }
+
+    #[test]
+    fn pages_of_other_origins_read_at_most() {
+        let browsers = browsers(&[], &["https://app.example.org"]);
+        let host = ("host", "localhost:9996");
+        for method in ["POST", "PUT", "PATCH", "DELETE"] {
+            for (name, value, expected) in [
+                ("origin", "http://localhost:9996", 200),
+                ("origin", "https://app.example.org", 200),
+                ("origin", "http://localhost:8000", 403),
+                ("origin", "https://evil.example", 403),
+                ("origin", "null", 403),
+                ("sec-fetch-site", "cross-site", 403),
+                ("sec-fetch-site", "same-origin", 200),
+                ("sec-fetch-site", "none", 200),
+                ("accept", "*/*", 200),
+            ] {
+                assert_eq!(status(&browsers, method, &[host, (name, value)]), expected, "{method} {name} {value}");
+            }
+        }
+        assert_eq!(
+            status(&browsers, "GET", &[host, ("origin", "https://evil.example")]),
+            200,
+            "it cannot read the answer"
+        );
+        let allowed = [host, ("origin", "https://app.example.org"), ("sec-fetch-site", "cross-site")];
+        assert_eq!(status(&browsers, "POST", &allowed), 200);
+    }
+
+    #[test]
+    fn an_allowed_origin_is_told_so_and_others_nothing() {
+        let browsers = browsers(&[], &["https://App.example.org"]);
+        let told = |method, headers: &[(&str, &str)]| {
+            let mut answer = HeaderMap::new();
+            browsers.cors(&parts(method, headers)).write(&mut answer);
+            answer
+        };
+        let ours = ("origin", "https://app.example.org");
+        let preflight = told("OPTIONS", &[ours, ("access-control-request-method", "PUT")]);
+        assert_eq!(preflight[ACCESS_CONTROL_ALLOW_ORIGIN], ours.1);
+        assert!(preflight[ACCESS_CONTROL_ALLOW_METHODS].to_str().unwrap().contains("PUT"));
+        let answer = told("GET", &[ours]);
+        assert!(answer[ACCESS_CONTROL_EXPOSE_HEADERS].to_str().unwrap().contains("etag"));
+        let other = told("GET", &[("origin", "https://evil.example")]);
+        assert_eq!((other.len(), &other[VARY]), (1, &HeaderValue::from_static("origin")));
+    }
+
+    #[test]
+    fn what_can_be_no_host_and_no_origin_is_refused_at_the_start() {
+        for host in ["http://a", "a:80", ""] {
+            assert!(host.parse::<HostName>().is_err(), "{host}");
+        }
+        for origin in ["*", "null", "app.example.org", "https://app.example.org/", "https://"] {
+            assert!(origin.parse::<Origin>().is_err(), "{origin}");
+        }
+    }
+}
