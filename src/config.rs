@@ -165,11 +165,11 @@ struct IngressFlags {
     #[serde(skip_serializing_if = "Option::is_none")]
     requests_in_flight: Option<usize>,
     /// A host name to answer to beside localhost and IP addresses; repeatable [in the file ingress.allowed_hosts]
-    #[arg(long = "allowed-host", value_name = "NAME", env = "STRATA_ALLOWED_HOSTS", value_delimiter = ',')]
+    #[arg(long = "allowed-host", value_name = "NAME", env = "STRATA_ALLOWED_HOSTS", value_delimiter = ',', value_parser = parsed::<ingress::HostName>)]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     allowed_hosts: Vec<ingress::HostName>,
     /// An origin whose pages may ask and write (CORS); repeatable [in the file ingress.cors_origins]
-    #[arg(long = "cors-origin", value_name = "ORIGIN", env = "STRATA_CORS_ORIGINS", value_delimiter = ',')]
+    #[arg(long = "cors-origin", value_name = "ORIGIN", env = "STRATA_CORS_ORIGINS", value_delimiter = ',', value_parser = parsed::<ingress::Origin>)]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     cors_origins: Vec<ingress::Origin>,
 }
@@ -281,6 +281,10 @@ impl Config {
 
 fn address(text: &str) -> std::result::Result<SocketAddr, &'static str> {
     text.parse().map_err(|_| "an address is numbers and a port, such as 127.0.0.1:9996 or [::1]:9996")
+}
+
+fn parsed<T: TryFrom<String, Error = String>>(text: &str) -> std::result::Result<T, String> {
+    text.to_owned().try_into()
 }
 
 /// A text file, which is `what`.

@@ -48,7 +48,8 @@ def checks(run: Run) -> list[Check]:
     climbs = [(request, findings.ladder(run, request)) for request in findings.REQUESTS]
     climbed = [(request, rung) for request, rungs in climbs for rung in rungs if rung.below is not None]
     steps = [_Step(request, rung, rung.step, findings.step_confidence(rungs, rung)) for request, rungs in climbs for rung in rungs if rung.step]
-    # Of one thread: the threads of a floor do nothing but meet in the engine, and such a crowd can be slower than one that has other work.
+    # Of one thread: threads of a floor do nothing but contend for the engine's write queue, and that can cost more than the work that
+    # ours do between two writes.
     floors = [held for held in findings.floors(run) if held.judged and held.row.bench.facts.threads == 1]
     return [
         _check("no rung of the ladder is faster than the rung it calls", [step for step in steps if step.sure], _faster_than_called),

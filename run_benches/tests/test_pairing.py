@@ -27,3 +27,10 @@ def test_a_writer_of_one_thread_has_short_turns_and_each_pair_its_own_length(fac
     assert 0.75 * length_ns <= min(lengths) < 0.85 * length_ns and 1.15 * length_ns < max(lengths) <= 1.25 * length_ns
     assert pairing.turns_s(pairing.TURNS, facts) == pytest.approx(2 * turns * length_ns / 1e9)
     assert pairing.row_in_turns("a/b/strata/c", facts, context, random.Random(7)) == rows[7]
+
+
+def test_a_cost_that_is_known_is_handed_on() -> None:
+    facts = Facts("reads", "records", 1, 1)
+    context = PairContext(Path(), pairing.TURNS, 1.0, lambda: None, {"a/b/strata/c": 7.0})
+    costs = [pairing.row_in_turns(id, facts, context, random.Random(1)).cost_ns for id in ("a/b/strata/c", "a/b/strata/d")]
+    assert costs == [7.0, None]

@@ -9,7 +9,6 @@
 //! Cross-origin requests are answered (CORS) where `--cors-origin` names the origin; without it no answer has a CORS header.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
-use std::str::FromStr;
 
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
@@ -79,22 +78,6 @@ impl From<HostName> for String {
 impl From<Origin> for String {
     fn from(origin: Origin) -> Self {
         origin.0
-    }
-}
-
-impl FromStr for HostName {
-    type Err = String;
-
-    fn from_str(text: &str) -> std::result::Result<Self, String> {
-        text.to_owned().try_into()
-    }
-}
-
-impl FromStr for Origin {
-    type Err = String;
-
-    fn from_str(text: &str) -> std::result::Result<Self, String> {
-        text.to_owned().try_into()
     }
 }
 
@@ -222,8 +205,8 @@ mod tests {
     use http::Request;
 
     fn browsers(hosts: &[&str], origins: &[&str]) -> Browsers {
-        let allowed_hosts = hosts.iter().map(|host| host.parse().unwrap()).collect();
-        let cors_origins = origins.iter().map(|origin| origin.parse().unwrap()).collect();
+        let allowed_hosts = hosts.iter().map(|host| HostName::try_from((*host).to_owned()).unwrap()).collect();
+        let cors_origins = origins.iter().map(|origin| Origin::try_from((*origin).to_owned()).unwrap()).collect();
         Browsers::new(&Options { allowed_hosts, cors_origins, ..Options::default() })
     }
 
@@ -321,10 +304,10 @@ mod tests {
     #[test]
     fn what_can_be_no_host_and_no_origin_is_refused_at_the_start() {
         for host in ["http://a", "a:80", ""] {
-            assert!(host.parse::<HostName>().is_err(), "{host}");
+            assert!(HostName::try_from(host.to_owned()).is_err(), "{host}");
         }
         for origin in ["*", "null", "app.example.org", "https://app.example.org/", "https://"] {
-            assert!(origin.parse::<Origin>().is_err(), "{origin}");
+            assert!(Origin::try_from(origin.to_owned()).is_err(), "{origin}");
         }
     }
 }

@@ -42,7 +42,7 @@ fn run(script: &str, files: &Path) -> String {
     let server = start(folder.path(), |config| {
         config.handlers.max_rows = 3;
         if script.contains("Origin:") {
-            config.ingress.cors_origins = vec!["https://app.example.org".parse().unwrap()];
+            config.ingress.cors_origins = vec!["https://app.example.org".to_owned().try_into().unwrap()];
         }
         config.static_files.directory = files.is_dir().then(|| files.to_owned());
     });

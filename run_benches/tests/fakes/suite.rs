@@ -17,9 +17,10 @@ pub fn suite(layer: &str, rows: &[(&str, u32)]) {
     let Ok(path) = std::env::var("STRATA_TURN") else { return };
     let mut broker = BufReader::new(UnixStream::connect(path).unwrap());
     for (id, (_, cost_ns)) in ids.iter().zip(rows) {
-        if ask(&mut broker, &format!("row {id}")) == "skip" {
-            continue;
-        }
+        let answer = ask(&mut broker, &format!("row {id}"));
+        let Some(told) = answer.strip_prefix("run") else { continue };
+        let told: Option<f64> = told.split_whitespace().next().map(|told| told.parse().unwrap());
+        assert!(told.is_none_or(|told| (told / f64::from(*cost_ns) - 1.0).abs() < 0.1), "{id} costs {cost_ns} ns, not {told:?}");
         let agreed = ask(&mut broker, &format!("meet {cost_ns} 0"));
         let (operations, turns) = agreed.split_once(' ').unwrap();
         let (operations, turns): (u64, u64) = (operations.parse().unwrap(), turns.parse().unwrap());
