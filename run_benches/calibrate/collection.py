@@ -182,11 +182,12 @@ class Collection:
             raise Complaint(f"a round of these rows takes about {duration(round_s)}: give a larger --budget, or name fewer with --rows")
         there = min((len(error_rates.table(self.pool.of("pair", condition)).rounds) for condition in CONDITIONS), default=0)
         rows = sum(len(rows) for layer, rows in self._rows.items() if layer != comparison_run.SENTINELS)
-        drawn = (there + rounds) // (new_comparison.SCREEN_PAIRS + judge.deciding_pairs(rows))
-        best = judge.bound(0, drawn * rows)
+        drawn = (there + rounds) // judge.deciding_pairs(rows)
+        judged = drawn * rows * len(CONDITIONS)
+        best = judge.bound(0, judged)
         fit = f"{rows} rows; a round takes about {duration(round_s)}, {figures.plural(rounds, 'round')} fit, {there} are in the pool"
-        draws = f"{figures.plural(drawn, 'comparison')} of each condition without a pair in common"
-        bound = f"{draws}, and false alarms, at best, in 0 of {drawn * rows} rows: at most {figures.percent(best)}" if best else "too few for a comparison yet"
+        draws = f"{figures.plural(drawn, 'verdict')} on each row under each condition"
+        bound = f"{draws}, and false alarms, at best, in 0 of {judged}: at most {figures.percent(best)}" if best else "too few for a verdict yet"
         print(f"{fit}: {bound}", file=sys.stderr)
 
     def _round(self, number: int, plants: Sequence[Plant]) -> list[Job]:

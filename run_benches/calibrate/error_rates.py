@@ -1,9 +1,13 @@
 """From a pool of pairs to rates of error: how often verdicts are wrong, with counts and exact bounds. Pure: a pool in, results out.
 
-Why drawn: a whole comparison takes hours, and tells of each row once. So pairs are measured once, and comparisons are drawn from them
-without replacement: first the screen's rounds, then fresh rounds for what the screen leaves open, judged by the very code that judges a
-real one. Rounds are drawn whole, for all rows together, as a real comparison has them. Bounds count disjoint draws alone; what many
-shuffles of the same pool give on average is steadier, but has no bound of its own, since they share pairs.
+Why drawn: a whole comparison takes long, and tells of each row once. So pairs are measured once, and comparisons are drawn from them
+without replacement, judged by the very code that judges a real one. Rounds are drawn whole, for all rows together, as a real comparison
+has them. Bounds count disjoint draws alone; what many shuffles of the same pool give on average is steadier, but has no bound of its own,
+since they share pairs.
+
+Only fresh pairs can call a row changed, so false alarms and coverage are counted where every row gets them: in comparisons of one layer
+each, the smallest family that Holm corrects for, which have no screen. Power is that of whole comparisons: the screen comes first, and
+may call a slower row the same.
 
 A known effect is added to one side for power. Real plants (a build whose side B does more work) show that this is what a real slow-down
 looks like.
@@ -11,6 +15,7 @@ looks like.
 History of the format of the results:
   schema 1: the first.
   schema 2: false alarms are of the rows that fresh pairs decided, beside the number of those that the screen settled, and by kind of row.
+  schema 3: every row is decided by fresh pairs, in comparisons of one layer; `screened` is a rate of the rows of whole comparisons.
 """
 
 import random
@@ -32,7 +37,7 @@ from run_benches.store.comparisons import Point, Row
 from run_benches.store.pool import Entry, Kind, Plant, Pool
 from run_benches.store.runs import Facts, Machine
 
-SCHEMA = 2
+SCHEMA = 3
 SLOW_DOWNS = (0.01, 0.02, 0.03, 0.05, 0.08, 0.10)
 SHUFFLES = 20
 QUIET = "quiet"
@@ -77,29 +82,25 @@ class Power:
 
 @dataclass
 class Condition:
-    """What the pairs of one condition gave. `false_alarms` are rows called slower or faster though nothing had changed: of those decided
-    by fresh pairs, since the screen cannot call a row changed; it settled `screened` rows. `by_kind` has the same by the kind of row,
-    `alarming` the comparisons with at least one, `contaminated` those whose controls alarmed; `shuffled` is the share of false alarms
-    over many shuffles; `p_values` are those of all rows of disjoint draws; `power` is by the slow-down in percent, `usual` by the tool."""
+    """What the pairs of one condition gave. Of comparisons of one layer, whose rows are all decided by fresh pairs: `false_alarms` are
+    rows called slower or faster though nothing had changed, `by_kind` those of each kind of row, `alarming` the comparisons with at least
+    one, `shuffled` the share of false alarms over many shuffles, `coverage` the intervals that hold 0, and `p_values` those of all rows.
+    Of whole comparisons, so many as `comparisons`: `screened` are the rows that the screen settled, `contaminated` the comparisons whose
+    controls alarmed, and `power` is by the slow-down in percent. `usual` is by the tool."""
 
     rounds: int
     rows: int
     comparisons: int
     false_alarms: Rate
+    by_kind: dict[str, Rate]
     alarming: Rate
-    contaminated: Rate
     shuffled: float | None
     coverage: Rate
     p_values: list[float]
+    screened: Rate
+    contaminated: Rate
     power: dict[str, Power]
     usual: dict[str, Rate]
-    screened: int | None = None
-    by_kind: dict[str, Rate] = field(default_factory=dict)
-
-    @property
-    def of_all_rows(self) -> Rate:
-        """The false alarms of all rows, those that the screen settled among them."""
-        return rate(self.false_alarms.count, self.false_alarms.of + (self.screened or 0))
 
 
 @dataclass
@@ -209,12 +210,32 @@ def comparisons(pairs: Table, rules: Rules, rng: random.Random, added: float = 0
         if len(left) < count:
             return
         fresh, left = pairs.of(left[:count]), left[count:]
-        undecided = {id: _effects(fresh[id], effect) for id in rows if id not in judgements and id in fresh}
-        early = judge.clear(undecided, margins, rules.alpha, len(undecided))
-        judgements |= early | judge.decide({id: found for id, found in undecided.items() if id not in early}, margins, rules.alpha, len(undecided))
+        judgements |= _decided({id: _effects(fresh[id], effect) for id in rows if id not in judgements and id in fresh}, margins, rules)
         controls = {id: _effects(screen[id] + fresh[id], 0.0) for id in screen if _is_control(id, rules) and id in fresh}
         alarmed = any(alarm for _, alarm in judge.alarms(controls, rules.control_alpha).values()) if controls else None
         yield Drawn(judgements, margins, {id: fresh[id] for id in rows if id in fresh}, alarmed)
+
+
+def decisions(pairs: Table, rules: Rules, rng: random.Random) -> Iterator[dict[str, Judgement]]:
+    """Comparisons of one layer each that share no pair, as many as there are pairs for; fresh pairs decide every row."""
+    layers: dict[str, list[str]] = {}
+    for id in pairs.cells:
+        if not _is_control(id, rules):
+            layers.setdefault(id.partition("/")[0], []).append(id)
+    for rows in layers.values():
+        left, count = pairs.rounds, judge.deciding_pairs(len(rows))
+        rng.shuffle(left)
+        while len(left) >= count:
+            there, left = pairs.of(left[:count]), left[count:]
+            fresh = {id: there[id] for id in rows if id in there}
+            margins = {id: judge.margin_of(rules.margin(id), statistics.median(a_ns for _, a_ns in cells)) for id, cells in fresh.items()}
+            yield _decided({id: _effects(cells, 0.0) for id, cells in fresh.items()}, margins, rules)
+
+
+def _decided(rows: dict[str, list[float]], margins: dict[str, float], rules: Rules) -> dict[str, Judgement]:
+    """The early look at these rows, and the last one at those that it leaves open."""
+    early = judge.clear(rows, margins, rules.alpha, len(rows))
+    return early | judge.decide({id: effects for id, effects in rows.items() if id not in early}, margins, rules.alpha, len(rows))
 
 
 def results(pool: Pool, rules: Rules, shuffles: int = SHUFFLES, fingerprint: str | None = None) -> Results:
@@ -242,28 +263,28 @@ def results(pool: Pool, rules: Rules, shuffles: int = SHUFFLES, fingerprint: str
 def _condition(pool: Pool, name: str, rules: Rules, shuffles: int) -> Condition:
     pairs = table(pool.of("pair", name))
 
-    def drawn(shuffle: str, added: float = 0.0) -> list[Drawn]:
-        return list(comparisons(pairs, rules, random.Random(f"{pool.origin.seed}:{name}:{shuffle}"), added))
+    def rng(shuffle: str) -> random.Random:
+        return random.Random(f"{pool.origin.seed}:{name}:{shuffle}")
 
-    disjoint = drawn("disjoint")
-    many = [_changed(one) for number in range(shuffles) for one in drawn(str(number))] if disjoint else []
+    whole = list(comparisons(pairs, rules, rng("disjoint")))
+    decided = list(decisions(pairs, rules, rng("disjoint")))
+    many = [_changed(one) for number in range(shuffles) for one in decisions(pairs, rules, rng(str(number)))]
     shuffled = together(many)
-    rows = [_effects(cells, 0.0) for one in disjoint for cells in one.fresh.values()]
-    found = [judgement for one in disjoint for judgement in one.judgements.values() if judgement.stage != "screen" and judgement.low is not None]
+    found = [judgement for one in decided for judgement in one.values()]
     return Condition(
         rounds=len(pairs.rounds),
         rows=sum(not _is_control(id, rules) for id in pairs.cells),
-        comparisons=len(disjoint),
-        false_alarms=together(map(_changed, disjoint)),
-        alarming=rate(sum(_changed(one).count > 0 for one in disjoint), len(disjoint)),
-        contaminated=rate(sum(one.alarmed is True for one in disjoint), sum(one.alarmed is not None for one in disjoint)),
+        comparisons=len(whole),
+        false_alarms=together(map(_changed, decided)),
+        by_kind={kind: together(_changed(one, rows_of) for one in decided) for kind, rows_of in _kinds(pool).items()},
+        alarming=rate(sum(_changed(one).count > 0 for one in decided), len(decided)),
         shuffled=round(shuffled.count / shuffled.of, 6) if shuffled.of else None,
         coverage=rate(sum((one.low or 0.0) <= 0 <= (one.high or 0.0) for one in found), len(found)),
-        p_values=[round(p, 5) for row in rows if (p := judge.signed_rank_p(row)) is not None],
-        power={f"{100 * added:g}": _power(drawn("disjoint", added)) for added in SLOW_DOWNS},
+        p_values=[round(one.p, 5) for one in found if one.p is not None],
+        screened=together(rate(sum(one.stage == "screen" for one in drawn.judgements.values()), len(drawn.judgements)) for drawn in whole),
+        contaminated=rate(sum(one.alarmed is True for one in whole), sum(one.alarmed is not None for one in whole)),
+        power={f"{100 * added:g}": _power(list(comparisons(pairs, rules, rng("disjoint"), added))) for added in SLOW_DOWNS},
         usual=_usual(pool, name, rules),
-        screened=sum(judgement.stage == "screen" for one in disjoint for judgement in one.judgements.values()),
-        by_kind={kind: together(_changed(one, rows_of) for one in disjoint) for kind, rows_of in _kinds(pool).items()},
     )
 
 
@@ -373,10 +394,10 @@ def goal(name: str, wanted: str, found: Rate, least: float = 0.0, most: float = 
     return Goal(name, wanted, found, "met" if within else "MISSED" if without else "not enough data")
 
 
-def _changed(drawn: Drawn, rows: Collection[str] | None = None) -> Rate:
-    """How many of the rows that were decided by fresh pairs, of all or of some, are called changed."""
-    decided = [found for id, found in drawn.judgements.items() if found.stage != "screen" and (rows is None or id in rows)]
-    return rate(sum(found.verdict in ("slower", "faster") for found in decided), len(decided))
+def _changed(decided: dict[str, Judgement], rows: Collection[str] | None = None) -> Rate:
+    """How many of these rows, all or some, are called changed."""
+    verdicts = [found.verdict for id, found in decided.items() if rows is None or id in rows]
+    return rate(sum(verdict in ("slower", "faster") for verdict in verdicts), len(verdicts))
 
 
 def _effects(cells: list[tuple[float, float]], added: float) -> list[float]:

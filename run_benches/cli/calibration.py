@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import get_args
 
-from run_benches import files, serialization
+from run_benches import serialization
 from run_benches.calibrate import error_rates
 from run_benches.calibrate.collection import DRIVEN_EVERY, Collection
 from run_benches.calibrate.disturbance import CONDITIONS
@@ -19,14 +19,13 @@ from run_benches.compare import comparison_run, new_comparison
 from run_benches.errors import Complaint, Exit
 from run_benches.interrupts import until_stopped
 from run_benches.measure.lock import alone
-from run_benches.places import ROOT, RUNS
-from run_benches.render import calibration_pictures, calibration_report
+from run_benches.places import RUNS
+from run_benches.render import calibration_report
 from run_benches.store import fingerprint, pool
 from run_benches.store.pool import Kind, Pool
 
 USUAL_BUDGET_S = 3600.0
 RULES = Rules(new_comparison.SCREEN_PAIRS, new_comparison.ALPHA, new_comparison.CONTROL_ALPHA, new_comparison.margin, comparison_run.SENTINELS)
-PICTURES = ROOT / "docs" / "pictures"
 
 SMOKE_ROUNDS = DRIVEN_EVERY * len(CONDITIONS) + 1
 """So many until a process of Criterion has another one before it under the same condition."""
@@ -45,17 +44,15 @@ def main(budget_s: float | None, rows: list[str], smoke: bool, timeout_s: float,
         collection = Collection(rows, pool.PATH, RUNS / "calibrate", timeout_s)
         with until_stopped("run-benches.py calibrate"):
             collection.spend(budget_s or USUAL_BUDGET_S)
-    found = publish(collection.pool, pool.RESULTS, PICTURES)
+    found = publish(collection.pool, pool.RESULTS)
     print(serialization.text(found) if as_json else calibration_report.summary(found))
     return Exit.FINE if any(condition.comparisons for condition in found.conditions.values()) else Exit.NOTHING
 
 
-def publish(collected: Pool, results: Path, pictures: Path) -> Results:
-    """Writes the results and draws the pictures that there are figures for."""
+def publish(collected: Pool, path: Path) -> Results:
+    """Writes the results; `document` renders them."""
     found = error_rates.results(collected, RULES, fingerprint=fingerprint.of_checkout(fingerprint.JUDGING))
-    serialization.store(results, found)
-    for picture in calibration_pictures.pictures(found):
-        files.replace(pictures / picture.file, picture.svg())
+    serialization.store(path, found)
     return found
 
 
@@ -65,7 +62,7 @@ def _smoke(folder: Path, timeout_s: float) -> Exit:
         collection = Collection(SMOKE_ROWS, folder / "pool.jsonl", folder / "work", timeout_s)
         collection.rounds(SMOKE_ROUNDS, time.monotonic() + SMOKE_LIMIT_S)
         collection.comparison()
-    found = publish(pool.load(folder / "pool.jsonl"), folder / "results.json", folder)
+    found = publish(pool.load(folder / "pool.jsonl"), folder / "results.json")
     print(calibration_report.summary(found))
     there = {word for entry in collection.pool.entries if entry.usual or entry.kind not in ("pair", "process", "published") for word in (entry.kind, entry.condition)}
     missing = [word for word in (*get_args(Kind), *CONDITIONS) if word not in there]

@@ -41,7 +41,7 @@ def pictures(results: Results) -> list[Picture]:
 
 def _alarms(conditions: dict[str, Condition]) -> Iterable[tuple[str, Rate]]:
     for name, one in conditions.items():
-        for tool, rate in ({"run-benches.py compare": one.of_all_rows} | one.usual).items():
+        for tool, rate in ({"run-benches.py compare": one.false_alarms} | one.usual).items():
             if rate.of:
                 yield f"{name}: {tool}", rate
 

@@ -108,19 +108,31 @@ def test_a_row_that_lacks_a_pair_is_not_judged() -> None:
     assert set(drawn.judgements) == set(ROWS) - {OWN}
 
 
-def test_where_the_screen_settles_every_row_no_rate_of_the_others_is_made_up() -> None:
-    quiet = error_rates.results(simulated(2 * PAIRS, 0.0001), RULES, shuffles=2).conditions["quiet"]
-    assert quiet.screened == quiet.of_all_rows.of > 0
-    assert quiet.false_alarms.of == quiet.coverage.of == 0 and quiet.shuffled is None
+def test_fresh_pairs_decide_every_row_of_a_layer_however_still_it_is() -> None:
+    decided = list(error_rates.decisions(cells(3 * 16 + 15, 0.0001), RULES, random.Random(1)))
+    assert [sorted({id.partition("/")[0] for id in one}) for one in decided] == [["storage"]] * 3 + [["indexes"]] * 3
+    assert [len(one) for one in decided] == [4] * 3 + [2] * 3
+    assert {one.stage for rows in decided for one in rows.values()} == {"early look"}
+
+
+def test_what_is_decided_without_a_screen_alarms_as_often_as_promised() -> None:
+    decided = list(error_rates.decisions(cells(300 * 16, 0.03), RULES, random.Random(1)))
+    alarming = sum(any(one.verdict in ("slower", "faster") for one in rows.values()) for rows in decided)
+    assert len(decided) == 600
+    assert alarming <= 43, "at 5 % of 600 comparisons, 44 or more have a probability below 1 %"
+
+
+def test_a_layer_with_too_few_rounds_is_not_decided() -> None:
+    assert list(error_rates.decisions(cells(15, 0.05), RULES, random.Random(1))) == []
 
 
 def test_every_part_of_a_pool_is_in_the_results(results: Results) -> None:
     quiet = results.conditions["quiet"]
     assert (quiet.rounds, quiet.rows, quiet.comparisons) == (4 * PAIRS, 6, 4)
-    assert quiet.screened is not None and quiet.false_alarms.of + quiet.screened == quiet.of_all_rows.of == 24, "each row is counted once"
+    assert quiet.screened.of == 24 and quiet.false_alarms.of == 5 * 6, "four whole comparisons; five of each layer without a screen"
     assert {kind: rate.of for kind, rate in quiet.by_kind.items()}.keys() == {"locking", "reading, one thread"}
     assert sum(rate.of for rate in quiet.by_kind.values()) == quiet.false_alarms.of
-    assert quiet.coverage.of == quiet.false_alarms.of and len(quiet.p_values) == 24
+    assert quiet.coverage.of == quiet.false_alarms.of and len(quiet.p_values) == 30
     assert quiet.power["10"].slower.count == 24 and quiet.power["1"].slower.count < 12
     assert results.comparisons == [{"same": 6}] and results.outcomes == {"fine": 1}
     assert [rate.of for rate in quiet.usual.values()] == [4 * PAIRS * 6] * 2 + [0] * 4
@@ -206,11 +218,9 @@ def test_a_plant_weighs_what_it_does_to_the_row_that_many_steps_slow_down_most()
 
 
 def test_what_is_published_comes_from_the_pool_alone(tmp_path: Path) -> None:
-    published = calibration.publish(simulated(PAIRS), tmp_path / "results.json", tmp_path / "pictures")
+    published = calibration.publish(simulated(PAIRS), tmp_path / "results.json")
     assert serialization.load(Results, tmp_path / "results.json") == published
-    for picture in calibration_pictures.pictures(published):
-        assert picture.fault(tmp_path / "pictures") is None
-    assert calibration.publish(simulated(PAIRS), tmp_path / "again.json", tmp_path / "pictures") == published
+    assert calibration.publish(simulated(PAIRS), tmp_path / "again.json") == published
 
 
 @pytest.mark.parametrize(
