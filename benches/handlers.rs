@@ -46,10 +46,10 @@ fn read(ours: Arc<Ours>, n: u64, headers: HeaderMap, expected: StatusCode) -> im
 
 /// Answers POST of one record.
 fn create(ours: Arc<Ours>) -> impl FnMut(u64) -> u64 + Send {
-    let bodies = bodies();
+    let (bodies, headers) = (bodies(), HeaderMap::new());
     ours.promise(Promise::CREATE);
     move |index| {
-        let answer = handlers::create(&ours.database, ours.product(), &bodies[(index % POOL) as usize]);
+        let answer = handlers::create(&ours.database, ours.product(), &headers, &bodies[(index % POOL) as usize]);
         u64::from(answer.is_ok_and(|answer| answer.status() == StatusCode::CREATED))
     }
 }

@@ -471,7 +471,7 @@ fn response_building(suite: &mut Suite) {
                 let (stored, schema) = &all.0;
                 let record = Record::open(&schema.tables[0], &stored[(index % POOL) as usize]).expect("a record");
                 let json = Bytes::copy_from_slice(record.json());
-                let answer = handlers::with_record(StatusCode::OK, Validator::of(&record), json);
+                let answer = handlers::with_record(StatusCode::OK, &Validator::of(&record), json);
                 u64::from(black_box(answer).body().len() > 900)
             }
         },

@@ -228,7 +228,7 @@ impl Raw {
 /// The stored bytes of a body.
 pub fn encode(table: &Table, body: &[u8], out: &mut Vec<u8>) {
     let fields = value::parse_object(table, body).expect("a body of the data set");
-    record::encode(table, &fields, None::<&strata::transaction::Owned<'_>>, out).expect("a record of the data set");
+    record::encode(&fields, None::<&strata::transaction::Owned<'_>>, out).expect("a record of the data set");
 }
 
 fn fill(database: &Database, indexes: std::ops::Range<u64>) {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use rust_rocksdb as rocksdb;
 use strata::encoding::value::{Value, parse_object};
-use strata::encoding::{Record, key, record};
+use strata::encoding::{Fields, Record, key, record};
 use strata::error::Error;
 use strata::schema::{IndexKind, Table};
 use strata::storage::Space;
@@ -164,7 +164,7 @@ impl Writes {
             let body = [format!("{{\"id\":\"{id}\",").as_bytes(), &body[1..]].concat();
             let fields = parse_object(table, &body).expect("a body of the data set");
             let mut bytes = Vec::new();
-            let record = record::encode(table, &fields, None::<&Owned<'_>>, &mut bytes);
+            let record = record::encode(&fields, None::<&Owned<'_>>, &mut bytes);
             let entries = entries(&record.expect("a record of the data set"), id);
             let record = bytes.len();
             for entry in entries {
@@ -488,9 +488,8 @@ fn replaced(index: u64, own: &Range<u64>, records: u64) -> Vec<u8> {
 
 /// Parses a JSON body and encodes it as the record of that id: what has to be done before it can be put.
 fn encode_with_id(table: &Table, body: &[u8], id: &str, out: &mut Vec<u8>) {
-    let mut fields = parse_object(table, body).expect("a body of the data set");
-    fields[table.primary_key] = Some(Value::Text(id.into()));
-    record::encode(table, &fields, None::<&Owned<'_>>, out).expect("a record of the data set");
+    let fields = parse_object(table, body).and_then(|fields| fields.with("id", id)).expect("a body of the data set");
+    record::encode(&fields, None::<&Owned<'_>>, out).expect("a record of the data set");
 }
 
 /// Parses a JSON body, gets one record and puts what the body means in its place.
@@ -542,7 +541,7 @@ pub fn abort(ours: Arc<Ours>, records: u64) -> impl FnMut(u64) -> u64 + Send {
         let (id, body) = (&ids[scatter(index, records) as usize], &bodies[(index % POOL) as usize]);
         let outcome = ours.database.transact(|transaction| {
             let fields = parse_object(ours.product(), body)?;
-            transaction.replace(ours.product(), id, fields, &Precondition::None)?;
+            transaction.replace(id, fields, &Precondition::None)?;
             Err::<(), _>(Error::Stale)
         });
         u64::from(matches!(outcome, Err(Error::Stale)))
@@ -606,12 +605,9 @@ pub fn stock(ours: &Ours) -> usize {
 pub fn add_one(ours: &Ours, id: &str, attribute: usize) -> u64 {
     let after = Cell::new(0);
     let changed = ours.database.update(ours.product(), id, |record| {
-        let mut fields = vec![None; record.table().attributes.len()];
-        if let Value::Int(before) = record.value(attribute)? {
-            after.set(before + 1);
-            fields[attribute] = Some(Value::Int(after.get()));
-        }
-        Ok(fields)
+        let Value::Int(before) = record.value(attribute)? else { unreachable!("an attribute of the data set") };
+        after.set(before + 1);
+        Fields::of(record.table()).with("stock", after.get())
     });
     let changed = changed.expect("a record of the data set");
     u64::from(matches!(changed.value(attribute), Ok(Value::Int(written)) if written == after.get()))

@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-use strata::encoding::Value;
+use strata::encoding::{Fields, Value};
 use strata::error::Result;
 use strata::query::{Limits, Query};
 use strata::schema::Schema;
 use strata::storage::Options;
-use strata::transaction::Database;
+use strata::transaction::{Database, Precondition};
 
 const SCHEMA: &str =
     "type Product @table { id: ID! @primaryKey  name: String!  category: String @indexed  price: Float }";
@@ -24,6 +24,13 @@ fn main() -> Result<()> {
         let body = format!(r#"{{"name":"{name}","category":"{category}","price":25}}"#);
         database.replace(products, id, body.as_bytes(), &Default::default())?;
     }
+
+    // Typed values by the names of their attributes; all or nothing over any number of verbs.
+    database.transact(|transaction| {
+        transaction.create(Fields::of(products).with("id", "4")?.with("name", "Desk")?.with("price", 99.5)?)?;
+        transaction.merge("2", Fields::of(products).with("price", 30.0)?, &Precondition::Exists)?;
+        Ok(())
+    })?;
 
     let lamp = database.read(products, "1")?.expect("it was written just now");
     println!("{}", String::from_utf8_lossy(lamp.json()));

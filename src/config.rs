@@ -11,7 +11,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Place, Result};
-use crate::{handlers, ingress, observability, static_files, storage};
+use crate::{handlers, ingress, observability, size, static_files, storage};
 
 /// Everything a server is started with. Times in milliseconds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,6 +23,8 @@ pub struct Config {
     pub schema: Option<PathBuf>,
     /// Where the data is.
     pub data_dir: PathBuf,
+    /// Whether the records of tables that the schema does not name are deleted.
+    pub migrate: bool,
     /// A file that gets the server's URL once it can answer.
     pub ready_file: Option<PathBuf>,
     /// Whether an address that others can reach is allowed without authentication.
@@ -37,7 +39,9 @@ pub struct Config {
     pub header_timeout_ms: u64,
     /// How long a connection may have no request.
     pub idle_timeout_ms: u64,
-    /// How long what is in flight may take after the server was told to stop.
+    /// How long connections are still taken after the server was told to stop and says that it is not ready.
+    pub drain_ms: u64,
+    /// How long what is in flight may take after that.
     pub stop_timeout_ms: u64,
     /// Of the handlers.
     pub handlers: handlers::Options,
@@ -57,6 +61,7 @@ impl Default for Config {
             listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9996),
             schema: None,
             data_dir: PathBuf::from("data"),
+            migrate: false,
             ready_file: None,
             insecure: false,
             workers: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
@@ -64,6 +69,7 @@ impl Default for Config {
             connections: 10_000,
             header_timeout_ms: 10_000,
             idle_timeout_ms: 75_000,
+            drain_ms: 0,
             stop_timeout_ms: 30_000,
             handlers: handlers::Options::default(),
             ingress: ingress::Options::default(),
@@ -94,6 +100,10 @@ pub struct Flags {
     #[arg(long, value_name = "DIR", env = "STRATA_DATA_DIR")]
     #[serde(skip_serializing_if = "Option::is_none")]
     data_dir: Option<PathBuf>,
+    /// Delete the records of tables that the schema does not name
+    #[arg(long, value_name = "BOOLEAN", env = "STRATA_MIGRATE", num_args = 0..=1, default_missing_value = "true")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    migrate: Option<bool>,
     /// Address and port; port 0 takes a free one [default: 127.0.0.1:9996]
     #[arg(long, value_name = "ADDRESS", env = "STRATA_LISTEN", value_parser = address)]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -126,7 +136,11 @@ pub struct Flags {
     #[arg(long, value_name = "MS", env = "STRATA_IDLE_TIMEOUT_MS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     idle_timeout_ms: Option<u64>,
-    /// How long what is in flight may take after SIGTERM [default: 30000]
+    /// How long to take connections after SIGTERM, while /_ready is 503 already [default: 0]
+    #[arg(long, value_name = "MS", env = "STRATA_DRAIN_MS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    drain_ms: Option<u64>,
+    /// How long what is in flight may take after that [default: 30000]
     #[arg(long, value_name = "MS", env = "STRATA_STOP_TIMEOUT_MS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     stop_timeout_ms: Option<u64>,
@@ -152,8 +166,8 @@ struct HandlersFlags {
 
 #[derive(Args, Debug, Default, Serialize)]
 struct IngressFlags {
-    /// The longest body [default: 1048576; in the file ingress.body_bytes]
-    #[arg(long, value_name = "BYTES", env = "STRATA_BODY_BYTES")]
+    /// The longest body [default: 1M; in the file ingress.body_bytes]
+    #[arg(long, value_name = "SIZE", env = "STRATA_BODY_BYTES", value_parser = size::parse)]
     #[serde(skip_serializing_if = "Option::is_none")]
     body_bytes: Option<usize>,
     /// How long a body may take to arrive [default: 30000; in the file ingress.body_timeout_ms]
@@ -196,12 +210,13 @@ struct StaticFilesFlags {
     #[arg(id = "static", long = "static", value_name = "DIR", env = "STRATA_STATIC")]
     #[serde(skip_serializing_if = "Option::is_none")]
     directory: Option<PathBuf>,
-    /// How much of them is kept in memory [default: 67108864; in the file static_files.memory_bytes]
+    /// How much of them is kept in memory [default: 64M; in the file static_files.memory_bytes]
     #[arg(
         id = "static_memory_bytes",
         long = "static-memory-bytes",
-        value_name = "BYTES",
-        env = "STRATA_STATIC_MEMORY_BYTES"
+        value_name = "SIZE",
+        env = "STRATA_STATIC_MEMORY_BYTES",
+        value_parser = size::parse
     )]
     #[serde(skip_serializing_if = "Option::is_none")]
     memory_bytes: Option<usize>,
@@ -218,12 +233,12 @@ struct StaticFilesFlags {
 
 #[derive(Args, Debug, Default, Serialize)]
 struct StorageFlags {
-    /// Cache of uncompressed blocks [default: 134217728; in the file storage.cache_bytes]
-    #[arg(long, value_name = "BYTES", env = "STRATA_CACHE_BYTES")]
+    /// Cache of uncompressed blocks [default: 128M; in the file storage.cache_bytes]
+    #[arg(long, value_name = "SIZE", env = "STRATA_CACHE_BYTES", value_parser = size::parse)]
     #[serde(skip_serializing_if = "Option::is_none")]
     cache_bytes: Option<usize>,
-    /// Size at which a memtable is flushed [default: 67108864; in the file storage.write_buffer_bytes]
-    #[arg(long, value_name = "BYTES", env = "STRATA_WRITE_BUFFER_BYTES")]
+    /// Size at which a memtable is flushed [default: 64M; in the file storage.write_buffer_bytes]
+    #[arg(long, value_name = "SIZE", env = "STRATA_WRITE_BUFFER_BYTES", value_parser = size::parse)]
     #[serde(skip_serializing_if = "Option::is_none")]
     write_buffer_bytes: Option<usize>,
 }
@@ -346,6 +361,20 @@ mod tests {
         assert_eq!((config.ingress.body_bytes, config.handlers.max_rows), (7, 9));
         assert_eq!(config.ingress.requests_in_flight, ingress::Options::default().requests_in_flight);
         assert!(config.storage.refuse_stalls);
+    }
+
+    #[test]
+    fn sizes_may_be_written_as_people_do() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("strata.toml");
+        std::fs::write(&file, "[storage]\ncache_bytes = \"1G\"\nwrite_buffer_bytes = 4096\n").unwrap();
+        let config = flags(&["--config", file.to_str().unwrap(), "--body-bytes", "64K"]).config().unwrap();
+        assert_eq!((config.storage.cache_bytes, config.storage.write_buffer_bytes), (1 << 30, 4096));
+        assert_eq!(config.ingress.body_bytes, 64 << 10);
+        assert!(Line::try_parse_from(["strata", "--cache-bytes", "much"]).is_err());
+        std::fs::write(&file, "[storage]\ncache_bytes = \"much\"\n").unwrap();
+        let error = flags(&["--config", file.to_str().unwrap()]).config().unwrap_err().to_string();
+        assert!(error.contains("strata.toml:2:") && error.contains("64K"), "{error}");
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! The bytes of keys and of records.
 //!
-//! Six ideas, each with a file: `json`, JSON text read from left to right; `names`, the names of members inside it; [`value`], a
-//! typed value and how a JSON body becomes the values of a table; [`key`], bytes whose order is the order of values, so that RocksDB's sorted map is the index;
+//! Seven ideas, each with a file: `json`, JSON text read from left to right; `names`, the names of members inside it; [`value`], a
+//! typed value and how a JSON body becomes the values of a table; [`Fields`], values that were checked against a table; [`key`], bytes whose order is the order of values, so that RocksDB's sorted map is the index;
 //! [`record`], the stored form, which carries the record's canonical JSON text so that a read by id is a pass-through; [`patch`],
 //! a merge patch inside a value.
 //!
 //! Non-goals: where keys are stored and which index entries a record has (`indexes`).
 
+mod fields;
 mod json;
 pub mod key;
 mod names;
@@ -14,5 +15,6 @@ pub mod patch;
 pub mod record;
 pub mod value;
 
+pub use fields::Fields;
 pub use record::Record;
 pub use value::Value;

@@ -55,16 +55,43 @@ pub const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// # Errors
 /// 404 if there is none; what the database returns.
 pub fn read(database: &Database, table: &Table, id: &str, headers: &HeaderMap) -> Result<Answer> {
-    let Some(record) = database.read(table, id)? else {
-        return Err(Error::NotFound { detail: format!("there is no record {id:?} in {}", table.name) }.into());
-    };
+    let record = database.read(table, id)?.ok_or_else(|| no_record(table, id))?;
     let validator = Validator::of(&record);
     if validator.is_known(headers) {
-        let mut answer = empty(StatusCode::NOT_MODIFIED);
-        answer.headers_mut().insert(ETAG, validator.header());
-        return Ok(answer);
+        return Ok(not_modified(&validator));
     }
-    Ok(with_record(StatusCode::OK, validator, Bytes::copy_from_slice(record.json())))
+    Ok(with_record(StatusCode::OK, &validator, Bytes::copy_from_slice(record.json())))
+}
+
+/// `GET /T/{id}?select=`: these attributes of the record, or 304 if the client has them already.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_selected(
+    database: &Database,
+    table: &Table,
+    id: &str,
+    query: &Query<'_>,
+    headers: &HeaderMap,
+) -> Result<Answer> {
+    let record = database.read(table, id)?.ok_or_else(|| no_record(table, id))?;
+    let validator = Validator::of(&record).of_selection(query.text);
+    if validator.is_known(headers) {
+        return Ok(not_modified(&validator));
+    }
+    let mut body = Vec::with_capacity(256);
+    query.write(&record, &mut body)?;
+    Ok(with_record(StatusCode::OK, &validator, Bytes::from(body)))
+}
+
+fn no_record(table: &Table, id: &str) -> Error {
+    Error::NotFound { detail: format!("there is no record {id:?} in {}", table.name) }
+}
+
+fn not_modified(validator: &Validator) -> Answer {
+    let mut answer = empty(StatusCode::NOT_MODIFIED);
+    answer.headers_mut().insert(ETAG, validator.header());
+    answer
 }
 
 /// `GET /T?query`, `POST /T/query`: a JSON array of records, or how they would be come by.
@@ -98,9 +125,22 @@ pub fn list(database: &Database, table: &Table, query: &Query<'_>) -> Result<Ans
 /// `POST /T` with an object: 201, where the record is, and the record.
 ///
 /// # Errors
-/// 400 for the body; 409 if the id or a unique value exists; what the database returns.
-pub fn create(database: &Database, table: &Table, body: &[u8]) -> Result<Answer> {
-    let record = database.create(table, body)?;
+/// 400 for the body, or for a precondition that is not `If-None-Match: *`; 409 if the id or a unique value exists, 412 of the id with this
+/// precondition; what the database returns.
+pub fn create(database: &Database, table: &Table, headers: &HeaderMap, body: &[u8]) -> Result<Answer> {
+    let expected = expected(headers)?;
+    if !matches!(expected, Precondition::None | Precondition::Absent) {
+        return Err(Error::invalid("If-Match is of a record that is there: POST creates one").into());
+    }
+    let record = database.create(table, body).map_err(|error| match error {
+        Error::Conflict { ref pointer, .. }
+            if expected == Precondition::Absent
+                && pointer.strip_prefix('/') == Some(&table.attributes[table.primary_key].name) =>
+        {
+            Error::Stale
+        }
+        other => other,
+    })?;
     let location = location(table, &record.id()?)?;
     let mut answer = with_own_record(StatusCode::CREATED, record);
     answer.headers_mut().insert(LOCATION, location);
@@ -111,7 +151,8 @@ pub fn create(database: &Database, table: &Table, body: &[u8]) -> Result<Answer>
 ///
 /// # Errors
 /// As [`create`], pointers beginning with the number of the element.
-pub fn create_all(database: &Database, table: &Table, body: &[u8]) -> Result<Answer> {
+pub fn create_all(database: &Database, table: &Table, headers: &HeaderMap, body: &[u8]) -> Result<Answer> {
+    of_one_record(headers)?;
     let records = database.create_all(table, body)?;
     let mut list = Vec::with_capacity(2 + records.iter().map(|record| record.json().len() + 1).sum::<usize>());
     list.push(b'[');
@@ -163,10 +204,10 @@ pub fn delete(database: &Database, table: &Table, id: &str, headers: &HeaderMap)
     Ok(empty(StatusCode::NO_CONTENT))
 }
 
-/// `DELETE /T?query`: 200 and how many records were deleted, all in one transaction.
+/// `DELETE /T?query`: 200 and how many records were deleted, all in one transaction; with `truncate=true` all there are, uncounted.
 ///
 /// # Errors
-/// 400 if there is no condition and the query is not `truncate=true`, if there is more than a condition, or if more than
+/// 400 if there is neither a condition nor `truncate=true`, if there is more than a condition, or if more than
 /// `limits.max_rows` records satisfy it; what the database returns.
 pub fn delete_matching(
     database: &Database,
@@ -175,11 +216,13 @@ pub fn delete_matching(
     headers: &HeaderMap,
     limits: &Limits,
 ) -> Result<Answer> {
-    if expected(headers)? != Precondition::None {
-        return Err(Error::invalid("a precondition is of one record, and this may delete many").into());
+    of_one_record(headers)?;
+    if text == "truncate=true" {
+        database.truncate(table)?;
+        return Ok(with_body(StatusCode::OK, JSON, Bytes::from_static(br#"{"truncated":true}"#)));
     }
-    let query = if text == "truncate=true" { Query::default() } else { Query::parse(table, text, limits)? };
-    if query.filter.is_empty() && text != "truncate=true" {
+    let query = Query::parse(table, text, limits)?;
+    if query.filter.is_empty() {
         let detail =
             "without a condition all records would be deleted: write truncate=true if that is meant".to_owned();
         return Err(Error::Invalid { detail, place: Place::Position(0) }.into());
@@ -190,6 +233,14 @@ pub fn delete_matching(
     }
     let deleted = query.delete(database, table, limits.max_rows)?;
     Ok(with_body(StatusCode::OK, JSON, Bytes::from(format!("{{\"deleted\":{deleted}}}"))))
+}
+
+/// Refuses preconditions where there may be many records.
+fn of_one_record(headers: &HeaderMap) -> Result<()> {
+    match expected(headers)? {
+        Precondition::None => Ok(()),
+        _ => Err(Error::invalid("a precondition is of one record, and here there may be many").into()),
+    }
 }
 
 /// `OPTIONS`: 204 and the methods there are.
@@ -217,7 +268,7 @@ pub fn with_body(status: StatusCode, media_type: HeaderValue, body: Bytes) -> An
 }
 
 /// An answer with a record, and the validator by which it is known again.
-pub fn with_record(status: StatusCode, validator: Validator, json: Bytes) -> Answer {
+pub fn with_record(status: StatusCode, validator: &Validator, json: Bytes) -> Answer {
     let mut answer = with_body(status, JSON, json);
     answer.headers_mut().insert(ETAG, validator.header());
     answer
@@ -225,7 +276,7 @@ pub fn with_record(status: StatusCode, validator: Validator, json: Bytes) -> Ans
 
 fn with_own_record(status: StatusCode, record: Owned<'_>) -> Answer {
     let validator = Validator::of(&record);
-    with_record(status, validator, record.into_json())
+    with_record(status, &validator, record.into_json())
 }
 
 fn empty(status: StatusCode) -> Answer {
@@ -269,7 +320,8 @@ mod tests {
         let table = database.table("Product").unwrap();
         let none = HeaderMap::new();
 
-        let created = create(&database, table, br#"{"id":"a b","name":"Lamp","brand":"x"}"#).unwrap();
+        let created =
+            create(&database, table, &HeaderMap::new(), br#"{"id":"a b","name":"Lamp","brand":"x"}"#).unwrap();
         assert_eq!(created.status(), 201);
         assert_eq!(created.headers()[LOCATION], "/Product/a%20b");
         assert_eq!(created.body(), &br#"{"id":"a b","name":"Lamp","brand":"x","sku":null}"#[..]);
@@ -288,7 +340,7 @@ mod tests {
         assert_eq!(status(delete(&database, table, "new", &stale)), 404);
         assert_eq!(status(replace(&database, table, "new", &none, br#"{"name":"n","sku":"1"}"#)), 201);
         assert_eq!(status(replace(&database, table, "new", &none, br#"{"name":"n","sku":"1"}"#)), 200);
-        assert_eq!(status(create(&database, table, br#"{"name":"n","sku":"1"}"#)), 409);
+        assert_eq!(status(create(&database, table, &HeaderMap::new(), br#"{"name":"n","sku":"1"}"#)), 409);
         assert_eq!(status(delete(&database, table, "new", &none)), 204);
         assert_eq!(status(read(&database, table, "new", &none)), 404);
     }
@@ -299,7 +351,7 @@ mod tests {
         let database = database(&folder);
         let table = database.table("Product").unwrap();
         let body = br#"[{"id":"1","name":"a","brand":"x"},{"id":"2","name":"b","brand":"y"},{"id":"3","name":"c","brand":"x"}]"#;
-        let all = create_all(&database, table, body).unwrap();
+        let all = create_all(&database, table, &HeaderMap::new(), body).unwrap();
         let ids = |query: &str| {
             let query = Query::parse(table, query, &Limits::in_url(100)).unwrap();
             let answer = list(&database, table, &query).unwrap();
@@ -325,7 +377,8 @@ mod tests {
         let table = database.table("Product").unwrap();
         let name = "n".repeat(LIST_BYTES / 16);
         for id in 0..17 {
-            create(&database, table, format!("{{\"id\":\"{id}\",\"name\":\"{name}\"}}").as_bytes()).unwrap();
+            create(&database, table, &HeaderMap::new(), format!("{{\"id\":\"{id}\",\"name\":\"{name}\"}}").as_bytes())
+                .unwrap();
         }
         let listed =
             |query: &str| status(list(&database, table, &Query::parse(table, query, &Limits::in_url(100)).unwrap()));

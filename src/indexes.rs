@@ -45,13 +45,20 @@ pub fn change<B: AsRef<[u8]>, A: AsRef<[u8]>>(
         if before.json_of(index.attribute)? == after.json_of(index.attribute)? {
             continue;
         }
+        let (old, new) = (before.value(index.attribute)?, after.value(index.attribute)?);
+        if let (Value::List(old), Value::List(new)) = (&old, &new) {
+            let (old, new) = (entries_of_list(index, old, id), entries_of_list(index, new, id));
+            for key in old.iter().filter(|key| new.binary_search(key).is_err()) {
+                store.delete(batch, Space::Indexes, key);
+            }
+            for key in new.iter().filter(|key| old.binary_search(key).is_err()) {
+                store.put(batch, Space::Indexes, key, entry_value(index, id));
+            }
+            continue;
+        }
         // Where both versions have an entry, its put comes after its delete.
-        each_entry(index, &before.value(index.attribute)?, id, |key| {
-            store.delete(batch, Space::Indexes, key);
-        });
-        each_entry(index, &after.value(index.attribute)?, id, |key| {
-            store.put(batch, Space::Indexes, key, entry_value(index, id));
-        });
+        each_entry(index, &old, id, |key| store.delete(batch, Space::Indexes, key));
+        each_entry(index, &new, id, |key| store.put(batch, Space::Indexes, key, entry_value(index, id)));
     }
     Ok(())
 }
@@ -79,22 +86,25 @@ fn each_entry(index: &Index, value: &Value<'_>, id: &str, mut visit: impl FnMut(
     thread_local! { static ENTRY: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) }; }
     match value {
         Value::Null if index.kind == IndexKind::Unique => {}
-        Value::List(elements) => {
-            let entry = |element| {
-                let mut entry = Vec::new();
-                write_entry(index, element, id, &mut entry);
-                entry
-            };
-            let mut entries: Vec<Vec<u8>> = elements.iter().map(entry).collect();
-            entries.sort_unstable();
-            entries.dedup();
-            entries.iter().for_each(|entry| visit(entry));
-        }
+        Value::List(elements) => entries_of_list(index, elements, id).iter().for_each(|entry| visit(entry)),
         scalar => ENTRY.with_borrow_mut(|entry| {
             write_entry(index, scalar, id, entry);
             visit(entry);
         }),
     }
+}
+
+/// The keys of the entries of a list, ascending, each once.
+fn entries_of_list(index: &Index, elements: &[Value<'_>], id: &str) -> Vec<Vec<u8>> {
+    let entry = |element| {
+        let mut entry = Vec::new();
+        write_entry(index, element, id, &mut entry);
+        entry
+    };
+    let mut entries: Vec<Vec<u8>> = elements.iter().map(entry).collect();
+    entries.sort_unstable();
+    entries.dedup();
+    entries
 }
 
 /// Writes the key of the entry of a value that is no list.
@@ -421,6 +431,14 @@ pub fn drop_entries(store: &Store, batch: &mut Batch, index: u32) {
     let (lower, mut upper) = (index.to_be_bytes(), Vec::new());
     key::successor(&lower, &mut upper);
     store.delete_range(batch, Space::Indexes, &lower, &upper);
+}
+
+/// Stages the removal of all records of a table and of all entries of its indexes.
+pub fn drop_table(store: &Store, batch: &mut Batch, table: u32, indexes: impl Iterator<Item = u32>) {
+    let (lower, mut upper) = (table.to_be_bytes(), Vec::new());
+    key::successor(&lower, &mut upper);
+    store.delete_range(batch, Space::Records, &lower, &upper);
+    indexes.for_each(|index| drop_entries(store, batch, index));
 }
 
 /// Removes the entries of all indexes from a number on. Numbers that were never given out have entries only if a build has

@@ -62,6 +62,7 @@ pub type Body = Either<Full<Bytes>, axum::body::Body>;
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
     /// The longest body.
+    #[serde(deserialize_with = "crate::size::deserialize")]
     pub body_bytes: usize,
     /// How long a body may take to arrive.
     pub body_timeout_ms: u64,

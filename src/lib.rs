@@ -6,6 +6,7 @@
 #[cfg(feature = "plant")]
 mod plant;
 pub mod error;
+pub mod size;
 pub mod schema;
 pub mod encoding;
 pub mod storage;
@@ -13,6 +14,7 @@ pub mod locking;
 pub mod indexes;
 pub mod transaction;
 pub mod query;
+pub mod maintenance;
 pub mod observability;
 pub mod handlers;
 pub mod static_files;

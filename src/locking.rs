@@ -20,7 +20,7 @@ mod waiting;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
 use smallvec::SmallVec;
@@ -33,13 +33,23 @@ use waiting::{Call, Queue, Seat};
 pub enum Wait {
     /// Not at all.
     No,
-    /// At most so long for each slot.
+    /// At most so long, for all slots together.
     AtMost(Duration),
 }
 
 /// The place of a key among the locks; unlike keys may have the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Slot(u32);
+
+impl Slot {
+    fn word(self) -> usize {
+        self.0 as usize / 64
+    }
+
+    fn bit(self) -> u64 {
+        1 << (self.0 % 64)
+    }
+}
 
 /// One slot held; dropping it releases the slot.
 #[must_use = "a guard that is dropped holds nothing"]
@@ -51,7 +61,14 @@ pub struct Guard<'a> {
 /// Slots held together, each once.
 #[derive(Default)]
 #[must_use = "guards that are dropped hold nothing"]
-pub struct Guards<'a>(SmallVec<[Guard<'a>; 4]>);
+pub struct Guards<'a> {
+    all: SmallVec<[Guard<'a>; 4]>,
+    /// A bit for each slot of the array, once there are more than [`FEW`].
+    set: Vec<u64>,
+}
+
+/// So many guards are searched one after the other.
+const FEW: usize = 32;
 
 /// All locks of a store.
 pub struct Locks {
@@ -106,11 +123,31 @@ impl Locks {
         }
     }
 
-    /// Takes many slots in their order, each once; `None`, holding nothing, if a wait is over first.
+    /// Takes many slots in their order, each once; `None`, holding nothing, if the wait is over first.
     pub fn lock_all(&self, slots: &mut Vec<Slot>, wait: Wait) -> Option<Guards<'_>> {
         slots.sort_unstable();
         slots.dedup();
-        slots.iter().map(|slot| self.lock(*slot, wait)).collect::<Option<_>>().map(Guards)
+        self.lock_in_order(slots.iter().copied(), wait)
+    }
+
+    /// Takes every slot there is: nobody else holds any, and nobody takes one until the guards are dropped.
+    pub fn lock_every(&self, wait: Wait) -> Option<Guards<'_>> {
+        self.lock_in_order((0..self.slots.len() as u32).map(Slot), wait)
+    }
+
+    fn lock_in_order(&self, slots: impl Iterator<Item = Slot>, wait: Wait) -> Option<Guards<'_>> {
+        let (mut guards, mut waiting_since) = (Guards::default(), None);
+        for slot in slots {
+            let guard = match (self.lock(slot, Wait::No), wait) {
+                (None, Wait::AtMost(time)) => {
+                    let since = *waiting_since.get_or_insert_with(Instant::now);
+                    self.lock(slot, Wait::AtMost(time.saturating_sub(since.elapsed())))
+                }
+                (guard, _) => guard,
+            };
+            guards.push(guard?);
+        }
+        Some(guards)
     }
 
     /// Calls back once when the slot has been released: at once if it is free, else on the thread that releases it, after it has.
@@ -255,17 +292,33 @@ impl Drop for Guard<'_> {
 impl<'a> Guards<'a> {
     /// Whether the slot is among them.
     pub fn contains(&self, slot: Slot) -> bool {
-        self.0.iter().any(|guard| guard.slot == slot)
+        match self.set.is_empty() {
+            true => self.all.iter().any(|guard| guard.slot == slot),
+            false => self.set[slot.word()] & slot.bit() != 0,
+        }
     }
 
     /// Adds one that was taken without waiting, which cannot dead-lock in any order.
     pub fn push(&mut self, guard: Guard<'a>) {
-        self.0.push(guard);
+        if self.all.len() >= FEW {
+            self.note(&guard);
+        }
+        self.all.push(guard);
+    }
+
+    /// Keeps the set of many.
+    #[cold]
+    fn note(&mut self, guard: &Guard<'_>) {
+        if self.set.is_empty() {
+            self.set.resize(guard.locks.slots.len().div_ceil(64), 0);
+            self.all.iter().for_each(|guard| self.set[guard.slot.word()] |= guard.slot.bit());
+        }
+        self.set[guard.slot.word()] |= guard.slot.bit();
     }
 
     /// Which slots they are.
     pub fn slots(&self) -> impl Iterator<Item = Slot> + '_ {
-        self.0.iter().map(|guard| guard.slot)
+        self.all.iter().map(|guard| guard.slot)
     }
 }
 
@@ -309,6 +362,54 @@ mod tests {
         assert!(slots.len() < 1000 && locks.held() == slots.len());
         drop(guards);
         assert_eq!(locks.held(), 0);
+    }
+
+    #[test]
+    fn many_guards_know_which_slots_they_are() {
+        let locks = Locks::default();
+        let mut guards = Guards::default();
+        for number in (0..200).rev() {
+            assert!(!guards.contains(Slot(number)));
+            guards.push(locks.lock(Slot(number), Wait::No).unwrap());
+            assert!(guards.contains(Slot(number)) && !guards.contains(Slot(200)));
+        }
+        assert!((0..200).all(|number| guards.contains(Slot(number))));
+        assert_eq!(guards.slots().count(), 200);
+    }
+
+    #[test]
+    fn every_slot_is_held_at_once() {
+        let locks = Locks::new(8);
+        let one = locks.lock(Slot(77), Wait::No).unwrap();
+        assert!(locks.lock_every(Wait::No).is_none());
+        assert_eq!(locks.held(), 1);
+        drop(one);
+        let all = locks.lock_every(Wait::No).unwrap();
+        assert_eq!(locks.held(), 256);
+        drop(all);
+        assert!(all_quiet(&locks));
+    }
+
+    /// Each of the slots is released a little before the time is over, one after the other: no slot is waited for anew.
+    #[test]
+    fn many_slots_have_one_deadline() {
+        let locks = Locks::default();
+        let held: Vec<_> = (0..20).map(|number| locks.lock(Slot(number), Wait::No).unwrap()).collect();
+        let (given_up, wait) = mpsc::channel();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                for guard in held {
+                    thread::sleep(Duration::from_millis(30));
+                    drop(guard);
+                }
+                given_up.send(()).unwrap();
+            });
+            let mut slots = (0..20).map(Slot).collect();
+            assert!(locks.lock_all(&mut slots, Wait::AtMost(Duration::from_millis(60))).is_none());
+            assert!(wait.try_recv().is_err(), "given up while the last slots were still held");
+            wait.recv().unwrap();
+        });
+        assert!(all_quiet(&locks));
     }
 
     #[test]

@@ -11,11 +11,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
+use serde::Serialize;
 
 use strata::config::Flags;
 use strata::error::{Error, Result};
-use strata::server;
+use strata::transaction::Database;
+use strata::{maintenance, server};
 
 /// A storage server on embedded RocksDB: tables with secondary indexes over HTTP
 #[derive(Parser)]
@@ -35,6 +37,48 @@ enum Command {
         #[arg(long, value_name = "FILE")]
         schema: PathBuf,
     },
+    /// Read a whole store, and say where records and indexes disagree or are damaged
+    Verify(Stored),
+    /// Count what is in a store, as JSON
+    Stats(Stored),
+    /// Copy a store into a new directory; of a running server, POST /_checkpoint?directory=DIR
+    Backup {
+        /// The new directory
+        directory: PathBuf,
+        #[command(flatten)]
+        data: Data,
+    },
+    /// Copy a backup into a data directory that is empty or not there
+    Restore {
+        /// The backup
+        directory: PathBuf,
+        #[command(flatten)]
+        data: Data,
+    },
+    /// Rewrite a store, which gives back the space of what was overwritten and deleted
+    Compact(Data),
+}
+
+#[derive(Args)]
+struct Data {
+    /// Where the data is
+    #[arg(long, value_name = "DIR", env = "STRATA_DATA_DIR", default_value = "data")]
+    data_dir: PathBuf,
+}
+
+#[derive(Args)]
+struct Stored {
+    /// The file with the schema (GraphQL SDL)
+    #[arg(long, value_name = "FILE", env = "STRATA_SCHEMA")]
+    schema: PathBuf,
+    #[command(flatten)]
+    data: Data,
+}
+
+impl Stored {
+    fn open(&self) -> Result<Database> {
+        maintenance::open(&self.data.data_dir, server::check_schema(&self.schema)?)
+    }
 }
 
 fn main() -> ExitCode {
@@ -52,6 +96,11 @@ fn main() -> ExitCode {
     let outcome = match line.command {
         Command::Serve(flags) => serve(&flags),
         Command::Check { schema } => check(&schema),
+        Command::Verify(stored) => verify(&stored),
+        Command::Stats(stored) => stored.open().and_then(|database| print_json(&maintenance::statistics(&database)?)),
+        Command::Backup { directory, data } => maintenance::back_up(&data.data_dir, &directory),
+        Command::Restore { directory, data } => maintenance::restore(&directory, &data.data_dir),
+        Command::Compact(data) => maintenance::compact(&data.data_dir),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -88,9 +137,7 @@ fn missing_features(ecx: u32) -> Vec<&'static str> {
 fn serve(flags: &Flags) -> Result<()> {
     let config = flags.config()?;
     if flags.print_config {
-        let json = serde_json::to_string_pretty(&config);
-        println!("{}", json.map_err(|error| Error::storage("cannot print the options", error))?);
-        return Ok(());
+        return print_json(&config);
     }
     server::run(&config)
 }
@@ -99,6 +146,24 @@ fn check(path: &std::path::Path) -> Result<()> {
     let schema = server::check_schema(path)?;
     let names: Vec<_> = schema.tables.iter().map(|table| table.name.as_str()).collect();
     println!("{}: valid, tables: {}", path.display(), names.join(", "));
+    Ok(())
+}
+
+fn verify(stored: &Stored) -> Result<()> {
+    let found = stored.open()?.disagreements()?;
+    found.iter().for_each(|disagreement| println!("{disagreement}"));
+    match found.len() {
+        0 => {
+            println!("{}: records and indexes agree", stored.data.data_dir.display());
+            Ok(())
+        }
+        several => Err(Error::corrupt(format!("{} disagreements in {}", several, stored.data.data_dir.display()))),
+    }
+}
+
+fn print_json(shown: &impl Serialize) -> Result<()> {
+    let json = serde_json::to_string_pretty(shown);
+    println!("{}", json.map_err(|error| Error::storage("cannot print it", error))?);
     Ok(())
 }
 
@@ -115,7 +180,7 @@ fn one_line(error: &clap::Error) -> String {
     let said: Vec<_> = lines.map(|line| line.replace("tip: ", "- ")).collect();
     match error.kind() {
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            "a command is missing: serve or check (see --help)".to_owned()
+            "a command is missing: serve, check, verify, stats, backup, restore or compact (see --help)".to_owned()
         }
         _ => format!("{} (see --help)", said.join(" ").trim_start_matches("error: ")),
     }

@@ -84,6 +84,30 @@ pub enum Kind {
     Any,
 }
 
+impl Kind {
+    /// Its name in a schema.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Id => "ID",
+            Self::String => "String",
+            Self::Int => "Int",
+            Self::Float => "Float",
+            Self::Boolean => "Boolean",
+            Self::Date => "Date",
+            Self::Any => "Any",
+        }
+    }
+}
+
+impl Attribute {
+    /// Its type as a schema has it, such as `[String]!`.
+    pub fn type_name(&self) -> String {
+        let name = self.kind.name();
+        let required = if self.required { "!" } else { "" };
+        if self.list { format!("[{name}]{required}") } else { format!("{name}{required}") }
+    }
+}
+
 /// A time that the server writes into a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stamp {
@@ -113,6 +137,17 @@ pub enum IndexKind {
     Hash,
     /// Equality, and no two records share a value. Null is not bound.
     Unique,
+}
+
+impl IndexKind {
+    /// Its name in a schema.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ordered => "ordered",
+            Self::Hash => "hash",
+            Self::Unique => "unique",
+        }
+    }
 }
 
 /// A relationship to another table.

@@ -14,7 +14,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -28,6 +28,7 @@ use crate::schema::Schema;
 use crate::static_files::Site;
 use crate::transaction::Database;
 use clock::Clocks;
+use connection::Deadlines;
 
 /// A server that answers. Dropping it stops it.
 pub struct Server {
@@ -44,7 +45,9 @@ struct Running {
     workers: Vec<JoinHandle<()>>,
     pool: Runtime,
     ingress: Ingress,
-    deadline: Duration,
+    deadlines: Deadlines,
+    drain: Duration,
+    stop_timeout: Duration,
 }
 
 impl Server {
@@ -58,7 +61,8 @@ impl Server {
         let listener = listen(config)?;
         let files = load_files(config)?;
         // Last, because it leaves something behind.
-        let database = Database::open(&config.data_dir, schema, &config.storage)?;
+        let open = if config.migrate { Database::migrate } else { Database::open };
+        let database = open(&config.data_dir, schema, &config.storage)?;
         Self::accept(config, listener, files, database)
     }
 
@@ -77,7 +81,7 @@ impl Server {
         let clocks = Arc::new(Clocks::default());
         let pool = pool(config.pool_threads, &clocks).map_err(cannot)?;
         let ingress = ingress(config, &database, files, &pool)?;
-        let deadlines = connection::Deadlines::new(config);
+        let deadlines = Deadlines::new(config);
         let (mut handles, mut workers) = (Vec::new(), Vec::new());
         for number in 0..config.workers {
             let (handle, thread) =
@@ -89,7 +93,16 @@ impl Server {
         let acceptor =
             acceptor::start(listener, handles, config.connections, deadlines.tick(), stopping).map_err(cannot)?;
         ingress.set_ready(true);
-        let running = Running { stop_accepting, acceptor, workers, pool, ingress, deadline: deadlines.stop };
+        let running = Running {
+            stop_accepting,
+            acceptor,
+            workers,
+            pool,
+            ingress,
+            deadlines,
+            drain: Duration::from_millis(config.drain_ms),
+            stop_timeout: Duration::from_millis(config.stop_timeout_ms),
+        };
         Ok(Self { url: format!("http://{address}"), database, clocks, running: Some(running) })
     }
 
@@ -109,7 +122,7 @@ impl Server {
         self.clocks.sum()
     }
 
-    /// Stops accepting, lets what is in flight end within the deadline, and syncs the log.
+    /// Says that it is not ready, accepts for the time of draining, lets what is in flight end within one deadline, and syncs the log.
     ///
     /// # Errors
     /// `Storage` if the log cannot be synced.
@@ -122,14 +135,16 @@ impl Server {
             return Ok(());
         };
         running.ingress.set_ready(false);
+        std::thread::sleep(running.drain);
+        let deadline = *running.deadlines.stop.get_or_init(|| Instant::now() + running.stop_timeout);
         // With the acceptor go the senders of sockets, and from that each worker knows that it is to stop.
         let _ = running.stop_accepting.send(true);
         let _ = running.acceptor.join();
         for worker in running.workers {
             let _ = worker.join();
         }
-        running.pool.shutdown_timeout(running.deadline);
-        running.ingress.close(running.deadline);
+        running.pool.shutdown_timeout(deadline.saturating_duration_since(Instant::now()));
+        running.ingress.close(deadline.saturating_duration_since(Instant::now()).max(LAST_WORDS));
         self.database.store().sync()
     }
 }
@@ -248,6 +263,9 @@ fn listen(config: &Config) -> Result<TcpListener> {
         Error::storage(detail, error)
     };
     let listener = TcpListener::bind(address).map_err(refused)?;
+    // As many may wait to be accepted as are served; the system has a limit of its own (net.core.somaxconn).
+    let backlog = i32::try_from(config.connections).unwrap_or(i32::MAX);
+    socket2::SockRef::from(&listener).listen(backlog).map_err(refused)?;
     listener.set_nonblocking(true).map_err(refused)?;
     Ok(listener)
 }

@@ -37,6 +37,7 @@ pub struct Options {
     /// The folder; `None` = no files are served.
     pub directory: Option<PathBuf>,
     /// How many bytes of files are kept in memory.
+    #[serde(deserialize_with = "crate::size::deserialize")]
     pub memory_bytes: usize,
     /// `Cache-Control` of every file.
     pub cache_control: String,

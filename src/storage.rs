@@ -32,8 +32,10 @@ pub use scan::Scan;
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
     /// Budget of the cache of uncompressed blocks.
+    #[serde(deserialize_with = "crate::size::deserialize")]
     pub cache_bytes: usize,
     /// Size at which a memtable is flushed.
+    #[serde(deserialize_with = "crate::size::deserialize")]
     pub write_buffer_bytes: usize,
     /// Whether background compactions run. Benches that read a settled store turn them off.
     pub automatic_compactions: bool,
@@ -131,7 +133,7 @@ impl Store {
     /// # Errors
     /// `WouldBlock` under [`Reach::Memory`]; `Corrupt` or `Storage` from the engine.
     pub fn get(&self, space: Space, key: &[u8], reach: Reach) -> Result<Option<Pinned<'_>>> {
-        self.calls.gets.add_one();
+        self.calls.gets.add(1);
         #[cfg(feature = "plant")]
         crate::plant::burn("storage");
         let options = match reach {
@@ -156,7 +158,8 @@ impl Store {
         snapshot: &Snapshot<'_>,
         reach: Reach,
     ) -> Result<Vec<Option<Pinned<'_>>>> {
-        self.calls.multi_gets.add_one();
+        self.calls.multi_gets.add(1);
+        self.calls.looked_up.add(keys.len() as u64);
         let options = self.read_at(snapshot, reach);
         if let [key] = keys {
             let value = self.db().get_pinned_cf_opt(&self.family(space), key, &options);
@@ -175,7 +178,7 @@ impl Store {
         snapshot: &'s Snapshot<'s>,
         reach: Reach,
     ) -> Scan<'s> {
-        self.calls.scans.add_one();
+        self.calls.scans.add(1);
         let mut options = self.read_at(snapshot, reach);
         if !upper.is_empty() {
             options.set_iterate_upper_bound(upper);
@@ -194,7 +197,7 @@ impl Store {
         snapshot: &'s Snapshot<'s>,
         reach: Reach,
     ) -> Scan<'s> {
-        self.calls.scans.add_one();
+        self.calls.scans.add(1);
         let mut options = self.read_at(snapshot, reach);
         options.set_iterate_lower_bound(lower);
         if !upper.is_empty() {
@@ -216,7 +219,7 @@ impl Store {
     /// `Busy` if the engine cannot keep up and stalls are refused; `Storage` if the machine refuses (disk full). After an error
     /// under [`Durability::Strong`] the batch may be visible and yet not be durable.
     pub fn write(&self, batch: &Batch, durability: Durability) -> Result<()> {
-        self.calls.writes.add_one();
+        self.calls.writes.add(1);
         let writes = batch.writes.as_ref();
         let bytes = writes.map_or(0, rocksdb::WriteBatch::size_in_bytes);
         match durability {
@@ -252,7 +255,11 @@ impl Store {
 
     fn put_in_log(&self, writes: Option<&rocksdb::WriteBatch>) -> Result<()> {
         let Some(writes) = writes else { return Ok(()) };
-        self.db().write_opt(writes, &self.write).map_err(|error| classify("write", error))
+        self.db().write_opt(writes, &self.write).map_err(|error| match (classify("write", error), self.failure()) {
+            // It is not behind: it waits for nothing that would end.
+            (Error::Busy { .. }, Some(failure)) => Error::storage("cannot write", failure),
+            (error, _) => error,
+        })
     }
 
     fn flush_log(&self) -> Result<()> {
@@ -293,6 +300,19 @@ impl Store {
         self.db().wait_for_compact(&options).map_err(|error| classify("wait for background work", error))
     }
 
+    /// Gives back the space of deleted keys that begin with a number. Nobody may be using the number: files are removed whatever state a
+    /// snapshot is of.
+    ///
+    /// # Errors
+    /// `Storage` if the machine refuses.
+    pub fn give_back(&self, space: Space, number: u32) -> Result<()> {
+        let (lower, upper) = (number.to_be_bytes(), number.wrapping_add(1).to_be_bytes());
+        let removed = self.db().delete_file_in_range_cf(&self.family(space), lower, upper);
+        removed.map_err(|error| classify("remove files", error))?;
+        self.db().compact_range_cf(&self.family(space), Some(lower), Some(upper));
+        Ok(())
+    }
+
     /// A copy of the store in a new directory of the same file system: sorted files are hard links, only the log is copied.
     ///
     /// # Errors
@@ -308,6 +328,7 @@ impl Store {
         Counters {
             gets: self.calls.gets.sum(),
             multi_gets: self.calls.multi_gets.sum(),
+            looked_up: self.calls.looked_up.sum(),
             scans: self.calls.scans.sum(),
             writes: self.calls.writes.sum(),
             syncs: self.committer.syncs(),
@@ -317,6 +338,11 @@ impl Store {
             compactions: value(&self.background.compactions),
             compacted_bytes: value(&self.background.compacted_bytes),
         }
+    }
+
+    /// Why the engine takes no more writes, if a flush or a compaction has failed and it has not recovered.
+    pub fn failure(&self) -> Option<String> {
+        self.background.failure.lock().clone()
     }
 
     /// What the engine says of its state.
@@ -334,6 +360,21 @@ impl Store {
     /// `Storage` if the engine does not say it.
     pub fn uncompressed_bytes(&self) -> Result<u64> {
         gauges::uncompressed_bytes(self)
+    }
+
+    /// How many keys begin with these bytes, and the bytes of their values; walks over all of them.
+    ///
+    /// # Errors
+    /// `Corrupt` or `Storage` from the engine.
+    pub fn count_prefix(&self, space: Space, prefix: &[u8; 4]) -> Result<(u64, u64)> {
+        let (snapshot, upper) = (self.snapshot(), u32::from_be_bytes(*prefix).wrapping_add(1).to_be_bytes());
+        let mut scan = self.scan(space, prefix, &upper, &snapshot, Reach::Disk);
+        let (mut keys, mut bytes) = (0, 0);
+        while let Some((_, value)) = scan.next()? {
+            keys += 1;
+            bytes += value.len() as u64;
+        }
+        Ok((keys, bytes))
     }
 
     /// The options in effect.
@@ -405,6 +446,8 @@ pub struct Counters {
     pub gets: u64,
     /// Calls of `multi_get`.
     pub multi_gets: u64,
+    /// Keys that these were asked for.
+    pub looked_up: u64,
     /// Calls of `scan`.
     pub scans: u64,
     /// Calls of `write`.
@@ -427,6 +470,7 @@ pub struct Counters {
 struct Calls {
     gets: Striped,
     multi_gets: Striped,
+    looked_up: Striped,
     scans: Striped,
     writes: Striped,
 }
@@ -459,13 +503,13 @@ impl Drop for Own {
 
 impl Striped {
     #[inline]
-    fn add_one(&self) {
+    fn add(&self, more: u64) {
         let number = OWN.try_with(|own| own.0).unwrap_or(STRIPES - 1);
         let Stripe(count) = &self.0[number];
         if number < STRIPES - 1 {
-            count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+            count.store(count.load(Ordering::Relaxed) + more, Ordering::Relaxed);
         } else {
-            count.fetch_add(1, Ordering::Relaxed);
+            count.fetch_add(more, Ordering::Relaxed);
         }
     }
 

@@ -14,12 +14,14 @@ mod verbs;
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use crate::encoding::value::{Fields, parse_object};
-use crate::encoding::{Record, key};
+use catalogue::Migration;
+
+use crate::encoding::value::parse_object;
+use crate::encoding::{Fields, Record, key};
 use crate::error::{Error, Result};
 use crate::indexes;
 use crate::locking::{Guards, Locks, Slot, Wait};
@@ -32,7 +34,7 @@ pub type Owned<'t> = Record<'t, Vec<u8>>;
 /// One of many that were written together, in memory that they share.
 pub type Shared<'t> = Record<'t, Bytes>;
 
-/// How long a transaction waits for a key that others hold before it gives up as `Busy`.
+/// How long a transaction waits for keys that others hold, all in all, before it gives up as `Busy`.
 pub const LOCK_WAIT: Duration = Duration::from_secs(10);
 
 /// An open store with its schema and its locks. Clones share everything.
@@ -88,8 +90,20 @@ impl Database {
     /// `Storage` if the directory is in use or the machine refuses; `Corrupt` if files are damaged; `Invalid` or `Conflict` if
     /// the schema contradicts what is stored.
     pub fn open(directory: &Path, schema: Schema, options: &storage::Options) -> Result<Self> {
+        Self::open_by(directory, schema, options, Migration::KeepsData)
+    }
+
+    /// The same, and deletes the records of tables that the schema does not name.
+    ///
+    /// # Errors
+    /// As [`Database::open`].
+    pub fn migrate(directory: &Path, schema: Schema, options: &storage::Options) -> Result<Self> {
+        Self::open_by(directory, schema, options, Migration::DropsTables)
+    }
+
+    fn open_by(directory: &Path, schema: Schema, options: &storage::Options, migration: Migration) -> Result<Self> {
         let store = Store::open(directory, options)?;
-        let schema = catalogue::bring_in_step(&store, schema)?;
+        let schema = catalogue::bring_in_step(&store, schema, migration)?;
         Ok(Self { shared: Arc::new(Parts { store, schema, locks: Locks::default() }), reach: Reach::Disk })
     }
 
@@ -103,12 +117,23 @@ impl Database {
         &self.shared.schema
     }
 
-    /// The table of that name.
+    /// The table of that name, by which all verbs address it.
     ///
     /// # Errors
     /// `NotFound` if there is none.
     pub fn table(&self, name: &str) -> Result<&Table> {
         self.schema().table(name).ok_or_else(|| Error::NotFound { detail: format!("there is no table {name}") })
+    }
+
+    /// Refuses a table that is not of this database's schema: its numbers would mean others' keys.
+    fn check_issued(&self, table: &Table) -> Result<()> {
+        match self.schema().tables.as_ptr_range().contains(&std::ptr::from_ref(table)) {
+            true => Ok(()),
+            false => Err(Error::invalid(format!(
+                "table {} is of another schema: Database::table says which are here",
+                table.name
+            ))),
+        }
     }
 
     /// Counts of storage calls and of background work.
@@ -131,6 +156,7 @@ impl Database {
     /// # Errors
     /// `Corrupt` if it is damaged; what the engine returns.
     pub fn read<'d>(&'d self, table: &'d Table, id: &str) -> Result<Option<Record<'d, Pinned<'d>>>> {
+        self.check_issued(table)?;
         let bytes = KEY.with_borrow_mut(|key| {
             key::record(table.id, id, key);
             self.store().get(Space::Records, key, self.reach)
@@ -152,7 +178,15 @@ impl Database {
     /// # Errors
     /// As [`Database::create`], pointers beginning with the number of the element; `Invalid` if there are too many.
     pub fn create_all<'t>(&self, table: &'t Table, body: &[u8]) -> Result<Vec<Shared<'t>>> {
-        self.transact(|transaction| transaction.create_all_from(table, body))
+        self.check_issued(table)?;
+        let records = verbs::encode_all(table, body)?;
+        // All keys are named beforehand: it starts again for no lock, however many of them others hold.
+        let mut slots = Vec::new();
+        for record in &records {
+            record.name_keys(&self.shared.locks, &mut slots)?;
+        }
+        self.run(slots, true, |transaction| transaction.create_encoded(&records))?;
+        Ok(records.into_iter().map(verbs::New::into_record).collect())
     }
 
     /// Replaces a record by a JSON object, or creates it; the flag says which (true: created). Attributes left out become null.
@@ -166,7 +200,7 @@ impl Database {
         body: &[u8],
         expected: &Precondition,
     ) -> Result<(Owned<'t>, bool)> {
-        self.once(|transaction| transaction.replace(table, id, parse_object(table, body)?, expected))
+        self.once(|transaction| transaction.replace(id, parse_object(table, body)?, expected))
     }
 
     /// Changes a record by a JSON merge patch (RFC 7396).
@@ -174,7 +208,7 @@ impl Database {
     /// # Errors
     /// As [`Database::replace`], and `NotFound` if there is no such record.
     pub fn merge<'t>(&self, table: &'t Table, id: &str, patch: &[u8], expected: &Precondition) -> Result<Owned<'t>> {
-        self.once(|transaction| transaction.merge(table, id, parse_object(table, patch)?, expected))
+        self.once(|transaction| transaction.merge(id, parse_object(table, patch)?, expected))
     }
 
     /// Deletes a record.
@@ -196,6 +230,7 @@ impl Database {
         ids: &[String],
         accept: impl Fn(&Record<'_, &[u8]>) -> Result<bool>,
     ) -> Result<usize> {
+        self.check_issued(table)?;
         let slots = ids.iter().map(|id| self.shared.locks.slot(table.id, id.as_bytes())).collect();
         self.run(slots, false, |transaction| {
             let mut deleted = 0;
@@ -206,7 +241,26 @@ impl Database {
         })
     }
 
-    /// Reads a record, lets `change` say what is to be merged into it, and writes it, while nobody else can write it.
+    /// Deletes all records of a table in one step, however many there are: readers see all of them or none. Transactions on any table
+    /// wait meanwhile, but for creates whose id is made, each of which comes whole before or after it.
+    ///
+    /// # Errors
+    /// `Busy` if a key stays held by others; `WouldBlock` on a database that answers from memory; what the engine returns.
+    pub fn truncate(&self, table: &Table) -> Result<()> {
+        self.check_issued(table)?;
+        if self.reach == Reach::Memory {
+            return Err(Error::WouldBlock);
+        }
+        // An update that is under way stages only the entries that change: written after this, it would revive a record without the
+        // others. While every slot is held none is under way.
+        let _guards = self.shared.locks.lock_every(Wait::AtMost(LOCK_WAIT)).ok_or_else(held_too_long)?;
+        let mut batch = Batch::default();
+        indexes::drop_table(self.store(), &mut batch, table.id, table.indexes.iter().map(|index| index.id));
+        self.store().write(&batch, table.durability)
+    }
+
+    /// Reads a record, lets `change` say what is to be merged into it, and writes it, while nobody else can write it. `change` may
+    /// be called more than once, each time with the record as it then is, so it should have no effect but its answer.
     ///
     /// # Errors
     /// `NotFound`; what `change` returns, and then nothing is written; as [`Database::merge`].
@@ -214,13 +268,16 @@ impl Database {
         &self,
         table: &'t Table,
         id: &str,
-        change: impl Fn(Record<'t, &[u8]>) -> Result<Fields<'static>>,
+        change: impl Fn(Record<'t, &[u8]>) -> Result<Fields<'t, 'static>>,
     ) -> Result<Owned<'t>> {
         self.once(|transaction| transaction.update(table, id, &change))
     }
 
-    /// Runs `verbs` as one transaction. It may run more than once, so it should do nothing but call verbs; if it returns an
-    /// error, nothing is written.
+    /// Runs `verbs` as one transaction. If it returns an error, nothing is written.
+    ///
+    /// It may run more than once: a verb that meets a key that others hold fails, and when `verbs` has returned (whatever it made of
+    /// that), all keys are waited for and it starts again with an empty transaction. So it should do nothing but call verbs. A read
+    /// of a verb that has succeeded stays true until the end; what another run has read may be different by now.
     ///
     /// # Errors
     /// What `verbs` returns; `Busy` if a key stays held; what the engine returns when the batch is written.
@@ -240,10 +297,17 @@ impl Database {
         remember: bool,
         verbs: impl Fn(&mut Transaction<'d>) -> Result<R>,
     ) -> Result<R> {
+        let mut deadline = None;
         loop {
-            let guards = match slots.is_empty() {
-                true => Guards::default(),
-                false => self.shared.locks.lock_all(&mut slots, Wait::AtMost(LOCK_WAIT)).ok_or_else(held_too_long)?,
+            let guards = match (slots.is_empty(), self.reach) {
+                (true, _) => Guards::default(),
+                (false, Reach::Memory) => self.shared.locks.lock_all(&mut slots, Wait::No).ok_or(Error::WouldBlock)?,
+                (false, Reach::Disk) => {
+                    // One for all keys, also of those that it meets when it has started again.
+                    let deadline = *deadline.get_or_insert_with(|| Instant::now() + LOCK_WAIT);
+                    let wait = Wait::AtMost(deadline.saturating_duration_since(Instant::now()));
+                    self.shared.locks.lock_all(&mut slots, wait).ok_or_else(held_too_long)?
+                }
             };
             let mut transaction = Transaction {
                 database: self,
@@ -284,7 +348,7 @@ thread_local! {
 }
 
 fn held_too_long() -> Error {
-    Error::Busy { detail: format!("a key was held by others for {} s", LOCK_WAIT.as_secs()) }
+    Error::Busy { detail: format!("keys were held by others for {} s", LOCK_WAIT.as_secs()) }
 }
 
 /// Puts the number of an element of an array before an error's pointer.

@@ -7,9 +7,10 @@ use std::fs;
 use std::path::Path;
 
 /// The layers, lowest first. A layer that is not there yet has its place already.
-const LAYERS: [&str; 19] = [
+const LAYERS: [&str; 21] = [
     "plant",
     "error",
+    "size",
     "schema",
     "encoding",
     "storage",
@@ -17,6 +18,7 @@ const LAYERS: [&str; 19] = [
     "indexes",
     "transaction",
     "query",
+    "maintenance",
     "blobs",
     "streams",
     "observability",

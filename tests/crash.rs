@@ -3,7 +3,10 @@
 //! The victim is this very program, started again for the one test [`a_victim_that_writes`], which does nothing unless its
 //! environment says so. It writes every acknowledged id to a pipe after the verb has returned. When to kill is decided by a
 //! seeded number of acknowledgements, not by a clock. A kill leaves the operating system's cache alone, so it cannot tell `soft`
-//! from `strong`; that a `strong` write waits for its sync is shown in the tests of `storage`.
+//! from `strong`: what a power cut leaves is in [`power`].
+
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+mod power;
 
 use std::collections::HashMap;
 use std::env;
@@ -95,7 +98,7 @@ impl Victim {
     /// Starts it; `limit` is the greatest size of a file, in bytes.
     fn start(directory: &Path, durability: Durability, round: usize, limit: Option<usize>) -> Self {
         let program = env::current_exe().expect("this program has a path");
-        let mut command = match limit {
+        let command = match limit {
             None => Command::new(program),
             Some(bytes) => {
                 // In sh, -f counts blocks of 512 bytes. The signal is ignored, so that the write fails instead.
@@ -105,6 +108,11 @@ impl Victim {
                 shell
             }
         };
+        Self::run(command, directory, durability, round)
+    }
+
+    /// Starts it by a command that runs this program.
+    fn run(mut command: Command, directory: &Path, durability: Durability, round: usize) -> Self {
         command.args(["--exact", "crash::a_victim_that_writes", "--nocapture"]);
         command.env(DIRECTORY, directory).env(DURABILITY, durability.name()).env(ROUND, round.to_string());
         let mut process = command.stdout(Stdio::piped()).spawn().expect("this program can be started");

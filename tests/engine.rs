@@ -7,7 +7,7 @@ mod verbs;
 
 use std::path::Path;
 
-use strata::encoding::value::{Fields, Value};
+use strata::encoding::{Fields, Value};
 use strata::error::{Error, Result};
 use strata::query::Query;
 use strata::schema::{Schema, Table};
@@ -105,10 +105,8 @@ pub fn value(text: &str) -> Value<'_> {
 }
 
 /// A change of one attribute.
-pub fn change(table: &Table, attribute: &str, value: Value<'static>) -> Fields<'static> {
-    let mut fields = vec![None; table.attributes.len()];
-    fields[table.attribute(attribute).expect("the attribute exists")] = Some(value);
-    fields
+pub fn change<'t>(table: &'t Table, attribute: &str, value: Value<'static>) -> Fields<'t, 'static> {
+    Fields::of(table).with(attribute, value).expect("a value that fits")
 }
 
 /// Fails if records and indexes disagree.

@@ -93,7 +93,7 @@ fn canonical(table: &Table, body: &str) -> Result<Vec<String>> {
     };
     let texts = all.iter().map(|fields| {
         let mut out = Vec::new();
-        let record = record::encode(table, fields, None::<&Record<'_, Vec<u8>>>, &mut out)?;
+        let record = record::encode(fields, None::<&Record<'_, Vec<u8>>>, &mut out)?;
         Ok(String::from_utf8_lossy(record.json()).into_owned())
     });
     texts.collect()

@@ -5,7 +5,7 @@ mod naive;
 
 use serde_json::{Value as Json, json};
 use strata::query::{Limits, Query};
-use strata::transaction::Database;
+use strata::transaction::{Database, Precondition};
 
 use super::engine::{Random, fresh};
 use naive::{Kind, Tree};
@@ -199,7 +199,8 @@ fn plans_give_what_looking_at_every_record_gives() {
     for seed in 1..=12 {
         let mut random = Random(seed * 0x9e37_79b9);
         let schemas = schemas(&mut random);
-        let records: Vec<Json> = (0..[40, 400][seed as usize % 2]).map(|number| record(&mut random, number)).collect();
+        let count = [40, 400][seed as usize % 2];
+        let mut records: Vec<Json> = (0..count).map(|number| record(&mut random, number)).collect();
         let stores = schemas.clone().map(|schema| fresh(&schema));
         for (_, database) in &stores {
             let body = serde_json::to_vec(&records).expect("JSON");
@@ -208,7 +209,11 @@ fn plans_give_what_looking_at_every_record_gives() {
                 database.store().flush().expect("a store that flushes");
             }
         }
-        for _ in 0..150 {
+        for asked in 0..150 {
+            // As created, and after each of two rounds of changes.
+            if asked % 50 == 49 {
+                change(&stores, &mut records, count, &mut random);
+            }
             let tree = tree(&mut random, 3);
             let mut matching: Vec<&Json> =
                 records.iter().filter(|record| naive::satisfies(record, &tree, &kind)).collect();
@@ -217,6 +222,42 @@ fn plans_give_what_looking_at_every_record_gives() {
                 check(database, &schemas[0], &text, &mut matching, &mut random);
             }
         }
+    }
+}
+
+/// Replaces, merges, deletes and creates some records.
+fn change(stores: &[(tempfile::TempDir, Database)], records: &mut Vec<Json>, count: usize, random: &mut Random) {
+    let mut changed = Vec::new();
+    for number in 0..count {
+        let new = record(random, number);
+        let old = records.iter().position(|record| record["id"] == new["id"]).map(|place| records.swap_remove(place));
+        let (id, none) = (new["id"].as_str().expect("an id").to_owned(), &Precondition::None);
+        let verb = random.below(5);
+        let name = ATTRIBUTES[random.below(ATTRIBUTES.len())].0;
+        for (_, database) in stores {
+            let table = database.table("T").expect("it exists");
+            let body = serde_json::to_vec(&new).expect("JSON");
+            let patch = serde_json::to_vec(&json!({ name: new[name] })).expect("JSON");
+            match (verb, &old) {
+                (0, Some(_)) => database.delete(table, &id, none).expect("it is there"),
+                (1, _) => database.replace(table, &id, &body, none).map(drop).expect("it does not collide"),
+                (2, Some(_)) => database.merge(table, &id, &patch, none).map(drop).expect("it does not collide"),
+                _ => {}
+            }
+        }
+        changed.extend(match (verb, old) {
+            (0, _) => None,
+            (1, _) => Some(new),
+            (2, Some(mut old)) => {
+                old[name] = new[name].clone();
+                Some(old)
+            }
+            (_, old) => old,
+        });
+    }
+    *records = changed;
+    for (_, database) in stores {
+        super::engine::assert_consistent(database);
     }
 }
 
@@ -471,6 +512,48 @@ fn what_is_in_memory_holds_up_nobody_for_long() {
         ["ok", "would block"],
         "many times a long text"
     );
+}
+
+/// The ids that a query lists, and how many records it has read by their keys.
+fn ids_and_reads(database: &Database, text: &str) -> (Vec<String>, u64) {
+    let before = database.counters().looked_up;
+    let ids = ids(database, text);
+    (ids, database.counters().looked_up - before)
+}
+
+#[test]
+fn a_contested_order_reads_at_most_twice_the_records_of_the_better_plan() {
+    const RECORDS: usize = 3000;
+    let sdl =
+        "type T @table { id: ID @primaryKey kind: String @indexed(type: \"hash\") same: String place: Int @indexed }";
+    let mut takeovers = 0;
+    for lights in [257, 300, 1000, 2500] {
+        // Evenly spread, at the beginning of the order, and at its end.
+        let spread = |place: usize| (place * lights / RECORDS) != ((place + 1) * lights / RECORDS);
+        let placements: [&dyn Fn(usize) -> bool; 3] =
+            [&spread, &|place| place < lights, &|place| place >= RECORDS - lights];
+        for is_light in placements {
+            let (_directory, database) = filled(sdl, 0..RECORDS, |number| {
+                let place = number * 7 % RECORDS; // Ids are in another order.
+                let kind = if is_light(place) { "light" } else { "dark" };
+                json!({ "id": format!("{number:04}"), "kind": kind, "same": kind, "place": place })
+            });
+            let (all, gathered) = ids_and_reads(&database, "kind==light");
+            assert_eq!((all.len(), gathered), (lights, lights as u64));
+            for clauses in ["limit=1", "limit=10", "limit=10&offset=150", "limit=100", "limit=500", "offset=7"] {
+                for sort in ["sort=place", "sort=-place"] {
+                    let (expected, walked) = ids_and_reads(&database, &format!("same==light&{sort}&{clauses}"));
+                    let (listed, read) = ids_and_reads(&database, &format!("kind==light&{sort}&{clauses}"));
+                    let shown = format!("{lights} lights, {sort}&{clauses}");
+                    assert_eq!(listed, expected, "{shown}");
+                    let sorted = gathered + expected.len() as u64; // These are read again in their order.
+                    assert!(read <= 2 * walked.min(sorted), "{shown}: {read}, walked {walked}, sorted {sorted}");
+                    takeovers += usize::from(read > walked.min(sorted) && walked > gathered);
+                }
+            }
+        }
+    }
+    assert!(takeovers > 20, "walks have given up: {takeovers}");
 }
 
 #[test]

@@ -83,9 +83,10 @@ fn above_indexes(suite: &mut Suite) {
         facts(n, "answers POST of one record by its handler").against("create/strata/transaction"),
         ours,
         |ours: Arc<Ours>| {
-            let bodies = bodies();
+            let (bodies, headers) = (bodies(), json());
             move |index| {
-                u64::from(whole(handlers::create(&ours.database, ours.product(), &bodies[(index % POOL) as usize])))
+                let body = &bodies[(index % POOL) as usize];
+                u64::from(whole(handlers::create(&ours.database, ours.product(), &headers, body)))
             }
         },
     );

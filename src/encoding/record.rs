@@ -25,6 +25,7 @@ use bytes::Bytes;
 use smallvec::SmallVec;
 use twox_hash::XxHash3_64;
 
+use super::fields::Fields;
 use super::json::{Reader, needs_escape};
 use super::value::{self, Date, Value};
 use crate::error::{Error, Result};
@@ -37,24 +38,22 @@ const HEADER_BYTES: usize = 16;
 /// The longest JSON text of a record, in bytes: a patch of it takes some of its length in memory, and a tenth of a second.
 pub const LONGEST: usize = 64 << 20;
 
-/// Writes a record into `out` and returns it. `fields` has one element for each attribute; where it is `None`, the value is
-/// taken from the record `before`, or is null if there is none.
+/// Writes a record into `out` and returns it. An attribute that `fields` leave out is taken from the record `before`, or is null if
+/// there is none.
 ///
 /// # Errors
 /// `Invalid` if the JSON text would be longer than [`LONGEST`]; `Corrupt` if `before` is.
 pub fn encode<'t, 'o, B: AsRef<[u8]>>(
-    table: &'t Table,
-    fields: &[Option<Value<'_>>],
+    fields: &Fields<'t, '_>,
     before: Option<&Record<'_, B>>,
     out: &'o mut Vec<u8>,
 ) -> Result<Record<'t, &'o [u8]>> {
-    debug_assert_eq!(fields.len(), table.attributes.len());
     out.clear();
     if let Some(before) = before {
-        return change(table, fields, before, out);
+        return change(fields, before, out);
     }
-    let mut writer = Writer::new(table, &[], out);
-    for field in fields {
+    let mut writer = Writer::new(fields.table(), &[], out);
+    for field in fields.values() {
         writer.value(field.as_ref().unwrap_or(&Value::Null));
     }
     writer.finish()
@@ -62,17 +61,17 @@ pub fn encode<'t, 'o, B: AsRef<[u8]>>(
 
 /// Writes what `before` becomes by `fields`: the text between two values that change is copied at once.
 fn change<'t, 'o, B: AsRef<[u8]>>(
-    table: &'t Table,
-    fields: &[Option<Value<'_>>],
+    fields: &Fields<'t, '_>,
     before: &Record<'_, B>,
     out: &'o mut Vec<u8>,
 ) -> Result<Record<'t, &'o [u8]>> {
+    let table = fields.table();
     #[cfg(feature = "plant")]
     crate::plant::burn("encoding");
     let (json, mut offsets, mut slots) = (before.json(), Offsets::new(), Slots::from_slice(before.slots()));
     out.extend_from_slice(&[0; HEADER_BYTES]);
     let mut copied = 0;
-    for (position, field) in fields.iter().enumerate() {
+    for (position, field) in fields.values().iter().enumerate() {
         let uncopied = before.offset(position)?.checked_sub(copied).ok_or_else(|| outside(table))?;
         offsets.push((out.len() - HEADER_BYTES + uncopied) as u32);
         if let Some(value) = field {

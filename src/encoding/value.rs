@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 
+use super::fields::Fields;
 use super::json::{COLON, DEPTH, Fault, Item, Reader};
 use super::names;
 use crate::error::{Error, Result};
@@ -47,15 +48,12 @@ pub const RECORDS: usize = 10_000;
 /// How many elements a list may have in a body.
 pub const ELEMENTS: usize = 10_000;
 
-/// What a body says about a table's attributes, one element each: `None` where the body does not name the attribute.
-pub type Fields<'a> = Vec<Option<Value<'a>>>;
-
 /// Reads a JSON object.
 ///
 /// # Errors
 /// `Invalid`, with a JSON pointer where there is a place: not JSON, not an object, an unknown attribute, one named twice, a
 /// value that cannot be coerced, a name twice inside an `Any`.
-pub fn parse_object<'a>(table: &Table, body: &'a [u8]) -> Result<Fields<'a>> {
+pub fn parse_object<'t, 'a>(table: &'t Table, body: &'a [u8]) -> Result<Fields<'t, 'a>> {
     parse(body, |reader| object(reader, table, String::new))
 }
 
@@ -63,7 +61,7 @@ pub fn parse_object<'a>(table: &Table, body: &'a [u8]) -> Result<Fields<'a>> {
 ///
 /// # Errors
 /// As [`parse_object`], pointers beginning with the number of the element; `Invalid` at the first that is too many.
-pub fn parse_array<'a>(table: &Table, body: &'a [u8]) -> Result<Vec<Fields<'a>>> {
+pub fn parse_array<'t, 'a>(table: &'t Table, body: &'a [u8]) -> Result<Vec<Fields<'t, 'a>>> {
     parse(body, |reader| {
         reader.take(b'[', "expected an array of objects")?;
         let mut all = Vec::new();
@@ -89,6 +87,53 @@ pub(super) fn parse_canonical<'a>(attribute: &Attribute, text: &'a str) -> std::
         Refusal::NotJson(fault) => fault.describe(text),
         Refusal::Unfit { detail, .. } => detail,
     })
+}
+
+impl<'a> Date<'a> {
+    /// The instant that an ISO 8601 date or date-time means; without an offset it is UTC.
+    ///
+    /// # Errors
+    /// A sentence saying what is accepted.
+    pub fn parse(text: impl Into<Cow<'a, str>>) -> std::result::Result<Self, String> {
+        let text = text.into();
+        Value::microseconds_of(&text).map(|microseconds| Self { text, microseconds })
+    }
+}
+
+impl<'a> From<&'a str> for Value<'a> {
+    fn from(text: &'a str) -> Self {
+        Self::Text(text.into())
+    }
+}
+
+impl From<String> for Value<'_> {
+    fn from(text: String) -> Self {
+        Self::Text(text.into())
+    }
+}
+
+impl From<i64> for Value<'_> {
+    fn from(integer: i64) -> Self {
+        Self::Int(integer)
+    }
+}
+
+impl From<f64> for Value<'_> {
+    fn from(float: f64) -> Self {
+        Self::Float(float)
+    }
+}
+
+impl From<bool> for Value<'_> {
+    fn from(boolean: bool) -> Self {
+        Self::Boolean(boolean)
+    }
+}
+
+impl<'a> From<Date<'a>> for Value<'a> {
+    fn from(date: Date<'a>) -> Self {
+        Self::Date(date)
+    }
 }
 
 impl Value<'_> {
@@ -158,18 +203,18 @@ fn parse<'a, T>(body: &'a [u8], read: impl FnOnce(&mut Reader<'a>) -> std::resul
 }
 
 /// Reads an object; `pointer` leads to it.
-fn object<'a>(
+fn object<'t, 'a>(
     reader: &mut Reader<'a>,
-    table: &Table,
+    table: &'t Table,
     pointer: impl Fn() -> String,
-) -> std::result::Result<Fields<'a>, Refused> {
+) -> std::result::Result<Fields<'t, 'a>, Refused> {
     let unfit = |name: &str, below: &str, detail: String| {
         let escaped = name.replace('~', "~0").replace('/', "~1");
         Refused::Unfit(Error::invalid_at(format!("{}/{escaped}{below}", pointer()), detail))
     };
     reader.take(b'{', "expected an object with the attributes of the table")?;
-    let mut fields: Fields<'a> = Vec::new();
-    fields.resize_with(table.attributes.len(), || None);
+    let mut fields = Fields::of(table);
+    let values = fields.values_mut();
     let (mut first, mut expected) = (true, 0); // Bodies mostly name the attributes in the schema's order: look there first.
     while reader.next_member(first)? {
         let position = match table.attributes[expected..].first() {
@@ -182,11 +227,11 @@ fn object<'a>(
             }
         };
         let attribute = &table.attributes[position];
-        if fields[position].is_some() {
+        if values[position].is_some() {
             return Err(unfit(&attribute.name, "", format!("attribute {:?} is given twice", attribute.name)));
         }
         reader.take(b':', COLON)?;
-        fields[position] = Some(given(reader, attribute).map_err(|refusal| match refusal {
+        values[position] = Some(given(reader, attribute).map_err(|refusal| match refusal {
             Refusal::NotJson(fault) => Refused::NotJson(fault),
             Refusal::Unfit { detail, below } => unfit(&attribute.name, &below, detail),
         })?);
@@ -347,7 +392,7 @@ fn text_to(kind: Kind, text: Cow<'_, str>) -> std::result::Result<Value<'_>, Str
             _ => Err(refused(&text)),
         },
         Kind::Boolean => text.parse().map(Value::Boolean).map_err(|_| refused(&text)),
-        Kind::Date => Value::microseconds_of(&text).map(|microseconds| Value::Date(Date { text, microseconds })),
+        Kind::Date => Date::parse(text).map(Value::Date),
         Kind::Any => {
             let json = serde_json::to_string(&text).map_err(|error| error.to_string())?;
             Ok(Value::Json(Cow::Owned(json)))

@@ -4,6 +4,8 @@
 
 use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH};
 use http::{HeaderMap, HeaderValue};
+use smallvec::{SmallVec, smallvec};
+use twox_hash::XxHash3_64;
 
 use super::fields::{members, names_tag_weakly, with_quality};
 use super::{Failure, Result};
@@ -11,23 +13,29 @@ use crate::encoding::Record;
 use crate::error::Error;
 use crate::transaction::Precondition;
 
-/// The strong validator of a record as JSON: its checksum, 16 hexadecimal digits in quotation marks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Validator([u8; 18]);
+/// The strong validator of a representation of a record, in quotation marks: its checksum, 16 hexadecimal digits; where it is not the
+/// whole record as JSON, `-` and 16 more that name the representation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Validator(SmallVec<[u8; 18]>);
 
 impl Validator {
-    /// Of a stored record.
+    /// Of a stored record as JSON.
     pub fn of<B: AsRef<[u8]>>(record: &Record<'_, B>) -> Self {
         Self::new(record.checksum())
     }
 
     fn new(checksum: u64) -> Self {
-        const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        let mut text = [b'"'; 18];
-        for (position, digit) in text[1..17].iter_mut().enumerate() {
-            *digit = DIGITS[(checksum >> (60 - 4 * position)) as usize & 0xF];
-        }
+        let mut text = smallvec![b'"'; 18];
+        write_digits(checksum, &mut text[1..17]);
         Self(text)
+    }
+
+    /// Of what a query shows of the record.
+    pub fn of_selection(mut self, query: &str) -> Self {
+        self.0.resize(35, b'"');
+        self.0[17] = b'-';
+        write_digits(XxHash3_64::oneshot(query.as_bytes()), &mut self.0[18..34]);
+        self
     }
 
     /// As a value of `ETag`.
@@ -35,12 +43,19 @@ impl Validator {
         HeaderValue::from_bytes(&self.0).expect("digits and quotation marks")
     }
 
-    /// Whether `If-None-Match` names it, so that the client has the record already. The comparison is weak: `W/` is passed over.
+    /// Whether `If-None-Match` names it, so that the client has the representation already. The comparison is weak: `W/` is passed over.
     pub fn is_known(&self, headers: &HeaderMap) -> bool {
         let Some(first) = headers.get(IF_NONE_MATCH) else {
             return false;
         };
-        first.as_bytes() == self.0 || names_tag_weakly(headers, IF_NONE_MATCH, &self.0)
+        first.as_bytes() == self.0.as_slice() || names_tag_weakly(headers, IF_NONE_MATCH, &self.0)
+    }
+}
+
+fn write_digits(number: u64, text: &mut [u8]) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    for (position, digit) in text.iter_mut().enumerate() {
+        *digit = DIGITS[(number >> (60 - 4 * position)) as usize & 0xF];
     }
 }
 

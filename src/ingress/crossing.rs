@@ -96,6 +96,20 @@ impl Crossing {
         })
     }
 
+    /// Does what may wait in the pool, for an operator: it counts against no limit.
+    ///
+    /// # Errors
+    /// What the job returns; `Overloaded` if the server stops before it has begun.
+    pub(super) async fn blocking<T: Send + 'static>(
+        &self,
+        job: impl FnOnce() -> crate::error::Result<T> + Send + 'static,
+    ) -> Result<T> {
+        match self.pool.spawn_blocking(job).await {
+            Ok(outcome) => Ok(outcome?),
+            Err(_) => Err(Failure::Overloaded),
+        }
+    }
+
     /// The body that a part of a file is, once it was opened in the pool.
     ///
     /// # Errors

@@ -10,7 +10,8 @@ pub(super) const OTHER: RouteNumber = RouteNumber(0);
 pub(super) const STATIC: RouteNumber = RouteNumber(1);
 
 /// What stands beside the tables, in the order of its numbers.
-const BESIDE: [&str; 6] = ["other", "static", "/_health", "/_ready", "/_counters", "/_metrics"];
+const BESIDE: [&str; 8] =
+    ["other", "static", "/_health", "/_ready", "/_counters", "/_metrics", "/_tables", "/_checkpoint"];
 
 /// All names, in the order of their numbers.
 pub(super) fn names(routes: &Routes) -> Vec<String> {

@@ -1,24 +1,29 @@
-//! What is answered beside the tables: whether the server lives, whether it wants requests, its counters and metrics.
+//! What is answered beside the tables: whether the server lives, whether it wants requests, its counters and metrics, which tables there
+//! are, and checkpoints of the store.
 //!
 //! An axum `Router`, because nothing here is hot.
 
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::{Extension, Request, State};
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Extension, Query, Request, State};
 use axum::response::IntoResponse;
-use axum::routing::get;
+use axum::routing::{MethodRouter, get, post};
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{Method, Response, StatusCode};
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::crossing::Crossing;
+use crate::error::Error;
 use crate::handlers::{self, Answer, Failure};
 use crate::observability::{Observability, write_metric};
 use crate::routing;
@@ -50,6 +55,8 @@ impl Operations {
             .route("/_ready", get(ready).options(options))
             .route("/_counters", get(counters).options(options))
             .route("/_metrics", get(metrics).options(options))
+            .route("/_tables", get(tables).options(options))
+            .route("/_checkpoint", checkpoints())
             .fallback(nothing)
             .method_not_allowed_fallback(|| async { problem(&Failure::Method { allow: ALLOW }) })
             .with_state(Arc::clone(&state));
@@ -78,8 +85,12 @@ async fn options() -> Response<Body> {
     into_response(handlers::options(ALLOW))
 }
 
-async fn health() -> Json<serde_json::Value> {
-    Json(json!({"status": "ok"}))
+/// Whether it can read and write; why not is for the operator, and in the log.
+async fn health(State(shown): State<Arc<Shown>>) -> impl IntoResponse {
+    match shown.crossing.database().store().failure() {
+        None => (StatusCode::OK, Json(json!({"status": "ok"}))),
+        Some(_) => (StatusCode::SERVICE_UNAVAILABLE, Json(json!({"status": "the storage takes no writes"}))),
+    }
 }
 
 async fn ready(State(shown): State<Arc<Shown>>) -> impl IntoResponse {
@@ -94,6 +105,81 @@ async fn counters(State(shown): State<Arc<Shown>>, Extension(Peer(peer)): Extens
     match peer.to_canonical().is_loopback() {
         true => Json(shown.crossing.database().counters()).into_response(),
         false => problem(&Failure::LocalOnly),
+    }
+}
+
+/// A table that is served, in the words of its schema.
+#[derive(Serialize)]
+struct Served<'t> {
+    name: &'t str,
+    durability: &'static str,
+    primary_key: &'t str,
+    attributes: Vec<Described<'t>>,
+    indexes: Vec<Indexed<'t>>,
+}
+
+#[derive(Serialize)]
+struct Described<'t> {
+    name: &'t str,
+    r#type: String,
+}
+
+#[derive(Serialize)]
+struct Indexed<'t> {
+    attribute: &'t str,
+    r#type: &'static str,
+}
+
+async fn tables(State(shown): State<Arc<Shown>>) -> Response<Body> {
+    let tables = shown.crossing.database().schema().tables.iter().filter(|table| table.exported);
+    let served = tables.map(|table| {
+        let name = |position: usize| table.attributes[position].name.as_str();
+        let attributes =
+            table.attributes.iter().map(|attribute| Described { name: &attribute.name, r#type: attribute.type_name() });
+        let indexes =
+            table.indexes.iter().map(|index| Indexed { attribute: name(index.attribute), r#type: index.kind.name() });
+        Served {
+            name: &table.name,
+            durability: table.durability.name(),
+            primary_key: name(table.primary_key),
+            attributes: attributes.collect(),
+            indexes: indexes.collect(),
+        }
+    });
+    Json(served.collect::<Vec<_>>()).into_response()
+}
+
+/// Where a checkpoint is to be made.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Destination {
+    directory: PathBuf,
+}
+
+fn checkpoints() -> MethodRouter<Arc<Shown>> {
+    const ALLOW: &str = "POST, OPTIONS";
+    post(checkpoint)
+        .options(|| async { into_response(handlers::options(ALLOW)) })
+        .fallback(|| async { problem(&Failure::Method { allow: ALLOW }) })
+}
+
+/// A copy of the store in a new directory of the server's machine, while it goes on.
+async fn checkpoint(
+    State(shown): State<Arc<Shown>>,
+    Extension(Peer(peer)): Extension<Peer>,
+    destination: Result<Query<Destination>, QueryRejection>,
+) -> Response<Body> {
+    if !peer.to_canonical().is_loopback() {
+        return problem(&Failure::LocalOnly);
+    }
+    let Ok(Query(Destination { directory })) = destination else {
+        return problem(&Error::invalid("where to: /_checkpoint?directory=PATH, which must not exist").into());
+    };
+    let store = shown.crossing.database().clone();
+    let copy = directory.clone();
+    match shown.crossing.blocking(move || store.store().checkpoint(&copy)).await {
+        Ok(()) => (StatusCode::CREATED, Json(json!({ "directory": directory }))).into_response(),
+        Err(failure) => problem(&failure),
     }
 }
 

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::effort::Effort;
-use super::plan::{self, Access, Source, Step, Ways};
+use super::plan::{self, Access, Plan, Source, Step, Ways};
 use super::tree::{Filter, Node, Query};
 use crate::error::Result;
 use crate::schema::{IndexKind, Table};
@@ -21,11 +21,21 @@ pub struct Explanation<'q> {
     sorted: Option<&'static str>,
     /// How many records the steps lead to, before the filters.
     estimate: Estimate,
+    /// What takes over from a walk in order that has read as many records as this leads to; they are sorted in memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    otherwise: Option<Otherwise<'q>>,
     /// The most records that are listed.
     #[serde(skip_serializing_if = "Option::is_none")]
     limit: Option<usize>,
     /// How many are passed over first.
     offset: usize,
+}
+
+/// Other steps to the same records.
+#[derive(Debug, Serialize)]
+struct Otherwise<'q> {
+    steps: Vec<Way<'q>>,
+    estimate: Estimate,
 }
 
 /// A count of entries, and of ids and values that are looked up.
@@ -69,12 +79,19 @@ impl Query<'_> {
             Some(counted) => (counted, true),
             None => plan::probe(source, &plan.steps)?,
         };
+        let otherwise = plan.rival.clone().map(|steps| {
+            let (records, whole) = plan::probe(source, &steps)?;
+            let plan = Plan::gathering(steps);
+            let estimate = Estimate { records, exact: whole && plan.counts_records() };
+            Ok(Otherwise { steps: plan.steps.iter().map(|step| self.way(table, step)).collect(), estimate })
+        });
         let sorted = if plan.ordered { "by the steps" } else { "in memory" };
         Ok(Explanation {
             table: &table.name,
             steps: plan.steps.iter().map(|step| self.way(table, step)).collect(),
             sorted: (!self.sort.is_empty()).then_some(sorted),
             estimate: Estimate { records, exact: whole && plan.counts_records() },
+            otherwise: otherwise.transpose()?,
             limit: self.limit,
             offset: self.offset,
         })
@@ -82,12 +99,7 @@ impl Query<'_> {
 
     fn way<'q>(&'q self, table: &'q Table, step: &Step<'_>) -> Way<'q> {
         let used = |attribute: usize, kind: IndexKind, ranges| {
-            let r#type = match kind {
-                IndexKind::Ordered => "ordered",
-                IndexKind::Hash => "hash",
-                IndexKind::Unique => "unique",
-            };
-            Some(Used { attribute: &table.attributes[attribute].name, r#type, ranges })
+            Some(Used { attribute: &table.attributes[attribute].name, r#type: kind.name(), ranges })
         };
         let (access, index) = match &step.access {
             Access::Ids(_) => ("id", None),

@@ -473,7 +473,7 @@ mod tests {
             let checks = query.filter.checks(table).unwrap();
             let accepted = |body: &&str| {
                 let (fields, mut out) = (parse_object(table, body.as_bytes()).unwrap(), Vec::new());
-                let record = encode(table, &fields, None::<&Record<'_, Vec<u8>>>, &mut out).unwrap();
+                let record = encode(&fields, None::<&Record<'_, Vec<u8>>>, &mut out).unwrap();
                 let accepted = checks.accept(&record).unwrap();
                 // The tree is the same condition, walked without what was made ready.
                 assert_eq!(one_is(true, &query.filter.nodes, &record).unwrap(), accepted, "{text} of {body}");

@@ -10,7 +10,11 @@
 //!
 //! **Order.** An ordered index yields the records sorted by its attribute and then by id, backwards the exact opposite; the table,
 //! the entries of one value, and ids yield them by id. Where the order is asked for and the fewest records are few, they are sorted
-//! in memory; else an index that has the order is walked, so that the walk ends at the limit.
+//! in memory; else an index that has the order is walked, so that the walk ends at the limit. Such a walk has a *rival*, the best of
+//! the ways that are left: while it reads records, the rival's entries are counted, and when it has read as many records as the rival
+//! leads to, it gives up, and these are read and sorted. So at most twice the records of the better of the two are read, whatever the
+//! distribution of the values is, and without an estimate (the competitive ratio of renting or buying: Karlin et al., "Competitive
+//! snoopy caching", 1988).
 //!
 //! **Alternatives** (`a==1|b==2`) are steps, one after the other, if each of them has an index; a step passes over the records that
 //! an earlier alternative accepts, so no set of ids is kept for them. A list has an entry for each element, and its record counts at
@@ -25,7 +29,7 @@ use smallvec::{SmallVec, smallvec};
 
 use self::candidates::{Candidate, Rank, Yields, everything, index_of, one_step};
 pub use self::race::PROBED;
-pub(super) use self::race::probe;
+pub(super) use self::race::{Rival, probe};
 use super::effort::Effort;
 use super::tree::{Condition, Node, Query, Test};
 use crate::encoding::Value;
@@ -83,6 +87,8 @@ pub(super) struct Plan<'p> {
     pub by_values_of: Option<usize>,
     /// How many records the steps lead to, if that was counted.
     pub counted: Option<usize>,
+    /// The steps that take over from a walk in order, if it has read as many records as they lead to.
+    pub rival: Option<Steps<'p>>,
 }
 
 pub(super) type Steps<'p> = SmallVec<[Step<'p>; 1]>;
@@ -236,7 +242,12 @@ impl<'p> Ways<'p> {
         if is_contested && let Some((winner, counted)) = race::race(source, &self.candidates)? {
             return Ok(Plan::of(self.table, self.candidates.swap_remove(winner), wanted, Some(counted)));
         }
-        let chosen = walk.or_else(|| self.candidates.into_iter().next());
+        if let Some(walk) = walk {
+            let rival = self.candidates.into_iter().find(|candidate| !candidate.yields.have(wanted));
+            let plan = Plan::of(self.table, walk, wanted, None);
+            return Ok(Plan { rival: rival.map(|rival| rival.steps), ..plan });
+        }
+        let chosen = self.candidates.into_iter().next();
         Ok(Plan::of(self.table, chosen.unwrap_or_else(|| everything(self.table, &self.conjuncts)), wanted, None))
     }
 
@@ -274,7 +285,12 @@ impl<'p> Plan<'p> {
             (Wanted::Attribute(asked, _), Yields::Attribute(own)) => (asked == own && is_text(own)).then_some(own),
             _ => None,
         };
-        Self { ordered, by_values_of, steps: candidate.steps, direction, counted }
+        Self { ordered, by_values_of, steps: candidate.steps, direction, counted, rival: None }
+    }
+
+    /// The plan to gather the records by these steps, which have no particular order.
+    pub fn gathering(steps: Steps<'p>) -> Self {
+        Self { ordered: false, by_values_of: None, steps, direction: Direction::Forwards, counted: None, rival: None }
     }
 
     /// Whether each entry that the steps walk over leads to a record of its own.

@@ -4,11 +4,12 @@
 //! the list still is, and grows where records are turned down, up to [`BATCH_ROWS`]; so memory does not grow with the list. What an
 //! offset passes over is not read, if nothing has to be asked of it. Where others wait, all of this is counted (`effort`).
 
+use std::cell::{Cell, RefCell};
 use std::ops::ControlFlow;
 
 use super::effort::Effort;
 use super::filter::Checks;
-use super::plan::{Access, Plan, Source, Step, Ways};
+use super::plan::{Access, Plan, Rival, Source, Step, Ways};
 use super::seen::{Met, SEEN_BYTES, Seen};
 use super::sort::{First, SORTED_BYTES, place};
 use super::tree::{Condition, Filter, Node, Query, Test};
@@ -64,27 +65,56 @@ impl Query<'_> {
         }
         let (snapshot, effort) = (database.store().snapshot(), Effort::within(database.reach()));
         let source = Source::of(database, table, &snapshot, &effort);
-        let plan = ways.plan(source)?;
-        if plan.ordered {
-            let mut list = List { offset: self.offset, left: limit, visit };
-            return Walk { query: self, source, plan: &plan }.all(&mut list);
+        let mut plan = ways.plan(source)?;
+        let mut list = List { offset: self.offset, left: limit, visit };
+        if !plan.ordered {
+            return match self.run_sorted(source, &plan, &mut list)? {
+                true => Ok(()),
+                false => Err(self.too_long_to_sort()),
+            };
         }
-        let mut first = First::new(&self.sort, self.offset.saturating_add(limit), SORTED_BYTES);
-        let offer = |record: Record<'_, &[u8]>| match first.offer(&record)? {
-            true => Ok(()),
-            false => Err(self.too_long_to_sort()),
+        let Some(rival) = plan.rival.take() else { return Walk::new(self, source, &plan).all(&mut list) };
+        let is_done = {
+            let rival = Some(RefCell::new(Rival::new(source, &rival)));
+            let walk = Walk { rival, ..Walk::new(self, source, &plan) };
+            walk.all(&mut list)?;
+            !walk.has_given_up.get()
         };
-        let mut list = List { offset: 0, left: usize::MAX, visit: offer };
-        Walk { query: self, source, plan: &plan }.all(&mut list)?;
-        let mut keys = first.into_keys(self.offset);
+        if is_done || self.run_sorted(source, &Plan::gathering(rival), &mut list)? {
+            return Ok(());
+        }
+        // What is sorted by does not fit in memory. The walk needs none: it begins anew, and passes over what was visited.
+        list.offset = self.offset.saturating_add(limit - list.left);
+        Walk::new(self, source, &plan).all(&mut list)
+    }
+
+    /// Visits what a list still lacks of the records that an unordered plan leads to, sorted in memory; false, and nothing was visited, if
+    /// what is sorted by does not fit.
+    fn run_sorted<V>(&self, source: Source<'_>, plan: &Plan<'_>, list: &mut List<V>) -> Result<bool>
+    where
+        V: FnMut(Record<'_, &[u8]>) -> Result<()>,
+    {
+        let limit = self.limit.unwrap_or(usize::MAX);
+        let (mut first, fits) =
+            (First::new(&self.sort, self.offset.saturating_add(limit), SORTED_BYTES), Cell::new(true));
+        let offer = |record: Record<'_, &[u8]>| {
+            fits.set(first.offer(&record)?);
+            if fits.get() { Ok(()) } else { Err(self.too_long_to_sort()) }
+        };
+        let gathered = Walk::new(self, source, plan).all(&mut List { offset: 0, left: usize::MAX, visit: offer });
+        if !fits.get() {
+            return Ok(false);
+        }
+        gathered?;
+        let mut keys = first.into_keys(self.offset.saturating_add(limit - list.left));
         loop {
             let batch: Vec<_> = keys.by_ref().take(BATCH_ROWS).collect();
             if batch.is_empty() {
-                return Ok(());
+                return Ok(true);
             }
             let slices: Vec<&[u8]> = batch.iter().map(Vec::as_slice).collect();
             for bytes in records(source, &slices)? {
-                visit(Record::open(table, present(&bytes)?)?)?;
+                (list.visit)(Record::open(source.table, present(&bytes)?)?)?;
             }
         }
     }
@@ -181,6 +211,9 @@ struct Walk<'w, 'p> {
     query: &'w Query<'w>,
     source: Source<'w>,
     plan: &'w Plan<'p>,
+    rival: Option<RefCell<Rival<'w>>>,
+    /// Whether it has read as many records as the rival leads to.
+    has_given_up: Cell<bool>,
 }
 
 /// What is asked of the records that a step leads to.
@@ -203,7 +236,20 @@ impl Asked<'_, '_> {
     }
 }
 
-impl Walk<'_, '_> {
+impl<'w, 'p> Walk<'w, 'p> {
+    /// One that has no rival.
+    fn new(query: &'w Query<'w>, source: Source<'w>, plan: &'w Plan<'p>) -> Self {
+        Self { query, source, plan, rival: None, has_given_up: Cell::new(false) }
+    }
+
+    /// How many of so many records may be read next; if none, the walk is to end.
+    fn granted(&self, wanted: usize) -> Result<usize> {
+        let Some(rival) = &self.rival else { return Ok(wanted) };
+        let granted = rival.borrow_mut().grant(wanted)?;
+        self.has_given_up.set(granted == 0);
+        Ok(granted)
+    }
+
     fn all<V: FnMut(Record<'_, &[u8]>) -> Result<()>>(&self, list: &mut List<V>) -> Result<()> {
         let (filter, table) = (&self.query.filter, self.source.table);
         let but_last = self.plan.steps.split_last().map_or(&[][..], |(_, before)| before).iter();
@@ -273,6 +319,9 @@ impl Walk<'_, '_> {
         let mut scan = self.source.scan(Space::Records, range, self.plan.direction)?;
         let takes_all = asked.takes_all();
         while let Some((_, bytes)) = scan.next()? {
+            if self.granted(1)? == 0 {
+                return Ok(ControlFlow::Break(()));
+            }
             if takes_all && list.offset > 0 {
                 effort.spend(1)?;
                 list.offset -= 1;
@@ -334,14 +383,18 @@ impl Walk<'_, '_> {
         let mut rows = wanted.min(BATCH_ROWS);
         let (mut keys, mut carried) = (Keys::default(), Keys::default());
         loop {
+            let granted = self.granted(rows)?;
+            if granted == 0 {
+                return Ok(ControlFlow::Break(()));
+            }
             let known = match &mut repeated {
-                Some(repeated) => self.gather_unseen(&mut matches, rows, &mut keys, &mut repeated.seen)?,
+                Some(repeated) => self.gather_unseen(&mut matches, granted, &mut keys, &mut repeated.seen)?,
                 None => {
-                    self.gather(&mut matches, rows, &mut keys, &mut carried)?;
+                    self.gather(&mut matches, granted, &mut keys, &mut carried)?;
                     keys.len()
                 }
             };
-            let is_last = keys.len() < rows;
+            let is_last = keys.len() < granted;
             let order = self.order_of_cut(&keys)?;
             let slices = order.as_ref().map_or_else(|| keys.slices(), |order| keys.slices_in(order));
             for (batch, slices) in slices.chunks(BATCH_ROWS).enumerate() {

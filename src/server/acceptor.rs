@@ -1,19 +1,25 @@
 //! The accept loop: each socket to the worker with the fewest connections, none over the cap. It also beats the time by which
 //! the workers look at their connections' deadlines.
 
-use std::net::TcpListener;
+use std::io::ErrorKind;
+use std::net::{Shutdown, TcpListener};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tokio::net::TcpStream;
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 use super::worker::Handle;
 use crate::observability::messages;
 
-/// What a client is told that is one too many. It has sent nothing yet, so this is all there is to say.
+/// What a client is told that is one too many.
 const FULL: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+
+/// How long a client that is one too many may take to read that, and how many of them are waited for at once.
+const LINGER: Duration = Duration::from_secs(1);
+const LINGERING: usize = 256;
 
 /// How long to leave the machine alone when it has no descriptors left.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -50,12 +56,17 @@ async fn beat(tick: Duration, workers: &[Handle]) {
 }
 
 async fn accept(listener: tokio::net::TcpListener, workers: &[Handle], most: usize) {
+    let mut turned_away = JoinSet::new();
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {
                 if workers.iter().map(Handle::connections).sum::<usize>() >= most {
                     // Into an empty send buffer: it fits, or the client is gone.
                     let _ = stream.try_write(FULL);
+                    while turned_away.try_join_next().is_some() {}
+                    if turned_away.len() < LINGERING {
+                        turned_away.spawn(tokio::time::timeout(LINGER, discard(stream)));
+                    }
                     continue;
                 }
                 // Small answers must not wait for the acknowledgement of earlier ones.
@@ -73,6 +84,20 @@ async fn accept(listener: tokio::net::TcpListener, workers: &[Handle], most: usi
     }
 }
 
+/// Reads what a client has sent that was told all it will be told. A socket that is closed over unread bytes is reset, and the client
+/// may then never see what it was told (RFC 9112, 9.6).
+async fn discard(stream: TcpStream) {
+    let _ = socket2::SockRef::from(&stream).shutdown(Shutdown::Write);
+    let mut bytes = [0; 4096];
+    while stream.readable().await.is_ok() {
+        match stream.try_read(&mut bytes) {
+            Ok(1..) => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            _ => return,
+        }
+    }
+}
+
 fn hand_over(workers: &[Handle], stream: std::net::TcpStream, peer: std::net::IpAddr) {
     if let Some(worker) = workers.iter().min_by_key(|worker| worker.connections()) {
         worker.send(stream, peer);
@@ -81,7 +106,7 @@ fn hand_over(workers: &[Handle], stream: std::net::TcpStream, peer: std::net::Ip
 
 /// A client that has gone before it was accepted concerns nobody else.
 fn is_the_client_s(error: &std::io::Error) -> bool {
-    use std::io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
+    use ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
 }
 

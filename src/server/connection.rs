@@ -32,8 +32,8 @@ pub(super) struct Deadlines {
     header: Duration,
     /// Without a request.
     idle: Duration,
-    /// For what is in flight when the server stops.
-    pub(super) stop: Duration,
+    /// When what is in flight has to have ended; set when the server stops.
+    pub(super) stop: Arc<OnceLock<Instant>>,
 }
 
 impl Deadlines {
@@ -41,7 +41,7 @@ impl Deadlines {
         Self {
             header: Duration::from_millis(config.header_timeout_ms),
             idle: Duration::from_millis(config.idle_timeout_ms),
-            stop: Duration::from_millis(config.stop_timeout_ms),
+            stop: Arc::default(),
         }
     }
 
@@ -284,13 +284,12 @@ impl AsyncWrite for Watched {
 mod tests {
     use super::*;
 
-    const DEADLINES: Deadlines =
-        Deadlines { header: Duration::from_secs(2), idle: Duration::from_secs(10), stop: Duration::from_secs(1) };
-
     /// The order after looking at each of these seconds.
     fn order_after(watch: &Watch, start: Instant, seconds: &[u64]) -> Order {
+        let (header, idle) = (Duration::from_secs(2), Duration::from_secs(10));
+        let deadlines = Deadlines { header, idle, stop: Arc::default() };
         for second in seconds {
-            watch.look_after(start + Duration::from_secs(*second), &DEADLINES);
+            watch.look_after(start + Duration::from_secs(*second), &deadlines);
         }
         watch.current()
     }

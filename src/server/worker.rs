@@ -101,9 +101,9 @@ impl Worker {
                 Message::LookAfter => self.look_after(Instant::now()),
             }
         }
-        let begun = Instant::now();
+        let deadline = *self.deadlines.stop.get_or_init(Instant::now);
         self.order_all(Order::Finish);
-        while !self.open.lock().is_empty() && begun.elapsed() < self.deadlines.stop {
+        while !self.open.lock().is_empty() && Instant::now() < deadline {
             // Connections leave the map as they end; a short tick, because the process waits for it.
             tokio::time::sleep(self.deadlines.tick().min(Duration::from_millis(20))).await;
         }

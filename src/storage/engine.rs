@@ -10,6 +10,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use parking_lot::Mutex;
+use rocksdb::event_listener;
 use rust_rocksdb as rocksdb;
 use self_cell::self_cell;
 
@@ -50,25 +52,36 @@ pub(super) struct Background {
     pub(super) flushed_bytes: AtomicU64,
     pub(super) compactions: AtomicU64,
     pub(super) compacted_bytes: AtomicU64,
+    /// Why it takes no more writes, as long as it does not.
+    pub(super) failure: Mutex<Option<String>>,
 }
 
 struct Listener(Arc<Background>);
 
-impl rocksdb::event_listener::EventListener for Listener {
-    fn on_flush_completed(&self, job: &rocksdb::event_listener::FlushJobInfo) {
+impl event_listener::EventListener for Listener {
+    fn on_flush_completed(&self, job: &event_listener::FlushJobInfo) {
         self.0.flushes.fetch_add(1, Ordering::Relaxed);
         self.0.flushed_bytes.fetch_add(size_of_file(job), Ordering::Relaxed);
     }
 
-    fn on_compaction_completed(&self, job: &rocksdb::event_listener::CompactionJobInfo) {
+    fn on_compaction_completed(&self, job: &event_listener::CompactionJobInfo) {
         self.0.compactions.fetch_add(1, Ordering::Relaxed);
         self.0.compacted_bytes.fetch_add(job.total_output_bytes(), Ordering::Relaxed);
+    }
+
+    fn on_background_error(&self, _: event_listener::DBBackgroundErrorReason, status: event_listener::MutableStatus) {
+        *self.0.failure.lock() = status.result().as_ref().err().map(ToString::to_string);
+    }
+
+    /// After an error that it can recover from (a disk that was full), it tries again by itself.
+    fn on_error_recovery_end(&self, ended: &event_listener::BackgroundErrorRecoveryInfo) {
+        *self.0.failure.lock() = ended.new_bg_error().result().as_ref().err().map(ToString::to_string);
     }
 }
 
 /// Bytes of the file that a flush has made. The engine's own properties of it count the index before it is compressed; they serve only
 /// where the file is gone already.
-fn size_of_file(job: &rocksdb::event_listener::FlushJobInfo) -> u64 {
+fn size_of_file(job: &event_listener::FlushJobInfo) -> u64 {
     let path = job.file_path().map(OsString::from_vec);
     let file = path.and_then(|path| std::fs::metadata(path).ok());
     let properties = job.table_properties();

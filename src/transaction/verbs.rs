@@ -6,11 +6,11 @@ use bytes::Bytes;
 
 use super::ids::Maker;
 use super::{BATCH, KEY, Owned, Precondition, Shared, Transaction, below};
-use crate::encoding::value::{Date, Fields, Value, parse_array, parse_object};
-use crate::encoding::{Record, key, patch, record};
+use crate::encoding::value::{Date, Value, parse_array, parse_object};
+use crate::encoding::{Fields, Record, key, patch, record};
 use crate::error::{Error, Result};
 use crate::indexes;
-use crate::locking::Wait;
+use crate::locking::{Locks, Slot, Wait};
 use crate::schema::{Index, IndexKind, Kind, Stamp, Table};
 use crate::storage::{Pinned, Space};
 
@@ -40,21 +40,11 @@ impl<'d> Transaction<'d> {
     ///
     /// # Errors
     /// `Invalid`; `Conflict` if the id or a unique value exists; what the engine returns.
-    pub fn create<'t>(&mut self, table: &'t Table, mut fields: Fields<'_>) -> Result<Owned<'t>> {
-        let made = matches!(fields[table.primary_key], None | Some(Value::Null));
-        if made {
-            fields[table.primary_key] = Some(Value::Text(Cow::Owned(Maker::new().make().to_string())));
-        }
-        stamp(table, &mut fields, None::<&Owned<'_>>);
-        check_required(table, &fields)?;
-        let Some(Value::Text(_)) = &fields[table.primary_key] else {
-            return Err(Error::invalid_at(pointer(table, table.primary_key), "an id is text"));
-        };
-        let mut out = Vec::with_capacity(1280);
-        record::encode(table, &fields, None::<&Owned<'_>>, &mut out)?;
-        let after = Record::trusted(table, out)?;
+    pub fn create<'t>(&mut self, fields: Fields<'t, '_>) -> Result<Owned<'t>> {
+        self.database.check_issued(fields.table())?;
+        let (after, made) = encode_new(fields)?;
         self.insert(&after, made)?;
-        self.remember(table, &after.id()?, Some(after.bytes()));
+        self.remember(after.table(), &after.id()?, Some(after.bytes()));
         Ok(after)
     }
 
@@ -63,6 +53,7 @@ impl<'d> Transaction<'d> {
     /// # Errors
     /// As [`Transaction::create`].
     pub(super) fn create_from<'t>(&mut self, table: &'t Table, body: &[u8]) -> Result<Owned<'t>> {
+        self.database.check_issued(table)?;
         let mut out = Vec::with_capacity(body.len() + 32 * table.attributes.len());
         let mut made = false;
         let make_id = |out: &mut Vec<u8>| {
@@ -71,42 +62,26 @@ impl<'d> Transaction<'d> {
         };
         // In one pass, if the server has nothing to add and the body is in the usual order.
         if is_stamped(table) || record::encode_body(table, body, make_id, &mut out).is_none() {
-            return self.create(table, parse_object(table, body)?);
+            return self.create(parse_object(table, body)?);
         }
         let after = Record::trusted(table, out)?;
         self.insert(&after, made)?;
         Ok(after)
     }
 
-    /// Creates records from a JSON array of objects, as the only verb of a transaction.
+    /// Creates records that were encoded, as the only verb of a transaction.
     ///
     /// # Errors
     /// As [`Transaction::create`], pointers beginning with the number of the element.
-    pub(super) fn create_all_from<'t>(&mut self, table: &'t Table, bodies: &[u8]) -> Result<Vec<Shared<'t>>> {
-        // Room for what a record has beside its body, where bodies are not very short.
-        let mut out = Vec::with_capacity(bodies.len() + bodies.len() / 4);
-        let ids = Maker::new();
-        let places = match is_stamped(table) {
-            true => None,
-            false => record::encode_bodies(table, bodies, |out| ids.write(out), &mut out),
-        };
-        let Some(places) = places else {
-            let created = parse_array(table, bodies)?.into_iter().enumerate().map(|(position, fields)| {
-                self.create(table, fields).map(Record::into_shared).map_err(|error| below(position, error))
-            });
-            return created.collect();
-        };
-        let memory = Bytes::from(out);
-        let created = places.into_iter().enumerate().map(|(position, place)| {
-            let after = Record::trusted(table, memory.slice(place.bytes))?;
-            self.insert(&after, place.made).map_err(|error| below(position, error))?;
+    pub(super) fn create_encoded(&mut self, records: &[New<'_>]) -> Result<()> {
+        for (position, New { record, made }) in records.iter().enumerate() {
+            self.insert(record, *made).map_err(|error| below(position, error))?;
             // Nobody in this transaction can know an id that was made.
-            if !place.made {
-                self.remember(table, &after.id()?, Some(after.bytes()));
+            if !made {
+                self.remember(record.table(), &record.id()?, Some(record.bytes()));
             }
-            Ok(after)
-        });
-        created.collect()
+        }
+        Ok(())
     }
 
     /// Stages a new record with its entries. If its id was made just now, it is known to nobody: nothing to lock, nothing to
@@ -133,61 +108,66 @@ impl<'d> Transaction<'d> {
     /// `Invalid`; `Stale` or `NotFound` by the precondition; `Conflict`; what the engine returns.
     pub fn replace<'t, 'f>(
         &mut self,
-        table: &'t Table,
         id: &'f str,
-        mut fields: Fields<'f>,
+        mut fields: Fields<'t, 'f>,
         expected: &Precondition,
     ) -> Result<(Owned<'t>, bool)> {
-        check_same_id(table, id, &fields)?;
-        fields[table.primary_key] = Some(Value::Text(Cow::Borrowed(id)));
+        let table = fields.table();
+        self.database.check_issued(table)?;
+        check_same_id(id, &fields)?;
+        fields.values_mut()[table.primary_key] = Some(Value::Text(Cow::Borrowed(id)));
         self.hold(table.id, id.as_bytes())?;
         let before = self.open(table, id)?;
         check_precondition(table, id, before.as_ref(), expected)?;
-        stamp(table, &mut fields, before.as_ref());
+        stamp(&mut fields, before.as_ref());
         // A replacement is whole: what it leaves out is null, but for what the server itself keeps.
-        for (position, field) in fields.iter_mut().enumerate() {
+        for (position, field) in fields.values_mut().iter_mut().enumerate() {
             let kept = before.is_some() && table.attributes[position].stamp == Some(Stamp::Created);
             if field.is_none() && !kept {
                 *field = Some(Value::Null);
             }
         }
-        check_required(table, &fields)?;
+        check_required(&fields)?;
         let created = before.is_none();
-        self.write(table, id, &fields, before.as_ref()).map(|after| (after, created))
+        self.write(id, &fields, before.as_ref()).map(|after| (after, created))
     }
 
     /// Changes what `fields` names, objects in `Any` attributes member by member.
     ///
     /// # Errors
     /// `NotFound`; `Invalid`; `Stale` by the precondition; `Conflict`; what the engine returns.
-    pub fn merge<'t>(
-        &mut self,
-        table: &'t Table,
-        id: &str,
-        fields: Fields<'_>,
-        expected: &Precondition,
-    ) -> Result<Owned<'t>> {
+    pub fn merge<'t>(&mut self, id: &str, fields: Fields<'t, '_>, expected: &Precondition) -> Result<Owned<'t>> {
+        let table = fields.table();
+        self.database.check_issued(table)?;
         self.hold(table.id, id.as_bytes())?;
         let before = self.open(table, id)?;
         check_precondition(table, id, before.as_ref(), expected)?;
         let before = before.ok_or_else(|| not_found(table, id))?;
-        self.merge_into(table, id, fields, &before)
+        self.merge_into(id, fields, &before)
     }
 
     /// Reads a record and merges into it what `change` says.
     ///
     /// # Errors
-    /// `NotFound`; what `change` returns; as [`Transaction::merge`].
+    /// `NotFound`; what `change` returns; `Invalid` if that is of another table; as [`Transaction::merge`].
     pub fn update<'t>(
         &mut self,
         table: &'t Table,
         id: &str,
-        change: impl Fn(Record<'t, &[u8]>) -> Result<Fields<'static>>,
+        change: impl Fn(Record<'t, &[u8]>) -> Result<Fields<'t, 'static>>,
     ) -> Result<Owned<'t>> {
+        self.database.check_issued(table)?;
         self.hold(table.id, id.as_bytes())?;
         let before = self.open(table, id)?.ok_or_else(|| not_found(table, id))?;
         let fields = change(before.view())?;
-        self.merge_into(table, id, fields, &before)
+        if !std::ptr::eq(fields.table(), table) {
+            return Err(Error::invalid(format!(
+                "a change of {} cannot be merged into {}",
+                fields.table().name,
+                table.name
+            )));
+        }
+        self.merge_into(id, fields, &before)
     }
 
     /// Deletes a record.
@@ -195,6 +175,7 @@ impl<'d> Transaction<'d> {
     /// # Errors
     /// `NotFound`; `Stale` by the precondition; what the engine returns.
     pub fn delete(&mut self, table: &Table, id: &str, expected: &Precondition) -> Result<()> {
+        self.database.check_issued(table)?;
         self.hold(table.id, id.as_bytes())?;
         let before = self.open(table, id)?;
         check_precondition(table, id, before.as_ref(), expected)?;
@@ -237,6 +218,7 @@ impl<'d> Transaction<'d> {
     /// # Errors
     /// `Corrupt`; what the engine returns.
     pub fn read<'t>(&mut self, table: &'t Table, id: &str) -> Result<Option<Owned<'t>>> {
+        self.database.check_issued(table)?;
         self.hold(table.id, id.as_bytes())?;
         let stored = self.stored(table, id)?;
         stored.map(|bytes| Record::open(table, bytes.as_ref().to_vec())).transpose()
@@ -254,35 +236,36 @@ impl<'d> Transaction<'d> {
 
     fn merge_into<'t, B: AsRef<[u8]>>(
         &mut self,
-        table: &'t Table,
         id: &str,
-        mut fields: Fields<'_>,
+        mut fields: Fields<'t, '_>,
         before: &Record<'t, B>,
     ) -> Result<Owned<'t>> {
-        check_same_id(table, id, &fields)?;
-        fields[table.primary_key] = None; // It stays as it is.
+        check_same_id(id, &fields)?;
+        let table = fields.table();
+        let values = fields.values_mut();
+        values[table.primary_key] = None; // It stays as it is.
         for (position, attribute) in table.attributes.iter().enumerate() {
             if attribute.kind == Kind::Any
-                && let Some(change) = fields[position].take()
+                && let Some(change) = values[position].take()
             {
-                fields[position] = Some(patch::merge(&before.value(position)?, change));
+                values[position] = Some(patch::merge(&before.value(position)?, change));
             }
         }
-        stamp(table, &mut fields, Some(before));
-        check_not_null(table, &fields)?;
-        self.write(table, id, &fields, Some(before))
+        stamp(&mut fields, Some(before));
+        check_not_null(&fields)?;
+        self.write(id, &fields, Some(before))
     }
 
     /// Encodes a new version of a record and stages it with its entries.
     fn write<'t, B: AsRef<[u8]>>(
         &mut self,
-        table: &'t Table,
         id: &str,
-        fields: &Fields<'_>,
+        fields: &Fields<'t, '_>,
         before: Option<&Record<'t, B>>,
     ) -> Result<Owned<'t>> {
-        let mut out = Vec::with_capacity(before.map_or(1280, |before| before.bytes().len() + 64));
-        let after = record::encode(table, fields, before, &mut out)?;
+        let (table, mut out) =
+            (fields.table(), Vec::with_capacity(before.map_or(1280, |before| before.bytes().len() + 64)));
+        let after = record::encode(fields, before, &mut out)?;
         self.claim_uniques(id, before, &after)?;
         let store = self.database.store();
         match before {
@@ -332,12 +315,9 @@ impl<'d> Transaction<'d> {
             {
                 changed.extend(released(index, &before.value(index.attribute)?));
             }
-            let value = after.value(index.attribute)?;
-            if value == Value::Null {
+            let Some(entry) = unique_entry(index, &after.value(index.attribute)?) else {
                 continue;
-            }
-            let mut entry = Vec::new();
-            key::unique(index.id, &value, &mut entry);
+            };
             self.hold(index.id | UNIQUE, &entry)?;
             if self.owner(&entry)?.is_some_and(|owner| owner != id) {
                 let name = &table.attributes[index.attribute].name;
@@ -413,11 +393,88 @@ impl Drop for Transaction<'_> {
     }
 }
 
-/// That a unique value has no owner any more.
-fn released(index: &Index, value: &Value<'_>) -> Option<(Vec<u8>, Option<String>)> {
+/// A record that is to be created.
+pub(super) struct New<'t> {
+    record: Shared<'t>,
+    /// Whether its id was made just now.
+    made: bool,
+}
+
+impl<'t> New<'t> {
+    /// Adds the slots of the keys that it needs.
+    ///
+    /// # Errors
+    /// `Corrupt`, which would be a defect.
+    pub(super) fn name_keys(&self, locks: &Locks, slots: &mut Vec<Slot>) -> Result<()> {
+        let table = self.record.table();
+        if !self.made {
+            slots.push(locks.slot(table.id, self.record.id()?.as_bytes()));
+        }
+        for index in table.indexes.iter().filter(|index| index.kind == IndexKind::Unique) {
+            if let Some(entry) = unique_entry(index, &self.record.value(index.attribute)?) {
+                slots.push(locks.slot(index.id | UNIQUE, &entry));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn into_record(self) -> Shared<'t> {
+        self.record
+    }
+}
+
+/// Encodes the records that a JSON array of objects means.
+///
+/// # Errors
+/// `Invalid`, pointers beginning with the number of the element.
+pub(super) fn encode_all<'t>(table: &'t Table, bodies: &[u8]) -> Result<Vec<New<'t>>> {
+    // Room for what a record has beside its body, where bodies are not very short.
+    let mut out = Vec::with_capacity(bodies.len() + bodies.len() / 4);
+    let ids = Maker::new();
+    let places = match is_stamped(table) {
+        true => None,
+        false => record::encode_bodies(table, bodies, |out| ids.write(out), &mut out),
+    };
+    let Some(places) = places else {
+        let encoded = parse_array(table, bodies)?.into_iter().enumerate().map(|(position, fields)| {
+            let (record, made) = encode_new(fields).map_err(|error| below(position, error))?;
+            Ok(New { record: record.into_shared(), made })
+        });
+        return encoded.collect();
+    };
+    let memory = Bytes::from(out);
+    let encoded = places.into_iter().map(|place| {
+        let record = Record::trusted(table, memory.slice(place.bytes))?;
+        Ok(New { record, made: place.made })
+    });
+    encoded.collect()
+}
+
+/// Encodes a new record; the flag says whether its id was made.
+fn encode_new<'t>(mut fields: Fields<'t, '_>) -> Result<(Owned<'t>, bool)> {
+    let table = fields.table();
+    let id = &mut fields.values_mut()[table.primary_key];
+    let made = matches!(id, None | Some(Value::Null));
+    if made {
+        *id = Some(Value::Text(Cow::Owned(Maker::new().make().to_string())));
+    }
+    stamp(&mut fields, None::<&Owned<'_>>);
+    check_required(&fields)?;
+    let mut out = Vec::with_capacity(1280);
+    record::encode(&fields, None::<&Owned<'_>>, &mut out)?;
+    Ok((Record::trusted(table, out)?, made))
+}
+
+/// The key of the entry of a unique value; null has none.
+fn unique_entry(index: &Index, value: &Value<'_>) -> Option<Vec<u8>> {
     let mut entry = Vec::new();
     key::unique(index.id, value, &mut entry);
-    (*value != Value::Null).then_some((entry, None))
+    (*value != Value::Null).then_some(entry)
+}
+
+/// That a unique value has no owner any more.
+fn released(index: &Index, value: &Value<'_>) -> Option<(Vec<u8>, Option<String>)> {
+    Some((unique_entry(index, value)?, None))
 }
 
 /// Whether the server keeps times in the records of a table.
@@ -444,15 +501,15 @@ fn check_id(table: &Table, id: &str) -> Result<()> {
 }
 
 /// A body may repeat the id of the path, not contradict it.
-fn check_same_id(table: &Table, id: &str, fields: &Fields<'_>) -> Result<()> {
+fn check_same_id(id: &str, fields: &Fields<'_, '_>) -> Result<()> {
+    let table = fields.table();
     check_id(table, id)?;
-    match &fields[table.primary_key] {
+    match &fields.values()[table.primary_key] {
         Some(Value::Text(other)) if other != id => {
             let detail = format!("the body's id {other:?} is not the path's id {id:?}");
             Err(Error::invalid_at(pointer(table, table.primary_key), detail))
         }
-        Some(Value::Null) | Some(Value::Text(_)) | None => Ok(()),
-        Some(_) => Err(Error::invalid_at(pointer(table, table.primary_key), "an id is text")),
+        _ => Ok(()),
     }
 }
 
@@ -471,10 +528,11 @@ fn check_precondition<B: AsRef<[u8]>>(
 }
 
 /// A whole record has all that is required.
-fn check_required(table: &Table, fields: &Fields<'_>) -> Result<()> {
+fn check_required(fields: &Fields<'_, '_>) -> Result<()> {
+    let table = fields.table();
     for (position, attribute) in table.attributes.iter().enumerate() {
         let filled = attribute.stamp.is_some() || position == table.primary_key;
-        if attribute.required && !filled && matches!(fields[position], None | Some(Value::Null)) {
+        if attribute.required && !filled && matches!(fields.values()[position], None | Some(Value::Null)) {
             return Err(Error::invalid_at(pointer(table, position), format!("{} is required", attribute.name)));
         }
     }
@@ -482,9 +540,10 @@ fn check_required(table: &Table, fields: &Fields<'_>) -> Result<()> {
 }
 
 /// A patch takes nothing away that is required.
-fn check_not_null(table: &Table, fields: &Fields<'_>) -> Result<()> {
+fn check_not_null(fields: &Fields<'_, '_>) -> Result<()> {
+    let table = fields.table();
     for (position, attribute) in table.attributes.iter().enumerate() {
-        if attribute.required && fields[position] == Some(Value::Null) {
+        if attribute.required && fields.values()[position] == Some(Value::Null) {
             return Err(Error::invalid_at(pointer(table, position), format!("{} is required", attribute.name)));
         }
     }
@@ -492,12 +551,13 @@ fn check_not_null(table: &Table, fields: &Fields<'_>) -> Result<()> {
 }
 
 /// Fills in the times that the server keeps; what a body says of them is not heard.
-fn stamp<B: AsRef<[u8]>>(table: &Table, fields: &mut Fields<'_>, before: Option<&Record<'_, B>>) {
+fn stamp<B: AsRef<[u8]>>(fields: &mut Fields<'_, '_>, before: Option<&Record<'_, B>>) {
+    let table = fields.table();
     if !is_stamped(table) {
         return;
     }
     let now = jiff::Timestamp::now();
-    for (attribute, field) in table.attributes.iter().zip(fields) {
+    for (attribute, field) in table.attributes.iter().zip(fields.values_mut()) {
         let kept = attribute.stamp == Some(Stamp::Created) && before.is_some();
         if kept {
             *field = None;

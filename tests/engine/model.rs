@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
-use strata::encoding::Value;
 use strata::encoding::value::parse_object;
+use strata::encoding::{Fields, Value};
 use strata::error::{Error, Result};
 use strata::schema::Table;
 use strata::transaction::{Database, Precondition, Transaction};
@@ -148,14 +148,11 @@ fn alone(database: &Database, table: &Table, verb: &Verb) -> Result<()> {
 /// The same verb, within a transaction.
 fn within<'d>(transaction: &mut Transaction<'d>, table: &'d Table, verb: &Verb) -> Result<()> {
     let none = Precondition::None;
-    let fields = |json: &str| {
-        parse_object(table, json.as_bytes())
-            .map(|fields| fields.into_iter().map(|field| field.map(Value::into_owned)).collect())
-    };
+    let fields = |json: &str| parse_object(table, json.as_bytes()).map(Fields::into_owned);
     match verb {
-        Verb::Create(id, body) => transaction.create(table, fields(&with_id(id, body))?).map(drop),
-        Verb::Replace(id, body) => transaction.replace(table, id, fields(&body.to_json())?, &none).map(drop),
-        Verb::Merge(id, body) => transaction.merge(table, id, fields(&body.to_json())?, &none).map(drop),
+        Verb::Create(id, body) => transaction.create(fields(&with_id(id, body))?).map(drop),
+        Verb::Replace(id, body) => transaction.replace(id, fields(&body.to_json())?, &none).map(drop),
+        Verb::Merge(id, body) => transaction.merge(id, fields(&body.to_json())?, &none).map(drop),
         Verb::Delete(id) => transaction.delete(table, id, &none),
     }
 }

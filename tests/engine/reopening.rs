@@ -4,7 +4,8 @@ use std::path::Path;
 
 use strata::encoding::Value;
 use strata::error::{Error, Result};
-use strata::storage::{Batch, Reach, Space};
+use strata::schema::Schema;
+use strata::storage::{Batch, Options, Reach, Space};
 use strata::transaction::{Database, Precondition};
 
 use super::{assert_consistent, found, ids, json, open, outcome, value};
@@ -78,7 +79,7 @@ fn a_full_text_index_leaves_no_trace_before_it_is_made() {
         let database = open(directory.path(), sdl).expect("it is served");
         assert_eq!(found(&database, "Person", "name", &value("a")), ["1", "3"]);
         assert_consistent(&database);
-        database.store().get(Space::Meta, b"catalogue", Reach::Disk).expect("readable").expect("written").to_vec()
+        catalogue(&database)
     };
     let before = catalogue(&people("@indexed", ""));
     let asked = people("@indexed @indexed(type: \"fulltext\")", "@indexed(type: \"fulltext\")");
@@ -257,14 +258,121 @@ fn a_catalogue_that_cannot_be_read_is_refused() {
     ] {
         let directory = filled(&sdl);
         let database = open(directory.path(), &sdl).expect("it was closed");
-        let mut batch = Batch::default();
-        database.store().put(&mut batch, Space::Meta, b"catalogue", catalogue.as_bytes());
-        database.store().write(&batch, strata::schema::Durability::Soft).expect("there is room");
+        set_catalogue(&database, catalogue);
         drop(database);
         let opened = open(directory.path(), &sdl);
         assert_eq!(outcome(&opened), kind, "{catalogue}");
         assert!(opened.err().expect("refused").to_string().contains(words));
     }
+}
+
+fn catalogue(database: &Database) -> String {
+    let stored = database.store().get(Space::Meta, b"catalogue", Reach::Disk).expect("readable").expect("written");
+    String::from_utf8(stored.to_vec()).expect("JSON")
+}
+
+fn set_catalogue(database: &Database, catalogue: &str) {
+    let mut batch = Batch::default();
+    database.store().put(&mut batch, Space::Meta, b"catalogue", catalogue.as_bytes());
+    database.store().write(&batch, strata::schema::Durability::Soft).expect("there is room");
+}
+
+#[test]
+fn a_migration_gives_back_the_space_of_a_dropped_table_and_retires_its_number() {
+    let both = people("@indexed", "@unique") + &table("Other");
+    let (directory, database) = super::fresh(&both);
+    let bodies: Vec<_> = (0..5000).map(|id| format!(r#"{{"id":"{id}","text":"{}"}}"#, "x".repeat(200))).collect();
+    database
+        .create_all(database.table("Other").expect("it exists"), format!("[{}]", bodies.join(",")).as_bytes())
+        .expect("valid");
+    create(&database, "Person", r#"{"id":"1","name":"a"}"#).expect("valid");
+    database.store().compact().expect("there is room");
+    let (number, full) = (number(&database, "Other"), database.store().gauges().expect("it says").sorted_bytes);
+    drop(database);
+    let kept = open(directory.path(), &people("@indexed", "@unique")).expect("a table may be left out");
+    assert_eq!(kept.store().gauges().expect("it says").sorted_bytes, full);
+    drop(kept);
+    let migrate = |sdl: &str| {
+        Database::migrate(directory.path(), Schema::parse(sdl).expect("the schema is right"), &Options::default())
+    };
+    let migrated = migrate(&people("@indexed", "@unique")).expect("a dropped table");
+    assert!(migrated.store().gauges().expect("it says").sorted_bytes < full / 10);
+    assert_eq!(entries(&migrated, number), 0);
+    assert_eq!(ids(&migrated, "Person"), ["1"]);
+    assert_consistent(&migrated);
+    drop(migrated);
+    let again = open(directory.path(), &both).expect("a new table of an old name");
+    assert_eq!(ids(&again, "Other"), Vec::<String>::new());
+    assert!(
+        again.table("Other").expect("it exists").id > 2 && self::number(&again, "Other") > number,
+        "numbers stay retired"
+    );
+    assert_consistent(&again);
+}
+
+const EVERY_TYPE: &str = "type All @table { key: ID! @primaryKey text: String! @unique whole: Int @indexed real: Float
+    truth: Boolean day: Date free: Any many: [Int!] @indexed(type: \"hash\") }";
+
+/// Names of this program's types may change, and what is stored under them must not.
+#[test]
+fn the_catalogue_has_the_names_of_the_schema() {
+    let (_directory, database) = super::fresh(EVERY_TYPE);
+    let attribute = |name, kind, required| format!(r#"{{"name":"{name}","type":"{kind}","required":{required}}}"#);
+    let attributes = [
+        attribute("key", "ID", true),
+        attribute("text", "String", true),
+        attribute("whole", "Int", false),
+        attribute("real", "Float", false),
+        attribute("truth", "Boolean", false),
+        attribute("day", "Date", false),
+        attribute("free", "Any", false),
+        attribute("many", "[Int]", false),
+    ];
+    let index = |id, attribute, kind| format!(r#"{{"id":{id},"attribute":"{attribute}","kind":"{kind}"}}"#);
+    let indexes = [index(1, "text", "unique"), index(2, "whole", "ordered"), index(3, "many", "hash")];
+    let expected = format!(
+        r#"{{"format":2,"next_table":2,"next_index":4,"tables":[{{"name":"All","id":1,"attributes":[{}],"primary_key":"key","indexes":[{}]}}]}}"#,
+        attributes.join(","),
+        indexes.join(",")
+    );
+    assert_eq!(catalogue(&database), expected);
+}
+
+#[test]
+fn a_store_of_the_first_format_is_read_and_written_in_the_second() {
+    let sdl = people("@indexed", "");
+    let directory = filled(&sdl);
+    let database = open(directory.path(), &sdl).expect("it was closed");
+    let second = catalogue(&database);
+    let first = r#"{"format":1,"next_table":2,"next_index":2,"tables":[{"name":"Person","id":1,"attributes":[["id","Id"],["name","String"],["mail","String"],["size","Int"]],"primary_key":"id","indexes":[{"id":1,"attribute":"name","kind":"ordered"}]}]}"#;
+    set_catalogue(&database, first);
+    drop(database);
+    let database = open(directory.path(), &sdl).expect("the same schema");
+    assert_eq!(catalogue(&database), second);
+    assert_eq!(found(&database, "Person", "name", &value("a")), ["1", "3"]);
+}
+
+#[test]
+fn an_attribute_becomes_required_only_if_every_record_has_it() {
+    let nullable = people("@indexed", "");
+    let directory = filled(&nullable);
+    let required = |attribute: &str, kind: &str| {
+        nullable.replace(&format!("{attribute}: {kind}"), &format!("{attribute}: {kind}!"))
+    };
+    let refused = open(directory.path(), &required("size", "Int")).err().expect("no record has a size");
+    assert!(
+        refused.to_string().contains("attribute size of table Person is required now, and record \"1\""),
+        "{refused}"
+    );
+    let opened = open(directory.path(), &required("mail", "String")).expect("every record has a mail");
+    let without = create(&opened, "Person", r#"{"id":"4","name":"d"}"#);
+    assert_eq!(outcome(&without), "invalid");
+    drop(opened);
+    let opened = open(directory.path(), &nullable).expect("no longer required");
+    create(&opened, "Person", r#"{"id":"4","name":"d"}"#).expect("a mail may be left out again");
+    drop(opened);
+    let refused = open(directory.path(), &required("mail", "String"));
+    assert!(refused.err().expect("one has none").to_string().contains("record \"4\""));
 }
 
 #[test]

@@ -4,10 +4,11 @@ use std::collections::HashSet;
 use std::sync::mpsc::channel;
 
 use serde_json::json;
-use strata::encoding::Value;
 use strata::encoding::value::{Date, parse_object};
+use strata::encoding::{Fields, Value};
 use strata::error::{Error, Place, Result};
 use strata::query::Query;
+use strata::schema::Schema;
 use strata::transaction::{Database, Precondition};
 
 use super::{SDL, assert_consistent, change, found, fresh, ids, json, listed, outcome, text, value};
@@ -391,16 +392,16 @@ fn a_transaction_reads_its_own_writes() {
         assert_eq!(transaction.read(user, "ann")?.map(|ann| ann.json().len() > 2), Some(true));
         transaction.delete(user, "ann", &Precondition::None)?;
         assert!(transaction.read(user, "ann")?.is_none());
-        transaction.create(user, body(r#"{"id":"bob","name":"Bob","mail":"a@x"}"#)?)?;
-        transaction.merge(user, "bob", body(r#"{"points":1}"#)?, &Precondition::Exists)?;
+        transaction.create(body(r#"{"id":"bob","name":"Bob","mail":"a@x"}"#)?)?;
+        transaction.merge("bob", body(r#"{"points":1}"#)?, &Precondition::Exists)?;
         let points = user.attribute("points").expect("it exists");
         transaction.update(user, "bob", |bob| {
             assert_eq!(bob.value(points)?, Value::Int(1));
             Ok(change(user, "points", Value::Int(2)))
         })?;
-        assert_eq!(outcome(&transaction.create(user, body(r#"{"id":"bob","name":"B"}"#)?)), "conflict");
-        transaction.create(user, body(r#"{"id":"ann","name":"Ann again"}"#)?)?;
-        let (record, created) = transaction.replace(user, "ann", body(r#"{"name":"Last"}"#)?, &Precondition::Exists)?;
+        assert_eq!(outcome(&transaction.create(body(r#"{"id":"bob","name":"B"}"#)?)), "conflict");
+        transaction.create(body(r#"{"id":"ann","name":"Ann again"}"#)?)?;
+        let (record, created) = transaction.replace("ann", body(r#"{"name":"Last"}"#)?, &Precondition::Exists)?;
         assert!(!created && transaction.read(user, "ann")?.map(|ann| ann.checksum()) == Some(record.checksum()));
         assert_eq!(text(&database, "User", "bob"), None, "nobody else sees it yet");
         Ok(())
@@ -419,16 +420,16 @@ fn unique_values_change_hands_within_a_transaction() {
     let user = database.table("User").expect("it exists");
     let body = |text: &'static str| parse_object(user, text.as_bytes());
     let swapped = database.transact(|transaction| {
-        transaction.merge(user, "ann", body(r#"{"mail":null}"#)?, &Precondition::None)?;
-        transaction.merge(user, "bob", body(r#"{"mail":"a@x"}"#)?, &Precondition::None)?;
-        transaction.merge(user, "ann", body(r#"{"mail":"b@x"}"#)?, &Precondition::None)
+        transaction.merge("ann", body(r#"{"mail":null}"#)?, &Precondition::None)?;
+        transaction.merge("bob", body(r#"{"mail":"a@x"}"#)?, &Precondition::None)?;
+        transaction.merge("ann", body(r#"{"mail":"b@x"}"#)?, &Precondition::None)
     });
     assert_eq!(outcome(&swapped), "ok");
     assert_eq!(found(&database, "User", "mail", &value("b@x")), ["ann"]);
     assert_eq!(found(&database, "User", "mail", &value("a@x")), ["bob"]);
     let taken = database.transact(|transaction| {
-        transaction.merge(user, "ann", body(r#"{"mail":"c@x"}"#)?, &Precondition::None)?;
-        transaction.create(user, body(r#"{"name":"Cid","mail":"c@x"}"#)?)
+        transaction.merge("ann", body(r#"{"mail":"c@x"}"#)?, &Precondition::None)?;
+        transaction.create(body(r#"{"name":"Cid","mail":"c@x"}"#)?)
     });
     assert_eq!(pointer(taken), "/mail", "one that this transaction has claimed is not free");
     assert_consistent(&database);
@@ -442,8 +443,8 @@ fn an_aborted_transaction_writes_nothing() {
     let (before, writes) = (text(&database, "User", "ann"), database.counters().writes);
     let aborted = database.transact(|transaction| {
         transaction.delete(user, "ann", &Precondition::None)?;
-        transaction.create(user, parse_object(user, br#"{"id":"bob","name":"Bob","mail":"a@x"}"#)?)?;
-        transaction.create(note, parse_object(note, br#"{"text":"x"}"#)?)?;
+        transaction.create(parse_object(user, br#"{"id":"bob","name":"Bob","mail":"a@x"}"#)?)?;
+        transaction.create(parse_object(note, br#"{"text":"x"}"#)?)?;
         Err::<(), _>(Error::Stale)
     });
     assert_eq!(outcome(&aborted), "stale");
@@ -456,6 +457,81 @@ fn an_aborted_transaction_writes_nothing() {
     assert_consistent(&database);
 }
 
+#[test]
+fn a_truncated_table_is_empty_and_the_others_are_not() {
+    let (_directory, database) = with_ann();
+    let (user, note) = (database.table("User").expect("it exists"), database.table("Note").expect("it exists"));
+    database.create(note, br#"{"id":"one","text":"x"}"#).expect("valid");
+    let many: Vec<_> =
+        (0..10_000).map(|number| format!(r#"{{"id":"{number}","name":"n","mail":"{number}@x"}}"#)).collect();
+    for _ in 0..2 {
+        database.create_all(user, format!("[{}]", many.join(",")).as_bytes()).expect("no id and no mail is taken");
+        assert_eq!(outcome(&database.in_memory().truncate(user)), "would block");
+        database.truncate(user).expect("nobody keeps a key");
+        assert_eq!((ids(&database, "User"), ids(&database, "Note")), (Vec::<String>::new(), vec!["one".to_owned()]));
+        assert_eq!(found(&database, "User", "name", &value("n")), Vec::<String>::new());
+        assert_consistent(&database);
+    }
+}
+
+#[test]
+fn many_keys_that_others_hold_are_waited_for_once() {
+    let (_directory, database) = with_ann();
+    let user = database.table("User").expect("it exists");
+    let body: Vec<_> =
+        (0..1000).map(|number| format!(r#"{{"id":"{number}","name":"n","mail":"{number}@x"}}"#)).collect();
+    let body = format!("[{}]", body.join(","));
+    let (holding, held) = channel();
+    let (end, ended) = channel::<()>();
+    std::thread::scope(|scope| {
+        let database = &database;
+        scope.spawn(move || {
+            let ended = std::sync::Mutex::new(ended);
+            database.transact(|transaction| {
+                for number in 0..20 {
+                    transaction.read(user, &number.to_string())?;
+                }
+                holding.send(()).expect("the test waits");
+                let _ = ended.lock().expect("one thread").recv();
+                Ok(())
+            })
+        });
+        held.recv().expect("the other thread holds keys");
+        assert_eq!(outcome(&database.in_memory().create_all(user, body.as_bytes())), "would block");
+        let waiting = scope.spawn(|| database.create_all(user, body.as_bytes()).map(|created| created.len()));
+        drop(end);
+        assert_eq!(waiting.join().expect("no panic").expect("all are free at last"), 1000);
+    });
+    assert_consistent(&database);
+}
+
+/// Another schema may give the same number to another table.
+#[test]
+fn a_table_that_this_database_has_not_issued_is_refused_by_every_verb() {
+    let (_directory, database) = with_ann();
+    let stranger = Schema::parse(SDL).expect("the schema is right");
+    let (user, none) = (stranger.table("User").expect("it exists"), &Precondition::None);
+    let before = text(&database, "User", "ann");
+    let outcomes = [
+        outcome(&database.read(user, "ann")),
+        outcome(&database.create(user, br#"{"name":"Bob"}"#)),
+        outcome(&database.create_all(user, br#"[{"name":"Bob"}]"#)),
+        outcome(&database.replace(user, "ann", br#"{"name":"Bob"}"#, none)),
+        outcome(&database.merge(user, "ann", br#"{"name":"Bob"}"#, none)),
+        outcome(&database.update(user, "ann", |record| Ok(Fields::of(record.table())))),
+        outcome(&database.delete(user, "ann", none)),
+        outcome(&database.delete_where(user, &["ann".to_owned()], |_| Ok(true))),
+        outcome(&database.transact(|transaction| transaction.read(user, "ann").map(drop))),
+        outcome(&database.transact(|transaction| transaction.create(Fields::of(user).with("name", "Bob")?).map(drop))),
+    ];
+    assert_eq!(outcomes, ["invalid"; 10]);
+    assert_eq!((text(&database, "User", "ann"), ids(&database, "User").len()), (before, 1));
+    let (user, note) = (database.table("User").expect("it exists"), database.table("Note").expect("it exists"));
+    let mixed = database.update(user, "ann", |_| Fields::of(note).with("text", "x"));
+    assert_eq!(outcome(&mixed), "invalid", "a change of another table");
+    assert_consistent(&database);
+}
+
 /// The caller goes on after a refusal: what the refused verb would have claimed or given up is as before.
 #[test]
 fn a_refused_verb_leaves_nothing_in_its_transaction() {
@@ -464,11 +540,11 @@ fn a_refused_verb_leaves_nothing_in_its_transaction() {
     let user = database.table("User").expect("it exists");
     let body = |text: &'static str| parse_object(user, text.as_bytes());
     let transacted = database.transact(|transaction| {
-        let refused = transaction.merge(user, "ann", body(r#"{"mail":"new","code":2}"#)?, &Precondition::None);
+        let refused = transaction.merge("ann", body(r#"{"mail":"new","code":2}"#)?, &Precondition::None);
         assert_eq!(outcome(&refused), "conflict");
-        let mine = transaction.create(user, body(r#"{"name":"Cid","mail":"a@x"}"#)?);
+        let mine = transaction.create(body(r#"{"name":"Cid","mail":"a@x"}"#)?);
         assert_eq!(outcome(&mine), "conflict", "ann still owns what the refused merge would have given up");
-        transaction.create(user, body(r#"{"id":"dan","name":"Dan","mail":"new"}"#)?).map(drop)
+        transaction.create(body(r#"{"id":"dan","name":"Dan","mail":"new"}"#)?).map(drop)
     });
     assert_eq!(outcome(&transacted), "ok");
     assert_eq!(found(&database, "User", "mail", &value("a@x")), ["ann"]);
@@ -505,7 +581,7 @@ fn a_key_that_is_held_is_waited_for_even_if_the_caller_hides_it() {
         assert!(impatient.read(user, "ann").expect("readers take no lock").is_some());
         let patient = database.transact(|transaction| {
             let patch = parse_object(user, br#"{"points":77}"#)?;
-            let first = transaction.merge(user, "ann", patch, &Precondition::None);
+            let first = transaction.merge("ann", patch, &Precondition::None);
             // The receiver is gone when the transaction has started again.
             let _ = tried.send(());
             drop(first);
@@ -556,8 +632,8 @@ fn a_transaction_is_as_durable_as_its_most_durable_table() {
     assert_eq!(synced(&|| database.delete(note, "n", &Precondition::None)), 1);
     let both = || {
         database.transact(|transaction| {
-            transaction.create(note, parse_object(note, br#"{"text":"y"}"#)?)?;
-            transaction.merge(user, "ann", parse_object(user, br#"{"points":1}"#)?, &Precondition::None).map(drop)
+            transaction.create(parse_object(note, br#"{"text":"y"}"#)?)?;
+            transaction.merge("ann", parse_object(user, br#"{"points":1}"#)?, &Precondition::None).map(drop)
         })
     };
     assert_eq!(synced(&both), 1);

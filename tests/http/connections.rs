@@ -134,6 +134,34 @@ fn one_connection_too_many_is_told_so() {
     });
 }
 
+/// A socket that is closed over unread bytes is reset, and the client never sees why.
+#[test]
+fn one_connection_too_many_is_told_so_although_it_has_sent_much() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(folder.path(), |config| config.connections = 1);
+    let mut first = Connection::open(server.url());
+    assert_eq!(first.request("GET", "/_health", "").status, 200);
+    for _ in 0..20 {
+        let mut second = Connection::open(server.url());
+        let body = "x".repeat(10_000);
+        second.send(&format!("PUT /Product/1 HTTP/1.1\r\nhost: localhost\r\ncontent-length: 10000\r\n\r\n{body}"));
+        let answer = second.receive(false);
+        assert_eq!((answer.status, answer.header("retry-after")), (503, "1"));
+        assert!(second.is_closed());
+    }
+}
+
+#[test]
+fn as_many_wait_to_be_accepted_as_are_served() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(folder.path(), |config| config.connections = 300);
+    let port = server.url().rsplit(':').next().unwrap();
+    let shown = std::process::Command::new("ss").args(["-ltnH", "sport", "=", &format!(":{port}")]).output();
+    let Ok(shown) = shown else { return }; // Without iproute2.
+    let line = String::from_utf8(shown.stdout).unwrap();
+    assert_eq!(line.split_whitespace().nth(2), Some("300"), "{line}");
+}
+
 #[test]
 fn a_slow_head_is_cut_off_and_an_idle_connection_closed() {
     let folder = tempfile::tempdir().unwrap();

@@ -42,9 +42,15 @@ impl Running {
     }
 
     fn start_with(folder: &Path, options: &[&str]) -> Self {
+        Self::start_by(command(&[]), folder, options)
+    }
+
+    /// Starts it by a command that runs the binary with the arguments that follow.
+    fn start_by(mut command: Command, folder: &Path, options: &[&str]) -> Self {
         let (ready, data) = (folder.join("ready"), folder.join("data"));
         let _ = fs::remove_file(&ready);
-        let mut child = command(&["serve", "--listen", "127.0.0.1:0", "--workers", "1"])
+        let mut child = command
+            .args(["serve", "--listen", "127.0.0.1:0", "--workers", "1"])
             .env("STRATA_SCHEMA", schema())
             .arg("--data-dir")
             .arg(data)
@@ -114,6 +120,86 @@ fn a_stop_finishes_what_is_in_flight_and_keeps_the_data() {
 
     let server = Running::start(folder.path());
     assert_eq!(ask(&server.url, "GET", "/Product?limit=5", "").body.matches("\"id\"").count(), 2);
+}
+
+#[test]
+fn a_backup_is_restored_and_verified() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (data, running, offline, restored) = (path("data"), path("running"), path("offline"), path("restored"));
+    let mut server = Running::start(folder.path());
+    assert_eq!(ask(&server.url, "PUT", "/Product/1", r#"{"name":"Lamp","category":"light"}"#).status, 201);
+    let made = ask(&server.url, "POST", &format!("/_checkpoint?directory={running}"), "");
+    assert_eq!(made.status, 201, "{}", made.body);
+    assert_eq!(ask(&server.url, "POST", &format!("/_checkpoint?directory={running}"), "").status, 500, "it exists");
+    assert_eq!(ask(&server.url, "POST", "/_checkpoint", "").status, 400);
+    assert_eq!(ask(&server.url, "PUT", "/Product/2", r#"{"name":"Chair"}"#).status, 201);
+    let schema = schema();
+    let of = |command: &'static str, data: &str| {
+        output(&[command, "--schema", schema.to_str().unwrap(), "--data-dir", data])
+    };
+    assert_refused(&of("verify", &data), &["is in use"]);
+    server.signal("TERM");
+    assert_eq!(server.exit_code(), Some(0));
+
+    assert!(output(&["backup", &offline, "--data-dir", &data]).status.success());
+    assert_refused(&output(&["backup", &offline, "--data-dir", &data]), &["checkpoint"]);
+    assert_refused(&output(&["restore", &offline, "--data-dir", &data]), &["not empty"]);
+    assert_refused(&output(&["compact", "--data-dir", &path("nowhere")]), &["no store"]);
+    for (backup, records) in [(&running, 1), (&offline, 2)] {
+        let _ = fs::remove_dir_all(&restored);
+        assert!(output(&["restore", backup, "--data-dir", &restored]).status.success());
+        assert!(output(&["compact", "--data-dir", &restored]).status.success());
+        assert!(of("verify", &restored).status.success());
+        let stats: serde_json::Value = serde_json::from_slice(&of("stats", &restored).stdout).unwrap();
+        assert_eq!((&stats["tables"][0]["name"], &stats["tables"][0]["records"]), (&"Product".into(), &records.into()));
+        assert!(stats["tables"][0]["indexes"][0]["entries"].as_u64() > Some(0), "{stats}");
+    }
+}
+
+/// A limit on the size of files stands for a full disk.
+#[test]
+fn a_disk_that_takes_no_more_is_an_error_and_shows_in_health() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut shell = Command::new("sh");
+    // In sh, -f counts blocks of 512 bytes. The signal is ignored, so that the write fails instead.
+    shell.args(["-c", "trap '' XFSZ; ulimit -f 256 && exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_strata")]);
+    let mut server = Running::start_by(shell, folder.path(), &[]);
+    server.line();
+    assert_eq!(ask(&server.url, "GET", "/_health", "").status, 200);
+    let body = format!(r#"{{"name":"{}"}}"#, "n".repeat(4096));
+    let refused = (0..1000).map(|_| ask(&server.url, "POST", "/Product", &body)).find(|answer| answer.status != 201);
+    assert_eq!(refused.expect("the log has at most 128 KiB").status, 500);
+    assert_eq!(ask(&server.url, "POST", "/Product", &body).status, 500, "not busy: it would be for ever");
+    assert!(server.line().contains("cannot write"));
+    assert_eq!(ask(&server.url, "GET", "/_health", "").status, 503);
+    assert_eq!(ask(&server.url, "GET", "/Product?limit=1", "").status, 200, "what is stored is readable");
+}
+
+#[test]
+fn connections_are_taken_while_it_drains() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut server = Running::start_with(folder.path(), &["--drain-ms", "3600000"]);
+    server.line();
+    server.signal("TERM");
+    assert_eq!(server.line(), "strata: SIGTERM: stopping");
+    wait_until("it says that it is not ready", || ask(&server.url, "GET", "/_ready", "").status == 503);
+    assert_eq!(ask(&server.url, "PUT", "/Product/1", r#"{"name":"Lamp"}"#).status, 201);
+    server.signal("TERM");
+    assert_eq!(server.exit_code(), Some(1), "a second signal ends at once");
+}
+
+#[test]
+fn a_stop_gives_up_what_is_in_flight_at_its_deadline() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut server = Running::start_with(folder.path(), &["--stop-timeout-ms", "100"]);
+    server.line();
+    let mut slow = Connection::open(&server.url);
+    slow.send("PUT /Product/2 HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nexpect: 100-continue\r\ncontent-length: 16\r\n\r\n");
+    assert_eq!(slow.receive(false).status, 100);
+    server.signal("TERM");
+    assert_eq!(server.exit_code(), Some(0), "what is in flight is given up");
+    assert!(slow.is_closed());
 }
 
 #[test]

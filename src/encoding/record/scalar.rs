@@ -182,7 +182,7 @@ mod tests {
         let table = &schema.tables[0];
         let scalars = |body: &str| -> Vec<String> {
             let (fields, mut out) = (parse_object(table, body.as_bytes()).unwrap(), Vec::new());
-            let record = encode(table, &fields, None::<&Record<'_, Vec<u8>>>, &mut out).unwrap();
+            let record = encode(&fields, None::<&Record<'_, Vec<u8>>>, &mut out).unwrap();
             let show = |attribute| match record.scalar(attribute).unwrap() {
                 Scalar::Text(text) => String::from_utf8(text.unescaped().into_owned()).unwrap(),
                 Scalar::Json(text) => String::from_utf8(text.to_vec()).unwrap(),
@@ -207,7 +207,7 @@ mod tests {
             let body = serde_json::json!({ "id": stored }).to_string();
             let fields = parse_object(&schema.tables[0], body.as_bytes()).unwrap();
             let mut out = Vec::new();
-            let record = encode(&schema.tables[0], &fields, None::<&Record<'_, Vec<u8>>>, &mut out).unwrap();
+            let record = encode(&fields, None::<&Record<'_, Vec<u8>>>, &mut out).unwrap();
             let Scalar::Text(text) = record.scalar(0).unwrap() else { panic!("an id is text") };
             for other in texts {
                 assert_eq!(text.is(other), stored == other, "{stored:?} {other:?}");

@@ -1,4 +1,4 @@
-//! Which of several ways leads to the fewest records: found by walking them.
+//! Which of several ways leads to the fewest records: found by walking them, before the choice, and while one of them is carried out.
 
 use smallvec::SmallVec;
 
@@ -34,6 +34,35 @@ pub(in crate::query) fn probe(source: Source<'_>, steps: &[Step<'_>]) -> Result<
         }
     }
     Ok((runner.passed, false))
+}
+
+/// The steps that a walk in order competes with: it may read as many records as they lead to.
+pub(in crate::query) struct Rival<'s> {
+    runner: Runner<'s>,
+    is_counted: bool,
+    /// Records that the walk was granted.
+    granted: usize,
+}
+
+impl<'s> Rival<'s> {
+    pub fn new(source: Source<'s>, steps: &'s [Step<'_>]) -> Self {
+        Self { runner: Runner::new(source, steps), is_counted: false, granted: 0 }
+    }
+
+    /// How many of `wanted` further records the walk may read; none once it has read as many as the rival leads to. Counts no
+    /// further than that takes.
+    ///
+    /// # Errors
+    /// What the engine returns.
+    pub fn grant(&mut self, wanted: usize) -> Result<usize> {
+        let reached = self.granted.saturating_add(wanted);
+        while !self.is_counted && self.runner.passed < reached {
+            self.is_counted = !self.runner.advance()?;
+        }
+        let granted = reached.min(self.runner.passed) - self.granted;
+        self.granted += granted;
+        Ok(granted)
+    }
 }
 
 /// A walk through the stretches of a candidate, without reading what they lead to.

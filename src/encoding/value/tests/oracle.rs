@@ -9,12 +9,15 @@ use std::fmt;
 use serde::de::{self, Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::super::{Fields, Value, text_to};
+use super::super::{Value, text_to};
 use crate::encoding::json::DEPTH;
 use crate::error::{Error, Result};
 use crate::schema::{Attribute, Kind, Table};
 
-pub fn parse_object<'a>(table: &Table, body: &'a [u8]) -> Result<Fields<'a>> {
+/// One element an attribute: `None` where the body does not name it.
+pub type Values<'a> = Vec<Option<Value<'a>>>;
+
+pub fn parse_object<'a>(table: &Table, body: &'a [u8]) -> Result<Values<'a>> {
     let failure = RefCell::new(None);
     parse(body, &failure, Object { table, prefix: String::new(), failure: &failure })
 }
@@ -23,7 +26,7 @@ pub fn parse_object<'a>(table: &Table, body: &'a [u8]) -> Result<Fields<'a>> {
 ///
 /// # Errors
 /// As [`parse_object`], pointers beginning with the number of the element.
-pub fn parse_array<'a>(table: &Table, body: &'a [u8]) -> Result<Vec<Fields<'a>>> {
+pub fn parse_array<'a>(table: &Table, body: &'a [u8]) -> Result<Vec<Values<'a>>> {
     let failure = RefCell::new(None);
     parse(body, &failure, Array { table, failure: &failure })
 }
@@ -48,7 +51,7 @@ struct Array<'t> {
 }
 
 impl<'de> DeserializeSeed<'de> for Array<'_> {
-    type Value = Vec<Fields<'de>>;
+    type Value = Vec<Values<'de>>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> std::result::Result<Self::Value, D::Error> {
         deserializer.deserialize_seq(self)
@@ -56,7 +59,7 @@ impl<'de> DeserializeSeed<'de> for Array<'_> {
 }
 
 impl<'de> Visitor<'de> for Array<'_> {
-    type Value = Vec<Fields<'de>>;
+    type Value = Vec<Values<'de>>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an array of objects")
@@ -89,7 +92,7 @@ impl Object<'_> {
 }
 
 impl<'de> DeserializeSeed<'de> for Object<'_> {
-    type Value = Fields<'de>;
+    type Value = Values<'de>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> std::result::Result<Self::Value, D::Error> {
         deserializer.deserialize_map(self)
@@ -97,7 +100,7 @@ impl<'de> DeserializeSeed<'de> for Object<'_> {
 }
 
 impl<'de> Visitor<'de> for Object<'_> {
-    type Value = Fields<'de>;
+    type Value = Values<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object with the attributes of the table")
@@ -105,7 +108,7 @@ impl<'de> Visitor<'de> for Object<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> std::result::Result<Self::Value, A::Error> {
         let attributes = &self.table.attributes;
-        let mut fields: Fields<'de> = vec![None; attributes.len()];
+        let mut fields: Values<'de> = vec![None; attributes.len()];
         let mut expected = 0; // Bodies mostly name the attributes in the schema's order: look there first.
         while let Some(name) = members.next_key::<Text<'de>>()? {
             let in_order = attributes.get(expected).filter(|attribute| attribute.name == name.0).map(|_| expected);

@@ -1,0 +1,141 @@
+//! What is to be written of a record: values by the names of their attributes, checked against the schema as they are given.
+//!
+//! A body of JSON becomes fields by [`value::parse_object`](super::value::parse_object), which coerces; a program that embeds the
+//! store names typed values, of which none is coerced: an Int for a Float is refused like text for a Boolean.
+
+use std::borrow::Cow;
+
+use super::json::Reader;
+use super::value::{ELEMENTS, Refusal, Value, given};
+use crate::error::{Error, Result};
+use crate::schema::{Attribute, Kind, Table};
+
+/// Values of some attributes of a table, none of them twice; the others are left out.
+///
+/// ```
+/// # use strata::{encoding::Fields, error::Result, schema::{Schema, Table}};
+/// # fn ann(user: &Table) -> Result<Fields<'_, 'static>> {
+/// Fields::of(user).with("name", "Ann")?.with("points", 5)?.with("rating", 2.5)
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fields<'t, 'v> {
+    table: &'t Table,
+    /// One element an attribute, in the schema's order.
+    values: Vec<Option<Value<'v>>>,
+}
+
+impl<'t, 'v> Fields<'t, 'v> {
+    /// Names no attribute yet.
+    pub fn of(table: &'t Table) -> Self {
+        let mut values = Vec::new();
+        values.resize_with(table.attributes.len(), || None);
+        Self { table, values }
+    }
+
+    /// Gives an attribute a value, instead of the one it has.
+    ///
+    /// # Errors
+    /// `Invalid`, with a JSON pointer: there is no such attribute; the value is of another type, not finite, a date whose text
+    /// means another instant, not JSON, or a list of too many elements.
+    pub fn with(mut self, attribute: &str, value: impl Into<Value<'v>>) -> Result<Self> {
+        let place = |below: &str| format!("/{}{below}", attribute.replace('~', "~0").replace('/', "~1"));
+        let position = self.table.attribute(attribute).ok_or_else(|| {
+            Error::invalid_at(place(""), format!("table {} has no attribute {attribute:?}", self.table.name))
+        })?;
+        let checked = checked(&self.table.attributes[position], value.into());
+        self.values[position] = Some(checked.map_err(|(below, detail)| Error::invalid_at(place(&below), detail))?);
+        Ok(self)
+    }
+
+    /// Whose attributes they are.
+    pub fn table(&self) -> &'t Table {
+        self.table
+    }
+
+    /// The values in the schema's order; `None` where an attribute is left out.
+    pub fn values(&self) -> &[Option<Value<'v>>] {
+        &self.values
+    }
+
+    /// The same without a borrow of the values.
+    pub fn into_owned(self) -> Fields<'t, 'static> {
+        let values = self.values.into_iter().map(|value| value.map(Value::into_owned)).collect();
+        Fields { table: self.table, values }
+    }
+
+    /// The same, for those who know that a value fits its attribute.
+    pub(crate) fn values_mut(&mut self) -> &mut [Option<Value<'v>>] {
+        &mut self.values
+    }
+}
+
+/// A value as it may stand in a record; else where in it and what is wrong.
+fn checked<'v>(attribute: &Attribute, value: Value<'v>) -> std::result::Result<Value<'v>, (String, String)> {
+    let elements = match value {
+        Value::Null => return Ok(Value::Null),
+        Value::List(elements) if attribute.list => elements,
+        value if attribute.list => {
+            return Err((String::new(), format!("{} cannot be a list of {:?}", name(&value), attribute.kind)));
+        }
+        value => return scalar(attribute, value).map_err(|detail| (String::new(), detail)),
+    };
+    if elements.len() > ELEMENTS {
+        return Err((format!("/{ELEMENTS}"), format!("a list has at most {ELEMENTS} elements")));
+    }
+    let checked = elements.into_iter().enumerate().map(|(position, element)| match element {
+        Value::Null => Err((format!("/{position}"), "null cannot be an element of a list".to_owned())),
+        element => scalar(attribute, element).map_err(|detail| (format!("/{position}"), detail)),
+    });
+    checked.collect::<std::result::Result<_, _>>().map(Value::List)
+}
+
+fn scalar<'v>(attribute: &Attribute, value: Value<'v>) -> std::result::Result<Value<'v>, String> {
+    match (attribute.kind, value) {
+        (Kind::Float, Value::Float(float)) if !float.is_finite() => Err(format!("{float} cannot be a Float")),
+        (Kind::Date, Value::Date(date)) if Value::microseconds_of(&date.text)? != date.microseconds => {
+            Err(format!("{:?} is another instant than {} microseconds", date.text, date.microseconds))
+        }
+        (Kind::Any, Value::Json(text)) => json(attribute, text),
+        (Kind::Id | Kind::String, value @ Value::Text(_))
+        | (Kind::Int, value @ Value::Int(_))
+        | (Kind::Float, value @ Value::Float(_))
+        | (Kind::Boolean, value @ Value::Boolean(_))
+        | (Kind::Date, value @ Value::Date(_)) => Ok(value),
+        (kind, value) => {
+            let article = if matches!(kind, Kind::Int | Kind::Id | Kind::Any) { "an" } else { "a" };
+            Err(format!("{} cannot be {article} {kind:?}", name(&value)))
+        }
+    }
+}
+
+/// JSON text as it stands in a record: without white space.
+fn json<'v>(attribute: &Attribute, text: Cow<'v, str>) -> std::result::Result<Value<'v>, String> {
+    let mut reader = Reader::new(&text);
+    let read = given(&mut reader, attribute).and_then(|value| Ok(reader.end().map(|()| value)?));
+    let stored = match read {
+        Ok(Value::Json(stored)) if stored == text => None,
+        Ok(Value::Json(stored)) => Some(stored.into_owned()),
+        Ok(_) => return Ok(Value::Null),
+        Err(Refusal::NotJson(fault)) => return Err(format!("it is not JSON: {}", fault.describe(&text))),
+        Err(Refusal::Unfit { detail, .. }) => return Err(detail),
+    };
+    Ok(Value::Json(stored.map_or(text, Cow::Owned)))
+}
+
+/// What a value is, in words.
+fn name(value: &Value<'_>) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Boolean(_) => "a Boolean",
+        Value::Int(_) => "an Int",
+        Value::Float(_) => "a Float",
+        Value::Text(_) => "a String",
+        Value::Date(_) => "a Date",
+        Value::Json(_) => "JSON text",
+        Value::List(_) => "a list",
+    }
+}
+
+#[cfg(test)]
+mod tests;

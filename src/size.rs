@@ -1,0 +1,52 @@
+//! Sizes as people write them: `64M` is 64 times 2^20 bytes.
+
+use serde::{Deserialize, Deserializer, de};
+
+/// Reads a number of bytes, or one with `K`, `M`, `G` or `T` behind it (powers of 1024).
+///
+/// # Errors
+/// A sentence saying what is accepted.
+pub fn parse(text: &str) -> Result<usize, String> {
+    let (digits, shift) = match text.as_bytes().last().map(u8::to_ascii_uppercase) {
+        Some(b'K') => (&text[..text.len() - 1], 10),
+        Some(b'M') => (&text[..text.len() - 1], 20),
+        Some(b'G') => (&text[..text.len() - 1], 30),
+        Some(b'T') => (&text[..text.len() - 1], 40),
+        _ => (text, 0),
+    };
+    let bytes = digits.parse::<usize>().ok().and_then(|number| number.checked_mul(1 << shift));
+    bytes.ok_or_else(|| format!("{text:?} is not a number of bytes such as 65536, 64K or 2G"))
+}
+
+/// The same out of a file of options, where a number may stand, too.
+///
+/// # Errors
+/// As [`parse`].
+pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "expected a number of bytes such as 65536, or a size such as \"64K\"")]
+    enum Size {
+        Bytes(usize),
+        Text(String),
+    }
+    match Size::deserialize(deserializer)? {
+        Size::Bytes(bytes) => Ok(bytes),
+        Size::Text(text) => parse(&text).map_err(de::Error::custom),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_powers_of_1024() {
+        let sizes = [("0", 0), ("7", 7), ("1K", 1024), ("64M", 64 << 20), ("2g", 2 << 30), ("3T", 3 << 40)];
+        for (text, bytes) in sizes {
+            assert_eq!(parse(text), Ok(bytes), "{text}");
+        }
+        for text in ["", "K", "M1", "-1", "1.5G", "64MB", "64 M", "18446744073709551615K", "1\u{e9}"] {
+            assert!(parse(text).unwrap_err().contains("64K"), "{text}");
+        }
+    }
+}

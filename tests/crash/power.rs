@@ -1,0 +1,118 @@
+//! What was acknowledged as `strong` survives a power cut; of what is `soft`, the beginning does, and indexes agree with records.
+//!
+//! The victim writes to a disk that forgets what was not synced (disk.cc). After the kill the data directory is made anew of what
+//! that disk still has, and opened.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::LazyLock;
+use std::{env, fs};
+
+use strata::schema::Durability;
+
+use super::{THREADS, Victim, missing, open};
+use crate::engine::{Random, ids, json};
+
+/// The library, compiled.
+static LIBRARY: LazyLock<PathBuf> = LazyLock::new(|| {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let (library, beside) = (folder.join("disk.so"), folder.join(format!("disk.so.{}", std::process::id())));
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/crash/disk.cc");
+    let compiler = env::var_os("CXX").unwrap_or_else(|| "c++".into());
+    let compiled =
+        Command::new(compiler).args(["-shared", "-fPIC", "-O1", "-o"]).arg(&beside).arg(source).arg("-ldl").status();
+    assert!(compiled.expect("RocksDB was compiled by it").success());
+    fs::rename(&beside, &library).expect("a folder of our own");
+    library
+});
+
+/// What came of a power cut.
+struct Cut {
+    acknowledged: HashMap<String, String>,
+    /// Syncs of logs.
+    syncs: usize,
+}
+
+/// Lets a victim write on `data` until so many are acknowledged, cuts the power, and puts what is left in its place.
+fn cut(data: &Path, durability: Durability, round: usize, count: usize, ignores_syncs: bool) -> Cut {
+    let disk = tempfile::tempdir().expect("there is a temporary directory");
+    let mut command = Command::new(env::current_exe().expect("this program has a path"));
+    command.env("LD_PRELOAD", &*LIBRARY).env("POWER_CUT_ROOT", data).env("POWER_CUT_DISK", disk.path());
+    if ignores_syncs {
+        command.env("POWER_CUT_IGNORES_SYNCS", "1");
+    }
+    let mut victim = Victim::run(command, data, durability, round);
+    assert!(victim.read(count), "the victim ended by itself: {:?}", victim.refusals);
+    let acknowledged = victim.kill();
+    fs::remove_dir_all(data).expect("nobody has it open");
+    fs::create_dir(data).expect("it was removed");
+    let listing = fs::read_to_string(disk.path().join("listing")).expect("its names were synced");
+    for (name, number) in listing.lines().filter_map(|line| line.split_once('\t')) {
+        // One that was never synced is there, and empty.
+        let bytes = fs::read(disk.path().join(number)).unwrap_or_default();
+        fs::write(data.join(name), bytes).expect("there is room");
+    }
+    let syncs = fs::read_to_string(disk.path().join("syncs")).map_or(0, |text| text.parse().expect("a number"));
+    Cut { acknowledged, syncs }
+}
+
+#[test]
+fn strong_writes_survive_a_power_cut() {
+    let data = tempfile::tempdir().expect("there is a temporary directory");
+    let (mut random, mut all) = (Random(0xCAFE), HashMap::new());
+    for round in 0..10 {
+        let Cut { acknowledged, syncs } = cut(data.path(), Durability::Strong, round, 1 + random.below(600), false);
+        assert!(acknowledged.len() <= (syncs + 1) * THREADS, "{} by {syncs} syncs", acknowledged.len());
+        all.extend(acknowledged);
+        let database = open(data.path(), "strong").expect("what a power cut leaves opens");
+        assert_eq!(missing(&database, &all), 0, "of {} acknowledged", all.len());
+        assert_eq!(database.disagreements().expect("readable"), Vec::<String>::new());
+        let unacknowledged = ids(&database, "Item").len() - all.len();
+        assert!(unacknowledged <= (round + 1) * THREADS, "each thread writes one record at a time: {unacknowledged}");
+        all.extend(stored(&database));
+    }
+}
+
+/// The mails and ids of all records.
+fn stored(database: &strata::transaction::Database) -> HashMap<String, String> {
+    let mail = |id: &String| json(database, "Item", id)["mail"].as_str().expect("each has one").to_owned();
+    ids(database, "Item").into_iter().map(|id| (mail(&id), id)).collect()
+}
+
+#[test]
+fn of_soft_writes_a_power_cut_leaves_the_beginning() {
+    let data = tempfile::tempdir().expect("there is a temporary directory");
+    let (mut random, mut lost, mut kept) = (Random(0xD15C), 0, 0);
+    for round in 0..10 {
+        let Cut { acknowledged, syncs } = cut(data.path(), Durability::Soft, round, 1 + random.below(4000), false);
+        assert!(syncs < 10 + acknowledged.len() / 10, "{} by {syncs} syncs", acknowledged.len());
+        let database = open(data.path(), "soft").expect("what a power cut leaves opens");
+        assert_eq!(database.disagreements().expect("readable"), Vec::<String>::new());
+        let stored = stored(&database);
+        let mut numbers: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+        for mail in stored.keys() {
+            let (thread, number) = mail.rsplit_once('-').expect("round-thread-number");
+            numbers.entry(thread.to_owned()).or_default().push(number.parse().expect("a number"));
+        }
+        for (thread, mut numbers) in numbers {
+            numbers.sort_unstable();
+            assert!(numbers.iter().copied().eq(0..numbers.len()), "of {thread} the beginning is left: {numbers:?}");
+        }
+        let left = acknowledged.keys().filter(|mail| stored.contains_key(*mail)).count();
+        (kept, lost) = (kept + left, lost + acknowledged.len() - left);
+        let left = acknowledged.into_iter().filter(|(mail, _)| stored.contains_key(mail)).collect();
+        assert_eq!(missing(&database, &left), 0, "what is left is whole");
+    }
+    assert!(lost > 0 && kept > 0, "the disk forgets, and not all: {lost} lost, {kept} kept");
+}
+
+/// A test that finds nothing without the syncs would prove nothing with them.
+#[test]
+fn a_log_that_is_not_synced_is_found() {
+    let data = tempfile::tempdir().expect("there is a temporary directory");
+    let Cut { acknowledged, syncs } = cut(data.path(), Durability::Strong, 0, 100, true);
+    let database = open(data.path(), "strong").expect("what a power cut leaves opens");
+    assert!(missing(&database, &acknowledged) > 0);
+    assert_eq!(syncs, 0);
+}
