@@ -31,6 +31,7 @@ mod paired;
 mod record;
 mod row;
 mod sampled;
+mod scale;
 mod suite;
 
 pub use allocations::CountingAllocator;
@@ -40,7 +41,8 @@ pub use found::Found;
 pub use latency::{Latencies, Latency, Stopwatch};
 pub use live::{Data, State};
 pub use memory::PeakMemory;
-pub use suite::{Scale, Suite, suite};
+pub use scale::Scale;
+pub use suite::{Suite, suite};
 
 /// Every program that links the harness counts its allocations.
 #[global_allocator]

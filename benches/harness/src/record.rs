@@ -18,7 +18,7 @@ use serde_json::Value;
 use crate::facts::Facts;
 use crate::folders;
 use crate::row::Seen;
-use crate::suite::Scale;
+use crate::scale::Scale;
 
 const SCHEMA: u32 = 2;
 

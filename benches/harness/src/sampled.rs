@@ -14,7 +14,7 @@ use criterion::{BenchmarkId, Criterion, SamplingMode};
 use crate::facts::WORKLOAD_SAMPLES;
 use crate::live::{Live, State};
 use crate::row::Row;
-use crate::suite::Scale;
+use crate::scale::Scale;
 
 /// Operations a thread runs at smoke scale.
 const SMOKE_OPERATIONS: u64 = 8;

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use criterion::{BenchmarkId, Criterion};
-use serde::Serialize;
 
 use crate::counted::Count;
 use crate::facts::Facts;
@@ -12,16 +11,7 @@ use crate::paired::{self, Broker};
 use crate::record::Record;
 use crate::row::Row;
 use crate::sampled;
-
-/// How large the data are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Scale {
-    /// As published: `--bench` is among the arguments, as `cargo bench` and the runner pass it.
-    Full,
-    /// Small enough for a test: does it run, is the answer right?
-    Smoke,
-}
+use crate::scale::Scale;
 
 /// The rows of one layer.
 pub struct Suite {
