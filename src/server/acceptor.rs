@@ -109,11 +109,3 @@ fn is_the_client_s(error: &std::io::Error) -> bool {
     use ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
 }
-
-/// A stream as the workers' runtimes want it.
-///
-/// # Errors
-/// From the machine.
-pub(super) fn adopt(stream: std::net::TcpStream) -> std::io::Result<TcpStream> {
-    TcpStream::from_std(stream)
-}

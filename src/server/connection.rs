@@ -21,7 +21,6 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-use super::acceptor::adopt;
 use crate::config::Config;
 use crate::ingress::Ingress;
 
@@ -194,7 +193,7 @@ impl Body for Arriving {
 
 /// Serves a connection to its end.
 pub(super) async fn serve(stream: std::net::TcpStream, peer: IpAddr, ingress: Arc<Ingress>, watch: Arc<Watch>) {
-    let Ok(stream) = adopt(stream) else { return };
+    let Ok(stream) = TcpStream::from_std(stream) else { return };
     let mut builder = auto::Builder::new(TokioExecutor::new());
     // Deadlines are kept by the watch.
     builder.http1().header_read_timeout(None);
