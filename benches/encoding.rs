@@ -18,7 +18,8 @@ use std::sync::Arc;
 
 use codecs::{CODECS, Codec, Product};
 use prepared::{POOL, schema};
-use strata::encoding::value::{Value, parse_object};
+use strata::encoding::body::parse_object;
+use strata::encoding::value::Value;
 use strata::encoding::{Record, key, record};
 use strata::schema::{Schema, Table};
 use strata::transaction::Owned;

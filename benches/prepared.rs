@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use strata::encoding::{Record, key, record, value};
+use strata::encoding::{Record, body, key, record};
 use strata::schema::{Durability, Schema, Table};
 use strata::storage::{self, Reach, Space};
 use strata::transaction::Database;
@@ -227,7 +227,7 @@ impl Raw {
 
 /// The stored bytes of a body.
 pub fn encode(table: &Table, body: &[u8], out: &mut Vec<u8>) {
-    let fields = value::parse_object(table, body).expect("a body of the data set");
+    let fields = body::parse_object(table, body).expect("a body of the data set");
     record::encode(&fields, None::<&strata::transaction::Owned<'_>>, out).expect("a record of the data set");
 }
 

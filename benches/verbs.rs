@@ -9,7 +9,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use rust_rocksdb as rocksdb;
-use strata::encoding::value::{Value, parse_object};
+use strata::encoding::body::parse_object;
+use strata::encoding::value::Value;
 use strata::encoding::{Fields, Record, key, record};
 use strata::error::Error;
 use strata::schema::{IndexKind, Table};

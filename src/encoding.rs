@@ -1,12 +1,15 @@
 //! The bytes of keys and of records.
 //!
-//! Seven ideas, each with a file: `json`, JSON text read from left to right; `names`, the names of members inside it; [`value`], a
-//! typed value and how a JSON body becomes the values of a table; [`Fields`], values that were checked against a table; [`key`], bytes whose order is the order of values, so that RocksDB's sorted map is the index;
+//! Nine ideas, each with a file: [`value`], a typed value; `json`, JSON text read from left to right; `names`, the names of members
+//! inside it; `coerce`, a JSON value read as the type of an attribute; [`Fields`], values that were checked against a table; [`body`],
+//! how a JSON body becomes fields; [`key`], bytes whose order is the order of values, so that RocksDB's sorted map is the index;
 //! [`record`], the stored form, which carries the record's canonical JSON text so that a read by id is a pass-through; [`patch`],
 //! a merge patch inside a value.
 //!
 //! Non-goals: where keys are stored and which index entries a record has (`indexes`).
 
+pub mod body;
+mod coerce;
 mod fields;
 mod json;
 pub mod key;

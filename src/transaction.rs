@@ -20,7 +20,7 @@ use bytes::Bytes;
 
 use catalogue::Migration;
 
-use crate::encoding::value::parse_object;
+use crate::encoding::body::parse_object;
 use crate::encoding::{Fields, Record, key};
 use crate::error::{Error, Result};
 use crate::indexes;

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use strata::encoding::{Record, record, value};
+use strata::encoding::{Record, body, record};
 use strata::error::{Error, Place, Result};
 use strata::query::{Limits, Query};
 use strata::schema::{Attribute, Durability, IndexKind, Relationship, Schema, Stamp, Table};
@@ -88,8 +88,8 @@ fn schemas_are_understood_or_refused_at_their_place() {
 /// The canonical text of the records in a body, one for each; an array of bodies begins with `[`.
 fn canonical(table: &Table, body: &str) -> Result<Vec<String>> {
     let all = match body.starts_with('[') {
-        true => value::parse_array(table, body.as_bytes())?,
-        false => vec![value::parse_object(table, body.as_bytes())?],
+        true => body::parse_array(table, body.as_bytes())?,
+        false => vec![body::parse_object(table, body.as_bytes())?],
     };
     let texts = all.iter().map(|fields| {
         let mut out = Vec::new();

@@ -1,12 +1,13 @@
 //! What is to be written of a record: values by the names of their attributes, checked against the schema as they are given.
 //!
-//! A body of JSON becomes fields by [`value::parse_object`](super::value::parse_object), which coerces; a program that embeds the
+//! A body of JSON becomes fields by [`body::parse_object`](super::body::parse_object), which coerces; a program that embeds the
 //! store names typed values, of which none is coerced: an Int for a Float is refused like text for a Boolean.
 
 use std::borrow::Cow;
 
+use super::coerce::{ELEMENTS, Refusal, given};
 use super::json::Reader;
-use super::value::{ELEMENTS, Refusal, Value, given};
+use super::value::Value;
 use crate::error::{Error, Result};
 use crate::schema::{Attribute, Kind, Table};
 

@@ -1,6 +1,6 @@
 //! JSON text read from left to right, by whoever knows what should come next.
 //!
-//! No tree is built and no type is guessed: [`super::value`] asks for what the schema expects, and what nobody looks into is
+//! No tree is built and no type is guessed: [`super::coerce`] asks for what the schema expects, and what nobody looks into is
 //! checked and stepped over. Text is searched many bytes at a time for the three things that can end or change it, and
 //! borrowed unless it has escapes. What is accepted is RFC 8259 as serde_json reads it, which the tests of `value` hold it to.
 

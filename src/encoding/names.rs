@@ -10,7 +10,7 @@ use super::value::Value;
 pub(super) enum Name<'a> {
     /// By what it means.
     Meaning(Cow<'a, str>),
-    /// Half of a pair of surrogates is in it, so it means nothing, and is like what is written like it.
+    /// It has a lone surrogate, so it means nothing, and equals what is written alike.
     Written(&'a str),
 }
 

@@ -27,7 +27,8 @@ use twox_hash::XxHash3_64;
 
 use super::fields::Fields;
 use super::json::{Reader, needs_escape};
-use super::value::{self, Date, Value};
+use super::value::{Date, Value};
+use super::{body, coerce};
 use crate::error::{Error, Result};
 use crate::schema::{Attribute, Kind, Table};
 pub use scalar::{Scalar, Slot, Text, is_stored_as_it_is};
@@ -90,7 +91,7 @@ fn change<'t, 'o, B: AsRef<[u8]>>(
 
 /// Writes the record that a JSON body means into `out`, in one pass from text to text, if the body names attributes in the
 /// order of the schema; an id that it leaves out is written by `make_id`. `None` means nothing: the body is in another order,
-/// or something in it is refused, and [`value::parse_object`] knows what.
+/// or something in it is refused, and [`body::parse_object`] knows what.
 pub fn encode_body<'t, 'o>(
     table: &'t Table,
     body: &[u8],
@@ -113,7 +114,7 @@ pub struct Place {
     pub made: bool,
 }
 
-/// The same for a JSON array of bodies: writes their records into `out`, one behind the other. [`value::parse_array`] knows why
+/// The same for a JSON array of bodies: writes their records into `out`, one behind the other. [`body::parse_array`] knows why
 /// not.
 pub fn encode_bodies(
     table: &Table,
@@ -126,7 +127,7 @@ pub fn encode_bodies(
     reader.take(b'[', "").ok()?;
     let mut places = Vec::new();
     while reader.next_element(places.is_empty()).ok()? {
-        if places.len() == value::RECORDS {
+        if places.len() == body::RECORDS {
             return None;
         }
         let (start, mut made) = (out.len(), false);
@@ -159,13 +160,13 @@ fn append_body(
             reader.take(b':', "").ok()?;
             let value_at = reader.at();
             let tight = value_at == name_at + attribute.name.len() + 3;
-            if tight && let Some(slot) = value::take_canonical(reader, attribute) {
+            if tight && let Some(slot) = coerce::take_canonical(reader, attribute) {
                 writer.member(attribute, name_at, value_at..reader.at(), slot);
                 another = reader.next_member(false).ok()?;
                 continue;
             }
         }
-        let value = if given { value::given(reader, attribute).ok()? } else { Value::Null };
+        let value = if given { coerce::given(reader, attribute).ok()? } else { Value::Null };
         match &value {
             Value::Null if position == table.primary_key => writer.id(make_id.take()?),
             Value::Null if attribute.required => return None,
@@ -426,7 +427,7 @@ impl<'t, B: AsRef<[u8]>> Record<'t, B> {
         match described.kind {
             _ if described.list => {
                 let bad = |detail| damaged(self.table, &format!("a list is not what the schema says: {detail}"));
-                value::parse_canonical(described, text).map_err(bad)
+                coerce::parse_canonical(described, text).map_err(bad)
             }
             Kind::Date => Ok(Value::Date(Date { text: self.unescape(text)?, microseconds: i64::from_le_bytes(slot) })),
             Kind::Any => Ok(Value::Json(Cow::Borrowed(text))),

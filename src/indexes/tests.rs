@@ -1,8 +1,8 @@
 //! Entries by value, by change and by damage; the checker of disagreements is itself checked here.
 
 use super::*;
+use crate::encoding::body::parse_object;
 use crate::encoding::record::encode;
-use crate::encoding::value::parse_object;
 use crate::storage::Options;
 use std::borrow::Cow;
 use tempfile::TempDir;

@@ -418,8 +418,8 @@ fn exactly(integer: i64, float: f64) -> Option<Ordering> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::encoding::body::parse_object;
     use crate::encoding::record::encode;
-    use crate::encoding::value::parse_object;
     use crate::query::{Limits, Query};
     use crate::schema::Schema;
 

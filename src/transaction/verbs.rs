@@ -6,7 +6,8 @@ use bytes::Bytes;
 
 use super::ids::Maker;
 use super::{BATCH, KEY, Owned, Precondition, Shared, Transaction, below};
-use crate::encoding::value::{Date, Value, parse_array, parse_object};
+use crate::encoding::body::{parse_array, parse_object};
+use crate::encoding::value::{Date, Value};
 use crate::encoding::{Fields, Record, key, patch, record};
 use crate::error::{Error, Result};
 use crate::indexes;

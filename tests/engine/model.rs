@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
-use strata::encoding::value::parse_object;
+use strata::encoding::body::parse_object;
 use strata::encoding::{Fields, Value};
 use strata::error::{Error, Result};
 use strata::schema::Table;

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::{Barrier, Mutex};
 
 use strata::encoding::Value;
-use strata::encoding::value::parse_object;
+use strata::encoding::body::parse_object;
 use strata::error::Result;
 use strata::transaction::{Database, Precondition};
 

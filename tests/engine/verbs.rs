@@ -4,7 +4,8 @@ use std::collections::HashSet;
 use std::sync::mpsc::channel;
 
 use serde_json::json;
-use strata::encoding::value::{Date, parse_object};
+use strata::encoding::body::parse_object;
+use strata::encoding::value::Date;
 use strata::encoding::{Fields, Value};
 use strata::error::{Error, Place, Result};
 use strata::query::Query;

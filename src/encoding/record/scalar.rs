@@ -171,8 +171,8 @@ impl<B: AsRef<[u8]>> Record<'_, B> {
 #[cfg(test)]
 mod tests {
     use crate::encoding::Record;
+    use crate::encoding::body::parse_object;
     use crate::encoding::record::{Scalar, encode, is_stored_as_it_is};
-    use crate::encoding::value::parse_object;
     use crate::schema::Schema;
 
     #[test]

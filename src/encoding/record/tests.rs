@@ -1,7 +1,7 @@
 //! What is written is what is read, in one canonical text, and damage is noticed.
 
 use super::*;
-use crate::encoding::value::parse_object;
+use crate::encoding::body::parse_object;
 use crate::schema::Schema;
 use proptest::collection::{btree_map, vec};
 use proptest::num::f64::{NEGATIVE, NORMAL, POSITIVE, SUBNORMAL, ZERO};

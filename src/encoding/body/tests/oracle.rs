@@ -9,8 +9,9 @@ use std::fmt;
 use serde::de::{self, Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::super::{Value, text_to};
+use crate::encoding::coerce::text_to;
 use crate::encoding::json::DEPTH;
+use crate::encoding::value::Value;
 use crate::error::{Error, Result};
 use crate::schema::{Attribute, Kind, Table};
 

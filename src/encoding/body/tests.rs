@@ -6,13 +6,16 @@
 mod oracle;
 
 use super::*;
-use crate::encoding::Record;
+use crate::encoding::coerce::{ELEMENTS, parse_canonical};
+use crate::encoding::json::DEPTH;
 use crate::encoding::record::{encode, encode_bodies, encode_body};
+use crate::encoding::{Record, Value};
 use crate::error::Place;
 use crate::schema::Schema;
 use proptest::prelude::*;
 use serde_json::Value as Json;
 use serde_json::value::RawValue;
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
 static TABLE: LazyLock<Table> = LazyLock::new(|| {
