@@ -197,6 +197,15 @@ def table(entries: Iterable[Entry]) -> Table:
     return Table(cells)
 
 
+def _of_whole_rounds(entries: list[Entry]) -> list[Entry]:
+    """Without those of a round that was cut off: a comparison that draws it would lack all rows of the targets that it has not."""
+    targets: dict[int, set[str]] = {}
+    for entry in entries:
+        targets.setdefault(entry.round, set()).add(entry.target)
+    every = {entry.target for entry in entries}
+    return [entry for entry in entries if targets[entry.round] == every]
+
+
 def comparisons(pairs: Table, rules: Rules, rng: random.Random, added: float = 0.0) -> Iterator[Drawn]:
     """Whole comparisons that share no pair, as many as there are pairs for; `added` is a share by which side B of each row is slower."""
     left, effect = pairs.rounds, log1p(added)
@@ -261,7 +270,7 @@ def results(pool: Pool, rules: Rules, shuffles: int = SHUFFLES, fingerprint: str
 
 
 def _condition(pool: Pool, name: str, rules: Rules, shuffles: int) -> Condition:
-    pairs = table(pool.of("pair", name))
+    pairs = table(_of_whole_rounds(pool.of("pair", name)))
 
     def rng(shuffle: str) -> random.Random:
         return random.Random(f"{pool.origin.seed}:{name}:{shuffle}")

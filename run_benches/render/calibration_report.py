@@ -62,6 +62,12 @@ def summary(results: Results) -> str:
     return "\n".join(_on_terminal(title, columns, body) for title, columns, body in _tables(results) if body) + "\n" + _census(results)
 
 
+def sentence(results: Results) -> str:
+    """What is known of our own errors, for the README: a line for each goal that was counted."""
+    lines = [f"* {goal.name}: {counted(goal.rate)}" for goal in results.goals if goal.rate.of]
+    return "\n".join([f"Pairs of one revision with itself, {', '.join(results.conditions)}:", "", *lines])
+
+
 def goals(results: Results) -> list[str]:
     """What the performance page opens with: how much was counted, and the goals with what was found. Lines of Markdown."""
     _, columns, body = _tables(results)[-1]

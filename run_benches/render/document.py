@@ -8,7 +8,8 @@ is compared byte by byte and pictures by their seals (pictures.py says why), so 
 The main page lies above a folder of its name in small letters, with the other pages and the pictures: `docs/PERFORMANCE.md` above
 `docs/performance`. Whatever else lies there and bears our marks belonged to an earlier rendering; writing removes it, and the check names it.
 
-The drawing of the layers in `docs/pictures`, which the README shows, is made of the code alone and goes with the committed pages.
+The drawing of the layers in `docs/pictures`, which the README shows, is made of the code alone and goes with the committed pages; so does
+the block of the README that says how often our verdicts are wrong.
 
 `docs/PERFORMANCE.md` belongs to `baselines/reference.json` alone; any other run is rendered into its own folder, or where `--output` says.
 """
@@ -24,15 +25,16 @@ from run_benches import files, places, serialization
 from run_benches.analysis import figures
 from run_benches.calibrate.error_rates import Results
 from run_benches.errors import Complaint, Exit
-from run_benches.render import calibration_pictures, layers_drawing
+from run_benches.render import calibration_pictures, calibration_report, layers_drawing, page_method
 from run_benches.render.gallery import pictures
 from run_benches.render.page import MAIN, MOST_LINES, bench_headers, render
 from run_benches.render.pictures import Picture, SEALED
-from run_benches.render.source import PICTURES, folder_of
+from run_benches.render.source import PICTURES, folder_of, marked
 from run_benches.store import fingerprint, pool, runs
 from run_benches.store.runs import Run, shown
 
 PAGE = places.ROOT / "docs" / MAIN
+README = places.ROOT / "README.md"
 REFERENCE = places.BASELINES / "reference.json"
 
 
@@ -50,6 +52,7 @@ def main(run_path: Path | None, output: Path | None, dry_run: bool, check: bool,
     sources, texts, drawn = contents(source, calibrated, page.name)
     if page.resolve() == PAGE.resolve():
         texts[f"{PICTURES}/{layers_drawing.FILE}"] = layers_drawing.svg()
+        texts[f"../{README.name}"] = _readme(_calibration(calibrated))
     rendered = Rendered(page, sources, texts, drawn)
     return rendered.check() if check else rendered.show_changes() if dry_run else rendered.write()
 
@@ -162,6 +165,17 @@ class Rendered:
     def _again(self) -> str:
         named = "" if _is_reference(self.sources[0]) else f" {shlex.quote(shown(self.sources[0]))} --output {shlex.quote(shown(self.page))}"
         return f"python3 run-benches.py document{named}"
+
+
+def _readme(calibration: Results | None) -> str:
+    """The README with what the calibration says in its block."""
+    before, begin, rest = _stored(README).partition("<!-- BEGIN calibration:")
+    _, end, after = rest.partition("<!-- END calibration -->\n")
+    if not begin or not end:
+        raise Complaint(f"{shown(README)} has no block for what the calibration says: <!-- BEGIN calibration: .. --> to <!-- END calibration -->")
+    found = "Our own error rates have not been measured yet." if calibration is None else calibration_report.sentence(calibration)
+    origin = "not measured" if calibration is None else page_method.calibration_origin(calibration)
+    return before + "\n".join(marked("calibration", origin, [found])).rstrip("\n") + "\n" + after
 
 
 def _stored(path: Path) -> str:

@@ -70,10 +70,10 @@ def _error_rates(source: Source) -> list[str]:
     elsewhere = [] if same_machine else [f"**Measured on another machine than the figures of this page:** {known}.", ""]
     stale = ["**Stale: the code that measures and judges has changed since.**", ""] if "calibration" in source.stale else []
     details = "The counts behind these, by condition and by tool, stand below."
-    return [*heading, *marked("error rates", _origin(found), [*stale, *elsewhere, *calibration_report.goals(found)]), details, ""]
+    return [*heading, *marked("error rates", calibration_origin(found), [*stale, *elsewhere, *calibration_report.goals(found)]), details, ""]
 
 
-def _origin(found: Results) -> str:
+def calibration_origin(found: Results) -> str:
     return f"{CALIBRATION} @ {revision(found.commit, found.dirty)}"
 
 
@@ -83,7 +83,7 @@ def _calibrated(source: Source) -> list[str]:
         return []
     images = [line for picture in calibration_pictures.pictures(source.calibration) for line in (source.image(picture), "")]
     words = "Comparisons of one revision with itself, and with slow-downs of known size: how often `compare` said the right thing, and what the usual tools say of the same times."
-    figures_of_it = marked("calibration", _origin(source.calibration), [*calibration_report.section(source.calibration), *images])
+    figures_of_it = marked("calibration", calibration_origin(source.calibration), [*calibration_report.section(source.calibration), *images])
     return ["## Calibration", "", words, "", *figures_of_it]
 
 

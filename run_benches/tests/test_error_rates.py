@@ -122,6 +122,14 @@ def test_what_is_decided_without_a_screen_alarms_as_often_as_promised() -> None:
     assert alarming <= 43, "at 5 % of 600 comparisons, 44 or more have a probability below 1 %"
 
 
+def test_a_round_that_was_cut_off_is_left_out() -> None:
+    pool = simulated(2 * PAIRS)
+    whole = error_rates.results(pool, RULES, shuffles=0).conditions["quiet"]
+    pool.entries.append(Entry(2 * PAIRS, "pair", "storage", "quiet", 1.0, None, ROWS[:4], [0.0] * 4, [1000.0] * 4))
+    cut = error_rates.results(pool, RULES, shuffles=0).conditions["quiet"]
+    assert (cut.rounds, cut.false_alarms, cut.power) == (whole.rounds, whole.false_alarms, whole.power)
+
+
 def test_a_layer_with_too_few_rounds_is_not_decided() -> None:
     assert list(error_rates.decisions(cells(15, 0.05), RULES, random.Random(1))) == []
 
@@ -190,6 +198,12 @@ def test_rates_are_told_with_counts_and_bounds() -> None:
 def test_results_come_back_as_they_were(results: Results, tmp_path: Path) -> None:
     serialization.store(tmp_path / "results.json", results)
     assert serialization.load(Results, tmp_path / "results.json") == results
+
+
+def test_the_readme_has_a_line_for_each_goal_that_was_counted(results: Results) -> None:
+    told = calibration_report.sentence(results)
+    assert told.startswith("Pairs of one revision with itself, quiet, load 60 %:\n")
+    assert [line.split(":")[0].removeprefix("* ") for line in told.splitlines()[2:]] == [goal.name for goal in results.goals if goal.rate.of]
 
 
 def test_the_page_and_the_terminal_tell_the_same_counts(results: Results) -> None:
