@@ -31,14 +31,18 @@ pub struct Config {
     pub insecure: bool,
     /// Threads that answer requests.
     pub workers: usize,
-    /// Threads for what has to wait.
+    /// Threads for single reads that have to wait, and as many for writes.
     pub pool_threads: usize,
+    /// Threads for lists and other work that takes a processor's time.
+    pub scan_threads: usize,
     /// Connections at once; more are answered with 503 and closed.
     pub connections: usize,
     /// How long the head of a request may take from its first byte.
     pub header_timeout_ms: u64,
     /// How long a connection may have no request.
     pub idle_timeout_ms: u64,
+    /// How long a client may take for 64 KiB of an answer.
+    pub send_timeout_ms: u64,
     /// How long connections are still taken after the server was told to stop and says that it is not ready.
     pub drain_ms: u64,
     /// How long what is in flight may take after that.
@@ -66,9 +70,11 @@ impl Default for Config {
             insecure: false,
             workers: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
             pool_threads: 32,
+            scan_threads: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
             connections: 10_000,
             header_timeout_ms: 10_000,
             idle_timeout_ms: 75_000,
+            send_timeout_ms: 20_000,
             drain_ms: 0,
             stop_timeout_ms: 30_000,
             handlers: handlers::Options::default(),
@@ -120,7 +126,11 @@ pub struct Flags {
     #[arg(long, value_name = "NUMBER", env = "STRATA_WORKERS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     workers: Option<usize>,
-    /// Threads for what has to wait [default: 32]
+    /// Threads for lists and other work that takes a processor's time [default: one a core]
+    #[arg(long, value_name = "NUMBER", env = "STRATA_SCAN_THREADS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scan_threads: Option<usize>,
+    /// Threads for single reads that have to wait, and as many for writes [default: 32]
     #[arg(long, value_name = "NUMBER", env = "STRATA_POOL_THREADS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pool_threads: Option<usize>,
@@ -136,6 +146,10 @@ pub struct Flags {
     #[arg(long, value_name = "MS", env = "STRATA_IDLE_TIMEOUT_MS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     idle_timeout_ms: Option<u64>,
+    /// How long a client may take for 64 KiB of an answer [default: 20000]
+    #[arg(long, value_name = "MS", env = "STRATA_SEND_TIMEOUT_MS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    send_timeout_ms: Option<u64>,
     /// How long to take connections after SIGTERM, while /_ready is 503 already [default: 0]
     #[arg(long, value_name = "MS", env = "STRATA_DRAIN_MS")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -174,7 +188,23 @@ struct IngressFlags {
     #[arg(long, value_name = "MS", env = "STRATA_BODY_TIMEOUT_MS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     body_timeout_ms: Option<u64>,
-    /// Requests that may wait at once [default: 1024; in the file ingress.requests_in_flight]
+    /// Bodies that may arrive at once [default: 8192; in the file ingress.bodies_in_flight]
+    #[arg(long, value_name = "NUMBER", env = "STRATA_BODIES_IN_FLIGHT")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bodies_in_flight: Option<usize>,
+    /// How much of all bodies may be in memory at once [default: 256M; in the file ingress.all_bodies_bytes]
+    #[arg(long, value_name = "SIZE", env = "STRATA_ALL_BODIES_BYTES", value_parser = size::parse)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    all_bodies_bytes: Option<usize>,
+    /// How much of all answers may be in memory that was not sent yet [default: 256M; in the file ingress.all_answers_bytes]
+    #[arg(long, value_name = "SIZE", env = "STRATA_ALL_ANSWERS_BYTES", value_parser = size::parse)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    all_answers_bytes: Option<usize>,
+    /// How long an answer may take to begin [default: 30000; in the file ingress.request_timeout_ms]
+    #[arg(long, value_name = "MS", env = "STRATA_REQUEST_TIMEOUT_MS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request_timeout_ms: Option<u64>,
+    /// Requests of a kind that may wait for a thread at once [default: 1024; in the file ingress.requests_in_flight]
     #[arg(long, value_name = "NUMBER", env = "STRATA_REQUESTS_IN_FLIGHT")]
     #[serde(skip_serializing_if = "Option::is_none")]
     requests_in_flight: Option<usize>,
@@ -278,13 +308,17 @@ impl Config {
         let at_least_one = [
             ("workers", self.workers as u64),
             ("pool_threads", self.pool_threads as u64),
+            ("scan_threads", self.scan_threads as u64),
             ("connections", self.connections as u64),
             ("header_timeout_ms", self.header_timeout_ms),
             ("idle_timeout_ms", self.idle_timeout_ms),
+            ("send_timeout_ms", self.send_timeout_ms),
             ("handlers.max_rows", self.handlers.max_rows as u64),
             ("ingress.body_bytes", self.ingress.body_bytes as u64),
             ("ingress.body_timeout_ms", self.ingress.body_timeout_ms),
+            ("ingress.bodies_in_flight", self.ingress.bodies_in_flight as u64),
             ("ingress.requests_in_flight", self.ingress.requests_in_flight as u64),
+            ("ingress.request_timeout_ms", self.ingress.request_timeout_ms),
             ("observability.access_log_lines", self.observability.access_log_lines as u64),
         ];
         match at_least_one.iter().find(|(_, value)| *value == 0) {

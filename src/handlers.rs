@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Place};
 use crate::query::{Limits, Query};
 use crate::schema::Table;
+use crate::storage::Reach;
 use crate::transaction::{Database, Owned, Precondition};
 pub use headers::{Validator, accepts_json, expected, speaks_json, speaks_text};
 pub use problem::{Failure, PROBLEM_JSON};
@@ -44,8 +45,8 @@ impl Default for Options {
     }
 }
 
-/// How many bytes the JSON of one list may have.
-pub const LIST_BYTES: usize = 64 << 20;
+/// A list that is longer is handed over in pieces of about so many bytes.
+pub const PIECE_BYTES: usize = 64 << 10;
 
 /// The media type of every record and list.
 pub const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -94,32 +95,53 @@ fn not_modified(validator: &Validator) -> Answer {
     answer
 }
 
-/// `GET /T?query`, `POST /T/query`: a JSON array of records, or how they would be come by.
+/// `GET /T?query`, `POST /T/query`: a JSON array of records, or the plan. Where nobody may wait, only a short list.
 ///
 /// # Errors
-/// 400 if more records would have to be sorted than fit in memory, or the list is longer than [`LIST_BYTES`]; what the database
-/// returns.
+/// 400 if more records would have to be sorted than fit in memory; what the database returns.
 pub fn list(database: &Database, table: &Table, query: &Query<'_>) -> Result<Answer> {
+    let mut before = Vec::new();
+    let answer = list_in_pieces(database, table, query, |piece| match database.reach() {
+        Reach::Memory => Err(Error::WouldBlock),
+        Reach::Disk => {
+            before.extend_from_slice(&piece);
+            Ok(())
+        }
+    })?;
+    if before.is_empty() {
+        return Ok(answer);
+    }
+    before.extend_from_slice(answer.body());
+    Ok(answer.map(|_| Bytes::from(before)))
+}
+
+/// The same; what is longer than [`PIECE_BYTES`] is handed over in pieces, the last of which is the body of the answer.
+///
+/// # Errors
+/// As [`list`]; what `hand_over` returns.
+pub fn list_in_pieces(
+    database: &Database,
+    table: &Table,
+    query: &Query<'_>,
+    mut hand_over: impl FnMut(Vec<u8>) -> crate::error::Result<()>,
+) -> Result<Answer> {
     if query.explain {
         let explanation = query.explain(database, table)?;
         let body = serde_json::to_vec(&explanation).expect("a structure of texts and numbers is JSON");
         return Ok(with_body(StatusCode::OK, JSON, Bytes::from(body)));
     }
-    let mut body = Vec::with_capacity(1024);
-    body.push(b'[');
+    let (mut piece, mut is_first) = (Vec::with_capacity(1024), true);
     query.run(database, table, |record| {
-        if body.len() > 1 {
-            body.push(b',');
+        piece.push(if is_first { b'[' } else { b',' });
+        is_first = false;
+        query.write(&record, &mut piece)?;
+        match piece.len() {
+            ..PIECE_BYTES => Ok(()),
+            _ => hand_over(std::mem::replace(&mut piece, Vec::with_capacity(PIECE_BYTES + (PIECE_BYTES >> 3)))),
         }
-        query.write(&record, &mut body)?;
-        if body.len() < LIST_BYTES {
-            return Ok(());
-        }
-        let detail = format!("the list has more than {} MiB: ask for fewer records at a time", LIST_BYTES >> 20);
-        Err(Error::invalid(format!("{detail} (limit, offset), or for less of each (select)")))
     })?;
-    body.push(b']');
-    Ok(with_body(StatusCode::OK, JSON, Bytes::from(body)))
+    piece.extend_from_slice(if is_first { b"[]" } else { b"]" });
+    Ok(with_body(StatusCode::OK, JSON, Bytes::from(piece)))
 }
 
 /// `POST /T` with an object: 201, where the record is, and the record.
@@ -371,18 +393,33 @@ mod tests {
     }
 
     #[test]
-    fn a_list_has_an_end_in_bytes() {
+    fn a_long_list_is_handed_over_in_pieces() {
         let folder = tempfile::tempdir().unwrap();
         let database = database(&folder);
         let table = database.table("Product").unwrap();
-        let name = "n".repeat(LIST_BYTES / 16);
-        for id in 0..17 {
-            create(&database, table, &HeaderMap::new(), format!("{{\"id\":\"{id}\",\"name\":\"{name}\"}}").as_bytes())
-                .unwrap();
+        let name = "n".repeat(PIECE_BYTES / 10);
+        for id in 10..60 {
+            let body = format!("{{\"id\":\"{id}\",\"name\":\"{name}\"}}");
+            create(&database, table, &HeaderMap::new(), body.as_bytes()).unwrap();
         }
-        let listed =
-            |query: &str| status(list(&database, table, &Query::parse(table, query, &Limits::in_url(100)).unwrap()));
-        assert_eq!((listed("limit=15"), listed(""), listed("select=id")), (200, 400, 200));
+        let pieces_of = |query: &str| {
+            let (mut pieces, query) = (Vec::new(), Query::parse(table, query, &Limits::in_url(100)).unwrap());
+            let hand_over = |piece| {
+                pieces.push(piece);
+                Ok(())
+            };
+            let last = list_in_pieces(&database, table, &query, hand_over).unwrap().into_body();
+            assert_eq!(list(&database, table, &query).unwrap().body(), &[pieces.concat(), last.to_vec()].concat());
+            pieces.iter().map(Vec::len).collect::<Vec<_>>()
+        };
+        let lengths = pieces_of("");
+        assert!(lengths.len() == 5 && lengths.iter().all(|length| (PIECE_BYTES..2 * PIECE_BYTES).contains(length)));
+        assert_eq!((pieces_of("limit=5"), pieces_of("limit=0")), (vec![], vec![]));
+        let in_memory = |query: &str| {
+            list(&database.in_memory(), table, &Query::parse(table, query, &Limits::in_url(100)).unwrap())
+        };
+        assert_eq!(status(in_memory("limit=5")), 200);
+        assert!(matches!(in_memory("limit=50"), Err(Failure::Error(Error::WouldBlock))));
     }
 
     #[test]

@@ -409,15 +409,15 @@ pub fn build(store: &Store, table: &Table, index: &Index) -> Result<()> {
         staged += 1;
         // A unique index is read while it is built.
         if staged % 1000 == 0 || index.kind == IndexKind::Unique {
-            write_patiently(store, &batch, Durability::Soft)?;
+            write_through_stalls(store, &batch, Durability::Soft)?;
             batch.clear();
         }
     }
-    write_patiently(store, &batch, Durability::Strong)
+    write_through_stalls(store, &batch, Durability::Strong)
 }
 
 /// Writes a batch, and where the engine refuses it because it is behind, lets it catch up first: no request waits for this one.
-fn write_patiently(store: &Store, batch: &Batch, durability: Durability) -> Result<()> {
+fn write_through_stalls(store: &Store, batch: &Batch, durability: Durability) -> Result<()> {
     loop {
         match store.write(batch, durability) {
             Err(Error::Busy { .. }) => store.settle()?,
@@ -451,7 +451,7 @@ pub fn drop_from(store: &Store, index: u32) -> Result<()> {
     if store.scan(Space::Indexes, &lower, &upper, &store.snapshot(), Reach::Disk).next()?.is_some() {
         let mut batch = Batch::default();
         store.delete_range(&mut batch, Space::Indexes, &lower, &upper);
-        write_patiently(store, &batch, Durability::Strong)?;
+        write_through_stalls(store, &batch, Durability::Strong)?;
     }
     Ok(())
 }

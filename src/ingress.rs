@@ -11,19 +11,22 @@
 //! Before routing, what a web page of another site must not do is refused (421, 403; [`browsers`]).
 //!
 //! A hop to another thread costs more than a cached read, so what can be answered from memory is answered where it arrived, and
-//! the same handler runs once more in the pool when it says [`Error::WouldBlock`]. What waits (for a body, for the pool) counts as
-//! in flight; over the limit the answer is 503 with `Retry-After`, before the body is read. What does not wait is not counted,
-//! because it cannot pile up. Every answer is recorded (`observability`), whichever way it came, and so is every client that left
+//! the same handler runs once more in the pool of its lane when it says [`Error::WouldBlock`]. Bodies that arrive, single reads, writes
+//! and lists are limited each by themselves, so that none of them waits for another; over a limit the answer is 503 with `Retry-After`,
+//! of bodies before they are read. What does not wait is not counted, because it cannot pile up. An answer that has not begun in time is
+//! a 503, and its query ends, as it does when the client has left; a write goes on. Every answer is recorded (`observability`), whichever way it came, and so is every client that left
 //! before it.
 //!
 //! Non-goals: connections and their deadlines (`server`); what a request means (`routing`).
 
 mod body;
 mod browsers;
+mod budget;
 mod crossing;
 mod file;
 mod labels;
 mod operations;
+mod pieces;
 mod unanswered;
 
 use std::net::IpAddr;
@@ -39,18 +42,18 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response};
 use http_body_util::{Either, Full};
 use hyper::body::Body as _;
 use serde::{Deserialize, Serialize};
-use tokio::runtime::Handle;
 
 use crate::error::Error;
 use crate::handlers::{self, Answer, Failure};
 use crate::observability::{self, Context, Observability, Recorder, Span, messages};
-use crate::routing::{Route, Routes, Work};
+use crate::routing::{Lane, Route, Routes, Work};
 use crate::static_files::{self, Content, Site};
 use crate::transaction::Database;
 pub use body::{Source, read as read_body};
 use browsers::Browsers;
 pub use browsers::{HostName, Origin};
-use crossing::{Crossing, Permit, Pooled};
+pub use crossing::Pools;
+use crossing::{Arriving, BodyBytes, Crossing, Made, Permit, Pooled};
 use operations::Operations;
 use unanswered::Unanswered;
 
@@ -66,8 +69,18 @@ pub struct Options {
     pub body_bytes: usize,
     /// How long a body may take to arrive.
     pub body_timeout_ms: u64,
-    /// How many requests may wait for their bodies or for the pool at once.
+    /// How many bodies may arrive at once.
+    pub bodies_in_flight: usize,
+    /// How many bytes of bodies may be in memory at once.
+    #[serde(deserialize_with = "crate::size::deserialize")]
+    pub all_bodies_bytes: usize,
+    /// How many requests of a kind (single reads, writes, lists) may wait for a thread at once.
     pub requests_in_flight: usize,
+    /// How many bytes of answers may be in memory at once that were not sent yet.
+    #[serde(deserialize_with = "crate::size::deserialize")]
+    pub all_answers_bytes: usize,
+    /// How long the answer to a request may take to begin, once its body is there, and a list to find room for its next piece.
+    pub request_timeout_ms: u64,
     /// Names of hosts that the server answers to, beside `localhost` and every IP address.
     pub allowed_hosts: Vec<HostName>,
     /// Origins whose pages may ask (CORS).
@@ -79,7 +92,11 @@ impl Default for Options {
         Self {
             body_bytes: 1 << 20,
             body_timeout_ms: 30_000,
+            bodies_in_flight: 8192,
+            all_bodies_bytes: 256 << 20,
             requests_in_flight: 1024,
+            all_answers_bytes: 256 << 20,
+            request_timeout_ms: 30_000,
             allowed_hosts: Vec::new(),
             cors_origins: Vec::new(),
         }
@@ -89,7 +106,7 @@ impl Default for Options {
 /// How far a request came where it arrived.
 enum Step {
     Answered(handlers::Result<Answer>),
-    Pool(Bytes, Permit),
+    Pool(Bytes, BodyBytes, Permit),
 }
 
 /// Answers requests. Each thread that does has one of its own, by [`Ingress::for_thread`]; they share everything but what they
@@ -105,11 +122,11 @@ pub struct Ingress {
 }
 
 impl Ingress {
-    /// Over a database; `pool` is where what blocks is run (`spawn_blocking`).
-    pub fn new(database: Database, handlers: handlers::Options, options: Options, pool: Handle) -> Self {
+    /// Over a database; `pools` are where what blocks is run (`spawn_blocking`).
+    pub fn new(database: Database, handlers: handlers::Options, options: Options, pools: impl Into<Pools>) -> Self {
         let routes = Routes::new(database.clone(), handlers);
         let observability = Arc::new(Observability::counting(labels::names(&routes)));
-        let crossing = Arc::new(Crossing::new(database, routes, options.requests_in_flight, pool));
+        let crossing = Arc::new(Crossing::new(database, routes, &options, pools.into()));
         Self::of(crossing, None, observability, options)
     }
 
@@ -202,11 +219,11 @@ impl Ingress {
             Some(Err(failure)) => Err(failure),
             Some(Ok(route)) => match self.at_once(&route, &parts, b"") {
                 Some(outcome) => outcome,
-                None => match Permit::take(&self.crossing) {
+                None => match Permit::take(&self.crossing, route.lane()) {
                     Some(permit) => {
                         context.mark(Span::Handler);
-                        let request = Unanswered::new(self, context);
-                        return Answering::later(answer_from_pool(request, parts, Bytes::new(), permit));
+                        let (request, held) = (Unanswered::new(self, context), BodyBytes::none(&self.crossing));
+                        return Answering::later(answer_from_pool(request, parts, Bytes::new(), held, permit));
                     }
                     None => Err(Failure::Overloaded),
                 },
@@ -244,7 +261,7 @@ impl Ingress {
     ) -> Answering {
         let outcome = match outcome.map(Response::into_parts) {
             Ok((head, Content::Memory(bytes))) => Ok(Response::from_parts(head, bytes)),
-            Ok((head, Content::Disk(extent))) => match Permit::take(&self.crossing) {
+            Ok((head, Content::Disk(extent))) => match Permit::take(&self.crossing, Lane::Reading) {
                 Some(permit) => {
                     context.mark(Span::Handler);
                     let request = Unanswered::new(self, context);
@@ -280,7 +297,7 @@ impl Ingress {
 
     /// What can be done where a request with a body arrived.
     async fn here<B: Source>(&self, route: Route<'_>, parts: &Parts, mut body: B, context: &mut Context) -> Step {
-        let Some(permit) = Permit::take(&self.crossing) else {
+        let Some(arriving) = Arriving::take(&self.crossing) else {
             return Step::Answered(self.refuse(Failure::Overloaded, parts, body));
         };
         let limit_bytes = self.options.body_bytes;
@@ -288,9 +305,11 @@ impl Ingress {
             return Step::Answered(self.refuse(Failure::TooLarge { limit_bytes }, parts, body));
         }
         let waited_ms = self.options.body_timeout_ms;
-        let read = body::read_within(&mut body, limit_bytes);
+        let mut held = BodyBytes::none(&self.crossing);
+        let read = body::read_within(&mut body, limit_bytes, |bytes| held.grow(bytes));
         let read = tokio::time::timeout(Duration::from_millis(waited_ms), read).await;
         context.mark(Span::Body);
+        drop(arriving);
         match read.unwrap_or(Err(Failure::TooSlow { waited_ms })) {
             Err(failure @ Failure::TooLarge { .. }) => {
                 self.take_in(body);
@@ -301,10 +320,13 @@ impl Ingress {
                 context.add_bytes_in(bytes.len());
                 match self.at_once(&route, parts, &bytes) {
                     Some(outcome) => Step::Answered(outcome),
-                    None => {
-                        context.mark(Span::Handler);
-                        Step::Pool(bytes, permit)
-                    }
+                    None => match Permit::take(&self.crossing, route.lane()) {
+                        Some(permit) => {
+                            context.mark(Span::Handler);
+                            Step::Pool(bytes, held, permit)
+                        }
+                        None => Step::Answered(Err(Failure::Overloaded)),
+                    },
                 }
             }
         }
@@ -349,6 +371,7 @@ impl Ingress {
         context: Context,
         headers: &HeaderMap,
     ) -> Response<Body> {
+        let outcome = outcome.and_then(|answer| self.crossing.counted(answer));
         let answer = outcome.unwrap_or_else(|failure| self.problem(&failure, &context, headers));
         let answer = if head { handlers::without_body(answer) } else { answer };
         let answer = answer.map(|bytes| Either::Left(Full::new(bytes)));
@@ -384,17 +407,37 @@ async fn answer_with_body<B: Source>(mut request: Unanswered, parts: Parts, body
         Some(Err(failure)) => ingress.refuse(failure, &parts, body),
         Some(Ok(route)) => match ingress.here(route, &parts, body, request.context()).await {
             Step::Answered(outcome) => outcome,
-            Step::Pool(body, permit) => return answer_from_pool(request, parts, body, permit).await,
+            Step::Pool(body, held, permit) => return answer_from_pool(request, parts, body, held, permit).await,
         },
     };
     request.whole(outcome, false, &parts.headers)
 }
 
-async fn answer_from_pool(mut request: Unanswered, parts: Parts, body: Bytes, permit: Permit) -> Response<Body> {
+async fn answer_from_pool(
+    mut request: Unanswered,
+    parts: Parts,
+    body: Bytes,
+    held: BodyBytes,
+    permit: Permit,
+) -> Response<Body> {
     let head = parts.method == Method::HEAD;
-    let Pooled { began, outcome, headers } = request.ingress.crossing.pooled(parts, body, permit).await;
-    request.context().mark_at(Span::Pool, began);
-    request.whole(outcome, head, &headers)
+    let waited_ms = request.ingress.options.request_timeout_ms;
+    let crossing = Arc::clone(&request.ingress.crossing);
+    let pooled = crossing.pooled(parts, body, held, permit);
+    match tokio::time::timeout(Duration::from_millis(waited_ms), pooled).await {
+        Ok(Pooled { began, outcome, headers }) => {
+            request.context().mark_at(Span::Pool, began);
+            match outcome {
+                Ok(Made::InPieces(answer)) if head => request.finish(answer.map(|_| Either::Left(Full::default()))),
+                Ok(Made::InPieces(answer)) => {
+                    request.finish(answer.map(|pieces| Either::Right(axum::body::Body::new(pieces))))
+                }
+                Ok(Made::Whole(answer)) => request.whole(Ok(answer), head, &headers),
+                Err(failure) => request.whole(Err(failure), head, &headers),
+            }
+        }
+        Err(_) => request.whole(Err(Failure::TimedOut { waited_ms }), head, &HeaderMap::new()),
+    }
 }
 
 /// The answer to be, there already or after waiting.
@@ -429,6 +472,7 @@ mod tests {
     use crate::storage;
     use http_body_util::BodyExt;
     use std::net::Ipv4Addr;
+    use tokio::runtime::Handle;
 
     const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
@@ -488,11 +532,12 @@ mod tests {
     async fn over_the_limit_nobody_is_let_in() {
         let folder = tempfile::tempdir().unwrap();
         let ingress = ingress(&folder, Options { requests_in_flight: 1, ..Options::default() });
-        let first = Permit::take(&ingress.crossing).unwrap();
-        assert_eq!(ask(&ingress, "POST", "/Product", "{}").await.0, 503);
-        assert_eq!(ask(&ingress, "GET", "/Product?limit=1", "").await.0, 200, "what does not wait is not counted");
+        let first = Permit::take(&ingress.crossing, Lane::Writing).unwrap();
+        assert_eq!(ask(&ingress, "POST", "/Product", "[{}]").await.0, 503);
+        assert_eq!(ask(&ingress, "POST", "/Product", "{}").await.0, 201, "what does not wait is not counted");
+        assert_eq!(ask(&ingress, "GET", "/Product", "").await.0, 200, "lists do not wait for writes");
         drop(first);
-        assert_eq!(ask(&ingress, "POST", "/Product", "{}").await.0, 201);
+        assert_eq!(ask(&ingress, "POST", "/Product", "[{}]").await.0, 201);
     }
 
     #[tokio::test]

@@ -26,7 +26,7 @@ use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
 use smallvec::SmallVec;
 use twox_hash::XxHash3_64;
 
-use waiting::{Call, Queue, Seat};
+use waiting::{Call, Queue, Waiter};
 
 /// How long to wait for a lock that another holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -207,38 +207,38 @@ impl Locks {
 
     #[cold]
     fn wait_for(&self, slot: Slot, time: Duration) -> Option<Guard<'_>> {
-        let (seat, mut was_called) = (Arc::new(Seat::new(time)), false);
+        let (waiter, mut was_called) = (Arc::new(Waiter::new(time)), false);
         loop {
             let call = match self.queue_of_held(slot) {
                 None => Some(Call::Free),
                 Some(mut queue) => {
                     // Who was called and came too late does not begin at the end again.
                     match was_called {
-                        true => queue.seats.push_front(Arc::clone(&seat)),
-                        false => queue.seats.push_back(Arc::clone(&seat)),
+                        true => queue.waiters.push_front(Arc::clone(&waiter)),
+                        false => queue.waiters.push_back(Arc::clone(&waiter)),
                     }
                     drop(queue);
                     was_called = true;
-                    seat.wait().or_else(|| self.leave(slot, &seat))
+                    waiter.wait().or_else(|| self.leave(slot, &waiter))
                 }
             };
             match call? {
                 Call::Yours => return Some(Guard { locks: self, slot }),
                 Call::Free if self.take(slot) => return Some(Guard { locks: self, slot }),
-                Call::Free if seat.is_over() => return None,
+                Call::Free if waiter.is_over() => return None,
                 Call::Free => {}
             }
         }
     }
 
     /// Ends a wait whose time is over. It may have been called meanwhile: then nobody else was, so it must not pass over the call.
-    fn leave(&self, slot: Slot, seat: &Arc<Seat>) -> Option<Call> {
+    fn leave(&self, slot: Slot, waiter: &Arc<Waiter>) -> Option<Call> {
         let mut queues = self.queues(slot);
-        if let Some(call) = seat.heard() {
+        if let Some(call) = waiter.heard() {
             return Some(call);
         }
         let queue = queues.get_mut(&slot).expect("who was not called is still in the queue");
-        queue.seats.retain(|other| !Arc::ptr_eq(other, seat));
+        queue.waiters.retain(|other| !Arc::ptr_eq(other, waiter));
         if queue.len() == 0 {
             queues.remove(&slot);
             self.word(slot).fetch_and(!WANTED, Ordering::Relaxed);
@@ -260,21 +260,21 @@ impl Locks {
         // The last who waited may have left since.
         let mut queue = queues.remove(&slot).unwrap_or_default();
         let callbacks = std::mem::take(&mut queue.callbacks);
-        let next = queue.seats.pop_front();
-        let call = if next.as_ref().is_some_and(|seat| seat.is_impatient()) { Call::Yours } else { Call::Free };
+        let next = queue.waiters.pop_front();
+        let call = if next.as_ref().is_some_and(|waiter| waiter.is_overdue()) { Call::Yours } else { Call::Free };
         let mut word = if call == Call::Yours { HELD } else { FREE };
-        if !queue.seats.is_empty() {
+        if !queue.waiters.is_empty() {
             word |= WANTED;
             queues.insert(slot, queue);
         }
         // Nobody else changes the word: takers want it free, and those who wait need the lock of the queues.
         self.word(slot).store(word, Ordering::Release);
-        if let Some(seat) = &next {
-            seat.call(call);
+        if let Some(waiter) = &next {
+            waiter.call(call);
         }
         drop(queues);
-        if let Some(seat) = next {
-            seat.wake();
+        if let Some(waiter) = next {
+            waiter.wake();
         }
         for callback in callbacks {
             callback();
@@ -494,9 +494,9 @@ mod tests {
         let locks = Locks::default();
         let slot = locks.slot(1, b"a");
         let wait = || {
-            let seat = Arc::new(Seat::new(Duration::ZERO));
-            locks.queue_of_held(slot).unwrap().seats.push_back(Arc::clone(&seat));
-            seat
+            let waiter = Arc::new(Waiter::new(Duration::ZERO));
+            locks.queue_of_held(slot).unwrap().waiters.push_back(Arc::clone(&waiter));
+            waiter
         };
         let guard = locks.lock(slot, Wait::No).unwrap();
         let (called, left) = (wait(), wait());
@@ -540,7 +540,7 @@ mod tests {
         assert!(all_quiet(&locks));
     }
 
-    /// Eight threads want two slots. Some have little patience, so that waits end just as they are called. All others must get
+    /// Eight threads want two slots. Some have short timeouts, so that waits end just as they are called. All others must get
     /// what they want: a wake-up that is lost would leave one of them waiting for a minute.
     #[test]
     fn no_wake_up_is_lost_and_no_slot_is_held_twice() {

@@ -1,10 +1,10 @@
 //! Queries: text to tree, tree to plan, plan to records.
 //!
 //! Four steps, each in its files. `parse` reads the text (FIQL) into a [`Query`], in which nothing has to be decoded, coerced or
-//! looked up again; what is not served is refused at its byte. `plan` chooses by which index the records are come by. `run` reads
+//! looked up again; what is not served is refused at its byte. `plan` chooses an access path. `run` reads
 //! entries and records as of one moment, and asks of each record what the index has not answered (`filter`). What has no order yet
 //! is put in order (`sort`), and `select` copies what the answer shows. Memory follows the limit of the list, never the number of
-//! records that are looked at, and has a bound in bytes; where others wait, work has one too (`effort`).
+//! records that are looked at, and has a bound in bytes; where others wait, work has one too (`budget`).
 //!
 //! ```text
 //! "category==light&price=lt=20&sort=-rating&limit=5"
@@ -15,7 +15,7 @@
 //!
 //! Non-goals: HTTP (`handlers`); relationships, full text, `Any` and cursors, which the grammar knows and nothing serves yet.
 
-mod effort;
+mod budget;
 mod explain;
 mod expression;
 mod filter;
@@ -28,7 +28,7 @@ mod sort;
 mod tree;
 
 pub use explain::Explanation;
-pub use filter::Checks;
+pub use filter::CompiledFilter;
 pub use parse::{CONDITIONS, DEPTH, EXPRESSIONS, Limits, VALUES};
 pub use plan::{PROBED, SORTED_ROWS};
 pub use run::GATHERED_BYTES;

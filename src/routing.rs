@@ -64,6 +64,17 @@ pub enum Work {
     Long,
 }
 
+/// What a handler's work is limited by, where it does not run at once. Work of one kind does not wait for that of another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lane {
+    /// The device that is read: one record.
+    Reading,
+    /// Locks, and the device that is written.
+    Writing,
+    /// Processors: any number of records are looked at.
+    Scanning,
+}
+
 /// A query that is longer is not even read where others wait.
 const SHORT_QUERY_BYTES: usize = 8 << 10;
 
@@ -241,6 +252,15 @@ fn places(schema: &Schema, tables: &[(Box<str>, usize)]) -> Box<[usize]> {
 }
 
 impl Route<'_> {
+    /// Where the handler runs if it does not run at once.
+    pub fn lane(&self) -> Lane {
+        match &self.verb {
+            Verb::Read(_) | Verb::ReadSelected(..) | Verb::Options(_) => Lane::Reading,
+            Verb::List(_) | Verb::ListByBody(_) | Verb::DeleteMatching(..) => Lane::Scanning,
+            Verb::Create | Verb::Replace(_) | Verb::Merge(_) | Verb::Delete(_) => Lane::Writing,
+        }
+    }
+
     /// How much work the handler has with this body.
     pub fn work(&self, body: &[u8]) -> Work {
         let long = match &self.verb {
@@ -257,6 +277,26 @@ impl Route<'_> {
             }
         };
         if long { Work::Long } else { Work::Short }
+    }
+
+    /// Runs the handler; a long list is handed over in pieces, the last of which is the body of the answer.
+    ///
+    /// # Errors
+    /// What the handler returns; what `hand_over` returns.
+    pub fn answer_in_pieces(
+        &self,
+        database: &Database,
+        headers: &HeaderMap,
+        body: &[u8],
+        hand_over: impl FnMut(Vec<u8>) -> crate::error::Result<()>,
+    ) -> Result<Answer> {
+        match &self.verb {
+            Verb::List(query) => handlers::list_in_pieces(database, self.table, query, hand_over),
+            Verb::ListByBody(limits) => {
+                handlers::list_in_pieces(database, self.table, &read_query(self.table, body, limits)?, hand_over)
+            }
+            _ => self.answer(database, headers, body),
+        }
     }
 
     /// Runs the handler.

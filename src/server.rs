@@ -22,7 +22,7 @@ use tokio::sync::{oneshot, watch};
 
 use crate::config::{self, Config};
 use crate::error::{Error, Result};
-use crate::ingress::Ingress;
+use crate::ingress::{Ingress, Pools};
 use crate::observability::messages;
 use crate::schema::Schema;
 use crate::static_files::Site;
@@ -43,7 +43,7 @@ struct Running {
     stop_accepting: watch::Sender<bool>,
     acceptor: JoinHandle<()>,
     workers: Vec<JoinHandle<()>>,
-    pool: Runtime,
+    pools: [Runtime; 3],
     ingress: Ingress,
     deadlines: Deadlines,
     drain: Duration,
@@ -79,8 +79,11 @@ impl Server {
         let cannot = |error| Error::storage("cannot start the server's threads", error);
         let address = listener.local_addr().map_err(cannot)?;
         let clocks = Arc::new(Clocks::default());
-        let pool = pool(config.pool_threads, &clocks).map_err(cannot)?;
-        let ingress = ingress(config, &database, files, &pool)?;
+        let reading = pool("reading", config.pool_threads, &clocks).map_err(cannot)?;
+        let writing = pool("writing", config.pool_threads, &clocks).map_err(cannot)?;
+        let scanning = pool(SCANNING, config.scan_threads, &clocks).map_err(cannot)?;
+        let pools = [reading, writing, scanning];
+        let ingress = ingress(config, &database, files, &pools)?;
         let deadlines = Deadlines::new(config);
         let (mut handles, mut workers) = (Vec::new(), Vec::new());
         for number in 0..config.workers {
@@ -97,7 +100,7 @@ impl Server {
             stop_accepting,
             acceptor,
             workers,
-            pool,
+            pools,
             ingress,
             deadlines,
             drain: Duration::from_millis(config.drain_ms),
@@ -143,7 +146,9 @@ impl Server {
         for worker in running.workers {
             let _ = worker.join();
         }
-        running.pool.shutdown_timeout(deadline.saturating_duration_since(Instant::now()));
+        for pool in running.pools {
+            pool.shutdown_timeout(deadline.saturating_duration_since(Instant::now()));
+        }
         running.ingress.close(deadline.saturating_duration_since(Instant::now()).max(LAST_WORDS));
         self.database.store().sync()
     }
@@ -156,6 +161,9 @@ impl Drop for Server {
         }
     }
 }
+
+/// How much scans give way to others on the same processor (nice(2)).
+const NICE: i32 = 10;
 
 /// How long the end of the process waits for its last words to be written.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -277,9 +285,11 @@ fn load_files(config: &Config) -> Result<Option<Site>> {
 }
 
 /// What answers, with all that the options want beside the tables.
-fn ingress(config: &Config, database: &Database, files: Option<Site>, pool: &Runtime) -> Result<Ingress> {
+fn ingress(config: &Config, database: &Database, files: Option<Site>, pools: &[Runtime; 3]) -> Result<Ingress> {
+    let [reading, writing, scanning] = pools.each_ref().map(|pool| pool.handle().clone());
+    let pools = Pools { reading, writing, scanning };
     let (handlers, options) = (config.handlers.clone(), config.ingress.clone());
-    let ingress = Ingress::new(database.clone(), handlers, options, pool.handle().clone());
+    let ingress = Ingress::new(database.clone(), handlers, options, pools);
     let ingress = ingress.with_observability(&config.observability)?;
     Ok(match files {
         Some(files) => ingress.with_files(files),
@@ -287,13 +297,22 @@ fn ingress(config: &Config, database: &Database, files: Option<Site>, pool: &Run
     })
 }
 
+/// The pool of what takes a processor's time.
+const SCANNING: &str = "scanning";
+
 /// The threads for what has to wait. The runtime itself runs nothing.
-fn pool(threads: usize, clocks: &Arc<Clocks>) -> std::io::Result<Runtime> {
+fn pool(name: &'static str, threads: usize, clocks: &Arc<Clocks>) -> std::io::Result<Runtime> {
     let (started, stopped) = (Arc::clone(clocks), Arc::clone(clocks));
     tokio::runtime::Builder::new_current_thread()
         .max_blocking_threads(threads)
-        .thread_name("strata-pool")
-        .on_thread_start(move || started.enter())
+        .thread_name(format!("strata-{name}"))
+        .on_thread_start(move || {
+            started.enter();
+            if name == SCANNING {
+                // Of the calling thread alone, on Linux: whoever answers at once goes first. Without it scans are only less polite.
+                let _ = rustix::process::setpriority_process(None, NICE);
+            }
+        })
         .on_thread_stop(move || stopped.leave())
         .build()
 }

@@ -14,6 +14,7 @@ mod verbs;
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -42,6 +43,23 @@ pub const LOCK_WAIT: Duration = Duration::from_secs(10);
 pub struct Database {
     shared: Arc<Parts>,
     reach: Reach,
+    interrupt: Option<Interrupt>,
+}
+
+/// Tells a query under way that nobody waits for it any more. Clones are the same interrupt.
+#[derive(Clone, Debug, Default)]
+pub struct Interrupt(Arc<AtomicBool>);
+
+impl Interrupt {
+    /// Ends the queries of all databases that this interrupts, within some thousand records; writes go on.
+    pub fn raise(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it was raised.
+    pub fn is_raised(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 struct Parts {
@@ -104,12 +122,23 @@ impl Database {
     fn open_by(directory: &Path, schema: Schema, options: &storage::Options, migration: Migration) -> Result<Self> {
         let store = Store::open(directory, options)?;
         let schema = catalogue::bring_in_step(&store, schema, migration)?;
-        Ok(Self { shared: Arc::new(Parts { store, schema, locks: Locks::default() }), reach: Reach::Disk })
+        let shared = Arc::new(Parts { store, schema, locks: Locks::default() });
+        Ok(Self { shared, reach: Reach::Disk, interrupt: None })
     }
 
     /// The same database, answering only from memory and waiting for nobody: [`Error::WouldBlock`] where that is not enough.
     pub fn in_memory(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared), reach: Reach::Memory }
+        Self { shared: Arc::clone(&self.shared), reach: Reach::Memory, interrupt: None }
+    }
+
+    /// The same database, whose queries end as `Busy` once the interrupt is raised.
+    pub fn interrupted_by(&self, interrupt: &Interrupt) -> Self {
+        Self { interrupt: Some(interrupt.clone()), ..self.clone() }
+    }
+
+    /// Whether its queries are to end.
+    pub fn is_interrupted(&self) -> bool {
+        self.interrupt.as_ref().is_some_and(Interrupt::is_raised)
     }
 
     /// Its schema, numbered as stored.

@@ -514,6 +514,30 @@ fn what_is_in_memory_holds_up_nobody_for_long() {
     );
 }
 
+#[test]
+fn a_query_that_nobody_waits_for_ends() {
+    let sdl = "type T @table { id: ID @primaryKey size: Int }";
+    let (_directory, database) = filled(sdl, 0..30_000, |number| json!({ "id": number.to_string(), "size": number }));
+    let interrupt = strata::transaction::Interrupt::default();
+    let interrupted = database.interrupted_by(&interrupt);
+    let (table, mut seen) = (interrupted.table("T").expect("it exists"), 0);
+    let query = Query::parse(table, "size=ge=0", &Limits::in_url(100_000)).expect("it is read");
+    let mut run = |database: &Database| {
+        seen = 0;
+        let visit = |_: strata::encoding::Record<'_, &[u8]>| {
+            seen += 1;
+            Ok(())
+        };
+        let outcome = super::engine::outcome(&query.run(database, table, visit));
+        (outcome, seen)
+    };
+    assert_eq!(run(&interrupted), ("ok", 30_000));
+    interrupt.raise();
+    let (outcome, seen) = run(&interrupted);
+    assert!(outcome == "busy" && seen < 30_000, "{outcome} after {seen}");
+    assert_eq!(run(&database), ("ok", 30_000), "others go on");
+}
+
 /// The ids that a query lists, and how many records it has read by their keys.
 fn ids_and_reads(database: &Database, text: &str) -> (Vec<String>, u64) {
     let before = database.counters().looked_up;

@@ -137,7 +137,7 @@ fn scalar<'a>(reader: &mut Reader<'a>, kind: Kind) -> std::result::Result<Value<
     }
 }
 
-/// That an item cannot be what is wanted. A list or an object is read to its end, because it may not be JSON.
+/// The refusal of an item that cannot be what is wanted. A list or an object is read to its end, because it may not be JSON.
 fn unfit(reader: &mut Reader<'_>, item: Item<'_>, wanted: &str) -> Refusal {
     let given = match item {
         Item::Null => "null".to_owned(),

@@ -72,7 +72,7 @@ impl<'a> Reader<'a> {
         self.at
     }
 
-    /// That something else stands here.
+    /// The fault of text in which something else stands here.
     pub fn fault(&self, what: &'static str) -> Fault {
         Fault { at: self.at, what }
     }

@@ -48,6 +48,11 @@ pub enum Failure {
         /// How long was waited.
         waited_ms: u64,
     },
+    /// The answer was not made in time.
+    TimedOut {
+        /// How long was waited.
+        waited_ms: u64,
+    },
     /// Of the range that was asked for, nothing is there.
     Range {
         /// How long the whole is.
@@ -98,7 +103,7 @@ struct Problem<'a> {
 }
 
 impl Failure {
-    /// That a path is nothing's.
+    /// The failure of a request whose path nothing serves.
     pub fn nothing_at(path: &str) -> Self {
         Error::NotFound { detail: format!("there is no table and nothing else at {path}") }.into()
     }
@@ -155,6 +160,7 @@ impl Failure {
             Self::Range { .. } => ("range-not-satisfiable", "There is nothing in this range", 416),
             Self::Misdirected { .. } => ("misdirected", "The request is for another host", 421),
             Self::Error(Error::Busy { .. }) => ("busy", "The server cannot take the work now", 503),
+            Self::TimedOut { .. } => ("timed-out", "The answer was not made in time", 503),
             Self::Overloaded => ("overloaded", "Too many requests are being worked on", 503),
             Self::Error(Error::WouldBlock | Error::Corrupt { .. } | Error::Storage { .. }) | Self::Panicked(_) => {
                 ("internal", "The server failed", 500)
@@ -183,6 +189,9 @@ impl Failure {
             }
             Self::TooLarge { limit_bytes } => format!("a body has at most {limit_bytes} bytes"),
             Self::TooSlow { waited_ms } => format!("the whole body has to arrive within {waited_ms} ms"),
+            Self::TimedOut { waited_ms } => {
+                format!("it did not begin within {waited_ms} ms; what was to be written may have been")
+            }
             Self::Range { length_bytes } => format!("the whole has {length_bytes} bytes"),
             Self::Overloaded => "try again after the time that Retry-After names, in seconds".to_owned(),
             Self::LocalOnly => "this is answered to clients on the same machine only".to_owned(),

@@ -10,6 +10,9 @@ use crate::handlers::Failure;
 /// How much of a refused body is taken in, so that its client comes to read the answer.
 const DISCARDED_BYTES: usize = 8 << 20;
 
+/// So much memory is taken for a body that is announced to be longer, before it comes.
+const ANNOUNCED_BYTES: usize = 64 << 10;
+
 /// Where the bytes of a body come from: a connection, or a test.
 pub trait Source: Body<Data = Bytes, Error: std::fmt::Display + Send> + Send + Unpin + 'static {
     /// How many bytes it has at least: `Content-Length`, where there is one.
@@ -30,19 +33,30 @@ impl<B: Body<Data = Bytes, Error: std::fmt::Display + Send> + Send + Unpin + 'st
 /// # Errors
 /// 413 as soon as it is longer than `limit_bytes`; 400 if it breaks off.
 pub async fn read(mut body: impl Source, limit_bytes: usize) -> Result<Bytes, Failure> {
-    read_within(&mut body, limit_bytes).await
+    read_within(&mut body, limit_bytes, |_| true).await
 }
 
-/// The same; what is behind the limit can still be read from the body.
-pub(super) async fn read_within(body: &mut impl Source, limit_bytes: usize) -> Result<Bytes, Failure> {
+/// The same; what is behind the limit can still be read from the body. `hold` says whether there is memory for so many bytes more.
+///
+/// # Errors
+/// As [`read`]; 503 if there is no memory.
+pub(super) async fn read_within(
+    body: &mut impl Source,
+    limit_bytes: usize,
+    mut hold: impl FnMut(usize) -> bool,
+) -> Result<Bytes, Failure> {
     let first = next(body).await?;
     if first.len() > limit_bytes {
         return Err(Failure::TooLarge { limit_bytes });
     }
+    if !hold(first.len()) {
+        return Err(Failure::Overloaded);
+    }
     if body.is_end_stream() {
         return Ok(first);
     }
-    let announced = usize::try_from(body.size_hint().lower()).unwrap_or(limit_bytes);
+    // What is only announced takes no memory: it may never come.
+    let announced = usize::try_from(body.size_hint().lower()).unwrap_or(limit_bytes).min(ANNOUNCED_BYTES);
     let mut whole = Vec::with_capacity((first.len() + announced).min(limit_bytes));
     whole.extend_from_slice(&first);
     loop {
@@ -52,6 +66,9 @@ pub(super) async fn read_within(body: &mut impl Source, limit_bytes: usize) -> R
         }
         if whole.len() + more.len() > limit_bytes {
             return Err(Failure::TooLarge { limit_bytes });
+        }
+        if !hold(more.len()) {
+            return Err(Failure::Overloaded);
         }
         whole.extend_from_slice(&more);
     }

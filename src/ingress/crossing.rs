@@ -1,63 +1,263 @@
-//! The crossing from async to blocking: inline where memory suffices, else in a small pool.
+//! The crossing from async to blocking: inline where memory suffices, else in the pool of its lane.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http::HeaderMap;
 use http::request::Parts;
+use http::{HeaderMap, Response, StatusCode};
 use tokio::runtime::Handle;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::oneshot;
 
+use super::Options;
+use super::budget::Budget;
 use super::file::FileBody;
+use super::pieces::{Broken, Pieces, Waiting};
 use crate::error::Error;
-use crate::handlers::{Answer, Failure, Result};
-use crate::routing::{Route, Routes};
+use crate::handlers::{self, Answer, Failure, Result};
+use crate::observability::messages;
+use crate::routing::{Lane, Route, Routes};
 use crate::static_files::Extent;
-use crate::transaction::Database;
+use crate::transaction::{Database, Interrupt};
 
 /// Runs handlers.
 pub(super) struct Crossing {
     blocking: Database,
     in_memory: Database,
     routes: Routes,
-    pool: Handle,
-    in_flight: AtomicUsize,
-    most_in_flight: usize,
+    pools: Pools,
+    /// Requests whose bodies arrive.
+    bodies: Gauge,
+    /// Bytes of bodies in memory.
+    body_bytes: Gauge,
+    /// Requests in the pool of each lane.
+    in_flight: [Gauge; 3],
+    /// Bytes of answers that were not sent yet.
+    answers: Budget,
+    /// How long a list waits for room for its next piece.
+    longest_wait: Duration,
 }
 
-/// The right to wait; given back when it is dropped, by the pool if the client has gone meanwhile.
-pub(super) struct Permit(Arc<Crossing>);
+/// Threads for what has to wait, by what it waits for.
+#[derive(Clone)]
+pub struct Pools {
+    /// For single records that are not in memory, and files.
+    pub reading: Handle,
+    /// For locks and for syncs.
+    pub writing: Handle,
+    /// For what takes a processor's time: it has no more threads than there are processors.
+    pub scanning: Handle,
+}
+
+impl From<Handle> for Pools {
+    /// One pool for everything.
+    fn from(pool: Handle) -> Self {
+        Self { reading: pool.clone(), writing: pool.clone(), scanning: pool }
+    }
+}
+
+/// How much of something there is, and how much there may be.
+struct Gauge {
+    now: AtomicUsize,
+    most: usize,
+}
+
+impl Gauge {
+    fn up_to(most: usize) -> Self {
+        Self { now: AtomicUsize::new(0), most }
+    }
+
+    /// Adds as much, unless it would be too much.
+    fn add(&self, more: usize) -> bool {
+        let before = self.now.fetch_add(more, Ordering::Relaxed);
+        let fits = before.saturating_add(more) <= self.most;
+        if !fits {
+            self.remove(more);
+        }
+        fits
+    }
+
+    fn remove(&self, less: usize) {
+        self.now.fetch_sub(less, Ordering::Relaxed);
+    }
+
+    fn now(&self) -> usize {
+        self.now.load(Ordering::Relaxed)
+    }
+}
+
+/// The right to wait in a lane; given back when it is dropped, by the pool if the client has gone meanwhile.
+pub(super) struct Permit {
+    crossing: Arc<Crossing>,
+    lane: Lane,
+}
+
+/// The right to have a body arrive; given back when it is dropped.
+pub(super) struct Arriving(Arc<Crossing>);
+
+/// The right to have so many bytes of a body in memory; given back when it is dropped.
+pub(super) struct BodyBytes {
+    crossing: Arc<Crossing>,
+    bytes: usize,
+}
 
 /// What came out of the pool.
 pub(super) struct Pooled {
     /// When the handler began.
     pub(super) began: Instant,
-    pub(super) outcome: Result<Answer>,
+    pub(super) outcome: Result<Made>,
     /// Of the request.
     pub(super) headers: HeaderMap,
 }
 
+/// An answer.
+pub(super) enum Made {
+    Whole(Answer),
+    InPieces(Response<Pieces>),
+}
+
+/// The first that is known of an answer: all of it, or that it comes in pieces.
+struct Begun {
+    began: Instant,
+    outcome: Result<Answer>,
+    pieces: Option<UnboundedReceiver<std::result::Result<Bytes, Broken>>>,
+    headers: HeaderMap,
+}
+
+/// Answers that are shorter are not counted: it would take longer than they are long.
+const COUNTED_BYTES: usize = 16 << 10;
+
+/// A handler in the pool.
+struct Job {
+    parts: Parts,
+    body: Bytes,
+    permit: Permit,
+    interrupt: Interrupt,
+    /// Gone when it was told what the answer is.
+    begun: Option<oneshot::Sender<Begun>>,
+    /// Where pieces go, once there was one.
+    pieces: Option<UnboundedSender<std::result::Result<Bytes, Broken>>>,
+    began: Instant,
+}
+
+impl Job {
+    fn run(mut self) {
+        let crossing = Arc::clone(&self.permit.crossing);
+        let (parts, body) = (self.parts.clone(), self.body.clone());
+        let outcome = caught(|| {
+            let route = crossing.routes.resolve(&parts.method, &parts.uri, &parts.headers);
+            let route = route.ok_or_else(|| Error::NotFound { detail: "no table has this path".to_owned() })??;
+            let database = crossing.blocking.interrupted_by(&self.interrupt);
+            route.answer_in_pieces(&database, &parts.headers, &body, |piece| self.hand_over(&crossing, piece))
+        });
+        let Some(pieces) = self.pieces.take() else { return self.begin(outcome, None) };
+        match outcome {
+            Ok(last) => drop(pieces.send(Ok(last.into_body()))),
+            Err(failure) => {
+                if failure.is_internal() {
+                    messages::log(&format!("a list broke off: {failure}"));
+                }
+                let _ = pieces.send(Err(Broken));
+            }
+        }
+    }
+
+    /// Sends a piece once there is room for it.
+    fn hand_over(&mut self, crossing: &Crossing, piece: Vec<u8>) -> crate::error::Result<()> {
+        let left = || Error::Busy { detail: "nobody reads the list".to_owned() };
+        let deadline = Instant::now() + crossing.longest_wait;
+        let piece = crossing.answers.count_at_last(piece, deadline, || self.interrupt.is_raised()).ok_or_else(left)?;
+        if self.pieces.is_none() {
+            let (sender, receiver) = unbounded_channel();
+            self.pieces = Some(sender);
+            self.begin(Ok(handlers::with_body(StatusCode::OK, handlers::JSON, Bytes::new())), Some(receiver));
+        }
+        let pieces = self.pieces.as_ref().expect("made just now");
+        pieces.send(Ok(piece)).map_err(|_| left())
+    }
+
+    fn begin(
+        &mut self,
+        outcome: Result<Answer>,
+        pieces: Option<UnboundedReceiver<std::result::Result<Bytes, Broken>>>,
+    ) {
+        let headers = std::mem::take(&mut self.parts.headers);
+        if let Some(begun) = self.begun.take() {
+            // Nobody listens if the client has gone.
+            let _ = begun.send(Begun { began: self.began, outcome, pieces, headers });
+        }
+    }
+}
+
 impl Permit {
     /// `None` if as many are out as there may be.
-    pub(super) fn take(crossing: &Arc<Crossing>) -> Option<Self> {
-        let permit = Self(Arc::clone(crossing));
-        let others = crossing.in_flight.fetch_add(1, Ordering::Relaxed);
-        (others < crossing.most_in_flight).then_some(permit)
+    pub(super) fn take(crossing: &Arc<Crossing>, lane: Lane) -> Option<Self> {
+        crossing.in_flight(lane).add(1).then(|| Self { crossing: Arc::clone(crossing), lane })
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
+        self.crossing.in_flight(self.lane).remove(1);
+    }
+}
+
+impl Arriving {
+    /// `None` if as many are out as there may be.
+    pub(super) fn take(crossing: &Arc<Crossing>) -> Option<Self> {
+        crossing.bodies.add(1).then(|| Self(Arc::clone(crossing)))
+    }
+}
+
+impl Drop for Arriving {
+    fn drop(&mut self) {
+        self.0.bodies.remove(1);
+    }
+}
+
+impl BodyBytes {
+    pub(super) fn none(crossing: &Arc<Crossing>) -> Self {
+        Self { crossing: Arc::clone(crossing), bytes: 0 }
+    }
+
+    /// For so many bytes more; false if that is more than there may be.
+    pub(super) fn grow(&mut self, more: usize) -> bool {
+        let fits = self.crossing.body_bytes.add(more);
+        self.bytes += if fits { more } else { 0 };
+        fits
+    }
+}
+
+impl Drop for BodyBytes {
+    fn drop(&mut self) {
+        self.crossing.body_bytes.remove(self.bytes);
     }
 }
 
 impl Crossing {
-    pub(super) fn new(blocking: Database, routes: Routes, most_in_flight: usize, pool: Handle) -> Self {
+    pub(super) fn new(blocking: Database, routes: Routes, options: &Options, pools: Pools) -> Self {
         let in_memory = blocking.in_memory();
-        Self { blocking, in_memory, routes, pool, in_flight: AtomicUsize::new(0), most_in_flight }
+        let bodies = Gauge::up_to(options.bodies_in_flight);
+        let body_bytes = Gauge::up_to(options.all_bodies_bytes.max(options.body_bytes));
+        let in_flight = [(); 3].map(|()| Gauge::up_to(options.requests_in_flight));
+        let (answers, longest_wait) =
+            (Budget::of(options.all_answers_bytes), Duration::from_millis(options.request_timeout_ms));
+        Self { blocking, in_memory, routes, pools, bodies, body_bytes, in_flight, answers, longest_wait }
+    }
+
+    fn in_flight(&self, lane: Lane) -> &Gauge {
+        &self.in_flight[lane as usize]
+    }
+
+    fn pool(&self, lane: Lane) -> &Handle {
+        match lane {
+            Lane::Reading => &self.pools.reading,
+            Lane::Writing => &self.pools.writing,
+            Lane::Scanning => &self.pools.scanning,
+        }
     }
 
     pub(super) fn routes(&self) -> &Routes {
@@ -76,24 +276,38 @@ impl Crossing {
         caught(|| route.answer(&self.in_memory, headers, body))
     }
 
-    /// Runs the handler of a request in the pool, where it may wait.
-    pub(super) async fn pooled(&self, parts: Parts, body: Bytes, permit: Permit) -> Pooled {
-        let job = move || {
-            let began = Instant::now();
-            let crossing = &permit.0;
-            let outcome = caught(|| {
-                let route = crossing.routes.resolve(&parts.method, &parts.uri, &parts.headers);
-                let route = route.ok_or_else(|| Error::NotFound { detail: "no table has this path".to_owned() })??;
-                route.answer(&crossing.blocking, &parts.headers, &body)
-            });
-            Pooled { began, outcome, headers: parts.headers }
+    /// Runs the handler of a request in the pool of its lane, where it may wait; an answer that is longer than a piece comes in pieces. If
+    /// the answer is not waited for to its end, a query ends soon; a write goes on.
+    pub(super) async fn pooled(&self, parts: Parts, body: Bytes, held: BodyBytes, permit: Permit) -> Pooled {
+        let waiting = Waiting(Interrupt::default());
+        let (lane, interrupt) = (permit.lane, waiting.0.clone());
+        let (begun, beginning) = oneshot::channel();
+        self.pool(lane).spawn_blocking(move || {
+            Job { parts, body, permit, interrupt, begun: Some(begun), pieces: None, began: Instant::now() }.run();
+            drop(held);
+        });
+        // It is not begun only when the server stops before.
+        let Ok(Begun { began, outcome, pieces, headers }) = beginning.await else {
+            return Pooled { began: Instant::now(), outcome: Err(Failure::Overloaded), headers: HeaderMap::new() };
         };
-        // It is cancelled only when the server stops before it has begun.
-        self.pool.spawn_blocking(job).await.unwrap_or_else(|_| Pooled {
-            began: Instant::now(),
-            outcome: Err(Failure::Overloaded),
-            headers: HeaderMap::new(),
-        })
+        let outcome = outcome.map(|answer| match pieces {
+            None => Made::Whole(answer),
+            Some(receiver) => Made::InPieces(answer.map(|_| Pieces { receiver, _waiting: waiting })),
+        });
+        Pooled { began, outcome, headers }
+    }
+
+    /// The same bytes, counted until they are sent.
+    ///
+    /// # Errors
+    /// `Overloaded` if there is no room for them.
+    pub(super) fn counted(&self, answer: Answer) -> Result<Answer> {
+        if answer.body().len() < COUNTED_BYTES {
+            return Ok(answer);
+        }
+        let (head, body) = answer.into_parts();
+        let body = self.answers.count(body).ok_or(Failure::Overloaded)?;
+        Ok(Answer::from_parts(head, body))
     }
 
     /// Does what may wait in the pool, for an operator: it counts against no limit.
@@ -104,7 +318,7 @@ impl Crossing {
         &self,
         job: impl FnOnce() -> crate::error::Result<T> + Send + 'static,
     ) -> Result<T> {
-        match self.pool.spawn_blocking(job).await {
+        match self.pools.writing.spawn_blocking(job).await {
             Ok(outcome) => Ok(outcome?),
             Err(_) => Err(Failure::Overloaded),
         }
@@ -121,15 +335,15 @@ impl Crossing {
             drop(permit);
             opened
         };
-        match self.pool.spawn_blocking(job).await {
-            Ok(opened) => Ok(FileBody::new(opened?, range, self.pool.clone())),
+        match self.pools.reading.spawn_blocking(job).await {
+            Ok(opened) => Ok(FileBody::new(opened?, range, self.pools.reading.clone())),
             Err(_) => Err(Failure::Overloaded),
         }
     }
 
-    /// Requests that wait for their bodies or for the pool.
-    pub(super) fn in_flight(&self) -> usize {
-        self.in_flight.load(Ordering::Relaxed)
+    /// Requests that wait for their bodies or for a pool.
+    pub(super) fn waiting(&self) -> usize {
+        self.bodies.now() + self.in_flight.iter().map(Gauge::now).sum::<usize>()
     }
 }
 

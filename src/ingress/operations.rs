@@ -188,7 +188,7 @@ async fn metrics(State(shown): State<Arc<Shown>>, Extension(Peer(peer)): Extensi
     let mut text = shown.observability.metrics();
     let mut gauge = |name, help, value: f64| write_metric(&mut text, name, "gauge", help, [("", value)]);
     gauge("strata_ready", "Whether requests are wanted.", f64::from(shown.ready.load(Ordering::Relaxed)));
-    let waiting = shown.crossing.in_flight() as f64;
+    let waiting = shown.crossing.waiting() as f64;
     gauge("strata_requests_waiting", "Requests that wait for their bodies or for the pool.", waiting);
     if peer.to_canonical().is_loopback() {
         let counters = serde_json::to_value(shown.crossing.database().counters()).unwrap_or_default();

@@ -6,19 +6,19 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-/// After so long a thread is handed the slot. Before, whoever comes first takes it: that spares a switch of threads for each
+/// After so long a waiting thread is handed the slot. Before, whoever comes first takes it: that spares a switch of threads for each
 /// release, and starves nobody for longer.
-const PATIENCE: Duration = Duration::from_millis(1);
+const HANDED_OVER_AFTER: Duration = Duration::from_millis(1);
 
 /// Those who wait for one slot.
 #[derive(Default)]
 pub(super) struct Queue {
-    pub(super) seats: VecDeque<Arc<Seat>>,
+    pub(super) waiters: VecDeque<Arc<Waiter>>,
     pub(super) callbacks: Vec<Box<dyn FnOnce() + Send>>,
 }
 
 /// Where one thread waits.
-pub(super) struct Seat {
+pub(super) struct Waiter {
     thread: Thread,
     since: Instant,
     /// `None` is beyond what the clock can say.
@@ -42,12 +42,12 @@ const YOURS: u8 = 2;
 
 impl Queue {
     pub(super) fn len(&self) -> usize {
-        self.seats.len() + self.callbacks.len()
+        self.waiters.len() + self.callbacks.len()
     }
 }
 
-impl Seat {
-    /// A seat for the calling thread.
+impl Waiter {
+    /// A waiter for the calling thread.
     pub(super) fn new(at_most: Duration) -> Self {
         let since = Instant::now();
         let deadline = since.checked_add(at_most);
@@ -79,7 +79,7 @@ impl Seat {
         }
     }
 
-    /// Leaves the call for the thread, which may sleep until [`Seat::wake`].
+    /// Leaves the call for the thread, which may sleep until [`Waiter::wake`].
     pub(super) fn call(&self, call: Call) {
         let call = if call == Call::Yours { YOURS } else { FREE };
         self.call.store(call, Ordering::Release);
@@ -95,7 +95,7 @@ impl Seat {
     }
 
     /// Whether it has waited for so long that it is handed the slot.
-    pub(super) fn is_impatient(&self) -> bool {
-        self.since.elapsed() >= PATIENCE
+    pub(super) fn is_overdue(&self) -> bool {
+        self.since.elapsed() >= HANDED_OVER_AFTER
     }
 }

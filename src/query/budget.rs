@@ -8,43 +8,71 @@ use std::cell::Cell;
 
 use crate::error::{Error, Result};
 use crate::storage::Reach;
+use crate::transaction::Database;
 
 /// How many steps a query may take where others wait for it: some hundred microseconds. A step is an entry that is walked over, or
 /// [`STEP_BYTES`] of a record for each condition that it is asked.
 pub(super) const INLINE_STEPS: usize = 1000;
 
+/// After so many steps a query that may take its time looks whether anybody still waits for it.
+const UNINTERRUPTED_STEPS: usize = 10_000;
+
 /// How much of a record is one step.
 const STEP_BYTES: usize = 4 << 10;
 
-/// How many steps it takes to find where a stretch of keys begins.
+/// How many steps it takes to find where a range of keys begins.
 const SEEK_STEPS: usize = 4;
 
 /// What a query may still do.
-pub(super) struct Effort(Cell<usize>);
+pub(super) struct StepBudget<'d> {
+    database: &'d Database,
+    /// Steps until it has to end, or to look whether it has to.
+    left: Cell<usize>,
+}
 
-impl Effort {
-    /// What may be done within a reach: as much as it takes, if waiting is allowed.
-    pub fn within(reach: Reach) -> Self {
-        Self(Cell::new(match reach {
+impl<'d> StepBudget<'d> {
+    /// What a query of this database may do: as much as it takes, if waiting is allowed.
+    pub fn of(database: &'d Database) -> Self {
+        let steps = match database.reach() {
             Reach::Memory => INLINE_STEPS,
-            Reach::Disk => usize::MAX,
-        }))
+            Reach::Disk => UNINTERRUPTED_STEPS,
+        };
+        Self { database, left: Cell::new(steps) }
     }
 
     /// Takes so many steps.
     ///
     /// # Errors
-    /// `WouldBlock` if they are too many.
+    /// `WouldBlock` if they are too many; `Busy` if the query was interrupted.
     #[inline]
     pub fn spend(&self, steps: usize) -> Result<()> {
-        self.0.set(self.0.get().checked_sub(steps).ok_or(Error::WouldBlock)?);
-        Ok(())
+        match self.left.get().checked_sub(steps) {
+            Some(left) => {
+                self.left.set(left);
+                Ok(())
+            }
+            None => self.go_on(),
+        }
     }
 
-    /// Looks for where a stretch of keys begins.
+    #[cold]
+    fn go_on(&self) -> Result<()> {
+        match self.database.reach() {
+            Reach::Memory => Err(Error::WouldBlock),
+            Reach::Disk if self.database.is_interrupted() => {
+                Err(Error::Busy { detail: "nobody waits for the answer any more".to_owned() })
+            }
+            Reach::Disk => {
+                self.left.set(UNINTERRUPTED_STEPS);
+                Ok(())
+            }
+        }
+    }
+
+    /// Looks for where a range of keys begins.
     ///
     /// # Errors
-    /// As [`Effort::spend`].
+    /// As [`StepBudget::spend`].
     pub fn seek(&self) -> Result<()> {
         self.spend(SEEK_STEPS)
     }
@@ -52,7 +80,7 @@ impl Effort {
     /// Looks at a record and asks it so many conditions.
     ///
     /// # Errors
-    /// As [`Effort::spend`].
+    /// As [`StepBudget::spend`].
     #[inline]
     pub fn ask(&self, record_bytes: usize, conditions: usize) -> Result<()> {
         self.spend(1 + record_bytes.saturating_mul(1 + conditions) / STEP_BYTES)

@@ -1,9 +1,9 @@
-//! What `explain=true` answers: how the records would be come by, without reading them.
+//! What `explain=true` answers: the plan of a query, without reading its records.
 
 use serde::Serialize;
 
-use super::effort::Effort;
-use super::plan::{self, Access, Plan, Source, Step, Ways};
+use super::budget::StepBudget;
+use super::plan::{self, Access, AccessPaths, Plan, Source, Step};
 use super::tree::{Filter, Node, Query};
 use crate::error::Result;
 use crate::schema::{IndexKind, Table};
@@ -15,7 +15,7 @@ pub struct Explanation<'q> {
     /// The table's name.
     table: &'q str,
     /// One after the other; none if no record can be meant.
-    steps: Vec<Way<'q>>,
+    steps: Vec<ExplainedStep<'q>>,
     /// Whether the order that is asked for comes from the steps or is made in memory; absent if none is asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     sorted: Option<&'static str>,
@@ -34,7 +34,7 @@ pub struct Explanation<'q> {
 /// Other steps to the same records.
 #[derive(Debug, Serialize)]
 struct Otherwise<'q> {
-    steps: Vec<Way<'q>>,
+    steps: Vec<ExplainedStep<'q>>,
     estimate: Estimate,
 }
 
@@ -48,7 +48,7 @@ struct Estimate {
 
 /// A step, told.
 #[derive(Debug, Serialize)]
-struct Way<'q> {
+struct ExplainedStep<'q> {
     /// `id`, `index` or `table`.
     access: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -57,7 +57,7 @@ struct Way<'q> {
     filter: Vec<&'q str>,
 }
 
-/// An index, and how many of its values or stretches are looked up.
+/// An index, and how many of its values or ranges are looked up.
 #[derive(Debug, Serialize)]
 struct Used<'q> {
     attribute: &'q str,
@@ -66,15 +66,15 @@ struct Used<'q> {
 }
 
 impl Query<'_> {
-    /// How the records would be come by.
+    /// The plan of the query.
     ///
     /// # Errors
     /// As [`Query::run`].
     pub fn explain<'q>(&'q self, database: &Database, table: &'q Table) -> Result<Explanation<'q>> {
-        let (snapshot, effort) = (database.store().snapshot(), Effort::within(database.reach()));
-        let source = Source::of(database, table, &snapshot, &effort);
+        let (snapshot, budget) = (database.store().snapshot(), StepBudget::of(database));
+        let source = Source::of(database, table, &snapshot, &budget);
         self.filter.compile()?; // What is refused where records are asked is refused here.
-        let plan = Ways::of(self, table).plan(source)?;
+        let plan = AccessPaths::of(self, table).plan(source)?;
         let (records, whole) = match plan.counted {
             Some(counted) => (counted, true),
             None => plan::probe(source, &plan.steps)?,
@@ -83,12 +83,12 @@ impl Query<'_> {
             let (records, whole) = plan::probe(source, &steps)?;
             let plan = Plan::gathering(steps);
             let estimate = Estimate { records, exact: whole && plan.counts_records() };
-            Ok(Otherwise { steps: plan.steps.iter().map(|step| self.way(table, step)).collect(), estimate })
+            Ok(Otherwise { steps: plan.steps.iter().map(|step| self.explain_step(table, step)).collect(), estimate })
         });
         let sorted = if plan.ordered { "by the steps" } else { "in memory" };
         Ok(Explanation {
             table: &table.name,
-            steps: plan.steps.iter().map(|step| self.way(table, step)).collect(),
+            steps: plan.steps.iter().map(|step| self.explain_step(table, step)).collect(),
             sorted: (!self.sort.is_empty()).then_some(sorted),
             estimate: Estimate { records, exact: whole && plan.counts_records() },
             otherwise: otherwise.transpose()?,
@@ -97,7 +97,7 @@ impl Query<'_> {
         })
     }
 
-    fn way<'q>(&'q self, table: &'q Table, step: &Step<'_>) -> Way<'q> {
+    fn explain_step<'q>(&'q self, table: &'q Table, step: &Step<'_>) -> ExplainedStep<'q> {
         let used = |attribute: usize, kind: IndexKind, ranges| {
             Some(Used { attribute: &table.attributes[attribute].name, r#type: kind.name(), ranges })
         };
@@ -108,7 +108,7 @@ impl Query<'_> {
             Access::Table(_) => ("table", None),
         };
         let filter = step.checks.iter().map(|check| self.filter.text_of(*check, self.text)).collect();
-        Way { access, index, filter }
+        ExplainedStep { access, index, filter }
     }
 }
 

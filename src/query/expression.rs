@@ -58,7 +58,7 @@ impl<'q> Expression<'q> {
     /// # Panics
     /// If it was not compiled.
     pub fn is_found_in(&self, text: &str) -> bool {
-        self.compiled.get().expect("a filter is asked by way of Checks, which compile it").is_match(text)
+        self.compiled.get().expect("a CompiledFilter has compiled it").is_match(text)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Whether a record satisfies a condition, asked of its stored bytes.
 //!
-//! A filter is asked of thousands of records, so it is first made ready for the records of its table ([`Checks`]): of the conditions
+//! A filter is asked of thousands of records, so it is first made ready for the records of its table ([`CompiledFilter`]): of the conditions
 //! that must all hold, those that say between what a number lies come first, because they take two comparisons of eight bytes at a
 //! known place. The rest are walked forwards in their one vector, past the subtrees that can change nothing; text is compared where
 //! it is stored. Only a list is taken apart.
@@ -19,7 +19,7 @@ use crate::schema::{Kind, Table};
 
 /// Conditions that must all hold, ready to be asked of the records of a table.
 #[derive(Debug)]
-pub struct Checks<'f> {
+pub struct CompiledFilter<'f> {
     numbers: SmallVec<[Number; 2]>,
     rest: SmallVec<[Other<'f>; 2]>,
     /// How many nodes the conditions have.
@@ -77,22 +77,22 @@ impl Filter<'_> {
     ///
     /// # Errors
     /// `Invalid` at a regular expression that is too large.
-    pub fn checks(&self, table: &Table) -> Result<Checks<'_>> {
-        Checks::of(self, table, &self.conjuncts())
+    pub fn checks(&self, table: &Table) -> Result<CompiledFilter<'_>> {
+        CompiledFilter::of(self, table, &self.conjuncts())
     }
 
     /// The subtree that begins at a node, ready to be asked.
     ///
     /// # Errors
     /// As [`Filter::checks`].
-    pub(super) fn checks_below(&self, table: &Table, node: usize) -> Result<Checks<'_>> {
+    pub(super) fn checks_below(&self, table: &Table, node: usize) -> Result<CompiledFilter<'_>> {
         let mut trees = SmallVec::new();
         self.conjuncts_of(node, &mut trees);
-        Checks::of(self, table, &trees)
+        CompiledFilter::of(self, table, &trees)
     }
 }
 
-impl<'f> Checks<'f> {
+impl<'f> CompiledFilter<'f> {
     /// The trees that begin at these nodes of a filter.
     ///
     /// # Errors

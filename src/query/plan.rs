@@ -1,17 +1,17 @@
-//! How the records of a query are come by: by which index, in which order, and what is left to ask of each record.
+//! The plan of a query: the access path to its records, the order that it provides, and the residual filter.
 //!
-//! The conditions that must all hold are looked through for those that an index answers; each gives a candidate. What can lead to
-//! no more than a few known records (an id, a value of a unique index) is taken at once, and so is a candidate without a rival. Else
-//! the candidates *race*: each walks its entries one by one, in turns, and the first that comes to its end has the fewest records.
+//! Each condition that must hold and that an index answers gives an access path. What can lead to
+//! no more than a few known records (an id, a value of a unique index) is taken at once, and so is an access path without a rival. Else
+//! the access paths *race*: each walks its entries one by one, in turns, and the first that comes to its end has the fewest records.
 //! So the true number decides, not statistics that have grown old, and finding it costs no more than the winner's entries times
 //! the rivals; a value that is looked up counts, found or not. (MySQL calls a count of entries at planning an index dive; there it is
 //! done for one range after the other.) If none has come to its end after [`PROBED`] entries, every choice is dear, and the kind of
 //! the condition decides: equality before a set, that before a range, a closed before an open one.
 //!
-//! **Order.** An ordered index yields the records sorted by its attribute and then by id, backwards the exact opposite; the table,
+//! **Order.** An ordered index provides the records sorted by its attribute and then by id, backwards the exact opposite; the table,
 //! the entries of one value, and ids yield them by id. Where the order is asked for and the fewest records are few, they are sorted
 //! in memory; else an index that has the order is walked, so that the walk ends at the limit. Such a walk has a *rival*, the best of
-//! the ways that are left: while it reads records, the rival's entries are counted, and when it has read as many records as the rival
+//! the other access paths: while it reads records, the rival's entries are counted, and when it has read as many records as the rival
 //! leads to, it gives up, and these are read and sorted. So at most twice the records of the better of the two are read, whatever the
 //! distribution of the values is, and without an estimate (the competitive ratio of renting or buying: Karlin et al., "Competitive
 //! snoopy caching", 1988).
@@ -22,15 +22,15 @@
 //!
 //! What an index answers exactly is not asked again of the record. Not used: the entries of two indexes at once.
 
-mod candidates;
+mod paths;
 mod race;
 
 use smallvec::{SmallVec, smallvec};
 
-use self::candidates::{Candidate, Rank, Yields, everything, index_of, one_step};
+use self::paths::{AccessPath, ProvidedOrder, Selectivity, everything, index_of, one_step};
 pub use self::race::PROBED;
 pub(super) use self::race::{Rival, probe};
-use super::effort::Effort;
+use super::budget::StepBudget;
 use super::tree::{Condition, Node, Query, Test};
 use crate::encoding::Value;
 use crate::error::Result;
@@ -39,11 +39,11 @@ use crate::schema::{Index, IndexKind, Kind, Table};
 use crate::storage::{Reach, Scan, Snapshot, Space, Store};
 use crate::transaction::Database;
 
-/// How many records are sorted in memory at most: the most that `offset` and `limit` may be together where no index yields the
+/// How many records are sorted in memory at most: the most that `offset` and `limit` may be together where no index provides the
 /// order.
 pub const SORTED_ROWS: usize = 100_000;
 
-/// A list of up to so many records that an index yields without looking at others is made in microseconds.
+/// A list of up to so many records that an index provides without looking at others is made in microseconds.
 const SHORT_ROWS: usize = 100;
 
 /// What a plan is made for: a table as of one moment.
@@ -53,20 +53,25 @@ pub(super) struct Source<'s> {
     pub table: &'s Table,
     pub snapshot: &'s Snapshot<'s>,
     pub reach: Reach,
-    pub effort: &'s Effort,
+    pub budget: &'s StepBudget<'s>,
 }
 
 impl<'s> Source<'s> {
-    pub fn of(database: &'s Database, table: &'s Table, snapshot: &'s Snapshot<'s>, effort: &'s Effort) -> Self {
-        Self { store: database.store(), table, snapshot, reach: database.reach(), effort }
+    pub fn of(
+        database: &'s Database,
+        table: &'s Table,
+        snapshot: &'s Snapshot<'s>,
+        budget: &'s StepBudget<'s>,
+    ) -> Self {
+        Self { store: database.store(), table, snapshot, reach: database.reach(), budget }
     }
 
-    /// A walk through a stretch of keys.
+    /// A walk through a range of keys.
     ///
     /// # Errors
     /// `WouldBlock` if there was too much to do.
     pub fn scan(self, space: Space, range: &KeyRange, direction: Direction) -> Result<Scan<'s>> {
-        self.effort.seek()?;
+        self.budget.seek()?;
         let Self { store, snapshot, reach, .. } = self;
         Ok(match direction {
             Direction::Forwards => store.scan(space, &range.lower, &range.upper, snapshot, reach),
@@ -75,7 +80,7 @@ impl<'s> Source<'s> {
     }
 }
 
-/// How the records of a query are come by.
+/// The steps to the records of a query, and the order that they provide.
 pub(super) struct Plan<'p> {
     /// One after the other; none if no record can be meant.
     pub steps: Steps<'p>,
@@ -93,7 +98,7 @@ pub(super) struct Plan<'p> {
 
 pub(super) type Steps<'p> = SmallVec<[Step<'p>; 1]>;
 
-/// A way to some of the records.
+/// An access path to some of the records, and their residual filter.
 #[derive(Clone)]
 pub(super) struct Step<'p> {
     pub access: Access<'p>,
@@ -110,14 +115,14 @@ pub(super) enum Access<'p> {
     Ids(SmallVec<[&'p str; 1]>),
     /// The owners of these values in a unique index.
     Owners(&'p Index, SmallVec<[&'p Value<'p>; 1]>),
-    /// The entries in these stretches, which ascend, of an ordered or a hash index.
+    /// The entries in these ranges, which ascend, of an ordered or a hash index.
     Entries {
         index: &'p Index,
         ranges: SmallVec<[KeyRange; 1]>,
         /// Whether a record may have several of them.
         repeated: bool,
     },
-    /// A stretch of the table.
+    /// A range of the table.
     Table(KeyRange),
 }
 
@@ -141,24 +146,24 @@ impl Access<'_> {
     }
 }
 
-/// The order that is asked for, as far as it can be had from an index.
+/// The required order, as far as an index can provide it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wanted {
+enum RequiredOrder {
     Nothing,
     Ids(Direction),
     Attribute(usize, Direction),
     Other,
 }
 
-/// The ways to the records of a query, before one is chosen.
-pub(super) struct Ways<'p> {
+/// The access paths to the records of a query, before one is chosen.
+pub(super) struct AccessPaths<'p> {
     query: &'p Query<'p>,
     table: &'p Table,
     /// The subtrees that must all accept a record.
     conjuncts: SmallVec<[usize; 4]>,
-    wanted: Wanted,
-    /// Every way but walking all there is.
-    candidates: SmallVec<[Candidate<'p>; 1]>,
+    required: RequiredOrder,
+    /// Every access path but a scan of the whole table.
+    paths: SmallVec<[AccessPath<'p>; 1]>,
 }
 
 impl Query<'_> {
@@ -170,122 +175,126 @@ impl Query<'_> {
             Node::Is(Condition { test: Test::OneOf(values), .. }) => values.len() > SHORT_ROWS,
             _ => false,
         };
-        !self.filter.nodes.iter().any(is_costly) && Ways::of(self, table).is_short()
+        !self.filter.nodes.iter().any(is_costly) && AccessPaths::of(self, table).is_short()
     }
 }
 
-impl<'p> Ways<'p> {
+impl<'p> AccessPaths<'p> {
     pub fn of(query: &'p Query<'p>, table: &'p Table) -> Self {
         let conjuncts = query.filter.conjuncts();
-        let wanted = wanted(query, table, &conjuncts);
-        let candidates = candidates::to_all_records(&query.filter, table, &conjuncts);
-        Self { query, table, conjuncts, wanted, candidates }
+        let required = required(query, table, &conjuncts);
+        let paths = paths::to_all_records(&query.filter, table, &conjuncts);
+        Self { query, table, conjuncts, required, paths }
     }
 
     fn is_short(&self) -> bool {
-        let few = |candidate: &Candidate<'_>| {
-            candidate.steps.iter().map(|step| step.access.lookups()).sum::<usize>() <= SHORT_ROWS
-        };
-        if self.candidates.iter().any(|candidate| candidate.yields == Yields::Everything && few(candidate)) {
+        let few =
+            |path: &AccessPath<'_>| path.steps.iter().map(|step| step.access.lookups()).sum::<usize>() <= SHORT_ROWS;
+        if self.paths.iter().any(|path| path.provides == ProvidedOrder::Everything && few(path)) {
             return true;
         }
-        let leads_to_no_others = match &self.candidates[..] {
-            [] => self.conjuncts.is_empty() && (self.wanted == Wanted::Nothing || self.walk().is_some()),
+        let leads_to_no_others = match &self.paths[..] {
+            [] => self.conjuncts.is_empty() && (self.required == RequiredOrder::Nothing || self.walk().is_some()),
             [only] => {
                 let answered = only.steps.iter().all(|step| step.checks.is_empty() && !step.access.repeats());
                 // Two values seldom share a hash; any number of texts may share their beginning.
                 let hashed = only.steps.iter().all(|step| step.access.is_hashed());
-                let verified = self.conjuncts.len() == 1 && only.rank == Rank::Equality && hashed;
-                only.rank != Rank::NotNull && (answered || verified) && few(only) && only.yields.have(self.wanted)
+                let verified = self.conjuncts.len() == 1 && only.selectivity == Selectivity::Equality && hashed;
+                only.selectivity != Selectivity::NotNull
+                    && (answered || verified)
+                    && few(only)
+                    && only.provides.satisfies(self.required)
             }
             _ => false,
         };
         leads_to_no_others && self.rows() <= SHORT_ROWS
     }
 
-    /// How many records have to be come by at most.
+    /// How many records the plan has to lead to at most.
     fn rows(&self) -> usize {
         self.query.offset.saturating_add(self.query.limit.unwrap_or(usize::MAX))
     }
 
-    /// The way to the one record that the query can mean, if it says so by its id or by a value of a unique index. What is still to
+    /// The access path to the one record that the query can mean, if it says so by its id or by a value of a unique index. What is still to
     /// be asked of the record includes the value, so that it can be read without a snapshot.
     pub fn single(&mut self) -> Option<Step<'p>> {
-        let single = self.candidates.iter_mut().find(|candidate| candidate.yields == Yields::Everything)?;
+        let single = self.paths.iter_mut().find(|path| path.provides == ProvidedOrder::Everything)?;
         single.steps.pop()
     }
 
-    /// Chooses how to come by the records.
+    /// Chooses an access path.
     ///
     /// # Errors
     /// `Invalid` if more records would have to be sorted than fit; what the engine returns.
     pub fn plan(mut self, source: Source<'_>) -> Result<Plan<'p>> {
-        let wanted = self.wanted;
-        if let Some(point) = self.candidates.iter().position(|candidate| candidate.rank == Rank::Point) {
-            return Ok(Plan::of(self.table, self.candidates.swap_remove(point), wanted, None));
+        let required = self.required;
+        if let Some(point) = self.paths.iter().position(|path| path.selectivity == Selectivity::Point) {
+            return Ok(Plan::of(self.table, self.paths.swap_remove(point), required, None));
         }
         let walk = self.walk();
-        if wanted != Wanted::Nothing && self.rows() > SORTED_ROWS {
-            return walk.map(|walk| Plan::of(self.table, walk, wanted, None)).ok_or_else(|| {
+        if required != RequiredOrder::Nothing && self.rows() > SORTED_ROWS {
+            return walk.map(|walk| Plan::of(self.table, walk, required, None)).ok_or_else(|| {
                 let detail = "sort: no index has this order, and at most";
                 let detail = format!("{detail} {SORTED_ROWS} records (offset and limit together) are sorted in memory");
                 self.query.surplus("sort", detail)
             });
         }
-        self.candidates.retain(|candidate| candidate.rank != Rank::NotNull);
-        self.candidates.sort_by_key(|candidate| candidate.rank); // Stable: among equals the order of the conditions decides.
-        let is_contested = match &self.candidates[..] {
+        self.paths.retain(|path| path.selectivity != Selectivity::NotNull);
+        self.paths.sort_by_key(|path| path.selectivity); // Stable: among equals the order of the conditions decides.
+        let is_contested = match &self.paths[..] {
             [] => false,
-            [only] => walk.is_some() && !only.yields.have(wanted),
+            [only] => walk.is_some() && !only.provides.satisfies(required),
             _ => true,
         };
-        if is_contested && let Some((winner, counted)) = race::race(source, &self.candidates)? {
-            return Ok(Plan::of(self.table, self.candidates.swap_remove(winner), wanted, Some(counted)));
+        if is_contested && let Some((winner, counted)) = race::race(source, &self.paths)? {
+            return Ok(Plan::of(self.table, self.paths.swap_remove(winner), required, Some(counted)));
         }
         if let Some(walk) = walk {
-            let rival = self.candidates.into_iter().find(|candidate| !candidate.yields.have(wanted));
-            let plan = Plan::of(self.table, walk, wanted, None);
+            let rival = self.paths.into_iter().find(|path| !path.provides.satisfies(required));
+            let plan = Plan::of(self.table, walk, required, None);
             return Ok(Plan { rival: rival.map(|rival| rival.steps), ..plan });
         }
-        let chosen = self.candidates.into_iter().next();
-        Ok(Plan::of(self.table, chosen.unwrap_or_else(|| everything(self.table, &self.conjuncts)), wanted, None))
+        let chosen = self.paths.into_iter().next();
+        Ok(Plan::of(self.table, chosen.unwrap_or_else(|| everything(self.table, &self.conjuncts)), required, None))
     }
 
-    /// The walk in the order that is asked for, if something has it: a candidate, or all there is.
-    fn walk(&self) -> Option<Candidate<'p>> {
-        if self.wanted == Wanted::Nothing {
+    /// The walk in the order that is asked for, if something has it: an access path, or all there is.
+    fn walk(&self) -> Option<AccessPath<'p>> {
+        if self.required == RequiredOrder::Nothing {
             return None;
         }
-        let fitting = self.candidates.iter().filter(|candidate| candidate.yields.have(self.wanted));
-        if let Some(best) = fitting.min_by_key(|candidate| candidate.rank) {
+        let fitting = self.paths.iter().filter(|path| path.provides.satisfies(self.required));
+        if let Some(best) = fitting.min_by_key(|path| path.selectivity) {
             return Some(best.clone());
         }
-        match self.wanted {
-            Wanted::Ids(_) => Some(everything(self.table, &self.conjuncts)),
-            Wanted::Attribute(attribute, _) => {
+        match self.required {
+            RequiredOrder::Ids(_) => Some(everything(self.table, &self.conjuncts)),
+            RequiredOrder::Attribute(attribute, _) => {
                 let index = index_of(self.table, attribute, IndexKind::Ordered)?;
                 let all = KeyRange::of_prefix(index.id.to_be_bytes().to_vec());
                 let access = Access::Entries { index, ranges: smallvec![all], repeated: false };
-                Some(one_step(access, Rank::NotNull, Yields::Attribute(attribute), &self.conjuncts, &[]))
+                Some(one_step(access, Selectivity::NotNull, ProvidedOrder::Attribute(attribute), &self.conjuncts, &[]))
             }
-            Wanted::Nothing | Wanted::Other => None,
+            RequiredOrder::Nothing | RequiredOrder::Other => None,
         }
     }
 }
 
 impl<'p> Plan<'p> {
-    fn of(table: &Table, candidate: Candidate<'p>, wanted: Wanted, counted: Option<usize>) -> Self {
+    fn of(table: &Table, path: AccessPath<'p>, required: RequiredOrder, counted: Option<usize>) -> Self {
         let is_text = |attribute: usize| matches!(table.attributes[attribute].kind, Kind::Id | Kind::String);
-        let ordered = candidate.yields.have(wanted);
-        let direction = match wanted {
-            Wanted::Ids(direction) | Wanted::Attribute(_, direction) if ordered => direction,
+        let ordered = path.provides.satisfies(required);
+        let direction = match required {
+            RequiredOrder::Ids(direction) | RequiredOrder::Attribute(_, direction) if ordered => direction,
             _ => Direction::Forwards,
         };
-        let by_values_of = match (wanted, candidate.yields) {
-            (Wanted::Attribute(asked, _), Yields::Attribute(own)) => (asked == own && is_text(own)).then_some(own),
+        let by_values_of = match (required, path.provides) {
+            (RequiredOrder::Attribute(asked, _), ProvidedOrder::Attribute(own)) => {
+                (asked == own && is_text(own)).then_some(own)
+            }
             _ => None,
         };
-        Self { ordered, by_values_of, steps: candidate.steps, direction, counted, rival: None }
+        Self { ordered, by_values_of, steps: path.steps, direction, counted, rival: None }
     }
 
     /// The plan to gather the records by these steps, which have no particular order.
@@ -309,8 +318,8 @@ impl<'p> Plan<'p> {
 
 /// The order that is asked for. An attribute that has one value in all records of the list orders nothing; what follows the id
 /// neither.
-fn wanted(query: &Query<'_>, table: &Table, conjuncts: &[usize]) -> Wanted {
-    let Some(last) = query.sort.last() else { return Wanted::Nothing };
+fn required(query: &Query<'_>, table: &Table, conjuncts: &[usize]) -> RequiredOrder {
+    let Some(last) = query.sort.last() else { return RequiredOrder::Nothing };
     let is_fixed = |attribute: usize| {
         conjuncts.iter().any(|node| match &query.filter.nodes[*node] {
             Node::Is(condition) => {
@@ -330,12 +339,12 @@ fn wanted(query: &Query<'_>, table: &Table, conjuncts: &[usize]) -> Wanted {
         match first {
             _ if is_fixed(term.attribute) => {}
             None => first = Some((term.attribute, own)),
-            Some(_) => return Wanted::Other,
+            Some(_) => return RequiredOrder::Other,
         }
     }
     match first {
-        None => Wanted::Ids(ids),
-        Some((attribute, own)) if own == ids => Wanted::Attribute(attribute, own),
-        Some(_) => Wanted::Other,
+        None => RequiredOrder::Ids(ids),
+        Some((attribute, own)) if own == ids => RequiredOrder::Attribute(attribute, own),
+        Some(_) => RequiredOrder::Other,
     }
 }

@@ -2,16 +2,16 @@
 //!
 //! Keys are gathered from entries and their records are read by one multi-get, which wants them ascending. A batch is as long as
 //! the list still is, and grows where records are turned down, up to [`BATCH_ROWS`]; so memory does not grow with the list. What an
-//! offset passes over is not read, if nothing has to be asked of it. Where others wait, all of this is counted (`effort`).
+//! offset passes over is not read, if nothing has to be asked of it. Where others wait, all of this is counted (`budget`).
 
 use std::cell::{Cell, RefCell};
 use std::ops::ControlFlow;
 
-use super::effort::Effort;
-use super::filter::Checks;
-use super::plan::{Access, Plan, Rival, Source, Step, Ways};
+use super::budget::StepBudget;
+use super::filter::CompiledFilter;
+use super::plan::{Access, AccessPaths, Plan, Rival, Source, Step};
 use super::seen::{Met, SEEN_BYTES, Seen};
-use super::sort::{First, SORTED_BYTES, place};
+use super::sort::{SORTED_BYTES, TopK, place};
 use super::tree::{Condition, Filter, Node, Query, Test};
 use crate::encoding::{Record, Value, key};
 use crate::error::{Error, Result};
@@ -55,17 +55,17 @@ impl Query<'_> {
         if limit == 0 {
             return Ok(());
         }
-        let mut ways = Ways::of(self, table);
-        if let Some(step) = ways.single() {
+        let mut paths = AccessPaths::of(self, table);
+        if let Some(step) = paths.single() {
             match self.read_one(database, table, &step)? {
                 ControlFlow::Break(Some(record)) if self.offset == 0 => return visit(record.view()),
                 ControlFlow::Break(_) => return Ok(()),
-                ControlFlow::Continue(()) => ways = Ways::of(self, table),
+                ControlFlow::Continue(()) => paths = AccessPaths::of(self, table),
             }
         }
-        let (snapshot, effort) = (database.store().snapshot(), Effort::within(database.reach()));
-        let source = Source::of(database, table, &snapshot, &effort);
-        let mut plan = ways.plan(source)?;
+        let (snapshot, budget) = (database.store().snapshot(), StepBudget::of(database));
+        let source = Source::of(database, table, &snapshot, &budget);
+        let mut plan = paths.plan(source)?;
         let mut list = List { offset: self.offset, left: limit, visit };
         if !plan.ordered {
             return match self.run_sorted(source, &plan, &mut list)? {
@@ -96,7 +96,7 @@ impl Query<'_> {
     {
         let limit = self.limit.unwrap_or(usize::MAX);
         let (mut first, fits) =
-            (First::new(&self.sort, self.offset.saturating_add(limit), SORTED_BYTES), Cell::new(true));
+            (TopK::new(&self.sort, self.offset.saturating_add(limit), SORTED_BYTES), Cell::new(true));
         let offer = |record: Record<'_, &[u8]>| {
             fits.set(first.offer(&record)?);
             if fits.get() { Ok(()) } else { Err(self.too_long_to_sort()) }
@@ -119,7 +119,7 @@ impl Query<'_> {
         }
     }
 
-    /// That what the list is sorted by does not fit in memory.
+    /// The error of a list whose sort keys do not fit in memory.
     fn too_long_to_sort(&self) -> Error {
         let detail = format!(
             "sort: what is sorted by takes more than {} MiB of memory: ask for fewer records, offset and limit together, or sort by \
@@ -169,8 +169,8 @@ impl Query<'_> {
             Access::Entries { .. } | Access::Table(_) => unreachable!("they may lead to several records"),
         };
         if let Some(record) = record.transpose()?.flatten() {
-            let checks = Checks::of(&self.filter, table, &step.checks)?;
-            Effort::within(database.reach()).ask(record.bytes().len(), checks.nodes())?;
+            let checks = CompiledFilter::of(&self.filter, table, &step.checks)?;
+            StepBudget::of(database).ask(record.bytes().len(), checks.nodes())?;
             if checks.accept(&record)? {
                 return Ok(ControlFlow::Break(Some(record)));
             }
@@ -219,9 +219,9 @@ struct Walk<'w, 'p> {
 /// What is asked of the records that a step leads to.
 struct Asked<'w, 'e> {
     /// What each has still to satisfy.
-    checks: Checks<'w>,
+    checks: CompiledFilter<'w>,
     /// The alternatives of the steps before: what they accept was yielded there.
-    earlier: &'e [Checks<'w>],
+    earlier: &'e [CompiledFilter<'w>],
 }
 
 impl Asked<'_, '_> {
@@ -232,7 +232,7 @@ impl Asked<'_, '_> {
 
     /// About how much a record is asked.
     fn conditions(&self) -> usize {
-        self.checks.nodes() + self.earlier.iter().map(Checks::nodes).sum::<usize>()
+        self.checks.nodes() + self.earlier.iter().map(CompiledFilter::nodes).sum::<usize>()
     }
 }
 
@@ -257,7 +257,7 @@ impl<'w, 'p> Walk<'w, 'p> {
             but_last.filter_map(|step| step.alternative).map(|subtree| filter.checks_below(table, subtree));
         let alternatives = alternatives.collect::<Result<Vec<_>>>()?;
         for (number, step) in self.plan.steps.iter().enumerate() {
-            let checks = Checks::of(filter, table, &step.checks)?;
+            let checks = CompiledFilter::of(filter, table, &step.checks)?;
             let asked = Asked { checks, earlier: &alternatives[..number] };
             let flow = match &step.access {
                 Access::Ids(ids) => self.ids(&asked, ids, list)?,
@@ -296,10 +296,10 @@ impl<'w, 'p> Walk<'w, 'p> {
         Ok(())
     }
 
-    /// Whether the step yields a record: what it has still to satisfy, and no earlier step has yielded it.
+    /// Whether the step provides a record: what it has still to satisfy, and no earlier step has yielded it.
     #[inline]
     fn accepts(&self, asked: &Asked<'_, '_>, record: &Record<'_, &[u8]>) -> Result<bool> {
-        self.source.effort.ask(record.bytes().len(), asked.conditions())?;
+        self.source.budget.ask(record.bytes().len(), asked.conditions())?;
         if !asked.checks.accept(record)? {
             return Ok(false);
         }
@@ -315,7 +315,7 @@ impl<'w, 'p> Walk<'w, 'p> {
     where
         V: FnMut(Record<'_, &[u8]>) -> Result<()>,
     {
-        let Source { table, effort, .. } = self.source;
+        let Source { table, budget, .. } = self.source;
         let mut scan = self.source.scan(Space::Records, range, self.plan.direction)?;
         let takes_all = asked.takes_all();
         while let Some((_, bytes)) = scan.next()? {
@@ -323,7 +323,7 @@ impl<'w, 'p> Walk<'w, 'p> {
                 return Ok(ControlFlow::Break(()));
             }
             if takes_all && list.offset > 0 {
-                effort.spend(1)?;
+                budget.spend(1)?;
                 list.offset -= 1;
                 continue;
             }
@@ -341,7 +341,7 @@ impl<'w, 'p> Walk<'w, 'p> {
     {
         let table = self.source.table;
         for batch in batches(ids, self.plan.direction) {
-            self.source.effort.spend(batch.len())?;
+            self.source.budget.spend(batch.len())?;
             let mut keys = Keys::default();
             for id in batch {
                 keys.push(table.id, b"", id.as_bytes());
@@ -376,7 +376,7 @@ impl<'w, 'p> Walk<'w, 'p> {
         }
         let takes_all = asked.takes_all() && repeated.is_none();
         while takes_all && self.plan.by_values_of.is_none() && list.offset > 0 && matches.pass()? {
-            self.source.effort.spend(1)?;
+            self.source.budget.spend(1)?;
             list.offset -= 1;
         }
         let wanted = list.left.saturating_add(list.offset);
@@ -419,7 +419,7 @@ impl<'w, 'p> Walk<'w, 'p> {
 
     /// Adds the next key; false at the end.
     fn append(&self, matches: &mut Matches<'_>, keys: &mut Keys) -> Result<bool> {
-        self.source.effort.spend(1)?;
+        self.source.budget.spend(1)?;
         matches.append(keys)
     }
 
@@ -475,7 +475,7 @@ impl<'w, 'p> Walk<'w, 'p> {
             for slices in slices[begin..begin + run.len()].chunks(BATCH_ROWS) {
                 for bytes in records(self.source, slices)? {
                     let record = Record::open(self.source.table, present(&bytes)?)?;
-                    self.source.effort.ask(record.bytes().len(), 1)?;
+                    self.source.budget.ask(record.bytes().len(), 1)?;
                     let mut own = Vec::new();
                     place(&self.query.sort, &record, &mut own)?;
                     left = left.checked_sub(own.len()).ok_or_else(|| self.query.too_long_to_sort())?;
@@ -489,7 +489,7 @@ impl<'w, 'p> Walk<'w, 'p> {
     }
 }
 
-/// That too many entries have to be put in order by their records.
+/// Why entries that were cut to one beginning cannot be put in order: there are too many.
 fn too_many_alike() -> String {
     format!(
         "sort: the texts of more than {} MiB of entries have their first {} bytes in common: ask for fewer, or sort by another attribute",

@@ -36,7 +36,7 @@ pub(super) fn place<B: AsRef<[u8]>>(order: &[Order], record: &Record<'_, B>, out
 }
 
 /// The first records of an order among those that were offered.
-pub(super) struct First<'q> {
+pub(super) struct TopK<'q> {
     order: &'q [Order],
     most: usize,
     /// How many bytes of places and keys there may be yet.
@@ -46,7 +46,7 @@ pub(super) struct First<'q> {
     place: Vec<u8>,
 }
 
-impl<'q> First<'q> {
+impl<'q> TopK<'q> {
     /// The first `most`, which take so many bytes at most.
     pub fn new(order: &'q [Order], most: usize, bytes: usize) -> Self {
         Self { order, most, left: bytes, kept: BinaryHeap::new(), place: Vec::new() }

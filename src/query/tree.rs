@@ -22,7 +22,7 @@ pub struct Query<'q> {
     pub filter: Filter<'q>,
     /// Which attributes of each, by position in the schema, in the order asked; `None`: the whole record.
     pub select: Option<SmallVec<[usize; 8]>>,
-    /// In which order; empty: whichever the plan yields, always the same.
+    /// In which order; empty: whichever the plan provides, always the same.
     pub sort: SmallVec<[Order; 2]>,
     /// How many records at most; `None`: as many as there are.
     pub limit: Option<usize>,
@@ -118,7 +118,7 @@ pub(super) struct Pattern<'q> {
 }
 
 impl Query<'_> {
-    /// That a clause asks for more than there can be, at its place if it was said in the text.
+    /// The error of a clause that asks for more than there can be, at its place if it was said in the text.
     pub(super) fn surplus(&self, clause: &str, detail: String) -> Error {
         let given = self.clauses.iter().find(|given| given.name == clause);
         Error::Invalid { detail, place: given.map_or(Place::Whole, |given| Place::Position(given.position)) }

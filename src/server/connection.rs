@@ -31,6 +31,8 @@ pub(super) struct Deadlines {
     header: Duration,
     /// Without a request.
     idle: Duration,
+    /// For the client to take [`TAKEN_BYTES`] of an answer that waits for it.
+    send: Duration,
     /// When what is in flight has to have ended; set when the server stops.
     pub(super) stop: Arc<OnceLock<Instant>>,
 }
@@ -40,15 +42,22 @@ impl Deadlines {
         Self {
             header: Duration::from_millis(config.header_timeout_ms),
             idle: Duration::from_millis(config.idle_timeout_ms),
+            send: Duration::from_millis(config.send_timeout_ms),
             stop: Arc::default(),
         }
     }
 
     /// How often to look.
     pub(super) fn tick(&self) -> Duration {
-        (self.header.min(self.idle) / 4).clamp(Duration::from_millis(1), Duration::from_secs(1))
+        (self.header.min(self.idle).min(self.send) / 4).clamp(Duration::from_millis(1), Duration::from_secs(1))
     }
 }
+
+/// What a client takes at least of an answer within the deadline of sending.
+const TAKEN_BYTES: u64 = 64 << 10;
+
+/// A piece of an answer that is shorter is not kept account of: it would take longer than it is long.
+const WATCHED_BYTES: usize = 4 << 10;
 
 /// What a worker wants of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -72,8 +81,12 @@ pub(super) struct Watch {
     in_flight: AtomicU32,
     /// Whether bytes came after the last request: the beginning of a head. Over HTTP/2 they say nothing.
     begun: AtomicBool,
-    /// Pieces of answers that the client's machine has taken.
+    /// Bytes that the client's machine has taken.
     written: AtomicU64,
+    /// Pieces of answers that were not sent yet.
+    unsent: AtomicU32,
+    /// Since when something is unsent, and what was written by then.
+    sending: Mutex<Option<(Instant, u64)>>,
     http2: AtomicBool,
     /// An [`Order`].
     order: AtomicU8,
@@ -83,12 +96,13 @@ pub(super) struct Watch {
     waker: OnceLock<Waker>,
 }
 
-/// What does not change while nothing happens: requests begun, a head begun, the order, pieces written.
+/// What does not change while nothing happens: requests begun, a head begun, the order, bytes written.
 type State = (u64, bool, Order, u64);
 
 impl Watch {
     /// Ends the connection if it has been without a request for too long.
     pub(super) fn look_after(&self, now: Instant, deadlines: &Deadlines) {
+        self.look_after_sending(now, deadlines);
         let begun = self.begun.load(Relaxed) && !self.http2.load(Relaxed);
         let state = (self.requests.load(Relaxed), begun, self.current(), self.written.load(Relaxed));
         let mut seen = self.seen.lock();
@@ -106,6 +120,23 @@ impl Watch {
         }
     }
 
+    /// Ends the connection if its client takes too little of what it has asked for. (Over HTTP/2 it may send pings all the while.)
+    fn look_after_sending(&self, now: Instant, deadlines: &Deadlines) {
+        let mut sending = self.sending.lock();
+        let written = self.written.load(Relaxed);
+        if self.unsent.load(Relaxed) == 0 {
+            *sending = None;
+            return;
+        }
+        let (since, before) = *sending.get_or_insert((now, written));
+        if now.duration_since(since) >= deadlines.send {
+            *sending = Some((now, written));
+            if written - before < TAKEN_BYTES {
+                self.order(Order::Leave);
+            }
+        }
+    }
+
     /// Tells the connection what to do, unless it is to do more already.
     pub(super) fn order(&self, order: Order) {
         if order > self.current() {
@@ -118,8 +149,8 @@ impl Watch {
 
     /// Notes what came of writing: a long answer is sent long after it was made.
     fn note_written<E>(&self, outcome: &Poll<Result<usize, E>>) {
-        if matches!(outcome, Poll::Ready(Ok(bytes)) if *bytes > 0) {
-            self.written.store(self.written.load(Relaxed) + 1, Relaxed);
+        if let Poll::Ready(Ok(bytes)) = outcome {
+            self.written.store(self.written.load(Relaxed) + *bytes as u64, Relaxed);
         }
     }
 
@@ -191,6 +222,76 @@ impl Body for Arriving {
     }
 }
 
+/// Something of an answer that was not sent yet. The last bytes may be let go of by another thread, so this is a number of its own.
+struct Unsent(Arc<Watch>);
+
+impl Unsent {
+    fn one_more(watch: &Arc<Watch>) -> Self {
+        watch.unsent.fetch_add(1, Relaxed);
+        Self(Arc::clone(watch))
+    }
+}
+
+impl Drop for Unsent {
+    fn drop(&mut self) {
+        self.0.unsent.fetch_sub(1, Relaxed);
+    }
+}
+
+/// Bytes of an answer, until they are sent.
+struct Piece {
+    bytes: Bytes,
+    _unsent: Unsent,
+}
+
+impl AsRef<[u8]> for Piece {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// The body of an answer. While its next piece is there and not asked for, it is the client that is waited for; while the next
+/// piece is asked for and not there, it is not.
+struct Sending<B> {
+    body: B,
+    /// None if all of it is one short piece.
+    watch: Option<Arc<Watch>>,
+    unsent: Option<Unsent>,
+}
+
+impl<B: Body<Data = Bytes>> Sending<B> {
+    fn of(body: B, watch: &Arc<Watch>) -> Self {
+        let is_short = body.size_hint().exact().is_some_and(|bytes| bytes < WATCHED_BYTES as u64);
+        let watch = (!is_short).then(|| Arc::clone(watch));
+        Self { body, unsent: watch.as_ref().map(Unsent::one_more), watch }
+    }
+}
+
+impl<B: Body<Data = Bytes> + Unpin> Body for Sending<B> {
+    type Data = Bytes;
+    type Error = B::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+        let frame = Pin::new(&mut self.body).poll_frame(context);
+        let Some(watch) = self.watch.clone() else { return frame };
+        self.unsent = frame.is_ready().then(|| Unsent::one_more(&watch));
+        frame.map_ok(|frame| {
+            frame.map_data(|bytes| match bytes.len() {
+                ..WATCHED_BYTES => bytes,
+                _ => Bytes::from_owner(Piece { bytes, _unsent: Unsent::one_more(&watch) }),
+            })
+        })
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
 /// Serves a connection to its end.
 pub(super) async fn serve(stream: std::net::TcpStream, peer: IpAddr, ingress: Arc<Ingress>, watch: Arc<Watch>) {
     let Ok(stream) = TcpStream::from_std(stream) else { return };
@@ -202,8 +303,9 @@ pub(super) async fn serve(stream: std::net::TcpStream, peer: IpAddr, ingress: Ar
     let service = service_fn(move |request: http::Request<Incoming>| {
         let in_flight = InFlight::begin(Arc::clone(&requests), request.version() == http::Version::HTTP_2);
         let answer = ingress.answer(request.map(|body| Arriving::of(body, &in_flight)), peer);
+        let watch = Arc::clone(&requests);
         async move {
-            let answer = answer.await;
+            let answer = answer.await.map(|body| Sending::of(body, &watch));
             drop(in_flight);
             Ok::<_, Infallible>(answer)
         }
@@ -285,8 +387,8 @@ mod tests {
 
     /// The order after looking at each of these seconds.
     fn order_after(watch: &Watch, start: Instant, seconds: &[u64]) -> Order {
-        let (header, idle) = (Duration::from_secs(2), Duration::from_secs(10));
-        let deadlines = Deadlines { header, idle, stop: Arc::default() };
+        let (header, idle, send) = (Duration::from_secs(2), Duration::from_secs(10), Duration::from_secs(20));
+        let deadlines = Deadlines { header, idle, send, stop: Arc::default() };
         for second in seconds {
             watch.look_after(start + Duration::from_secs(*second), &deadlines);
         }
@@ -321,6 +423,24 @@ mod tests {
         }
         watch.note_written::<()>(&Poll::Pending);
         assert_eq!(order_after(&watch, start, &[36, 37]), Order::Finish);
+    }
+
+    #[test]
+    fn a_client_that_takes_too_little_of_an_answer_is_left() {
+        let (watch, start) = (Arc::new(Watch::default()), Instant::now());
+        let request = InFlight::begin(Arc::clone(&watch), true);
+        let unsent = Unsent::one_more(&watch);
+        let take = |bytes| watch.note_written::<()>(&Poll::Ready(Ok(bytes)));
+        assert_eq!(order_after(&watch, start, &[0, 19]), Order::Serve);
+        take(TAKEN_BYTES as usize);
+        assert_eq!(order_after(&watch, start, &[20, 39]), Order::Serve, "enough in twenty seconds");
+        drop(unsent);
+        assert_eq!(order_after(&watch, start, &[41, 80]), Order::Serve, "nothing waits for it");
+        let _unsent = Unsent::one_more(&watch);
+        assert_eq!(order_after(&watch, start, &[81, 100]), Order::Serve);
+        take(100);
+        assert_eq!(order_after(&watch, start, &[101]), Order::Leave, "pings are not enough");
+        drop(request);
     }
 
     #[test]

@@ -473,7 +473,7 @@ fn unique_entry(index: &Index, value: &Value<'_>) -> Option<Vec<u8>> {
     (*value != Value::Null).then_some(entry)
 }
 
-/// That a unique value has no owner any more.
+/// The entry of a unique value, which has no owner any more.
 fn released(index: &Index, value: &Value<'_>) -> Option<(Vec<u8>, Option<String>)> {
     Some((unique_entry(index, value)?, None))
 }

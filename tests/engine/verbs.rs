@@ -572,15 +572,15 @@ fn a_key_that_is_held_is_waited_for_even_if_the_caller_hides_it() {
             assert_eq!(outcome(&holding), "ok");
         });
         is_held.recv().expect("the other thread holds it");
-        let impatient = database.in_memory();
-        assert_eq!(outcome(&impatient.merge(user, "ann", b"{}", &Precondition::None)), "would block");
-        let hidden = impatient.transact(|transaction| {
+        let in_memory = database.in_memory();
+        assert_eq!(outcome(&in_memory.merge(user, "ann", b"{}", &Precondition::None)), "would block");
+        let hidden = in_memory.transact(|transaction| {
             let _ = transaction.read(user, "ann");
             Ok(())
         });
         assert_eq!(outcome(&hidden), "would block");
-        assert!(impatient.read(user, "ann").expect("readers take no lock").is_some());
-        let patient = database.transact(|transaction| {
+        assert!(in_memory.read(user, "ann").expect("readers take no lock").is_some());
+        let waiting = database.transact(|transaction| {
             let patch = parse_object(user, br#"{"points":77}"#)?;
             let first = transaction.merge("ann", patch, &Precondition::None);
             // The receiver is gone when the transaction has started again.
@@ -588,7 +588,7 @@ fn a_key_that_is_held_is_waited_for_even_if_the_caller_hides_it() {
             drop(first);
             Ok(())
         });
-        assert_eq!(outcome(&patient), "ok");
+        assert_eq!(outcome(&waiting), "ok");
     });
     assert_eq!(json(&database, "User", "ann")["points"], json!(77));
 }

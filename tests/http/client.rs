@@ -9,7 +9,7 @@ use strata::config::Config;
 use strata::server::Server;
 
 /// Longer than anything here takes; whoever waits this long waits for something that does not come.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The schema of all these tests, and of the manual.
 pub fn schema() -> PathBuf {
@@ -33,7 +33,7 @@ pub fn start(folder: &Path, change: impl FnOnce(&mut Config)) -> Server {
 pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_so() {
-        assert!(begun.elapsed() < PATIENCE, "never: {what}");
+        assert!(begun.elapsed() < TIMEOUT, "never: {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -63,7 +63,7 @@ pub struct Connection {
 impl Connection {
     pub fn open(url: &str) -> Self {
         let stream = TcpStream::connect(url.strip_prefix("http://").unwrap()).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         Self { stream, read: Vec::new() }
     }
 
@@ -102,14 +102,43 @@ impl Connection {
                 .collect(),
             body: String::new(),
         };
-        let length = answer.header("content-length").parse::<usize>().unwrap_or(0);
-        if !to_head {
-            while self.read.len() < length {
-                assert!(self.read_more(), "closed within an answer");
-            }
-            answer.body = String::from_utf8(self.read.drain(..length).collect()).unwrap();
+        if to_head {
+            return answer;
         }
+        let body = match answer.header("transfer-encoding") {
+            "chunked" => self.chunks().expect("closed within an answer"),
+            _ => {
+                let length = answer.header("content-length").parse::<usize>().unwrap_or(0);
+                self.take(length).expect("closed within an answer")
+            }
+        };
+        answer.body = String::from_utf8(body).unwrap();
         answer
+    }
+
+    /// A body in chunks (RFC 9112, 7.1); `None` if it breaks off.
+    pub fn chunks(&mut self) -> Option<Vec<u8>> {
+        let mut body = Vec::new();
+        loop {
+            let mut line = Vec::new();
+            while !line.ends_with(b"\r\n") {
+                line.extend(self.take(1)?);
+            }
+            let length = usize::from_str_radix(std::str::from_utf8(&line).unwrap().trim_end(), 16).unwrap();
+            body.extend(self.take(length)?);
+            self.take(2)?;
+            if length == 0 {
+                return Some(body);
+            }
+        }
+    }
+
+    /// So many bytes; `None` if the connection ends before.
+    pub fn take(&mut self, length: usize) -> Option<Vec<u8>> {
+        while self.read.len() < length {
+            self.read_more().then_some(())?;
+        }
+        Some(self.read.drain(..length).collect())
     }
 
     /// Whether the server has closed it; waits for that.
@@ -118,7 +147,7 @@ impl Connection {
     }
 
     fn read_more(&mut self) -> bool {
-        let mut piece = [0; 4096];
+        let mut piece = [0; 16 << 10];
         match self.stream.read(&mut piece) {
             Ok(0) => false,
             Ok(bytes) => {

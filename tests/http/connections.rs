@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use strata::ingress;
 
-use super::client::{Connection, PATIENCE, ask, start, wait_until};
+use super::client::{Connection, TIMEOUT, ask, start, wait_until};
 
 /// So long that no test meets it.
-const NEVER_MS: u64 = 2 * PATIENCE.as_millis() as u64;
+const NEVER_MS: u64 = 2 * TIMEOUT.as_millis() as u64;
 
 #[test]
 fn one_connection_serves_many_requests() {
@@ -98,9 +98,9 @@ fn a_long_body_in_pieces_that_is_refused_does_not_cost_the_answer() {
 }
 
 #[test]
-fn over_the_limit_of_requests_the_body_is_not_waited_for() {
+fn over_the_limit_of_bodies_none_is_waited_for() {
     let folder = tempfile::tempdir().unwrap();
-    let server = start(folder.path(), |config| config.ingress.requests_in_flight = 1);
+    let server = start(folder.path(), |config| config.ingress.bodies_in_flight = 1);
     let mut first = Connection::open(server.url());
     first.send("PUT /Product/1 HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nexpect: 100-continue\r\ncontent-length: 12\r\n\r\n");
     assert_eq!(first.receive(false).status, 100, "it is let in, and its body waited for");
@@ -160,6 +160,141 @@ fn as_many_wait_to_be_accepted_as_are_served() {
     let Ok(shown) = shown else { return }; // Without iproute2.
     let line = String::from_utf8(shown.stdout).unwrap();
     assert_eq!(line.split_whitespace().nth(2), Some("300"), "{line}");
+}
+
+/// So many bodies that never come take nothing from others but their own limit.
+#[test]
+fn bodies_that_drip_hold_up_nobody_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(folder.path(), |config| config.ingress.requests_in_flight = 4);
+    let head =
+        "PUT /Product/1 HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n{";
+    let dripping: Vec<_> = (0..64)
+        .map(|_| {
+            let mut connection = Connection::open(server.url());
+            connection.send(head);
+            connection
+        })
+        .collect();
+    assert_eq!(ask(server.url(), "PUT", "/Product/2", r#"{"name":"a"}"#).status, 201);
+    assert_eq!(ask(server.url(), "POST", "/Product", r#"[{"name":"b"}]"#).status, 201, "by the pool");
+    assert_eq!(ask(server.url(), "GET", "/Product", "").status, 200);
+    drop(dripping);
+}
+
+#[test]
+fn bodies_have_a_budget_of_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(folder.path(), |config| {
+        config.ingress.body_bytes = 100_000;
+        config.ingress.all_bodies_bytes = 100_000;
+    });
+    let head =
+        "PUT /Product/1 HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 90000\r\n\r\n";
+    let mut first = Connection::open(server.url());
+    first.send(&format!("{head}{}", " ".repeat(60_000)));
+    let padded = format!(r#"{}{{"name":"a"}}"#, " ".repeat(60_000));
+    wait_until("the first body is in memory", || ask(server.url(), "PUT", "/Product/2", &padded).status == 503);
+    first.send(&format!(r#"{}{{"name":"a"}}"#, " ".repeat(29_988)));
+    assert_eq!(first.receive(false).status, 201);
+    wait_until("there is room again", || ask(server.url(), "PUT", "/Product/2", &padded).status != 503);
+}
+
+/// A hundred records of ten kilobytes.
+fn filled(server: &strata::server::Server) {
+    let note = "n".repeat(10_000);
+    for id in 100..200 {
+        let body = format!(r#"{{"name":"{id}","note":"{note}"}}"#);
+        assert_eq!(ask(server.url(), "PUT", &format!("/Product/{id}"), &body).status, 201);
+    }
+}
+
+#[test]
+fn a_long_list_comes_in_pieces_and_is_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(folder.path(), |_| {});
+    filled(&server);
+    let mut connection = Connection::open(server.url());
+    let long = connection.request("GET", "/Product?sort=id", "");
+    assert_eq!((long.status, long.header("transfer-encoding")), (200, "chunked"));
+    let records: Vec<serde_json::Value> = serde_json::from_str(&long.body).unwrap();
+    let ids: Vec<_> = records.iter().map(|record| record["id"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(ids, (100..200).map(|id| id.to_string()).collect::<Vec<_>>());
+    let short = connection.request("GET", "/Product?limit=2", "");
+    assert_eq!(short.header("content-length"), short.body.len().to_string());
+    let head = connection.request("HEAD", "/Product?sort=id", "");
+    assert_eq!((head.status, head.header("content-length")), (200, ""), "nobody knows it yet");
+    assert_eq!(
+        connection.request("GET", "/Product/100?select=id", "").body,
+        r#"{"id":"100"}"#,
+        "the connection goes on"
+    );
+}
+
+/// An error behind the head must not look like the end of a shorter list.
+#[test]
+fn a_list_that_cannot_be_made_to_its_end_breaks_off() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(folder.path(), |_| {});
+    filled(&server);
+    let (database, mut batch) = (server.database(), strata::storage::Batch::default());
+    let key = [&database.table("Product").unwrap().id.to_be_bytes()[..], b"190"].concat();
+    database.store().put(&mut batch, strata::storage::Space::Records, &key, b"no record");
+    database.store().write(&batch, strata::schema::Durability::Soft).unwrap();
+    let mut connection = Connection::open(server.url());
+    connection.send("GET /Product?sort=id HTTP/1.1\r\nhost: localhost\r\n\r\n");
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.extend(connection.take(1).expect("the head came"));
+    }
+    assert!(head.starts_with(b"HTTP/1.1 200"));
+    assert_eq!(connection.chunks(), None);
+    assert!(connection.is_closed());
+    assert_eq!(ask(server.url(), "GET", "/Product?sort=id&limit=5", "").status, 200);
+}
+
+#[test]
+fn clients_that_do_not_read_take_no_more_than_the_budget_and_are_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(folder.path(), |config| {
+        config.ingress.all_answers_bytes = 300_000;
+        config.ingress.request_timeout_ms = 500;
+        config.send_timeout_ms = 5_000;
+    });
+    filled(&server);
+    // Their own and the system's buffers take some; what is left waits in the server.
+    let idle: Vec<_> = (0..8)
+        .map(|_| {
+            let mut connection = Connection::open(server.url());
+            for _ in 0..8 {
+                connection.send("GET /Product HTTP/1.1\r\nhost: localhost\r\n\r\n");
+            }
+            connection
+        })
+        .collect();
+    wait_until("there is no room for another list", || ask(server.url(), "GET", "/Product?limit=50", "").status == 503);
+    assert_eq!(ask(server.url(), "GET", "/Product/100?select=id", "").status, 200, "a short answer needs no room");
+    wait_until("all of them were left", || ask(server.url(), "GET", "/Product", "").status == 200);
+    drop(idle);
+}
+
+#[test]
+fn an_answer_that_does_not_begin_in_time_is_refused_and_its_write_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(folder.path(), |config| config.ingress.request_timeout_ms = 50);
+    assert_eq!(ask(server.url(), "PUT", "/Product/1", r#"{"name":"a"}"#).status, 201);
+    let database = server.database();
+    let product = database.table("Product").unwrap();
+    database
+        .transact(|transaction| {
+            transaction.read(product, "1")?;
+            let answer = ask(server.url(), "PATCH", "/Product/1", r#"{"name":"b"}"#);
+            assert_eq!((answer.status, answer.header("retry-after")), (503, "1"));
+            assert!(answer.body.contains("timed-out"), "{}", answer.body);
+            Ok(())
+        })
+        .unwrap();
+    wait_until("it is written", || ask(server.url(), "GET", "/Product/1", "").body.contains(r#""name":"b""#));
 }
 
 #[test]

@@ -1,20 +1,19 @@
-//! Which of several ways leads to the fewest records: found by walking them, before the choice, and while one of them is carried out.
+//! Which of several access paths leads to the fewest records: found by walking them, before the choice, and while one of them is carried out.
 
 use smallvec::SmallVec;
 
-use super::candidates::Candidate;
+use super::paths::AccessPath;
 use super::{Access, Source, Step};
 use crate::error::Result;
 use crate::indexes::{Direction, KeyRange};
 use crate::storage::{Scan, Space};
 
-/// How many entries of each candidate are walked at most to find out which has the fewest.
+/// How many entries of each access path are walked at most to find out which has the fewest.
 pub const PROBED: usize = 256;
 
-/// The candidate whose walk comes to its end first, and how many entries there were; `None` if each is longer than is walked at most.
-pub(super) fn race(source: Source<'_>, candidates: &[Candidate<'_>]) -> Result<Option<(usize, usize)>> {
-    let mut runners: SmallVec<[Runner<'_>; 4]> =
-        candidates.iter().map(|candidate| Runner::new(source, &candidate.steps)).collect();
+/// The access path whose walk comes to its end first, and how many entries there were; `None` if each is longer than is walked at most.
+pub(super) fn race(source: Source<'_>, paths: &[AccessPath<'_>]) -> Result<Option<(usize, usize)>> {
+    let mut runners: SmallVec<[Runner<'_>; 4]> = paths.iter().map(|path| Runner::new(source, &path.steps)).collect();
     for _ in 0..PROBED {
         for (position, runner) in runners.iter_mut().enumerate() {
             if !runner.advance()? {
@@ -65,13 +64,13 @@ impl<'s> Rival<'s> {
     }
 }
 
-/// A walk through the stretches of a candidate, without reading what they lead to.
+/// A walk through the ranges of an access path, without reading what they lead to.
 struct Runner<'s> {
     source: Source<'s>,
     /// Ids and values that are looked up one by one, not yet passed.
     lookups: usize,
     /// Stretches that have not begun, last first.
-    stretches: SmallVec<[(Space, &'s KeyRange); 1]>,
+    ranges: SmallVec<[(Space, &'s KeyRange); 1]>,
     scan: Option<Scan<'s>>,
     /// Entries, ids and values so far.
     passed: usize,
@@ -79,24 +78,24 @@ struct Runner<'s> {
 
 impl<'s> Runner<'s> {
     fn new(source: Source<'s>, steps: &'s [Step<'_>]) -> Self {
-        let mut runner = Self { source, lookups: 0, stretches: SmallVec::new(), scan: None, passed: 0 };
+        let mut runner = Self { source, lookups: 0, ranges: SmallVec::new(), scan: None, passed: 0 };
         for step in steps {
             match &step.access {
                 Access::Ids(ids) => runner.lookups += ids.len(),
                 Access::Owners(_, values) => runner.lookups += values.len(),
-                Access::Table(range) => runner.stretches.push((Space::Records, range)),
+                Access::Table(range) => runner.ranges.push((Space::Records, range)),
                 Access::Entries { ranges, .. } => {
-                    runner.stretches.extend(ranges.iter().map(|range| (Space::Indexes, range)));
+                    runner.ranges.extend(ranges.iter().map(|range| (Space::Indexes, range)));
                 }
             }
         }
-        runner.stretches.reverse();
+        runner.ranges.reverse();
         runner
     }
 
-    /// Passes over one entry, or finds that a stretch has none; false at the end.
+    /// Passes over one entry, or finds that a range has none; false at the end.
     fn advance(&mut self) -> Result<bool> {
-        self.source.effort.spend(1)?;
+        self.source.budget.spend(1)?;
         if self.lookups > 0 {
             self.lookups -= 1;
             self.passed += 1;
@@ -108,7 +107,7 @@ impl<'s> Runner<'s> {
             self.passed += 1;
             return Ok(true);
         }
-        let Some((space, range)) = self.stretches.pop() else { return Ok(false) };
+        let Some((space, range)) = self.ranges.pop() else { return Ok(false) };
         let scan = self.scan.insert(self.source.scan(space, range, Direction::Forwards)?);
         self.passed += usize::from(scan.next()?.is_some());
         Ok(true)

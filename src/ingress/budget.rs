@@ -1,0 +1,119 @@
+//! How many bytes of answers there may be in memory that were not sent yet.
+//!
+//! A client that asks and does not read makes no more memory than its share of the budget: a short answer that finds no room is
+//! refused, and who makes a long one waits for room with the next piece.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use parking_lot::{Condvar, Mutex};
+
+/// How often who waits for room looks whether it is still waited for.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Bytes that may be taken. Clones are the same budget.
+#[derive(Clone)]
+pub(super) struct Budget(Arc<Shared>);
+
+struct Shared {
+    left: Mutex<usize>,
+    freed: Condvar,
+}
+
+/// Bytes that count until they are dropped.
+struct Counted<B: AsRef<[u8]>> {
+    bytes: B,
+    budget: Budget,
+}
+
+impl Budget {
+    pub(super) fn of(bytes: usize) -> Self {
+        Self(Arc::new(Shared { left: Mutex::new(bytes), freed: Condvar::new() }))
+    }
+
+    /// The same bytes, which count until they are dropped; `None` if there is no room for them.
+    pub(super) fn count(&self, bytes: Bytes) -> Option<Bytes> {
+        self.take(&mut self.0.left.lock(), bytes.len()).then(|| self.counted(bytes))
+    }
+
+    /// The same, once there is room; `None` if there was none until the deadline, or nobody waits any more.
+    pub(super) fn count_at_last(
+        &self,
+        bytes: Vec<u8>,
+        deadline: Instant,
+        is_abandoned: impl Fn() -> bool,
+    ) -> Option<Bytes> {
+        let mut left = self.0.left.lock();
+        while !self.take(&mut left, bytes.len()) {
+            if is_abandoned() || Instant::now() >= deadline {
+                return None;
+            }
+            self.0.freed.wait_for(&mut left, LOOK);
+        }
+        drop(left);
+        Some(self.counted(bytes))
+    }
+
+    /// How many bytes there is room for.
+    #[cfg(test)]
+    pub(super) fn left(&self) -> usize {
+        *self.0.left.lock()
+    }
+
+    fn take(&self, left: &mut usize, bytes: usize) -> bool {
+        let rest = left.checked_sub(bytes);
+        *left = rest.unwrap_or(*left);
+        rest.is_some()
+    }
+
+    fn counted<B: AsRef<[u8]> + Send + 'static>(&self, bytes: B) -> Bytes {
+        Bytes::from_owner(Counted { bytes, budget: self.clone() })
+    }
+}
+
+impl<B: AsRef<[u8]>> AsRef<[u8]> for Counted<B> {
+    fn as_ref(&self) -> &[u8] {
+        self.bytes.as_ref()
+    }
+}
+
+impl<B: AsRef<[u8]>> Drop for Counted<B> {
+    fn drop(&mut self) {
+        *self.budget.0.left.lock() += self.bytes.as_ref().len();
+        self.budget.0.freed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_count_until_their_last_copy_is_dropped() {
+        let budget = Budget::of(10);
+        let six = budget.count(Bytes::from_static(b"sixsix")).unwrap();
+        assert_eq!((&six[..], budget.left()), (&b"sixsix"[..], 4));
+        assert!(budget.count(Bytes::from_static(b"five5")).is_none());
+        let part = six.slice(2..3);
+        drop(six);
+        assert_eq!(budget.left(), 4);
+        drop(part);
+        assert_eq!(budget.left(), 10);
+    }
+
+    #[test]
+    fn who_waits_for_room_gets_it_or_is_told() {
+        let budget = Budget::of(4);
+        let far = Instant::now() + Duration::from_secs(3600);
+        let held = budget.count_at_last(b"four".to_vec(), far, || false).unwrap();
+        assert!(budget.count_at_last(b"one".to_vec(), Instant::now(), || false).is_none(), "the deadline");
+        assert!(budget.count_at_last(b"one".to_vec(), far, || true).is_none(), "nobody waits");
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| budget.count_at_last(b"one".to_vec(), far, || false).map(|bytes| bytes.len()));
+            drop(held);
+            assert_eq!(waiting.join().unwrap(), Some(3));
+        });
+        assert_eq!(budget.left(), 4);
+    }
+}
