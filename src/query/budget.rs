@@ -14,8 +14,9 @@ use crate::transaction::Database;
 /// [`STEP_BYTES`] of a record for each condition that it is asked.
 pub(super) const INLINE_STEPS: usize = 1000;
 
-/// After so many steps a query that may take its time looks whether anybody still waits for it.
-const UNINTERRUPTED_STEPS: usize = 10_000;
+/// After so many steps, some hundred microseconds, a query that may take its time lets others have the processor, and looks whether
+/// anybody still waits for it. The kernel's own slices are some milliseconds.
+const UNINTERRUPTED_STEPS: usize = 256;
 
 /// How much of a record is one step.
 const STEP_BYTES: usize = 4 << 10;
@@ -63,6 +64,7 @@ impl<'d> StepBudget<'d> {
                 Err(Error::Busy { detail: "nobody waits for the answer any more".to_owned() })
             }
             Reach::Disk => {
+                std::thread::yield_now();
                 self.left.set(UNINTERRUPTED_STEPS);
                 Ok(())
             }
