@@ -48,13 +48,13 @@ pub struct IndexStatistics {
     pub entries: u64,
 }
 
-/// Opens the store of a directory that has one.
+/// Opens the store of a directory that has one, as it is.
 ///
 /// # Errors
-/// `Storage` if there is none or a server has it open; as [`Database::open`].
+/// `Storage` if there is none or a server has it open; as [`Database::open_unchanged`].
 pub fn open(directory: &Path, schema: Schema) -> Result<Database> {
     check_store(directory)?;
-    Database::open(directory, schema, &Options::default())
+    Database::open_unchanged(directory, schema, &Options::default())
 }
 
 /// Counts what is in a store; reads all of it.

@@ -119,6 +119,14 @@ impl Database {
         Self::open_by(directory, schema, options, Migration::DropsTables)
     }
 
+    /// The same, and refuses a schema that is not the one the store was last opened with: to look at it must not change it.
+    ///
+    /// # Errors
+    /// As [`Database::open`]; `Invalid` if a table is another one.
+    pub fn open_unchanged(directory: &Path, schema: Schema, options: &storage::Options) -> Result<Self> {
+        Self::open_by(directory, schema, options, Migration::ChangesNothing)
+    }
+
     fn open_by(directory: &Path, schema: Schema, options: &storage::Options, migration: Migration) -> Result<Self> {
         let store = Store::open(directory, options)?;
         let schema = catalogue::bring_in_step(&store, schema, migration)?;

@@ -87,6 +87,8 @@ struct StoredIndex {
 /// What opening a store may do to what its schema does not name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Migration {
+    /// A schema that would change anything is refused.
+    ChangesNothing,
     /// Tables keep their records, and have them again under a schema that names them.
     KeepsData,
     /// Their records are deleted; their numbers are not used again.
@@ -104,6 +106,9 @@ pub(super) fn bring_in_step(store: &Store, mut schema: Schema, migration: Migrat
         Some(bytes) => read(bytes)?,
         None => Catalogue { format: FORMAT, next_table: 1, next_index: 1, tables: Vec::new() },
     };
+    if migration == Migration::ChangesNothing {
+        check_unchanged(&catalogue, &schema)?;
+    }
     indexes::drop_from(store, catalogue.next_index)?;
     // Entries go together with the numbers that stood for them, so that a refused schema leaves the old one whole.
     let mut batch = Batch::default();
@@ -128,7 +133,7 @@ pub(super) fn bring_in_step(store: &Store, mut schema: Schema, migration: Migrat
         number_indexes(store, &mut batch, &mut catalogue.next_index, known, table)?;
     }
     let dropped = match migration {
-        Migration::KeepsData => Vec::new(),
+        Migration::ChangesNothing | Migration::KeepsData => Vec::new(),
         Migration::DropsTables => drop_tables(store, &mut batch, &mut catalogue, &schema),
     };
     let after = to_json(&catalogue)?;
@@ -141,6 +146,28 @@ pub(super) fn bring_in_step(store: &Store, mut schema: Schema, migration: Migrat
         store.give_back(space, number)?;
     }
     Ok(schema)
+}
+
+/// Checks that each table of the schema is the one that the store has.
+fn check_unchanged(catalogue: &Catalogue, schema: &Schema) -> Result<()> {
+    let is_known = |table: &&Table| {
+        let (attributes, primary_key) = attributes_of(table);
+        let indexes =
+            table.indexes.iter().map(|index| (&table.attributes[index.attribute].name[..], index.kind.name()));
+        catalogue.tables.iter().any(|known| {
+            known.name == table.name
+                && same_values(&known.attributes, &attributes)
+                && known.primary_key == primary_key
+                && known.indexes.iter().map(|index| (&index.attribute[..], &index.kind[..])).eq(indexes.clone())
+        })
+    };
+    match schema.tables.iter().find(|table| !is_known(table)) {
+        None => Ok(()),
+        Some(table) => Err(Error::invalid(format!(
+            "table {} of the schema is not as the store has it: give the schema that it was last served with",
+            table.name
+        ))),
+    }
 }
 
 /// Stages the removal of all tables that the schema does not name; the spaces and numbers of what they had.

@@ -278,6 +278,28 @@ fn set_catalogue(database: &Database, catalogue: &str) {
 }
 
 #[test]
+fn who_looks_at_a_store_does_not_change_it() {
+    let sdl = people("@indexed", "");
+    let directory = filled(&sdl);
+    let look = |sdl: &str| {
+        Database::open_unchanged(
+            directory.path(),
+            Schema::parse(sdl).expect("the schema is right"),
+            &Options::default(),
+        )
+    };
+    for other in
+        [people("", ""), people("@indexed", "@indexed"), sdl.clone() + &table("Other"), sdl.replace("Int", "Float")]
+    {
+        let refused = look(&other).err().expect("another schema");
+        assert!(refused.to_string().contains("last served with"), "{refused}");
+    }
+    let database = look(&sdl).expect("the same schema");
+    assert_eq!(found(&database, "Person", "name", &value("a")), ["1", "3"]);
+    assert_consistent(&database);
+}
+
+#[test]
 fn a_migration_gives_back_the_space_of_a_dropped_table_and_retires_its_number() {
     let both = people("@indexed", "@unique") + &table("Other");
     let (directory, database) = super::fresh(&both);
