@@ -4,18 +4,22 @@
 //! head arrives ─ routing ─┬─ no table's path ─┬─ a file's ── inline from memory, or from disk by the pool
 //!                         │                   └─ else ── axum Router (health, readiness, counters, metrics)
 //!                         ├─ refused (404, 405, 406, 415, 400, 413): answered before the body is read
-//!                         ├─ no body, short work ── inline, on the database that answers only from memory
-//!                         └─ else: let in, or 503 ─ body ─┬─ short work ── inline, the same
-//!                                                         └─ long work, or not in memory ── pool, on the blocking database
+//!                         └─ else ─ body, if it may have one ─┬─ short work ── inline, on the database that answers only from memory:
+//!                                                             │    answered, or waits for a sync, or for a lock and then again
+//!                                                             └─ long work, or not in memory ── pool, on the blocking database
 //! ```
 //! Before routing, what a web page of another site must not do is refused (421, 403; [`browsers`]).
 //!
-//! A hop to another thread costs more than a cached read, so what can be answered from memory is answered where it arrived, and
-//! the same handler runs once more in the pool of its lane when it says [`Error::WouldBlock`]. Bodies that arrive, single reads, writes
-//! and lists are limited each by themselves, so that none of them waits for another; over a limit the answer is 503 with `Retry-After`,
-//! of bodies before they are read. What does not wait is not counted, because it cannot pile up. An answer that has not begun in time is
-//! a 503, and its query ends, as it does when the client has left; a write goes on. Every answer is recorded (`observability`), whichever way it came, and so is every client that left
-//! before it.
+//! A hop to another thread costs more than a cached read, so what can be answered from memory is answered where it arrived. What
+//! meets a lock of others is attempted again when the lock is released, and a strong write is answered when the log was synced; neither
+//! has a thread that waits. Where memory is not enough ([`WouldBlock`](crate::error::Error::WouldBlock)) and where there is much to do,
+//! the handler runs in the pool of its lane.
+//!
+//! Bodies that arrive, single reads, writes and lists are limited each by themselves, so that none of them waits for another; over a
+//! limit the answer is 503 with `Retry-After`, of bodies before they are read. What does not wait is not counted, because it cannot pile
+//! up; nor is a write that waits for its sync, because it is done. An answer that has not begun in time is a 503, and its query ends, as
+//! it does when the client has left; a write goes on. Every answer is recorded (`observability`), whichever way it came, and so is every
+//! client that left before it.
 //!
 //! Non-goals: connections and their deadlines (`server`); what a request means (`routing`).
 
@@ -43,17 +47,16 @@ use http_body_util::{Either, Full};
 use hyper::body::Body as _;
 use serde::{Deserialize, Serialize};
 
-use crate::error::Error;
 use crate::handlers::{self, Answer, Failure};
 use crate::observability::{self, Context, Observability, Recorder, Span, messages};
-use crate::routing::{Lane, Route, Routes, Work};
+use crate::routing::{Lane, Route, Routes};
 use crate::static_files::{self, Content, Site};
 use crate::transaction::Database;
 pub use body::{Source, read as read_body};
 use browsers::Browsers;
 pub use browsers::{HostName, Origin};
 pub use crossing::Pools;
-use crossing::{Arriving, BodyBytes, Crossing, Made, Permit, Pooled};
+use crossing::{Arriving, Attempt, BodyBytes, Crossing, Made, Permit, Waited};
 use operations::Operations;
 use unanswered::Unanswered;
 
@@ -101,12 +104,6 @@ impl Default for Options {
             cors_origins: Vec::new(),
         }
     }
-}
-
-/// How far a request came where it arrived.
-enum Step {
-    Answered(handlers::Result<Answer>),
-    Pool(Bytes, BodyBytes, Permit),
 }
 
 /// Answers requests. Each thread that does has one of its own, by [`Ingress::for_thread`]; they share everything but what they
@@ -217,16 +214,13 @@ impl Ingress {
         let outcome = match self.resolve(&parts, &mut context) {
             None => return self.answer_beside(parts, peer, context),
             Some(Err(failure)) => Err(failure),
-            Some(Ok(route)) => match self.at_once(&route, &parts, b"") {
-                Some(outcome) => outcome,
-                None => match Permit::take(&self.crossing, route.lane()) {
-                    Some(permit) => {
-                        context.mark(Span::Handler);
-                        let (request, held) = (Unanswered::new(self, context), BodyBytes::none(&self.crossing));
-                        return Answering::later(answer_from_pool(request, parts, Bytes::new(), held, permit));
-                    }
-                    None => Err(Failure::Overloaded),
-                },
+            Some(Ok(route)) => match self.crossing.attempt(&route, &parts.headers, b"") {
+                Attempt::Done(outcome) => outcome,
+                attempt => {
+                    context.mark(Span::Handler);
+                    let (request, held) = (Unanswered::new(self, context), BodyBytes::none(&self.crossing));
+                    return Answering::later(answer_later(request, parts, Bytes::new(), held, attempt));
+                }
             },
         };
         let head = parts.method == Method::HEAD;
@@ -295,14 +289,19 @@ impl Ingress {
         Some(route)
     }
 
-    /// What can be done where a request with a body arrived.
-    async fn here<B: Source>(&self, route: Route<'_>, parts: &Parts, mut body: B, context: &mut Context) -> Step {
+    /// The body of a request, within all limits.
+    async fn read<B: Source>(
+        &self,
+        parts: &Parts,
+        mut body: B,
+        context: &mut Context,
+    ) -> handlers::Result<(Bytes, BodyBytes)> {
         let Some(arriving) = Arriving::take(&self.crossing) else {
-            return Step::Answered(self.refuse(Failure::Overloaded, parts, body));
+            return self.refuse(Failure::Overloaded, parts, body);
         };
         let limit_bytes = self.options.body_bytes;
         if body.least_bytes() > limit_bytes as u64 {
-            return Step::Answered(self.refuse(Failure::TooLarge { limit_bytes }, parts, body));
+            return self.refuse(Failure::TooLarge { limit_bytes }, parts, body);
         }
         let waited_ms = self.options.body_timeout_ms;
         let mut held = BodyBytes::none(&self.crossing);
@@ -310,41 +309,17 @@ impl Ingress {
         let read = tokio::time::timeout(Duration::from_millis(waited_ms), read).await;
         context.mark(Span::Body);
         drop(arriving);
-        match read.unwrap_or(Err(Failure::TooSlow { waited_ms })) {
-            Err(failure @ Failure::TooLarge { .. }) => {
-                self.take_in(body);
-                Step::Answered(Err(failure))
-            }
-            Err(failure) => Step::Answered(Err(failure)),
-            Ok(bytes) => {
-                context.add_bytes_in(bytes.len());
-                match self.at_once(&route, parts, &bytes) {
-                    Some(outcome) => Step::Answered(outcome),
-                    None => match Permit::take(&self.crossing, route.lane()) {
-                        Some(permit) => {
-                            context.mark(Span::Handler);
-                            Step::Pool(bytes, held, permit)
-                        }
-                        None => Step::Answered(Err(Failure::Overloaded)),
-                    },
-                }
-            }
+        let read = read.unwrap_or(Err(Failure::TooSlow { waited_ms }));
+        if let Err(Failure::TooLarge { .. }) = read {
+            self.take_in(body);
         }
-    }
-
-    /// The outcome of short work; `None` if it is long, or does not find everything in memory.
-    fn at_once(&self, route: &Route<'_>, parts: &Parts, body: &[u8]) -> Option<handlers::Result<Answer>> {
-        if route.work(body) == Work::Long {
-            return None;
-        }
-        match self.crossing.inline(route, &parts.headers, body) {
-            Err(Failure::Error(Error::WouldBlock)) => None,
-            outcome => Some(outcome),
-        }
+        let bytes = read?;
+        context.add_bytes_in(bytes.len());
+        Ok((bytes, held))
     }
 
     /// A refusal before the body was read.
-    fn refuse<B: Source>(&self, failure: Failure, parts: &Parts, body: B) -> handlers::Result<Answer> {
+    fn refuse<B: Source, T>(&self, failure: Failure, parts: &Parts, body: B) -> handlers::Result<T> {
         self.pass_over(parts, body);
         Err(failure)
     }
@@ -405,33 +380,38 @@ async fn answer_with_body<B: Source>(mut request: Unanswered, parts: Parts, body
             return ingress.answer_beside(parts, peer, context).await;
         }
         Some(Err(failure)) => ingress.refuse(failure, &parts, body),
-        Some(Ok(route)) => match ingress.here(route, &parts, body, request.context()).await {
-            Step::Answered(outcome) => outcome,
-            Step::Pool(body, held, permit) => return answer_from_pool(request, parts, body, held, permit).await,
+        Some(Ok(route)) => match ingress.read(&parts, body, request.context()).await {
+            Err(failure) => Err(failure),
+            Ok((body, held)) => match ingress.crossing.attempt(&route, &parts.headers, &body) {
+                Attempt::Done(outcome) => outcome,
+                attempt => {
+                    request.context().mark(Span::Handler);
+                    return answer_later(request, parts, body, held, attempt).await;
+                }
+            },
         },
     };
     request.whole(outcome, false, &parts.headers)
 }
 
-async fn answer_from_pool(
+/// Answers what did not come to its end where it arrived.
+async fn answer_later(
     mut request: Unanswered,
     parts: Parts,
     body: Bytes,
     held: BodyBytes,
-    permit: Permit,
+    attempt: Attempt,
 ) -> Response<Body> {
     let head = parts.method == Method::HEAD;
     let waited_ms = request.ingress.options.request_timeout_ms;
     let crossing = Arc::clone(&request.ingress.crossing);
-    let pooled = crossing.pooled(parts, body, held, permit);
-    match tokio::time::timeout(Duration::from_millis(waited_ms), pooled).await {
-        Ok(Pooled { began, outcome, headers }) => {
+    let waited = crossing.waited(parts, body, held, attempt);
+    match tokio::time::timeout(Duration::from_millis(waited_ms), waited).await {
+        Ok(Waited { began, outcome, headers }) => {
             request.context().mark_at(Span::Pool, began);
             match outcome {
                 Ok(Made::InPieces(answer)) if head => request.finish(answer.map(|_| Either::Left(Full::default()))),
-                Ok(Made::InPieces(answer)) => {
-                    request.finish(answer.map(|pieces| Either::Right(axum::body::Body::new(pieces))))
-                }
+                Ok(Made::InPieces(answer)) => request.sent_in_pieces(answer),
                 Ok(Made::Whole(answer)) => request.whole(Ok(answer), head, &headers),
                 Err(failure) => request.whole(Err(failure), head, &headers),
             }
@@ -468,11 +448,13 @@ impl Future for Answering {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Error;
     use crate::schema::Schema;
     use crate::storage;
     use http_body_util::BodyExt;
     use std::net::Ipv4Addr;
     use tokio::runtime::Handle;
+    use tokio::sync::oneshot;
 
     const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
@@ -526,6 +508,72 @@ mod tests {
         assert!(matches!(cold.read(cold.table("Product").unwrap(), "1"), Err(Error::WouldBlock)));
         assert_eq!(ask(&ingress, "GET", "/Product/1", "").await.0, 200);
         assert_eq!(ask(&ingress, "PATCH", "/Product/1", r#"{"name":"b"}"#).await.0, 200);
+    }
+
+    /// A pool with one thread, which is kept busy until the sender is used.
+    fn busy_pool() -> (tokio::runtime::Runtime, std::sync::mpsc::Sender<()>) {
+        let pool = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
+        let (free, busy) = std::sync::mpsc::channel();
+        pool.spawn_blocking(move || busy.recv());
+        (pool, free)
+    }
+
+    #[tokio::test]
+    async fn strong_writes_wait_for_one_sync_without_a_thread() {
+        let folder = tempfile::tempdir().unwrap();
+        let schema = Schema::parse("type Ledger @table(durability: \"strong\") @export { id: ID! @primaryKey }").unwrap();
+        let database = Database::open(folder.path(), schema, &storage::Options::default()).unwrap();
+        let ((pool, _never_free), (syncing, free)) = (busy_pool(), busy_pool());
+        let pools = Pools { syncing: syncing.handle().clone(), ..Pools::from(pool.handle().clone()) };
+        let options = Options { requests_in_flight: 1, ..Options::default() };
+        let ingress = Arc::new(Ingress::new(database.clone(), handlers::Options::default(), options, pools));
+        let before = database.counters().syncs;
+        let mut answers = tokio::task::JoinSet::new();
+        for _ in 0..64 {
+            let ingress = Arc::clone(&ingress);
+            answers.spawn(async move { ask(&ingress, "POST", "/Ledger", "{}").await.0 });
+        }
+        while database.counters().writes < 64 {
+            assert!(answers.try_join_next().is_none(), "nothing was synced yet");
+            tokio::task::yield_now().await;
+        }
+        free.send(()).unwrap();
+        assert_eq!(answers.join_all().await, [201; 64]);
+        assert_eq!(database.counters().syncs, before + 2, "of the first, and of all that waited meanwhile");
+        [pool, syncing].map(tokio::runtime::Runtime::shutdown_background);
+    }
+
+    #[tokio::test]
+    async fn a_lock_is_waited_for_without_a_thread() {
+        let folder = tempfile::tempdir().unwrap();
+        let ingress = ingress(&folder, Options::default());
+        assert_eq!(ask(&ingress, "PUT", "/Product/1", r#"{"name":"a"}"#).await.0, 201);
+        let (database, (pool, _never_free)) = (ingress.crossing.database().clone(), busy_pool());
+        let (handlers, pools) = (handlers::Options::default(), Pools::from(pool.handle().clone()));
+        let ingress = Arc::new(Ingress::new(database.clone(), handlers, Options::default(), pools));
+        let ((held, holding), (release, released)) = (oneshot::channel(), std::sync::mpsc::channel::<()>());
+        let holder = std::thread::spawn(move || {
+            let held = parking_lot::Mutex::new(Some(held));
+            let table = database.table("Product")?;
+            database.transact(|transaction| {
+                let record = transaction.read(table, "1")?;
+                held.lock().take().map(|held| held.send(()));
+                released.recv().unwrap();
+                Ok(record.is_some())
+            })
+        });
+        holding.await.unwrap();
+        let other = Arc::clone(&ingress);
+        let patch = tokio::spawn(async move { ask(&other, "PATCH", "/Product/1", r#"{"name":"b"}"#).await });
+        while ingress.crossing.waiting() == 0 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(ask(&ingress, "GET", "/Product/1", "").await.1, r#"{"id":"1","name":"a"}"#);
+        release.send(()).unwrap();
+        assert_eq!(patch.await.unwrap().0, 200);
+        assert_eq!(ask(&ingress, "GET", "/Product/1", "").await.1, r#"{"id":"1","name":"b"}"#);
+        assert!(holder.join().unwrap().unwrap());
+        pool.shutdown_background();
     }
 
     #[tokio::test]

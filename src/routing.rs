@@ -15,7 +15,7 @@ use percent_encoding::percent_decode_str;
 use crate::error::{Error, Place};
 use crate::handlers::{self, Answer, Failure, Options, Result};
 use crate::query::{Limits, Query};
-use crate::schema::{Durability, Schema, Table};
+use crate::schema::{Schema, Table};
 use crate::transaction::Database;
 
 /// The paths of a schema.
@@ -60,7 +60,7 @@ enum Verb<'r> {
 pub enum Work {
     /// Microseconds, if the answer is in memory: it may run where others wait for it.
     Short,
-    /// It may take long or wait for the device: it must run where nobody waits.
+    /// It may take long: it must run where nobody waits.
     Long,
 }
 
@@ -69,7 +69,7 @@ pub enum Work {
 pub enum Lane {
     /// The device that is read: one record.
     Reading,
-    /// Locks, and the device that is written.
+    /// Locks, and records that are read before they are written.
     Writing,
     /// Processors: any number of records are looked at.
     Scanning,
@@ -273,7 +273,7 @@ impl Route<'_> {
                     || read_query(self.table, body, limits).is_ok_and(|query| !query.is_short(self.table))
             }
             Verb::Create | Verb::Replace(_) | Verb::Merge(_) | Verb::Delete(_) => {
-                self.table.durability == Durability::Strong || is_array(body) || body.len() > SHORT_BODY_BYTES
+                is_array(body) || body.len() > SHORT_BODY_BYTES
             }
         };
         if long { Work::Long } else { Work::Short }
@@ -469,7 +469,7 @@ mod tests {
         assert_eq!(work(Method::GET, "/Product/1", b""), Work::Short);
         assert_eq!(work(Method::POST, "/Product", b" {}"), Work::Short);
         assert_eq!(work(Method::POST, "/Product", b" [{}]"), Work::Long);
-        assert_eq!(work(Method::POST, "/Ledger", b"{}"), Work::Long);
+        assert_eq!(work(Method::POST, "/Ledger", b"{}"), Work::Short, "its sync is waited for elsewhere");
         for (method, path) in [(Method::POST, "/Product"), (Method::PUT, "/Product/1"), (Method::PATCH, "/Product/1")] {
             assert_eq!(work(method.clone(), path, &[b' '; SHORT_BODY_BYTES]), Work::Short, "{method}");
             assert_eq!(work(method.clone(), path, &[b' '; SHORT_BODY_BYTES + 1]), Work::Long, "{method}");

@@ -43,7 +43,7 @@ struct Running {
     stop_accepting: watch::Sender<bool>,
     acceptor: JoinHandle<()>,
     workers: Vec<JoinHandle<()>>,
-    pools: [Runtime; 3],
+    pools: [Runtime; 4],
     ingress: Ingress,
     deadlines: Deadlines,
     drain: Duration,
@@ -82,7 +82,8 @@ impl Server {
         let reading = pool("reading", config.pool_threads, &clocks).map_err(cannot)?;
         let writing = pool("writing", config.pool_threads, &clocks).map_err(cannot)?;
         let scanning = pool(SCANNING, config.scan_threads, &clocks).map_err(cannot)?;
-        let pools = [reading, writing, scanning];
+        let syncing = pool("syncing", 1, &clocks).map_err(cannot)?;
+        let pools = [reading, writing, scanning, syncing];
         let ingress = ingress(config, &database, files, &pools)?;
         let deadlines = Deadlines::new(config);
         let (mut handles, mut workers) = (Vec::new(), Vec::new());
@@ -285,9 +286,9 @@ fn load_files(config: &Config) -> Result<Option<Site>> {
 }
 
 /// What answers, with all that the options want beside the tables.
-fn ingress(config: &Config, database: &Database, files: Option<Site>, pools: &[Runtime; 3]) -> Result<Ingress> {
-    let [reading, writing, scanning] = pools.each_ref().map(|pool| pool.handle().clone());
-    let pools = Pools { reading, writing, scanning };
+fn ingress(config: &Config, database: &Database, files: Option<Site>, pools: &[Runtime; 4]) -> Result<Ingress> {
+    let [reading, writing, scanning, syncing] = pools.each_ref().map(|pool| pool.handle().clone());
+    let pools = Pools { reading, writing, scanning, syncing };
     let (handlers, options) = (config.handlers.clone(), config.ingress.clone());
     let ingress = Ingress::new(database.clone(), handlers, options, pools);
     let ingress = ingress.with_observability(&config.observability)?;

@@ -22,7 +22,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::schema::Durability;
-use commit::Committer;
+pub use commit::{Call, Lead};
+use commit::{Committer, Log};
 use engine::{Background, Engine};
 pub use gauges::Gauges;
 pub use scan::Scan;
@@ -98,7 +99,7 @@ pub struct Store {
     read_disk: rocksdb::ReadOptions,
     read_memory: rocksdb::ReadOptions,
     write: rocksdb::WriteOptions,
-    committer: Committer,
+    committer: Arc<Committer>,
     calls: Calls,
     background: Arc<Background>,
     options: Options,
@@ -121,7 +122,7 @@ impl Store {
             read_disk: rocksdb::ReadOptions::default(),
             read_memory,
             write,
-            committer: Committer::default(),
+            committer: Arc::default(),
             calls: Calls::default(),
             background,
             options: options.clone(),
@@ -223,11 +224,12 @@ impl Store {
         let writes = batch.writes.as_ref();
         let bytes = writes.map_or(0, rocksdb::WriteBatch::size_in_bytes);
         match durability {
-            Durability::Soft => self.put_in_log(writes)?,
-            Durability::Strong if bytes <= MERGED_BYTES => self.commit(writes)?,
-            Durability::Strong => {
-                self.put_in_log(writes)?;
-                self.sync()?;
+            Durability::Strong if bytes <= MERGED_BYTES => self.committer.commit(writes, self)?,
+            durability => {
+                writes.map_or(Ok(()), |writes| self.append(writes))?;
+                if durability == Durability::Strong {
+                    self.sync()?;
+                }
             }
         }
         self.background.batch_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
@@ -239,31 +241,13 @@ impl Store {
     /// # Errors
     /// `Storage` if the machine refuses.
     pub fn sync(&self) -> Result<()> {
-        match self.commit(None) {
-            // The batches of those it was to be synced with were refused; what is to be synced is in the log.
-            Err(Error::Busy { .. }) => self.flush_log(),
-            outcome => outcome,
-        }
+        self.committer.commit(None, self)
     }
 
-    fn commit(&self, writes: Option<&rocksdb::WriteBatch>) -> Result<()> {
-        self.committer.commit(writes, |writes| {
-            self.put_in_log(writes)?;
-            self.flush_log()
-        })
-    }
-
-    fn put_in_log(&self, writes: Option<&rocksdb::WriteBatch>) -> Result<()> {
-        let Some(writes) = writes else { return Ok(()) };
-        self.db().write_opt(writes, &self.write).map_err(|error| match (classify("write", error), self.failure()) {
-            // It is not behind: it waits for nothing that would end.
-            (Error::Busy { .. }, Some(failure)) => Error::storage("cannot write", failure),
-            (error, _) => error,
-        })
-    }
-
-    fn flush_log(&self) -> Result<()> {
-        self.db().flush_wal(true).map_err(|error| classify("sync the log", error))
+    /// The same without a thread that waits: calls back once the log was synced, or to sync it, if nobody else does. The callback must
+    /// neither block nor panic.
+    pub fn when_synced(&self, callback: impl FnOnce(Call) + Send + 'static) {
+        self.committer.when_synced(callback);
     }
 
     /// Writes what is in memory to sorted files and waits until nothing runs in the background.
@@ -413,6 +397,30 @@ impl Store {
     /// Stages a delete of the keys from `lower` up to but not including `upper` in a batch.
     pub fn delete_range(&self, batch: &mut Batch, space: Space, lower: &[u8], upper: &[u8]) {
         batch.writes().delete_range_cf(&self.family(space), lower, upper);
+    }
+}
+
+impl Log for Store {
+    fn append(&self, batch: &rocksdb::WriteBatch) -> Result<()> {
+        self.db().write_opt(batch, &self.write).map_err(|error| match (classify("write", error), self.failure()) {
+            // It is not behind: it waits for nothing that would end.
+            (Error::Busy { .. }, Some(failure)) => Error::storage("cannot write", failure),
+            (error, _) => error,
+        })
+    }
+
+    fn sync_log(&self) -> Result<()> {
+        self.db().flush_wal(true).map_err(|error| classify("sync the log", error))
+    }
+}
+
+impl Lead {
+    /// Syncs the log of the store that has called for it, for all who wait.
+    ///
+    /// # Errors
+    /// `Storage` if the machine refuses.
+    pub fn sync(self, store: &Store) -> Result<()> {
+        self.commit(None, store)
     }
 }
 

@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 
 use catalogue::Migration;
 
@@ -27,7 +28,7 @@ use crate::error::{Error, Result};
 use crate::indexes;
 use crate::locking::{Guards, Locks, Slot, Wait};
 use crate::schema::{Durability, Schema, Table};
-use crate::storage::{self, Batch, Counters, Pinned, Reach, Space, Store};
+use crate::storage::{self, Batch, Call, Counters, Pinned, Reach, Space, Store};
 
 /// A record that this process has just written or copied.
 pub type Owned<'t> = Record<'t, Vec<u8>>;
@@ -38,12 +39,29 @@ pub type Shared<'t> = Record<'t, Bytes>;
 /// How long a transaction waits for keys that others hold, all in all, before it gives up as `Busy`.
 pub const LOCK_WAIT: Duration = Duration::from_secs(10);
 
-/// An open store with its schema and its locks. Clones share everything.
+/// An open store with its schema and its locks. Clones share everything, but for what is left to be waited for.
 #[derive(Clone)]
 pub struct Database {
     shared: Arc<Parts>,
     reach: Reach,
     interrupt: Option<Interrupt>,
+    /// On a database that does not wait for syncs.
+    left: Option<Left>,
+}
+
+/// What the verbs on one database have left to be waited for.
+#[derive(Default)]
+struct Left {
+    /// A strong write is in the log, and the log is not synced.
+    sync: AtomicBool,
+    /// The lock of others that a verb has met.
+    lock: Mutex<Option<Slot>>,
+}
+
+impl Clone for Left {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
 }
 
 /// Tells a query under way that nobody waits for it any more. Clones are the same interrupt.
@@ -131,12 +149,48 @@ impl Database {
         let store = Store::open(directory, options)?;
         let schema = catalogue::bring_in_step(&store, schema, migration)?;
         let shared = Arc::new(Parts { store, schema, locks: Locks::default() });
-        Ok(Self { shared, reach: Reach::Disk, interrupt: None })
+        Ok(Self { shared, reach: Reach::Disk, interrupt: None, left: None })
     }
 
-    /// The same database, answering only from memory and waiting for nobody: [`Error::WouldBlock`] where that is not enough.
+    /// The same database, answering only from memory and waiting for nobody: [`Error::WouldBlock`] where that is not enough, and no
+    /// syncs, as [`Database::leaving_syncs`].
     pub fn in_memory(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared), reach: Reach::Memory, interrupt: None }
+        Self { reach: Reach::Memory, interrupt: None, ..self.leaving_syncs() }
+    }
+
+    /// The same database, whose strong writes are in the log and not synced when a verb returns: they are not durable before
+    /// [`Database::when_synced`] has called back. Each clone knows what its own verbs have left.
+    pub fn leaving_syncs(&self) -> Self {
+        Self { left: Some(Left::default()), ..self.clone() }
+    }
+
+    /// Whether a verb on this database has left a sync.
+    pub fn has_left_sync(&self) -> bool {
+        self.left.as_ref().is_some_and(|left| left.sync.load(Ordering::Relaxed))
+    }
+
+    /// Syncs the log without a thread that waits: `done` is called with the outcome. If nobody else syncs it, `spawn` is given what
+    /// does, which may block. Neither of them may block or panic.
+    pub fn when_synced(
+        &self,
+        spawn: impl FnOnce(Box<dyn FnOnce() + Send>) + Send + 'static,
+        done: impl FnOnce(Result<()>) + Send + 'static,
+    ) {
+        let database = self.clone();
+        self.store().when_synced(move |call| match call {
+            Call::Lead(lead) => spawn(Box::new(move || done(lead.sync(database.store())))),
+            Call::Served(outcome) => done(outcome),
+        });
+    }
+
+    /// Calls back once the lock is released that has made a verb on this database say `WouldBlock`; false if it was no lock. The
+    /// callback must neither block nor panic.
+    pub fn when_released(&self, callback: impl FnOnce() + Send + 'static) -> bool {
+        let slot = self.left.as_ref().and_then(|left| left.lock.lock().take());
+        if let Some(slot) = slot {
+            self.shared.locks.when_released(slot, callback);
+        }
+        slot.is_some()
     }
 
     /// The same database, whose queries end as `Busy` once the interrupt is raised.
@@ -293,7 +347,18 @@ impl Database {
         let _guards = self.shared.locks.lock_every(Wait::AtMost(LOCK_WAIT)).ok_or_else(held_too_long)?;
         let mut batch = Batch::default();
         indexes::drop_table(self.store(), &mut batch, table.id, table.indexes.iter().map(|index| index.id));
-        self.store().write(&batch, table.durability)
+        self.write(&batch, table.durability)
+    }
+
+    fn write(&self, batch: &Batch, durability: Durability) -> Result<()> {
+        match &self.left {
+            Some(left) if durability == Durability::Strong => {
+                self.store().write(batch, Durability::Soft)?;
+                left.sync.store(true, Ordering::Relaxed);
+                Ok(())
+            }
+            _ => self.store().write(batch, durability),
+        }
     }
 
     /// Reads a record, lets `change` say what is to be merged into it, and writes it, while nobody else can write it. `change` may
@@ -356,12 +421,15 @@ impl Database {
             };
             let outcome = verbs(&mut transaction);
             // Whatever the verbs made of it: one of them has not been done.
-            if transaction.wanted.is_some() {
+            if let Some(wanted) = transaction.wanted {
                 if self.reach == Reach::Memory {
+                    if let Some(left) = &self.left {
+                        *left.lock.lock() = Some(wanted);
+                    }
                     return Err(Error::WouldBlock);
                 }
                 slots.clear();
-                slots.extend(transaction.guards.slots().chain(transaction.wanted));
+                slots.extend(transaction.guards.slots().chain([wanted]));
                 continue;
             }
             return outcome.and_then(|result| transaction.commit().map(|()| result));
@@ -384,7 +452,8 @@ thread_local! {
     static BATCH: std::cell::Cell<Batch> = std::cell::Cell::default();
 }
 
-fn held_too_long() -> Error {
+/// What a verb returns whose keys were held for [`LOCK_WAIT`].
+pub fn held_too_long() -> Error {
     Error::Busy { detail: format!("keys were held by others for {} s", LOCK_WAIT.as_secs()) }
 }
 

@@ -581,6 +581,27 @@ fn a_contested_order_reads_at_most_twice_the_records_of_the_better_plan() {
 }
 
 #[test]
+fn what_competes_with_a_walk_in_order_is_explained() {
+    let sdl = "type T @table { id: ID @primaryKey kind: String @indexed(type: \"hash\") place: Int @indexed }";
+    let (_directory, database) = filled(sdl, 0..2000, |number| {
+        let kind = if number % 4 == 0 { "light" } else { "dark" };
+        json!({ "id": format!("{number:04}"), "kind": kind, "place": 2000 - number })
+    });
+    let explained = |text: &str| {
+        let table = database.table("T").expect("it exists");
+        let query = Query::parse(table, text, &Limits::in_url(100)).expect("it is read");
+        serde_json::to_value(query.explain(&database, table).expect("it is explained")).expect("it is JSON")
+    };
+    let walk = explained("kind==light&sort=place&limit=10");
+    let by = |attribute: &str, kind: &str| json!({ "attribute": attribute, "type": kind, "ranges": 1 });
+    assert_eq!(walk["steps"][0]["index"], by("place", "ordered"), "{walk}");
+    assert_eq!(walk["otherwise"]["steps"][0]["index"], by("kind", "hash"), "{walk}");
+    assert_eq!(walk["otherwise"]["estimate"], json!({ "records": 256, "exact": false }), "no more are counted: {walk}");
+    let gathered = explained("kind==light&place=gt=1990&sort=place&limit=10");
+    assert_eq!((&gathered["sorted"], gathered.get("otherwise")), (&json!("by the steps"), None), "{gathered}");
+}
+
+#[test]
 fn a_list_is_read_once_however_many_of_its_elements_are_meant() {
     let sdl = "type T @table { id: ID @primaryKey tags: [Int] @indexed }";
     let (_directory, database) =

@@ -19,9 +19,9 @@ use super::pieces::{Broken, Pieces, Waiting};
 use crate::error::Error;
 use crate::handlers::{self, Answer, Failure, Result};
 use crate::observability::messages;
-use crate::routing::{Lane, Route, Routes};
+use crate::routing::{Lane, Route, Routes, Work};
 use crate::static_files::Extent;
-use crate::transaction::{Database, Interrupt};
+use crate::transaction::{Database, Interrupt, LOCK_WAIT, held_too_long};
 
 /// Runs handlers.
 pub(super) struct Crossing {
@@ -46,16 +46,18 @@ pub(super) struct Crossing {
 pub struct Pools {
     /// For single records that are not in memory, and files.
     pub reading: Handle,
-    /// For locks and for syncs.
+    /// For transactions on many records, and on those that are not in memory.
     pub writing: Handle,
     /// For what takes a processor's time: it has no more threads than there are processors.
     pub scanning: Handle,
+    /// For syncs of the log: one thread, because one sync serves all who wait.
+    pub syncing: Handle,
 }
 
 impl From<Handle> for Pools {
     /// One pool for everything.
     fn from(pool: Handle) -> Self {
-        Self { reading: pool.clone(), writing: pool.clone(), scanning: pool }
+        Self { reading: pool.clone(), writing: pool.clone(), scanning: pool.clone(), syncing: pool }
     }
 }
 
@@ -104,9 +106,24 @@ pub(super) struct BodyBytes {
     bytes: usize,
 }
 
-/// What came out of the pool.
-pub(super) struct Pooled {
-    /// When the handler began.
+/// How far a request came where it arrived.
+pub(super) enum Attempt {
+    /// To its end.
+    Done(Result<Answer>),
+    /// To its end, but for the sync of what it has written.
+    Unsynced(Answer, Synced),
+    /// To a lock that another held; the channel says or closes when it is released.
+    Locked(oneshot::Receiver<()>),
+    /// No way: it may take long, or needs what is not in memory.
+    Blocked(Lane),
+}
+
+/// The outcome of a sync, once there is one.
+pub(super) type Synced = oneshot::Receiver<crate::error::Result<()>>;
+
+/// What became of a request that had to wait.
+pub(super) struct Waited {
+    /// When it had waited.
     pub(super) began: Instant,
     pub(super) outcome: Result<Made>,
     /// Of the request.
@@ -123,6 +140,8 @@ pub(super) enum Made {
 struct Begun {
     began: Instant,
     outcome: Result<Answer>,
+    /// If the answer has to wait for it.
+    synced: Option<Synced>,
     pieces: Option<UnboundedReceiver<std::result::Result<Bytes, Broken>>>,
     headers: HeaderMap,
 }
@@ -147,13 +166,14 @@ impl Job {
     fn run(mut self) {
         let crossing = Arc::clone(&self.permit.crossing);
         let (parts, body) = (self.parts.clone(), self.body.clone());
+        // A thread that waited for a sync would be missing to others.
+        let database = crossing.blocking.interrupted_by(&self.interrupt).leaving_syncs();
         let outcome = caught(|| {
-            let route = crossing.routes.resolve(&parts.method, &parts.uri, &parts.headers);
-            let route = route.ok_or_else(|| Error::NotFound { detail: "no table has this path".to_owned() })??;
-            let database = crossing.blocking.interrupted_by(&self.interrupt);
+            let route = crossing.route(&parts)?;
             route.answer_in_pieces(&database, &parts.headers, &body, |piece| self.hand_over(&crossing, piece))
         });
-        let Some(pieces) = self.pieces.take() else { return self.begin(outcome, None) };
+        let synced = database.has_left_sync().then(|| crossing.sync());
+        let Some(pieces) = self.pieces.take() else { return self.begin(outcome, synced, None) };
         match outcome {
             Ok(last) => drop(pieces.send(Ok(last.into_body()))),
             Err(failure) => {
@@ -173,7 +193,7 @@ impl Job {
         if self.pieces.is_none() {
             let (sender, receiver) = unbounded_channel();
             self.pieces = Some(sender);
-            self.begin(Ok(handlers::with_body(StatusCode::OK, handlers::JSON, Bytes::new())), Some(receiver));
+            self.begin(Ok(handlers::with_body(StatusCode::OK, handlers::JSON, Bytes::new())), None, Some(receiver));
         }
         let pieces = self.pieces.as_ref().expect("made just now");
         pieces.send(Ok(piece)).map_err(|_| left())
@@ -182,12 +202,13 @@ impl Job {
     fn begin(
         &mut self,
         outcome: Result<Answer>,
+        synced: Option<Synced>,
         pieces: Option<UnboundedReceiver<std::result::Result<Bytes, Broken>>>,
     ) {
         let headers = std::mem::take(&mut self.parts.headers);
         if let Some(begun) = self.begun.take() {
             // Nobody listens if the client has gone.
-            let _ = begun.send(Begun { began: self.began, outcome, pieces, headers });
+            let _ = begun.send(Begun { began: self.began, outcome, synced, pieces, headers });
         }
     }
 }
@@ -268,17 +289,83 @@ impl Crossing {
         &self.blocking
     }
 
+    fn route<'r>(&'r self, parts: &'r Parts) -> Result<Route<'r>> {
+        let route = self.routes.resolve(&parts.method, &parts.uri, &parts.headers);
+        route.ok_or_else(|| Error::NotFound { detail: "no table has this path".to_owned() })?
+    }
+
     /// Runs a route's handler here and now, without waiting for anything.
-    ///
-    /// # Errors
-    /// What the handler returns; `WouldBlock` where that is not enough.
-    pub(super) fn inline(&self, route: &Route<'_>, headers: &HeaderMap, body: &[u8]) -> Result<Answer> {
-        caught(|| route.answer(&self.in_memory, headers, body))
+    pub(super) fn attempt(&self, route: &Route<'_>, headers: &HeaderMap, body: &[u8]) -> Attempt {
+        let lane = route.lane();
+        if route.work(body) == Work::Long {
+            return Attempt::Blocked(lane);
+        }
+        if lane != Lane::Writing {
+            return match caught(|| route.answer(&self.in_memory, headers, body)) {
+                Err(Failure::Error(Error::WouldBlock)) => Attempt::Blocked(lane),
+                outcome => Attempt::Done(outcome),
+            };
+        }
+        // One of its own, which says what it has left to be waited for.
+        let database = self.in_memory.clone();
+        match caught(|| route.answer(&database, headers, body)) {
+            Err(Failure::Error(Error::WouldBlock)) => {
+                let (release, released) = oneshot::channel();
+                match database.when_released(move || drop(release.send(()))) {
+                    true => Attempt::Locked(released),
+                    false => Attempt::Blocked(lane),
+                }
+            }
+            Ok(answer) if database.has_left_sync() => Attempt::Unsynced(answer, self.sync()),
+            outcome => Attempt::Done(outcome),
+        }
+    }
+
+    /// Has the log synced, which goes on if nobody waits for the outcome.
+    fn sync(&self) -> Synced {
+        let (done, synced) = oneshot::channel();
+        let pool = self.pools.syncing.clone();
+        self.blocking.when_synced(move |job| drop(pool.spawn_blocking(job)), move |outcome| drop(done.send(outcome)));
+        synced
+    }
+
+    /// Waits for what an attempt has met, without a thread: a sync, or a lock, after which it is attempted again. What needs a thread
+    /// goes to the pool of its lane.
+    pub(super) async fn waited(
+        self: &Arc<Self>,
+        parts: Parts,
+        body: Bytes,
+        held: BodyBytes,
+        mut attempt: Attempt,
+    ) -> Waited {
+        let deadline = tokio::time::Instant::now() + LOCK_WAIT;
+        let mut permit = None;
+        let outcome = loop {
+            let lane = match attempt {
+                Attempt::Done(outcome) => break outcome,
+                Attempt::Unsynced(answer, synced) => break when_synced(synced).await.map(|()| answer),
+                Attempt::Locked(_) => Lane::Writing,
+                Attempt::Blocked(lane) => lane,
+            };
+            let Some(taken) = permit.take().or_else(|| Permit::take(self, lane)) else {
+                break Err(Failure::Overloaded);
+            };
+            let Attempt::Locked(released) = attempt else { return self.pooled(parts, body, held, taken).await };
+            if tokio::time::timeout_at(deadline, released).await.is_err() {
+                break Err(held_too_long().into());
+            }
+            permit = Some(taken);
+            attempt = match self.route(&parts) {
+                Ok(route) => self.attempt(&route, &parts.headers, &body),
+                Err(failure) => Attempt::Done(Err(failure)),
+            };
+        };
+        Waited { began: Instant::now(), outcome: outcome.map(Made::Whole), headers: parts.headers }
     }
 
     /// Runs the handler of a request in the pool of its lane, where it may wait; an answer that is longer than a piece comes in pieces. If
     /// the answer is not waited for to its end, a query ends soon; a write goes on.
-    pub(super) async fn pooled(&self, parts: Parts, body: Bytes, held: BodyBytes, permit: Permit) -> Pooled {
+    async fn pooled(&self, parts: Parts, body: Bytes, held: BodyBytes, permit: Permit) -> Waited {
         let waiting = Waiting(Interrupt::default());
         let (lane, interrupt) = (permit.lane, waiting.0.clone());
         let (begun, beginning) = oneshot::channel();
@@ -287,14 +374,17 @@ impl Crossing {
             drop(held);
         });
         // It is not begun only when the server stops before.
-        let Ok(Begun { began, outcome, pieces, headers }) = beginning.await else {
-            return Pooled { began: Instant::now(), outcome: Err(Failure::Overloaded), headers: HeaderMap::new() };
+        let Ok(Begun { began, mut outcome, synced, pieces, headers }) = beginning.await else {
+            return Waited { began: Instant::now(), outcome: Err(Failure::Overloaded), headers: HeaderMap::new() };
         };
+        if let Some(synced) = synced {
+            outcome = when_synced(synced).await.and(outcome);
+        }
         let outcome = outcome.map(|answer| match pieces {
             None => Made::Whole(answer),
             Some(receiver) => Made::InPieces(answer.map(|_| Pieces { receiver, _waiting: waiting })),
         });
-        Pooled { began, outcome, headers }
+        Waited { began, outcome, headers }
     }
 
     /// The same bytes, counted until they are sent.
@@ -344,6 +434,14 @@ impl Crossing {
     /// Requests that wait for their bodies or for a pool.
     pub(super) fn waiting(&self) -> usize {
         self.bodies.now() + self.in_flight.iter().map(Gauge::now).sum::<usize>()
+    }
+}
+
+/// The outcome of a sync. There is none only when the server stops before.
+async fn when_synced(synced: Synced) -> Result<()> {
+    match synced.await {
+        Ok(outcome) => Ok(outcome?),
+        Err(_) => Err(Failure::Overloaded),
     }
 }
 

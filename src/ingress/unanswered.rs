@@ -3,13 +3,19 @@
 //! Then the connection ends and drops the answer to be, at whatever point it was. The request is recorded all the same, as one
 //! that was left: who gives up under load is what an operator has to see.
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{self, Poll};
 
-use http::{HeaderMap, Response};
+use bytes::Bytes;
+use http::{HeaderMap, Response, StatusCode};
+use http_body_util::Either;
+use hyper::body::Frame;
 
+use super::pieces::{Broken, Pieces};
 use super::{Body, Ingress};
 use crate::handlers::{Answer, Result};
-use crate::observability::Context;
+use crate::observability::{Context, Span};
 
 /// A request without an answer yet. It is recorded with its answer, or when it is dropped without one.
 pub(super) struct Unanswered {
@@ -40,6 +46,14 @@ impl Unanswered {
         answer
     }
 
+    /// An answer in pieces, which is recorded when it ends.
+    pub(super) fn sent_in_pieces(self, answer: Response<Pieces>) -> Response<Body> {
+        let status = answer.status();
+        answer.map(|pieces| {
+            Either::Right(axum::body::Body::new(Sending { pieces, request: self, status, bytes: 0 }))
+        })
+    }
+
     /// For who goes on without waiting.
     pub(super) fn into_parts(mut self) -> (Arc<Ingress>, Context) {
         let context = self.taken();
@@ -56,5 +70,38 @@ impl Drop for Unanswered {
         if let Some(context) = self.context.take() {
             self.ingress.recorder.abandon(context);
         }
+    }
+}
+
+/// The body of an answer in pieces; its request is recorded with it, whole or broken off.
+struct Sending {
+    pieces: Pieces,
+    request: Unanswered,
+    status: StatusCode,
+    /// Handed to the connection so far.
+    bytes: u64,
+}
+
+impl hyper::body::Body for Sending {
+    type Data = Bytes;
+    type Error = Broken;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut task::Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        let frame = Pin::new(&mut self.pieces).poll_frame(context);
+        if let Poll::Ready(Some(Ok(frame))) = &frame {
+            self.bytes += frame.data_ref().map_or(0, |data| data.len() as u64);
+        }
+        frame
+    }
+}
+
+impl Drop for Sending {
+    fn drop(&mut self) {
+        let mut context = self.request.taken();
+        context.mark(Span::Handler);
+        self.request.ingress.recorder.finish(context, self.status, self.bytes);
     }
 }

@@ -3,14 +3,16 @@
 //! A writer that finds no commit running leads: it writes its batch and syncs. Those that come meanwhile leave their batches
 //! and wait; when the commit has ended, the first of them leads the next one: all their batches in one write, then one sync, so
 //! that a writer waits once, not for the engine's queue of writers and then for the sync. Only after the lead is handed on are
-//! those woken that were served, each by itself, so that the device is not idle while they wake. There is no thread to start, to
+//! those called that were served, each by itself, so that the device is not idle while they wake. There is no thread to start, to
 //! feed or to stop, and a lone writer pays for no hand-over.
+//!
+//! A writer is called by a callback, which wakes its thread or its task. A task has written its batch itself, waits for the sync
+//! alone, and leads on whatever thread it is given: so there are no more threads than commits, however many wait.
 //!
 //! The write is not a synced one: the engine would let no other writer in until the device has answered, and a soft write would
 //! wait for the strong ones.
 
 use std::sync::Arc;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::Thread;
 
@@ -18,6 +20,14 @@ use parking_lot::Mutex;
 use rust_rocksdb::WriteBatch;
 
 use crate::error::{Error, Result};
+
+/// What a commit does; called by one leader at a time.
+pub(super) trait Log {
+    fn append(&self, batch: &WriteBatch) -> Result<()>;
+
+    /// Returns when all that was appended before the call survives the machine.
+    fn sync_log(&self) -> Result<()>;
+}
 
 /// Writes and syncs for all who wait.
 #[derive(Default)]
@@ -36,48 +46,64 @@ struct State {
 /// Writers that one commit serves, and what they write.
 #[derive(Default)]
 struct Group {
-    writers: Vec<Arc<Waiter>>,
+    writers: Vec<Writer>,
     writes: Merged,
 }
 
-struct Waiter {
-    thread: Thread,
-    call: OnceLock<Call>,
+struct Writer {
+    /// Whether it has left a batch; one that has not waits for the sync alone.
+    has_batch: bool,
+    call: Callback,
 }
 
-/// What a waiter is woken for.
-enum Call {
-    /// To write and to sync for these, of whom it is not one any more, and for itself.
-    Lead(Group),
-    /// Its commit has ended.
-    Served(Option<Arc<Error>>),
+type Callback = Box<dyn FnOnce(Call) + Send>;
+
+/// What one who waits for a commit is called for, once.
+pub enum Call {
+    /// To lead the commit, on a thread that may wait.
+    Lead(Lead),
+    /// The commit has ended.
+    Served(Result<()>),
 }
+
+/// The lead of a commit. When it is dropped, the commit has ended, and has failed if it was not carried out: the lead is handed on,
+/// then those are called that were served.
+pub struct Lead {
+    committer: Arc<Committer>,
+    /// Whether the leader has a batch.
+    has_batch: bool,
+    /// The others, and all batches but that of a leader who is alone.
+    group: Group,
+    written: Outcome,
+    synced: Outcome,
+}
+
+/// What all whom it concerns are told.
+type Outcome = std::result::Result<(), Arc<Error>>;
 
 impl Committer {
     /// Returns when `batch` was written and a sync that began after that has ended well. What was written by others before the
     /// call is synced as well, so a call without a batch is a sync.
     ///
-    /// `write` writes a batch, if there is one, and syncs the log; it is called by one thread at a time.
-    ///
     /// # Errors
-    /// What `write` returned, to every writer that waited for it.
-    pub(super) fn commit(
-        &self,
-        batch: Option<&WriteBatch>,
-        write: impl FnOnce(Option<&WriteBatch>) -> Result<()>,
-    ) -> Result<()> {
-        let Some(waiter) = self.join(batch) else {
-            return self.lead(&[], || write(batch));
-        };
-        loop {
-            match waiter.call.get() {
-                None => std::thread::park(),
-                Some(Call::Lead(group)) => {
-                    return self.lead(&group.writers, || write(group.writes.batch().as_ref()));
-                }
-                Some(Call::Served(None)) => return Ok(()),
-                Some(Call::Served(Some(failure))) => return Err(retold(failure)),
-            }
+    /// What `log` returned, to every writer whom it concerns.
+    pub(super) fn commit(self: &Arc<Self>, batch: Option<&WriteBatch>, log: &impl Log) -> Result<()> {
+        let place = Arc::new(Place { thread: std::thread::current(), call: Mutex::default() });
+        let waiting = Arc::clone(&place);
+        match self.join(batch, Box::new(move |call| waiting.wake(call))) {
+            Some((lead, _)) => lead.commit(batch, log),
+            None => match place.wait() {
+                Call::Lead(lead) => lead.commit(None, log),
+                Call::Served(outcome) => outcome,
+            },
+        }
+    }
+
+    /// Calls back when a sync has ended that began after this call, or with the lead of the commit that syncs: at once, if no other
+    /// commit is running.
+    pub(super) fn when_synced(self: &Arc<Self>, callback: impl FnOnce(Call) + Send + 'static) {
+        if let Some((lead, callback)) = self.join(None, Box::new(callback)) {
+            callback(Call::Lead(lead));
         }
     }
 
@@ -92,59 +118,87 @@ impl Committer {
         self.state.lock().next.writers.len()
     }
 
-    /// Leaves the batch and waits in line if a commit is running; `None` if there is none to wait for.
-    fn join(&self, batch: Option<&WriteBatch>) -> Option<Arc<Waiter>> {
+    /// Leaves the batch and waits in line if a commit is running; the lead, and the callback unused, if none is.
+    fn join(self: &Arc<Self>, batch: Option<&WriteBatch>, call: Callback) -> Option<(Lead, Callback)> {
+        let has_batch = batch.is_some();
         let mut state = self.state.lock();
         if !state.running {
             state.running = true;
-            return None;
+            return Some((self.lead(has_batch, Group::default()), call));
         }
-        let waiter = Arc::new(Waiter { thread: std::thread::current(), call: OnceLock::new() });
-        state.next.writers.push(Arc::clone(&waiter));
+        state.next.writers.push(Writer { has_batch, call });
         if let Some(batch) = batch {
             state.next.writes.add(batch);
         }
-        Some(waiter)
+        None
     }
 
-    fn lead(&self, others: &[Arc<Waiter>], write: impl FnOnce() -> Result<()>) -> Result<()> {
-        // Should `write` unwind, the writers that wait for it must not wait for ever.
-        let unwound = Error::storage("cannot commit", "the writer that led the commit has failed");
-        let mut served = Served { committer: self, others, failure: Some(Arc::new(unwound)) };
-        let outcome = write().map_err(Arc::new);
-        served.failure = outcome.as_ref().err().map(Arc::clone);
-        outcome.map_err(|failure| retold(&failure))
+    fn lead(self: &Arc<Self>, has_batch: bool, group: Group) -> Lead {
+        // Should the leader unwind or never begin, those that wait for it must not wait for ever.
+        let unfinished = || Err(Arc::new(Error::storage("cannot commit", "the writer that led the commit has failed")));
+        Lead { committer: Arc::clone(self), has_batch, group, written: unfinished(), synced: unfinished() }
     }
 }
 
-/// Ends a commit: hands the lead on, then wakes those it has served.
-struct Served<'c> {
-    committer: &'c Committer,
-    others: &'c [Arc<Waiter>],
-    failure: Option<Arc<Error>>,
+impl Lead {
+    /// Writes what all have left, or `alone`, the batch of a leader who is alone; then syncs, whatever became of the write, for those
+    /// that wait for nothing else.
+    ///
+    /// # Errors
+    /// What `log` returned and concerns the leader.
+    pub(super) fn commit(mut self, alone: Option<&WriteBatch>, log: &impl Log) -> Result<()> {
+        let merged = self.group.writes.batch();
+        self.written = alone.or(merged.as_ref()).map_or(Ok(()), |batch| log.append(batch).map_err(Arc::new));
+        self.synced = log.sync_log().map_err(Arc::new);
+        self.outcome(self.has_batch)
+    }
+
+    /// What a writer is told.
+    fn outcome(&self, has_batch: bool) -> Result<()> {
+        match (&self.written, &self.synced) {
+            (Err(failure), _) if has_batch => Err(retold(failure)),
+            (_, Err(failure)) => Err(retold(failure)),
+            _ => Ok(()),
+        }
+    }
 }
 
-impl Drop for Served<'_> {
+impl Drop for Lead {
     fn drop(&mut self) {
-        self.committer.syncs.fetch_add(u64::from(self.failure.is_none()), Ordering::Relaxed);
+        self.committer.syncs.fetch_add(u64::from(self.synced.is_ok()), Ordering::Relaxed);
         let mut state = self.committer.state.lock();
         let mut next = std::mem::take(&mut state.next);
         state.running = !next.writers.is_empty();
         drop(state);
         if !next.writers.is_empty() {
-            let leader = next.writers.remove(0);
-            leader.wake(Call::Lead(next));
+            let Writer { has_batch, call } = next.writers.remove(0);
+            call(Call::Lead(self.committer.lead(has_batch, next)));
         }
-        for waiter in self.others {
-            waiter.wake(Call::Served(self.failure.clone()));
+        for Writer { has_batch, call } in std::mem::take(&mut self.group.writers) {
+            call(Call::Served(self.outcome(has_batch)));
         }
     }
 }
 
-impl Waiter {
+/// Where a thread waits to be called.
+struct Place {
+    thread: Thread,
+    call: Mutex<Option<Call>>,
+}
+
+impl Place {
+    fn wait(&self) -> Call {
+        loop {
+            let call = self.call.lock().take();
+            match call {
+                Some(call) => return call,
+                None => std::thread::park(),
+            }
+        }
+    }
+
     fn wake(&self, call: Call) {
-        // Nobody is called twice: a waiter is in one group only.
-        let _ = self.call.set(call);
+        *self.call.lock() = Some(call);
         self.thread.unpark();
     }
 }
@@ -189,11 +243,39 @@ impl Merged {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Barrier;
+    use std::sync::{Barrier, mpsc};
+
+    /// A log that does what the test says.
+    struct Fake<W, S>(W, S);
+
+    impl<W: Fn(&WriteBatch) -> Result<()>, S: Fn() -> Result<()>> Log for Fake<W, S> {
+        fn append(&self, batch: &WriteBatch) -> Result<()> {
+            self.0(batch)
+        }
+
+        fn sync_log(&self) -> Result<()> {
+            self.1()
+        }
+    }
+
+    /// A log that is only synced.
+    fn syncing<S: Fn() -> Result<()>>(sync: S) -> Fake<fn(&WriteBatch) -> Result<()>, S> {
+        Fake(|_| Ok(()), sync)
+    }
+
+    fn batch(keys: u8) -> WriteBatch {
+        let mut batch = WriteBatch::default();
+        (0..keys).for_each(|key| batch.put([key], b"value"));
+        batch
+    }
+
+    fn busy() -> Error {
+        Error::Busy { detail: "stalled".to_owned() }
+    }
 
     #[test]
     fn every_writer_is_covered_by_a_sync_that_began_later() {
-        let (committer, log, synced) = (Committer::default(), AtomicU64::new(0), AtomicU64::new(0));
+        let (committer, log, synced) = (Arc::<Committer>::default(), AtomicU64::new(0), AtomicU64::new(0));
         let barrier = Barrier::new(8);
         std::thread::scope(|scope| {
             for _ in 0..8 {
@@ -201,13 +283,13 @@ mod tests {
                     barrier.wait();
                     for _ in 0..200 {
                         let mine = log.fetch_add(1, Ordering::SeqCst) + 1;
-                        let sync = |_: Option<&WriteBatch>| {
+                        let sync = || {
                             let covered = log.load(Ordering::SeqCst);
                             std::thread::yield_now();
                             synced.fetch_max(covered, Ordering::SeqCst);
                             Ok(())
                         };
-                        committer.commit(None, sync).unwrap();
+                        committer.commit(None, &syncing(sync)).unwrap();
                         assert!(synced.load(Ordering::SeqCst) >= mine);
                     }
                 });
@@ -216,79 +298,121 @@ mod tests {
     }
 
     /// Leads a commit that ends with `end` once `others` writers wait for the next one.
-    fn meanwhile(committer: &Committer, others: usize, end: impl FnOnce() -> Result<()>) -> Result<()> {
-        committer.commit(None, |_| {
+    fn meanwhile(committer: &Arc<Committer>, others: usize, end: impl Fn() -> Result<()>) -> Result<()> {
+        let sync = || {
             while committer.waiting() < others {
                 std::thread::yield_now();
             }
             end()
-        })
+        };
+        committer.commit(None, &syncing(sync))
+    }
+
+    fn until_led(committer: &Committer) {
+        while !committer.state.lock().running {
+            std::thread::yield_now();
+        }
     }
 
     #[test]
     fn those_that_wait_are_written_together() {
-        let (committer, written) = (Committer::default(), Mutex::new(Vec::new()));
-        let write = |batch: Option<&WriteBatch>| {
-            written.lock().push(batch.map(|batch| (batch.len(), batch.data().len())));
+        let (committer, written) = (Arc::<Committer>::default(), Mutex::new(Vec::new()));
+        let write = |batch: &WriteBatch| {
+            written.lock().push((batch.len(), batch.data().len()));
             Ok(())
-        };
-        let batch = |keys: u8| {
-            let mut batch = WriteBatch::default();
-            (0..keys).for_each(|key| batch.put([key], b"value"));
-            batch
         };
         std::thread::scope(|scope| {
             let leader = scope.spawn(|| meanwhile(&committer, 3, || Ok(())));
-            while !committer.state.lock().running {
-                std::thread::yield_now();
-            }
+            until_led(&committer);
             let waiting = [Some(batch(1)), None, Some(batch(2))].map(|batch| {
                 let (committer, write) = (&committer, &write);
-                scope.spawn(move || committer.commit(batch.as_ref(), write))
+                scope.spawn(move || committer.commit(batch.as_ref(), &Fake(write, || Ok(()))))
             });
             waiting.into_iter().for_each(|writer| writer.join().unwrap().unwrap());
             leader.join().unwrap().unwrap();
         });
         let one = batch(1).data().len() - 12;
-        assert_eq!(*written.lock(), [Some((3, 12 + 3 * one))]);
+        assert_eq!(*written.lock(), [(3, 12 + 3 * one)]);
         assert_eq!(committer.syncs(), 2);
     }
 
     #[test]
-    fn a_failure_reaches_each_writer_in_its_kind_and_the_next_commit_is_its_own() {
-        let committer = Committer::default();
-        assert!(committer.commit(None, |_| Err(Error::storage("sync", "no space"))).is_err());
-        let busy = |_: Option<&WriteBatch>| Err(Error::Busy { detail: "stalled".to_owned() });
+    fn a_failure_reaches_each_writer_whom_it_concerns_in_its_kind() {
+        let committer = Arc::<Committer>::default();
+        assert!(committer.commit(None, &syncing(|| Err(Error::storage("sync", "no space")))).is_err());
         std::thread::scope(|scope| {
-            let leader = scope.spawn(|| meanwhile(&committer, 2, || Ok(())));
-            while !committer.state.lock().running {
-                std::thread::yield_now();
-            }
-            let waiting = [(); 2].map(|()| scope.spawn(|| committer.commit(None, busy)));
-            for writer in waiting {
+            let leader = scope.spawn(|| meanwhile(&committer, 3, || Ok(())));
+            until_led(&committer);
+            let [first, second, sync] = [Some(batch(1)), Some(batch(1)), None].map(|batch| {
+                let committer = &committer;
+                scope.spawn(move || committer.commit(batch.as_ref(), &Fake(|_: &WriteBatch| Err(busy()), || Ok(()))))
+            });
+            for writer in [first, second] {
                 assert!(matches!(writer.join().unwrap(), Err(Error::Busy { .. })));
             }
+            assert!(sync.join().unwrap().is_ok(), "what it waits for is in the log");
             leader.join().unwrap().unwrap();
         });
-        assert!(committer.commit(None, |_| Ok(())).is_ok());
+        assert!(committer.commit(None, &syncing(|| Ok(()))).is_ok(), "the next commit is its own");
     }
 
     #[test]
     fn nobody_waits_for_ever_for_a_leader_that_has_panicked() {
-        let (committer, leading) = (Committer::default(), Barrier::new(2));
+        let (committer, leading) = (Arc::<Committer>::default(), Barrier::new(2));
         std::thread::scope(|scope| {
             let leader = scope.spawn(|| {
-                committer.commit(None, |_| {
+                let sync = || {
                     leading.wait();
                     while committer.waiting() == 0 {
                         std::thread::yield_now();
                     }
                     panic!("a panic in the middle of a sync, as this test wants it")
-                })
+                };
+                committer.commit(None, &syncing(sync))
             });
             leading.wait();
-            assert!(committer.commit(None, |_| Ok(())).is_ok(), "the next in line leads");
+            assert!(committer.commit(None, &syncing(|| Ok(()))).is_ok(), "the next in line leads");
             assert!(leader.join().is_err());
         });
+    }
+
+    #[test]
+    fn callbacks_are_served_by_threads_and_lead_for_them() {
+        let committer = Arc::<Committer>::default();
+        let (calls, called) = mpsc::channel();
+        let wait = |number: u8| {
+            let calls = calls.clone();
+            committer.when_synced(move |call| calls.send((number, call)).unwrap());
+        };
+        wait(0);
+        let Ok((0, Call::Lead(lead))) = called.try_recv() else { panic!("no commit was running") };
+        wait(1);
+        wait(2);
+        std::thread::scope(|scope| {
+            let writer = scope.spawn(|| committer.commit(Some(&batch(1)), &syncing(|| panic!("it does not lead"))));
+            while committer.waiting() < 3 {
+                std::thread::yield_now();
+            }
+            assert!(called.try_recv().is_err(), "nothing was synced yet");
+            lead.commit(None, &syncing(|| Ok(()))).unwrap();
+            let Ok((1, Call::Lead(lead))) = called.try_recv() else { panic!("the first of those who wait leads") };
+            assert!(lead.commit(None, &Fake(|_: &WriteBatch| Err(busy()), || Ok(()))).is_ok(), "it has no batch");
+            assert!(matches!(called.try_recv(), Ok((2, Call::Served(Ok(()))))), "nor has this one");
+            assert!(matches!(writer.join().unwrap(), Err(Error::Busy { .. })));
+        });
+        assert!(called.try_recv().is_err() && committer.syncs() == 2, "each was called once");
+    }
+
+    #[test]
+    fn a_lead_that_is_dropped_fails_those_it_was_for_and_no_others() {
+        let committer = Arc::<Committer>::default();
+        let (calls, called) = mpsc::channel();
+        let next = Arc::clone(&committer);
+        committer.when_synced(move |call| {
+            next.when_synced(move |call| calls.send(matches!(call, Call::Lead(_))).unwrap());
+            drop(call);
+        });
+        assert!(called.recv().unwrap(), "it may lead itself");
+        assert!(committer.commit(None, &syncing(|| Ok(()))).is_ok());
     }
 }

@@ -297,35 +297,6 @@ fn only_a_strong_write_waits_for_a_sync() {
 }
 
 #[test]
-fn what_is_in_the_log_is_synced_though_the_writes_of_others_are_refused() {
-    let (_directory, store) = fresh();
-    let refused = |_: Option<&rocksdb::WriteBatch>| Err(Error::Busy { detail: "behind".to_owned() });
-    let wait_for = |waiting| {
-        while store.committer.waiting() < waiting {
-            std::thread::yield_now();
-        }
-    };
-    let leading = std::sync::Barrier::new(2);
-    std::thread::scope(|scope| {
-        let (store, leading) = (&store, &leading);
-        scope.spawn(move || {
-            let first = store.committer.commit(None, |_| {
-                leading.wait();
-                wait_for(2);
-                Ok(())
-            });
-            first.unwrap();
-        });
-        leading.wait();
-        let other = scope.spawn(move || store.committer.commit(None, refused));
-        wait_for(1);
-        store.sync().unwrap();
-        assert!(matches!(other.join().unwrap(), Err(Error::Busy { .. })));
-    });
-    assert_eq!(store.counters().syncs, 1, "of the commits, one ended well");
-}
-
-#[test]
 fn what_takes_long_is_not_read_where_others_wait() {
     let (_directory, store) = fresh();
     put(&store, Space::Records, "long", &"v".repeat(super::LONG_VALUE_BYTES + 1));

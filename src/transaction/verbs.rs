@@ -229,7 +229,7 @@ impl<'d> Transaction<'d> {
     pub(super) fn commit(mut self) -> Result<()> {
         let outcome = match self.batch.is_empty() {
             true => Ok(()),
-            false => self.database.store().write(&self.batch, self.durability),
+            false => self.database.write(&self.batch, self.durability),
         };
         self.batch.clear();
         outcome

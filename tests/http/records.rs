@@ -73,6 +73,21 @@ fn every_answer_has_a_line_and_a_count() {
 }
 
 #[test]
+fn a_list_in_pieces_has_the_bytes_that_were_sent() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("access.log");
+    let server = start(folder.path(), |config| config.observability.access_log = Some(log.clone()));
+    let records = vec![format!(r#"{{"name":"{}"}}"#, "long ".repeat(100)); 1000].join(",");
+    assert_eq!(ask(server.url(), "POST", "/Product", &format!("[{records}]")).status, 201);
+    let list = ask(server.url(), "GET", "/Product", "");
+    assert!(list.status == 200 && list.header("transfer-encoding") == "chunked" && list.body.len() > 500_000);
+    server.stop().unwrap();
+    let text = fs::read_to_string(log).unwrap();
+    let line: serde_json::Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+    assert_eq!((&line["method"], &line["bytes_out"]), (&"GET".into(), &list.body.len().into()), "{line}");
+}
+
+#[test]
 fn a_client_that_leaves_before_its_answer_has_a_line_and_a_count() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("access.log");
