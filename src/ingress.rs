@@ -521,7 +521,8 @@ mod tests {
     #[tokio::test]
     async fn strong_writes_wait_for_one_sync_without_a_thread() {
         let folder = tempfile::tempdir().unwrap();
-        let schema = Schema::parse("type Ledger @table(durability: \"strong\") @export { id: ID! @primaryKey }").unwrap();
+        let schema =
+            Schema::parse("type Ledger @table(durability: \"strong\") @export { id: ID! @primaryKey }").unwrap();
         let database = Database::open(folder.path(), schema, &storage::Options::default()).unwrap();
         let ((pool, _never_free), (syncing, free)) = (busy_pool(), busy_pool());
         let pools = Pools { syncing: syncing.handle().clone(), ..Pools::from(pool.handle().clone()) };
@@ -540,7 +541,7 @@ mod tests {
         free.send(()).unwrap();
         assert_eq!(answers.join_all().await, [201; 64]);
         assert_eq!(database.counters().syncs, before + 2, "of the first, and of all that waited meanwhile");
-        [pool, syncing].map(tokio::runtime::Runtime::shutdown_background);
+        [pool, syncing].into_iter().for_each(tokio::runtime::Runtime::shutdown_background);
     }
 
     #[tokio::test]

@@ -112,7 +112,7 @@ pub(super) enum Attempt {
     Done(Result<Answer>),
     /// To its end, but for the sync of what it has written.
     Unsynced(Answer, Synced),
-    /// To a lock that another held; the channel says or closes when it is released.
+    /// To a lock that another held; the channel closes when it is released.
     Locked(oneshot::Receiver<()>),
     /// No way: it may take long, or needs what is not in memory.
     Blocked(Lane),
@@ -311,7 +311,7 @@ impl Crossing {
         match caught(|| route.answer(&database, headers, body)) {
             Err(Failure::Error(Error::WouldBlock)) => {
                 let (release, released) = oneshot::channel();
-                match database.when_released(move || drop(release.send(()))) {
+                match database.when_released(move || drop(release)) {
                     true => Attempt::Locked(released),
                     false => Attempt::Blocked(lane),
                 }

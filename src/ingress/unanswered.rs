@@ -49,9 +49,7 @@ impl Unanswered {
     /// An answer in pieces, which is recorded when it ends.
     pub(super) fn sent_in_pieces(self, answer: Response<Pieces>) -> Response<Body> {
         let status = answer.status();
-        answer.map(|pieces| {
-            Either::Right(axum::body::Body::new(Sending { pieces, request: self, status, bytes: 0 }))
-        })
+        answer.map(|pieces| Either::Right(axum::body::Body::new(Sending { pieces, request: self, status, bytes: 0 })))
     }
 
     /// For who goes on without waiting.
@@ -89,7 +87,7 @@ impl hyper::body::Body for Sending {
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut task::Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+    ) -> Poll<Option<std::result::Result<Frame<Bytes>, Broken>>> {
         let frame = Pin::new(&mut self.pieces).poll_frame(context);
         if let Poll::Ready(Some(Ok(frame))) = &frame {
             self.bytes += frame.data_ref().map_or(0, |data| data.len() as u64);
