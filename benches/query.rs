@@ -96,7 +96,7 @@ fn ranges(suite: &mut Suite) {
         let limits = Limits::in_url(RANGE);
         let query = |start: f64| {
             let text = format!("price=ge={start}&sort=price&limit={RANGE}").leak();
-            Query::parse(ours.product(), text, &limits).expect("a query of the grammar")
+            Query::parse(ours.database.schema(), ours.product(), text, &limits).expect("a query of the grammar")
         };
         let queries = starts().into_iter().map(query).collect();
         list(ours, queries)

@@ -213,7 +213,8 @@ fn range_of_ranks(ours: Arc<Ours>, n: u64) -> impl FnMut(u64) -> u64 + Send {
 
 /// Reads a query, copies the JSON of its records out, and says how many there are.
 fn answer_to(ours: &Ours, text: &str, answer: &mut Vec<u8>) -> u64 {
-    let query = Query::parse(table(ours), text, &Limits::in_url(1000)).expect("a query on an item");
+    let query =
+        Query::parse(ours.database.schema(), table(ours), text, &Limits::in_url(1000)).expect("a query on an item");
     let mut found = 0;
     answer.clear();
     let visit = |record: Record<'_, &[u8]>| {

@@ -37,7 +37,8 @@ fn main() -> Result<()> {
     assert_eq!(lamp.json(), br#"{"id":"1","name":"Lamp","category":"light","price":25}"#);
 
     let mut names = Vec::new();
-    let query = Query::parse(products, "category==light&sort=-name&limit=10", &Limits::in_url(10_000))?;
+    let query =
+        Query::parse(database.schema(), products, "category==light&sort=-name&limit=10", &Limits::in_url(10_000))?;
     query.run(&database, products, |record| {
         names.push(record.value(1)?.into_owned());
         Ok(())

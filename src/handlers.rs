@@ -11,11 +11,12 @@ mod headers;
 mod problem;
 
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG, LOCATION};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG, LINK, LOCATION};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::{Deserialize, Serialize};
 
+use crate::encoding::Value;
 use crate::error::{Error, Place};
 use crate::query::{Limits, Query};
 use crate::schema::Table;
@@ -75,14 +76,19 @@ pub fn read_selected(
     query: &Query<'_>,
     headers: &HeaderMap,
 ) -> Result<Answer> {
-    let record = database.read(table, id)?.ok_or_else(|| no_record(table, id))?;
-    let validator = Validator::of(&record).of_selection(query.text);
+    let mut shown = None;
+    let selected = Query { select: query.select.clone(), ..Query::equal(table.primary_key, Value::from(id)) };
+    selected.show(database, table, |record, text| {
+        // Related records change without their record.
+        let named_by = if query.shows_related() { text } else { query.text.as_bytes() };
+        shown = Some((Validator::of(record).of_representation(named_by), Bytes::copy_from_slice(text)));
+        Ok(())
+    })?;
+    let (validator, body) = shown.ok_or_else(|| no_record(table, id))?;
     if validator.is_known(headers) {
         return Ok(not_modified(&validator));
     }
-    let mut body = Vec::with_capacity(256);
-    query.write(&record, &mut body)?;
-    Ok(with_record(StatusCode::OK, &validator, Bytes::from(body)))
+    Ok(with_record(StatusCode::OK, &validator, body))
 }
 
 fn no_record(table: &Table, id: &str) -> Error {
@@ -131,18 +137,41 @@ pub fn list_in_pieces(
         return Ok(with_body(StatusCode::OK, JSON, Bytes::from(body)));
     }
     let (mut piece, mut is_first) = (Vec::with_capacity(1024), true);
-    query.run(database, table, |record| {
+    if query.pagination {
+        piece.extend_from_slice(b"{\"data\":");
+    }
+    let shown = query.show(database, table, |_, text| {
         piece.push(if is_first { b'[' } else { b',' });
         is_first = false;
-        query.write(&record, &mut piece)?;
+        piece.extend_from_slice(text);
         match piece.len() {
             ..PIECE_BYTES => Ok(()),
             _ => hand_over(std::mem::replace(&mut piece, Vec::with_capacity(PIECE_BYTES + (PIECE_BYTES >> 3)))),
         }
     })?;
     piece.extend_from_slice(if is_first { b"[]" } else { b"]" });
-    Ok(with_body(StatusCode::OK, JSON, Bytes::from(piece)))
+    if let Some(total) = shown.total {
+        let (limit, offset) = (query.limit.unwrap_or(total), query.offset);
+        piece.extend_from_slice(format!(",\"total\":{total},\"limit\":{limit},\"offset\":{offset}}}").as_bytes());
+    }
+    let mut answer = with_body(StatusCode::OK, JSON, Bytes::from(piece));
+    if let Some(link) = shown.next.and_then(|next| link_to_next(table, &query.text_after(&next))) {
+        answer.headers_mut().insert(LINK, link);
+    }
+    Ok(answer)
 }
+
+/// Where a list goes on, as a value of `Link` (RFC 8288); `None` if the query is too long for a URL.
+fn link_to_next(table: &Table, query: &str) -> Option<HeaderValue> {
+    // What a URL cannot have as it stands means the same encoded.
+    let query = utf8_percent_encode(query, &NOT_IN_URL).to_string();
+    let link = format!("</{}?{query}>; rel=\"next\"", utf8_percent_encode(&table.name, &ENCODED));
+    let fits = query.len() <= Limits::in_url(0).query_bytes;
+    fits.then(|| HeaderValue::from_str(&link).expect("encoded text is visible ASCII"))
+}
+
+/// What a query in a URL has only encoded: control characters, spaces and what stands around URLs, beside all that is not ASCII.
+const NOT_IN_URL: AsciiSet = CONTROLS.add(b' ').add(b'"').add(b'<').add(b'>').add(b'#').add(b'`').add(b'{').add(b'}');
 
 /// `POST /T` with an object: 201, where the record is, and the record.
 ///
@@ -243,7 +272,7 @@ pub fn delete_matching(
         database.truncate(table)?;
         return Ok(with_body(StatusCode::OK, JSON, Bytes::from_static(br#"{"truncated":true}"#)));
     }
-    let query = Query::parse(table, text, limits)?;
+    let query = Query::parse(database.schema(), table, text, limits)?;
     if query.filter.is_empty() {
         let detail =
             "without a condition all records would be deleted: write truncate=true if that is meant".to_owned();
@@ -375,7 +404,7 @@ mod tests {
         let body = br#"[{"id":"1","name":"a","brand":"x"},{"id":"2","name":"b","brand":"y"},{"id":"3","name":"c","brand":"x"}]"#;
         let all = create_all(&database, table, &HeaderMap::new(), body).unwrap();
         let ids = |query: &str| {
-            let query = Query::parse(table, query, &Limits::in_url(100)).unwrap();
+            let query = Query::parse(database.schema(), table, query, &Limits::in_url(100)).unwrap();
             let answer = list(&database, table, &query).unwrap();
             let records: Vec<serde_json::Value> = serde_json::from_slice(answer.body()).unwrap();
             records.iter().map(|record| record["id"].as_str().unwrap().to_owned()).collect::<String>()
@@ -388,7 +417,7 @@ mod tests {
         assert_eq!(ids("id==2"), "2");
         assert_eq!(ids("brand==z"), "");
         assert_eq!(ids("sort=-name&limit=2"), "32");
-        let selected = Query::parse(table, "select=name,id&id==2", &Limits::in_url(100)).unwrap();
+        let selected = Query::parse(database.schema(), table, "select=name,id&id==2", &Limits::in_url(100)).unwrap();
         assert_eq!(list(&database, table, &selected).unwrap().body(), &br#"[{"name":"b","id":"2"}]"#[..]);
     }
 
@@ -403,7 +432,8 @@ mod tests {
             create(&database, table, &HeaderMap::new(), body.as_bytes()).unwrap();
         }
         let pieces_of = |query: &str| {
-            let (mut pieces, query) = (Vec::new(), Query::parse(table, query, &Limits::in_url(100)).unwrap());
+            let (mut pieces, query) =
+                (Vec::new(), Query::parse(database.schema(), table, query, &Limits::in_url(100)).unwrap());
             let hand_over = |piece| {
                 pieces.push(piece);
                 Ok(())
@@ -416,7 +446,11 @@ mod tests {
         assert!(lengths.len() == 5 && lengths.iter().all(|length| (PIECE_BYTES..2 * PIECE_BYTES).contains(length)));
         assert_eq!((pieces_of("limit=5"), pieces_of("limit=0")), (vec![], vec![]));
         let in_memory = |query: &str| {
-            list(&database.in_memory(), table, &Query::parse(table, query, &Limits::in_url(100)).unwrap())
+            list(
+                &database.in_memory(),
+                table,
+                &Query::parse(database.schema(), table, query, &Limits::in_url(100)).unwrap(),
+            )
         };
         assert_eq!(status(in_memory("limit=5")), 200);
         assert!(matches!(in_memory("limit=50"), Err(Failure::Error(Error::WouldBlock))));

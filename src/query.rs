@@ -2,8 +2,8 @@
 //!
 //! Four steps, each in its files. `parse` reads the text (FIQL) into a [`Query`], in which nothing has to be decoded, coerced or
 //! looked up again; what is not served is refused at its byte. `plan` chooses an access path. `run` reads
-//! entries and records as of one moment, and asks of each record what the index has not answered (`filter`). What has no order yet
-//! is put in order (`sort`), and `select` copies what the answer shows. Memory follows the limit of the list, never the number of
+//! entries and records as of one moment, and asks of each record what the index has not answered (`filter`), and of its related records
+//! (`related`). What has no order yet is put in order (`sort`), and `select` copies what the answer shows. Memory follows the limit of the list, never the number of
 //! records that are looked at, and has a bound in bytes; where others wait, work has one too (`budget`).
 //!
 //! ```text
@@ -13,24 +13,30 @@
 //!   -> 40 records read, 5 visited
 //! ```
 //!
-//! Non-goals: HTTP (`handlers`); relationships, full text, `Any` and cursors, which the grammar knows and nothing serves yet.
+//! A list that was cut goes on at a cursor (`cursor`).
+//!
+//! Non-goals: HTTP (`handlers`).
 
 mod budget;
+mod cursor;
 mod explain;
 mod expression;
 mod filter;
 mod parse;
 mod plan;
+mod related;
 mod run;
 mod seen;
 mod select;
 mod sort;
 mod tree;
 
+pub use cursor::Cursor;
 pub use explain::Explanation;
 pub use filter::CompiledFilter;
-pub use parse::{CONDITIONS, DEPTH, EXPRESSIONS, Limits, VALUES};
+pub use parse::{CONDITIONS, DEPTH, EXPRESSIONS, Limits, RELATIONSHIPS, VALUES};
 pub use plan::{PROBED, SORTED_ROWS};
 pub use run::GATHERED_BYTES;
+pub use select::{JOINED_BYTES, Shown};
 pub use sort::SORTED_BYTES;
-pub use tree::{Clause, Filter, Order, Query};
+pub use tree::{Clause, Filter, Order, Query, Selection};

@@ -35,6 +35,7 @@ pub struct Template(pub usize);
 /// A request that has a handler.
 #[derive(Debug)]
 pub struct Route<'r> {
+    schema: &'r Schema,
     table: &'r Table,
     verb: Verb<'r>,
 }
@@ -184,12 +185,12 @@ impl Routes {
                 handlers::speaks_json(headers, true)?;
             }
         }
-        Ok(Route { table, verb })
+        Ok(Route { schema: self.database.schema(), table, verb })
     }
 
     /// What is asked of one record.
     fn selection<'r>(&self, table: &Table, text: &'r str) -> Result<Query<'r>> {
-        let query = Query::parse(table, text, &Limits::in_url(self.options.max_rows))?;
+        let query = Query::parse(self.database.schema(), table, text, &Limits::in_url(self.options.max_rows))?;
         let other = query.clauses.iter().find(|clause| clause.name != "select");
         let position = if query.filter.is_empty() { other.map(|clause| clause.position) } else { Some(0) };
         match position {
@@ -205,7 +206,7 @@ impl Routes {
         match *method {
             Method::GET | Method::HEAD => {
                 let limits = Limits::in_url(self.options.max_rows);
-                Ok(Verb::List(Box::new(Query::parse(table, query, &limits)?)))
+                Ok(Verb::List(Box::new(Query::parse(self.database.schema(), table, query, &limits)?)))
             }
             Method::POST => Ok(Verb::Create),
             Method::DELETE => Ok(Verb::DeleteMatching(query, Limits::in_url(self.options.max_rows))),
@@ -270,7 +271,7 @@ impl Route<'_> {
             // Reading one that is not long itself says how long it takes; whatever is wrong with it is said where it is read again.
             Verb::ListByBody(limits) => {
                 body.len() > SHORT_QUERY_BYTES
-                    || read_query(self.table, body, limits).is_ok_and(|query| !query.is_short(self.table))
+                    || read_query(self.schema, self.table, body, limits).is_ok_and(|query| !query.is_short(self.table))
             }
             Verb::Create | Verb::Replace(_) | Verb::Merge(_) | Verb::Delete(_) => {
                 is_array(body) || body.len() > SHORT_BODY_BYTES
@@ -292,9 +293,12 @@ impl Route<'_> {
     ) -> Result<Answer> {
         match &self.verb {
             Verb::List(query) => handlers::list_in_pieces(database, self.table, query, hand_over),
-            Verb::ListByBody(limits) => {
-                handlers::list_in_pieces(database, self.table, &read_query(self.table, body, limits)?, hand_over)
-            }
+            Verb::ListByBody(limits) => handlers::list_in_pieces(
+                database,
+                self.table,
+                &read_query(self.schema, self.table, body, limits)?,
+                hand_over,
+            ),
             _ => self.answer(database, headers, body),
         }
     }
@@ -309,7 +313,7 @@ impl Route<'_> {
             Verb::Read(id) => handlers::read(database, table, id, headers),
             Verb::ReadSelected(id, query) => handlers::read_selected(database, table, id, query, headers),
             Verb::List(query) => handlers::list(database, table, query),
-            Verb::ListByBody(limits) => handlers::list(database, table, &read_query(table, body, limits)?),
+            Verb::ListByBody(limits) => handlers::list(database, table, &read_query(self.schema, table, body, limits)?),
             Verb::Create if is_array(body) => handlers::create_all(database, table, headers, body),
             Verb::Create => handlers::create(database, table, headers, body),
             Verb::Replace(id) => handlers::replace(database, table, id, headers, body),
@@ -325,12 +329,12 @@ impl Route<'_> {
 const SHORT_BODY_BYTES: usize = 128 << 10;
 
 /// The query that is a body; white space at its end is that of an editor.
-fn read_query<'b>(table: &Table, body: &'b [u8], limits: &Limits) -> Result<Query<'b>> {
+fn read_query<'b>(schema: &Schema, table: &Table, body: &'b [u8], limits: &Limits) -> Result<Query<'b>> {
     let text = std::str::from_utf8(body.trim_ascii_end()).map_err(|error| Error::Invalid {
         detail: "the query is not UTF-8".to_owned(),
         place: Place::Position(error.valid_up_to()),
     })?;
-    Ok(Query::parse(table, text, limits)?)
+    Ok(Query::parse(schema, table, text, limits)?)
 }
 
 /// Whether JSON text is an array, if it is anything.
@@ -358,7 +362,7 @@ mod tests {
         let (method, uri): (Method, Uri) = (method.parse().unwrap(), uri.parse().unwrap());
         match routes.resolve(&method, &uri, headers) {
             None => "other".to_owned(),
-            Some(Ok(Route { table, verb })) => match verb {
+            Some(Ok(Route { table, verb, .. })) => match verb {
                 Verb::Read(id) => format!("read {} {id}", table.name),
                 Verb::ReadSelected(id, _) => format!("read {} {id} cut", table.name),
                 Verb::Replace(id) => format!("replace {} {id}", table.name),

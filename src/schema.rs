@@ -155,10 +155,11 @@ impl IndexKind {
 pub struct Relationship {
     /// Its name in queries.
     pub name: String,
-    /// The other table's name.
-    pub table: String,
-    /// The foreign key's name: of this table (`from`, to one) or of the other (`to`, to many).
-    pub foreign_key: String,
+    /// Position of the other table in [`Schema::tables`].
+    pub table: usize,
+    /// Position of the foreign key among the attributes of this table (`from`, to one) or of the other (`to`, to many): the id of a
+    /// record, or to many a list of ids.
+    pub foreign_key: usize,
     /// Whether it leads to many records.
     pub many: bool,
 }
@@ -212,7 +213,7 @@ impl Schema {
                 "no type has @table: there would be nothing to serve".into(),
             ));
         }
-        resolve_relationships(&mut schema, &definitions)?;
+        parse_relationships(&mut schema, &definitions)?;
         schema.number();
         Ok(schema)
     }
@@ -238,6 +239,11 @@ impl Table {
     /// Position of the attribute of that name.
     pub fn attribute(&self, name: &str) -> Option<usize> {
         self.attributes.iter().position(|attribute| attribute.name == name)
+    }
+
+    /// The position of the relationship of that name.
+    pub fn relationship(&self, name: &str) -> Option<usize> {
+        self.relationships.iter().position(|relationship| relationship.name == name)
     }
 
     /// The index that answers equality on an attribute most cheaply.
@@ -412,8 +418,7 @@ fn parse_fields(table: &mut Table, object: &ObjectType) -> Result<()> {
         }
         if directive(&field.directives, "relationship").is_some() {
             check_directives(&field.directives, &[("relationship", &["from", "to"])])?;
-            table.relationships.push(parse_relationship(field)?);
-            continue;
+            continue; // Once all tables are known.
         }
         check_directives(
             &field.directives,
@@ -542,11 +547,30 @@ fn stamp(field: &FieldDefinition, kind: Kind, list: bool) -> Result<Option<Stamp
     }
 }
 
-fn parse_relationship(field: &FieldDefinition) -> Result<Relationship> {
-    let directive = directive(&field.directives, "relationship").expect("the caller saw it");
-    let (table, many, _) = shape(&field.ty)?;
-    let (from, to) = (text_argument(directive, "from")?, text_argument(directive, "to")?);
-    let foreign_key = match (from, to) {
+/// The relationships of all tables, whose both ends exist.
+fn parse_relationships(schema: &mut Schema, definitions: &[&TypeDefinition]) -> Result<()> {
+    for (position, definition) in definitions.iter().enumerate() {
+        let TypeKind::Object(object) = &definition.kind else { continue };
+        for field in &object.fields {
+            if let Some(directive) = directive(&field.node.directives, "relationship") {
+                let relationship = parse_relationship(schema, definitions, position, &field.node, directive)?;
+                schema.tables[position].relationships.push(relationship);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A relationship of the table at a position. It is written with the name of the other's type.
+fn parse_relationship(
+    schema: &Schema,
+    definitions: &[&TypeDefinition],
+    position: usize,
+    field: &FieldDefinition,
+    directive: &Positioned<ConstDirective>,
+) -> Result<Relationship> {
+    let (other, many, _) = shape(&field.ty)?;
+    let key = match (text_argument(directive, "from")?, text_argument(directive, "to")?) {
         (Some(key), None) if !many => key,
         (None, Some(key)) if many => key,
         _ => {
@@ -557,35 +581,17 @@ fn parse_relationship(field: &FieldDefinition) -> Result<Relationship> {
             ));
         }
     };
-    Ok(Relationship { name: field.name.node.to_string(), table: table.to_owned(), foreign_key, many })
-}
-
-/// Both ends of every relationship exist. It is written with the name of the other's type and kept with its table's name.
-fn resolve_relationships(schema: &mut Schema, definitions: &[&TypeDefinition]) -> Result<()> {
-    for (position, definition) in definitions.iter().enumerate() {
-        for number in 0..schema.tables[position].relationships.len() {
-            let table = &schema.tables[position];
-            let relationship = &table.relationships[number];
-            let refused = |detail| Err(invalid(type_position(definition, &relationship.name), detail));
-            let Some(other) = definitions.iter().position(|other| other.name.node == relationship.table) else {
-                return refused(format!("type {} is not defined", relationship.table));
-            };
-            let (owner, key) =
-                (&schema.tables[if relationship.many { other } else { position }], &relationship.foreign_key);
-            if owner.attribute(key).is_none() {
-                return refused(format!("table {} has no attribute {key}", owner.name));
-            }
-            schema.tables[position].relationships[number].table = schema.tables[other].name.clone();
-        }
-    }
-    Ok(())
-}
-
-/// Where the type of a field stands.
-fn type_position(definition: &TypeDefinition, field: &str) -> Pos {
-    let TypeKind::Object(object) = &definition.kind else {
-        return definition.name.pos;
+    let refused = |detail| Err(invalid(field.ty.pos, detail));
+    let Some(table) = definitions.iter().position(|definition| definition.name.node == other) else {
+        return refused(format!("type {other} is not defined"));
     };
-    let found = object.fields.iter().find(|other| other.node.name.node == field);
-    found.map_or(definition.name.pos, |field| field.node.ty.pos)
+    let owner = &schema.tables[if many { table } else { position }];
+    let Some(foreign_key) = owner.attribute(&key) else {
+        return refused(format!("table {} has no attribute {key}", owner.name));
+    };
+    let attribute = &owner.attributes[foreign_key];
+    if !matches!(attribute.kind, Kind::Id | Kind::String) || (attribute.list && !many) {
+        return refused(format!("the foreign key {key} of table {} is not of type ID or String", owner.name));
+    }
+    Ok(Relationship { name: field.name.node.to_string(), table, foreign_key, many })
 }

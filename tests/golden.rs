@@ -47,9 +47,11 @@ fn normal_form(schema: &Schema) -> String {
         for (position, attribute) in table.attributes.iter().enumerate() {
             writeln!(text, "  {}", describe(table, position, attribute)).expect("text grows");
         }
-        for Relationship { name, table, foreign_key, many } in &table.relationships {
-            let (how, owner) = if *many { ("many", "their") } else { ("one", "by own") };
-            writeln!(text, "  {name} -> {how} {table} {owner} {foreign_key}").expect("text grows");
+        for Relationship { name, table: other, foreign_key, many } in &table.relationships {
+            let other = &schema.tables[*other];
+            let (how, (owner, whose)) = if *many { ("many", (other, "their")) } else { ("one", (table, "by own")) };
+            let key = &owner.attributes[*foreign_key].name;
+            writeln!(text, "  {name} -> {how} {} {whose} {key}", other.name).expect("text grows");
         }
     }
     text
@@ -124,10 +126,12 @@ fn bodies_are_coerced_or_refused_at_their_pointer() {
 }
 
 /// The query, and below it that it is read, or where it is refused and why.
-fn mark(table: &Table, query: &str) -> String {
+fn mark(schema: &Schema, query: &str) -> String {
     let limits = Limits::in_url(100);
     // As it is carried out: a regular expression is compiled no sooner.
-    match Query::parse(table, query, &limits).and_then(|query| query.filter.checks(table).map(drop)) {
+    match Query::parse(schema, &schema.tables[0], query, &limits)
+        .and_then(|query| query.filter.checks(&schema.tables[0]).map(drop))
+    {
         Ok(()) => format!("{query}\n  is read"),
         Err(Error::Invalid { detail, place: Place::Position(position) }) => {
             format!("{query}\n{}^ {position}: {detail}", " ".repeat(query[..position].chars().count()))
@@ -144,7 +148,7 @@ fn queries_are_read_or_refused_at_their_byte() {
     run("query", |script| {
         let lines = script.lines().map(|line| match line.is_empty() || line.starts_with('#') {
             true => line.to_owned(),
-            false => mark(&schema.tables[0], line),
+            false => mark(&schema, line),
         });
         lines.collect::<Vec<_>>().join("\n")
     });

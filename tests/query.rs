@@ -11,7 +11,7 @@ use super::engine::{Random, fresh};
 use naive::{Kind, Tree};
 
 /// Attributes, their types and the indexes they may have.
-const ATTRIBUTES: [(&str, &str, Kind, &[&str]); 9] = [
+const ATTRIBUTES: [(&str, &str, Kind, &[&str]); 11] = [
     ("name", "String", Kind::Text, &["", "@indexed", HASH, BOTH]),
     ("mail", "String", Kind::Text, &["", "@unique"]),
     ("size", "Int", Kind::Number, &["", "@indexed", HASH]),
@@ -21,9 +21,13 @@ const ATTRIBUTES: [(&str, &str, Kind, &[&str]); 9] = [
     ("tags", "[String]", Kind::Text, &["", "@indexed", HASH]),
     ("marks", "[Int]", Kind::Number, &["", "@indexed"]),
     ("code", "String!", Kind::Text, &["", "@indexed @unique"]),
+    ("up", "ID", Kind::Text, &["", "@indexed", HASH]),
+    ("extra", "Any", Kind::Any, &[""]),
 ];
 const HASH: &str = "@indexed(type: \"hash\")";
 const BOTH: &str = "@indexed @indexed(type: \"hash\")";
+/// A record may be above others, which are below it.
+const RELATED: &str = "above: T @relationship(from: \"up\") below: [T] @relationship(to: \"up\")";
 
 fn kind(attribute: &str) -> Kind {
     ATTRIBUTES.iter().find(|(name, ..)| *name == attribute).map_or(Kind::Text, |(_, _, kind, _)| *kind)
@@ -40,7 +44,7 @@ fn schemas(random: &mut Random) -> [String; 2] {
         with += &format!("{name}: {of} {} ", indexes[random.below(indexes.len())]);
         without += &format!("{name}: {of} ");
     }
-    [with, without].map(|attributes| format!("type T @table {{ id: ID @primaryKey {attributes} }}"))
+    [with, without].map(|attributes| format!("type T @table {{ id: ID @primaryKey {attributes} {RELATED} }}"))
 }
 
 /// A text of which there are few, so that they meet: with prefixes of one another, reserved characters, escapes, and longer than is
@@ -77,6 +81,7 @@ fn value(random: &mut Random, attribute: &str, stored: bool) -> String {
         Kind::Text => text(random),
         Kind::Boolean => ["true", "false"][random.below(2)].to_owned(),
         Kind::Date => date(random),
+        Kind::Any => ["1", "2.5", "7", "true", "false", "a", "ab", "b"][random.below(8)].to_owned(),
         Kind::Number => {
             let whole = stored && attribute != "price";
             let number = number(random, whole);
@@ -98,6 +103,8 @@ fn record(random: &mut Random, number: usize) -> Json {
     for (name, ..) in ATTRIBUTES.into_iter().filter(|(name, ..)| *name != "code") {
         record[name] = match random.below(5) {
             0 => Json::Null,
+            _ if name == "up" => Json::String(format!("{:03}", random.below(450) * 7 % 1000)),
+            _ if name == "extra" => extra(random, 3),
             _ if name == "mail" => Json::String(format!("{}{number}", ["m", "n"][random.below(2)])),
             _ if is_list(name) => (0..random.below(4)).map(|_| json_of(random, name)).collect(),
             _ => json_of(random, name),
@@ -106,20 +113,64 @@ fn record(random: &mut Random, number: usize) -> Json {
     record
 }
 
+/// Something of an `Any`: objects with the names a and b, lists, scalars of which there are few.
+fn extra(random: &mut Random, depth: usize) -> Json {
+    match random.below(if depth == 0 { 5 } else { 8 }) {
+        0 => json!(random.below(3)),
+        1 => json!(2.5),
+        2 => json!(random.below(2) == 0),
+        3 => json!(["a", "ab", "b", "7"][random.below(4)]),
+        4 => Json::Null,
+        5 => (0..random.below(3)).map(|_| extra(random, depth - 1)).collect(),
+        _ => json!({ "a": extra(random, depth - 1), "b": extra(random, depth - 1) }),
+    }
+}
+
 fn tree(random: &mut Random, depth: usize) -> Tree {
     match random.below(if depth == 0 { 5 } else { 9 }) {
-        0..5 => test(random),
+        0..3 => test(random),
+        3 => test_of_any(random),
+        4 => related(random),
         5 | 6 => Tree::All((0..2 + random.below(2)).map(|_| tree(random, depth - 1)).collect()),
         7 => Tree::Any((0..2 + random.below(2)).map(|_| tree(random, depth - 1)).collect()),
         _ => Tree::Not(Box::new(tree(random, depth - 1))),
     }
 }
 
+/// A test of a record that is related, by way of one that is, or not.
+fn related(random: &mut Random) -> Tree {
+    let relationship = ["above", "below"][random.below(2)];
+    let test = match random.below(5) {
+        0 => None,
+        1 => Some(related(random)),
+        2 => Some(test_of_any(random)),
+        _ => Some(test(random)),
+    };
+    Tree::Related(relationship, test.map(Box::new))
+}
+
+fn test_of_any(random: &mut Random) -> Tree {
+    const OPERATORS: [&str; 11] =
+        ["==", "!=", "=gt=", "=ge=", "=lt=", "=le=", "=gelt=", "=in=", "=out=", "=ct=", "=sw="];
+    let attribute = ["extra", "extra.a", "extra.b", "extra.a.b", "extra.b.a"][random.below(5)].to_owned();
+    let operator = OPERATORS[random.below(OPERATORS.len())];
+    let mut values: Vec<String> = (0..3).map(|_| value(random, "extra", false)).collect();
+    match operator {
+        "=in=" | "=out=" => {}
+        "=gelt=" => values.truncate(2),
+        "==" | "!=" if random.below(4) == 0 => values = vec!["null".to_owned()],
+        "==" if random.below(4) == 0 => return Tree::Bare(attribute),
+        _ => values.truncate(1),
+    }
+    Tree::Test { attribute, operator, values }
+}
+
 fn test(random: &mut Random) -> Tree {
     const ALL: [&str; 14] =
         ["==", "==", "!=", "===", "!==", "=gt=", "=ge=", "=lt=", "=le=", "=gele=", "=gtlt=", "=gelt=", "=in=", "=out="];
-    const TEXT: [&str; 4] = ["=ct=", "=sw=", "=ew=", "=~="];
-    let names: Vec<&str> = ["id"].into_iter().chain(ATTRIBUTES.map(|(name, ..)| name)).collect();
+    const TEXT: [&str; 5] = ["=ct=", "=sw=", "=ew=", "=~=", "=ft="];
+    let scalars = ATTRIBUTES.map(|(name, ..)| name).into_iter().filter(|name| *name != "extra");
+    let names: Vec<&str> = ["id"].into_iter().chain(scalars).collect();
     let attribute = names[random.below(names.len())];
     if random.below(12) == 0 {
         return Tree::Bare(attribute.to_owned());
@@ -130,7 +181,7 @@ fn test(random: &mut Random) -> Tree {
         other => TEXT[other - ALL.len()],
     };
     let mut one = || match attribute {
-        "id" => format!("{:03}", random.below(1000)),
+        "id" | "up" => format!("{:03}", random.below(1000)),
         "code" => format!("c{}", random.below(400)),
         "mail" => format!("{}{}", ["m", "n"][random.below(2)], random.below(400)),
         _ => value(random, attribute, false),
@@ -149,6 +200,7 @@ fn test(random: &mut Random) -> Tree {
         }
         "=sw=" if random.below(2) == 0 => values = vec![["c1", "0", "m1", "a", "xx"][random.below(5)].to_owned()],
         "=~=" => values = vec!["^a.*b$".to_owned()],
+        "=ft=" => values = vec![["ab", "AB", "abb", "null", "c1", "ab abb"][random.below(6)].to_owned()],
         _ => values.truncate(1),
     }
     Tree::Test { attribute: attribute.to_owned(), operator, values }
@@ -165,6 +217,8 @@ fn write(tree: &Tree, random: &mut Random) -> String {
         Tree::Any(trees) => joined(trees, ["|", ","][random.below(2)], random),
         Tree::Not(tree) => format!("!({})", write(tree, random)),
         Tree::Bare(attribute) => attribute.clone(),
+        Tree::Related(relationship, None) => (*relationship).to_owned(),
+        Tree::Related(relationship, Some(test)) => format!("{relationship}.{}", write(test, random)),
         Tree::Test { attribute, operator, values } => {
             let is_wild = matches!(*operator, "==" | "!=");
             let values: Vec<_> = values.iter().map(|value| encode(value, is_wild)).collect();
@@ -184,7 +238,8 @@ fn encode(text: &str, stars: bool) -> String {
 
 fn ids(database: &Database, text: &str) -> Vec<String> {
     let table = database.table("T").expect("it exists");
-    let query = Query::parse(table, text, &Limits::in_body(10_000)).unwrap_or_else(|error| panic!("{text}: {error}"));
+    let query = Query::parse(database.schema(), table, text, &Limits::in_body(10_000))
+        .unwrap_or_else(|error| panic!("{text}: {error}"));
     let mut ids = Vec::new();
     let visit = |record: strata::encoding::Record<'_, &[u8]>| {
         ids.push(record.id()?.into_owned());
@@ -192,6 +247,28 @@ fn ids(database: &Database, text: &str) -> Vec<String> {
     };
     query.run(database, table, visit).unwrap_or_else(|error| panic!("{text}: {error}"));
     ids
+}
+
+/// The ids that a query lists a page at a time, each from the cursor that the one before has left; `meanwhile` happens between them.
+fn ids_by_pages(database: &Database, text: &str, rows: usize, mut meanwhile: impl FnMut()) -> Vec<String> {
+    let (table, mut ids) = (database.table("T").expect("it exists"), Vec::new());
+    let mut text = format!("{text}{}limit={rows}", if text.is_empty() { "" } else { "&" });
+    for _ in 0..10_000 {
+        let query = Query::parse(database.schema(), table, &text, &Limits::in_body(10_000))
+            .unwrap_or_else(|error| panic!("{text}: {error}"));
+        let before = ids.len();
+        let shown = query.show(database, table, |record, _| {
+            ids.push(record.id()?.into_owned());
+            Ok(())
+        });
+        let next = shown.unwrap_or_else(|error| panic!("{text}: {error}")).next;
+        let Some(next) = next else { return ids };
+        assert_eq!(ids.len() - before, rows, "a list that was cut is as long as its limit: {text}");
+        let after = query.text_after(&next);
+        text = after;
+        meanwhile();
+    }
+    panic!("the pages have no end: {text}")
 }
 
 #[test]
@@ -215,8 +292,9 @@ fn plans_give_what_looking_at_every_record_gives() {
                 change(&stores, &mut records, count, &mut random);
             }
             let tree = tree(&mut random, 3);
+            let world = naive::World::of(&records);
             let mut matching: Vec<&Json> =
-                records.iter().filter(|record| naive::satisfies(record, &tree, &kind)).collect();
+                records.iter().filter(|record| naive::satisfies(record, &tree, &kind, &world)).collect();
             let text = write(&tree, &mut random);
             for (_, database) in &stores {
                 check(database, &schemas[0], &text, &mut matching, &mut random);
@@ -233,7 +311,7 @@ fn change(stores: &[(tempfile::TempDir, Database)], records: &mut Vec<Json>, cou
         let old = records.iter().position(|record| record["id"] == new["id"]).map(|place| records.swap_remove(place));
         let (id, none) = (new["id"].as_str().expect("an id").to_owned(), &Precondition::None);
         let verb = random.below(5);
-        let name = ATTRIBUTES[random.below(ATTRIBUTES.len())].0;
+        let name = ATTRIBUTES[random.below(ATTRIBUTES.len() - 1)].0; // Not `extra`: objects in it are merged.
         for (_, database) in stores {
             let table = database.table("T").expect("it exists");
             let body = serde_json::to_vec(&new).expect("JSON");
@@ -274,8 +352,10 @@ fn check(database: &Database, schema: &str, text: &str, matching: &mut [&Json], 
     let cut = |all: &[String]| all.iter().skip(offset).take(limit).cloned().collect::<Vec<_>>();
     let clauses = format!("&offset={offset}&limit={limit}");
     assert_eq!(ids(database, &format!("({text}){clauses}")), cut(&all), "{text}{clauses}\n{schema}");
-    let scalars: Vec<&str> =
-        ["id"].into_iter().chain(ATTRIBUTES.map(|(name, ..)| name)).filter(|name| !is_list(name)).collect();
+    let rows = 1 + random.below(40);
+    assert_eq!(ids_by_pages(database, &format!("({text})"), rows, || ()), all, "{text} by {rows}\n{schema}");
+    let all = ["id"].into_iter().chain(ATTRIBUTES.map(|(name, ..)| name));
+    let scalars: Vec<&str> = all.filter(|name| !is_list(name) && *name != "extra").collect();
     let terms: Vec<(String, bool)> = (0..1 + random.below(2))
         .map(|_| (scalars[random.below(scalars.len())].to_owned(), random.below(2) == 0))
         .collect();
@@ -289,6 +369,128 @@ fn check(database: &Database, schema: &str, text: &str, matching: &mut [&Json], 
     let sort = format!("({text})&sort={}", sort.join(","));
     assert_eq!(ids(database, &sort), expected, "{sort}\n{schema}");
     assert_eq!(ids(database, &format!("{sort}{clauses}")), cut(&expected), "{sort}{clauses}\n{schema}");
+    assert_eq!(ids_by_pages(database, &sort, rows, || ()), expected, "{sort} by {rows}\n{schema}");
+}
+
+#[test]
+fn pages_miss_and_double_no_record_that_lasts() {
+    let sdl = "type T @table { id: ID @primaryKey kind: String @indexed(type: \"hash\") size: Int @indexed \
+               tags: [Int] @indexed name: String }";
+    for text in [
+        "",
+        "kind==k1",
+        "size=ge=3",
+        "kind==k1|size==5",
+        "tags=in=1,2,3",
+        "sort=size",
+        "sort=-size,name",
+        "sort=name",
+        "sort=-id",
+    ] {
+        let record = |number: usize| {
+            let (kind, name) = (format!("k{}", number % 3), format!("n{}", number * 7 % 100));
+            json!({ "id": format!("{number:04}"), "kind": kind, "size": number % 10, "tags": [number % 4, number % 3], "name": name })
+        };
+        let (_directory, database) = filled(sdl, 0..400, record);
+        let (table, mut random) = (database.table("T").expect("it exists"), Random(7));
+        // The even ones last; the odd ones are deleted, created and changed while the pages are read.
+        let expected: Vec<String> =
+            ids(&database, text).into_iter().filter(|id| id.parse::<usize>().unwrap_or(1) % 2 == 0).collect();
+        let listed = ids_by_pages(&database, text, 7, || {
+            for _ in 0..20 {
+                let number = 2 * random.below(200) + 1;
+                let id = format!("{number:04}");
+                match random.below(3) {
+                    0 => drop(database.delete(table, &id, &Precondition::None)),
+                    _ => {
+                        let body =
+                            json!({ "kind": "k1", "size": random.below(12), "tags": [2], "name": "n" }).to_string();
+                        database
+                            .replace(table, &id, body.as_bytes(), &Precondition::None)
+                            .expect("it is free of others");
+                    }
+                }
+            }
+        });
+        let mut lasting = listed.clone();
+        lasting.retain(|id| id.parse::<usize>().unwrap_or(1) % 2 == 0);
+        assert_eq!(lasting, expected, "{text}");
+    }
+}
+
+#[test]
+fn a_cursor_goes_with_its_query_and_its_index() {
+    let record = |number: usize| json!({ "id": format!("{number:02}"), "size": number % 2 });
+    let (directory, database) = filled("type T @table { id: ID @primaryKey size: Int @indexed }", 0..20, record);
+    let table = database.table("T").expect("it exists");
+    let query = Query::parse(database.schema(), table, "size==1&limit=3", &Limits::in_url(100)).expect("it is read");
+    let next = query.show(&database, table, |_, _| Ok(())).expect("a healthy store").next.expect("there are ten");
+    let parse = |text: String| {
+        let limits = Limits::in_url(100);
+        Query::parse(database.schema(), table, text.leak(), &limits)
+    };
+    assert!(parse(format!("limit=5;size==1&select=id&after={next}")).is_ok(), "what is shown of them does not matter");
+    for other in ["size==0", "size==1&sort=id", "size==1&offset=1", "id", ""] {
+        assert!(parse(format!("{other}&after={next}").trim_start_matches('&').to_owned()).is_err(), "{other}");
+    }
+    let text = query.text_after(&next);
+    drop(database);
+    let schema = strata::schema::Schema::parse("type T @table { id: ID @primaryKey size: Int }").expect("a schema");
+    let database = Database::open(directory.path(), schema, &strata::storage::Options::default()).expect("it opens");
+    let table = database.table("T").expect("it exists");
+    let query = Query::parse(database.schema(), table, &text, &Limits::in_url(100)).expect("it is read");
+    let refused = query.run(&database, table, |_| Ok(())).expect_err("the index is gone");
+    assert!(refused.to_string().contains("index"), "{refused}");
+}
+
+#[test]
+fn related_records_are_read_in_a_counted_number_of_calls() {
+    let sdl = "type Maker @table { id: ID @primaryKey name: String brands: [Brand] @relationship(to: \"makerId\") } \
+               type Brand @table { id: ID @primaryKey name: String makerId: ID @indexed \
+                 maker: Maker @relationship(from: \"makerId\") products: [T] @relationship(to: \"brandId\") } \
+               type Shelf @table { id: ID @primaryKey name: String } \
+               type T @table { id: ID @primaryKey kind: String @indexed brandId: ID @indexed shelfId: ID \
+                 brand: Brand @relationship(from: \"brandId\") shelf: Shelf @relationship(from: \"shelfId\") }";
+    let (_directory, database) = fresh(sdl);
+    let create = |table: &str, records: Vec<Json>| {
+        let table = database.table(table).expect("it exists");
+        database.create_all(table, &serde_json::to_vec(&records).expect("JSON")).expect("records that do not collide");
+    };
+    create("Maker", (0..3).map(|number| json!({ "id": format!("m{number}"), "name": "m" })).collect());
+    create(
+        "Brand",
+        (0..10).map(|number| json!({ "id": format!("b{number}"), "makerId": format!("m{}", number % 3) })).collect(),
+    );
+    create("Shelf", (0..5).map(|number| json!({ "id": format!("s{number}"), "name": "s" })).collect());
+    let product = |number: usize| json!({ "id": format!("{number:03}"), "kind": format!("k{}", number % 5), "brandId": format!("b{}", number % 10), "shelfId": format!("s{}", number % 6) });
+    create("T", (0..100).map(product).collect());
+    let calls = |text: &str| {
+        let table = database.table("T").expect("it exists");
+        let query = Query::parse(database.schema(), table, text, &Limits::in_url(100)).expect("it is read");
+        let calls = || {
+            let counters = database.counters();
+            counters.gets + counters.multi_gets + counters.scans
+        };
+        let (before, mut shown) = (calls(), Vec::new());
+        let visit = |_: &strata::encoding::Record<'_, &[u8]>, text: &[u8]| {
+            shown.push(serde_json::from_slice::<Json>(text).expect("JSON"));
+            Ok(())
+        };
+        query.show(&database, table, visit).expect("a healthy store");
+        (calls() - before, shown)
+    };
+    let (by_id, shown) = calls("limit=20&select=id,brand{id},shelf{name}");
+    assert_eq!((by_id, shown.len()), (3, 20), "the products, their brands, their shelves");
+    assert_eq!(shown[5], json!({ "id": "005", "brand": { "id": "b5" }, "shelf": null }));
+    assert_eq!(shown[16], json!({ "id": "016", "brand": { "id": "b6" }, "shelf": { "name": "s" } }));
+    assert_eq!(calls("kind==k1&limit=20&select=id,brand{id},shelf{name}").0, 4, "and the entries of the index");
+    let (many, shown) = calls("limit=20&select=id,brand{products{id}}");
+    assert_eq!(many, 2 + 2, "a level to many is one scan of many ranges and one multi-get");
+    assert_eq!(
+        shown[0]["brand"]["products"],
+        (0..10).map(|number| json!({ "id": format!("{:03}", 10 * number) })).collect::<Json>()
+    );
+    assert_eq!(calls("limit=20&select=id,brand{maker{brands{id}}}").0, 5);
 }
 
 const SHOP: &str = r#"type T @table {
@@ -315,7 +517,8 @@ fn shop() -> (tempfile::TempDir, Database) {
 /// A plan in a line: each step with what is left to filter, how the order comes about, the estimate.
 fn plan(database: &Database, text: &str) -> String {
     let table = database.table("T").expect("it exists");
-    let query = Query::parse(table, text, &Limits::in_url(10_000)).unwrap_or_else(|error| panic!("{text}: {error}"));
+    let query = Query::parse(database.schema(), table, text, &Limits::in_url(10_000))
+        .unwrap_or_else(|error| panic!("{text}: {error}"));
     let told = serde_json::to_value(query.explain(database, table).expect("a healthy store")).expect("JSON");
     let step = |step: &Json| {
         let index = &step["index"];
@@ -396,7 +599,8 @@ fn an_index_that_has_the_order_is_walked_unless_few_are_to_be_sorted() {
         assert_eq!(plan(&database, &text), expected, "{text}");
     }
     let table = database.table("T").expect("it exists");
-    let mut deep = Query::parse(table, "sort=stock&offset=100000", &Limits::in_url(1)).expect("it is read");
+    let mut deep =
+        Query::parse(database.schema(), table, "sort=stock&offset=100000", &Limits::in_url(1)).expect("it is read");
     assert_eq!(super::engine::outcome(&deep.run(&database, table, |_| Ok(()))), "invalid");
     deep.offset -= 1;
     assert_eq!(super::engine::outcome(&deep.run(&database, table, |_| Ok(()))), "ok");
@@ -406,7 +610,9 @@ fn an_index_that_has_the_order_is_walked_unless_few_are_to_be_sorted() {
 fn what_is_short_looks_at_no_more_than_it_lists() {
     let (_directory, database) = shop();
     let table = database.table("T").expect("it exists");
-    let is_short = |text: &str| Query::parse(table, text, &Limits::in_url(10_000)).expect("it is read").is_short(table);
+    let is_short = |text: &str| {
+        Query::parse(database.schema(), table, text, &Limits::in_url(10_000)).expect("it is read").is_short(table)
+    };
     for text in [
         "limit=100",
         "id==1",
@@ -488,7 +694,7 @@ fn filled(sdl: &str, numbers: std::ops::Range<usize>, of: impl Fn(usize) -> Json
 /// What comes of a query where it may wait, and where it may not.
 fn outcomes(database: &Database, text: &str) -> [&'static str; 2] {
     let table = database.table("T").expect("it exists");
-    let query = Query::parse(table, text, &Limits::in_url(10_000)).expect("it is read");
+    let query = Query::parse(database.schema(), table, text, &Limits::in_url(10_000)).expect("it is read");
     assert!(query.is_short(table), "{text} is tried where others wait");
     let outcome = |database: &Database| super::engine::outcome(&query.run(database, table, |_| Ok(())));
     [outcome(database), outcome(&database.in_memory())]
@@ -521,7 +727,7 @@ fn a_query_that_nobody_waits_for_ends() {
     let interrupt = strata::transaction::Interrupt::default();
     let interrupted = database.interrupted_by(&interrupt);
     let (table, mut seen) = (interrupted.table("T").expect("it exists"), 0);
-    let query = Query::parse(table, "size=ge=0", &Limits::in_url(100_000)).expect("it is read");
+    let query = Query::parse(database.schema(), table, "size=ge=0", &Limits::in_url(100_000)).expect("it is read");
     let mut run = |database: &Database| {
         seen = 0;
         let visit = |_: strata::encoding::Record<'_, &[u8]>| {
@@ -589,7 +795,7 @@ fn what_competes_with_a_walk_in_order_is_explained() {
     });
     let explained = |text: &str| {
         let table = database.table("T").expect("it exists");
-        let query = Query::parse(table, text, &Limits::in_url(100)).expect("it is read");
+        let query = Query::parse(database.schema(), table, text, &Limits::in_url(100)).expect("it is read");
         serde_json::to_value(query.explain(&database, table).expect("it is explained")).expect("it is JSON")
     };
     let walk = explained("kind==light&sort=place&limit=10");
@@ -636,7 +842,7 @@ fn what_is_sorted_by_has_a_bound_and_the_refusal_its_place() {
     });
     let table = database.table("T").expect("it exists");
     let refused = |text: &str| {
-        let query = Query::parse(table, text, &Limits::in_url(100_000)).expect("it is read");
+        let query = Query::parse(database.schema(), table, text, &Limits::in_url(100_000)).expect("it is read");
         match query.run(&database, table, |_| Ok(())) {
             Ok(()) => None,
             Err(strata::error::Error::Invalid { place: strata::error::Place::Position(position), .. }) => {
@@ -657,7 +863,9 @@ fn what_a_query_deletes_is_gone_whole_or_not_at_all() {
     let (_directory, database) = shop();
     let table = database.table("T").expect("it exists");
     let delete = |text: &str, most| {
-        Query::parse(table, text, &Limits::in_url(10_000)).expect("it is read").delete(&database, table, most)
+        Query::parse(database.schema(), table, text, &Limits::in_url(10_000))
+            .expect("it is read")
+            .delete(&database, table, most)
     };
     assert_eq!(super::engine::outcome(&delete("price=lt=100", 499)), "invalid");
     assert_eq!(ids(&database, "").len(), 1000);
@@ -674,7 +882,7 @@ fn what_is_wrong_with_an_expression_is_said_whether_or_not_a_record_is_asked() {
     let (_directory, database) = shop();
     let table = database.table("T").expect("it exists");
     for text in ["id==none&name=~=%5Cp%7BNope%7D", "name=~=%5Cp%7BNope%7D&limit=0", "name=~=%5Cp%7BNope%7D"] {
-        let query = Query::parse(table, text, &Limits::in_url(1000)).expect("its syntax is right");
+        let query = Query::parse(database.schema(), table, text, &Limits::in_url(1000)).expect("its syntax is right");
         assert_eq!(super::engine::outcome(&query.run(&database, table, |_| Ok(()))), "invalid", "{text}");
     }
 }

@@ -44,8 +44,8 @@ fn queries() -> impl Iterator<Item = String> {
 }
 
 /// The queries, read; their texts live as long as the process.
-fn parsed(table: &Table) -> Vec<Query<'static>> {
-    let parse = |text: String| Query::parse(table, text.leak(), &Limits::in_url(10_000)).expect("a good query");
+fn parsed(schema: &Schema, table: &Table) -> Vec<Query<'static>> {
+    let parse = |text: String| Query::parse(schema, table, text.leak(), &Limits::in_url(10_000)).expect("a good query");
     queries().map(parse).collect()
 }
 
@@ -106,7 +106,7 @@ pub fn in_process(suite: &mut Suite) {
     let about = facts("plans a query for 20 records that have a value, checks them and copies their JSON out");
     let about = about.against("list/strata/indexes");
     suite.row("list", "strata", "query", about, ours, |ours: Arc<Ours>| {
-        let (queries, mut answer) = (parsed(ours.product()), Vec::new());
+        let (queries, mut answer) = (parsed(ours.database.schema(), ours.product()), Vec::new());
         move |turn| {
             let mut found = 0;
             answer.clear();
@@ -123,7 +123,7 @@ pub fn in_process(suite: &mut Suite) {
     });
     let about = facts("answers GET of a list of 20 records by its handler").against("list/strata/query");
     suite.row("list", "strata", "handlers", about, ours, |ours: Arc<Ours>| {
-        let (queries, bytes) = (parsed(ours.product()), answer_bytes());
+        let (queries, bytes) = (parsed(ours.database.schema(), ours.product()), answer_bytes());
         move |turn| {
             let place = (turn % CATEGORIES) as usize;
             listed(handlers::list(&ours.database, ours.product(), &queries[place]), bytes[place])

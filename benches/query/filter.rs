@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use strata::encoding::Record;
 use strata::query::{Limits, Query};
-use strata::schema::Table;
+use strata::schema::Schema;
 use strata_harness::data::{self, Id};
 use strata_harness::{Data, Facts, Suite, Unit};
 
@@ -37,8 +37,9 @@ pub fn rows(suite: &mut Suite) {
         .allocations_at_most(0);
     suite.row("filter", "strata", &case, about, setup, move |stored: Arc<Data<Vec<Vec<u8>>>>| {
         // Both live as long as the process: records borrow from the one, the query from the other.
-        let table: &'static Table = Box::leak(Box::new(prepared::schema(0).tables.swap_remove(0)));
-        let query = Query::parse(table, FILTER, &Limits::in_url(1)).expect("a query of the grammar");
+        let schema: &'static Schema = Box::leak(Box::new(prepared::schema(0)));
+        let table = &schema.tables[0];
+        let query = Query::parse(schema, table, FILTER, &Limits::in_url(1)).expect("a query of the grammar");
         let opened = stored.iter().map(|bytes| Record::open(table, bytes.clone()).expect("encoded at set-up"));
         let (opened, expected): (Vec<_>, _) = (opened.collect(), expected());
         move |_| {

@@ -46,12 +46,13 @@ fn read(suite: &mut Suite, case: &str, about: Facts, text: String, conditions: u
     suite.row("parse", "strata", case, about, setup, |state: Arc<Data<(Schema, String)>>| {
         let limits = Limits::in_url(10_000);
         let (schema, text) = &**state;
-        let once = Query::parse(&schema.tables[0], text, &limits).expect("a query of the grammar");
+        let once = Query::parse(schema, &schema.tables[0], text, &limits).expect("a query of the grammar");
         assert_eq!(format!("{once:?}").matches("Condition {").count(), conditions, "conditions of the tree");
         drop(once);
         move |_| {
             let (schema, text) = &**state;
-            let query = Query::parse(&schema.tables[0], black_box(text), &limits).expect("a query of the grammar");
+            let query =
+                Query::parse(schema, &schema.tables[0], black_box(text), &limits).expect("a query of the grammar");
             u64::from(!black_box(&query).filter.is_empty())
         }
     });

@@ -126,7 +126,8 @@ fn explained(suite: &mut Suite) {
             let limits = Limits::in_url(10_000);
             move |turn| {
                 let text = &texts[(turn % CATEGORIES) as usize];
-                let query = Query::parse(ours.product(), text, &limits).expect("a query of the grammar");
+                let query = Query::parse(ours.database.schema(), ours.product(), text, &limits)
+                    .expect("a query of the grammar");
                 let plan = query.explain(&ours.database, ours.product()).expect("a healthy store");
                 let told = serde_json::to_vec(&plan).expect("a plan is JSON");
                 u64::from(black_box(told).starts_with(b"{\"table\":\"Product\""))
@@ -151,13 +152,12 @@ fn answers(ours: Arc<Ours>, texts: Vec<String>, expected: u64) -> impl FnMut(u64
 
 /// From text to the JSON of each record.
 fn list(ours: &Ours, text: &str, mut visit: impl FnMut(&[u8])) {
-    let (table, mut json) = (ours.product(), Vec::new());
-    let query = Query::parse(table, text, &Limits::in_url(10_000)).expect("a query of the grammar");
-    let written = query.run(&ours.database, table, |record| {
-        json.clear();
-        query.write(&record, &mut json)?;
-        visit(&json);
+    let table = ours.product();
+    let query =
+        Query::parse(ours.database.schema(), table, text, &Limits::in_url(10_000)).expect("a query of the grammar");
+    let shown = query.show(&ours.database, table, |_, text| {
+        visit(text);
         Ok(())
     });
-    written.expect("a healthy store");
+    shown.expect("a healthy store");
 }

@@ -30,11 +30,11 @@ impl Validator {
         Self(text)
     }
 
-    /// Of what a query shows of the record.
-    pub fn of_selection(mut self, query: &str) -> Self {
+    /// Of a representation of the record that is not the whole as JSON, by what tells it from others.
+    pub fn of_representation(mut self, named_by: &[u8]) -> Self {
         self.0.resize(35, b'"');
         self.0[17] = b'-';
-        write_digits(XxHash3_64::oneshot(query.as_bytes()), &mut self.0[18..34]);
+        write_digits(XxHash3_64::oneshot(named_by), &mut self.0[18..34]);
         self
     }
 

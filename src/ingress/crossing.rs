@@ -6,8 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use http::header::{LINK, TRAILER};
 use http::request::Parts;
-use http::{HeaderMap, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use hyper::body::Frame;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
@@ -15,7 +17,7 @@ use tokio::sync::oneshot;
 use super::Options;
 use super::budget::Budget;
 use super::file::FileBody;
-use super::pieces::{Broken, Pieces, Waiting};
+use super::pieces::{Broken, Piece, Pieces, Waiting};
 use crate::error::Error;
 use crate::handlers::{self, Answer, Failure, Result};
 use crate::observability::messages;
@@ -142,7 +144,7 @@ struct Begun {
     outcome: Result<Answer>,
     /// If the answer has to wait for it.
     synced: Option<Synced>,
-    pieces: Option<UnboundedReceiver<std::result::Result<Bytes, Broken>>>,
+    pieces: Option<UnboundedReceiver<Piece>>,
     headers: HeaderMap,
 }
 
@@ -158,7 +160,7 @@ struct Job {
     /// Gone when it was told what the answer is.
     begun: Option<oneshot::Sender<Begun>>,
     /// Where pieces go, once there was one.
-    pieces: Option<UnboundedSender<std::result::Result<Bytes, Broken>>>,
+    pieces: Option<UnboundedSender<Piece>>,
     began: Instant,
 }
 
@@ -175,7 +177,14 @@ impl Job {
         let synced = database.has_left_sync().then(|| crossing.sync());
         let Some(pieces) = self.pieces.take() else { return self.begin(outcome, synced, None) };
         match outcome {
-            Ok(last) => drop(pieces.send(Ok(last.into_body()))),
+            Ok(last) => {
+                let (mut head, body) = last.into_parts();
+                let _ = pieces.send(Ok(Frame::data(body)));
+                // The head was sent before it was known.
+                if let Some(link) = head.headers.remove(LINK) {
+                    let _ = pieces.send(Ok(Frame::trailers(HeaderMap::from_iter([(LINK, link)]))));
+                }
+            }
             Err(failure) => {
                 if failure.is_internal() {
                     messages::log(&format!("a list broke off: {failure}"));
@@ -193,18 +202,15 @@ impl Job {
         if self.pieces.is_none() {
             let (sender, receiver) = unbounded_channel();
             self.pieces = Some(sender);
-            self.begin(Ok(handlers::with_body(StatusCode::OK, handlers::JSON, Bytes::new())), None, Some(receiver));
+            let mut answer = handlers::with_body(StatusCode::OK, handlers::JSON, Bytes::new());
+            answer.headers_mut().insert(TRAILER, HeaderValue::from_static("link"));
+            self.begin(Ok(answer), None, Some(receiver));
         }
         let pieces = self.pieces.as_ref().expect("made just now");
-        pieces.send(Ok(piece)).map_err(|_| left())
+        pieces.send(Ok(Frame::data(piece))).map_err(|_| left())
     }
 
-    fn begin(
-        &mut self,
-        outcome: Result<Answer>,
-        synced: Option<Synced>,
-        pieces: Option<UnboundedReceiver<std::result::Result<Bytes, Broken>>>,
-    ) {
+    fn begin(&mut self, outcome: Result<Answer>, synced: Option<Synced>, pieces: Option<UnboundedReceiver<Piece>>) {
         let headers = std::mem::take(&mut self.parts.headers);
         if let Some(begun) = self.begun.take() {
             // Nobody listens if the client has gone.

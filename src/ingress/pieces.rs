@@ -13,9 +13,12 @@ use crate::transaction::Interrupt;
 
 /// The pieces of a list, those to come included. While it lives, its query goes on.
 pub(super) struct Pieces {
-    pub(super) receiver: UnboundedReceiver<Result<Bytes, Broken>>,
+    pub(super) receiver: UnboundedReceiver<Piece>,
     pub(super) _waiting: Waiting,
 }
+
+/// A piece, the trailers behind the last one, or that there are no more although the list has not ended.
+pub(super) type Piece = Result<Frame<Bytes>, Broken>;
 
 /// Raises its interrupt when it is dropped.
 pub(super) struct Waiting(pub(super) Interrupt);
@@ -43,6 +46,6 @@ impl Body for Pieces {
     type Error = Broken;
 
     fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
-        self.receiver.poll_recv(context).map(|piece| piece.map(|piece| piece.map(Frame::data)))
+        self.receiver.poll_recv(context)
     }
 }

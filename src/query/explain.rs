@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::budget::StepBudget;
 use super::plan::{self, Access, AccessPaths, Plan, Source, Step};
-use super::tree::{Filter, Node, Query};
+use super::tree::{Condition, Filter, Node, Query, Related};
 use crate::error::Result;
 use crate::schema::{IndexKind, Table};
 use crate::transaction::Database;
@@ -66,7 +66,8 @@ struct Used<'q> {
 }
 
 impl Query<'_> {
-    /// The plan of the query.
+    /// The plan of the query. Conditions on related records that few satisfy are shown as what they became: an index of the foreign key, or
+    /// ids.
     ///
     /// # Errors
     /// As [`Query::run`].
@@ -74,21 +75,25 @@ impl Query<'_> {
         let (snapshot, budget) = (database.store().snapshot(), StepBudget::of(database));
         let source = Source::of(database, table, &snapshot, &budget);
         self.filter.compile()?; // What is refused where records are asked is refused here.
-        let plan = AccessPaths::of(self, table).plan(source)?;
+        let reduced = self.reduced(source)?;
+        let query = reduced.as_ref().unwrap_or(self);
+        let plan = AccessPaths::of(query, table).plan(source)?;
         let (records, whole) = match plan.counted {
             Some(counted) => (counted, true),
             None => plan::probe(source, &plan.steps)?,
         };
+        let explain =
+            |steps: &[Step<'_>]| steps.iter().map(|step| explain_step(&query.filter, self.text, table, step)).collect();
         let otherwise = plan.rival.clone().map(|steps| {
             let (records, whole) = plan::probe(source, &steps)?;
             let plan = Plan::gathering(steps);
             let estimate = Estimate { records, exact: whole && plan.counts_records() };
-            Ok(Otherwise { steps: plan.steps.iter().map(|step| self.explain_step(table, step)).collect(), estimate })
+            Ok(Otherwise { steps: explain(&plan.steps), estimate })
         });
         let sorted = if plan.ordered { "by the steps" } else { "in memory" };
         Ok(Explanation {
             table: &table.name,
-            steps: plan.steps.iter().map(|step| self.explain_step(table, step)).collect(),
+            steps: explain(&plan.steps),
             sorted: (!self.sort.is_empty()).then_some(sorted),
             estimate: Estimate { records, exact: whole && plan.counts_records() },
             otherwise: otherwise.transpose()?,
@@ -96,27 +101,29 @@ impl Query<'_> {
             offset: self.offset,
         })
     }
+}
 
-    fn explain_step<'q>(&'q self, table: &'q Table, step: &Step<'_>) -> ExplainedStep<'q> {
-        let used = |attribute: usize, kind: IndexKind, ranges| {
-            Some(Used { attribute: &table.attributes[attribute].name, r#type: kind.name(), ranges })
-        };
-        let (access, index) = match &step.access {
-            Access::Ids(_) => ("id", None),
-            Access::Owners(index, values) => ("index", used(index.attribute, index.kind, values.len())),
-            Access::Entries { index, ranges, .. } => ("index", used(index.attribute, index.kind, ranges.len())),
-            Access::Table(_) => ("table", None),
-        };
-        let filter = step.checks.iter().map(|check| self.filter.text_of(*check, self.text)).collect();
-        ExplainedStep { access, index, filter }
-    }
+fn explain_step<'q>(filter: &Filter<'_>, text: &'q str, table: &'q Table, step: &Step<'_>) -> ExplainedStep<'q> {
+    let used = |attribute: usize, kind: IndexKind, ranges| {
+        Some(Used { attribute: &table.attributes[attribute].name, r#type: kind.name(), ranges })
+    };
+    let (access, index) = match &step.access {
+        Access::Ids(_) => ("id", None),
+        Access::Owners(index, values) => ("index", used(index.attribute, index.kind, values.len())),
+        Access::Entries { index, ranges, .. } => ("index", used(index.attribute, index.kind, ranges.len())),
+        Access::Table(_) => ("table", None),
+    };
+    let checks = step.checks.iter().map(|check| filter.text_of(*check, text)).collect();
+    ExplainedStep { access, index, filter: checks }
 }
 
 impl Filter<'_> {
     /// A subtree as it stands in the query, with the brackets and the negation around it.
     fn text_of<'q>(&self, subtree: usize, query: &'q str) -> &'q str {
         let conditions = self.nodes[subtree..self.end_of(subtree)].iter().filter_map(|node| match node {
-            Node::Is(condition) => Some(condition.text.start as usize..condition.text.end as usize),
+            Node::Is(Condition { text, .. }) | Node::Related(Related { text, .. }) => {
+                Some(text.start as usize..text.end as usize)
+            }
             _ => None,
         });
         let around = conditions.reduce(|all, one| all.start.min(one.start)..all.end.max(one.end));

@@ -16,7 +16,7 @@ use crate::error::{Error, Place, Result};
 const COMPILED_BYTES: usize = 1 << 20;
 
 /// A regular expression.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Expression<'q> {
     pub(super) text: Cow<'q, str>,
     /// Where it begins in the raw query, in bytes.

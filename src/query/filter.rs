@@ -10,10 +10,9 @@ use std::ops::Bound;
 
 use smallvec::SmallVec;
 
-use super::tree::{Condition, Filter, Node, Test};
-use crate::encoding::Record;
-use crate::encoding::Value;
+use super::tree::{Condition, Filter, Node, Test, has_related};
 use crate::encoding::record::{Scalar, Slot, Text, is_stored_as_it_is};
+use crate::encoding::{Record, Value, each_at, terms};
 use crate::error::Result;
 use crate::schema::{Kind, Table};
 
@@ -22,6 +21,8 @@ use crate::schema::{Kind, Table};
 pub struct CompiledFilter<'f> {
     numbers: SmallVec<[Number; 2]>,
     rest: SmallVec<[Other<'f>; 2]>,
+    /// Trees that ask of related records.
+    related: SmallVec<[&'f [Node<'f>]; 1]>,
     /// How many nodes the conditions have.
     nodes: usize,
 }
@@ -98,10 +99,15 @@ impl<'f> CompiledFilter<'f> {
     /// # Errors
     /// `Invalid` at a regular expression that is too large.
     pub(super) fn of(filter: &'f Filter<'_>, table: &Table, trees: &[usize]) -> Result<Self> {
-        let mut checks = Self { numbers: SmallVec::new(), rest: SmallVec::new(), nodes: 0 };
+        let mut checks = Self { numbers: SmallVec::new(), rest: SmallVec::new(), related: SmallVec::new(), nodes: 0 };
         for &tree in trees {
             let nodes = &filter.nodes[tree..filter.end_of(tree)];
             checks.nodes += nodes.len();
+            if has_related(nodes) {
+                compile(nodes)?;
+                checks.related.push(nodes);
+                continue;
+            }
             let number = match nodes {
                 [Node::Is(condition)] => Number::of(table, condition),
                 _ => None,
@@ -124,7 +130,12 @@ impl<'f> CompiledFilter<'f> {
         self.nodes
     }
 
-    /// Whether a record of the table satisfies all of them.
+    /// The trees that ask of related records, which [`CompiledFilter::accept`] passes over.
+    pub(super) fn related(&self) -> &[&'f [Node<'f>]] {
+        &self.related
+    }
+
+    /// Whether a record of the table satisfies all of them that ask nothing of related records.
     ///
     /// # Errors
     /// `Corrupt` if the record is.
@@ -270,6 +281,7 @@ fn one_is<B: AsRef<[u8]>>(wanted: bool, mut trees: &[Node<'_>], record: &Record<
                 continue;
             }
             Node::Is(condition) => condition.accepts(record)?,
+            Node::Related(_) => unreachable!("a CompiledFilter keeps these trees apart"),
             Node::All(below) | Node::Any(below) => {
                 let (group, after) = after.split_at(*below as usize);
                 trees = after;
@@ -286,16 +298,29 @@ fn one_is<B: AsRef<[u8]>>(wanted: bool, mut trees: &[Node<'_>], record: &Record<
 }
 
 impl Condition<'_> {
+    /// Whether a record satisfies it.
     #[inline]
-    fn accepts<B: AsRef<[u8]>>(&self, record: &Record<'_, B>) -> Result<bool> {
-        let scalar = record.scalar(self.attribute)?;
-        if matches!(scalar, Scalar::Json(_)) && record.table().attributes[self.attribute].list {
+    pub(super) fn accepts<B: AsRef<[u8]>>(&self, record: &Record<'_, B>) -> Result<bool> {
+        match record.scalar(self.attribute)? {
+            Scalar::Json(_) => self.accepts_json(record),
+            scalar => Ok(self.test.accepts(&scalar)),
+        }
+    }
+
+    /// The same of a list or an `Any`, which is not null.
+    fn accepts_json<B: AsRef<[u8]>>(&self, record: &Record<'_, B>) -> Result<bool> {
+        if record.table().attributes[self.attribute].kind != Kind::Any {
             return Ok(match record.value(self.attribute)? {
                 Value::List(elements) => elements.iter().any(|element| self.test.accepts_element(element)),
                 _ => false,
             });
         }
-        Ok(self.test.accepts(&scalar))
+        let (mut is_null, mut accepted) = (true, false);
+        each_at(record.text(self.attribute)?, &self.path, &mut |scalar| {
+            is_null = false;
+            accepted = accepted || scalar.is_some_and(|scalar| self.test.accepts(scalar));
+        })?;
+        Ok(if matches!(self.test, Test::Null) { is_null } else { accepted })
     }
 }
 
@@ -337,6 +362,7 @@ impl Test<'_> {
             Self::Contains(part) => whole().is_ok_and(|text| text.contains(&**part)),
             Self::Like(pattern) => whole().is_ok_and(|text| pattern.accepts(text)),
             Self::Matches(expression) => whole().is_ok_and(|text| expression.is_found_in(text)),
+            Self::Terms(wanted) => whole().is_ok_and(|text| has_terms(text, wanted)),
             Self::Null | Self::Equal(_) | Self::OneOf(_) | Self::Within(..) => false,
         }
     }
@@ -359,23 +385,53 @@ fn scalar<'v>(value: &'v Value<'_>) -> Option<Scalar<'v>> {
     })
 }
 
-/// The order of values that one attribute is compared with.
+/// Whether a text has all of some terms.
+fn has_terms(text: &str, wanted: &[String]) -> bool {
+    let mut missing: SmallVec<[&str; 4]> = wanted.iter().map(String::as_str).collect();
+    terms(text).any(|term| {
+        missing.retain(|wanted| **wanted != *term);
+        missing.is_empty()
+    })
+}
+
+/// The order of values that one attribute is compared with; those of unlike types, which an `Any` may be compared with, by type.
 pub(super) fn compare(one: &Value<'_>, other: &Value<'_>) -> Ordering {
-    scalar(one).and_then(|one| order(&one, other)).unwrap_or(Ordering::Equal)
+    scalar(one).map_or(Ordering::Equal, |scalar| order_of_all(&scalar, other))
+}
+
+/// How a stored value stands to a value that was asked for, whatever their types.
+fn order_of_all(stored: &Scalar<'_>, value: &Value<'_>) -> Ordering {
+    let type_of_value = match value {
+        Value::Boolean(_) => 1,
+        Value::Int(_) | Value::Float(_) => 2,
+        Value::Date(_) => 3,
+        Value::Text(_) => 4,
+        Value::Null | Value::Json(_) | Value::List(_) => 0,
+    };
+    let type_of_stored = match stored {
+        Scalar::Boolean(_) => 1,
+        Scalar::Int(_) | Scalar::Float(_) => 2,
+        Scalar::Date(_) => 3,
+        Scalar::Text(_) => 4,
+        Scalar::Null | Scalar::Json(_) => 0,
+    };
+    order(stored, value).unwrap_or_else(|| type_of_stored.cmp(&type_of_value))
 }
 
 /// Whether a stored value is one of some values, which ascend.
 fn is_one_of(stored: &Scalar<'_>, values: &[Value<'_>]) -> bool {
     let Scalar::Text(text) = stored else {
-        let from = |value: &Value<'_>| order(stored, value).map_or(Ordering::Less, Ordering::reverse);
-        return values.binary_search_by(from).is_ok();
+        return values.binary_search_by(|value| order_of_all(stored, value).reverse()).is_ok();
     };
     let text = text.unescaped();
     let from = |value: &Value<'_>| match value {
         Value::Text(value) => value.as_bytes().cmp(&text),
         _ => Ordering::Less,
     };
-    values.binary_search_by(from).is_ok()
+    // A text may be a date, if it stands in an `Any`; dates come before texts.
+    let is_date = |value: &&Value<'_>| matches!(value, Value::Date(_));
+    values.iter().take_while(|value| !matches!(value, Value::Text(_))).filter(is_date).any(|date| equals(stored, date))
+        || values.binary_search_by(from).is_ok()
 }
 
 #[inline]
@@ -397,8 +453,17 @@ fn order(stored: &Scalar<'_>, value: &Value<'_>) -> Option<Ordering> {
         (Scalar::Date(stored), Value::Date(date)) => Some(stored.cmp(&date.microseconds)),
         (Scalar::Boolean(stored), Value::Boolean(boolean)) => Some(stored.cmp(boolean)),
         (Scalar::Text(stored), Value::Text(text)) => Some((*stored.unescaped()).cmp(text.as_bytes())),
+        (Scalar::Text(stored), Value::Date(date)) => {
+            microseconds_of(stored).map(|stored| stored.cmp(&date.microseconds))
+        }
         _ => None,
     }
+}
+
+/// The instant that a text in an `Any` means, if it is compared with a date.
+fn microseconds_of(text: &Text<'_>) -> Option<i64> {
+    let text = text.unescaped();
+    std::str::from_utf8(&text).ok().and_then(|text| Value::microseconds_of(text).ok())
 }
 
 /// How an integer stands to a double, none of them rounded.
@@ -469,7 +534,7 @@ mod tests {
             ("f=in=0.5,9007199254740993,0,7,-0.5", &[1, 2, 3]),
         ];
         for (text, expected) in cases {
-            let query = Query::parse(table, text, &Limits::in_url(1)).unwrap();
+            let query = Query::parse(&schema, table, text, &Limits::in_url(1)).unwrap();
             let checks = query.filter.checks(table).unwrap();
             let accepted = |body: &&str| {
                 let (fields, mut out) = (parse_object(table, body.as_bytes()).unwrap(), Vec::new());

@@ -5,10 +5,8 @@
 //! knows the characters, `operators` the comparisons, `conditions` what follows them, `values` what the texts of values mean, and
 //! `clauses` what is said of the result.
 //!
-//! What the server does not serve yet (relationships, dotted paths, full text, comparisons of `Any`, `after`, `pagination`,
-//! `select=*`) is refused by name at its byte, rather than read as something that it is not: a client is never given a list that
-//! its query does not describe. Depth, conditions, values, regular expressions and length are
-//! bounded, so a query costs what its length allows.
+//! Depth, conditions, values, regular expressions, relationships in one another and length are bounded, so a query costs what its
+//! length allows.
 
 mod clauses;
 mod conditions;
@@ -16,9 +14,10 @@ mod operators;
 mod raw;
 mod values;
 
-use super::tree::{Condition, Node, Query};
+use super::tree::{Node, Query};
 use crate::error::{Error, Place, Result};
-use crate::schema::Table;
+use crate::schema::{Schema, Table};
+use conditions::Compared;
 
 /// How many groups may stand in one another.
 pub const DEPTH: usize = 50;
@@ -31,6 +30,9 @@ pub const VALUES: usize = 10_000;
 
 /// How many regular expressions a query may have: each is compiled, and may take a mebibyte.
 pub const EXPRESSIONS: usize = 8;
+
+/// How many relationships may lead from one to the next.
+pub const RELATIONSHIPS: usize = 8;
 
 /// What a query may not exceed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,18 +56,19 @@ impl Limits {
 }
 
 impl<'q> Query<'q> {
-    /// Reads the raw text of a query on a table.
+    /// Reads the raw text of a query on a table of a schema.
     ///
     /// # Errors
     /// `Invalid` with the byte where what is wrong begins: an unknown attribute or operator, a bad or missing value, an empty term, a
     /// bracket that is not closed, a clause out of place, a limit exceeded, what is not supported yet.
-    pub fn parse(table: &Table, text: &'q str, limits: &Limits) -> Result<Self> {
+    pub fn parse(schema: &Schema, table: &Table, text: &'q str, limits: &Limits) -> Result<Self> {
         if text.len() > limits.query_bytes {
             let (most, bytes) = (limits.query_bytes, text.len());
             return Err(at(0, format!("query length: at most {most} bytes here, not {bytes}")));
         }
         let query = Query { text, ..Query::default() };
         let mut parser = Parser {
+            schema,
             table,
             limits,
             position: 0,
@@ -75,6 +78,7 @@ impl<'q> Query<'q> {
             expressions: 0,
             compared: None,
             offset: None,
+            pagination: None,
             explain: None,
             query,
         };
@@ -86,12 +90,33 @@ impl<'q> Query<'q> {
         }
         parser.query.limit.get_or_insert(limits.max_rows);
         parser.query.offset = parser.offset.unwrap_or(0);
+        parser.query.pagination = parser.pagination.unwrap_or(false);
         parser.query.explain = parser.explain.unwrap_or(false);
+        parser.query.check_cursor(table)?;
         Ok(parser.query)
     }
 }
 
+impl Query<'_> {
+    /// A cursor is of this query, and takes the place of an offset.
+    fn check_cursor(&self, table: &Table) -> Result<()> {
+        let Some(cursor) = &self.after else { return Ok(()) };
+        let refused = |clause, detail: &str| Err(self.surplus(clause, detail.to_owned()));
+        if self.offset > 0 {
+            return refused("offset", "offset and after: a cursor says where the list goes on");
+        }
+        if cursor.query != self.identity(table) {
+            return refused(
+                "after",
+                "the cursor is of another query: it goes with the conditions and the order that it came with",
+            );
+        }
+        Ok(())
+    }
+}
+
 struct Parser<'q, 't> {
+    schema: &'t Schema,
     table: &'t Table,
     limits: &'t Limits,
     /// Where in the text the next thing begins.
@@ -102,9 +127,10 @@ struct Parser<'q, 't> {
     values: usize,
     /// Regular expressions, so far.
     expressions: usize,
-    /// The attribute of the comparison before, which `&OP=value` compares again.
-    compared: Option<usize>,
+    /// What the comparison before has compared, which `&OP=value` compares again.
+    compared: Option<Compared<'t>>,
     offset: Option<usize>,
+    pagination: Option<bool>,
     explain: Option<bool>,
     query: Query<'q>,
 }
@@ -228,16 +254,12 @@ impl<'q> Parser<'q, '_> {
         raw::unit(self.query.text, self.position)
     }
 
-    /// Adds a condition on an attribute, which begins at byte `start` and ends here.
-    fn add(&mut self, condition: Condition<'q>, negated: bool) {
+    fn add(&mut self, node: Node<'q>) {
         let nodes = &mut self.query.filter.nodes;
         if nodes.capacity() == 0 {
             *nodes = Vec::with_capacity(8);
         }
-        if negated {
-            nodes.push(Node::Not);
-        }
-        nodes.push(Node::Is(condition));
+        nodes.push(node);
     }
 
     /// Puts a group over all nodes from `first` on.

@@ -31,11 +31,12 @@ use self::paths::{AccessPath, ProvidedOrder, Selectivity, everything, index_of, 
 pub use self::race::PROBED;
 pub(super) use self::race::{Rival, probe};
 use super::budget::StepBudget;
+use super::cursor::Cursor;
 use super::tree::{Condition, Node, Query, Test};
 use crate::encoding::Value;
 use crate::error::Result;
 use crate::indexes::{Direction, KeyRange};
-use crate::schema::{Index, IndexKind, Kind, Table};
+use crate::schema::{Index, IndexKind, Kind, Relationship, Schema, Table};
 use crate::storage::{Reach, Scan, Snapshot, Space, Store};
 use crate::transaction::Database;
 
@@ -50,6 +51,7 @@ const SHORT_ROWS: usize = 100;
 #[derive(Clone, Copy)]
 pub(super) struct Source<'s> {
     pub store: &'s Store,
+    pub schema: &'s Schema,
     pub table: &'s Table,
     pub snapshot: &'s Snapshot<'s>,
     pub reach: Reach,
@@ -63,7 +65,12 @@ impl<'s> Source<'s> {
         snapshot: &'s Snapshot<'s>,
         budget: &'s StepBudget<'s>,
     ) -> Self {
-        Self { store: database.store(), table, snapshot, reach: database.reach(), budget }
+        Self { store: database.store(), schema: database.schema(), table, snapshot, reach: database.reach(), budget }
+    }
+
+    /// The same of the table that a relationship of this one leads to.
+    pub fn related(self, relationship: &Relationship) -> Self {
+        Self { table: &self.schema.tables[relationship.table], ..self }
     }
 
     /// A walk through a range of keys.
@@ -94,6 +101,8 @@ pub(super) struct Plan<'p> {
     pub counted: Option<usize>,
     /// The steps that take over from a walk in order, if it has read as many records as they lead to.
     pub rival: Option<Steps<'p>>,
+    /// Which access path it is: [`AccessPath::number`].
+    pub path: u8,
 }
 
 pub(super) type Steps<'p> = SmallVec<[Step<'p>; 1]>;
@@ -124,6 +133,16 @@ pub(super) enum Access<'p> {
     },
     /// A range of the table.
     Table(KeyRange),
+}
+
+/// The indexes that steps read, by which a cursor knows them again: their numbers; 0 for the table, the greatest number for ids.
+pub(super) fn signature(steps: &[Step<'_>]) -> SmallVec<[u32; 2]> {
+    let of = |step: &Step<'_>| match &step.access {
+        Access::Ids(_) => u32::MAX,
+        Access::Owners(index, _) | Access::Entries { index, .. } => index.id,
+        Access::Table(_) => 0,
+    };
+    steps.iter().map(of).collect()
 }
 
 impl Access<'_> {
@@ -171,6 +190,7 @@ impl Query<'_> {
     /// looked at.
     pub fn is_short(&self, table: &Table) -> bool {
         let is_costly = |node: &Node<'_>| match node {
+            Node::Related(_) => true,
             Node::Is(Condition { test: Test::Matches(_), .. }) => true,
             Node::Is(Condition { test: Test::OneOf(values), .. }) => values.len() > SHORT_ROWS,
             _ => false,
@@ -220,6 +240,21 @@ impl<'p> AccessPaths<'p> {
     pub fn single(&mut self) -> Option<Step<'p>> {
         let single = self.paths.iter_mut().find(|path| path.provides == ProvidedOrder::Everything)?;
         single.steps.pop()
+    }
+
+    /// The access path by which a list without an order goes on.
+    ///
+    /// # Errors
+    /// `Invalid` if it is gone.
+    pub fn plan_of(self, cursor: &Cursor) -> Result<Plan<'p>> {
+        let everything = everything(self.table, &self.conjuncts);
+        let mut paths = self.paths.into_iter().chain([everything]);
+        let is_it = |path: &AccessPath<'_>| path.number == cursor.path && signature(&path.steps) == cursor.indexes;
+        let chosen = paths.find(is_it).ok_or_else(|| {
+            let detail = "after: the index by which the list was made is gone: ask for it from its beginning";
+            self.query.surplus("after", detail.to_owned())
+        })?;
+        Ok(Plan::of(self.table, chosen, RequiredOrder::Nothing, None))
     }
 
     /// Chooses an access path.
@@ -294,12 +329,20 @@ impl<'p> Plan<'p> {
             }
             _ => None,
         };
-        Self { ordered, by_values_of, steps: path.steps, direction, counted, rival: None }
+        Self { ordered, by_values_of, steps: path.steps, direction, counted, rival: None, path: path.number }
     }
 
     /// The plan to gather the records by these steps, which have no particular order.
     pub fn gathering(steps: Steps<'p>) -> Self {
-        Self { ordered: false, by_values_of: None, steps, direction: Direction::Forwards, counted: None, rival: None }
+        Self {
+            ordered: false,
+            by_values_of: None,
+            steps,
+            direction: Direction::Forwards,
+            counted: None,
+            rival: None,
+            path: 0,
+        }
     }
 
     /// Whether each entry that the steps walk over leads to a record of its own.

@@ -8,15 +8,17 @@ use std::cell::{Cell, RefCell};
 use std::ops::ControlFlow;
 
 use super::budget::StepBudget;
+use super::cursor::Cursor;
 use super::filter::CompiledFilter;
-use super::plan::{Access, AccessPaths, Plan, Rival, Source, Step};
+use super::plan::{Access, AccessPaths, Plan, Rival, Source, Step, Steps, signature};
+use super::related;
 use super::seen::{Met, SEEN_BYTES, Seen};
 use super::sort::{SORTED_BYTES, TopK, place};
-use super::tree::{Condition, Filter, Node, Query, Test};
+use super::tree::{Condition, Filter, Node, Order, Query, Test};
 use crate::encoding::{Record, Value, key};
 use crate::error::{Error, Result};
 use crate::indexes::{self, Direction, KeyRange, Keys, Matches};
-use crate::schema::{Index, Table};
+use crate::schema::{Index, IndexKind, Table};
 use crate::storage::{Pinned, Space};
 use crate::transaction::Database;
 
@@ -33,7 +35,7 @@ impl<'q> Query<'q> {
     /// The records whose attribute, given by its position in the schema, has a value; of a list, has it among its elements.
     pub fn equal(attribute: usize, value: Value<'q>) -> Self {
         let test = if value == Value::Null { Test::Null } else { Test::Equal(value) };
-        let filter = Filter { nodes: vec![Node::Is(Condition { attribute, test, text: 0..0 })] };
+        let filter = Filter { nodes: vec![Node::Is(Condition { attribute, path: Vec::new(), test, text: 0..0 })] };
         Self { filter, ..Self::default() }
     }
 }
@@ -48,60 +50,155 @@ impl Query<'_> {
         &self,
         database: &Database,
         table: &Table,
-        mut visit: impl FnMut(Record<'_, &[u8]>) -> Result<()>,
+        visit: impl FnMut(Record<'_, &[u8]>) -> Result<()>,
     ) -> Result<()> {
-        self.filter.compile()?;
-        let limit = self.limit.unwrap_or(usize::MAX);
-        if limit == 0 {
-            return Ok(());
+        self.run_to(database, table, visit).map(drop)
+    }
+
+    /// The same, and where the list goes on if it was cut: if it is as long as its limit, and there may be more.
+    ///
+    /// # Errors
+    /// As [`Query::run`].
+    pub(super) fn run_to(
+        &self,
+        database: &Database,
+        table: &Table,
+        mut visit: impl FnMut(Record<'_, &[u8]>) -> Result<()>,
+    ) -> Result<Option<Cursor>> {
+        if !self.is_ready()? {
+            return Ok(None);
         }
         let mut paths = AccessPaths::of(self, table);
-        if let Some(step) = paths.single() {
+        if let Some(step) = paths.single().filter(|_| !self.filter.has_related() && self.after.is_none()) {
             match self.read_one(database, table, &step)? {
-                ControlFlow::Break(Some(record)) if self.offset == 0 => return visit(record.view()),
-                ControlFlow::Break(_) => return Ok(()),
-                ControlFlow::Continue(()) => paths = AccessPaths::of(self, table),
+                ControlFlow::Break(Some(record)) if self.offset == 0 => return visit(record.view()).map(|()| None),
+                ControlFlow::Break(_) => return Ok(None),
+                ControlFlow::Continue(()) => {}
             }
+            paths = AccessPaths::of(self, table);
         }
         let (snapshot, budget) = (database.store().snapshot(), StepBudget::of(database));
         let source = Source::of(database, table, &snapshot, &budget);
-        let mut plan = paths.plan(source)?;
-        let mut list = List { offset: self.offset, left: limit, visit };
+        match self.reduced(source)? {
+            None => self.run_by(paths, source, visit),
+            Some(reduced) => reduced.run_by(AccessPaths::of(&reduced, table), source, visit),
+        }
+    }
+
+    /// The same as of the moment of a source.
+    ///
+    /// # Errors
+    /// As [`Query::run`].
+    pub(super) fn run_at<V>(&self, source: Source<'_>, visit: V) -> Result<Option<Cursor>>
+    where
+        V: FnMut(Record<'_, &[u8]>) -> Result<()>,
+    {
+        if !self.is_ready()? {
+            return Ok(None);
+        }
+        let reduced = self.reduced(source)?;
+        let query = reduced.as_ref().unwrap_or(self);
+        query.run_by(AccessPaths::of(query, source.table), source, visit)
+    }
+
+    /// Makes the filter ready to be asked; whether any record can be listed.
+    fn is_ready(&self) -> Result<bool> {
+        self.filter.compile()?;
+        Ok(self.limit != Some(0))
+    }
+
+    /// How many records satisfy the filter; those that an index or the table alone leads to are counted by their keys.
+    ///
+    /// # Errors
+    /// As [`Query::run`].
+    pub(super) fn count_at(&self, source: Source<'_>) -> Result<usize> {
+        self.filter.compile()?;
+        let all = Self { text: self.text, filter: self.filter.clone(), ..Self::default() };
+        let query = all.reduced(source)?.unwrap_or(all);
+        let plan = AccessPaths::of(&query, source.table).plan(source)?;
+        let mut list = List::of(&query, |_: Record<'_, &[u8]>| Ok(()));
+        list.offset = usize::MAX;
+        Walk::new(&query, source, &plan).all(&mut list)?;
+        Ok(usize::MAX - list.offset)
+    }
+
+    fn run_by<V>(&self, paths: AccessPaths<'_>, source: Source<'_>, visit: V) -> Result<Option<Cursor>>
+    where
+        V: FnMut(Record<'_, &[u8]>) -> Result<()>,
+    {
+        let mut list = List::of(self, visit);
+        let mut plan = match &self.after {
+            Some(cursor) if self.sort.is_empty() => paths.plan_of(cursor)?,
+            _ => paths.plan(source)?,
+        };
+        let rival = plan.rival.take();
+        self.run_plan(source, &plan, rival, &mut list)?;
+        Ok(list.end.map(|End { step, key, place }| Cursor {
+            query: self.identity(source.table),
+            path: plan.path,
+            indexes: signature(&plan.steps),
+            step: u8::try_from(step).expect("a query has at most CONDITIONS alternatives"),
+            key,
+            place,
+        }))
+    }
+
+    /// Visits the records to which a plan leads; `rival` takes over from a walk in order that has read as many.
+    fn run_plan<'l, 'p, V>(
+        &'l self,
+        source: Source<'_>,
+        plan: &Plan<'p>,
+        rival: Option<Steps<'p>>,
+        list: &mut List<'l, V>,
+    ) -> Result<()>
+    where
+        V: FnMut(Record<'_, &[u8]>) -> Result<()>,
+    {
         if !plan.ordered {
-            return match self.run_sorted(source, &plan, &mut list)? {
+            return match self.run_sorted(source, plan, list)? {
                 true => Ok(()),
                 false => Err(self.too_long_to_sort()),
             };
         }
-        let Some(rival) = plan.rival.take() else { return Walk::new(self, source, &plan).all(&mut list) };
+        let Some(rival) = rival else { return Walk::new(self, source, plan).all(list) };
         let is_done = {
             let rival = Some(RefCell::new(Rival::new(source, &rival)));
-            let walk = Walk { rival, ..Walk::new(self, source, &plan) };
-            walk.all(&mut list)?;
+            let walk = Walk { rival, ..Walk::new(self, source, plan) };
+            walk.all(list)?;
             !walk.has_given_up.get()
         };
-        if is_done || self.run_sorted(source, &Plan::gathering(rival), &mut list)? {
+        if is_done || self.run_sorted(source, &Plan::gathering(rival), list)? {
             return Ok(());
         }
         // What is sorted by does not fit in memory. The walk needs none: it begins anew, and passes over what was visited.
+        let limit = self.limit.unwrap_or(usize::MAX);
         list.offset = self.offset.saturating_add(limit - list.left);
-        Walk::new(self, source, &plan).all(&mut list)
+        list.after = self.place_after();
+        Walk::new(self, source, plan).all(list)
+    }
+
+    /// The place of the record after which a sorted list goes on.
+    fn place_after(&self) -> Option<&[u8]> {
+        self.after.as_ref().map(|cursor| cursor.place.as_slice()).filter(|_| !self.sort.is_empty())
     }
 
     /// Visits what a list still lacks of the records that an unordered plan leads to, sorted in memory; false, and nothing was visited, if
     /// what is sorted by does not fit.
-    fn run_sorted<V>(&self, source: Source<'_>, plan: &Plan<'_>, list: &mut List<V>) -> Result<bool>
+    fn run_sorted<V>(&self, source: Source<'_>, plan: &Plan<'_>, list: &mut List<'_, V>) -> Result<bool>
     where
         V: FnMut(Record<'_, &[u8]>) -> Result<()>,
     {
         let limit = self.limit.unwrap_or(usize::MAX);
-        let (mut first, fits) =
-            (TopK::new(&self.sort, self.offset.saturating_add(limit), SORTED_BYTES), Cell::new(true));
+        let (mut first, fits) = (
+            TopK::new(&self.sort, self.place_after(), self.offset.saturating_add(limit), SORTED_BYTES),
+            Cell::new(true),
+        );
         let offer = |record: Record<'_, &[u8]>| {
             fits.set(first.offer(&record)?);
             if fits.get() { Ok(()) } else { Err(self.too_long_to_sort()) }
         };
-        let gathered = Walk::new(self, source, plan).all(&mut List { offset: 0, left: usize::MAX, visit: offer });
+        let mut all = List { offset: 0, left: usize::MAX, after: None, ..List::of(self, offer) };
+        let gathered = Walk { from: None, ..Walk::new(self, source, plan) }.all(&mut all);
         if !fits.get() {
             return Ok(false);
         }
@@ -114,7 +211,12 @@ impl Query<'_> {
             }
             let slices: Vec<&[u8]> = batch.iter().map(Vec::as_slice).collect();
             for bytes in records(source, &slices)? {
-                (list.visit)(Record::open(source.table, present(&bytes)?)?)?;
+                let record = Record::open(source.table, present(&bytes)?)?;
+                (list.visit)(record.view())?;
+                list.left -= 1;
+                if list.left == 0 {
+                    list.end = Some(End::at(0, Vec::new(), &self.sort, &record)?);
+                }
             }
         }
     }
@@ -145,7 +247,10 @@ impl Query<'_> {
         })?;
         // Read anew once they are held: they may have changed since they were found.
         let checks = all.filter.checks(table)?;
-        database.delete_where(table, &ids, |record| checks.accept(record))
+        database.delete_where(table, &ids, |record| {
+            let (snapshot, budget) = (database.store().snapshot(), StepBudget::of(database));
+            Ok(checks.accept(record)? && are_related(&checks, Source::of(database, table, &snapshot, &budget), record)?)
+        })
     }
 
     /// The record that a query means which can mean one only, read without a snapshot. What is asked of it includes the value by
@@ -179,6 +284,16 @@ impl Query<'_> {
     }
 }
 
+/// Whether a record satisfies what is asked of its related records.
+fn are_related(checks: &CompiledFilter<'_>, source: Source<'_>, record: &Record<'_, &[u8]>) -> Result<bool> {
+    for tree in checks.related() {
+        if !related::answers(source, tree, &[record.view()])?[0] {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 fn id_of_owner(owner: &[u8]) -> Result<&str> {
     std::str::from_utf8(owner).map_err(|_| Error::corrupt("a unique entry has no id"))
 }
@@ -188,21 +303,68 @@ fn present<'b>(bytes: &'b Option<Pinned<'_>>) -> Result<&'b [u8]> {
 }
 
 /// Where accepted records go: past the offset, up to the limit.
-struct List<V> {
+struct List<'l, V> {
+    order: &'l [Order],
+    /// The place up to which the list was shown before, until a record beyond it has come.
+    after: Option<&'l [u8]>,
     offset: usize,
     left: usize,
     visit: V,
+    /// Where it was cut.
+    end: Option<End>,
 }
 
-impl<V: FnMut(Record<'_, &[u8]>) -> Result<()>> List<V> {
-    fn take(&mut self, record: Record<'_, &[u8]>) -> Flow {
+/// Where a list was cut.
+struct End {
+    step: usize,
+    key: Vec<u8>,
+    place: Vec<u8>,
+}
+
+impl End {
+    /// At a record, to which a key led at a step.
+    fn at(step: usize, key: Vec<u8>, order: &[Order], record: &Record<'_, &[u8]>) -> Result<Self> {
+        let mut own = Vec::new();
+        if !order.is_empty() {
+            place(order, record, &mut own)?;
+        }
+        Ok(Self { step, key, place: own })
+    }
+}
+
+impl<'l, V: FnMut(Record<'_, &[u8]>) -> Result<()>> List<'l, V> {
+    fn of(query: &'l Query<'_>, visit: V) -> Self {
+        let (after, left) = (query.place_after(), query.limit.unwrap_or(usize::MAX));
+        Self { order: &query.sort, after, offset: query.offset, left, visit, end: None }
+    }
+
+    /// Takes a record, to which the key that `at` makes led at a step.
+    #[inline]
+    fn take(&mut self, record: Record<'_, &[u8]>, at: impl FnOnce() -> Result<(usize, Vec<u8>)>) -> Flow {
+        if self.after.is_some() && !self.is_beyond(&record)? {
+            return Ok(ControlFlow::Continue(()));
+        }
         if self.offset > 0 {
             self.offset -= 1;
             return Ok(ControlFlow::Continue(()));
         }
-        (self.visit)(record)?;
+        (self.visit)(record.view())?;
         self.left -= 1;
-        Ok(if self.left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        if self.left > 0 {
+            return Ok(ControlFlow::Continue(()));
+        }
+        let (step, key) = at()?;
+        self.end = Some(End::at(step, key, self.order, &record)?);
+        Ok(ControlFlow::Break(()))
+    }
+
+    /// Whether a record was not shown before; then none that follows was.
+    #[cold]
+    fn is_beyond(&mut self, record: &Record<'_, &[u8]>) -> Result<bool> {
+        let mut own = Vec::new();
+        place(self.order, record, &mut own)?;
+        self.after = self.after.filter(|after| own.as_slice() <= *after);
+        Ok(self.after.is_none())
     }
 }
 
@@ -212,12 +374,32 @@ struct Walk<'w, 'p> {
     source: Source<'w>,
     plan: &'w Plan<'p>,
     rival: Option<RefCell<Rival<'w>>>,
+    /// The step and the key behind which it begins.
+    from: Option<(usize, &'w [u8])>,
     /// Whether it has read as many records as the rival leads to.
     has_given_up: Cell<bool>,
+    pending: RefCell<Pending>,
 }
+
+/// Records that wait to be asked of their related ones, together.
+#[derive(Default)]
+struct Pending {
+    /// Their bytes, and the keys that led to them.
+    records: Vec<(Vec<u8>, Vec<u8>)>,
+    bytes: usize,
+    /// How many may wait; at first, when this is 0, as many as the list has room for.
+    rows: usize,
+}
+
+/// How many bytes of records may wait to be asked of their related ones.
+const PENDING_BYTES: usize = 4 << 20;
 
 /// What is asked of the records that a step leads to.
 struct Asked<'w, 'e> {
+    /// Which step it is.
+    number: usize,
+    /// The key behind which the step begins.
+    from: Option<&'e [u8]>,
     /// What each has still to satisfy.
     checks: CompiledFilter<'w>,
     /// The alternatives of the steps before: what they accept was yielded there.
@@ -239,7 +421,26 @@ impl Asked<'_, '_> {
 impl<'w, 'p> Walk<'w, 'p> {
     /// One that has no rival.
     fn new(query: &'w Query<'w>, source: Source<'w>, plan: &'w Plan<'p>) -> Self {
-        Self { query, source, plan, rival: None, has_given_up: Cell::new(false) }
+        let is_same = |cursor: &&Cursor| cursor.path == plan.path && cursor.indexes == signature(&plan.steps);
+        let cursor = query.after.as_ref().filter(|cursor| plan.ordered && !cursor.key.is_empty()).filter(is_same);
+        let from = cursor.map(|cursor| (usize::from(cursor.step), cursor.key.as_slice()));
+        Self { query, source, plan, rival: None, from, has_given_up: Cell::new(false), pending: RefCell::default() }
+    }
+
+    /// What of a range, in the direction of the walk, lies behind a key in it.
+    fn behind(&self, key: &[u8], range: &KeyRange) -> KeyRange {
+        // Texts that were cut to one beginning have another order than their entries: all of them are read again.
+        let beginning = key::bytes_before_id(key).map(|bytes| &key[..bytes]);
+        let cut = beginning.filter(|beginning| self.plan.by_values_of.is_some() && key::is_cut(beginning));
+        let (mut lower, mut upper) = (range.lower.clone(), range.upper.clone());
+        match self.plan.direction {
+            Direction::Forwards => lower = lower.max(cut.map_or_else(|| [key, &[0]].concat(), <[u8]>::to_vec)),
+            Direction::Backwards => {
+                let end = cut.map_or_else(|| key.to_vec(), |cut| KeyRange::of_prefix(cut.to_vec()).upper);
+                upper = if upper.is_empty() { end } else { upper.min(end) };
+            }
+        }
+        KeyRange { lower, upper }
     }
 
     /// How many of so many records may be read next; if none, the walk is to end.
@@ -250,15 +451,17 @@ impl<'w, 'p> Walk<'w, 'p> {
         Ok(granted)
     }
 
-    fn all<V: FnMut(Record<'_, &[u8]>) -> Result<()>>(&self, list: &mut List<V>) -> Result<()> {
+    fn all<V: FnMut(Record<'_, &[u8]>) -> Result<()>>(&self, list: &mut List<'_, V>) -> Result<()> {
         let (filter, table) = (&self.query.filter, self.source.table);
         let but_last = self.plan.steps.split_last().map_or(&[][..], |(_, before)| before).iter();
         let alternatives =
             but_last.filter_map(|step| step.alternative).map(|subtree| filter.checks_below(table, subtree));
         let alternatives = alternatives.collect::<Result<Vec<_>>>()?;
-        for (number, step) in self.plan.steps.iter().enumerate() {
+        let begin = self.from.map_or(0, |(step, _)| step);
+        for (number, step) in self.plan.steps.iter().enumerate().skip(begin) {
             let checks = CompiledFilter::of(filter, table, &step.checks)?;
-            let asked = Asked { checks, earlier: &alternatives[..number] };
+            let from = self.from.filter(|(step, _)| *step == number).map(|(_, key)| key);
+            let asked = Asked { number, from, checks, earlier: &alternatives[..number] };
             let flow = match &step.access {
                 Access::Ids(ids) => self.ids(&asked, ids, list)?,
                 Access::Owners(index, values) => {
@@ -274,7 +477,9 @@ impl<'w, 'p> Walk<'w, 'p> {
                 }
                 Access::Table(range) => self.table(&asked, range, list)?,
                 Access::Entries { index, ranges, repeated } => {
-                    let mut repeated = repeated.then(|| Repeated { index, ranges, seen: Seen::within(SEEN_BYTES) });
+                    // What was met before the list was cut is not remembered: then the record decides.
+                    let remembered = if from.is_some() { 0 } else { SEEN_BYTES };
+                    let mut repeated = repeated.then(|| Repeated { index, ranges, seen: Seen::within(remembered) });
                     let mut flow = ControlFlow::Continue(());
                     for place in 0..ranges.len() {
                         let range = match self.plan.direction {
@@ -289,11 +494,59 @@ impl<'w, 'p> Walk<'w, 'p> {
                     flow
                 }
             };
-            if flow.is_break() {
+            if flow.is_break() || self.take_pending(&asked, list)?.is_break() {
                 break;
             }
         }
         Ok(())
+    }
+
+    /// Takes a record that satisfies everything but what is asked of its related records, which it waits for with others.
+    #[inline]
+    fn take<V>(
+        &self,
+        asked: &Asked<'_, '_>,
+        record: Record<'_, &[u8]>,
+        key: impl FnOnce() -> Result<Vec<u8>>,
+        list: &mut List<'_, V>,
+    ) -> Flow
+    where
+        V: FnMut(Record<'_, &[u8]>) -> Result<()>,
+    {
+        if asked.checks.related().is_empty() {
+            return list.take(record, || Ok((asked.number, key()?)));
+        }
+        let mut pending = self.pending.borrow_mut();
+        pending.bytes += record.bytes().len();
+        pending.records.push((record.bytes().to_vec(), key()?));
+        let rows = if pending.rows == 0 { list.left.saturating_add(list.offset) } else { pending.rows };
+        let is_full = pending.records.len() >= rows.min(BATCH_ROWS) || pending.bytes >= PENDING_BYTES;
+        drop(pending);
+        if is_full { self.take_pending(asked, list) } else { Ok(ControlFlow::Continue(())) }
+    }
+
+    /// Asks of the related records of those that wait, and takes the records that satisfy it.
+    fn take_pending<V>(&self, asked: &Asked<'_, '_>, list: &mut List<'_, V>) -> Flow
+    where
+        V: FnMut(Record<'_, &[u8]>) -> Result<()>,
+    {
+        let waiting = self.pending.take().records;
+        self.pending.borrow_mut().rows = 4 * waiting.len();
+        let opened = waiting.iter().map(|(bytes, _)| Record::open(self.source.table, &bytes[..]));
+        let (mut left, mut keys) =
+            (opened.collect::<Result<Vec<_>>>()?, waiting.iter().map(|(_, key)| key).collect::<Vec<_>>());
+        for tree in asked.checks.related() {
+            let accepted = related::answers(self.source, tree, &left)?;
+            let (mut of_records, mut of_keys) = (accepted.iter(), accepted.iter());
+            left.retain(|_| of_records.next() == Some(&true));
+            keys.retain(|_| of_keys.next() == Some(&true));
+        }
+        for (record, key) in left.into_iter().zip(keys) {
+            if list.take(record, || Ok((asked.number, key.clone())))?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
     }
 
     /// Whether the step provides a record: what it has still to satisfy, and no earlier step has yielded it.
@@ -311,14 +564,15 @@ impl<'w, 'p> Walk<'w, 'p> {
         Ok(true)
     }
 
-    fn table<V>(&self, asked: &Asked<'_, '_>, range: &KeyRange, list: &mut List<V>) -> Flow
+    fn table<V>(&self, asked: &Asked<'_, '_>, range: &KeyRange, list: &mut List<'_, V>) -> Flow
     where
         V: FnMut(Record<'_, &[u8]>) -> Result<()>,
     {
         let Source { table, budget, .. } = self.source;
-        let mut scan = self.source.scan(Space::Records, range, self.plan.direction)?;
+        let behind = asked.from.map(|key| self.behind(key, range));
+        let mut scan = self.source.scan(Space::Records, behind.as_ref().unwrap_or(range), self.plan.direction)?;
         let takes_all = asked.takes_all();
-        while let Some((_, bytes)) = scan.next()? {
+        while let Some((key, bytes)) = scan.next()? {
             if self.granted(1)? == 0 {
                 return Ok(ControlFlow::Break(()));
             }
@@ -328,19 +582,26 @@ impl<'w, 'p> Walk<'w, 'p> {
                 continue;
             }
             let record = Record::open(table, bytes)?;
-            if self.accepts(asked, &record)? && list.take(record)?.is_break() {
+            if self.accepts(asked, &record)? && self.take(asked, record, || Ok(key.to_vec()), list)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }
         Ok(ControlFlow::Continue(()))
     }
 
-    fn ids<V>(&self, asked: &Asked<'_, '_>, ids: &[&str], list: &mut List<V>) -> Flow
+    fn ids<V>(&self, asked: &Asked<'_, '_>, ids: &[&str], list: &mut List<'_, V>) -> Flow
     where
         V: FnMut(Record<'_, &[u8]>) -> Result<()>,
     {
-        let table = self.source.table;
-        for batch in batches(ids, self.plan.direction) {
+        let (table, direction) = (self.source.table, self.plan.direction);
+        let is_behind = |id: &&&str| {
+            asked.from.is_none_or(|from| match direction {
+                Direction::Forwards => id.as_bytes() > from,
+                Direction::Backwards => id.as_bytes() < from,
+            })
+        };
+        let ids: Vec<&str> = ids.iter().filter(is_behind).copied().collect();
+        for batch in batches(&ids, direction) {
             self.source.budget.spend(batch.len())?;
             let mut keys = Keys::default();
             for id in batch {
@@ -349,7 +610,8 @@ impl<'w, 'p> Walk<'w, 'p> {
             // Not every id that is asked for exists.
             for bytes in records(self.source, &keys.slices())?.iter().flatten() {
                 let record = Record::open(table, bytes.as_ref())?;
-                if self.accepts(asked, &record)? && list.take(record)?.is_break() {
+                let key = || record.id().map(|id| id.as_bytes().to_vec());
+                if self.accepts(asked, &record)? && self.take(asked, record.view(), key, list)?.is_break() {
                     return Ok(ControlFlow::Break(()));
                 }
             }
@@ -364,11 +626,16 @@ impl<'w, 'p> Walk<'w, 'p> {
         index: &Index,
         range: &KeyRange,
         mut repeated: Option<&mut Repeated<'_>>,
-        list: &mut List<V>,
+        list: &mut List<'_, V>,
     ) -> Flow
     where
         V: FnMut(Record<'_, &[u8]>) -> Result<()>,
     {
+        let (whole, behind) = (range, asked.from.map(|key| self.behind(key, range)));
+        let range = behind.as_ref().unwrap_or(whole);
+        if range.is_empty() {
+            return Ok(ControlFlow::Continue(()));
+        }
         let scan = self.source.scan(Space::Indexes, range, self.plan.direction)?;
         let mut matches = Matches::of(scan, self.source.table, index, range);
         if repeated.is_some() || self.plan.by_values_of.is_some() {
@@ -405,7 +672,9 @@ impl<'w, 'p> Walk<'w, 'p> {
                         Some(repeated) if position >= known => repeated.begins_at(keys.before_id(position), &record)?,
                         _ => true,
                     };
-                    if counts && self.accepts(asked, &record)? && list.take(record)?.is_break() {
+                    let key = || entry_of(index, whole, keys.before_id(position), &record);
+                    if counts && self.accepts(asked, &record)? && self.take(asked, record.view(), key, list)?.is_break()
+                    {
                         return Ok(ControlFlow::Break(()));
                     }
                 }
@@ -489,6 +758,24 @@ impl<'w, 'p> Walk<'w, 'p> {
     }
 }
 
+/// The entry of an index that led to a record, within a range; `before_id` is what stands there before the id, if that was kept.
+fn entry_of(index: &Index, range: &KeyRange, before_id: &[u8], record: &Record<'_, &[u8]>) -> Result<Vec<u8>> {
+    let (id, mut entry) = (record.id()?, Vec::new());
+    match before_id {
+        b"" if record.table().attributes[index.attribute].list => entry.extend_from_slice(&range.lower), // Of one element.
+        b"" => {
+            let value = record.value(index.attribute)?;
+            match index.kind {
+                IndexKind::Hash => key::hash_prefix(index.id, &value, &mut entry),
+                _ => key::ordered_prefix(index.id, &value, &mut entry),
+            }
+        }
+        before_id => entry.extend_from_slice(before_id),
+    }
+    entry.extend_from_slice(id.as_bytes());
+    Ok(entry)
+}
+
 /// Why entries that were cut to one beginning cannot be put in order: there are too many.
 fn too_many_alike() -> String {
     format!(
@@ -522,7 +809,7 @@ fn batches<'i>(ids: &'i [&'i str], direction: Direction) -> Vec<Vec<&'i str>> {
 }
 
 /// The stored bytes of records, in the order of their keys, which may be any.
-fn records<'s>(source: Source<'s>, keys: &[&[u8]]) -> Result<Vec<Option<Pinned<'s>>>> {
+pub(super) fn records<'s>(source: Source<'s>, keys: &[&[u8]]) -> Result<Vec<Option<Pinned<'s>>>> {
     let Source { store, snapshot, reach, .. } = source;
     if keys.is_sorted() {
         return store.multi_get(Space::Records, keys, snapshot, reach);

@@ -38,6 +38,8 @@ pub(super) fn place<B: AsRef<[u8]>>(order: &[Order], record: &Record<'_, B>, out
 /// The first records of an order among those that were offered.
 pub(super) struct TopK<'q> {
     order: &'q [Order],
+    /// The place beyond which records are wanted.
+    after: Option<&'q [u8]>,
     most: usize,
     /// How many bytes of places and keys there may be yet.
     left: usize,
@@ -47,9 +49,9 @@ pub(super) struct TopK<'q> {
 }
 
 impl<'q> TopK<'q> {
-    /// The first `most`, which take so many bytes at most.
-    pub fn new(order: &'q [Order], most: usize, bytes: usize) -> Self {
-        Self { order, most, left: bytes, kept: BinaryHeap::new(), place: Vec::new() }
+    /// The first `most` beyond a place, which take so many bytes at most.
+    pub fn new(order: &'q [Order], after: Option<&'q [u8]>, most: usize, bytes: usize) -> Self {
+        Self { order, after, most, left: bytes, kept: BinaryHeap::new(), place: Vec::new() }
     }
 
     /// Offers a record of a table; false if it would have to be kept and there is no memory left.
@@ -59,6 +61,9 @@ impl<'q> TopK<'q> {
     pub fn offer<B: AsRef<[u8]>>(&mut self, record: &Record<'_, B>) -> Result<bool> {
         self.place.clear();
         place(self.order, record, &mut self.place)?;
+        if self.after.is_some_and(|after| self.place.as_slice() <= after) {
+            return Ok(true);
+        }
         if self.kept.len() >= self.most {
             match self.kept.peek() {
                 Some((greatest, own_key)) if self.place < *greatest => {

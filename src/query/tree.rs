@@ -9,25 +9,31 @@ use std::ops::{Bound, Range};
 
 use smallvec::SmallVec;
 
+use super::cursor::Cursor;
 use super::expression::Expression;
 use crate::encoding::Value;
 use crate::error::{Error, Place};
+use crate::schema::Table;
 
 /// A query on one table. Borrows from its text where nothing had to be decoded.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Query<'q> {
     /// The raw text that it was read from.
     pub text: &'q str,
     /// Which records.
     pub filter: Filter<'q>,
-    /// Which attributes of each, by position in the schema, in the order asked; `None`: the whole record.
-    pub select: Option<SmallVec<[usize; 8]>>,
+    /// What the answer shows of each; `None`: the whole record.
+    pub select: Option<Selection>,
     /// In which order; empty: whichever the plan provides, always the same.
     pub sort: SmallVec<[Order; 2]>,
     /// How many records at most; `None`: as many as there are.
     pub limit: Option<usize>,
     /// How many records are passed over first.
     pub offset: usize,
+    /// Where the list goes on; `None`: it begins.
+    pub after: Option<Cursor>,
+    /// Whether the answer says how many records there are without `limit` and `offset`.
+    pub pagination: bool,
     /// Whether the plan is wanted instead of records.
     pub explain: bool,
     /// What of this was said in the text, in its order.
@@ -37,10 +43,12 @@ pub struct Query<'q> {
 /// Something that the text says of the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clause {
-    /// `select`, `sort`, `limit`, `offset` or `explain`.
+    /// `select`, `sort`, `limit`, `offset`, `after`, `pagination` or `explain`.
     pub name: &'static str,
     /// Where it begins in the text, in bytes.
     pub position: usize,
+    /// Where it ends.
+    pub end: usize,
 }
 
 /// One term of the order of a list.
@@ -52,14 +60,29 @@ pub struct Order {
     pub descending: bool,
 }
 
+/// What an answer shows of a record, in the order asked; no attribute and no relationship twice.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selection {
+    pub(super) items: Vec<Item>,
+}
+
+/// A member of what an answer shows of a record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Item {
+    /// An attribute, by position in the schema.
+    Attribute(usize),
+    /// The related records, by position of the relationship in the schema, and what is shown of each.
+    Related(usize, Selection),
+}
+
 /// A condition on records: one tree, or nothing, which every record satisfies.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Filter<'q> {
     pub(super) nodes: Vec<Node<'q>>,
 }
 
 /// A node; what stands below it follows it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Node<'q> {
     /// True if all of its two or more subtrees are. How many nodes they have together.
     All(u32),
@@ -67,15 +90,30 @@ pub(super) enum Node<'q> {
     Any(u32),
     /// True if the one subtree that follows is not.
     Not,
+    /// True if a related record exists that satisfies the subtree that follows, if there is one.
+    Related(Related),
     /// A test of one attribute.
     Is(Condition<'q>),
 }
 
+/// A test of related records.
+#[derive(Clone, Debug)]
+pub(super) struct Related {
+    /// Position of the relationship in the schema.
+    pub relationship: usize,
+    /// How many nodes the subtree has; none if it is enough that a related record exists.
+    pub below: u32,
+    /// Where it stands in the raw query, in bytes.
+    pub text: Range<u32>,
+}
+
 /// A test of one attribute.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Condition<'q> {
     /// Position of the attribute in the schema.
     pub attribute: usize,
+    /// The names of the members that lead into its value, which is an `Any`; else none.
+    pub path: Vec<Box<str>>,
     /// What is asked of its value.
     pub test: Test<'q>,
     /// Where it stands in the raw query, in bytes.
@@ -83,8 +121,9 @@ pub(super) struct Condition<'q> {
 }
 
 /// What is asked of a value. Values are of the attribute's own type, but that an Int or a Float is compared with whichever of
-/// both holds the number exactly. All but `Null` are false for null; on a list they are true if one element satisfies them.
-#[derive(Debug)]
+/// both holds the number exactly; those of an `Any` are of any type, and neither equal nor ordered to values of another one. All but
+/// `Null` are false for null; on a list they are true if one element satisfies them.
+#[derive(Clone, Debug)]
 pub(super) enum Test<'q> {
     /// There is no value; of a list: no list, which an empty one is.
     Null,
@@ -104,10 +143,12 @@ pub(super) enum Test<'q> {
     Like(Pattern<'q>),
     /// The regular expression is found in the text.
     Matches(Expression<'q>),
+    /// The text has all of these terms, of which there is one at least.
+    Terms(Vec<String>),
 }
 
 /// A text with stars, each of which stands for any text. Those with one piece alone are `StartsWith`, `EndsWith`, `Contains`.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Pattern<'q> {
     /// What the text begins with; may be empty.
     pub start: Cow<'q, str>,
@@ -128,11 +169,12 @@ impl Query<'_> {
 impl Filter<'_> {
     /// Where the subtree that begins at a node ends.
     pub(super) fn end_of(&self, node: usize) -> usize {
-        match &self.nodes[node] {
-            Node::All(below) | Node::Any(below) => node + 1 + *below as usize,
-            Node::Not => self.end_of(node + 1),
-            Node::Is(_) => node + 1,
-        }
+        node + length_of(&self.nodes[node..])
+    }
+
+    /// Whether it asks of related records.
+    pub(super) fn has_related(&self) -> bool {
+        has_related(&self.nodes)
     }
 
     /// Where each subtree of a group begins.
@@ -158,6 +200,51 @@ impl Filter<'_> {
         match self.nodes[node] {
             Node::All(_) => self.below(node).for_each(|subtree| self.conjuncts_of(subtree, all)),
             _ => all.push(node),
+        }
+    }
+}
+
+/// Whether one of some nodes asks of related records.
+pub(super) fn has_related(nodes: &[Node<'_>]) -> bool {
+    nodes.iter().any(|node| matches!(node, Node::Related(_)))
+}
+
+/// How many nodes the subtree has that some nodes begin with.
+pub(super) fn length_of(nodes: &[Node<'_>]) -> usize {
+    match &nodes[0] {
+        Node::All(below) | Node::Any(below) | Node::Related(Related { below, .. }) => 1 + *below as usize,
+        Node::Not => 1 + length_of(&nodes[1..]),
+        Node::Is(_) => 1,
+    }
+}
+
+impl Selection {
+    /// Every attribute of a table.
+    pub(super) fn of_all(table: &Table) -> Self {
+        Self { items: (0..table.attributes.len()).map(Item::Attribute).collect() }
+    }
+
+    /// Whether it shows related records.
+    pub fn has_related(&self) -> bool {
+        self.items.iter().any(|item| matches!(item, Item::Related(..)))
+    }
+}
+
+impl Item {
+    /// Whether another one shows the same attribute or the same related records.
+    pub(super) fn shows_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Attribute(one), Self::Attribute(other)) => one == other,
+            (Self::Related(one, _), Self::Related(other, _)) => one == other,
+            _ => false,
+        }
+    }
+
+    /// Its name in the answer.
+    pub(super) fn name<'t>(&self, table: &'t Table) -> &'t str {
+        match self {
+            Self::Attribute(attribute) => &table.attributes[*attribute].name,
+            Self::Related(relationship, _) => &table.relationships[*relationship].name,
         }
     }
 }

@@ -23,6 +23,13 @@ impl<'a> Scan<'a> {
         Self { iterator, begun: false, backwards: true }
     }
 
+    /// Goes on at the first key that is not less than this one, within the bounds of the scan, which goes forwards.
+    pub fn seek(&mut self, key: &[u8]) {
+        debug_assert!(!self.backwards, "only a scan that goes forwards is sought in");
+        self.iterator.seek(key);
+        self.begun = false;
+    }
+
     /// The next key and value, or `None` at the end.
     ///
     /// # Errors

@@ -118,19 +118,36 @@ impl Connection {
 
     /// A body in chunks (RFC 9112, 7.1); `None` if it breaks off.
     pub fn chunks(&mut self) -> Option<Vec<u8>> {
+        self.chunks_and_trailers().map(|(body, _)| body)
+    }
+
+    /// A body in chunks, and the trailers behind it.
+    pub fn chunks_and_trailers(&mut self) -> Option<(Vec<u8>, String)> {
         let mut body = Vec::new();
         loop {
-            let mut line = Vec::new();
-            while !line.ends_with(b"\r\n") {
-                line.extend(self.take(1)?);
+            let length = usize::from_str_radix(self.line()?.trim_end(), 16).unwrap();
+            if length == 0 {
+                break;
             }
-            let length = usize::from_str_radix(std::str::from_utf8(&line).unwrap().trim_end(), 16).unwrap();
             body.extend(self.take(length)?);
             self.take(2)?;
-            if length == 0 {
-                return Some(body);
+        }
+        let mut trailers = String::new();
+        loop {
+            match self.line()?.as_str() {
+                "\r\n" => return Some((body, trailers)),
+                line => trailers.push_str(line),
             }
         }
+    }
+
+    /// A line with its end; `None` if the connection ends before.
+    pub fn line(&mut self) -> Option<String> {
+        let mut line = Vec::new();
+        while !line.ends_with(b"\r\n") {
+            line.extend(self.take(1)?);
+        }
+        Some(String::from_utf8(line).unwrap())
     }
 
     /// So many bytes; `None` if the connection ends before.

@@ -231,6 +231,27 @@ fn a_long_list_comes_in_pieces_and_is_whole() {
     );
 }
 
+#[test]
+fn where_a_long_list_goes_on_stands_behind_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(folder.path(), |_| {});
+    filled(&server);
+    let mut connection = Connection::open(server.url());
+    let mut path = "/Product?limit=60&select=id,note".to_owned();
+    let mut found = 0;
+    loop {
+        connection.send(&format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nte: trailers\r\nconnection: te\r\n\r\n"));
+        let head: Vec<String> = std::iter::from_fn(|| connection.line().filter(|line| line != "\r\n")).collect();
+        assert!(head[0].contains("200") && head.iter().any(|line| line == "trailer: link\r\n"), "{head:?}");
+        let (list, trailers) = connection.chunks_and_trailers().unwrap();
+        let list: Vec<serde_json::Value> = serde_json::from_slice(&list).unwrap();
+        found += list.len();
+        let Some(link) = trailers.strip_prefix("link: <") else { break };
+        path = link.split_once('>').unwrap().0.to_owned();
+    }
+    assert_eq!((found, path.matches("after=").count()), (100, 1));
+}
+
 /// An error behind the head must not look like the end of a shorter list.
 #[test]
 fn a_list_that_cannot_be_made_to_its_end_breaks_off() {

@@ -2,6 +2,7 @@
 //! is shared with the server's reader, evaluator or planner; it knows the tree that the query was written from, not its text.
 
 use std::cmp::Ordering;
+use std::collections::HashMap;
 
 use serde_json::Value as Json;
 
@@ -18,6 +19,34 @@ pub enum Tree {
     },
     /// The attribute alone.
     Bare(String),
+    /// A related record satisfies this, or exists.
+    Related(&'static str, Option<Box<Tree>>),
+}
+
+/// The records of the table, which are related to one another: `above` is the one whose id is `up`, `below` those whose `up` is the id.
+pub struct World<'w> {
+    by_id: HashMap<&'w str, &'w Json>,
+    by_up: HashMap<&'w str, Vec<&'w Json>>,
+}
+
+impl<'w> World<'w> {
+    pub fn of(records: &'w [Json]) -> Self {
+        let mut by_up = HashMap::<_, Vec<_>>::new();
+        for record in records {
+            if let Some(up) = record["up"].as_str() {
+                by_up.entry(up).or_default().push(record);
+            }
+        }
+        let by_id = records.iter().map(|record| (record["id"].as_str().expect("an id"), record));
+        Self { by_id: by_id.collect(), by_up }
+    }
+
+    fn related(&self, record: &Json, relationship: &str) -> Vec<&'w Json> {
+        match relationship {
+            "above" => record["up"].as_str().and_then(|up| self.by_id.get(up)).copied().into_iter().collect(),
+            _ => self.by_up.get(record["id"].as_str().expect("an id")).cloned().unwrap_or_default(),
+        }
+    }
 }
 
 /// What the schema says of an attribute, as far as comparing goes.
@@ -27,26 +56,84 @@ pub enum Kind {
     Number,
     Boolean,
     Date,
+    Any,
 }
 
 /// Whether a record satisfies a condition. `kind` says what an attribute is compared as.
-pub fn satisfies(record: &Json, tree: &Tree, kind: &dyn Fn(&str) -> Kind) -> bool {
+pub fn satisfies(record: &Json, tree: &Tree, kind: &dyn Fn(&str) -> Kind, world: &World<'_>) -> bool {
     match tree {
-        Tree::All(all) => all.iter().all(|one| satisfies(record, one, kind)),
-        Tree::Any(any) => any.iter().any(|one| satisfies(record, one, kind)),
-        Tree::Not(one) => !satisfies(record, one, kind),
-        Tree::Bare(attribute) => !record[attribute].is_null(),
+        Tree::All(all) => all.iter().all(|one| satisfies(record, one, kind, world)),
+        Tree::Any(any) => any.iter().any(|one| satisfies(record, one, kind, world)),
+        Tree::Not(one) => !satisfies(record, one, kind, world),
+        Tree::Related(relationship, test) => {
+            let mut related = world.related(record, relationship).into_iter();
+            related.any(|other| test.as_ref().is_none_or(|test| satisfies(other, test, kind, world)))
+        }
+        Tree::Bare(attribute) => match attribute.split_once('.') {
+            Some((attribute, path)) => !leaves(&record[attribute], path).is_empty(),
+            None => !record[attribute].is_null(),
+        },
         Tree::Test { attribute, operator, values } => {
-            let (stored, kind) = (&record[attribute], kind(attribute));
+            let (name, path) = attribute.split_once('.').unwrap_or((attribute, ""));
+            let (stored, kind) = (&record[name], kind(name));
             let positive = match *operator {
                 "!=" => "==",
                 "!==" => "===",
                 "=out=" => "=in=",
                 other => other,
             };
-            compares(stored, positive, values, kind) == (positive == *operator)
+            let accepted = match kind {
+                Kind::Any => compares_any(&leaves(stored, path), positive, values),
+                _ => compares(stored, positive, values, kind),
+            };
+            accepted == (positive == *operator)
         }
     }
+}
+
+/// What is not null at a path, through every element of a list; of a list itself, the list and its elements.
+fn leaves<'j>(json: &'j Json, path: &str) -> Vec<&'j Json> {
+    let (first, rest) = path.split_once('.').unwrap_or((path, ""));
+    match json {
+        Json::Null => Vec::new(),
+        Json::Array(elements) => {
+            let whole = path.is_empty().then_some(json).into_iter();
+            whole.chain(elements.iter().flat_map(|element| leaves(element, path))).collect()
+        }
+        Json::Object(members) if !path.is_empty() => members.get(first).map_or_else(Vec::new, |at| leaves(at, rest)),
+        _ if path.is_empty() => vec![json],
+        _ => Vec::new(),
+    }
+}
+
+/// A comparison of what stands in an `Any`: values of unlike types are neither equal nor ordered.
+fn compares_any(leaves: &[&Json], operator: &str, values: &[String]) -> bool {
+    if operator == "==" && values[0] == "null" {
+        return leaves.is_empty();
+    }
+    leaves.iter().any(|leaf| {
+        let order = |value: &String| match (leaf, value.parse::<f64>(), value.as_str()) {
+            (Json::Number(number), Ok(_), _) => Some(quarters(&number.to_string()).cmp(&quarters(value))),
+            (Json::Bool(boolean), Err(_), "true" | "false") => Some(boolean.cmp(&(value == "true"))),
+            (Json::String(_), Err(_), "true" | "false") => None,
+            (Json::String(text), Err(_), _) => Some(text.as_bytes().cmp(value.as_bytes())),
+            _ => None,
+        };
+        let (first, second) = (order(&values[0]), values.get(1).and_then(order));
+        let text = leaf.as_str();
+        match operator {
+            "==" => first == Some(Ordering::Equal),
+            "=gt=" => first == Some(Ordering::Greater),
+            "=ge=" => first.is_some_and(Ordering::is_ge),
+            "=lt=" => first == Some(Ordering::Less),
+            "=le=" => first.is_some_and(Ordering::is_le),
+            "=gelt=" => first.is_some_and(Ordering::is_ge) && second.is_some_and(Ordering::is_lt),
+            "=in=" => values.iter().any(|value| order(value) == Some(Ordering::Equal)),
+            "=ct=" => text.is_some_and(|text| text.contains(&values[0])),
+            "=sw=" => text.is_some_and(|text| text.starts_with(&values[0])),
+            other => panic!("no operator {other} of an Any"),
+        }
+    })
 }
 
 /// A comparison that is no negation: of null false (but with null), of a list true if it is of an element.
@@ -79,6 +166,12 @@ fn compares_one(stored: &Json, operator: &str, values: &[String], kind: Kind) ->
         "=ct=" => text().contains(&values[0]),
         "=sw=" => text().starts_with(&values[0]),
         "=ew=" => text().ends_with(&values[0]),
+        "=ft=" => {
+            let has = |text: &str, term: &str| {
+                text.to_lowercase().split(|c: char| !c.is_alphanumeric()).any(|run| run == term)
+            };
+            values[0].split(' ').all(|term| has(text(), &term.to_lowercase()))
+        }
         // The one expression that is asked: begins with a and ends with b.
         "=~=" => text().starts_with('a') && text().ends_with('b') && text().len() > 1 && !text().contains('\n'),
         other => panic!("no operator {other}"),
@@ -91,6 +184,7 @@ fn order(stored: &Json, value: &str, kind: Kind) -> Ordering {
         Kind::Boolean => stored.as_bool().expect("a Boolean").cmp(&(value == "true")),
         Kind::Number => quarters(&stored.to_string()).cmp(&quarters(value)),
         Kind::Date => instant(stored.as_str().expect("a Date")).cmp(&instant(value)),
+        Kind::Any => unreachable!("nothing is sorted by an Any, and comparisons have a way of their own"),
     }
 }
 

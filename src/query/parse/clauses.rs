@@ -1,14 +1,16 @@
-//! What is said of the result: `select`, `sort`, `limit`, `offset`, `explain`.
+//! What is said of the result: `select`, `sort`, `limit`, `offset`, `after`, `pagination`, `explain`.
 //!
 //! They are taken out before the logic is read, so they stand at the top level, joined by `&` or `;`, and each once.
 
-use smallvec::SmallVec;
+use std::borrow::Cow;
 
+use super::conditions::unknown_attribute;
 use super::raw::Piece;
-use super::{Parser, at};
+use super::{Parser, RELATIONSHIPS, at};
 use crate::error::Result;
-use crate::query::tree::{Clause, Order};
-use crate::schema::Kind;
+use crate::query::cursor::Cursor;
+use crate::query::tree::{Clause, Item, Order, Selection};
+use crate::schema::{Kind, Table};
 
 /// The names that are clauses if `=` or `(` follows.
 const CLAUSES: [&str; 10] =
@@ -19,7 +21,7 @@ pub(super) fn is_clause(name: &str) -> bool {
     CLAUSES.contains(&name)
 }
 
-impl Parser<'_, '_> {
+impl<'q> Parser<'q, '_> {
     /// Reads a clause whose name begins at byte `start` and ends here.
     pub(super) fn clause(&mut self, name: &str, start: usize) -> Result<()> {
         if self.depth > 0 {
@@ -30,6 +32,8 @@ impl Parser<'_, '_> {
             "sort" => !self.query.sort.is_empty(),
             "limit" => self.query.limit.is_some(),
             "offset" => self.offset.is_some(),
+            "after" => self.query.after.is_some(),
+            "pagination" => self.pagination.is_some(),
             "explain" => self.explain.is_some(),
             _ => return Err(at(start, format!("{name} is not supported here yet"))),
         };
@@ -41,34 +45,67 @@ impl Parser<'_, '_> {
         self.position += bytes;
         let in_brackets = sign == b'(';
         match name {
-            "select" => self.select()?,
+            "select" => self.query.select = Some(self.selection(self.table, 0)?),
             "sort" => self.sort()?,
             "limit" if in_brackets => self.limit_and_offset(start)?,
             "limit" => self.query.limit = Some(self.limit()?),
             "offset" if !in_brackets => self.offset = Some(self.count("offset")?),
-            "explain" if !in_brackets => self.explain = Some(self.truth()?),
+            "after" if !in_brackets => self.query.after = Some(self.cursor()?),
+            "pagination" if !in_brackets => self.pagination = Some(self.truth("pagination")?),
+            "explain" if !in_brackets => self.explain = Some(self.truth("explain")?),
             _ => return Err(at(bracket, format!("{name} is written {name}="))),
         }
         let name = CLAUSES.into_iter().find(|known| *known == name).expect("the caller knows its name");
-        self.query.clauses.push(Clause { name, position: start });
-        if in_brackets { self.close(b'(', bracket) } else { Ok(()) }
+        if in_brackets {
+            self.close(b'(', bracket)?;
+        }
+        self.query.clauses.push(Clause { name, position: start, end: self.position });
+        Ok(())
     }
 
-    fn select(&mut self) -> Result<()> {
-        let mut attributes = SmallVec::new();
+    /// What is shown of the records of a table, to which so many relationships lead.
+    fn selection(&mut self, table: &Table, relationships: usize) -> Result<Selection> {
+        let mut selection = Selection::default();
         loop {
             let start = self.position;
-            let attribute = self.attribute()?;
-            if attributes.contains(&attribute) {
-                return Err(at(start, format!("{} is selected twice", self.table.attributes[attribute].name)));
+            for item in self.items(table, relationships)? {
+                if selection.items.iter().any(|other| other.shows_same(&item)) {
+                    return Err(at(start, format!("{} is selected twice", item.name(table))));
+                }
+                selection.items.push(item);
             }
-            attributes.push(attribute);
             if !self.take(b',') {
-                break;
+                return Ok(selection);
             }
         }
-        self.query.select = Some(attributes);
-        Ok(())
+    }
+
+    /// What one name shows: an attribute, all of them (`*`), or related records, whole or what stands in braces behind it.
+    fn items(&mut self, table: &Table, relationships: usize) -> Result<Vec<Item>> {
+        let start = self.position;
+        let name = self.name()?;
+        if name == "*" {
+            return Ok(Selection::of_all(table).items);
+        }
+        if let Some(attribute) = table.attribute(&name) {
+            return Ok(vec![Item::Attribute(attribute)]);
+        }
+        let relationship = table.relationship(&name).ok_or_else(|| unknown_attribute(table, &name, start))?;
+        if relationships == RELATIONSHIPS {
+            return Err(at(start, format!("relationships: at most {RELATIONSHIPS} lead from one to the next")));
+        }
+        let (bracket, other) = (self.position, &self.schema.tables[table.relationships[relationship].table]);
+        let selection = match self.take(b'{') {
+            false => Selection::of_all(other),
+            true => {
+                let selection = self.selection(other, relationships + 1)?;
+                if !self.take(b'}') {
+                    return Err(at(bracket, "this bracket is not closed"));
+                }
+                selection
+            }
+        };
+        Ok(vec![Item::Related(relationship, selection)])
     }
 
     fn sort(&mut self) -> Result<()> {
@@ -95,15 +132,17 @@ impl Parser<'_, '_> {
 
     /// The attribute of the record whose name stands here.
     fn attribute(&mut self) -> Result<usize> {
-        let (name, start) = (Piece::name(self.query.text, self.position), self.position);
+        let start = self.position;
+        let name = self.name()?;
+        self.table.attribute(&name).ok_or_else(|| unknown_attribute(self.table, &name, start))
+    }
+
+    /// The name that stands here.
+    fn name(&mut self) -> Result<Cow<'q, str>> {
+        let name = Piece::name(self.query.text, self.position);
         self.position = name.end();
-        let name = name.decode()?;
-        match self.table.attribute(&name) {
-            Some(attribute) => Ok(attribute),
-            None if name.is_empty() => Err(at(start, "an attribute should stand here")),
-            None if name == "*" => Err(at(start, "select=* is not supported yet; without select a record is whole")),
-            None => Err(self.unknown_attribute(&name, start)),
-        }
+        let decoded = name.decode()?;
+        if decoded.is_empty() { Err(at(name.start, "an attribute should stand here")) } else { Ok(decoded) }
     }
 
     /// `limit(count)` or `limit(offset,count)`.
@@ -142,9 +181,15 @@ impl Parser<'_, '_> {
         Ok(text.parse().unwrap_or(usize::MAX))
     }
 
-    fn truth(&mut self) -> Result<bool> {
+    fn cursor(&mut self) -> Result<Cursor> {
         let value = self.value()?;
-        value.text.parse().map_err(|_| at(value.start, "explain is true or false"))
+        Cursor::parse(&value.decode()?)
+            .ok_or_else(|| at(value.start, "this is no cursor: it comes with a list that was cut"))
+    }
+
+    fn truth(&mut self, name: &str) -> Result<bool> {
+        let value = self.value()?;
+        value.text.parse().map_err(|_| at(value.start, format!("{name} is true or false")))
     }
 
     /// Passes over a character, raw or encoded, if it stands here.

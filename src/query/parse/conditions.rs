@@ -1,5 +1,9 @@
-//! A condition: an attribute, a comparison, and its values.
+//! A condition: what is compared, a comparison, and its values.
+//!
+//! What is compared is an attribute of the record, or one of related records behind relationships (`brand.name`), or what stands at a
+//! path in an `Any` (`details.size.w`).
 
+use std::borrow::Cow;
 use std::ops::Bound;
 
 use smallvec::SmallVec;
@@ -7,14 +11,31 @@ use smallvec::SmallVec;
 use super::operators::{Comparison, Operator, by_word, is_chained};
 use super::raw::Piece;
 use super::values::{self, Operand};
-use super::{CONDITIONS, EXPRESSIONS, Parser, VALUE_MISSING, VALUES, at, clauses};
+use super::{CONDITIONS, EXPRESSIONS, Parser, RELATIONSHIPS, VALUE_MISSING, VALUES, at, clauses};
+use crate::encoding::terms;
 use crate::error::{Error, Result};
 use crate::query::expression::Expression;
 use crate::query::filter::compare;
-use crate::query::tree::{Condition, Test};
-use crate::schema::{Attribute, Kind};
+use crate::query::tree::{Condition, Node, Related, Test};
+use crate::schema::{Attribute, Kind, Table};
 
-impl<'q> Parser<'q, '_> {
+/// What a condition compares.
+#[derive(Clone)]
+pub(super) struct Compared<'t> {
+    /// The relationships that lead to it, each by its position in the table that the ones before lead to.
+    relationships: SmallVec<[usize; 2]>,
+    /// The table that they lead to.
+    table: &'t Table,
+    /// The position of the attribute in this table, and the path in its value; `None`: only whether there is a related record.
+    attribute: Option<(usize, Vec<Box<str>>)>,
+}
+
+/// Why a name is no attribute that can be compared, selected or sorted by.
+pub(super) fn unknown_attribute(table: &Table, name: &str, start: usize) -> Error {
+    at(start, format!("table {} has no attribute {name:?}", table.name))
+}
+
+impl<'q, 't> Parser<'q, 't> {
     /// A term that begins with a name; whether it is a condition, and not a clause.
     pub(super) fn named_term(&mut self) -> Result<bool> {
         let (name, start) = (Piece::name(self.query.text, self.position), self.position);
@@ -23,20 +44,16 @@ impl<'q> Parser<'q, '_> {
             return Err(at(start, "an attribute should stand here"));
         }
         self.position = name_end;
-        let (attribute, comparison) = match self.table.attribute(&name) {
-            Some(attribute) => (attribute, None),
+        let (compared, comparison) = match self.table.attribute(&name) {
+            Some(_) => (self.compared_by(&name, start)?, None),
             None if clauses::is_clause(&name) && matches!(self.peek(), Some((b'=' | b'(', _))) => {
                 return self.clause(&name, start).map(|()| false);
             }
             None => match self.chained(&name, start)? {
-                Some((attribute, comparison)) => (attribute, Some(comparison)),
-                None => return Err(self.unknown_attribute(&name, start)),
+                Some((compared, comparison)) => (compared, Some(comparison)),
+                None => (self.compared_by(&name, start)?, None),
             },
         };
-        let of = &self.table.attributes[attribute];
-        if of.kind == Kind::Any {
-            return Err(at(start, format!("{name} is of type Any: conditions on it are not supported yet")));
-        }
         if self.conditions == CONDITIONS {
             return Err(at(start, format!("conditions: at most {CONDITIONS} in one query")));
         }
@@ -46,46 +63,100 @@ impl<'q> Parser<'q, '_> {
             Some(comparison) => Some(comparison),
             None => self.operator()?,
         };
-        let (test, negated) = match comparison {
-            Some(Comparison { operator, negated }) => (self.test(of, operator, operator_position)?, negated),
-            None => (Test::Null, true),
-        };
-        self.compared = comparison.map(|_| attribute);
-        let offset = |position| u32::try_from(position).expect("the length of a query is limited");
-        self.add(Condition { attribute, test, text: offset(start)..offset(self.position) }, negated);
+        self.condition(&compared, comparison, start, operator_position)?;
+        self.compared = comparison.map(|_| compared);
         Ok(true)
     }
 
-    /// A comparison that begins with its operator, of the attribute that was compared before; `None` if it is none.
-    fn chained(&mut self, word: &str, start: usize) -> Result<Option<(usize, Comparison)>> {
+    /// Adds what follows a comparison of something, or asks that there is something; the condition begins at byte `start`.
+    fn condition(
+        &mut self,
+        compared: &Compared<'_>,
+        comparison: Option<Comparison>,
+        start: usize,
+        operator_position: usize,
+    ) -> Result<()> {
+        let asked = match (&compared.attribute, comparison) {
+            (Some((attribute, _)), Some(Comparison { operator, negated })) => {
+                let of = &compared.table.attributes[*attribute];
+                Some((self.test(of, operator, operator_position)?, negated))
+            }
+            (Some(_), None) => Some((Test::Null, true)),
+            (None, None) => None,
+            (None, Some(_)) => {
+                let detail =
+                    "a relationship has no value: compare an attribute of the related record, as in brand.name==";
+                return Err(at(operator_position, detail));
+            }
+        };
+        let offset = |position| u32::try_from(position).expect("the length of a query is limited");
+        let text = offset(start)..offset(self.position);
+        let mut below =
+            compared.relationships.len() + asked.as_ref().map_or(0, |(_, negated)| 1 + usize::from(*negated));
+        for &relationship in &compared.relationships {
+            below -= 1;
+            self.add(Node::Related(Related { relationship, below: offset(below), text: text.clone() }));
+        }
+        if let Some(((attribute, path), (test, negated))) = compared.attribute.clone().zip(asked) {
+            if negated {
+                self.add(Node::Not);
+            }
+            self.add(Node::Is(Condition { attribute, path, test, text }));
+        }
+        Ok(())
+    }
+
+    /// A comparison that begins with its operator, of what was compared before; `None` if it is none.
+    fn chained(&mut self, word: &str, start: usize) -> Result<Option<(Compared<'t>, Comparison)>> {
         let Some((b'=', bytes)) = self.peek().filter(|_| is_chained(word)) else { return Ok(None) };
-        let Some(attribute) = self.compared else {
+        let Some(compared) = self.compared.clone() else {
             return Err(at(
                 start,
                 format!("{word}= compares the attribute before it again, and there is no comparison before it"),
             ));
         };
         self.position += bytes;
-        Ok(by_word(word).map(|comparison| (attribute, comparison)))
+        Ok(by_word(word).map(|comparison| (compared, comparison)))
     }
 
-    /// Why a name is no attribute that can be compared, selected or sorted by.
-    pub(super) fn unknown_attribute(&self, name: &str, start: usize) -> Error {
-        let first = name.split('.').next().unwrap_or(name);
-        if self.table.relationships.iter().any(|relationship| relationship.name == first) {
-            return at(start, format!("{first} is a relationship: relationships are not supported in a query yet"));
+    /// What a name means, which begins at byte `start`: names of relationships, joined by dots, and the name of an attribute, which has
+    /// names of members behind it if it is an `Any`; or relationships alone.
+    fn compared_by(&self, name: &str, start: usize) -> Result<Compared<'t>> {
+        let (mut table, mut relationships, mut rest) = (self.table, SmallVec::new(), name);
+        loop {
+            let (first, further) = rest.split_once('.').map_or((rest, None), |(first, further)| (first, Some(further)));
+            if let Some(attribute) = table.attribute(first) {
+                let is_any = table.attributes[attribute].kind == Kind::Any;
+                if further.is_some() && !is_any {
+                    return Err(at(
+                        start,
+                        format!("{first} is neither a relationship nor of type Any: nothing stands in it"),
+                    ));
+                }
+                let path = further.map_or_else(Vec::new, |path| path.split('.').map(Box::from).collect());
+                return Ok(Compared { relationships, table, attribute: Some((attribute, path)) });
+            }
+            let Some(relationship) = table.relationship(first) else {
+                return Err(unknown_attribute(table, first, start));
+            };
+            if relationships.len() == RELATIONSHIPS {
+                let detail = format!("relationships: at most {RELATIONSHIPS} lead from one to the next");
+                return Err(at(start, detail));
+            }
+            relationships.push(relationship);
+            table = &self.schema.tables[table.relationships[relationship].table];
+            match further {
+                Some(further) => rest = further,
+                None => return Ok(Compared { relationships, table, attribute: None }),
+            }
         }
-        if first != name && self.table.attribute(first).is_some() {
-            return at(start, "paths into a value are not supported yet");
-        }
-        at(start, format!("table {} has no attribute {name:?}", self.table.name))
     }
 
     /// What follows an operator, as a test of an attribute.
     fn test(&mut self, of: &Attribute, operator: Operator, operator_position: usize) -> Result<Test<'q>> {
-        let is_text = matches!(of.kind, Kind::Id | Kind::String);
-        if operator.is_of_text() && !is_text {
-            return Err(at(operator_position, format!("{} is not of type ID or String", of.name)));
+        let has_text = matches!(of.kind, Kind::Id | Kind::String | Kind::Any);
+        if operator.is_of_text() && !has_text {
+            return Err(at(operator_position, format!("{} is not of type ID, String or Any", of.name)));
         }
         Ok(match operator {
             Operator::Equal { literal } => values::equality(of, self.value()?, literal)?,
@@ -96,12 +167,22 @@ impl<'q> Parser<'q, '_> {
             }
             Operator::Above { included } => Test::Within(self.operand(of)?.or_above(included), Bound::Unbounded),
             Operator::Below { included } => Test::Within(Bound::Unbounded, self.operand(of)?.or_below(included)),
-            Operator::Contains => Test::Contains(self.operand(of)?.into_text()),
-            Operator::StartsWith => Test::StartsWith(self.operand(of)?.into_text()),
-            Operator::EndsWith => Test::EndsWith(self.operand(of)?.into_text()),
+            Operator::Contains => Test::Contains(self.text()?),
+            Operator::StartsWith => Test::StartsWith(self.text()?),
+            Operator::EndsWith => Test::EndsWith(self.text()?),
+            Operator::FullText => {
+                let start = self.position;
+                let mut terms: Vec<String> = terms(&self.text()?).map(Cow::into_owned).collect();
+                if terms.is_empty() {
+                    return Err(at(start, "a term of two letters or digits should stand here"));
+                }
+                terms.sort_unstable();
+                terms.dedup();
+                Test::Terms(terms)
+            }
             Operator::Matches => {
                 let start = self.position;
-                let text = self.operand(of)?.into_text();
+                let text = self.text()?;
                 if self.expressions == EXPRESSIONS {
                     return Err(at(start, format!("regular expressions: at most {EXPRESSIONS} in one query")));
                 }
@@ -117,6 +198,15 @@ impl<'q> Parser<'q, '_> {
         match value.text {
             "" => Err(at(value.start, VALUE_MISSING)),
             _ => values::operand(of, value),
+        }
+    }
+
+    /// One value, which is text.
+    fn text(&mut self) -> Result<Cow<'q, str>> {
+        let value = self.value()?;
+        match value.text {
+            "" => Err(at(value.start, VALUE_MISSING)),
+            _ => values::text(value),
         }
     }
 

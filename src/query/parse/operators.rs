@@ -29,12 +29,14 @@ pub(super) enum Operator {
     EndsWith,
     /// The value is a regular expression that is found in the text.
     Matches,
+    /// The text has all terms of the value.
+    FullText,
 }
 
 impl Operator {
     /// Whether it asks of text, and of nothing else.
     pub(super) fn is_of_text(self) -> bool {
-        matches!(self, Self::Contains | Self::StartsWith | Self::EndsWith | Self::Matches)
+        matches!(self, Self::Contains | Self::StartsWith | Self::EndsWith | Self::Matches | Self::FullText)
     }
 }
 
@@ -74,6 +76,7 @@ pub(super) fn by_word(word: &str) -> Option<Comparison> {
         "sw" => (Operator::StartsWith, false),
         "ew" => (Operator::EndsWith, false),
         "~" => (Operator::Matches, false),
+        "ft" => (Operator::FullText, false),
         _ => return None,
     };
     Some(Comparison { operator, negated })
@@ -125,10 +128,7 @@ impl Parser<'_, '_> {
         }
         let word = &self.query.text[word_start..word_end];
         let word = if is_encoded { percent_decode_str(word).decode_utf8_lossy() } else { Cow::Borrowed(word) };
-        by_word(&word).ok_or_else(|| match &*word {
-            "ft" => at(start, "=ft= (full text) is not supported yet"),
-            word => at(start, format!("there is no operator ={word}=")),
-        })
+        by_word(&word).ok_or_else(|| at(start, format!("there is no operator ={word}=")))
     }
 
     /// Passes over a sign, if it stands here raw, or encoded where that is the same; whether it was encoded.

@@ -1,14 +1,12 @@
 //! The grammar: what every form means, what is refused and at which byte, and texts at random.
 
-//! The grammar as trees, its refusals at their bytes, and texts at random.
-
 use std::ops::Bound;
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::encoding::Value;
-use crate::query::tree::{Filter, Order, Test};
+use crate::query::tree::{Condition, Filter, Item, Order, Related, Selection, Test};
 use crate::schema::Schema;
 
 const LIMITS: Limits = Limits { query_bytes: 8 << 10, max_rows: 1000 };
@@ -24,7 +22,8 @@ fn schema() -> Schema {
 /// The tree of a filter as text: groups in brackets, values as they compare.
 fn shown(query: &str) -> String {
     let schema = schema();
-    let query = Query::parse(&schema.tables[0], query, &LIMITS).unwrap_or_else(|error| panic!("{query}: {error}"));
+    let query =
+        Query::parse(&schema, &schema.tables[0], query, &LIMITS).unwrap_or_else(|error| panic!("{query}: {error}"));
     match query.filter.nodes.is_empty() {
         true => String::new(),
         false => show_node(&schema.tables[0], &query.filter, 0),
@@ -44,7 +43,15 @@ fn show_node(table: &Table, filter: &Filter<'_>, node: usize) -> String {
         Node::All(_) => below(" & "),
         Node::Any(_) => below(" | "),
         Node::Not => format!("!{}", show_node(table, filter, node + 1)),
-        Node::Is(condition) => format!("{}{}", table.attributes[condition.attribute].name, show_test(&condition.test)),
+        Node::Related(Related { relationship, below, .. }) => {
+            // The only table is related to itself.
+            let name = &table.relationships[*relationship].name;
+            if *below == 0 { format!("{name}?") } else { format!("{name}.{}", show_node(table, filter, node + 1)) }
+        }
+        Node::Is(Condition { attribute, path, test, .. }) => {
+            let path: String = path.iter().map(|name| format!(".{name}")).collect();
+            format!("{}{path}{}", table.attributes[*attribute].name, show_test(test))
+        }
     }
 }
 
@@ -60,6 +67,7 @@ fn show_test(test: &Test<'_>) -> String {
         Test::Contains(text) => format!(" ..{text:?}.."),
         Test::Like(pattern) => format!(" {:?}..{:?}..{:?}", pattern.start, pattern.middle, pattern.end),
         Test::Matches(expression) => format!(" ~{}", expression.text),
+        Test::Terms(terms) => format!(" with {}", terms.join("+")),
     }
 }
 
@@ -88,7 +96,8 @@ fn show_value(value: &Value<'_>) -> String {
 }
 
 fn refusal(query: &str) -> (usize, String) {
-    match Query::parse(&schema().tables[0], query, &LIMITS) {
+    let schema = schema();
+    match Query::parse(&schema, &schema.tables[0], query, &LIMITS) {
         Err(Error::Invalid { place: Place::Position(position), detail }) => (position, detail),
         other => panic!("{query}: {other:?}"),
     }
@@ -221,7 +230,7 @@ fn values_of_a_list_ascend_and_are_each_there_once() {
 fn clauses_are_known_by_their_places() {
     let schema = schema();
     let text = "name==a&limit(1,2);sort=-price&select=id";
-    let query = Query::parse(&schema.tables[0], text, &LIMITS).unwrap();
+    let query = Query::parse(&schema, &schema.tables[0], text, &LIMITS).unwrap();
     let clauses: Vec<_> = query.clauses.iter().map(|clause| (clause.name, clause.position)).collect();
     assert_eq!(clauses, [("limit", 8), ("sort", 19), ("select", 31)]);
 }
@@ -264,7 +273,7 @@ fn stars_are_wildcards_after_equality_alone() {
     assert_eq!(refusal("stock==1*").0, 7);
     let accepts = |query: &str, text: &str| {
         let schema = schema();
-        let query = Query::parse(&schema.tables[0], query, &LIMITS).unwrap();
+        let query = Query::parse(&schema, &schema.tables[0], query, &LIMITS).unwrap();
         match &query.filter.nodes[0] {
             Node::Is(Condition { test: Test::Like(pattern), .. }) => pattern.accepts(text),
             other => panic!("{other:?}"),
@@ -333,7 +342,7 @@ fn encoded_and_raw_are_the_same_where_no_value_can_stand() {
 #[test]
 fn clauses_are_taken_out_of_the_logic() {
     let schema = schema();
-    let parse = |query| Query::parse(&schema.tables[0], query, &LIMITS).unwrap();
+    let parse = |query| Query::parse(&schema, &schema.tables[0], query, &LIMITS).unwrap();
     let order = |attribute, descending| Order { attribute, descending };
     for query in [
         "select=name,id&sort=-price,+name&limit=5&offset=2&explain=true",
@@ -343,14 +352,62 @@ fn clauses_are_taken_out_of_the_logic() {
     ] {
         let query = parse(query);
         assert!(query.filter.nodes.is_empty());
-        assert_eq!(query.select.as_deref(), Some(&[1, 0][..]));
+        assert_eq!(query.select, Some(Selection { items: vec![Item::Attribute(1), Item::Attribute(0)] }));
         assert_eq!(query.sort.as_slice(), [order(3, true), order(1, false)]);
         assert_eq!((query.limit, query.offset, query.explain), (Some(5), 2, true));
     }
     let empty = parse("");
     assert!(empty.select.is_none() && empty.sort.is_empty() && empty.limit == Some(1000) && !empty.explain);
     assert_eq!(parse("limit=0&offset=99999999999999999999").offset, usize::MAX);
-    assert_eq!(parse("select=details").select.as_deref(), Some(&[8][..]));
+    assert!(parse("pagination=true").pagination && !parse("pagination=false").pagination);
+}
+
+#[test]
+fn selections_reach_into_related_records() {
+    let schema = schema();
+    fn shown(table: &Table, selection: &Selection) -> String {
+        let items = selection.items.iter().map(|item| match item {
+            Item::Attribute(_) => item.name(table).to_owned(),
+            Item::Related(_, selection) => format!("{}{{{}}}", item.name(table), shown(table, selection)),
+        });
+        items.collect::<Vec<_>>().join(",")
+    }
+    let own = "id,name,stock,price,inStock,born,tags,counts,details,key";
+    for (text, expected) in [
+        ("select=details", "details".to_owned()),
+        ("select=*", own.to_owned()),
+        ("select=brand", format!("brand{{{own}}}")),
+        ("select=name,brand{id,brand{name},stock},id", "name,brand{id,brand{name},stock},id".to_owned()),
+        ("select(brand%7B*,brand{id}%7D,id)", format!("brand{{{own},brand{{id}}}},id")),
+    ] {
+        let query = Query::parse(&schema, &schema.tables[0], text, &LIMITS).unwrap();
+        assert_eq!(shown(&schema.tables[0], &query.select.unwrap()), expected, "{text}");
+    }
+}
+
+#[test]
+fn paths_lead_through_relationships_and_into_any() {
+    assert_shown(&[
+        ("brand", "brand?"),
+        ("brand.brand", "brand.brand?"),
+        ("brand.name", "brand.!name null"),
+        ("brand.name==X", "brand.name=\"X\""),
+        ("brand.name!=X", "brand.!name=\"X\""),
+        ("!(brand.name==X)", "!brand.name=\"X\""),
+        ("brand.brand.stock=gt=5&lt=9", "(brand.brand.stock in (5.. & brand.brand.stock in ..9))"),
+        ("details==1", "details=1"),
+        ("details.size.w=ge=1.5", "details.size.w in [1.5.."),
+        ("details.a==true|details.a==string:true", "(details.a=true | details.a=\"true\")"),
+        ("details.a==number:7&details.b==string:7", "(details.a=7 & details.b=\"7\")"),
+        ("details.d=lt=date:1970-01-02", "details.d in ..86400000000us)"),
+        ("details.a==null&details.b===null", "(details.a null & details.b=\"null\")"),
+        ("details.a==a*", "details.a=\"a*\""),
+        ("details.a=in=x,1,true,1.0", "details.a in {true,1,\"x\"}"),
+        ("details.a=ct=1", "details.a ..\"1\".."),
+        ("brand.details.a%2Eb", "brand.!details.a.b null"),
+        ("name=ft=Solid%20oak,key=ft=oak%20OAK", "(name with oak+solid | key with oak)"),
+        ("tags=ft=ab", "tags with ab"),
+    ]);
 }
 
 #[test]
@@ -465,26 +522,38 @@ fn a_wrong_clause_is_refused_at_its_byte() {
 }
 
 #[test]
-fn what_is_not_served_yet_says_so_at_its_byte() {
-    for (query, position) in [
-        ("stock==1&brand.name==X", 9),
-        ("brand", 0),
-        ("details==1", 0),
-        ("details.a==1", 0),
-        ("!(details)", 2),
-        ("name=ft=a", 4),
-        ("select=*", 7),
-        ("select=name,brand{name}", 12),
+fn a_wrong_path_is_refused_at_its_byte() {
+    let wrong = misplaced(&[
+        ("stock==1&brand.nope==X", 9),
+        ("brand==X", 5),
+        ("brand.brand=in=X", 11),
+        ("name.a==1", 0),
+        ("brand.stock.a==1", 0),
+        ("nope.name", 0),
+        ("brand.", 0),
+        ("details.a==number:x", 11),
+        ("details.a==boolean:x", 11),
+        ("details.a==date:x", 11),
+        ("details.a==", 11),
+        ("name=ft=a", 8),
+        ("name=ft=-+!", 8),
+        ("name=ft=", 8),
+        ("stock=ft=ab", 5),
+        ("select=name,brand{nope}", 18),
+        ("select=brand{name", 12),
+        ("select=brand{}", 13),
+        ("select=brand{name,name}", 18),
+        ("select=brand{name},brand", 19),
+        ("select=*,name", 9),
         ("select=details.a", 7),
         ("sort=brand.name", 5),
-        ("name&pagination=true", 5),
-        ("after=x", 0),
+        ("sort=brand", 5),
+        ("pagination=1", 11),
+        ("after=x", 6),
+        ("after=", 6),
         ("stream=sse", 0),
-    ] {
-        let (found, detail) = refusal(query);
-        assert_eq!(found, position, "{query}: {detail}");
-        assert!(detail.contains("not supported"), "{query}: {detail}");
-    }
+    ]);
+    assert_eq!(wrong, []);
 }
 
 #[test]
@@ -492,21 +561,21 @@ fn limits_are_named_where_the_surplus_begins() {
     let schema = schema();
     let table = &schema.tables[0];
     let nested = |depth: usize| format!("{}stock{}", "(".repeat(depth), ")".repeat(depth));
-    assert!(Query::parse(table, &nested(DEPTH), &LIMITS).is_ok());
+    assert!(Query::parse(&schema, table, &nested(DEPTH), &LIMITS).is_ok());
     let (position, detail) = refusal(&nested(DEPTH + 1));
     assert_eq!((position, &detail[..5]), (DEPTH, "depth"));
     let many = |count| vec!["stock"; count].join("&");
-    assert!(Query::parse(table, &many(CONDITIONS), &LIMITS).is_ok());
+    assert!(Query::parse(&schema, table, &many(CONDITIONS), &LIMITS).is_ok());
     let (position, detail) = refusal(&many(CONDITIONS + 1));
     assert_eq!((position, &detail[..10]), (6 * CONDITIONS, "conditions"));
     let expressions = |count| vec!["name=~=a"; count].join("|");
-    assert!(Query::parse(table, &expressions(EXPRESSIONS), &LIMITS).is_ok());
+    assert!(Query::parse(&schema, table, &expressions(EXPRESSIONS), &LIMITS).is_ok());
     let (position, detail) = refusal(&expressions(EXPRESSIONS + 1));
     assert_eq!((position, &detail[..7]), (9 * EXPRESSIONS + 7, "regular"));
     let (begin, in_body) = ("id=in=1&stock=in=(0", Limits::in_body(1));
     let values = |count| format!("{begin}{})", ",1".repeat(count - 2));
-    assert!(Query::parse(table, &values(VALUES), &in_body).is_ok());
-    match Query::parse(table, &values(VALUES + 1), &in_body) {
+    assert!(Query::parse(&schema, table, &values(VALUES), &in_body).is_ok());
+    match Query::parse(&schema, table, &values(VALUES + 1), &in_body) {
         Err(Error::Invalid { detail, place: Place::Position(position) }) => {
             assert_eq!((position, &detail[..6]), (begin.len() + 2 * VALUES - 3, "values"));
         }
@@ -521,7 +590,8 @@ fn limits_are_named_where_the_surplus_begins() {
 #[test]
 fn a_condition_knows_its_own_text() {
     let schema = schema();
-    let query = Query::parse(&schema.tables[0], "(stock=in=(1,2))|price=gt=5&lt=7&limit=3&name", &LIMITS).unwrap();
+    let query =
+        Query::parse(&schema, &schema.tables[0], "(stock=in=(1,2))|price=gt=5&lt=7&limit=3&name", &LIMITS).unwrap();
     let texts = query.filter.nodes.iter().filter_map(|node| match node {
         Node::Is(condition) => Some(&query.text[condition.text.start as usize..condition.text.end as usize]),
         _ => None,
@@ -547,7 +617,7 @@ const VALID: [&str; 12] = [
 /// A position is within the query, at the beginning of a character.
 fn never_panics(query: &str) -> std::result::Result<(), TestCaseError> {
     let schema = schema();
-    match Query::parse(&schema.tables[0], query, &LIMITS) {
+    match Query::parse(&schema, &schema.tables[0], query, &LIMITS) {
         Ok(_) => {}
         Err(Error::Invalid { place: Place::Position(position), detail }) => {
             prop_assert!(query.is_char_boundary(position), "{query:?} at {position}: {detail}");

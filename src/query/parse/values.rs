@@ -50,14 +50,6 @@ impl<'q> Operand<'q> {
             Self::After(_) => None,
         }
     }
-
-    /// The text of a value for an ID or a String.
-    pub(super) fn into_text(self) -> Cow<'q, str> {
-        match self {
-            Self::Value(Value::Text(text)) => text,
-            _ => unreachable!("operators of text are refused for other attributes"),
-        }
-    }
 }
 
 /// What forces a type before a value.
@@ -94,14 +86,23 @@ pub(super) fn equality<'q>(of: &Attribute, value: Piece<'q>, literal: bool) -> R
     if !literal && is_text && matches!(prefix, None | Some(Prefix::String)) && value.has_star() {
         return like(value);
     }
-    let value = typed(of, prefix, value)?.into_value();
+    let value = typed(of.kind, prefix, value)?.into_value();
     Ok(value.map_or_else(|| Test::OneOf(Vec::new()), Test::Equal))
 }
 
 /// A value of any other comparison.
 pub(super) fn operand<'q>(of: &Attribute, value: Piece<'q>) -> Result<Operand<'q>> {
     let (prefix, value) = split_prefix(value);
-    typed(of, prefix, value)
+    typed(of.kind, prefix, value)
+}
+
+/// A value as text, whatever it would be without an operator of text.
+pub(super) fn text(value: Piece<'_>) -> Result<Cow<'_, str>> {
+    let (prefix, value) = split_prefix(value);
+    match typed(Kind::String, prefix, value)? {
+        Operand::Value(Value::Text(text)) => Ok(text),
+        _ => unreachable!("a value of a String is text"),
+    }
 }
 
 /// A text with stars that are not encoded.
@@ -119,10 +120,12 @@ fn like(value: Piece<'_>) -> Result<Test<'_>> {
     })
 }
 
-fn typed<'q>(of: &Attribute, prefix: Option<Prefix>, value: Piece<'q>) -> Result<Operand<'q>> {
+fn typed(kind: Kind, prefix: Option<Prefix>, value: Piece<'_>) -> Result<Operand<'_>> {
     let (text, start) = (value.decode()?, value.start);
-    let is_text = matches!(of.kind, Kind::Id | Kind::String);
-    let kind = of.kind;
+    if kind == Kind::Any {
+        return any(prefix, text, start).map(Operand::Value);
+    }
+    let is_text = matches!(kind, Kind::Id | Kind::String);
     let refused = |text: &str| at(start, format!("{text:?} cannot be coerced to {kind:?}"));
     let text = match prefix {
         None | Some(Prefix::String) => text,
@@ -147,9 +150,23 @@ fn typed<'q>(of: &Attribute, prefix: Option<Prefix>, value: Piece<'q>) -> Result
             let microseconds = Value::microseconds_of(&text).map_err(|detail| at(start, detail))?;
             Value::Date(Date { text, microseconds })
         }
-        Kind::Any => return Err(refused(&text)),
+        Kind::Any => unreachable!("it returned above"),
     };
     Ok(Operand::Value(value))
+}
+
+/// A value that is compared with those of an `Any`: a number, true or false if it looks like one and no prefix says otherwise, else text.
+fn any(prefix: Option<Prefix>, text: Cow<'_, str>, start: usize) -> Result<Value<'_>> {
+    let number = || text.parse().map(Value::Int).ok().or_else(|| finite(&text).map(Value::Float));
+    let boolean = || text.parse().map(Value::Boolean).ok();
+    let refused = |wanted: &str| at(start, format!("{text:?} is not {wanted}"));
+    match prefix {
+        Some(Prefix::Number) => number().ok_or_else(|| refused("a number")),
+        Some(Prefix::Boolean) => boolean().ok_or_else(|| refused("true or false")),
+        Some(Prefix::Date) => Date::parse(text).map(Value::Date).map_err(|detail| at(start, detail)),
+        Some(Prefix::String) => Ok(Value::Text(text)),
+        None => Ok(number().or_else(boolean).unwrap_or_else(|| Value::Text(text.clone()))),
+    }
 }
 
 fn finite(text: &str) -> Option<f64> {

@@ -7,7 +7,7 @@ use smallvec::{SmallVec, smallvec};
 use super::{Access, RequiredOrder, Step, Steps};
 use crate::encoding::{Value, key};
 use crate::indexes::{self, KeyRange};
-use crate::query::tree::{Condition, Filter, Node, Pattern, Test};
+use crate::query::tree::{Condition, Filter, Node, Pattern, Test, has_related};
 use crate::schema::{Index, IndexKind, Table};
 
 /// How selective an access path is taken to be, until it is counted.
@@ -48,6 +48,8 @@ pub(super) struct AccessPath<'p> {
     pub steps: Steps<'p>,
     pub selectivity: Selectivity,
     pub provides: ProvidedOrder,
+    /// Which of the access paths of the query it is, always the same of one query and one schema; the greatest number is the whole table.
+    pub number: u8,
 }
 
 impl ProvidedOrder {
@@ -67,9 +69,13 @@ pub(super) fn to_all_records<'p>(
     conjuncts: &[usize],
 ) -> SmallVec<[AccessPath<'p>; 1]> {
     let mut found = simple_paths(filter, table, conjuncts);
-    for node in conjuncts.iter().filter(|node| matches!(filter.nodes[**node], Node::Any(_))) {
-        found.extend(alternatives(filter, table, conjuncts, *node));
+    for &node in conjuncts.iter().filter(|node| matches!(filter.nodes[**node], Node::Any(_))) {
+        // A later alternative asks whether a record satisfies an earlier one, which one record alone does not say of its related ones.
+        if !has_related(&filter.nodes[node..filter.end_of(node)]) {
+            found.extend(alternatives(filter, table, conjuncts, node));
+        }
     }
+    found.iter_mut().enumerate().for_each(|(number, path)| path.number = u8::try_from(number).unwrap_or(u8::MAX - 1));
     found
 }
 
@@ -122,18 +128,19 @@ fn alternatives<'p>(
         }
     }
     let selectivity = if selectivity == Selectivity::Equality { Selectivity::Set } else { selectivity };
-    Some(AccessPath { steps, selectivity, provides: ProvidedOrder::Nothing })
+    Some(AccessPath { steps, selectivity, provides: ProvidedOrder::Nothing, number: 0 })
 }
 
 /// The access path where no record can be meant.
 fn nothing<'p>() -> AccessPath<'p> {
-    AccessPath { steps: Steps::new(), selectivity: Selectivity::Point, provides: ProvidedOrder::Everything }
+    AccessPath { steps: Steps::new(), selectivity: Selectivity::Point, provides: ProvidedOrder::Everything, number: 0 }
 }
 
 /// The whole table.
 pub(super) fn everything<'p>(table: &Table, conjuncts: &[usize]) -> AccessPath<'p> {
     let all = KeyRange::of_prefix(table.id.to_be_bytes().to_vec());
-    one_step(Access::Table(all), Selectivity::NotNull, ProvidedOrder::Ids, conjuncts, &[])
+    let path = one_step(Access::Table(all), Selectivity::NotNull, ProvidedOrder::Ids, conjuncts, &[]);
+    AccessPath { number: u8::MAX, ..path }
 }
 
 /// An access path of one step, which answers some of the conditions.
@@ -145,7 +152,7 @@ pub(super) fn one_step<'p>(
     answered: &[usize],
 ) -> AccessPath<'p> {
     let checks = conjuncts.iter().copied().filter(|node| !answered.contains(node)).collect();
-    AccessPath { steps: smallvec![Step { access, checks, alternative: None }], selectivity, provides }
+    AccessPath { steps: smallvec![Step { access, checks, alternative: None }], selectivity, provides, number: 0 }
 }
 
 pub(super) fn index_of(table: &Table, attribute: usize, kind: IndexKind) -> Option<&Index> {

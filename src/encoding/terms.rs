@@ -1,0 +1,29 @@
+//! The terms of a text, by which full text is found.
+//!
+//! A term is a run of letters and digits of two characters or more, in lower case, as Unicode has them. There are no stop words and no
+//! stems: what they leave out depends on a language that nobody has named.
+
+use std::borrow::Cow;
+
+/// The terms of a text in their order, as often as they occur; borrowed where they are written in lower case.
+pub fn terms(text: &str) -> impl Iterator<Item = Cow<'_, str>> {
+    let runs = text.split(|character: char| !character.is_alphanumeric());
+    runs.filter(|run| run.chars().nth(1).is_some()).map(|run| match run.chars().any(char::is_uppercase) {
+        true => Cow::Owned(run.to_lowercase()),
+        false => Cow::Borrowed(run),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_of_letters_and_digits_in_lower_case() {
+        let of = |text| terms(text).collect::<Vec<_>>();
+        assert_eq!(of("Solid oak; hand-made"), ["solid", "oak", "hand", "made"]);
+        assert_eq!(of("a 4K TV, ÄPFEL & 日本語 x"), ["4k", "tv", "äpfel", "日本語"]);
+        assert_eq!(of("kit kit"), ["kit", "kit"]);
+        assert!(of(" - a . b").is_empty());
+    }
+}

@@ -1,0 +1,129 @@
+//! Where a list goes on: what a client hands back to get the records that follow those it has.
+//!
+//! A cursor holds the place of the last record in the order of the list, and the access path with the key at which the walk stood: never
+//! how many records there were. So whatever is written meanwhile, a record that stays as it is is in one page and in one only. A list
+//! without `sort` has the order of its access path, so it can go on by this one alone; one with `sort` goes on by any.
+//!
+//! As text it is base64url (RFC 4648, 5, without padding) of: the version (u8, 1) | the query it is of (u64: XXH3-64 of the table's number
+//! and of the text without what is said of the result) | the number of the access path (u8) | how many steps it has (u8), the index of each
+//! (u32, `plan::signature`) | the step at which it stood (u8) | how long the place is (u32), the place | the key. Numbers are big-endian.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use smallvec::SmallVec;
+use twox_hash::XxHash3_64;
+
+use super::tree::Query;
+use crate::schema::Table;
+
+const VERSION: u8 = 1;
+
+/// Where a list goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cursor {
+    /// The query that it is of.
+    pub(super) query: u64,
+    /// The access path, by its number and the indexes that its steps read.
+    pub(super) path: u8,
+    pub(super) indexes: SmallVec<[u32; 2]>,
+    /// The step at which the walk stood, and the key: of a record, of an entry, or an id. Empty if the list was sorted in memory.
+    pub(super) step: u8,
+    pub(super) key: Vec<u8>,
+    /// The place of the last record in the order that was asked for; empty if none was.
+    pub(super) place: Vec<u8>,
+}
+
+impl Cursor {
+    /// The cursor that a text stands for.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
+        let (version, rest) = bytes.split_first()?;
+        let (query, rest) = rest.split_first_chunk()?;
+        let ([path, steps], mut rest) = rest.split_first_chunk()?;
+        let mut indexes = SmallVec::new();
+        for _ in 0..*steps {
+            let (index, after) = rest.split_first_chunk()?;
+            indexes.push(u32::from_be_bytes(*index));
+            rest = after;
+        }
+        let (step, rest) = rest.split_first()?;
+        let (length, rest) = rest.split_first_chunk()?;
+        let (place, key) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;
+        (*version == VERSION).then(|| Self {
+            query: u64::from_be_bytes(*query),
+            path: *path,
+            indexes,
+            step: *step,
+            key: key.to_vec(),
+            place: place.to_vec(),
+        })
+    }
+}
+
+impl std::fmt::Display for Cursor {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut bytes = Vec::with_capacity(64 + self.place.len() + self.key.len());
+        bytes.push(VERSION);
+        bytes.extend_from_slice(&self.query.to_be_bytes());
+        bytes.extend_from_slice(&[self.path, self.indexes.len() as u8]);
+        self.indexes.iter().for_each(|index| bytes.extend_from_slice(&index.to_be_bytes()));
+        bytes.push(self.step);
+        bytes.extend_from_slice(&(self.place.len() as u32).to_be_bytes());
+        bytes.extend_from_slice(&self.place);
+        bytes.extend_from_slice(&self.key);
+        formatter.write_str(&URL_SAFE_NO_PAD.encode(bytes))
+    }
+}
+
+impl Query<'_> {
+    /// What tells the query from others whose cursors mean nothing to it: its conditions and its order.
+    pub(super) fn identity(&self, table: &Table) -> u64 {
+        let (mut conditions, mut position) = (String::with_capacity(self.text.len()), 0);
+        let mut add = |part: &str| {
+            // What joins a clause to the rest says nothing.
+            let part = part.trim_matches(['&', ';']);
+            if !part.is_empty() {
+                conditions.push('&');
+                conditions.push_str(part);
+            }
+        };
+        for clause in self.clauses.iter().filter(|clause| clause.name != "sort") {
+            add(&self.text[position..clause.position]);
+            position = clause.end;
+        }
+        add(&self.text[position..]);
+        XxHash3_64::oneshot_with_seed(u64::from(table.id), conditions.as_bytes())
+    }
+
+    /// The text that asks for what follows: the same with another cursor, and without an offset.
+    pub fn text_after(&self, cursor: &Cursor) -> String {
+        let (mut text, mut position) = (String::with_capacity(self.text.len() + 128), 0);
+        for clause in self.clauses.iter().filter(|clause| matches!(clause.name, "after" | "offset")) {
+            text.push_str(self.text[position..clause.position].trim_end_matches(['&', ';']));
+            position = clause.end;
+        }
+        text.push_str(&self.text[position..]);
+        let joint = if text.is_empty() { "" } else { "&" };
+        format!("{}{joint}after={cursor}", text.trim_start_matches(['&', ';']))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use smallvec::smallvec;
+
+    #[test]
+    fn a_cursor_is_read_as_it_was_written() {
+        let indexes = smallvec![7, 0];
+        let cursor = Cursor { query: 1 << 63, path: 2, indexes, step: 1, key: vec![0, 255], place: vec![1; 300] };
+        let text = cursor.to_string();
+        assert_eq!(Cursor::parse(&text), Some(cursor));
+        assert!(text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_'));
+        // Nothing that was cut is one, or it is another one, and never a panic.
+        for length in 0..text.len() {
+            let _ = Cursor::parse(&text[..length]);
+        }
+        assert!(Cursor::parse("").is_none() && Cursor::parse("AgAA").is_none() && Cursor::parse("no cursor").is_none());
+    }
+}

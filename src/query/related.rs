@@ -1,0 +1,323 @@
+//! Related records: those of a batch of records at once, by one sorted multi-get or one scan of many ranges for each relationship.
+//!
+//! A condition on related records is answered in one of two ways. If few records of the other table can satisfy it, they are read
+//! beforehand, and it becomes a condition on the foreign key or on the id, which an index may answer (a semi-join): `brand.name==X` is
+//! `brandId` among the ids of the brands of that name. Else it is asked of each record that satisfies everything else, in batches: their
+//! related records are read and asked, as often as the relationships lead further.
+//!
+//! All is read at the snapshot of the query.
+
+use std::borrow::Cow;
+use std::cell::Cell;
+use std::collections::HashMap;
+
+use smallvec::{SmallVec, smallvec};
+
+use super::filter::compare;
+use super::plan::{AccessPaths, PROBED, Source, probe};
+use super::run::records;
+use super::tree::{Condition, Filter, Node, Query, Related, Test, length_of};
+use crate::encoding::{Record, Value};
+use crate::error::Result;
+use crate::indexes::{self, Direction, KeyRange, Keys};
+use crate::schema::{Index, IndexKind, Relationship};
+use crate::storage::Space;
+
+/// How many related records are read at once.
+const CHUNK_ROWS: usize = 1024;
+
+/// Related records that were read together.
+pub(super) struct Chunk<'c> {
+    pub records: Vec<Record<'c, &'c [u8]>>,
+    /// Which record belongs to which of the records that they are related to, by their positions; those of one ascend by id.
+    pub links: Vec<(usize, usize)>,
+}
+
+/// Calls `visit` with the records of the other table that some records (`own`) are related to, as long as `is_done` does not say of a
+/// position in `own` that no more are wanted.
+///
+/// # Errors
+/// `Corrupt`; what `visit` returns; what the engine returns.
+pub(super) fn each_chunk(
+    source: Source<'_>,
+    relationship: &Relationship,
+    own: &[Record<'_, &[u8]>],
+    is_done: &dyn Fn(usize) -> bool,
+    visit: &mut dyn FnMut(Source<'_>, &Chunk<'_>) -> Result<()>,
+) -> Result<()> {
+    let wanted = own.iter().enumerate().filter(|(position, _)| !is_done(*position));
+    let mut chunks =
+        Chunks { source: source.related(relationship), own: HashMap::new(), key: None, keys: Keys::default(), visit };
+    if !relationship.many {
+        for (position, record) in wanted {
+            if let Value::Text(id) = record.value(relationship.foreign_key)? {
+                chunks.add(id.as_bytes());
+                chunks.own.entry(id.into_owned()).or_default().push(position);
+            }
+        }
+        return chunks.flush();
+    }
+    chunks.key = Some(relationship.foreign_key);
+    for (position, record) in wanted {
+        chunks.own.insert(record.id()?.into_owned(), smallvec![position]);
+    }
+    match chunks.source.table.equality_index(relationship.foreign_key) {
+        None => chunks.by_scan(),
+        Some(index) if index.kind == IndexKind::Unique => chunks.by_owners(index),
+        Some(index) => chunks.by_entries(index, is_done),
+    }
+}
+
+/// The way to related records.
+struct Chunks<'c, 's> {
+    /// The other table.
+    source: Source<'s>,
+    /// The positions of the records that have related ones: by id, or to one by foreign key.
+    own: HashMap<String, SmallVec<[usize; 1]>>,
+    /// The foreign key, if the other records have it.
+    key: Option<usize>,
+    /// The keys of related records that were found and not read yet.
+    keys: Keys,
+    visit: &'c mut dyn FnMut(Source<'_>, &Chunk<'_>) -> Result<()>,
+}
+
+impl Chunks<'_, '_> {
+    fn add(&mut self, id: &[u8]) {
+        self.keys.push(self.source.table.id, b"", id);
+    }
+
+    /// Reads the records that were found, each once, and hands them on. One that does not exist is passed over: nothing keeps a foreign
+    /// key from leading nowhere.
+    fn flush(&mut self) -> Result<()> {
+        let (keys, Source { table, budget, .. }) = (std::mem::take(&mut self.keys), self.source);
+        let mut slices = keys.slices();
+        slices.sort_unstable();
+        slices.dedup();
+        if slices.is_empty() {
+            return Ok(());
+        }
+        budget.spend(slices.len())?;
+        let (bytes, mut chunk) = (records(self.source, &slices)?, Chunk { records: Vec::new(), links: Vec::new() });
+        for bytes in bytes.iter().flatten() {
+            let (record, position) = (Record::open(table, bytes.as_ref())?, chunk.records.len());
+            // What the record says decides: the entries of a hash index may be of other values, too.
+            each_id(&record, self.key, |id| {
+                let own = self.own.get(id).into_iter().flatten();
+                chunk.links.extend(own.map(|own| (*own, position)));
+            })?;
+            chunk.records.push(record);
+        }
+        chunk.links.sort_unstable();
+        chunk.links.dedup();
+        (self.visit)(self.source, &chunk)
+    }
+
+    /// Finds the records whose foreign key is one of the ids by the entries of an ordered or a hash index.
+    fn by_entries(&mut self, index: &Index, is_done: &dyn Fn(usize) -> bool) -> Result<()> {
+        let Source { store, snapshot, reach, budget, .. } = self.source;
+        let range = |id: &String| KeyRange::of_value(index, &Value::Text(Cow::Borrowed(id)));
+        let mut ranges: Vec<_> = self.own.iter().map(|(id, own)| (range(id), own[0])).collect();
+        ranges.sort_unstable_by(|(one, _), (other, _)| one.lower.cmp(&other.lower));
+        let (Some((first, _)), Some((last, _))) = (ranges.first(), ranges.last()) else { return Ok(()) };
+        let mut scan = store.scan(Space::Indexes, &first.lower, &last.upper, snapshot, reach);
+        for (range, own) in &ranges {
+            budget.seek()?;
+            scan.seek(&range.lower);
+            while let Some((entry, _)) = scan.next()?
+                && entry < range.upper.as_slice()
+            {
+                budget.spend(1)?;
+                self.add(&entry[range.lower.len()..]);
+                if self.keys.len() == CHUNK_ROWS {
+                    self.flush()?;
+                    if is_done(*own) {
+                        break;
+                    }
+                }
+            }
+        }
+        self.flush()
+    }
+
+    /// Finds them by a unique index.
+    fn by_owners(&mut self, index: &Index) -> Result<()> {
+        let Source { store, snapshot, reach, budget, .. } = self.source;
+        budget.spend(self.own.len())?;
+        let values: Vec<_> = self.own.keys().map(|id| Value::Text(Cow::Borrowed(id.as_str()))).collect();
+        let owners = indexes::owners(store, index, &values.iter().collect::<Vec<_>>(), snapshot, reach)?;
+        owners.iter().flatten().for_each(|owner| self.keys.push(self.source.table.id, b"", owner));
+        self.flush()
+    }
+
+    /// Finds them where no index has the foreign key, by a scan of the whole table.
+    fn by_scan(&mut self) -> Result<()> {
+        let Source { budget, table, .. } = self.source;
+        let all = KeyRange::of_prefix(table.id.to_be_bytes().to_vec());
+        let mut scan = self.source.scan(Space::Records, &all, Direction::Forwards)?;
+        while let Some((_, bytes)) = scan.next()? {
+            let (record, mut is_related) = (Record::open(table, bytes)?, false);
+            budget.ask(bytes.len(), 1)?;
+            each_id(&record, self.key, |id| is_related |= self.own.contains_key(id))?;
+            if is_related {
+                self.keys.push(table.id, b"", record.id()?.as_bytes());
+            }
+            if self.keys.len() == CHUNK_ROWS {
+                self.flush()?;
+            }
+        }
+        self.flush()
+    }
+}
+
+/// Calls `each` with the ids that a foreign key of a record has, or with its own id.
+fn each_id(record: &Record<'_, &[u8]>, key: Option<usize>, mut each: impl FnMut(&str)) -> Result<()> {
+    let Some(key) = key else {
+        each(&record.id()?);
+        return Ok(());
+    };
+    match record.value(key)? {
+        Value::Text(id) => each(&id),
+        Value::List(elements) => elements.iter().for_each(|element| {
+            if let Value::Text(id) = element {
+                each(id);
+            }
+        }),
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Whether each of some records of the source's table satisfies the tree that some nodes begin with.
+///
+/// # Errors
+/// `Corrupt`; what the engine returns.
+pub(super) fn answers(source: Source<'_>, nodes: &[Node<'_>], own: &[Record<'_, &[u8]>]) -> Result<Vec<bool>> {
+    match &nodes[0] {
+        Node::Is(condition) => {
+            let ask = |record: &Record<'_, &[u8]>| {
+                source.budget.ask(record.bytes().len(), 1)?;
+                condition.accepts(record)
+            };
+            own.iter().map(ask).collect()
+        }
+        Node::Not => Ok(answers(source, &nodes[1..], own)?.into_iter().map(|accepted| !accepted).collect()),
+        Node::All(below) => group_answers(false, source, &nodes[1..=*below as usize], own),
+        Node::Any(below) => group_answers(true, source, &nodes[1..=*below as usize], own),
+        Node::Related(related) => {
+            let relationship = &source.table.relationships[related.relationship];
+            let subtree = &nodes[1..=related.below as usize];
+            let found = vec![Cell::new(false); own.len()];
+            each_chunk(source, relationship, own, &|position| found[position].get(), &mut |other, chunk| {
+                let accepted = match subtree {
+                    [] => vec![true; chunk.records.len()],
+                    subtree => answers(other, subtree, &chunk.records)?,
+                };
+                chunk.links.iter().filter(|(_, record)| accepted[*record]).for_each(|(of, _)| found[*of].set(true));
+                Ok(())
+            })?;
+            Ok(found.into_iter().map(Cell::into_inner).collect())
+        }
+    }
+}
+
+/// The same of a group of subtrees, of which one that is `decisive` decides. What is decided is not asked further.
+fn group_answers(
+    decisive: bool,
+    source: Source<'_>,
+    mut subtrees: &[Node<'_>],
+    own: &[Record<'_, &[u8]>],
+) -> Result<Vec<bool>> {
+    let mut outcome = vec![!decisive; own.len()];
+    let mut open: Vec<usize> = (0..own.len()).collect();
+    while !subtrees.is_empty() && !open.is_empty() {
+        let (subtree, after) = subtrees.split_at(length_of(subtrees));
+        let asked: Vec<_> = open.iter().map(|position| own[*position].view()).collect();
+        let accepted = answers(source, subtree, &asked)?;
+        let mut accepted = accepted.into_iter();
+        open.retain(|position| {
+            let is_decided = accepted.next() == Some(decisive);
+            outcome[*position] = if is_decided { decisive } else { outcome[*position] };
+            !is_decided
+        });
+        subtrees = after;
+    }
+    Ok(outcome)
+}
+
+impl<'q> Query<'q> {
+    /// The same query, in which conditions on related records that few satisfy became conditions on keys; `None` if there are none on
+    /// related records.
+    ///
+    /// # Errors
+    /// `Corrupt`; what the engine returns.
+    pub(super) fn reduced(&self, source: Source<'_>) -> Result<Option<Self>> {
+        if !self.filter.has_related() {
+            return Ok(None);
+        }
+        let mut nodes = Vec::with_capacity(self.filter.nodes.len());
+        reduce(source, &self.filter.nodes, self.text, &mut nodes)?;
+        Ok(Some(Self { filter: Filter { nodes }, ..self.clone() }))
+    }
+}
+
+/// Appends the tree that some nodes begin with, reduced.
+fn reduce<'q>(source: Source<'_>, nodes: &[Node<'q>], text: &'q str, out: &mut Vec<Node<'q>>) -> Result<()> {
+    match &nodes[0] {
+        Node::Is(_) => out.push(nodes[0].clone()),
+        Node::Not => {
+            out.push(Node::Not);
+            reduce(source, &nodes[1..], text, out)?;
+        }
+        Node::All(below) | Node::Any(below) => {
+            let (group, mut subtrees) = (out.len(), &nodes[1..=*below as usize]);
+            out.push(nodes[0].clone());
+            while !subtrees.is_empty() {
+                reduce(source, subtrees, text, out)?;
+                subtrees = &subtrees[length_of(subtrees)..];
+            }
+            let length = u32::try_from(out.len() - group - 1).expect("it is no longer than it was");
+            out[group] = if matches!(nodes[0], Node::All(_)) { Node::All(length) } else { Node::Any(length) };
+        }
+        Node::Related(related) => match named(source, related, &nodes[1..=related.below as usize], text)? {
+            Some(condition) => out.push(Node::Is(condition)),
+            None => out.extend_from_slice(&nodes[..=related.below as usize]),
+        },
+    }
+    Ok(())
+}
+
+/// A condition on related records as one on the foreign key or the id, if it is easily seen that few of them satisfy it.
+fn named<'q>(
+    source: Source<'_>,
+    related: &Related,
+    subtree: &[Node<'q>],
+    text: &'q str,
+) -> Result<Option<Condition<'q>>> {
+    let relationship = &source.table.relationships[related.relationship];
+    let other = source.related(relationship);
+    let whole = Query { text, filter: Filter { nodes: subtree.to_vec() }, ..Query::default() };
+    let inner = whole.reduced(other)?.unwrap_or(whole);
+    let plan = AccessPaths::of(&inner, other.table).plan(other)?;
+    let is_counted = plan.counted.is_some_and(|counted| counted <= PROBED);
+    if !is_counted && !probe(other, &plan.steps)?.1 {
+        return Ok(None);
+    }
+    let mut values = Vec::new();
+    let mut collect = |value: Value<'_>| match value {
+        Value::List(elements) => values.extend(elements.into_iter().map(Value::into_owned)),
+        Value::Null => {}
+        value => values.push(value.into_owned()),
+    };
+    inner.run_at(other, |record| {
+        collect(match relationship.many {
+            true => record.value(relationship.foreign_key)?,
+            false => Value::Text(record.id()?),
+        });
+        Ok(())
+    })?;
+    values.sort_unstable_by(compare);
+    values.dedup_by(|one, other| compare(one, other).is_eq());
+    let attribute = if relationship.many { source.table.primary_key } else { relationship.foreign_key };
+    let test = if values.len() == 1 { Test::Equal(values.remove(0)) } else { Test::OneOf(values) };
+    Ok(Some(Condition { attribute, path: Vec::new(), test, text: related.text.clone() }))
+}
