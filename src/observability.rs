@@ -23,10 +23,12 @@ use std::time::{Duration, Instant, SystemTime};
 use http::request::Parts;
 use http::{HeaderMap, Method, StatusCode};
 use parking_lot::Mutex;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::registry::Registry;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
-use counts::Counts;
+use counts::{Counts, Totals};
 pub use identity::{Identity, Ids};
 use log::{Entry, Log};
 
@@ -94,23 +96,21 @@ impl Observability {
         self.log.as_ref().map_or(0, Log::dropped_lines)
     }
 
-    /// Everything that was counted, in the text format of Prometheus.
-    pub fn metrics(&self) -> String {
-        let mut text = String::with_capacity(4096);
-        counts::write(&self.routes, &self.recorders.lock(), self.timed, &mut text);
-        if self.log.is_some() {
-            let lines = [("", self.dropped_lines() as f64)];
-            write_metric(&mut text, "strata_access_log_dropped_lines_total", "counter", "Lines that were lost.", lines);
+    /// Everything that was counted until now, as metrics of Prometheus.
+    pub fn metrics(&self) -> Registry {
+        let mut registry = Registry::default();
+        let totals = Totals { routes: Arc::clone(&self.routes), recorders: self.recorders.lock().clone() };
+        registry.register_collector(Box::new(totals));
+        let lost = "Lines for standard error that were lost";
+        registry.register("strata_messages_dropped_lines", lost, ConstCounter::new(messages::dropped_lines()));
+        if let Some(log) = &self.log {
+            registry.register(
+                "strata_access_log_dropped_lines",
+                "Lines that were lost",
+                ConstCounter::new(log.dropped_lines()),
+            );
         }
-        let lines = [("", messages::dropped_lines() as f64)];
-        write_metric(
-            &mut text,
-            "strata_messages_dropped_lines_total",
-            "counter",
-            "Lines for standard error that were lost.",
-            lines,
-        );
-        text
+        registry
     }
 
     /// Waits until the log has written what came from recorders that are gone; at most so long, because nobody may be reading.
@@ -118,22 +118,6 @@ impl Observability {
         if let Some(log) = &self.log {
             log.close(longest);
         }
-    }
-}
-
-/// Appends a metric in the text format of Prometheus: what it is, and a sample for each of its sets of labels.
-pub fn write_metric<L: AsRef<str>>(
-    text: &mut String,
-    name: &str,
-    kind: &str,
-    help: &str,
-    samples: impl IntoIterator<Item = (L, f64)>,
-) {
-    use std::fmt::Write;
-    let mut head = Some(format!("# HELP {name} {help}\n# TYPE {name} {kind}\n"));
-    for (labels, value) in samples {
-        text.push_str(&head.take().unwrap_or_default());
-        writeln!(text, "{name}{} {value}", labels.as_ref()).expect("text grows");
     }
 }
 
@@ -295,6 +279,12 @@ mod tests {
         Request::get(uri).body(()).unwrap().into_parts().0
     }
 
+    fn text(observability: &Observability) -> String {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &observability.metrics()).unwrap();
+        text
+    }
+
     fn answer(recorder: &Recorder, uri: &str, status: StatusCode) {
         let mut context = recorder.begin(&parts(uri), PEER);
         context.set_route(KNOWN);
@@ -311,7 +301,7 @@ mod tests {
         drop(two);
         answer(&one, "/Product/3", StatusCode::NOT_FOUND);
         one.finish(one.begin(&parts("/"), PEER), StatusCode::NOT_FOUND, 7);
-        let metrics = observability.metrics();
+        let metrics = text(&observability);
         for line in [
             "strata_requests_total{route=\"/Product/{id}\",class=\"2xx\"} 2",
             "strata_requests_total{route=\"/Product/{id}\",class=\"4xx\"} 1",
@@ -342,8 +332,8 @@ mod tests {
         assert_eq!([Span::Routing, Span::Body, Span::Pool, Span::Handler].map(milliseconds), [1, 0, 7, 6]);
         context.set_route(KNOWN);
         recorder.finish(context, StatusCode::OK, 0);
-        let metrics = observability.metrics();
-        let all = "strata_request_duration_seconds_bucket{route=\"/Product/{id}\",le=\"+Inf\"} 1";
+        let metrics = text(&observability);
+        let all = "strata_request_duration_seconds_bucket{le=\"+Inf\",route=\"/Product/{id}\"} 1";
         assert!(metrics.contains(all) && metrics.contains("_seconds_count{route=\"/Product/{id}\"} 1"), "{metrics}");
     }
 
@@ -391,12 +381,12 @@ mod tests {
         let mut context = recorder.begin(&parts("/Product/1"), PEER);
         context.set_route(KNOWN);
         recorder.abandon(context);
-        let metrics = observability.metrics();
+        let metrics = text(&observability);
         assert!(metrics.contains("strata_requests_total{route=\"/Product/{id}\",class=\"4xx\"} 1"), "{metrics}");
     }
 
     #[test]
-    fn a_line_that_waits_keeps_no_head_in_memory() {
+    fn a_request_that_is_logged_keeps_no_head_in_memory() {
         let options = Options { access_log: Some(PathBuf::from("/dev/null")), ..Options::default() };
         let observability = Observability::start(&options, routes()).unwrap();
         let recorder = observability.recorder();
@@ -421,6 +411,6 @@ mod tests {
         drop(recorder);
         observability.close(Duration::from_secs(60));
         assert_eq!(observability.dropped_lines(), 100, "some had no place in the queue, the others none on the device");
-        assert!(observability.metrics().contains("strata_access_log_dropped_lines_total 100"));
+        assert!(text(&observability).contains("strata_access_log_dropped_lines_total 100"));
     }
 }

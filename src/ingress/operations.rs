@@ -19,13 +19,16 @@ use http::request::Parts;
 use http::{Method, Response, StatusCode};
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::crossing::Crossing;
 use crate::error::Error;
 use crate::handlers::{self, Answer, Failure};
-use crate::observability::{Observability, write_metric};
+use crate::observability::Observability;
 use crate::routing;
 
 /// The router and what it shows.
@@ -185,19 +188,21 @@ async fn checkpoint(
 
 /// For Prometheus: requests by route for whoever asks, and what the store has done where the counters are shown, too.
 async fn metrics(State(shown): State<Arc<Shown>>, Extension(Peer(peer)): Extension<Peer>) -> impl IntoResponse {
-    let mut text = shown.observability.metrics();
-    let mut gauge = |name, help, value: f64| write_metric(&mut text, name, "gauge", help, [("", value)]);
-    gauge("strata_ready", "Whether requests are wanted.", f64::from(shown.ready.load(Ordering::Relaxed)));
-    let waiting = shown.crossing.waiting() as f64;
-    gauge("strata_requests_waiting", "Requests that wait for their bodies or for the pool.", waiting);
+    let mut registry = shown.observability.metrics();
+    let ready = u64::from(shown.ready.load(Ordering::Relaxed));
+    registry.register("strata_ready", "Whether requests are wanted", ConstGauge::new(ready));
+    let waiting = ConstGauge::new(shown.crossing.waiting());
+    registry.register("strata_requests_waiting", "Requests that wait for their bodies or for the pool", waiting);
     if peer.to_canonical().is_loopback() {
         let counters = serde_json::to_value(shown.crossing.database().counters()).unwrap_or_default();
         for (name, number) in counters.as_object().into_iter().flatten() {
-            let (name, number) = (format!("strata_storage_{name}_total"), number.as_f64().unwrap_or_default());
-            write_metric(&mut text, &name, "counter", "Counted by the store since it was opened.", [("", number)]);
+            let counter = ConstCounter::new(number.as_u64().unwrap_or_default());
+            registry.register(format!("strata_storage_{name}"), "Counted by the store since it was opened", counter);
         }
     }
-    ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text)
+    let mut text = String::new();
+    encode(&mut text, &registry).expect("text grows");
+    ([(CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text)
 }
 
 async fn nothing(request: Request) -> Response<Body> {

@@ -3,13 +3,18 @@
 //! Buckets double from 16 us, so that a count costs a shift and not a search, and the quantile of a histogram is within a factor
 //! of two wherever it lies.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use http::StatusCode;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Unit;
 
-use super::{RouteNumber, write_metric};
+use super::RouteNumber;
 
 /// The upper bound of the first bucket is 2^4 us, that of the last 2^23 us (8.4 s); what is longer is in none.
 const FIRST_BUCKET: u32 = 4;
@@ -84,70 +89,93 @@ fn bucket(took: Duration) -> usize {
     (microseconds - 1).checked_ilog2().map_or(0, |below| (below + 1).saturating_sub(FIRST_BUCKET)) as usize
 }
 
-/// All that recorders have counted together, as text for Prometheus. Routes and classes that nobody has met are left out.
-pub(super) fn write(names: &[String], recorders: &[Arc<Counts>], timed: bool, text: &mut String) {
-    let routes: Vec<(usize, String)> =
-        names.iter().map(|name| format!("route=\"{}\"", escaped(name))).enumerate().collect();
-    let sum = |of: &dyn Fn(&Counts) -> &AtomicU64| -> f64 {
-        recorders.iter().map(|counts| of(counts).load(Ordering::Relaxed)).sum::<u64>() as f64
-    };
-    let answers = routes.iter().flat_map(|(number, route)| {
-        let class = |(class, name)| {
-            (format!("{{{route},class=\"{name}\"}}"), sum(&|counts| &counts.routes[*number].answers[class]))
+/// What all recorders have counted together. Routes and classes that nobody has met are left out.
+#[derive(Debug)]
+pub(super) struct Totals {
+    pub(super) routes: Arc<[String]>,
+    pub(super) recorders: Vec<Arc<Counts>>,
+}
+
+impl Collector for Totals {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let answers = self.names().flat_map(|(route, name)| {
+            let class = move |(class, text)| ([("route", name), ("class", text)], self.answers(route, class));
+            CLASSES.into_iter().enumerate().map(class)
+        });
+        encode_counter(&mut encoder, ("strata_requests", None), "Requests answered.", answers)?;
+        let bytes = |of: fn(&Route) -> &AtomicU64| {
+            self.names().map(move |(route, name)| ([("route", name)], self.sum(|counts| of(&counts.routes[route]))))
         };
-        CLASSES.into_iter().enumerate().map(class).collect::<Vec<_>>()
-    });
-    let seen: Vec<_> = answers.filter(|(_, number)| *number > 0.0).collect();
-    write_metric(text, "strata_requests_total", "counter", "Requests answered.", seen);
-    let bytes = |of: &dyn Fn(&Route) -> &AtomicU64| {
-        let all =
-            routes.iter().map(|(number, route)| (format!("{{{route}}}"), sum(&|counts| of(&counts.routes[*number]))));
-        all.filter(|(_, bytes)| *bytes > 0.0).collect::<Vec<_>>()
-    };
-    let (bytes_in, bytes_out) = (bytes(&|route| &route.bytes_in), bytes(&|route| &route.bytes_out));
-    write_metric(text, "strata_request_body_bytes_total", "counter", "Bytes of bodies that were read.", bytes_in);
-    write_metric(text, "strata_answer_body_bytes_total", "counter", "Bytes of bodies that were answered.", bytes_out);
-    if timed {
-        write_durations(&routes, &sum, text);
+        let (read, answered) = (bytes(|route| &route.bytes_in), bytes(|route| &route.bytes_out));
+        let name = ("strata_request_body", Some(&Unit::Bytes));
+        encode_counter(&mut encoder, name, "Bytes of bodies that were read.", read)?;
+        let name = ("strata_answer_body", Some(&Unit::Bytes));
+        encode_counter(&mut encoder, name, "Bytes of bodies that were answered.", answered)?;
+        match self.recorders.iter().any(|counts| !counts.durations.is_empty()) {
+            true => self.encode_durations(&mut encoder),
+            false => Ok(()),
+        }
     }
 }
 
-/// A sum of one counter over all recorders.
-type Sum<'a> = dyn Fn(&dyn Fn(&Counts) -> &AtomicU64) -> f64 + 'a;
+impl Totals {
+    fn names(&self) -> impl Iterator<Item = (usize, &str)> {
+        self.routes.iter().map(String::as_str).enumerate()
+    }
 
-fn write_durations(routes: &[(usize, String)], sum: &Sum<'_>, text: &mut String) {
-    use std::fmt::Write;
-    let name = "strata_request_duration_seconds";
-    writeln!(text, "# HELP {name} From the head of a request to its answer.\n# TYPE {name} histogram")
-        .expect("text grows");
-    for (number, route) in routes {
-        // Before the answers, which are counted first: so the last bucket never has more than all.
-        let buckets: [f64; BUCKETS] =
-            std::array::from_fn(|bucket| sum(&|counts| &counts.durations[*number].buckets[bucket]));
-        let answers: f64 = (0..CLASSES.len()).map(|class| sum(&|counts| &counts.routes[*number].answers[class])).sum();
-        if answers == 0.0 {
-            continue;
+    fn sum(&self, of: impl Fn(&Counts) -> &AtomicU64) -> u64 {
+        self.recorders.iter().map(|counts| of(counts).load(Ordering::Relaxed)).sum()
+    }
+
+    fn answers(&self, route: usize, class: usize) -> u64 {
+        self.sum(|counts| &counts.routes[route].answers[class])
+    }
+
+    fn encode_durations(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let (name, help) = ("strata_request_duration", "From the head of a request to its answer.");
+        let mut metric = encoder.encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Histogram)?;
+        for (route, name) in self.names() {
+            let bucket = |bucket| {
+                let bound = f64::from(1u32 << (FIRST_BUCKET + bucket as u32)) / 1e6;
+                (bound, self.sum(|counts| &counts.durations[route].buckets[bucket]))
+            };
+            // Before the answers, which are counted first: so there are never more in buckets than answers.
+            let mut buckets: Vec<(f64, u64)> = (0..BUCKETS).map(bucket).collect();
+            let answers: u64 = (0..CLASSES.len()).map(|class| self.answers(route, class)).sum();
+            if answers > 0 {
+                let longer = answers.saturating_sub(buckets.iter().map(|(_, count)| count).sum());
+                buckets.push((f64::INFINITY, longer));
+                let seconds = self.sum(|counts| &counts.durations[route].nanoseconds) as f64 / 1e9;
+                let labels = [("route", name)];
+                metric.encode_family(&labels)?.encode_histogram::<NoLabelSet>(seconds, answers, &buckets, None)?;
+            }
         }
-        let mut so_far = 0.0;
-        for (bucket, count) in buckets.into_iter().enumerate() {
-            so_far += count;
-            let bound = f64::from(1u32 << (FIRST_BUCKET + bucket as u32)) / 1e6;
-            writeln!(text, "{name}_bucket{{{route},le=\"{bound}\"}} {so_far}").expect("text grows");
-        }
-        let seconds = sum(&|counts| &counts.durations[*number].nanoseconds) / 1e9;
-        writeln!(text, "{name}_bucket{{{route},le=\"+Inf\"}} {answers}").expect("text grows");
-        writeln!(text, "{name}_sum{{{route}}} {seconds}\n{name}_count{{{route}}} {answers}").expect("text grows");
+        Ok(())
     }
 }
 
-/// A value of a label.
-fn escaped(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+/// A counter: its name without `_total` and its unit, what it is, and a number for each of its sets of labels; those of 0 are left out.
+fn encode_counter<L: EncodeLabelSet>(
+    encoder: &mut DescriptorEncoder<'_>,
+    (name, unit): (&str, Option<&Unit>),
+    help: &str,
+    samples: impl Iterator<Item = (L, u64)>,
+) -> fmt::Result {
+    let mut samples = samples.filter(|(_, number)| *number > 0).peekable();
+    if samples.peek().is_none() {
+        return Ok(());
+    }
+    let mut metric = encoder.encode_descriptor(name, help, unit, MetricType::Counter)?;
+    samples.try_for_each(|(labels, number)| {
+        metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, f64>(&number, None)
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use prometheus_client::encoding::text::encode;
+    use prometheus_client::registry::Registry;
 
     #[test]
     fn bounds_belong_to_their_bucket() {
@@ -164,14 +192,16 @@ mod tests {
         for milliseconds in [1, 2, 3, 20_000] {
             counts.count(RouteNumber(0), StatusCode::OK, 0, 0, Some(Duration::from_millis(milliseconds)));
         }
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(Totals { routes: ["a\"b".to_owned()].into(), recorders: vec![counts] }));
         let mut text = String::new();
-        write(&["a\"b".to_owned()], &[counts], true, &mut text);
+        encode(&mut text, &registry).unwrap();
         let has = |line: &str| assert!(text.lines().any(|found| found == line), "{line} in {text}");
         has("strata_requests_total{route=\"a\\\"b\",class=\"2xx\"} 4");
-        has("strata_request_duration_seconds_bucket{route=\"a\\\"b\",le=\"0.001024\"} 1");
-        has("strata_request_duration_seconds_bucket{route=\"a\\\"b\",le=\"0.004096\"} 3");
-        has("strata_request_duration_seconds_bucket{route=\"a\\\"b\",le=\"8.388608\"} 3");
-        has("strata_request_duration_seconds_bucket{route=\"a\\\"b\",le=\"+Inf\"} 4");
+        has("strata_request_duration_seconds_bucket{le=\"0.001024\",route=\"a\\\"b\"} 1");
+        has("strata_request_duration_seconds_bucket{le=\"0.004096\",route=\"a\\\"b\"} 3");
+        has("strata_request_duration_seconds_bucket{le=\"8.388608\",route=\"a\\\"b\"} 3");
+        has("strata_request_duration_seconds_bucket{le=\"+Inf\",route=\"a\\\"b\"} 4");
         has("strata_request_duration_seconds_sum{route=\"a\\\"b\"} 20.006");
         assert_eq!(text.matches("# TYPE").count(), 2, "bytes that are none have no metric: {text}");
     }

@@ -41,7 +41,8 @@ fn every_answer_has_a_line_and_a_count() {
         lengths.push(answer.body.len());
     }
     let metrics = ask(server.url(), "GET", "/_metrics", "");
-    assert_eq!(metrics.header("content-type"), "text/plain; version=0.0.4; charset=utf-8");
+    assert_eq!(metrics.header("content-type"), "application/openmetrics-text; version=1.0.0; charset=utf-8");
+    assert!(metrics.body.ends_with("\n# EOF\n"), "{}", metrics.body);
     let writes = server.database().counters().writes;
     server.stop().unwrap();
 
