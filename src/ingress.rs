@@ -48,7 +48,7 @@ use hyper::body::Body as _;
 use serde::{Deserialize, Serialize};
 
 use crate::handlers::{self, Answer, Failure};
-use crate::observability::{self, Context, Observability, Recorder, Span, messages};
+use crate::observability::{self, Context, Observability, Recorder, Span};
 use crate::routing::{Lane, Route, Routes};
 use crate::static_files::{self, Content, Site};
 use crate::transaction::Database;
@@ -360,7 +360,7 @@ impl Ingress {
             return failure.answer(None);
         }
         let request_id = self.recorder.identity(context, headers).to_string();
-        messages::log(&format!("request {request_id} failed: {failure}"));
+        tracing::error!("request {request_id} failed: {failure}");
         failure.answer(Some(&request_id))
     }
 

@@ -10,14 +10,13 @@
 
 mod counts;
 mod identity;
+mod lines;
 mod log;
 pub mod messages;
 
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant, SystemTime};
 
 use http::request::Parts;
@@ -30,7 +29,8 @@ use serde::{Deserialize, Serialize};
 use crate::error::Result;
 use counts::{Counts, Totals};
 pub use identity::{Identity, Ids};
-use log::{Entry, Log};
+use lines::Lines;
+use log::Log;
 
 /// What is recorded of requests.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,19 +59,21 @@ pub struct Observability {
     routes: Arc<[String]>,
     timed: bool,
     recorders: Mutex<Vec<Arc<Counts>>>,
-    log: Option<Log>,
+    log: Option<Lines>,
 }
 
 impl Observability {
     /// Counts requests by these routes. The first one is for requests whose route is not known.
     ///
     /// # Errors
-    /// `Storage` if the file of the access log cannot be opened, or the machine has no thread to give.
+    /// `Storage` if the file of the access log cannot be opened.
+    ///
+    /// # Panics
+    /// If there is to be an access log, and the machine has no thread to give.
     pub fn start(options: &Options, routes: impl IntoIterator<Item = String>) -> Result<Self> {
-        let routes: Arc<[String]> = routes.into_iter().collect();
         let log = options.access_log.as_deref();
-        let log = log.map(|path| Log::start(path, options.access_log_lines, Arc::clone(&routes))).transpose()?;
-        Ok(Self::with(routes, options.timings || log.is_some(), log))
+        let log = log.map(|path| log::open(path, options.access_log_lines)).transpose()?;
+        Ok(Self::with(routes.into_iter().collect(), options.timings || log.is_some(), log))
     }
 
     /// Counts requests by these routes and does nothing else.
@@ -79,7 +81,7 @@ impl Observability {
         Self::with(routes.into_iter().collect(), false, None)
     }
 
-    fn with(routes: Arc<[String]>, timed: bool, log: Option<Log>) -> Self {
+    fn with(routes: Arc<[String]>, timed: bool, log: Option<Lines>) -> Self {
         Self { routes, timed, recorders: Mutex::default(), log }
     }
 
@@ -87,13 +89,14 @@ impl Observability {
     pub fn recorder(&self) -> Recorder {
         let counts = Arc::new(Counts::new(self.routes.len(), self.timed));
         self.recorders.lock().push(Arc::clone(&counts));
-        let log = self.log.as_ref().and_then(|log| Some((log.queue()?, log.dropped())));
+        let queue = self.log.as_ref().and_then(Lines::queue);
+        let log = queue.map(|queue| Log::new(Arc::clone(&self.routes), queue));
         Recorder { timed: self.timed, counts, ids: Ids::new(), log }
     }
 
     /// Lines of the access log that were lost, because too many waited or the file could not be written.
     pub fn dropped_lines(&self) -> u64 {
-        self.log.as_ref().map_or(0, Log::dropped_lines)
+        self.log.as_ref().map_or(0, Lines::lost)
     }
 
     /// Everything that was counted until now, as metrics of Prometheus.
@@ -104,16 +107,12 @@ impl Observability {
         let lost = "Lines for standard error that were lost";
         registry.register("strata_messages_dropped_lines", lost, ConstCounter::new(messages::dropped_lines()));
         if let Some(log) = &self.log {
-            registry.register(
-                "strata_access_log_dropped_lines",
-                "Lines that were lost",
-                ConstCounter::new(log.dropped_lines()),
-            );
+            registry.register("strata_access_log_dropped_lines", "Lines that were lost", ConstCounter::new(log.lost()));
         }
         registry
     }
 
-    /// Waits until the log has written what came from recorders that are gone; at most so long, because nobody may be reading.
+    /// Waits until the log has what was recorded; at most so long, because nobody may be reading. What is recorded later has no line.
     pub fn close(&self, longest: Duration) {
         if let Some(log) = &self.log {
             log.close(longest);
@@ -159,7 +158,7 @@ struct Logged {
     at: SystemTime,
     peer: IpAddr,
     method: Method,
-    /// Of its own: a part of the head would keep all of it in memory as long as the line waits.
+    /// Of its own: a part of the head would keep all of it in memory until the answer is there.
     path: Box<str>,
     identity: Identity,
 }
@@ -208,7 +207,7 @@ pub struct Recorder {
     timed: bool,
     counts: Arc<Counts>,
     ids: Ids,
-    log: Option<(SyncSender<Entry>, Arc<log::Dropped>)>,
+    log: Option<Log>,
 }
 
 impl Recorder {
@@ -244,20 +243,10 @@ impl Recorder {
 
     /// The request was answered.
     pub fn finish(&self, context: Context, status: StatusCode, bytes_out: u64) {
-        let Context { route, bytes_in, details } = context;
-        let took = details.as_ref().map(|details| details.began.elapsed());
-        self.counts.count(route, status, bytes_in, bytes_out, took);
-        let Some(((queue, dropped), details)) = self.log.as_ref().zip(details) else {
-            return;
-        };
-        let Details { spans, logged: Some(request), .. } = *details else {
-            return;
-        };
-        let took = took.unwrap_or_default();
-        let entry = Entry { route, status, bytes_in, bytes_out, took, spans, request };
-        // Whoever answers requests does not wait for whoever writes about them.
-        if queue.try_send(entry).is_err() {
-            dropped.fetch_add(1, Ordering::Relaxed);
+        let took = context.details.as_ref().map(|details| details.began.elapsed());
+        self.counts.count(context.route, status, context.bytes_in, bytes_out, took);
+        if let Some((log, took)) = self.log.as_ref().zip(took) {
+            log.write(&context, took, status, bytes_out);
         }
     }
 }

@@ -158,7 +158,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         if let Err(error) = self.end() {
-            messages::log(&error.to_string());
+            tracing::error!("{error}");
         }
     }
 }
@@ -174,7 +174,7 @@ struct Said;
 
 impl Drop for Said {
     fn drop(&mut self) {
-        messages::flush(LAST_WORDS);
+        messages::close(LAST_WORDS);
     }
 }
 
@@ -183,7 +183,8 @@ impl Drop for Said {
 /// # Errors
 /// As [`Server::start`] and [`Server::stop`]; `Storage` if the ready file cannot be written.
 pub fn run(config: &Config) -> Result<()> {
-    std::panic::set_hook(Box::new(|panic| messages::log(&panic.to_string())));
+    messages::start();
+    std::panic::set_hook(Box::new(|panic| tracing::error!("{panic}")));
     let _said = Said;
     let cannot = |error| Error::storage("cannot wait for signals", error);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(cannot)?;
@@ -196,19 +197,19 @@ pub fn run(config: &Config) -> Result<()> {
         replace_file(path, &format!("{}\n", server.url()))?;
     }
     if !server.database().schema().tables.iter().any(|table| table.exported) {
-        messages::log("no table of the schema is served: the types that are to be need @export");
+        tracing::warn!("no table of the schema is served: the types that are to be need @export");
     }
-    messages::log(&format!("listening on {}", server.url()));
+    tracing::info!("listening on {}", server.url());
     runtime.block_on(async {
         let name = signals.next().await;
-        messages::log(&format!("{name}: stopping"));
+        tracing::info!("{name}: stopping");
         let (done, mut stopped) = oneshot::channel();
         std::thread::spawn(move || done.send(server.stop()));
         tokio::select! {
             outcome = &mut stopped => outcome.unwrap_or(Ok(())),
             name = signals.next() => {
-                messages::log(&format!("{name} again: ending at once"));
-                messages::flush(LAST_WORDS);
+                tracing::info!("{name} again: ending at once");
+                messages::close(LAST_WORDS);
                 std::process::exit(1);
             }
         }

@@ -20,7 +20,6 @@ use super::file::FileBody;
 use super::pieces::{Broken, Piece, Pieces, Waiting};
 use crate::error::Error;
 use crate::handlers::{self, Answer, Failure, Result};
-use crate::observability::messages;
 use crate::routing::{Lane, Route, Routes, Work};
 use crate::static_files::Extent;
 use crate::transaction::{Database, Interrupt, LOCK_WAIT, held_too_long};
@@ -187,7 +186,7 @@ impl Job {
             }
             Err(failure) => {
                 if failure.is_internal() {
-                    messages::log(&format!("a list broke off: {failure}"));
+                    tracing::error!("a list broke off: {failure}");
                 }
                 let _ = pieces.send(Err(Broken));
             }

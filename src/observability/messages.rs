@@ -1,73 +1,75 @@
-//! What the server says to its operator: lines on standard error, written by a thread of their own.
+//! What the server says to its operator: events of `tracing`, one line each on standard error.
 //!
-//! Whoever reads standard error may have stopped, and then a pipe is soon full and holds up whoever writes to it. So a line is put
-//! into a bounded queue; one that finds no place is counted and lost, as in the access log. One for the whole process, because
-//! there is one standard error.
+//! Any layer says something by `tracing::error!`, `warn!` or `info!`. Whoever reads standard error may have stopped, and then a pipe is
+//! soon full and holds up whoever writes to it: so a thread of its own writes the lines ([`Lines`]). One for the whole process, because
+//! there is one standard error. A program that uses the layers as a library need not start it: it may listen to the events itself.
 
-use std::io::Write;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{SyncSender, sync_channel};
-use std::sync::{Arc, LazyLock};
-use std::time::{Duration, Instant};
+use std::fmt;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use tracing::{Event, Level, Subscriber};
+use tracing_appender::non_blocking::NonBlocking;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry::LookupSpan;
+
+use super::lines::Lines;
 
 /// How many lines may wait to be written.
 const LINES: usize = 1024;
 
-static STANDARD_ERROR: LazyLock<Messages> = LazyLock::new(|| Messages::start(std::io::stderr(), LINES));
+static STANDARD_ERROR: OnceLock<Lines> = OnceLock::new();
 
-/// Says something, in one line whatever the text is. Waits for nobody.
-pub fn log(text: &str) {
-    STANDARD_ERROR.log(text);
+/// Writes what is said from now on to standard error.
+///
+/// # Panics
+/// If the machine has no thread to give.
+pub fn start() {
+    let lines = STANDARD_ERROR.get_or_init(|| Lines::start("strata-messages", LINES, 0, std::io::stderr()));
+    if let Some(queue) = lines.queue() {
+        // Refused if somebody listens already, who then goes on.
+        let _ = tracing::subscriber::set_global_default(subscriber(queue));
+    }
 }
 
-/// Waits until what was said is written; at most so long, because nobody may be reading.
-pub fn flush(longest: Duration) {
-    STANDARD_ERROR.flush(longest);
+/// Waits until what was said is written; at most so long, because nobody may be reading. What is said later is lost.
+pub fn close(longest: Duration) {
+    if let Some(lines) = STANDARD_ERROR.get() {
+        lines.close(longest);
+    }
 }
 
 /// Lines that were lost, because too many waited or could not be written.
 pub fn dropped_lines() -> u64 {
-    STANDARD_ERROR.dropped.load(Ordering::Relaxed)
+    STANDARD_ERROR.get().map_or(0, Lines::lost)
 }
 
-struct Messages {
-    queue: SyncSender<String>,
-    /// Lines in the queue, and the one that is being written.
-    waiting: Arc<AtomicUsize>,
-    dropped: Arc<AtomicU64>,
+/// Makes lines of our own events; what other crates say is about clients, who are not to fill the log.
+fn subscriber(queue: NonBlocking) -> impl Subscriber + Send + Sync {
+    let lines = tracing_subscriber::fmt().with_writer(queue).event_format(OneLine).finish();
+    lines.with(Targets::new().with_target("strata", LevelFilter::INFO))
 }
 
-impl Messages {
-    fn start(mut out: impl Write + Send + 'static, lines: usize) -> Self {
-        let (queue, texts) = sync_channel::<String>(lines);
-        let (waiting, dropped) = (Arc::<AtomicUsize>::default(), Arc::<AtomicU64>::default());
-        let (written, lost) = (Arc::clone(&waiting), Arc::clone(&dropped));
-        let thread = std::thread::Builder::new().name("strata-messages".to_owned());
-        // Without a thread there is nobody at the end of the queue: all lines are lost, and counted.
-        let _ = thread.spawn(move || {
-            for text in texts {
-                if out.write_all(text.as_bytes()).is_err() {
-                    lost.fetch_add(1, Ordering::Relaxed);
-                }
-                written.fetch_sub(1, Ordering::Release);
-            }
-        });
-        Self { queue, waiting, dropped }
-    }
+/// One line, whatever the text is.
+struct OneLine;
 
-    fn log(&self, text: &str) {
-        self.waiting.fetch_add(1, Ordering::Relaxed);
-        if self.queue.try_send(format!("strata: {}\n", text.replace(char::is_control, " "))).is_err() {
-            self.waiting.fetch_sub(1, Ordering::Relaxed);
-            self.dropped.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    fn flush(&self, longest: Duration) {
-        let began = Instant::now();
-        while self.waiting.load(Ordering::Acquire) > 0 && began.elapsed() < longest {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+impl<S, N> FormatEvent<S, N> for OneLine
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(&self, context: &FmtContext<'_, S, N>, mut out: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+        let level = match *event.metadata().level() {
+            Level::ERROR => "error: ",
+            Level::WARN => "warning: ",
+            _ => "",
+        };
+        let mut text = String::new();
+        context.format_fields(Writer::new(&mut text), event)?;
+        writeln!(out, "strata: {level}{}", text.replace(char::is_control, " "))
     }
 }
 
@@ -75,6 +77,10 @@ impl Messages {
 mod tests {
     use super::*;
     use parking_lot::Mutex;
+    use std::io::Write;
+    use std::sync::Arc;
+
+    const LONG: Duration = Duration::from_secs(60);
 
     /// What is written, if it can be: not while somebody holds it.
     #[derive(Clone, Default)]
@@ -90,27 +96,48 @@ mod tests {
         }
     }
 
+    /// Says something into a queue of so many lines.
+    fn said(lines: usize, out: impl Write + Send + 'static, say: impl FnOnce()) -> Lines {
+        let lines = Lines::start("test", lines, 0, out);
+        tracing::subscriber::with_default(subscriber(lines.queue().unwrap()), say);
+        lines
+    }
+
     #[test]
     fn who_says_something_does_not_wait_for_who_reads_it() {
         let pipe = Pipe::default();
-        let messages = Messages::start(pipe.clone(), 4);
         let full = pipe.0.lock();
-        (0..100).for_each(|number| messages.log(&format!("line\n{number}")));
-        messages.flush(Duration::ZERO);
+        let lines = said(4, pipe.clone(), || (0..100).for_each(|number| tracing::info!("line\n{number}")));
+        lines.close(Duration::ZERO);
         drop(full);
-        messages.flush(Duration::from_secs(60));
+        lines.close(LONG);
         let text = String::from_utf8(pipe.0.lock().clone()).unwrap();
-        let dropped = messages.dropped.load(Ordering::Relaxed);
-        assert_eq!(text.lines().count() as u64 + dropped, 100, "{text}");
+        assert_eq!(text.lines().count() as u64 + lines.lost(), 100, "{text}");
         assert!((4..=5).contains(&text.lines().count()), "as many as wait, and the one that is being written: {text}");
         assert!(text.starts_with("strata: line 0\nstrata: line 1\n"), "{text}");
     }
 
     #[test]
     fn lines_that_nobody_can_read_are_counted() {
-        let messages = Messages::start(std::fs::File::options().write(true).open("/dev/full").unwrap(), 4);
-        messages.log("nothing");
-        messages.flush(Duration::from_secs(60));
-        assert_eq!(messages.dropped.load(Ordering::Relaxed), 1);
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let lines = said(4, full, || tracing::info!("nothing"));
+        lines.close(LONG);
+        assert_eq!(lines.lost(), 1);
+    }
+
+    #[test]
+    fn a_line_says_how_bad_it_is() {
+        let pipe = Pipe::default();
+        let lines = said(8, pipe.clone(), || {
+            tracing::error!("it\u{1b}[31m broke");
+            tracing::warn!(number = 3, "it may break");
+            tracing::info!("it works");
+            tracing::debug!("how it works");
+            tracing::error!(target: "h2", "a client is strange");
+        });
+        lines.close(LONG);
+        let text = String::from_utf8(pipe.0.lock().clone()).unwrap();
+        let expected = "strata: error: it\\x1b[31m broke\nstrata: warning: it may break number=3\nstrata: it works\n";
+        assert_eq!((text.as_str(), lines.lost()), (expected, 0));
     }
 }

@@ -11,7 +11,6 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::worker::Handle;
-use crate::observability::messages;
 
 /// What a client is told that is one too many.
 const FULL: &[u8] =
@@ -77,7 +76,7 @@ async fn accept(listener: tokio::net::TcpListener, workers: &[Handle], most: usi
             }
             Err(error) if is_the_client_s(&error) => {}
             Err(error) => {
-                messages::log(&format!("cannot accept a connection: {error}"));
+                tracing::warn!("cannot accept a connection: {error}");
                 tokio::time::sleep(PAUSE).await;
             }
         }

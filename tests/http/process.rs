@@ -285,7 +285,8 @@ fn a_schema_of_which_nothing_is_served_is_said() {
     let schema = folder.path().join("schema.graphql");
     fs::write(&schema, "type Product @table { id: ID! @primaryKey }").unwrap();
     let mut server = Running::start_with(folder.path(), &["--schema", schema.to_str().unwrap()]);
-    assert!(server.line().contains("@export"));
+    let said = server.line();
+    assert!(said.starts_with("strata: warning: ") && said.contains("@export"), "{said}");
     assert!(server.line().contains("listening"));
 }
 
