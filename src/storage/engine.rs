@@ -56,6 +56,19 @@ pub(super) struct Background {
     pub(super) failure: Mutex<Option<String>>,
 }
 
+impl Background {
+    /// The engine says whether it takes writes. The operator is told once, and once when it does again.
+    fn set_failure(&self, status: &std::result::Result<(), rocksdb::Error>) {
+        let failure = status.as_ref().err().map(ToString::to_string);
+        let before = std::mem::replace(&mut *self.failure.lock(), failure.clone());
+        match (before, failure) {
+            (None, Some(failure)) => tracing::error!("the storage takes no writes: {failure}"),
+            (Some(_), None) => tracing::info!("the storage takes writes again"),
+            _ => {}
+        }
+    }
+}
+
 struct Listener(Arc<Background>);
 
 impl event_listener::EventListener for Listener {
@@ -70,12 +83,12 @@ impl event_listener::EventListener for Listener {
     }
 
     fn on_background_error(&self, _: event_listener::DBBackgroundErrorReason, status: event_listener::MutableStatus) {
-        *self.0.failure.lock() = status.result().as_ref().err().map(ToString::to_string);
+        self.0.set_failure(status.result());
     }
 
     /// After an error that it can recover from (a disk that was full), it tries again by itself.
     fn on_error_recovery_end(&self, ended: &event_listener::BackgroundErrorRecoveryInfo) {
-        *self.0.failure.lock() = ended.new_bg_error().result().as_ref().err().map(ToString::to_string);
+        self.0.set_failure(ended.new_bg_error().result());
     }
 }
 
