@@ -22,7 +22,7 @@ use crate::query::{Limits, Query};
 use crate::schema::Table;
 use crate::storage::Reach;
 use crate::transaction::{Database, Owned, Precondition};
-pub use headers::{Validator, accepts_json, expected, speaks_json, speaks_text};
+pub use headers::{Validator, accepts_graphql, accepts_json, expected, speaks_json, speaks_text};
 pub use problem::{Failure, PROBLEM_JSON};
 
 /// A whole answer: status, headers and body.

@@ -17,6 +17,7 @@ pub mod query;
 pub mod maintenance;
 pub mod observability;
 pub mod handlers;
+pub mod graphql;
 pub mod static_files;
 pub mod routing;
 pub mod ingress;

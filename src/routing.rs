@@ -13,6 +13,7 @@ use http::{HeaderMap, Method, Uri};
 use percent_encoding::percent_decode_str;
 
 use crate::error::{Error, Place};
+use crate::graphql::{self, Graphql, Kind, Manner};
 use crate::handlers::{self, Answer, Failure, Options, Result};
 use crate::query::{Limits, Query};
 use crate::schema::{Schema, Table};
@@ -26,6 +27,7 @@ pub struct Routes {
     tables: Box<[(Box<str>, usize)]>,
     /// The place of each table among them, by its number; 0 for one that is not.
     places: Box<[usize]>,
+    graphql: Graphql,
 }
 
 /// The shape of a path: one of [`Routes::templates`], by its place among them.
@@ -33,11 +35,34 @@ pub struct Routes {
 pub struct Template(pub usize);
 
 /// A request that has a handler.
+pub enum Route<'r> {
+    /// Of a table.
+    Table(TableRoute<'r>),
+    /// Of all of them.
+    Graphql(GraphqlRoute<'r>),
+}
+
+/// A request to a table.
 #[derive(Debug)]
-pub struct Route<'r> {
+pub struct TableRoute<'r> {
     schema: &'r Schema,
     table: &'r Table,
     verb: Verb<'r>,
+}
+
+/// A request to `/graphql`.
+pub struct GraphqlRoute<'r> {
+    graphql: &'r Graphql,
+    asked: Asked<'r>,
+    manner: Manner,
+}
+
+/// Where a GraphQL request stands.
+enum Asked<'r> {
+    Body,
+    Url(&'r str),
+    /// Nowhere: which methods there are is asked.
+    Options,
 }
 
 #[derive(Debug)]
@@ -79,6 +104,10 @@ pub enum Lane {
 /// A query that is longer is not even read where others wait.
 const SHORT_QUERY_BYTES: usize = 8 << 10;
 
+/// Where GraphQL is served; no table has that name.
+const GRAPHQL: &str = "/graphql";
+const GRAPHQL_METHODS: &str = "GET, HEAD, POST, OPTIONS";
+
 const COLLECTION: &str = "GET, HEAD, POST, DELETE, OPTIONS";
 const RECORD: &str = "GET, HEAD, PUT, PATCH, DELETE, OPTIONS";
 
@@ -90,16 +119,19 @@ impl Routes {
     pub fn new(database: Database, options: Options) -> Self {
         let tables = names(database.schema());
         let places = places(database.schema(), &tables);
-        Self { database, options, tables, places }
+        let graphql = Graphql::new(&database, options.max_rows);
+        Self { database, options, tables, places, graphql }
     }
 
     /// The shapes of all paths that are tables', `{id}` standing for any id.
     pub fn templates(&self) -> Vec<String> {
-        self.tables.iter().flat_map(|(name, _)| [format!("/{name}"), format!("/{name}/{{id}}")]).collect()
+        let of_tables = self.tables.iter().flat_map(|(name, _)| [format!("/{name}"), format!("/{name}/{{id}}")]);
+        of_tables.chain([GRAPHQL.to_owned()]).collect()
     }
 
     /// The shape of a route's path.
     pub fn template(&self, route: &Route<'_>) -> Template {
+        let Route::Table(route) = route else { return Template(2 * self.tables.len()) };
         let record = match &route.verb {
             Verb::Read(_) | Verb::ReadSelected(..) | Verb::Replace(_) | Verb::Merge(_) | Verb::Delete(_) => true,
             Verb::Options(allow) => *allow != COLLECTION,
@@ -112,7 +144,9 @@ impl Routes {
     pub fn template_of(&self, uri: &Uri) -> Option<Template> {
         let path = uri.path().strip_prefix('/')?;
         let (name, rest) = path.split_once('/').unwrap_or((path, ""));
-        let table = self.table(name)?;
+        let Some(table) = self.table(name) else {
+            return (uri.path() == GRAPHQL).then(|| Template(2 * self.tables.len()));
+        };
         Some(Template(2 * self.places[table.id as usize] + usize::from(!rest.is_empty())))
     }
 
@@ -128,8 +162,25 @@ impl Routes {
             Some((name, rest)) => (name, rest),
             None => (path, ""),
         };
-        let table = self.table(name)?;
-        Some(self.resolve_in(table, rest, method, uri.query().unwrap_or(""), headers))
+        let query = uri.query().unwrap_or("");
+        match self.table(name) {
+            Some(table) => Some(self.resolve_in(table, rest, method, query, headers).map(Route::Table)),
+            None => (uri.path() == GRAPHQL).then(|| self.resolve_graphql(method, query, headers).map(Route::Graphql)),
+        }
+    }
+
+    fn resolve_graphql<'r>(&'r self, method: &Method, query: &'r str, headers: &HeaderMap) -> Result<GraphqlRoute<'r>> {
+        let asked = match *method {
+            Method::POST => Asked::Body,
+            Method::GET | Method::HEAD => Asked::Url(query),
+            Method::OPTIONS => Asked::Options,
+            _ => return Err(Failure::Method { allow: GRAPHQL_METHODS }),
+        };
+        let manner = Manner { safe: !matches!(asked, Asked::Body), strict: handlers::accepts_graphql(headers)? };
+        if matches!(asked, Asked::Body) {
+            handlers::speaks_json(headers, false)?;
+        }
+        Ok(GraphqlRoute { graphql: &self.graphql, asked, manner })
     }
 
     fn table(&self, name: &str) -> Option<&Table> {
@@ -148,7 +199,7 @@ impl Routes {
         method: &Method,
         query: &'r str,
         headers: &HeaderMap,
-    ) -> Result<Route<'r>> {
+    ) -> Result<TableRoute<'r>> {
         let verb = match rest {
             "" => self.collection_verb(table, method, query)?,
             "query" if *method == Method::POST => Verb::ListByBody(Limits::in_body(self.options.max_rows)),
@@ -185,7 +236,7 @@ impl Routes {
                 handlers::speaks_json(headers, true)?;
             }
         }
-        Ok(Route { schema: self.database.schema(), table, verb })
+        Ok(TableRoute { schema: self.database.schema(), table, verb })
     }
 
     /// What is asked of one record.
@@ -253,8 +304,93 @@ fn places(schema: &Schema, tables: &[(Box<str>, usize)]) -> Box<[usize]> {
 }
 
 impl Route<'_> {
-    /// Where the handler runs if it does not run at once.
-    pub fn lane(&self) -> Lane {
+    /// Where the handler runs with this body if it does not run at once.
+    pub fn lane(&self, body: &[u8]) -> Lane {
+        match self {
+            Self::Table(route) => route.lane(),
+            Self::Graphql(route) => route.lane(body),
+        }
+    }
+
+    /// Whether the handler may write.
+    pub fn may_write(&self) -> bool {
+        match self {
+            Self::Table(route) => route.lane() == Lane::Writing,
+            Self::Graphql(route) => !route.manner.safe,
+        }
+    }
+
+    /// How much work the handler has with this body.
+    pub fn work(&self, body: &[u8]) -> Work {
+        match self {
+            Self::Table(route) => route.work(body),
+            // Whatever is long says so when it has begun.
+            Self::Graphql(_) => {
+                if body.len() > SHORT_BODY_BYTES {
+                    Work::Long
+                } else {
+                    Work::Short
+                }
+            }
+        }
+    }
+
+    /// Runs the handler; a long list is handed over in pieces, the last of which is the body of the answer.
+    ///
+    /// # Errors
+    /// What the handler returns; what `hand_over` returns.
+    pub fn answer_in_pieces(
+        &self,
+        database: &Database,
+        headers: &HeaderMap,
+        body: &[u8],
+        hand_over: impl FnMut(Vec<u8>) -> crate::error::Result<()>,
+    ) -> Result<Answer> {
+        match self {
+            Self::Table(route) => route.answer_in_pieces(database, headers, body, hand_over),
+            Self::Graphql(route) => route.answer(database, body),
+        }
+    }
+
+    /// Runs the handler.
+    ///
+    /// # Errors
+    /// What the handler returns.
+    pub fn answer(&self, database: &Database, headers: &HeaderMap, body: &[u8]) -> Result<Answer> {
+        match self {
+            Self::Table(route) => route.answer(database, headers, body),
+            Self::Graphql(route) => route.answer(database, body),
+        }
+    }
+}
+
+impl GraphqlRoute<'_> {
+    fn lane(&self, body: &[u8]) -> Lane {
+        match self.request(body).ok().and_then(|request| self.graphql.known_kind(&request)) {
+            Some(Kind::Reads) => Lane::Reading,
+            Some(Kind::Mutation) => Lane::Writing,
+            // Validating a document that is new takes a processor, too.
+            Some(Kind::Lists) | None => Lane::Scanning,
+        }
+    }
+
+    fn request(&self, body: &[u8]) -> crate::error::Result<graphql::Request> {
+        match self.asked {
+            Asked::Url(query) => graphql::Request::in_url(query),
+            Asked::Body | Asked::Options => graphql::Request::in_body(body),
+        }
+    }
+
+    fn answer(&self, database: &Database, body: &[u8]) -> Result<Answer> {
+        match self.asked {
+            Asked::Options => Ok(handlers::options(GRAPHQL_METHODS)),
+            _ => self.graphql.answer(database, &self.request(body)?, self.manner),
+        }
+    }
+}
+
+impl TableRoute<'_> {
+    fn lane(&self) -> Lane {
         match &self.verb {
             Verb::Read(_) | Verb::ReadSelected(..) | Verb::Options(_) => Lane::Reading,
             Verb::List(_) | Verb::ListByBody(_) | Verb::DeleteMatching(..) => Lane::Scanning,
@@ -262,8 +398,7 @@ impl Route<'_> {
         }
     }
 
-    /// How much work the handler has with this body.
-    pub fn work(&self, body: &[u8]) -> Work {
+    fn work(&self, body: &[u8]) -> Work {
         let long = match &self.verb {
             Verb::Read(_) | Verb::ReadSelected(..) | Verb::Options(_) => false,
             Verb::DeleteMatching(..) => true,
@@ -280,11 +415,7 @@ impl Route<'_> {
         if long { Work::Long } else { Work::Short }
     }
 
-    /// Runs the handler; a long list is handed over in pieces, the last of which is the body of the answer.
-    ///
-    /// # Errors
-    /// What the handler returns; what `hand_over` returns.
-    pub fn answer_in_pieces(
+    fn answer_in_pieces(
         &self,
         database: &Database,
         headers: &HeaderMap,
@@ -303,11 +434,7 @@ impl Route<'_> {
         }
     }
 
-    /// Runs the handler.
-    ///
-    /// # Errors
-    /// What the handler returns.
-    pub fn answer(&self, database: &Database, headers: &HeaderMap, body: &[u8]) -> Result<Answer> {
+    fn answer(&self, database: &Database, headers: &HeaderMap, body: &[u8]) -> Result<Answer> {
         let table = self.table;
         match &self.verb {
             Verb::Read(id) => handlers::read(database, table, id, headers),
@@ -362,7 +489,8 @@ mod tests {
         let (method, uri): (Method, Uri) = (method.parse().unwrap(), uri.parse().unwrap());
         match routes.resolve(&method, &uri, headers) {
             None => "other".to_owned(),
-            Some(Ok(Route { table, verb, .. })) => match verb {
+            Some(Ok(Route::Graphql(_))) => "graphql".to_owned(),
+            Some(Ok(Route::Table(TableRoute { table, verb, .. }))) => match verb {
                 Verb::Read(id) => format!("read {} {id}", table.name),
                 Verb::ReadSelected(id, _) => format!("read {} {id} cut", table.name),
                 Verb::Replace(id) => format!("replace {} {id}", table.name),
@@ -411,6 +539,10 @@ mod tests {
             ("GET", "/", "other"),
             ("OPTIONS", "*", "other"),
             ("GET", "/_health", "other"),
+            ("POST", "/graphql", "graphql"),
+            ("GET", "/graphql?query=x", "graphql"),
+            ("PUT", "/graphql", "405"),
+            ("POST", "/graphql/x", "other"),
         ];
         for (method, uri, expected) in cases {
             assert_eq!(describe(&routes, method, uri, &typed(method, uri)), expected, "{method} {uri}");
@@ -429,7 +561,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let routes = routes(&folder);
         let templates = routes.templates();
-        assert_eq!(templates, ["/Ledger", "/Ledger/{id}", "/Product", "/Product/{id}"]);
+        assert_eq!(templates, ["/Ledger", "/Ledger/{id}", "/Product", "/Product/{id}", "/graphql"]);
         for (method, uri, expected) in [
             (Method::GET, "/Ledger/a", "/Ledger/{id}"),
             (Method::GET, "/Product?limit=1", "/Product"),
@@ -437,6 +569,7 @@ mod tests {
             (Method::PUT, "/Product/a%2Fb", "/Product/{id}"),
             (Method::OPTIONS, "/Product", "/Product"),
             (Method::OPTIONS, "/Product/1", "/Product/{id}"),
+            (Method::POST, "/graphql", "/graphql"),
         ] {
             let uri: Uri = uri.parse().unwrap();
             let route = routes.resolve(&method, &uri, &typed(method.as_str(), uri.path())).unwrap().unwrap();

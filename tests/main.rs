@@ -7,6 +7,7 @@ mod conformance;
 mod crash;
 mod engine;
 mod golden;
+mod graphql;
 mod http;
 mod query;
 mod settings;

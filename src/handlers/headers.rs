@@ -113,6 +113,17 @@ pub fn accepts_json(headers: &HeaderMap) -> Result<()> {
     }
 }
 
+/// Whether the client takes what answers a GraphQL request: true for `application/graphql-response+json`, false for JSON.
+///
+/// # Errors
+/// 406 if it takes neither.
+pub fn accepts_graphql(headers: &HeaderMap) -> Result<bool> {
+    let mut ranges = members(headers, ACCEPT).map(with_quality);
+    let is_named =
+        |(name, quality): (&[u8], u16)| quality > 0 && name.eq_ignore_ascii_case(b"application/graphql-response+json");
+    if ranges.any(is_named) { Ok(true) } else { accepts_json(headers).map(|()| false) }
+}
+
 /// Whether a body is JSON; a merge patch has a type of its own beside.
 ///
 /// # Errors

@@ -118,7 +118,7 @@ impl Failure {
         let row = self.row();
         let (pointer, position) = self.place();
         let problem = Problem {
-            r#type: format!("urn:strata:error:{}", row.name),
+            r#type: self.type_name(),
             title: row.title,
             status: row.status.as_u16(),
             detail: self.detail(),
@@ -143,6 +143,16 @@ impl Failure {
             headers.insert(REQUEST_ID, id);
         }
         answer
+    }
+
+    /// The status of the answer.
+    pub fn status(&self) -> StatusCode {
+        self.row().status
+    }
+
+    /// What kind of problem it is: `urn:strata:error:` and a name.
+    pub fn type_name(&self) -> String {
+        format!("urn:strata:error:{}", self.row().name)
     }
 
     fn row(&self) -> Row {
@@ -170,7 +180,8 @@ impl Failure {
         Row { name, title, status }
     }
 
-    fn detail(&self) -> String {
+    /// What the client is told; of the server's own faults no more than that there is one.
+    pub fn detail(&self) -> String {
         match self {
             Self::Error(
                 Error::Invalid { detail, .. }

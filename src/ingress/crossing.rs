@@ -301,13 +301,12 @@ impl Crossing {
 
     /// Runs a route's handler here and now, without waiting for anything.
     pub(super) fn attempt(&self, route: &Route<'_>, headers: &HeaderMap, body: &[u8]) -> Attempt {
-        let lane = route.lane();
         if route.work(body) == Work::Long {
-            return Attempt::Blocked(lane);
+            return Attempt::Blocked(route.lane(body));
         }
-        if lane != Lane::Writing {
+        if !route.may_write() {
             return match caught(|| route.answer(&self.in_memory, headers, body)) {
-                Err(Failure::Error(Error::WouldBlock)) => Attempt::Blocked(lane),
+                Err(Failure::Error(Error::WouldBlock)) => Attempt::Blocked(route.lane(body)),
                 outcome => Attempt::Done(outcome),
             };
         }
@@ -318,7 +317,7 @@ impl Crossing {
                 let (release, released) = oneshot::channel();
                 match database.when_released(move || drop(release)) {
                     true => Attempt::Locked(released),
-                    false => Attempt::Blocked(lane),
+                    false => Attempt::Blocked(route.lane(body)),
                 }
             }
             Ok(answer) if database.has_left_sync() => Attempt::Unsynced(answer, self.sync()),

@@ -69,6 +69,19 @@ impl Query<'_> {
         Ok(Shown { next, total })
     }
 
+    /// What the query shows of a record, as a JSON object, if it shows no related ones.
+    ///
+    /// # Errors
+    /// `Corrupt` if the record is.
+    pub fn text_of(&self, record: &Record<'_, &[u8]>) -> Result<Vec<u8>> {
+        let mut text = Vec::with_capacity(256);
+        self.show_record(record, &mut |_: &Record<'_, &[u8]>, shown: &[u8]| {
+            text.extend_from_slice(shown);
+            Ok(())
+        })?;
+        Ok(text)
+    }
+
     fn show_record<V>(&self, record: &Record<'_, &[u8]>, visit: &mut V) -> Result<()>
     where
         V: FnMut(&Record<'_, &[u8]>, &[u8]) -> Result<()>,
@@ -111,7 +124,7 @@ impl Selection {
     fn texts(&self, source: Source<'_>, own: &[Record<'_, &[u8]>], left: &mut usize) -> Result<Vec<Rc<[u8]>>> {
         let mut related = Vec::new();
         for item in &self.items {
-            if let Item::Related(relationship, selection) = item {
+            if let Item::Related(relationship, selection) = item.unnamed() {
                 let relationship = &source.table.relationships[*relationship];
                 let mut texts_of = vec![Vec::new(); own.len()];
                 each_chunk(source, relationship, own, &|_| false, &mut |other, chunk| {
@@ -151,7 +164,9 @@ impl Selection {
             out.extend_from_slice(if position == 0 { b"\"" } else { b",\"" });
             out.extend_from_slice(item.name(table).as_bytes());
             out.extend_from_slice(b"\":");
-            match item {
+            match item.unnamed() {
+                Item::Text(text) => out.extend_from_slice(text.as_bytes()),
+                Item::Named(..) => unreachable!("it has one name"),
                 Item::Attribute(attribute) => out.extend_from_slice(record.json_of(*attribute)?),
                 Item::Related(relationship, _) => {
                     let texts = related.next().expect("there are texts of each relationship that is shown");

@@ -73,6 +73,10 @@ pub(super) enum Item {
     Attribute(usize),
     /// The related records, by position of the relationship in the schema, and what is shown of each.
     Related(usize, Selection),
+    /// The same JSON text whatever the record is.
+    Text(Box<str>),
+    /// One of these under another name than its own.
+    Named(Box<str>, Box<Item>),
 }
 
 /// A condition on records: one tree, or nothing, which every record satisfies.
@@ -219,6 +223,21 @@ pub(super) fn length_of(nodes: &[Node<'_>]) -> usize {
 }
 
 impl Selection {
+    /// Shows an attribute, by position in the schema, under a name without characters that JSON escapes.
+    pub fn show_attribute(&mut self, name: &str, attribute: usize) {
+        self.items.push(Item::Named(name.into(), Box::new(Item::Attribute(attribute))));
+    }
+
+    /// Shows what is selected of related records, by position of the relationship in the schema, under such a name.
+    pub fn show_related(&mut self, name: &str, relationship: usize, selection: Self) {
+        self.items.push(Item::Named(name.into(), Box::new(Item::Related(relationship, selection))));
+    }
+
+    /// Shows a JSON text under such a name.
+    pub fn show_text(&mut self, name: &str, json: &str) {
+        self.items.push(Item::Named(name.into(), Box::new(Item::Text(json.into()))));
+    }
+
     /// Every attribute of a table.
     pub(super) fn of_all(table: &Table) -> Self {
         Self { items: (0..table.attributes.len()).map(Item::Attribute).collect() }
@@ -226,7 +245,7 @@ impl Selection {
 
     /// Whether it shows related records.
     pub fn has_related(&self) -> bool {
-        self.items.iter().any(|item| matches!(item, Item::Related(..)))
+        self.items.iter().any(|item| matches!(item.unnamed(), Item::Related(..)))
     }
 }
 
@@ -241,11 +260,18 @@ impl Item {
     }
 
     /// Its name in the answer.
-    pub(super) fn name<'t>(&self, table: &'t Table) -> &'t str {
+    pub(super) fn name<'t>(&'t self, table: &'t Table) -> &'t str {
         match self {
             Self::Attribute(attribute) => &table.attributes[*attribute].name,
             Self::Related(relationship, _) => &table.relationships[*relationship].name,
+            Self::Text(_) => "",
+            Self::Named(name, _) => name,
         }
+    }
+
+    /// The same without a name that it was given.
+    pub(super) fn unnamed(&self) -> &Self {
+        if let Self::Named(_, item) = self { item } else { self }
     }
 }
 

@@ -369,6 +369,7 @@ fn selections_reach_into_related_records() {
         let items = selection.items.iter().map(|item| match item {
             Item::Attribute(_) => item.name(table).to_owned(),
             Item::Related(_, selection) => format!("{}{{{}}}", item.name(table), shown(table, selection)),
+            other => panic!("nothing selects {other:?}"),
         });
         items.collect::<Vec<_>>().join(",")
     }

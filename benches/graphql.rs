@@ -1,0 +1,145 @@
+//! GraphQL, against the REST twin of each request, in process: from the body of a request to the answer.
+//!
+//! The document has variables, and is known after the first time, as those of a program are; `first` is one that is new, parsed, validated
+//! and compiled. The floor is the handler of REST that shows the same attributes of the same records, from the text of its query.
+
+mod floor;
+mod prepared;
+mod verbs;
+
+use std::sync::Arc;
+
+use http::HeaderMap;
+use prepared::{Ours, SST, described, options, records};
+use strata::graphql::{Graphql, Manner, Request};
+use strata::handlers;
+use strata::query::{Limits, Query};
+use strata_harness::data::{self, scatter};
+use strata_harness::{Facts, Suite, Unit, suite};
+
+/// How many records a list has.
+const LISTED: u64 = 100;
+
+const MANNER: Manner = Manner { safe: false, strict: false };
+
+fn main() {
+    suite("graphql", |suite| {
+        suite.engine(serde_json::to_value(options()).expect("options are JSON"));
+        by_id(suite);
+        list(suite);
+        first(suite);
+    });
+}
+
+fn facts(op: &str, n: u64) -> Facts {
+    Facts::new(op).data(described(n)).state(SST).indexes(0).unit(Unit::Records, 1)
+}
+
+/// The bodies that a client would send: a document and its variables.
+fn body(document: &str, variables: &str) -> String {
+    format!("{{\"query\":{},\"variables\":{variables}}}", serde_json::Value::from(document))
+}
+
+fn by_id(suite: &mut Suite) {
+    let n = records(suite.scale());
+    let about = facts("answers a query of three attributes of one record by its id", n).floor("floor", 0.75, 0.85);
+    suite.row(
+        "by_id",
+        "strata",
+        "3_attributes",
+        about,
+        || Ours::copy(0, n),
+        |ours: Arc<Ours>| {
+            let document = "query ($id: ID!) { Product(id: $id) { id name price } }";
+            let bodies = (0..n).map(|index| body(document, &format!("{{\"id\":\"{}\"}}", data::id(index))));
+            let (bodies, graphql) = (bodies.collect::<Vec<_>>(), Graphql::new(&ours.database, 10_000));
+            move |index| {
+                let body = &bodies[scatter(index, n) as usize];
+                let request = Request::in_body(body.as_bytes()).expect("a request");
+                let answer = graphql.answer(&ours.database, &request, MANNER).expect("a healthy store");
+                u64::from(answer.body().starts_with(b"{\"data\":{\"Product\":{\"id\""))
+            }
+        },
+    );
+    let about = facts("answers GET of three attributes of one record", n);
+    suite.row(
+        "by_id",
+        "floor",
+        "3_attributes",
+        about,
+        || Ours::copy(0, n),
+        |ours: Arc<Ours>| {
+            let (ids, headers): (Vec<_>, _) = ((0..n).map(data::id).collect(), HeaderMap::new());
+            move |index| {
+                let (table, limits) = (ours.product(), Limits::in_url(10_000));
+                let query =
+                    Query::parse(ours.database.schema(), table, "select=id,name,price", &limits).expect("a query");
+                let id = &ids[scatter(index, n) as usize];
+                u64::from(handlers::read_selected(&ours.database, table, id, &query, &headers).is_ok())
+            }
+        },
+    );
+}
+
+fn list(suite: &mut Suite) {
+    let n = records(suite.scale());
+    let about = || facts("", n).unit(Unit::Records, LISTED);
+    let of_strata = Facts { op: "answers a list of three attributes of a hundred records".to_owned(), ..about() };
+    suite.row(
+        "list",
+        "strata",
+        "100_records",
+        of_strata.floor("floor", 0.70, 0.85),
+        || Ours::copy(0, n),
+        |ours: Arc<Ours>| {
+            let document =
+                "query ($offset: Int!) { ProductList(sort: \"id\", limit: 100, offset: $offset) { id name price } }";
+            let graphql = Graphql::new(&ours.database, 10_000);
+            let body = body(document, "{\"offset\":0}");
+            move |_| {
+                let request = Request::in_body(body.as_bytes()).expect("a request");
+                let answer = graphql.answer(&ours.database, &request, MANNER).expect("a healthy store");
+                answer.body().split(|byte| *byte == b'{').count() as u64 - 5
+            }
+        },
+    );
+    let of_floor = Facts { op: "answers GET of a list of three attributes of a hundred records".to_owned(), ..about() };
+    suite.row(
+        "list",
+        "floor",
+        "100_records",
+        of_floor,
+        || Ours::copy(0, n),
+        |ours: Arc<Ours>| {
+            move |_| {
+                let (table, limits) = (ours.product(), Limits::in_url(10_000));
+                let text = "sort=id&limit=100&offset=0&select=id,name,price";
+                let query = Query::parse(ours.database.schema(), table, text, &limits).expect("a query");
+                let answer = handlers::list(&ours.database, table, &query).expect("a healthy store");
+                answer.body().split(|byte| *byte == b'{').count() as u64 - 1
+            }
+        },
+    );
+}
+
+fn first(suite: &mut Suite) {
+    let n = records(suite.scale());
+    let about = facts("parses, validates and compiles a document that is new, and answers it by one id", n);
+    suite.row(
+        "first",
+        "strata",
+        "3_attributes",
+        about,
+        || Ours::copy(0, n),
+        |ours: Arc<Ours>| {
+            let graphql = Graphql::new(&ours.database, 10_000);
+            move |index| {
+                let query =
+                    format!("{{ n{index}: Product(id: \"{}\") {{ id name price }} }}", data::id(scatter(index, n)));
+                let request = Request { query, operation_name: None, variables: None };
+                let answer = graphql.answer(&ours.database, &request, MANNER).expect("a healthy store");
+                u64::from(answer.body().starts_with(b"{\"data\":{\""))
+            }
+        },
+    );
+}

@@ -1,0 +1,314 @@
+//! An operation carried out, and its answer: `data` as bytes, what failed in `errors`, where lists go on in `extensions.next`.
+//!
+//! A query's fields at the root are read one after the other, each as of one moment; a mutation's are carried out in their order, each a
+//! transaction of its own. What fails in one is null there, and leaves the others.
+
+use std::borrow::Cow;
+
+use async_graphql_parser::Pos;
+use async_graphql_value::{ConstValue, Name, Value as AstValue};
+use bytes::Bytes;
+use http::{HeaderValue, StatusCode};
+use serde::Serialize;
+
+use super::document::{Call, Operation, Root, Verb};
+use super::variables::Variables;
+use super::{Fault, Manner};
+use crate::encoding::{Record, Value};
+use crate::error::{Error, Place};
+use crate::handlers::{Answer, Failure, JSON, with_body};
+use crate::query::{Limits, Query, Selection};
+use crate::schema::Table;
+use crate::storage::Reach;
+use crate::transaction::{Database, Precondition};
+
+/// How long an answer may be: it is made whole before it is sent.
+const ANSWER_BYTES: usize = 64 << 20;
+
+/// The media type of answers to clients that take it.
+const GRAPHQL_JSON: HeaderValue = HeaderValue::from_static("application/graphql-response+json");
+
+/// One of `errors`.
+#[derive(Debug, Serialize)]
+struct Told<'a> {
+    message: Cow<'a, str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    locations: Option<[Location; 1]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path: Option<[&'a str; 1]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    extensions: Option<Extensions>,
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Location {
+    line: usize,
+    column: usize,
+}
+
+/// What REST says of the same failure.
+#[derive(Debug, Serialize)]
+struct Extensions {
+    r#type: String,
+    status: u16,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pointer: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    position: Option<usize>,
+}
+
+/// The answer to what is not carried out.
+pub(super) fn refusal(faults: &[Fault], manner: Manner) -> Answer {
+    let told: Vec<Told<'_>> = faults
+        .iter()
+        .map(|fault| Told {
+            message: Cow::Borrowed(&fault.message),
+            locations: fault.at.map(|(line, column)| [Location { line, column }]),
+            path: None,
+            extensions: None,
+        })
+        .collect();
+    let status = if manner.strict { StatusCode::BAD_REQUEST } else { StatusCode::OK };
+    answer(status, manner, [b"{\"errors\":".as_slice(), &json(&told), b"}"].concat())
+}
+
+fn answer(status: StatusCode, manner: Manner, body: Vec<u8>) -> Answer {
+    with_body(status, if manner.strict { GRAPHQL_JSON } else { JSON }, Bytes::from(body))
+}
+
+fn json(value: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(value).expect("texts and numbers are JSON")
+}
+
+/// Carries out an operation; `introspected` has the answers of the fields that ask what types there are.
+///
+/// # Errors
+/// `WouldBlock` on a database that answers from memory.
+pub(super) fn run(
+    database: &Database,
+    limits: &Limits,
+    operation: &Operation,
+    variables: &Variables,
+    introspected: Option<ConstValue>,
+    manner: Manner,
+) -> Result<Answer, Failure> {
+    let (mut data, mut errors, mut next) = (b"{\"data\":{".to_vec(), Vec::new(), Vec::new());
+    let mut is_first = true;
+    for root in &operation.roots {
+        let Some(select) = root.selection(variables) else { continue };
+        data.extend_from_slice(if is_first { b"\"" } else { b",\"" });
+        is_first = false;
+        data.extend_from_slice(root.key.as_bytes());
+        data.extend_from_slice(b"\":");
+        let begun = data.len();
+        let mut field = Field { database, limits, variables, data: &mut data, next: None };
+        match field.run(root, select, introspected.as_ref()) {
+            Ok(()) => next.extend(field.next.map(|cursor| (root.key.as_str(), cursor))),
+            Err(Failure::Error(Error::WouldBlock)) if database.reach() == Reach::Memory => {
+                return Err(Error::WouldBlock.into());
+            }
+            Err(failure) => {
+                data.truncate(begun);
+                data.extend_from_slice(b"null");
+                errors.push(told(failure, root));
+            }
+        }
+    }
+    data.push(b'}');
+    if !errors.is_empty() {
+        data.extend_from_slice(b",\"errors\":");
+        data.extend_from_slice(&json(&errors));
+    }
+    if !next.is_empty() {
+        let next: serde_json::Map<_, _> =
+            next.into_iter().map(|(key, cursor)| (key.to_owned(), cursor.into())).collect();
+        data.extend_from_slice(b",\"extensions\":{\"next\":");
+        data.extend_from_slice(&json(&next));
+        data.push(b'}');
+    }
+    data.push(b'}');
+    Ok(answer(StatusCode::OK, manner, data))
+}
+
+fn told(failure: Failure, root: &Root) -> Told<'_> {
+    if failure.is_internal() {
+        tracing::error!("the field {} of a GraphQL request failed: {failure}", root.key);
+    }
+    let (pointer, position) = match &failure {
+        Failure::Error(Error::Invalid { place: Place::Pointer(pointer), .. } | Error::Conflict { pointer, .. }) => {
+            (Some(pointer.clone()), None)
+        }
+        Failure::Error(Error::Invalid { place: Place::Position(position), .. }) => (None, Some(*position)),
+        _ => (None, None),
+    };
+    let Pos { line, column } = root.at;
+    Told {
+        message: Cow::Owned(failure.detail()),
+        locations: Some([Location { line, column }]),
+        path: Some([&root.key]),
+        extensions: Some(Extensions {
+            r#type: failure.type_name(),
+            status: failure.status().as_u16(),
+            pointer,
+            position,
+        }),
+    }
+}
+
+/// A field at the root, while it is carried out.
+struct Field<'r> {
+    database: &'r Database,
+    limits: &'r Limits,
+    variables: &'r Variables,
+    /// The answer; the value of the field comes next.
+    data: &'r mut Vec<u8>,
+    /// Where its list goes on.
+    next: Option<String>,
+}
+
+impl Field<'_> {
+    fn run(&mut self, root: &Root, select: Selection, introspected: Option<&ConstValue>) -> Result<(), Failure> {
+        let (verb, table, arguments) = match &root.call {
+            Call::Typename(name) => {
+                self.data.extend_from_slice(format!("\"{name}\"").as_bytes());
+                return Ok(());
+            }
+            Call::Introspection => {
+                let found = match introspected {
+                    Some(ConstValue::Object(fields)) => fields.get(root.key.as_str()),
+                    _ => None,
+                };
+                self.data.extend_from_slice(&json(&found.unwrap_or(&ConstValue::Null)));
+                return Ok(());
+            }
+            Call::Verb { verb, table, arguments } => (*verb, *table, arguments),
+        };
+        let (database, table) = (self.database, &self.database.schema().tables[table]);
+        let arguments = Arguments { variables: self.variables, given: arguments };
+        match verb {
+            Verb::Read => self.one(table, &arguments.id()?, select),
+            Verb::List => self.list(table, &arguments, select),
+            Verb::Create => {
+                let record = database.create(table, &arguments.data()?)?;
+                self.written(table, &record.view(), select)
+            }
+            Verb::Update => {
+                let record = database.merge(table, &arguments.id()?, &arguments.data()?, &Precondition::None)?;
+                self.written(table, &record.view(), select)
+            }
+            Verb::Delete => {
+                let id = arguments.id()?;
+                match database.delete(table, &id, &Precondition::None) {
+                    Ok(()) => self.data.extend_from_slice(&json(&id)),
+                    Err(Error::NotFound { .. }) => self.data.extend_from_slice(b"null"),
+                    Err(error) => return Err(error.into()),
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn one(&mut self, table: &Table, id: &str, select: Selection) -> Result<(), Failure> {
+        let query = Query { select: Some(select), ..Query::equal(table.primary_key, Value::from(id)) };
+        let begun = self.data.len();
+        query.show(self.database, table, |_, text| {
+            self.data.extend_from_slice(text);
+            Ok(())
+        })?;
+        if self.data.len() == begun {
+            self.data.extend_from_slice(b"null");
+        }
+        Ok(())
+    }
+
+    /// The record that was just written; one with related records is read again.
+    fn written(&mut self, table: &Table, record: &Record<'_, &[u8]>, select: Selection) -> Result<(), Failure> {
+        if select.has_related() {
+            return self.one(table, &record.id()?, select);
+        }
+        self.data.extend_from_slice(&Query { select: Some(select), ..Query::default() }.text_of(record)?);
+        Ok(())
+    }
+
+    fn list(&mut self, table: &Table, arguments: &Arguments<'_>, select: Selection) -> Result<(), Failure> {
+        let schema = self.database.schema();
+        let text = arguments.query(|filter| {
+            let alone = Query::parse(schema, table, filter, self.limits)?;
+            match alone.clauses.first() {
+                None => Ok(()),
+                Some(clause) => {
+                    let detail = format!("{} is an argument of its own", clause.name);
+                    Err(Error::Invalid { detail, place: Place::Position(clause.position) })
+                }
+            }
+        })?;
+        let mut query = Query::parse(schema, table, &text, self.limits)?;
+        query.select = Some(select);
+        self.data.push(b'[');
+        let mut is_first = true;
+        let shown = query.show(self.database, table, |_, text| {
+            if !is_first {
+                self.data.push(b',');
+            }
+            is_first = false;
+            self.data.extend_from_slice(text);
+            match self.data.len() {
+                ..=ANSWER_BYTES => Ok(()),
+                _ => {
+                    Err(Error::invalid(format!("the answer takes more than {} MiB: ask for fewer", ANSWER_BYTES >> 20)))
+                }
+            }
+        })?;
+        self.data.push(b']');
+        self.next = shown.next.map(|cursor| cursor.to_string());
+        Ok(())
+    }
+}
+
+/// The arguments of a field.
+struct Arguments<'r> {
+    variables: &'r Variables,
+    given: &'r [(Name, AstValue)],
+}
+
+impl Arguments<'_> {
+    /// One that is given, and is not null.
+    fn value(&self, name: &str) -> Option<ConstValue> {
+        let (_, value) = self.given.iter().find(|(given, _)| given == name)?;
+        self.variables.value_of(value).filter(|value| *value != ConstValue::Null)
+    }
+
+    fn text(&self, name: &str) -> Option<String> {
+        match self.value(name)? {
+            ConstValue::String(text) => Some(text),
+            other => Some(other.to_string()),
+        }
+    }
+
+    fn id(&self) -> Result<String, Failure> {
+        self.text("id").ok_or_else(|| Error::invalid("id is missing").into())
+    }
+
+    /// The JSON of an input object.
+    fn data(&self) -> Result<Vec<u8>, Failure> {
+        let data = self.value("data").ok_or_else(|| Error::invalid("data is missing"))?;
+        Ok(json(&data))
+    }
+
+    /// The text of the query that a list is; `check` looks at the filter alone, so that it is refused at its byte.
+    fn query(&self, check: impl FnOnce(&str) -> crate::error::Result<()>) -> Result<String, Failure> {
+        let mut parts = Vec::new();
+        if let Some(filter) = self.text("filter").filter(|filter| !filter.is_empty()) {
+            check(&filter)?;
+            parts.push(format!("({filter})"));
+        }
+        for name in ["sort", "limit", "offset", "after"] {
+            let Some(value) = self.text(name) else { continue };
+            if value.is_empty() || value.contains(['&', ';', '|', '(', ')', '[', ']', '=']) {
+                return Err(Error::invalid(format!("{name} is {value:?}")).into());
+            }
+            parts.push(format!("{name}={value}"));
+        }
+        Ok(parts.join("&"))
+    }
+}

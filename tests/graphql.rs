@@ -1,0 +1,210 @@
+//! GraphQL against async-graphql's own executor, which resolves field by field over the same data in memory: random documents with
+//! names of their own, fragments, directives and variables. And the limits, and how documents that are not valid are refused.
+
+use std::sync::Arc;
+
+use async_graphql::dynamic::{Field, FieldFuture, FieldValue, InputValue, Object, Schema as Types, TypeRef};
+use async_graphql::{Value, Variables};
+use futures_util::FutureExt;
+use serde_json::{Value as Json, json};
+use strata::graphql::{Graphql, Manner, Request};
+use strata::transaction::Database;
+
+use super::engine::{Random, fresh};
+
+const SDL: &str = "type Author @table @export { id: ID! @primaryKey name: String books: [Book] @relationship(to: \"authorId\") } \
+                   type Book @table @export { id: ID! @primaryKey title: String! pages: Int rating: Float tags: [String] \
+                   authorId: ID @indexed author: Author @relationship(from: \"authorId\") }";
+
+const MANNER: Manner = Manner { safe: false, strict: false };
+
+/// A few authors with some books each, and books without one.
+fn records() -> (Vec<Json>, Vec<Json>) {
+    let authors = (0..4)
+        .map(|number| json!({ "id": format!("a{number}"), "name": (number > 0).then(|| format!("n\"{number}")) }));
+    let books = (0..12).map(|number| {
+        json!({ "id": format!("b{number:02}"), "title": format!("t{number}"), "pages": (number % 3 > 0).then_some(number * 100),
+            "rating": f64::from(number) + 0.5, "tags": (number % 2 == 0).then(|| vec![format!("g{number}"), "é".to_owned()]),
+            "authorId": (number % 5 > 0).then(|| format!("a{}", number % 5)) })
+    });
+    (authors.collect(), books.collect())
+}
+
+fn database() -> (tempfile::TempDir, Database) {
+    let (directory, database) = fresh(SDL);
+    let (authors, books) = records();
+    for (table, records) in [("Author", authors), ("Book", books)] {
+        let table = database.table(table).expect("it exists");
+        database.create_all(table, &serde_json::to_vec(&records).expect("JSON")).expect("records that do not collide");
+    }
+    (directory, database)
+}
+
+/// The same data, resolved by the library.
+fn oracle() -> Types {
+    type Data = Arc<(Vec<Json>, Vec<Json>)>;
+    let data: Data = Arc::new(records());
+    let attribute = |name: &'static str, of: TypeRef| {
+        Field::new(name, of, move |context| {
+            let record = context.parent_value.downcast_ref::<Json>().expect("a record").clone();
+            let value = Value::from_json(record[name].clone()).expect("JSON");
+            FieldFuture::from_value((value != Value::Null).then_some(value))
+        })
+    };
+    fn list<'a>(records: Vec<Json>) -> FieldFuture<'a> {
+        FieldFuture::new(async move { Ok(Some(FieldValue::list(records.into_iter().map(FieldValue::owned_any)))) })
+    }
+    fn maybe<'a>(record: Option<Json>) -> FieldFuture<'a> {
+        FieldFuture::new(async move { Ok(record.map(FieldValue::owned_any)) })
+    }
+    let (by_author, by_book, all) = (Arc::clone(&data), Arc::clone(&data), Arc::clone(&data));
+    let author = Object::new("Author")
+        .field(attribute("id", TypeRef::named_nn(TypeRef::ID)))
+        .field(attribute("name", TypeRef::named(TypeRef::STRING)))
+        .field(Field::new("books", TypeRef::named_nn_list_nn("Book"), move |context| {
+            let author = context.parent_value.downcast_ref::<Json>().expect("a record");
+            list(by_author.1.iter().filter(|book| book["authorId"] == author["id"]).cloned().collect())
+        }));
+    let book = Object::new("Book")
+        .field(attribute("id", TypeRef::named_nn(TypeRef::ID)))
+        .field(attribute("title", TypeRef::named_nn(TypeRef::STRING)))
+        .field(attribute("pages", TypeRef::named(TypeRef::INT)))
+        .field(attribute("rating", TypeRef::named(TypeRef::FLOAT)))
+        .field(attribute("tags", TypeRef::named_list(TypeRef::STRING)))
+        .field(attribute("authorId", TypeRef::named(TypeRef::ID)))
+        .field(Field::new("author", TypeRef::named("Author"), move |context| {
+            let book = context.parent_value.downcast_ref::<Json>().expect("a record");
+            maybe(by_book.0.iter().find(|author| author["id"] == book["authorId"]).cloned())
+        }));
+    let query = Object::new("Query")
+        .field(Field::new("BookList", TypeRef::named_nn_list("Book"), move |_| list(all.1.clone())))
+        .field(
+            Field::new("Author", TypeRef::named("Author"), move |context| {
+                let id = context.args.try_get("id").and_then(|id| id.string().map(str::to_owned));
+                let found = id.map(|id| data.0.iter().find(|author| author["id"] == id.as_str()).cloned());
+                FieldFuture::new(async move { Ok(found?.map(FieldValue::owned_any)) })
+            })
+            .argument(InputValue::new("id", TypeRef::named_nn(TypeRef::ID))),
+        );
+    Types::build("Query", None, None).register(query).register(author).register(book).finish().expect("a schema")
+}
+
+/// What may stand at a field: nothing, or a directive that depends on a variable or not.
+fn directive(random: &mut Random) -> &'static str {
+    ["", "", "", "", " @include(if: $yes)", " @skip(if: $yes)", " @include(if: $no)", " @skip(if: false)"]
+        [random.below(8)]
+}
+
+/// The fields of an author or of a book, to some depth.
+fn fields(random: &mut Random, of: &str, depth: usize) -> String {
+    let scalars: &[&str] = match of {
+        "Author" => &["id", "name", "__typename"],
+        _ => &["id", "title", "pages", "rating", "tags", "authorId", "__typename"],
+    };
+    let mut text = String::new();
+    for _ in 0..1 + random.below(4) {
+        let (name, decided) = (["", "", "", "x: ", "y: "][random.below(5)], directive(random));
+        text += &match random.below(if depth == 0 { 6 } else { 10 }) {
+            0 => format!("... on {of}{decided} {{ {} }} ", scalars[random.below(scalars.len())]),
+            1 if depth > 0 => format!("...{of}Parts{decided} "),
+            1..=5 => format!("{name}{}{decided} ", scalars[random.below(scalars.len())]),
+            _ => {
+                let (field, other) = if of == "Author" { ("books", "Book") } else { ("author", "Author") };
+                format!("{name}{field}{decided} {{ {} }} ", fields(random, other, depth - 1))
+            }
+        };
+    }
+    // There is one that no directive takes away.
+    text + "id"
+}
+
+fn document(random: &mut Random) -> String {
+    let mut roots = String::new();
+    for _ in 0..1 + random.below(3) {
+        let name = ["", "", "p: ", "q: "][random.below(4)];
+        roots += &match random.below(3) {
+            0 => format!("{name}__typename "),
+            1 => format!("{name}BookList{} {{ {} }} ", directive(random), fields(random, "Book", 3)),
+            _ => {
+                let id = ["$id", "\"a2\"", "\"nobody\""][random.below(3)];
+                format!("{name}Author(id: {id}) {{ {} }} ", fields(random, "Author", 3))
+            }
+        };
+    }
+    // Whatever else is asked, every variable and every fragment is used.
+    let used = "_: __typename @include(if: $yes) _: __typename @include(if: $no) \
+                u: Author(id: $id) @skip(if: true) { id ...AuthorParts b: books { ...BookParts } }";
+    format!(
+        "query ($yes: Boolean!, $no: Boolean = false, $id: ID = \"a1\") {{ {roots} {used} always: __typename }} \
+         fragment AuthorParts on Author {{ {} }} fragment BookParts on Book {{ {} }}",
+        fields(random, "Author", 0),
+        fields(random, "Book", 0)
+    )
+}
+
+/// The answer to a document.
+fn ask(graphql: &Graphql, database: &Database, query: &str, variables: Json) -> Json {
+    let variables = Some(Value::from_json(variables).expect("JSON"));
+    let request = Request { query: query.to_owned(), operation_name: None, variables };
+    let answer = graphql.answer(database, &request, MANNER).expect("it is answered");
+    serde_json::from_slice(answer.body()).expect("JSON")
+}
+
+#[test]
+fn answers_are_those_of_the_librarys_executor() {
+    let ((_directory, database), oracle) = (database(), oracle());
+    let (graphql, mut random, mut valid) = (Graphql::new(&database, 1000), Random(5), 0);
+    for _ in 0..1500 {
+        let document = document(&mut random);
+        let mut variables = json!({ "yes": random.below(2) == 0 });
+        if random.below(2) == 0 {
+            variables["id"] = ["a0", "a3", "nobody"][random.below(3)].into();
+        }
+        let asked = async_graphql::Request::new(&document).variables(Variables::from_json(variables.clone()));
+        let response = oracle.execute(asked).now_or_never().expect("no resolver waits");
+        let found = ask(&graphql, &database, &document, variables.clone());
+        if !response.errors.is_empty() {
+            assert!(
+                found.get("errors").is_some() && found.get("data").is_none(),
+                "{document}: {:?}, {found}",
+                response.errors
+            );
+            continue;
+        }
+        valid += 1;
+        let expected = serde_json::to_value(&response.data).expect("JSON");
+        assert_eq!(found["data"], expected, "{document} {variables}");
+        let order = |json: &Json| json.as_object().expect("an object").keys().cloned().collect::<Vec<_>>();
+        assert_eq!(order(&found["data"]), order(&expected), "{document}");
+    }
+    assert!(valid > 300, "{valid} documents were valid");
+}
+
+#[test]
+fn what_a_document_may_cost_has_limits() {
+    let (_directory, database) = database();
+    let graphql = Graphql::new(&database, 1000);
+    let fault = |document: &str| {
+        let answer = ask(&graphql, &database, document, json!({}));
+        answer["errors"][0]["message"].as_str().map(str::to_owned)
+    };
+    let nested = |depth: usize| {
+        let inner = (0..depth).map(|level| if level % 2 == 0 { "author {" } else { "books {" }).collect::<String>();
+        format!("{{ BookList {{ {inner} id {} }} }}", "}".repeat(depth))
+    };
+    assert_eq!(fault(&nested(6)), None);
+    let told = |document: &str| fault(document).expect("it is refused");
+    assert!(told(&nested(30)).contains("deep"), "{}", told(&nested(30)));
+    assert!(told(&"{".repeat(50_000)).contains("brackets"));
+    assert!(told(&format!("{{ BookList {{ {} }} }}", "id ".repeat(30_000))).contains("bytes"));
+    let names =
+        |count: usize| (0..count).map(|number| format!("n{number}: Author(id: 1) {{ id }} ")).collect::<String>();
+    assert_eq!(fault(&format!("{{ {} }}", names(50))), None);
+    assert!(told(&format!("{{ {} }}", names(51))).contains("root"));
+    let many = (0..1100).map(|number| format!("n{number}: id ")).collect::<String>();
+    assert!(told(&format!("{{ BookList {{ {many} }} }}")).contains("complex"));
+    let doubling =
+        (0..30).map(|level| format!("fragment f{level} on Book {{ ...f{} ...f{0} }} ", level + 1)).collect::<String>();
+    assert!(fault(&format!("{{ BookList {{ ...f0 }} }} {doubling} fragment f30 on Book {{ id }}")).is_some());
+    assert!(told("subscription { BookList { id } }").contains("ubscription"));
+}
