@@ -439,6 +439,11 @@ impl Crossing {
     pub(super) fn waiting(&self) -> usize {
         self.bodies.now() + self.in_flight.iter().map(Gauge::now).sum::<usize>()
     }
+
+    /// Bytes of request bodies in memory.
+    pub(super) fn body_bytes(&self) -> usize {
+        self.body_bytes.now()
+    }
 }
 
 /// The outcome of a sync. There is none only when the server stops before.

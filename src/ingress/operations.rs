@@ -193,6 +193,8 @@ async fn metrics(State(shown): State<Arc<Shown>>, Extension(Peer(peer)): Extensi
     registry.register("strata_ready", "Whether requests are wanted", ConstGauge::new(ready));
     let waiting = ConstGauge::new(shown.crossing.waiting());
     registry.register("strata_requests_waiting", "Requests that wait for their bodies or for the pool", waiting);
+    let held = ConstGauge::new(shown.crossing.body_bytes());
+    registry.register("strata_request_body_held_bytes", "Bytes of request bodies in memory", held);
     if peer.to_canonical().is_loopback() {
         let counters = serde_json::to_value(shown.crossing.database().counters()).unwrap_or_default();
         for (name, number) in counters.as_object().into_iter().flatten() {

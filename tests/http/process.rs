@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::time::Duration;
 
 use super::client::{Connection, ask, schema, wait_until};
 
@@ -92,6 +93,18 @@ impl Drop for Running {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// The kernel drops the SYN of a client that finds the backlog full: its connect times out.
+#[test]
+fn as_many_wait_to_be_accepted_as_are_served() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Running::start_with(folder.path(), &["--connections", "300"]);
+    let address = server.url.strip_prefix("http://").unwrap().parse().unwrap();
+    server.signal("STOP");
+    let waiting: Vec<_> = (0..300).map(|_| TcpStream::connect_timeout(&address, Duration::from_secs(5))).collect();
+    server.signal("CONT");
+    assert_eq!(waiting.iter().filter(|connected| connected.is_err()).count(), 0);
 }
 
 #[test]
