@@ -11,7 +11,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Place, Result};
-use crate::{handlers, ingress, observability, size, static_files, storage};
+use crate::{feed, handlers, ingress, observability, size, static_files, storage};
 
 /// Everything a server is started with. Times in milliseconds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,6 +47,8 @@ pub struct Config {
     pub drain_ms: u64,
     /// How long what is in flight may take after that.
     pub stop_timeout_ms: u64,
+    /// Of the change feed.
+    pub feed: feed::Options,
     /// Of the handlers.
     pub handlers: handlers::Options,
     /// Of the ingress.
@@ -77,12 +79,13 @@ impl Default for Config {
             send_timeout_ms: 20_000,
             drain_ms: 0,
             stop_timeout_ms: 30_000,
+            feed: feed::Options::default(),
             handlers: handlers::Options::default(),
             ingress: ingress::Options::default(),
             observability: observability::Options::default(),
             static_files: static_files::Options::default(),
             // A write that would have to wait for the engine would make all others of its thread wait, too.
-            storage: storage::Options { refuse_stalls: true, ..storage::Options::default() },
+            storage: storage::Options { refuse_stalls: true, feed_log_bytes: 256 << 20, ..storage::Options::default() },
         }
     }
 }
@@ -159,6 +162,8 @@ pub struct Flags {
     #[serde(skip_serializing_if = "Option::is_none")]
     stop_timeout_ms: Option<u64>,
     #[command(flatten)]
+    feed: FeedFlags,
+    #[command(flatten)]
     handlers: HandlersFlags,
     #[command(flatten)]
     ingress: IngressFlags,
@@ -168,6 +173,33 @@ pub struct Flags {
     static_files: StaticFilesFlags,
     #[command(flatten)]
     storage: StorageFlags,
+}
+
+#[derive(Args, Debug, Default, Serialize)]
+struct FeedFlags {
+    /// Subscribers of changes at once [default: 1000; in the file feed.subscribers]
+    #[arg(id = "feed_subscribers", long = "feed-subscribers", value_name = "NUMBER", env = "STRATA_FEED_SUBSCRIBERS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    subscribers: Option<usize>,
+    /// How much of all changes may wait to be sent [default: 64M; in the file feed.queued_bytes]
+    #[arg(
+        id = "feed_queued_bytes",
+        long = "feed-queued-bytes",
+        value_name = "SIZE",
+        env = "STRATA_FEED_QUEUED_BYTES",
+        value_parser = size::parse
+    )]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    queued_bytes: Option<usize>,
+    /// After how long without a change a subscriber is told where it is [default: 15000; in the file feed.keep_alive_ms]
+    #[arg(
+        id = "feed_keep_alive_ms",
+        long = "feed-keep-alive-ms",
+        value_name = "MS",
+        env = "STRATA_FEED_KEEP_ALIVE_MS"
+    )]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    keep_alive_ms: Option<u64>,
 }
 
 #[derive(Args, Debug, Default, Serialize)]
@@ -271,6 +303,10 @@ struct StorageFlags {
     #[arg(long, value_name = "SIZE", env = "STRATA_WRITE_BUFFER_BYTES", value_parser = size::parse)]
     #[serde(skip_serializing_if = "Option::is_none")]
     write_buffer_bytes: Option<usize>,
+    /// How much of the log is kept to resume change feeds from [default: 256M; in the file storage.feed_log_bytes]
+    #[arg(long, value_name = "SIZE", env = "STRATA_FEED_LOG_BYTES", value_parser = size::parse)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    feed_log_bytes: Option<usize>,
 }
 
 impl Flags {
@@ -313,6 +349,7 @@ impl Config {
             ("header_timeout_ms", self.header_timeout_ms),
             ("idle_timeout_ms", self.idle_timeout_ms),
             ("send_timeout_ms", self.send_timeout_ms),
+            ("feed.keep_alive_ms", self.feed.keep_alive_ms),
             ("handlers.max_rows", self.handlers.max_rows as u64),
             ("ingress.body_bytes", self.ingress.body_bytes as u64),
             ("ingress.body_timeout_ms", self.ingress.body_timeout_ms),
@@ -443,12 +480,10 @@ mod tests {
             assert_eq!(variable, format!("STRATA_{}", name.to_uppercase()));
             let tables = defaults.values().filter_map(toml::Value::as_table);
             let optional = ["schema", "ready_file", "access_log", "static"].contains(&name);
-            // In the file, the name of the table says what they are about.
-            let name = name.strip_prefix("static_").unwrap_or(name);
-            assert!(
-                optional || defaults.contains_key(name) || tables.into_iter().any(|table| table.contains_key(name)),
-                "{name}"
-            );
+            // In the file, the name of the table may say what they are about.
+            let short = name.strip_prefix("static_").or_else(|| name.strip_prefix("feed_")).unwrap_or(name);
+            let known = |table: &toml::Table| table.contains_key(name) || table.contains_key(short);
+            assert!(optional || defaults.contains_key(name) || tables.into_iter().any(known), "{name}");
         }
     }
 }

@@ -33,6 +33,11 @@ pub enum Error {
     },
     /// The precondition names an older version of the record: read it again, then decide.
     Stale,
+    /// What the request goes on from is not kept any more: begin anew.
+    Gone {
+        /// What is not kept.
+        detail: String,
+    },
     /// The engine cannot take the work now (a write stall, a lock held too long): try again later.
     Busy {
         /// What is busy.
@@ -101,7 +106,10 @@ impl fmt::Display for Error {
             Self::Invalid { detail, place: Place::Pointer(pointer) } => write!(f, "{detail} (at \"{pointer}\")"),
             Self::Invalid { detail, place: Place::Position(position) } => write!(f, "{detail} (at byte {position})"),
             Self::Invalid { detail, place: Place::Line { line, column } } => write!(f, "{line}:{column}: {detail}"),
-            Self::NotFound { detail } | Self::Conflict { detail, .. } | Self::Busy { detail } => f.write_str(detail),
+            Self::NotFound { detail }
+            | Self::Conflict { detail, .. }
+            | Self::Gone { detail }
+            | Self::Busy { detail } => f.write_str(detail),
             Self::Stale => f.write_str("the record has changed since the version that was named"),
             Self::WouldBlock => f.write_str("the answer is not in memory"),
             Self::Corrupt { detail } => write!(f, "corrupt data: {detail}"),

@@ -6,6 +6,7 @@
 //!
 //! Non-goals: which handler a request means (`routing`); reading bodies, and where it is allowed to wait (`ingress`).
 
+mod events;
 pub mod fields;
 mod headers;
 mod problem;
@@ -22,6 +23,7 @@ use crate::query::{Limits, Query};
 use crate::schema::Table;
 use crate::storage::Reach;
 use crate::transaction::{Database, Owned, Precondition};
+pub use events::{accepts_events, event_stream, last_event_id, write_event};
 pub use headers::{Validator, accepts_graphql, accepts_json, expected, speaks_json, speaks_text};
 pub use problem::{Failure, PROBLEM_JSON};
 

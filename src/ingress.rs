@@ -3,6 +3,7 @@
 //! ```text
 //! head arrives ─ routing ─┬─ no table's path ─┬─ a file's ── inline from memory, or from disk by the pool
 //!                         │                   └─ else ── axum Router (health, readiness, counters, metrics)
+//!                         ├─ a change feed ── subscribed where it arrived, or resumed in the pool; events as they come
 //!                         ├─ refused (404, 405, 406, 415, 400, 413): answered before the body is read
 //!                         └─ else ─ body, if it may have one ─┬─ short work ── inline, on the database that answers only from memory:
 //!                                                             │    answered, or waits for a sync, or for a lock and then again
@@ -27,6 +28,7 @@ mod body;
 mod browsers;
 mod budget;
 mod crossing;
+mod events;
 mod file;
 mod labels;
 mod operations;
@@ -47,6 +49,7 @@ use http_body_util::{Either, Full};
 use hyper::body::Body as _;
 use serde::{Deserialize, Serialize};
 
+use crate::feed::{self, EventId, Feed, Subscription, Topic};
 use crate::handlers::{self, Answer, Failure};
 use crate::observability::{self, Context, Observability, Recorder, Span};
 use crate::routing::{Lane, Route, Routes};
@@ -57,6 +60,7 @@ use browsers::Browsers;
 pub use browsers::{HostName, Origin};
 pub use crossing::Pools;
 use crossing::{Arriving, Attempt, BodyBytes, Crossing, Made, Permit, Waited};
+use events::Events;
 use operations::Operations;
 use unanswered::Unanswered;
 
@@ -112,6 +116,7 @@ pub struct Ingress {
     crossing: Arc<Crossing>,
     operations: Operations,
     files: Option<Arc<Site>>,
+    feed: Feed,
     observability: Arc<Observability>,
     recorder: Recorder,
     browsers: Browsers,
@@ -123,19 +128,21 @@ impl Ingress {
     pub fn new(database: Database, handlers: handlers::Options, options: Options, pools: impl Into<Pools>) -> Self {
         let routes = Routes::new(database.clone(), handlers);
         let observability = Arc::new(Observability::counting(labels::names(&routes)));
+        let feed = Feed::new(database.clone(), feed::Options::default(), handlers::write_event);
         let crossing = Arc::new(Crossing::new(database, routes, &options, pools.into()));
-        Self::of(crossing, None, observability, options)
+        Self::of(crossing, None, feed, observability, options)
     }
 
     fn of(
         crossing: Arc<Crossing>,
         files: Option<Arc<Site>>,
+        feed: Feed,
         observability: Arc<Observability>,
         options: Options,
     ) -> Self {
-        let operations = Operations::new(Arc::clone(&crossing), Arc::clone(&observability));
+        let operations = Operations::new(Arc::clone(&crossing), feed.clone(), Arc::clone(&observability));
         let recorder = observability.recorder();
-        Self { crossing, operations, files, observability, recorder, browsers: Browsers::new(&options), options }
+        Self { crossing, operations, files, feed, observability, recorder, browsers: Browsers::new(&options), options }
     }
 
     /// The same with files beside the tables.
@@ -144,13 +151,20 @@ impl Ingress {
         Self { files: Some(Arc::new(files)), ..self }
     }
 
+    /// The same with other limits of the change feed.
+    #[must_use]
+    pub fn with_feed(self, options: feed::Options) -> Self {
+        let feed = Feed::new(self.crossing.database().clone(), options, handlers::write_event);
+        Self::of(self.crossing, self.files, feed, self.observability, self.options)
+    }
+
     /// The same with an access log or timings.
     ///
     /// # Errors
     /// `Storage` if the access log cannot be opened.
     pub fn with_observability(self, options: &observability::Options) -> crate::error::Result<Self> {
         let observability = Observability::start(options, labels::names(self.crossing.routes()))?;
-        Ok(Self::of(self.crossing, self.files, Arc::new(observability), self.options))
+        Ok(Self::of(self.crossing, self.files, self.feed, Arc::new(observability), self.options))
     }
 
     /// Another one for another thread: what both do is counted together, but not in the same memory.
@@ -160,6 +174,7 @@ impl Ingress {
             crossing: Arc::clone(&self.crossing),
             operations: self.operations.clone(),
             files: self.files.clone(),
+            feed: self.feed.clone(),
             observability: Arc::clone(&self.observability),
             recorder: self.observability.recorder(),
             browsers: self.browsers.clone(),
@@ -170,6 +185,11 @@ impl Ingress {
     /// Says whether `/_ready` sends clients here.
     pub fn set_ready(&self, ready: bool) {
         self.operations.set_ready(ready);
+    }
+
+    /// Ends all change feeds: answers that would not end by themselves.
+    pub fn end_feeds(&self) {
+        self.feed.stop();
     }
 
     /// Ends the access log, once this is the last one of its threads: what was answered is written, if that can be done in time.
@@ -214,6 +234,10 @@ impl Ingress {
         let outcome = match self.resolve(&parts, &mut context) {
             None => return self.answer_beside(parts, peer, context),
             Some(Err(failure)) => Err(failure),
+            Some(Ok(route)) if let Some((topic, after)) = route.follows() => {
+                let request = Unanswered::new(self, context);
+                return Answering::later(answer_with_changes(request, parts, topic, after));
+            }
             Some(Ok(route)) => match self.crossing.attempt(&route, &parts.headers, b"") {
                 Attempt::Done(outcome) => outcome,
                 attempt => {
@@ -274,6 +298,21 @@ impl Ingress {
             Err(failure) => Err(failure),
         };
         Answering::Now(Some(self.whole(outcome, false, context, &headers)))
+    }
+
+    /// Subscribes behind an event, once what came since was begun to be read in the pool.
+    async fn resumed(&self, topic: Topic, after: EventId) -> handlers::Result<Subscription> {
+        let permit = Permit::take(&self.crossing, Lane::Scanning).ok_or(Failure::Overloaded)?;
+        let (feed, waited_ms) = (self.feed.clone(), self.options.request_timeout_ms);
+        let job = self.crossing.scan(move || {
+            let _permit = permit;
+            feed.resume(topic, after)
+        });
+        match tokio::time::timeout(Duration::from_millis(waited_ms), job).await {
+            Ok(Ok(outcome)) => Ok(outcome?),
+            Ok(Err(_)) => Err(Failure::Overloaded),
+            Err(_) => Err(Failure::TimedOut { waited_ms }),
+        }
     }
 
     /// What a request means, if its path is a table's.
@@ -392,6 +431,31 @@ async fn answer_with_body<B: Source>(mut request: Unanswered, parts: Parts, body
         },
     };
     request.whole(outcome, false, &parts.headers)
+}
+
+/// Answers by a change feed.
+async fn answer_with_changes(
+    mut request: Unanswered,
+    parts: Parts,
+    topic: Topic,
+    after: Option<EventId>,
+) -> Response<Body> {
+    let ingress = Arc::clone(&request.ingress);
+    if parts.method == Method::HEAD {
+        return request.finish(handlers::event_stream(Either::Left(Full::default())));
+    }
+    let subscription = match after {
+        None => ingress.feed.subscribe(topic).map_err(Failure::from),
+        Some(after) => ingress.resumed(topic, after).await,
+    };
+    request.context().mark(Span::Pool);
+    match subscription {
+        Ok(subscription) => {
+            let events = Events::new(subscription, Arc::clone(&ingress.crossing));
+            request.sent_in_pieces(handlers::event_stream(events))
+        }
+        Err(failure) => request.whole(Err(failure), false, &parts.headers),
+    }
 }
 
 /// Answers what did not come to its end where it arrived.

@@ -14,6 +14,7 @@ pub mod locking;
 pub mod indexes;
 pub mod transaction;
 pub mod query;
+pub mod feed;
 pub mod maintenance;
 pub mod observability;
 pub mod handlers;

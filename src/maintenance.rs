@@ -54,7 +54,7 @@ pub struct IndexStatistics {
 /// `Storage` if there is none or a server has it open; as [`Database::open_unchanged`].
 pub fn open(directory: &Path, schema: Schema) -> Result<Database> {
     check_store(directory)?;
-    Database::open_unchanged(directory, schema, &Options::default())
+    Database::open_unchanged(directory, schema, &options())
 }
 
 /// Counts what is in a store; reads all of it.
@@ -91,7 +91,7 @@ pub fn statistics(database: &Database) -> Result<Statistics> {
 /// `Storage` if there is none, a server has it open, or the machine refuses.
 pub fn compact(directory: &Path) -> Result<()> {
     check_store(directory)?;
-    Store::open(directory, &Options::default())?.compact()
+    Store::open(directory, &options())?.compact()
 }
 
 /// Copies a store into a new directory: sorted files as hard links where it is of the same file system.
@@ -100,7 +100,7 @@ pub fn compact(directory: &Path) -> Result<()> {
 /// As [`compact`]; `Storage` if the directory exists.
 pub fn back_up(directory: &Path, backup: &Path) -> Result<()> {
     check_store(directory)?;
-    let store = Store::open(directory, &Options::default())?;
+    let store = Store::open(directory, &options())?;
     store.sync()?;
     store.checkpoint(backup)
 }
@@ -118,6 +118,10 @@ pub fn restore(backup: &Path, directory: &Path) -> Result<()> {
     }
     for file in fs::read_dir(backup).map_err(cannot)? {
         let from = file.map_err(cannot)?.path();
+        // What is kept of the log for change feeds alone: its positions are those of the store that was copied.
+        if from.is_dir() {
+            continue;
+        }
         // CURRENT makes it a store: last, so that what was cut off is none.
         if let Some(name) = from.file_name().filter(|name| *name != "CURRENT") {
             copy(&from, &directory.join(name)).map_err(cannot)?;
@@ -130,6 +134,11 @@ pub fn restore(backup: &Path, directory: &Path) -> Result<()> {
 fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
     fs::copy(from, to)?;
     fs::File::open(to)?.sync_all()
+}
+
+/// What is kept of the log for change feeds is the server's to remove.
+fn options() -> Options {
+    Options { feed_log_bytes: usize::MAX, ..Options::default() }
 }
 
 fn check_store(directory: &Path) -> Result<()> {

@@ -9,10 +9,12 @@
 
 use std::borrow::Cow;
 
+use bytes::Bytes;
 use http::{HeaderMap, Method, Uri};
 use percent_encoding::percent_decode_str;
 
 use crate::error::{Error, Place};
+use crate::feed::{EventId, Topic};
 use crate::graphql::{self, Graphql, Kind, Manner};
 use crate::handlers::{self, Answer, Failure, Options, Result};
 use crate::query::{Limits, Query};
@@ -78,6 +80,8 @@ enum Verb<'r> {
     Delete(Cow<'r, str>),
     /// All that a query means.
     DeleteMatching(&'r str, Limits),
+    /// The changes of a record, or of all, behind an event or from now on.
+    Follow(Option<Cow<'r, str>>, Option<EventId>),
     Options(&'static str),
 }
 
@@ -134,6 +138,7 @@ impl Routes {
         let Route::Table(route) = route else { return Template(2 * self.tables.len()) };
         let record = match &route.verb {
             Verb::Read(_) | Verb::ReadSelected(..) | Verb::Replace(_) | Verb::Merge(_) | Verb::Delete(_) => true,
+            Verb::Follow(id, _) => id.is_some(),
             Verb::Options(allow) => *allow != COLLECTION,
             _ => false,
         };
@@ -200,7 +205,9 @@ impl Routes {
         query: &'r str,
         headers: &HeaderMap,
     ) -> Result<TableRoute<'r>> {
+        let follows = matches!(*method, Method::GET | Method::HEAD) && asks_for_changes(query)?;
         let verb = match rest {
+            "" if follows => Verb::Follow(None, handlers::last_event_id(headers)?),
             "" => self.collection_verb(table, method, query)?,
             "query" if *method == Method::POST => Verb::ListByBody(Limits::in_body(self.options.max_rows)),
             "query" if *method == Method::OPTIONS => Verb::Options(METHODS),
@@ -211,7 +218,8 @@ impl Routes {
             _ => record_verb(rest, method)?,
         };
         let verb = match verb {
-            verb if query.is_empty() || matches!(verb, Verb::List(_) | Verb::DeleteMatching(..)) => verb,
+            Verb::Read(id) if follows => Verb::Follow(Some(id), handlers::last_event_id(headers)?),
+            verb if query.is_empty() || follows || matches!(verb, Verb::List(_) | Verb::DeleteMatching(..)) => verb,
             Verb::Read(id) => Verb::ReadSelected(id, Box::new(self.selection(table, query)?)),
             _ => {
                 let detail = "a query is supported on GET, and on DELETE of a table".to_owned();
@@ -220,6 +228,7 @@ impl Routes {
         };
         match verb {
             Verb::Options(_) | Verb::Delete(_) => {}
+            Verb::Follow(..) => handlers::accepts_events(headers)?,
             Verb::Read(_) | Verb::ReadSelected(..) | Verb::List(_) | Verb::DeleteMatching(..) => {
                 handlers::accepts_json(headers)?;
             }
@@ -267,6 +276,32 @@ impl Routes {
     }
 }
 
+/// Whether a query is `stream=sse`.
+///
+/// # Errors
+/// 400 if there is anything beside it, or the stream is another one.
+fn asks_for_changes(query: &str) -> Result<bool> {
+    const CLAUSE: &str = "stream=";
+    if !query.contains(CLAUSE) {
+        return Ok(false);
+    }
+    let terms = || {
+        query.split(['&', ';']).scan(0, |next, term| {
+            let at = *next;
+            *next += term.len() + 1;
+            Some((at, term))
+        })
+    };
+    let Some((at, term)) = terms().find(|(_, term)| term.starts_with(CLAUSE)) else { return Ok(false) };
+    let other = terms().find(|(other, _)| *other != at);
+    let (position, detail) = match (other, &term[CLAUSE.len()..]) {
+        (None, "sse") => return Ok(true),
+        (None, _) => (at + CLAUSE.len(), "the stream of changes is stream=sse"),
+        (Some((other, _)), _) => (other, "beside stream there is no condition and no other clause yet"),
+    };
+    Err(Error::Invalid { detail: detail.to_owned(), place: Place::Position(position) }.into())
+}
+
 fn record_verb<'r>(raw_id: &'r str, method: &Method) -> Result<Verb<'r>> {
     let id = match raw_id.contains('%') {
         false => Cow::Borrowed(raw_id),
@@ -304,6 +339,13 @@ fn places(schema: &Schema, tables: &[(Box<str>, usize)]) -> Box<[usize]> {
 }
 
 impl Route<'_> {
+    /// What it subscribes to, and behind which event, if it does. Then [`Route::answer`] has the head alone.
+    pub fn follows(&self) -> Option<(Topic, Option<EventId>)> {
+        let Self::Table(TableRoute { table, verb: Verb::Follow(id, after), .. }) = self else { return None };
+        let topic = id.as_ref().map_or_else(|| Topic::table(table), |id| Topic::record(table, id));
+        Some((topic, *after))
+    }
+
     /// Where the handler runs with this body if it does not run at once.
     pub fn lane(&self, body: &[u8]) -> Lane {
         match self {
@@ -392,7 +434,7 @@ impl GraphqlRoute<'_> {
 impl TableRoute<'_> {
     fn lane(&self) -> Lane {
         match &self.verb {
-            Verb::Read(_) | Verb::ReadSelected(..) | Verb::Options(_) => Lane::Reading,
+            Verb::Read(_) | Verb::ReadSelected(..) | Verb::Follow(..) | Verb::Options(_) => Lane::Reading,
             Verb::List(_) | Verb::ListByBody(_) | Verb::DeleteMatching(..) => Lane::Scanning,
             Verb::Create | Verb::Replace(_) | Verb::Merge(_) | Verb::Delete(_) => Lane::Writing,
         }
@@ -400,7 +442,7 @@ impl TableRoute<'_> {
 
     fn work(&self, body: &[u8]) -> Work {
         let long = match &self.verb {
-            Verb::Read(_) | Verb::ReadSelected(..) | Verb::Options(_) => false,
+            Verb::Read(_) | Verb::ReadSelected(..) | Verb::Follow(..) | Verb::Options(_) => false,
             Verb::DeleteMatching(..) => true,
             Verb::List(query) => !query.is_short(self.table),
             // Reading one that is not long itself says how long it takes; whatever is wrong with it is said where it is read again.
@@ -447,6 +489,7 @@ impl TableRoute<'_> {
             Verb::Merge(id) => handlers::merge(database, table, id, headers, body),
             Verb::Delete(id) => handlers::delete(database, table, id, headers),
             Verb::DeleteMatching(text, limits) => handlers::delete_matching(database, table, text, headers, limits),
+            Verb::Follow(..) => Ok(handlers::event_stream(Bytes::new())),
             Verb::Options(allow) => Ok(handlers::options(allow)),
         }
     }
@@ -500,6 +543,10 @@ mod tests {
                 Verb::List(query) => format!("list {} {}", table.name, query.limit.unwrap()),
                 Verb::ListByBody(_) => format!("list {} by body", table.name),
                 Verb::Create => format!("create {}", table.name),
+                Verb::Follow(id, after) => {
+                    let (id, after) = (id.unwrap_or_default(), after.map(|after| after.to_string()));
+                    format!("follow {} {id} {}", table.name, after.unwrap_or_default())
+                }
                 Verb::Options(_) => "options".to_owned(),
             },
             Some(Err(failure)) => failure.answer(None).status().as_u16().to_string(),
@@ -592,6 +639,41 @@ mod tests {
         let patch = with(CONTENT_TYPE, "application/merge-patch+json");
         assert_eq!(describe(&routes, "PATCH", "/Product/1", &patch), "merge Product 1");
         assert_eq!(describe(&routes, "PUT", "/Product/1", &patch), "415");
+    }
+
+    #[test]
+    fn changes_are_followed_by_get_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let routes = routes(&folder);
+        for (method, uri, expected) in [
+            ("GET", "/Product?stream=sse", "follow Product  "),
+            ("HEAD", "/Product/?stream=sse", "follow Product  "),
+            ("GET", "/Product/a%20b?stream=sse", "follow Product a b "),
+            ("GET", "/Product?stream=websocket", "400"),
+            ("GET", "/Product?stream=", "400"),
+            ("GET", "/Product?stream=sse&limit=1", "400"),
+            ("GET", "/Product?(stream=sse)", "400"),
+            ("GET", "/Product?stream", "400"),
+            ("GET", "/Product/1/picture?stream=sse", "404"),
+            ("POST", "/Product?stream=sse", "400"),
+            ("DELETE", "/Product/1?stream=sse", "400"),
+            ("GET", "/Secret?stream=sse", "other"),
+        ] {
+            assert_eq!(describe(&routes, method, uri, &typed(method, uri)), expected, "{method} {uri}");
+        }
+        let with = |name, value| HeaderMap::from_iter([(name, HeaderValue::from_static(value))]);
+        let last_event_id = http::HeaderName::from_static("last-event-id");
+        let after = |id| describe(&routes, "GET", "/Product?stream=sse", &with(last_event_id.clone(), id));
+        assert_eq!((after("1-2-3"), after("3")), ("follow Product  1-2-3".to_owned(), "400".to_owned()));
+        assert_eq!(describe(&routes, "GET", "/Product?stream=sse", &with(ACCEPT, "application/json")), "406");
+        let place = |query| match asks_for_changes(query) {
+            Err(Failure::Error(Error::Invalid { place: Place::Position(position), .. })) => position,
+            other => panic!("{query}: {other:?}"),
+        };
+        assert_eq!(place("stream=rss"), 7);
+        assert_eq!(place("stream=sse&price=gt=5"), 11);
+        assert_eq!(place("price=gt=5;stream=sse"), 0);
+        assert_eq!(place("stream=sse&stream=sse"), 11);
     }
 
     #[test]

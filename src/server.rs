@@ -140,6 +140,7 @@ impl Server {
         };
         running.ingress.set_ready(false);
         std::thread::sleep(running.drain);
+        running.ingress.end_feeds();
         let deadline = *running.deadlines.stop.get_or_init(|| Instant::now() + running.stop_timeout);
         // With the acceptor go the senders of sockets, and from that each worker knows that it is to stop.
         let _ = running.stop_accepting.send(true);
@@ -291,7 +292,7 @@ fn ingress(config: &Config, database: &Database, files: Option<Site>, pools: &[R
     let [reading, writing, scanning, syncing] = pools.each_ref().map(|pool| pool.handle().clone());
     let pools = Pools { reading, writing, scanning, syncing };
     let (handlers, options) = (config.handlers.clone(), config.ingress.clone());
-    let ingress = Ingress::new(database.clone(), handlers, options, pools);
+    let ingress = Ingress::new(database.clone(), handlers, options, pools).with_feed(config.feed.clone());
     let ingress = ingress.with_observability(&config.observability)?;
     Ok(match files {
         Some(files) => ingress.with_files(files),

@@ -10,6 +10,7 @@
 mod commit;
 mod engine;
 mod gauges;
+mod log;
 mod scan;
 
 use std::path::Path;
@@ -26,6 +27,8 @@ pub use commit::{Call, Lead};
 use commit::{Committer, Log};
 use engine::{Background, Engine};
 pub use gauges::Gauges;
+use log::Watcher;
+pub use log::{LogPosition, LogReader, LoggedBatch, Operation};
 pub use scan::Scan;
 
 /// How the engine is set up. Sizes in bytes.
@@ -38,6 +41,10 @@ pub struct Options {
     /// Size at which a memtable is flushed.
     #[serde(deserialize_with = "crate::size::deserialize")]
     pub write_buffer_bytes: usize,
+    /// How much of the log is kept that the engine itself needs no more, so that changes can be read from it: as many of its latest
+    /// files as have so many bytes together.
+    #[serde(deserialize_with = "crate::size::deserialize")]
+    pub feed_log_bytes: usize,
     /// Whether background compactions run. Benches that read a settled store turn them off.
     pub automatic_compactions: bool,
     /// A write that would have to wait for the engine to catch up is refused as `Busy` instead.
@@ -46,7 +53,13 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { cache_bytes: 128 << 20, write_buffer_bytes: 64 << 20, automatic_compactions: true, refuse_stalls: false }
+        Self {
+            cache_bytes: 128 << 20,
+            write_buffer_bytes: 64 << 20,
+            feed_log_bytes: 0,
+            automatic_compactions: true,
+            refuse_stalls: false,
+        }
     }
 }
 
@@ -102,6 +115,7 @@ pub struct Store {
     committer: Arc<Committer>,
     calls: Calls,
     background: Arc<Background>,
+    watcher: Watcher,
     options: Options,
 }
 
@@ -125,6 +139,7 @@ impl Store {
             committer: Arc::default(),
             calls: Calls::default(),
             background,
+            watcher: Watcher::default(),
             options: options.clone(),
         })
     }
@@ -406,7 +421,9 @@ impl Log for Store {
             // It is not behind: it waits for nothing that would end.
             (Error::Busy { .. }, Some(failure)) => Error::storage("cannot write", failure),
             (error, _) => error,
-        })
+        })?;
+        self.watcher.wake();
+        Ok(())
     }
 
     fn sync_log(&self) -> Result<()> {

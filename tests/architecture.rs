@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 
 /// The layers, lowest first. A layer that is not there yet has its place already.
-const LAYERS: [&str; 21] = [
+const LAYERS: [&str; 22] = [
     "plant",
     "error",
     "size",
@@ -18,6 +18,7 @@ const LAYERS: [&str; 21] = [
     "indexes",
     "transaction",
     "query",
+    "feed",
     "maintenance",
     "blobs",
     "streams",

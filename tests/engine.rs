@@ -57,6 +57,7 @@ pub fn outcome<T>(result: &Result<T>) -> &'static str {
         Err(Error::NotFound { .. }) => "not found",
         Err(Error::Conflict { .. }) => "conflict",
         Err(Error::Stale) => "stale",
+        Err(Error::Gone { .. }) => "gone",
         Err(Error::Busy { .. }) => "busy",
         Err(Error::WouldBlock) => "would block",
         Err(Error::Corrupt { .. }) => "corrupt",

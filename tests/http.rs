@@ -1,13 +1,14 @@
 //! The server from outside: real sockets, real processes, nothing but the bytes of HTTP.
 //!
 //! `scripts` runs `tests/golden/http/*`, which read as a manual of the interface; `connections` is about what a connection may
-//! do and how long; `files` about static files beside the tables; `records` about what is known of requests afterwards; `process`
-//! about the binary: starting, refusing to start, stopping.
+//! do and how long; `feed` about the changes that are told as they happen; `files` about static files beside the tables;
+//! `records` about what is known of requests afterwards; `process` about the binary: starting, refusing to start, stopping.
 
 #![expect(clippy::unwrap_used, reason = "a test stops where something is not as it should be")]
 
 pub mod client;
 mod connections;
+mod feed;
 mod files;
 mod process;
 mod records;

@@ -12,7 +12,7 @@ fn settings_lie_over_the_options() {
     assert_eq!(over(&usual, "").unwrap(), usual);
     let set = over(&usual, "cache=32M,write-buffer-bytes=4096,automatic_compactions=true").unwrap();
     let expected =
-        Options { cache_bytes: 32 << 20, write_buffer_bytes: 4096, automatic_compactions: true, refuse_stalls: false };
+        Options { cache_bytes: 32 << 20, write_buffer_bytes: 4096, automatic_compactions: true, ..Options::default() };
     assert_eq!(set, expected);
     assert_eq!(over(&usual, "cache=1G,cache=2K").unwrap().cache_bytes, 2 << 10, "the last one counts");
 }

@@ -22,6 +22,7 @@ LAYERS = (
     "indexes",
     "transaction",
     "query",
+    "feed",
     "blobs",
     "streams",
     "observability",

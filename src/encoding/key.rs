@@ -38,6 +38,11 @@ pub fn record(table: u32, id: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(id.as_bytes());
 }
 
+/// The table in the key of a record; `None` if the key is too short.
+pub fn table_of_record(key: &[u8]) -> Option<u32> {
+    key.first_chunk().map(|table| u32::from_be_bytes(*table))
+}
+
 /// The id in the key of a record; `None` if the key is too short or not UTF-8.
 pub fn id_of_record(key: &[u8]) -> Option<&str> {
     key.get(4..).and_then(|id| std::str::from_utf8(id).ok())

@@ -96,21 +96,26 @@ pub fn accepts_json(headers: &HeaderMap) -> Result<()> {
     if matches!(first.as_bytes(), b"*/*" | b"application/json") {
         return Ok(());
     }
-    // The most specific range that names JSON decides (RFC 9110, 12.5.1).
-    let ranges = members(headers, ACCEPT).filter_map(|range| {
-        let (name, quality) = with_quality(range);
-        let specific = match name.to_ascii_lowercase().as_slice() {
-            b"application/json" => 2,
-            b"application/*" => 1,
-            b"*/*" => 0,
+    match accepts(headers, b"application/json", b"application/*") {
+        true => Ok(()),
+        false => Err(Failure::NotAcceptable { made: "records, lists and answers are application/json" }),
+    }
+}
+
+/// Whether `Accept` leaves room for a media type; `range` is that of its like.
+pub(super) fn accepts(headers: &HeaderMap, media_type: &[u8], range: &[u8]) -> bool {
+    // The most specific range that names it decides (RFC 9110, 12.5.1).
+    let ranges = members(headers, ACCEPT).filter_map(|member| {
+        let (name, quality) = with_quality(member);
+        let specific = match name.to_ascii_lowercase() {
+            name if name == media_type => 2,
+            name if name == range => 1,
+            name if name == b"*/*" => 0,
             _ => return None,
         };
         Some((specific, quality > 0))
     });
-    match ranges.max() {
-        Some((_, true)) => Ok(()),
-        _ => Err(Failure::NotAcceptable { made: "records, lists and answers are application/json" }),
-    }
+    ranges.max().is_some_and(|(_, liked)| liked)
 }
 
 /// Whether the client takes what answers a GraphQL request: true for `application/graphql-response+json`, false for JSON.

@@ -164,6 +164,7 @@ impl Failure {
             Self::NotAcceptable { .. } => ("not-acceptable", "No acceptable representation", 406),
             Self::TooSlow { .. } => ("timeout", "The body did not come in time", 408),
             Self::Error(Error::Conflict { .. }) => ("conflict", "The request contradicts what is stored", 409),
+            Self::Error(Error::Gone { .. }) => ("gone", "What it goes on from is not kept any more", 410),
             Self::Error(Error::Stale) => ("stale", "The precondition does not hold", 412),
             Self::TooLarge { .. } => ("too-large", "The body is too large", 413),
             Self::MediaType { .. } => ("unsupported-media-type", "The body's type is not supported", 415),
@@ -187,6 +188,7 @@ impl Failure {
                 Error::Invalid { detail, .. }
                 | Error::NotFound { detail }
                 | Error::Conflict { detail, .. }
+                | Error::Gone { detail }
                 | Error::Busy { detail },
             ) => detail.clone(),
             Self::Error(Error::Stale) => {

@@ -13,6 +13,7 @@ use hyper::body::Frame;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 
 use super::Options;
 use super::budget::Budget;
@@ -416,6 +417,11 @@ impl Crossing {
             Ok(outcome) => Ok(outcome?),
             Err(_) => Err(Failure::Overloaded),
         }
+    }
+
+    /// Does what reads much in the pool of lists.
+    pub(super) fn scan<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+        self.pools.scanning.spawn_blocking(job)
     }
 
     /// The body that a part of a file is, once it was opened in the pool.

@@ -22,14 +22,17 @@ use hyper_util::service::TowerToHyperService;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::Registry;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::crossing::Crossing;
 use crate::error::Error;
+use crate::feed::{self, Feed};
 use crate::handlers::{self, Answer, Failure};
 use crate::observability::Observability;
 use crate::routing;
+use crate::storage;
 
 /// The router and what it shows.
 #[derive(Clone)]
@@ -40,6 +43,7 @@ pub(super) struct Operations {
 
 struct Shown {
     crossing: Arc<Crossing>,
+    feed: Feed,
     observability: Arc<Observability>,
     ready: AtomicBool,
 }
@@ -51,8 +55,8 @@ struct Peer(IpAddr);
 const ALLOW: &str = "GET, HEAD, OPTIONS";
 
 impl Operations {
-    pub(super) fn new(crossing: Arc<Crossing>, observability: Arc<Observability>) -> Self {
-        let state = Arc::new(Shown { crossing, observability, ready: AtomicBool::new(false) });
+    pub(super) fn new(crossing: Arc<Crossing>, feed: Feed, observability: Arc<Observability>) -> Self {
+        let state = Arc::new(Shown { crossing, feed, observability, ready: AtomicBool::new(false) });
         let router = axum::Router::new()
             .route("/_health", get(health).options(options))
             .route("/_ready", get(ready).options(options))
@@ -103,10 +107,21 @@ async fn ready(State(shown): State<Arc<Shown>>) -> impl IntoResponse {
     }
 }
 
+/// What was counted, and what there is now.
+#[derive(Serialize)]
+struct Counted {
+    #[serde(flatten)]
+    storage: storage::Counters,
+    feed: feed::Counters,
+}
+
 /// Counts since the store was opened. Which load it bears is nobody's business elsewhere.
 async fn counters(State(shown): State<Arc<Shown>>, Extension(Peer(peer)): Extension<Peer>) -> Response<Body> {
     match peer.to_canonical().is_loopback() {
-        true => Json(shown.crossing.database().counters()).into_response(),
+        true => {
+            let (storage, feed) = (shown.crossing.database().counters(), shown.feed.counters());
+            Json(Counted { storage, feed }).into_response()
+        }
         false => problem(&Failure::LocalOnly),
     }
 }
@@ -195,6 +210,7 @@ async fn metrics(State(shown): State<Arc<Shown>>, Extension(Peer(peer)): Extensi
     registry.register("strata_requests_waiting", "Requests that wait for their bodies or for the pool", waiting);
     let held = ConstGauge::new(shown.crossing.body_bytes());
     registry.register("strata_request_body_held_bytes", "Bytes of request bodies in memory", held);
+    register_feed(&shown.feed.counters(), &mut registry);
     if peer.to_canonical().is_loopback() {
         let counters = serde_json::to_value(shown.crossing.database().counters()).unwrap_or_default();
         for (name, number) in counters.as_object().into_iter().flatten() {
@@ -205,6 +221,17 @@ async fn metrics(State(shown): State<Arc<Shown>>, Extension(Peer(peer)): Extensi
     let mut text = String::new();
     encode(&mut text, &registry).expect("text grows");
     ([(CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text)
+}
+
+fn register_feed(counters: &feed::Counters, registry: &mut Registry) {
+    let subscribers = ConstGauge::new(counters.subscribers as u64);
+    registry.register("strata_feed_subscribers", "Subscribers of changes", subscribers);
+    let queued_bytes = ConstGauge::new(counters.queued_bytes as u64);
+    registry.register("strata_feed_queued_bytes", "Bytes of events that were not sent yet", queued_bytes);
+    let events = ConstCounter::new(counters.events);
+    registry.register("strata_feed_events", "Events that subscribers have taken", events);
+    let lagged = ConstCounter::new(counters.lagged);
+    registry.register("strata_feed_lagged", "Subscribers that were told that they lag", lagged);
 }
 
 async fn nothing(request: Request) -> Response<Body> {

@@ -29,13 +29,13 @@ impl Drop for Waiting {
     }
 }
 
-/// The end of a list that cannot be made to its end.
+/// The end of an answer that cannot be made to its end.
 #[derive(Debug)]
 pub(super) struct Broken;
 
 impl std::fmt::Display for Broken {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("the list could not be made to its end")
+        formatter.write_str("the answer could not be made to its end")
     }
 }
 

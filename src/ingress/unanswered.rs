@@ -12,7 +12,7 @@ use http::{HeaderMap, Response, StatusCode};
 use http_body_util::Either;
 use hyper::body::Frame;
 
-use super::pieces::{Broken, Pieces};
+use super::pieces::Broken;
 use super::{Body, Ingress};
 use crate::handlers::{Answer, Result};
 use crate::observability::{Context, Span};
@@ -47,7 +47,10 @@ impl Unanswered {
     }
 
     /// An answer in pieces, which is recorded when it ends.
-    pub(super) fn sent_in_pieces(self, answer: Response<Pieces>) -> Response<Body> {
+    pub(super) fn sent_in_pieces<B>(self, answer: Response<B>) -> Response<Body>
+    where
+        B: hyper::body::Body<Data = Bytes, Error = Broken> + Send + Unpin + 'static,
+    {
         let status = answer.status();
         answer.map(|pieces| Either::Right(axum::body::Body::new(Sending { pieces, request: self, status, bytes: 0 })))
     }
@@ -72,15 +75,15 @@ impl Drop for Unanswered {
 }
 
 /// The body of an answer in pieces; its request is recorded with it, whole or broken off.
-struct Sending {
-    pieces: Pieces,
+struct Sending<B> {
+    pieces: B,
     request: Unanswered,
     status: StatusCode,
     /// Handed to the connection so far.
     bytes: u64,
 }
 
-impl hyper::body::Body for Sending {
+impl<B: hyper::body::Body<Data = Bytes, Error = Broken> + Unpin> hyper::body::Body for Sending<B> {
     type Data = Bytes;
     type Error = Broken;
 
@@ -96,7 +99,7 @@ impl hyper::body::Body for Sending {
     }
 }
 
-impl Drop for Sending {
+impl<B> Drop for Sending<B> {
     fn drop(&mut self) {
         let mut context = self.request.taken();
         context.mark(Span::Handler);

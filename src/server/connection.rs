@@ -77,7 +77,7 @@ pub(super) enum Order {
 pub(super) struct Watch {
     /// Requests begun.
     requests: AtomicU64,
-    /// Requests without an answer yet, and bodies that are still read: their own deadlines hold.
+    /// Requests without an answer yet, bodies that are still read, and answers whose end is not known: their own deadlines hold.
     in_flight: AtomicU32,
     /// Whether bytes came after the last request: the beginning of a head. Over HTTP/2 they say nothing.
     begun: AtomicBool,
@@ -257,13 +257,16 @@ struct Sending<B> {
     /// None if all of it is one short piece.
     watch: Option<Arc<Watch>>,
     unsent: Option<Unsent>,
+    /// None if its end is known. Else nothing may come for long, and the connection is not idle.
+    _in_flight: Option<InFlight>,
 }
 
 impl<B: Body<Data = Bytes>> Sending<B> {
-    fn of(body: B, watch: &Arc<Watch>) -> Self {
-        let is_short = body.size_hint().exact().is_some_and(|bytes| bytes < WATCHED_BYTES as u64);
-        let watch = (!is_short).then(|| Arc::clone(watch));
-        Self { body, unsent: watch.as_ref().map(Unsent::one_more), watch }
+    fn of(body: B, request: InFlight) -> Self {
+        let bytes = body.size_hint().exact();
+        let watch = bytes.is_none_or(|bytes| bytes >= WATCHED_BYTES as u64).then(|| Arc::clone(&request.0));
+        let unsent = watch.as_ref().map(Unsent::one_more);
+        Self { body, watch, unsent, _in_flight: bytes.is_none().then_some(request) }
     }
 }
 
@@ -303,12 +306,7 @@ pub(super) async fn serve(stream: std::net::TcpStream, peer: IpAddr, ingress: Ar
     let service = service_fn(move |request: http::Request<Incoming>| {
         let in_flight = InFlight::begin(Arc::clone(&requests), request.version() == http::Version::HTTP_2);
         let answer = ingress.answer(request.map(|body| Arriving::of(body, &in_flight)), peer);
-        let watch = Arc::clone(&requests);
-        async move {
-            let answer = answer.await.map(|body| Sending::of(body, &watch));
-            drop(in_flight);
-            Ok::<_, Infallible>(answer)
-        }
+        async move { Ok::<_, Infallible>(answer.await.map(|body| Sending::of(body, in_flight))) }
     });
     let io = TokioIo::new(Watched { stream, watch: Arc::clone(&watch) });
     let mut connection = pin!(builder.serve_connection(io, service));

@@ -6,7 +6,7 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,7 +15,7 @@ use rocksdb::event_listener;
 use rust_rocksdb as rocksdb;
 use self_cell::self_cell;
 
-use super::{Options, Space};
+use super::{Options, Space, log};
 use crate::error::{Error, Result};
 
 self_cell!(
@@ -69,26 +69,32 @@ impl Background {
     }
 }
 
-struct Listener(Arc<Background>);
+struct Listener {
+    background: Arc<Background>,
+    directory: PathBuf,
+    log_bytes: u64,
+}
 
 impl event_listener::EventListener for Listener {
     fn on_flush_completed(&self, job: &event_listener::FlushJobInfo) {
-        self.0.flushes.fetch_add(1, Ordering::Relaxed);
-        self.0.flushed_bytes.fetch_add(size_of_file(job), Ordering::Relaxed);
+        self.background.flushes.fetch_add(1, Ordering::Relaxed);
+        self.background.flushed_bytes.fetch_add(size_of_file(job), Ordering::Relaxed);
+        // Of those that earlier flushes have left: what this one leaves is archived after it.
+        log::trim(&self.directory, self.log_bytes);
     }
 
     fn on_compaction_completed(&self, job: &event_listener::CompactionJobInfo) {
-        self.0.compactions.fetch_add(1, Ordering::Relaxed);
-        self.0.compacted_bytes.fetch_add(job.total_output_bytes(), Ordering::Relaxed);
+        self.background.compactions.fetch_add(1, Ordering::Relaxed);
+        self.background.compacted_bytes.fetch_add(job.total_output_bytes(), Ordering::Relaxed);
     }
 
     fn on_background_error(&self, _: event_listener::DBBackgroundErrorReason, status: event_listener::MutableStatus) {
-        self.0.set_failure(status.result());
+        self.background.set_failure(status.result());
     }
 
     /// After an error that it can recover from (a disk that was full), it tries again by itself.
     fn on_error_recovery_end(&self, ended: &event_listener::BackgroundErrorRecoveryInfo) {
-        self.0.set_failure(ended.new_bg_error().result());
+        self.background.set_failure(ended.new_bg_error().result());
     }
 }
 
@@ -103,6 +109,9 @@ fn size_of_file(job: &event_listener::FlushJobInfo) -> u64 {
 
 /// When the logs hold as much as so many memtables, the family that keeps the oldest is flushed.
 const MEMTABLES_IN_LOGS: u64 = 4;
+
+/// More than any archive of logs has, in mebibytes: with a limit of its own the engine archives logs, and we remove them.
+const ARCHIVED_MIB: u64 = 1 << 32;
 
 const RECORDS: &str = "records";
 const INDEXES: &str = "indexes";
@@ -119,13 +128,19 @@ pub(super) fn open(directory: &Path, options: &Options, background: &Arc<Backgro
     // A log is kept until all families have flushed what they have in it, and the entries of indexes fill their memtable many times
     // more slowly than records do: without a limit logs pile up, and opening after a crash reads all of them.
     database_options.set_max_total_wal_size(MEMTABLES_IN_LOGS * options.write_buffer_bytes as u64);
-    database_options.add_event_listener(Listener(Arc::clone(background)));
+    let log_bytes = options.feed_log_bytes as u64;
+    if log_bytes > 0 {
+        database_options.set_wal_size_limit_mb(ARCHIVED_MIB);
+    }
+    let background = Arc::clone(background);
+    database_options.add_event_listener(Listener { background, directory: directory.to_owned(), log_bytes });
     let cache = rocksdb::Cache::new_hyper_clock_cache(options.cache_bytes, 0);
     let families = [(rocksdb::DEFAULT_COLUMN_FAMILY_NAME, false), (RECORDS, true), (INDEXES, false)];
     let descriptors = families
         .map(|(name, hashed)| rocksdb::ColumnFamilyDescriptor::new(name, family_options(options, &cache, hashed)));
     let database = rocksdb::DB::open_cf_descriptors(&database_options, directory, descriptors)
         .map_err(|error| explain(directory, error))?;
+    log::trim(directory, log_bytes);
     Engine::try_new(database, |database| {
         let family =
             |name| database.cf_handle(name).ok_or_else(|| Error::corrupt(format!("column family {name} is missing")));

@@ -116,7 +116,7 @@ impl Connection {
         answer
     }
 
-    /// A body in chunks (RFC 9112, 7.1); `None` if it breaks off.
+    /// A body in chunks; `None` if it breaks off.
     pub fn chunks(&mut self) -> Option<Vec<u8>> {
         self.chunks_and_trailers().map(|(body, _)| body)
     }
@@ -125,12 +125,10 @@ impl Connection {
     pub fn chunks_and_trailers(&mut self) -> Option<(Vec<u8>, String)> {
         let mut body = Vec::new();
         loop {
-            let length = usize::from_str_radix(self.line()?.trim_end(), 16).unwrap();
-            if length == 0 {
-                break;
+            match self.chunk()? {
+                chunk if chunk.is_empty() => break,
+                chunk => body.extend(chunk),
             }
-            body.extend(self.take(length)?);
-            self.take(2)?;
         }
         let mut trailers = String::new();
         loop {
@@ -139,6 +137,17 @@ impl Connection {
                 line => trailers.push_str(line),
             }
         }
+    }
+
+    /// The next chunk of a body (RFC 9112, 7.1), empty at its end; `None` if it breaks off.
+    pub fn chunk(&mut self) -> Option<Vec<u8>> {
+        let length = usize::from_str_radix(self.line()?.trim_end(), 16).unwrap();
+        let chunk = self.take(length)?;
+        // Behind the last one there may be trailers.
+        if length > 0 {
+            self.take(2)?;
+        }
+        Some(chunk)
     }
 
     /// A line with its end; `None` if the connection ends before.

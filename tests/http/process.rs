@@ -31,10 +31,10 @@ fn assert_refused(output: &Output, words: &[&str]) {
 }
 
 /// A running server; killed when it is dropped.
-struct Running {
+pub struct Running {
     child: Child,
     log: BufReader<ChildStderr>,
-    url: String,
+    pub url: String,
 }
 
 impl Running {
@@ -42,7 +42,7 @@ impl Running {
         Self::start_with(folder, &[])
     }
 
-    fn start_with(folder: &Path, options: &[&str]) -> Self {
+    pub fn start_with(folder: &Path, options: &[&str]) -> Self {
         Self::start_by(command(&[]), folder, options)
     }
 
@@ -77,12 +77,12 @@ impl Running {
         line.trim_end().to_owned()
     }
 
-    fn signal(&self, name: &str) {
+    pub fn signal(&self, name: &str) {
         let line = format!("kill -{name} {}", self.child.id());
         assert!(Command::new("sh").args(["-c", &line]).status().unwrap().success());
     }
 
-    fn exit_code(&mut self) -> Option<i32> {
+    pub fn exit_code(&mut self) -> Option<i32> {
         wait_until("the process ends", || self.child.try_wait().unwrap().is_some());
         self.child.wait().unwrap().code()
     }

@@ -1,0 +1,167 @@
+//! One subscription: what its subscriber gets next, and how it catches up with those that are fed from the end of the log.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+
+use super::changes::{Change, changes};
+use super::queue::{Queue, Queued, Taken};
+use super::{EventId, Message, Shared, Topic};
+use crate::error::{Error, Result};
+use crate::storage::{LogPosition, Space};
+
+/// How long the text is about that one step of catching up makes.
+const PIECE_BYTES: usize = 64 << 10;
+
+/// How much of the log it reads at most for that.
+const READ_BYTES: usize = 4 << 20;
+
+/// A subscription; it ends when it is dropped.
+pub struct Subscription {
+    shared: Arc<Shared>,
+    queue: Arc<Queue>,
+    /// How far it has come by itself, if it is not fed with the others.
+    behind: Option<LogPosition>,
+    /// What it has read by itself.
+    piece: Option<Queued>,
+}
+
+/// What a subscriber gets next.
+#[derive(Debug)]
+pub enum Next {
+    /// Text of one or more messages, which counts until its last copy is dropped.
+    Text(Bytes),
+    /// Nothing yet: the callback is called when there is something.
+    Pending,
+    /// It has to catch up first: [`Subscription::catch_up`], where waiting is allowed.
+    Behind,
+    /// Nothing any more.
+    Over,
+    /// Nothing any more, because the log cannot be read; for the operator, why.
+    Broken(Arc<str>),
+}
+
+impl Subscription {
+    pub(super) fn begin(shared: &Arc<Shared>, topic: Topic) -> Result<Self> {
+        let subscription = Self::new(shared, topic)?;
+        shared.join(&subscription.queue, None)?;
+        Ok(subscription)
+    }
+
+    pub(super) fn resume(shared: &Arc<Shared>, topic: Topic, after: EventId) -> Result<Self> {
+        let mut subscription = Self::new(shared, topic)?;
+        subscription.behind = Some(after.position());
+        subscription.read()?;
+        Ok(subscription)
+    }
+
+    fn new(shared: &Arc<Shared>, topic: Topic) -> Result<Self> {
+        let most = shared.options.subscribers;
+        // Counted before the limit is asked: it is dropped again where it is one too many.
+        let before = shared.subscribers.fetch_add(1, Ordering::Relaxed);
+        let queue = Queue::new(shared, topic);
+        let subscription = Self { shared: Arc::clone(shared), queue, behind: None, piece: None };
+        match before < most {
+            true => Ok(subscription),
+            false => Err(Error::Busy { detail: format!("there are {most} subscribers of changes, as many as may be") }),
+        }
+    }
+
+    /// What comes next. If that is nothing yet, `wake` is called when there is something; it must neither block nor panic.
+    pub fn next(&mut self, wake: impl FnOnce() + Send + 'static) -> Next {
+        if let Some(piece) = self.piece.take() {
+            return self.taken(piece);
+        }
+        if self.behind.is_some() {
+            return if self.shared.hub().stopped { Next::Over } else { Next::Behind };
+        }
+        match self.queue.take(wake) {
+            Taken::Text(queued) => self.taken(queued),
+            Taken::Pending => Next::Pending,
+            Taken::Over => Next::Over,
+            Taken::Broken(why) => Next::Broken(why),
+        }
+    }
+
+    fn taken(&self, queued: Queued) -> Next {
+        self.shared.events.fetch_add(queued.events, Ordering::Relaxed);
+        Next::Text(queued.text)
+    }
+
+    /// Reads a piece of what it is behind by, or joins those that are fed from the end of the log. Reads from the disk, for some
+    /// milliseconds.
+    pub fn catch_up(&mut self) {
+        let position = self.behind;
+        let Err(error) = self.read() else { return };
+        self.behind = None;
+        match (error, position) {
+            _ if self.shared.hub().stopped => self.queue.end(),
+            // The log has gone meanwhile, or there is no room for what it has to get.
+            (Error::Gone { .. } | Error::Busy { .. }, Some(position)) => {
+                self.queue.set_position(position);
+                self.shared.lag(&self.queue);
+            }
+            (error, _) => self.queue.break_off(&error.to_string().into()),
+        }
+    }
+
+    fn read(&mut self) -> Result<()> {
+        let Some(mut position) = self.behind else { return Ok(()) };
+        let shared = Arc::clone(&self.shared);
+        let mut log = shared.database.store().log_from(Space::Records, position)?;
+        let (mut text, mut events, mut read_bytes) = (Vec::new(), 0, 0);
+        while read_bytes < READ_BYTES && text.len() < PIECE_BYTES {
+            let Some(batch) = log.next()? else {
+                if events == 0 {
+                    (shared.write)(EventId::of(position), &Message::Progress, &mut text);
+                }
+                // Before it is fed by others: what they put into its queue comes behind this.
+                self.piece = Some(self.queued(text, events)?);
+                self.behind = (!shared.join(&self.queue, Some(position))?).then_some(position);
+                return Ok(());
+            };
+            read_bytes += batch.bytes();
+            // A batch is read again for each piece of it: a long one has longer ones.
+            let most_bytes = PIECE_BYTES.max(batch.bytes() / 16);
+            position = batch.position(batch.last());
+            for change in changes(&batch)? {
+                if self.queue.topic.concerns(&change) {
+                    (shared.write)(EventId::of(batch.position(change.sequence)), &shared.message(&change)?, &mut text);
+                    events += 1;
+                }
+                if text.len() >= most_bytes {
+                    position = batch.position(change.sequence);
+                    break;
+                }
+            }
+        }
+        self.piece = (events > 0).then(|| self.queued(text, events)).transpose()?;
+        self.behind = Some(position);
+        Ok(())
+    }
+
+    /// # Errors
+    /// `Busy` if there is no room for it.
+    fn queued(&self, text: Vec<u8>, events: u64) -> Result<Queued> {
+        let text = self.shared.counted(text).ok_or_else(|| {
+            let detail = "as many bytes of changes as may wait are waiting to be sent";
+            Error::Busy { detail: detail.to_owned() }
+        })?;
+        Ok(Queued { text, events })
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        self.shared.leave(&self.queue);
+        self.shared.subscribers.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Topic {
+    fn concerns(&self, change: &Change<'_>) -> bool {
+        let same = |(id, changed): (&str, &str)| id == changed;
+        self.table == change.table && self.id.as_deref().zip(change.id).is_none_or(same)
+    }
+}

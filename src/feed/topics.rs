@@ -1,0 +1,78 @@
+//! Who is subscribed to what.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::changes::Change;
+use super::queue::Queue;
+
+/// Queues by what they are subscribed to.
+#[derive(Default)]
+pub(super) struct Topics(HashMap<u32, OfTable>);
+
+#[derive(Default)]
+struct OfTable {
+    whole: Vec<Arc<Queue>>,
+    records: HashMap<Box<str>, Vec<Arc<Queue>>>,
+}
+
+impl Topics {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn add(&mut self, queue: &Arc<Queue>) {
+        let of_table = self.0.entry(queue.topic.table).or_default();
+        let queues = match &queue.topic.id {
+            None => &mut of_table.whole,
+            Some(id) => of_table.records.entry(id.clone()).or_default(),
+        };
+        queues.push(Arc::clone(queue));
+    }
+
+    /// Whether it was there.
+    pub(super) fn remove(&mut self, queue: &Arc<Queue>) -> bool {
+        let take = |queues: &mut Vec<Arc<Queue>>| {
+            let place = queues.iter().position(|other| Arc::ptr_eq(other, queue));
+            place.map(|place| queues.swap_remove(place)).is_some()
+        };
+        let Some(of_table) = self.0.get_mut(&queue.topic.table) else { return false };
+        let was_there = match &queue.topic.id {
+            None => take(&mut of_table.whole),
+            Some(id) => {
+                let Some(queues) = of_table.records.get_mut(id) else { return false };
+                let was_there = take(queues);
+                if queues.is_empty() {
+                    of_table.records.remove(id);
+                }
+                was_there
+            }
+        };
+        if of_table.whole.is_empty() && of_table.records.is_empty() {
+            self.0.remove(&queue.topic.table);
+        }
+        was_there
+    }
+
+    /// Those whom a change concerns.
+    pub(super) fn concerned(&self, change: &Change<'_>) -> SmallVec<[Arc<Queue>; 4]> {
+        let Some(of_table) = self.0.get(&change.table) else { return SmallVec::new() };
+        let whole = of_table.whole.iter();
+        match change.id {
+            Some(id) => whole.chain(of_table.records.get(id).into_iter().flatten()).cloned().collect(),
+            None => whole.chain(of_table.records.values().flatten()).cloned().collect(),
+        }
+    }
+
+    pub(super) fn queues(&self) -> impl Iterator<Item = &Arc<Queue>> {
+        self.0.values().flat_map(|of_table| of_table.whole.iter().chain(of_table.records.values().flatten()))
+    }
+
+    pub(super) fn into_queues(self) -> impl Iterator<Item = Arc<Queue>> {
+        self.0
+            .into_values()
+            .flat_map(|of_table| of_table.whole.into_iter().chain(of_table.records.into_values().flatten()))
+    }
+}

@@ -1,0 +1,121 @@
+//! The change feed as text: Server-Sent Events (WHATWG HTML, 9.2).
+//!
+//! A record's JSON text has no line breaks, so it is one line of `data`. How far the log was read is told by an `id` without `data`, under
+//! a comment that keeps the connection alive: clients remember it to resume from, and dispatch nothing.
+
+use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderName};
+use http::{HeaderMap, HeaderValue, Response};
+
+use super::headers::accepts;
+use super::{Failure, Result};
+use crate::error::Error;
+use crate::feed::{EventId, Message};
+
+const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
+
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+
+/// The answer that a change feed is: its head, around the body.
+pub fn event_stream<B>(body: B) -> Response<B> {
+    let mut answer = Response::new(body);
+    answer.headers_mut().insert(CONTENT_TYPE, EVENT_STREAM);
+    answer.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    answer
+}
+
+/// Whether the client takes a change feed.
+///
+/// # Errors
+/// 406 if it does not.
+pub fn accepts_events(headers: &HeaderMap) -> Result<()> {
+    match headers.contains_key(ACCEPT) && !accepts(headers, b"text/event-stream", b"text/*") {
+        true => Err(Failure::NotAcceptable { made: "a change feed is text/event-stream" }),
+        false => Ok(()),
+    }
+}
+
+/// The event behind which a feed is to go on, if `Last-Event-ID` names one.
+///
+/// # Errors
+/// 400 if it is none.
+pub fn last_event_id(headers: &HeaderMap) -> Result<Option<EventId>> {
+    let Some(value) = headers.get(LAST_EVENT_ID) else { return Ok(None) };
+    let text = value.to_str().map_err(|_| Error::invalid("Last-Event-ID is no id of an event"))?;
+    let id = text.parse().map_err(|error| Error::invalid(format!("Last-Event-ID: {error}")))?;
+    Ok(Some(id))
+}
+
+/// Writes what a subscriber is told; it resumes from the id.
+pub fn write_event(id: EventId, message: &Message<'_>, out: &mut Vec<u8>) {
+    let head = match message {
+        Message::Put { .. } => "event: put",
+        Message::Delete { .. } => "event: delete",
+        Message::Truncate => "event: truncate",
+        Message::Lagged => "event: lagged",
+        Message::Progress => ":",
+    };
+    out.extend_from_slice(head.as_bytes());
+    out.extend_from_slice(b"\nid: ");
+    id.write(out);
+    out.push(b'\n');
+    let data: &[u8] = match message {
+        Message::Put { json } => json,
+        Message::Delete { primary_key, id } => &key_object(primary_key, id),
+        Message::Truncate | Message::Lagged => b"{}",
+        Message::Progress => return out.push(b'\n'),
+    };
+    out.extend_from_slice(b"data: ");
+    out.extend_from_slice(data);
+    out.extend_from_slice(b"\n\n");
+}
+
+/// An object with one member of text.
+fn key_object(name: &str, value: &str) -> Vec<u8> {
+    let object = serde_json::Map::from_iter([(name.to_owned(), value.into())]);
+    serde_json::to_vec(&object).expect("a text is JSON")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(message: &Message<'_>) -> String {
+        let mut text = Vec::new();
+        write_event("1-2-3".parse().unwrap(), message, &mut text);
+        String::from_utf8(text).unwrap()
+    }
+
+    #[test]
+    fn events_have_a_name_an_id_and_a_line_of_data() {
+        assert_eq!(text(&Message::Put { json: br#"{"id":"1"}"# }), "event: put\nid: 1-2-3\ndata: {\"id\":\"1\"}\n\n");
+        let delete = text(&Message::Delete { primary_key: "sku", id: "a\n\"b" });
+        assert_eq!(delete, "event: delete\nid: 1-2-3\ndata: {\"sku\":\"a\\n\\\"b\"}\n\n");
+        assert_eq!(text(&Message::Truncate), "event: truncate\nid: 1-2-3\ndata: {}\n\n");
+        assert_eq!(text(&Message::Lagged), "event: lagged\nid: 1-2-3\ndata: {}\n\n");
+        assert_eq!(text(&Message::Progress), ":\nid: 1-2-3\n\n");
+    }
+
+    #[test]
+    fn a_feed_is_an_event_stream_or_nothing() {
+        let accepts =
+            |value| accepts_events(&HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(value))])).is_ok();
+        for value in ["text/event-stream", "*/*", "text/*;q=0.1", "application/json, text/event-stream"] {
+            assert!(accepts(value), "{value}");
+        }
+        for value in ["application/json", "text/html", "text/event-stream;q=0, */*"] {
+            assert!(!accepts(value), "{value}");
+        }
+        assert!(accepts_events(&HeaderMap::new()).is_ok());
+    }
+
+    #[test]
+    fn an_id_is_one_that_was_given_out() {
+        let value = |text: &str| HeaderValue::from_bytes(text.as_bytes()).unwrap();
+        let of = |text| last_event_id(&HeaderMap::from_iter([(LAST_EVENT_ID, value(text))]));
+        assert_eq!(of("1-2-3").unwrap(), Some("1-2-3".parse().unwrap()));
+        assert_eq!(last_event_id(&HeaderMap::new()).unwrap(), None);
+        for wrong in ["", "7", "1-2-3, 1-2-3", "\u{e9}"] {
+            assert_eq!(of(wrong).unwrap_err().answer(None).status(), 400, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! A batch as the log has it, in the engine's format (`db/write_batch.cc`): the number of its first operation (u64), how many there
+//! are (u32), the operations.
+//!
+//! ```text
+//! type u8, family where it is not the default one, key, value or end of a range where there is one
+//! ```
+//! Families are varints (LEB128), keys and values have their lengths before them as varints. Every operation has a number of its own.
+//! Operations on other families are passed over by their lengths.
+
+use super::LogPosition;
+use crate::error::{Error, Result};
+
+const HEADER_BYTES: usize = 12;
+
+// The types that this store's batches have (ValueType in db/dbformat.h). Those on the default family name none.
+const DEFAULT_DELETE: u8 = 0x0;
+const DEFAULT_PUT: u8 = 0x1;
+const DELETE: u8 = 0x4;
+const PUT: u8 = 0x5;
+const DELETE_RANGE: u8 = 0xE;
+const DEFAULT_DELETE_RANGE: u8 = 0xF;
+
+/// A batch that was written, or the rest of it from some operation on.
+pub struct LoggedBatch<'b> {
+    family: u32,
+    /// Where the rest begins.
+    from: LogPosition,
+    first: u64,
+    last: u64,
+    operations: &'b [u8],
+}
+
+/// What was done to keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation<'b> {
+    /// A key was given a value.
+    Put {
+        /// The key.
+        key: &'b [u8],
+        /// Its value.
+        value: &'b [u8],
+    },
+    /// A key was deleted.
+    Delete {
+        /// The key.
+        key: &'b [u8],
+    },
+    /// All keys from `lower` up to but not including `upper` were deleted.
+    DeleteRange {
+        /// The first key.
+        lower: &'b [u8],
+        /// What follows the last key.
+        upper: &'b [u8],
+    },
+}
+
+/// The numbers of the first and the last operation of a batch; of one without operations the last precedes the first.
+pub(super) fn numbers(batch: &[u8]) -> Result<(u64, u64)> {
+    let header = batch.first_chunk::<HEADER_BYTES>().ok_or_else(damaged)?;
+    let (first, count) = header.split_at(8);
+    let first = u64::from_le_bytes(first.try_into().expect("eight bytes"));
+    let count = u32::from_le_bytes(count.try_into().expect("four bytes"));
+    let last = first.checked_add(u64::from(count)).and_then(|end| end.checked_sub(1)).ok_or_else(damaged)?;
+    Ok((first, last))
+}
+
+impl<'b> LoggedBatch<'b> {
+    /// The batch from a position on, which lies within it or before it, for one family.
+    pub(super) fn new(batch: &'b [u8], family: u32, from: LogPosition) -> Result<Self> {
+        let (first, last) = numbers(batch)?;
+        Ok(Self { family, from, first, last, operations: &batch[HEADER_BYTES..] })
+    }
+
+    /// Number of its last operation.
+    pub fn last(&self) -> u64 {
+        self.last
+    }
+
+    /// The position behind one of its operations.
+    pub fn position(&self, sequence: u64) -> LogPosition {
+        LogPosition { sequence, ..self.from }
+    }
+
+    /// How long it is in the log, in bytes.
+    pub fn bytes(&self) -> usize {
+        HEADER_BYTES + self.operations.len()
+    }
+
+    /// The operations on the space that is read, each with its number.
+    ///
+    /// # Errors
+    /// Each item: `Corrupt` if it is of a kind that this store does not write.
+    pub fn operations(&self) -> impl Iterator<Item = Result<(u64, Operation<'b>)>> {
+        let (family, behind, mut sequence) = (self.family, self.from.sequence, self.first);
+        let mut rest = Bytes(self.operations);
+        std::iter::from_fn(move || {
+            while !rest.0.is_empty() {
+                let Some((of, operation)) = rest.operation() else {
+                    rest = Bytes(&[]);
+                    return Some(Err(damaged()));
+                };
+                let number = sequence;
+                sequence += 1;
+                if of == family && number > behind {
+                    return Some(Ok((number, operation)));
+                }
+            }
+            None
+        })
+    }
+}
+
+#[cold]
+fn damaged() -> Error {
+    Error::corrupt("the log has a batch that this store does not write")
+}
+
+/// What is left to read of a batch.
+struct Bytes<'b>(&'b [u8]);
+
+impl<'b> Bytes<'b> {
+    /// The next operation and its family; `None` if it is none that this store writes.
+    fn operation(&mut self) -> Option<(u32, Operation<'b>)> {
+        let (kind, rest) = self.0.split_first()?;
+        self.0 = rest;
+        let family = match *kind {
+            DEFAULT_DELETE | DEFAULT_PUT | DEFAULT_DELETE_RANGE => 0,
+            _ => self.varint()?,
+        };
+        let operation = match *kind {
+            DEFAULT_PUT | PUT => Operation::Put { key: self.text()?, value: self.text()? },
+            DEFAULT_DELETE | DELETE => Operation::Delete { key: self.text()? },
+            DEFAULT_DELETE_RANGE | DELETE_RANGE => Operation::DeleteRange { lower: self.text()?, upper: self.text()? },
+            _ => return None,
+        };
+        Some((family, operation))
+    }
+
+    /// A key or a value.
+    fn text(&mut self) -> Option<&'b [u8]> {
+        let length = self.varint()? as usize;
+        let (text, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(text)
+    }
+
+    fn varint(&mut self) -> Option<u32> {
+        let mut number = 0u32;
+        for shift in (0..32).step_by(7) {
+            let (byte, rest) = self.0.split_first()?;
+            self.0 = rest;
+            number |= u32::from(byte & 0x7F) << shift;
+            if byte & 0x80 == 0 {
+                return Some(number);
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,380 @@
+//! The log is read as the engine itself reads it, from every position, over restarts, and says so where it is not kept.
+
+use super::*;
+use crate::schema::Durability;
+use crate::storage::{Batch, Options};
+use std::path::Path;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// Small memtables, so that there are many files; a long archive.
+fn open(directory: &Path, log_bytes: usize) -> Store {
+    let options = Options {
+        cache_bytes: 8 << 20,
+        write_buffer_bytes: 256 << 10,
+        feed_log_bytes: log_bytes,
+        ..Options::default()
+    };
+    Store::open(directory, &options).unwrap()
+}
+
+fn fresh(log_bytes: usize) -> (TempDir, Store) {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(directory.path(), log_bytes);
+    (directory, store)
+}
+
+const LONG: usize = 1 << 30;
+
+/// Numbers that look random and are the same in every run.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % bound
+    }
+}
+
+/// Writes a batch of each shape: short, longer than a block, on several spaces, deletes.
+fn write_some(store: &Store, random: &mut Random) {
+    let mut batch = Batch::default();
+    for _ in 0..=random.below(4) {
+        let key = format!("key {}", random.below(50));
+        let length = [10, 500, 33_000, 100_000][random.below(20).saturating_sub(16)] + random.below(100);
+        match random.below(7) {
+            0 => store.delete(&mut batch, Space::Records, key.as_bytes()),
+            1 => store.delete_range(&mut batch, Space::Records, b"key 7", b"key 8"),
+            2 => store.put(&mut batch, Space::Indexes, key.as_bytes(), b""),
+            3 => store.put(&mut batch, Space::Meta, key.as_bytes(), b"meta"),
+            _ => store.put(&mut batch, Space::Records, key.as_bytes(), &vec![b'x'; length]),
+        }
+    }
+    store.write(&batch, Durability::Soft).unwrap();
+}
+
+/// Every batch that the engine's own iterator finds behind an operation.
+fn by_the_engine(store: &Store, mut behind: u64) -> Vec<Vec<u8>> {
+    let mut batches = Vec::new();
+    while behind < store.latest_sequence() {
+        let before = batches.len();
+        for batch in store.db().get_updates_since(behind).unwrap() {
+            let (_, batch) = batch.unwrap();
+            (_, behind) = batch::numbers(batch.data()).unwrap();
+            batches.push(batch.data().to_vec());
+        }
+        assert!(batches.len() > before, "it ends where a file of the log ends, and goes on from there");
+    }
+    batches
+}
+
+/// The same by the reader, and the position behind each.
+fn by_the_reader(mut reader: LogReader<'_>) -> Result<Vec<(Vec<u8>, LogPosition)>> {
+    let mut batches = Vec::new();
+    while reader.next()?.is_some() {
+        batches.push((reader.batch.clone(), reader.position));
+    }
+    Ok(batches)
+}
+
+/// What is put and deleted, with the numbers of the operations.
+fn operations(batch: &LoggedBatch<'_>) -> Vec<(u64, String)> {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let described = batch.operations().map(|operation| {
+        let (sequence, operation) = operation.unwrap();
+        let described = match operation {
+            Operation::Put { key, value } => format!("put {} {}", text(key), value.len()),
+            Operation::Delete { key } => format!("delete {}", text(key)),
+            Operation::DeleteRange { lower, upper } => format!("delete {}..{}", text(lower), text(upper)),
+        };
+        (sequence, described)
+    });
+    described.collect()
+}
+
+fn begin(store: &Store) -> LogPosition {
+    let first = *file_numbers(store.db().path()).unwrap().first().unwrap();
+    LogPosition { file: first, offset: 0, sequence: 0 }
+}
+
+fn is_gone<T>(outcome: Result<T>) -> bool {
+    matches!(outcome, Err(Error::Gone { .. }))
+}
+
+/// A copy of a store that is open, as a kill would leave it.
+fn killed(directory: &Path) -> TempDir {
+    let copy = tempfile::tempdir().unwrap();
+    for (from, to) in [(directory.to_owned(), copy.path().to_owned()), (archive(directory), archive(copy.path()))] {
+        fs::create_dir_all(&to).unwrap();
+        for file in fs::read_dir(from).unwrap().map(|file| file.unwrap().path()).filter(|path| path.is_file()) {
+            fs::copy(&file, to.join(file.file_name().unwrap())).unwrap();
+        }
+    }
+    copy
+}
+
+#[test]
+fn the_reader_sees_what_the_engine_sees() {
+    let (directory, mut store) = fresh(LONG);
+    let mut random = Random(1);
+    for round in 0..6 {
+        for _ in 0..150 {
+            write_some(&store, &mut random);
+        }
+        match round % 3 {
+            0 => store.flush().unwrap(),
+            1 => {
+                drop(store);
+                store = open(directory.path(), LONG);
+            }
+            _ => {}
+        }
+    }
+    assert!(file_numbers(directory.path()).unwrap().len() > 5, "there are several files");
+    let ours = by_the_reader(store.log_from(Space::Records, begin(&store)).unwrap()).unwrap();
+    assert_eq!(
+        ours.iter().map(|(batch, _)| batch).collect::<Vec<_>>(),
+        by_the_engine(&store, 0).iter().collect::<Vec<_>>()
+    );
+    assert!(
+        ours.len() >= 900 && ours.iter().any(|(batch, _)| batch.len() > 3 * (32 << 10)),
+        "some span several blocks"
+    );
+    assert_eq!(ours.last().unwrap().1.sequence, store.latest_sequence());
+}
+
+#[test]
+fn reading_goes_on_behind_every_operation() {
+    let (directory, store) = fresh(LONG);
+    let mut random = Random(2);
+    for number in 0..120 {
+        write_some(&store, &mut random);
+        if number % 40 == 20 {
+            store.flush().unwrap();
+        }
+    }
+    let mut reader = store.log_from(Space::Records, begin(&store)).unwrap();
+    let (mut all, mut positions) = (Vec::new(), Vec::new());
+    while let Some(batch) = reader.next().unwrap() {
+        let of_batch = operations(&batch);
+        positions.extend(of_batch.iter().map(|(sequence, _)| batch.position(*sequence)));
+        positions.push(batch.position(batch.last()));
+        all.extend(of_batch);
+    }
+    let copy = killed(directory.path());
+    drop(store);
+    for directory in [directory.path(), copy.path()] {
+        let store = open(directory, LONG);
+        write_some(&store, &mut Random(3));
+        for position in &positions {
+            let mut reader = store.log_from(Space::Records, *position).unwrap();
+            assert_eq!(reader.position(), *position);
+            let mut rest = Vec::new();
+            while let Some(batch) = reader.next().unwrap() {
+                rest.extend(operations(&batch));
+            }
+            let expected: Vec<_> = all.iter().filter(|(sequence, _)| *sequence > position.sequence).cloned().collect();
+            assert_eq!(rest[..expected.len()], expected, "{position:?}");
+        }
+    }
+}
+
+#[test]
+fn the_end_of_the_log_is_found() {
+    let (directory, store) = fresh(LONG);
+    let mut random = Random(4);
+    for number in 0..100 {
+        write_some(&store, &mut random);
+        let mut reader = store.log_behind(Space::Records, store.latest_sequence()).unwrap();
+        assert!(reader.next().unwrap().is_none());
+        let end = reader.position();
+        assert_eq!(end.sequence, store.latest_sequence());
+        assert!(store.log_from(Space::Records, end).unwrap().next().unwrap().is_none(), "it is a position like others");
+        let earlier = store.latest_sequence() - random.below(2) as u64;
+        let mut reader = store.log_behind(Space::Records, earlier).unwrap();
+        write_some(&store, &mut random);
+        assert_eq!(reader.next().unwrap().unwrap().position(0).sequence, 0);
+        assert!(reader.position().sequence > earlier);
+        if number % 30 == 0 {
+            store.flush().unwrap();
+        }
+    }
+    // The newest file is empty now, and those before are gone.
+    store.flush().unwrap();
+    let sequence = store.latest_sequence();
+    drop(store);
+    let store = open(directory.path(), LONG);
+    fs::remove_dir_all(archive(directory.path())).unwrap();
+    let mut reader = store.log_behind(Space::Records, sequence).unwrap();
+    let end = reader.position();
+    assert!(reader.next().unwrap().is_none());
+    write_some(&store, &mut random);
+    assert!(reader.next().unwrap().is_some());
+    assert!(store.log_from(Space::Records, end).unwrap().next().unwrap().is_some());
+}
+
+#[test]
+fn positions_that_are_not_there_are_gone() {
+    let (_directory, store) = fresh(LONG);
+    let mut random = Random(5);
+    for _ in 0..20 {
+        write_some(&store, &mut random);
+    }
+    let ours = by_the_reader(store.log_from(Space::Records, begin(&store)).unwrap()).unwrap();
+    let (_, good) = ours[10];
+    for wrong in [
+        LogPosition { file: good.file + 1, ..good },
+        LogPosition { file: u64::MAX, ..good },
+        LogPosition { offset: good.offset + 1, ..good },
+        LogPosition { offset: good.offset + (32 << 10), ..good },
+        LogPosition { offset: u64::MAX, ..good },
+        LogPosition { sequence: good.sequence + 1, ..good },
+        LogPosition { sequence: store.latest_sequence() + 1, ..ours[19].1 },
+        LogPosition { sequence: u64::MAX, ..good },
+        LogPosition { sequence: 0, ..good },
+        LogPosition { offset: 0, ..good },
+    ] {
+        assert!(is_gone(store.log_from(Space::Records, wrong)), "{wrong:?}");
+    }
+}
+
+#[test]
+fn only_so_much_is_archived() {
+    let most = 1 << 20;
+    let (directory, store) = fresh(most);
+    let mut random = Random(6);
+    write_some(&store, &mut random);
+    let first = by_the_reader(store.log_from(Space::Records, begin(&store)).unwrap()).unwrap()[0].1;
+    let archived = || {
+        let mut numbers = Vec::new();
+        add_numbers(&archive(directory.path()), &mut numbers).unwrap();
+        numbers
+            .iter()
+            .map(|number| fs::metadata(archive(directory.path()).join(file::name(*number))).unwrap().len())
+            .sum::<u64>()
+    };
+    for _ in 0..30 {
+        for _ in 0..20 {
+            write_some(&store, &mut random);
+        }
+        store.flush().unwrap();
+    }
+    assert!(archived() > 0, "something is kept");
+    assert!(is_gone(store.log_from(Space::Records, first)), "and the rest is gone");
+    trim(directory.path(), most as u64);
+    assert!(archived() <= most as u64);
+    assert!(is_gone(store.log_from(Space::Records, begin(&store))), "nor does it begin with what is left");
+    drop(store);
+    drop(open(directory.path(), 0));
+    assert_eq!(archived(), 0);
+}
+
+/// A copy has what the engine needs of the log, and begins one of its own.
+#[test]
+fn a_checkpoint_is_a_store_without_the_archive() {
+    let (directory, store) = fresh(LONG);
+    let mut random = Random(9);
+    for _ in 0..3 {
+        write_some(&store, &mut random);
+        store.flush().unwrap();
+    }
+    write_some(&store, &mut random);
+    let first = by_the_reader(store.log_from(Space::Records, begin(&store)).unwrap()).unwrap()[0].1;
+    let copy = directory.path().join("copy");
+    store.checkpoint(&copy).unwrap();
+    let copied = open(&copy, LONG);
+    assert_eq!(copied.latest_sequence(), store.latest_sequence());
+    assert!(is_gone(copied.log_from(Space::Records, first)));
+    write_some(&copied, &mut random);
+    assert!(copied.log_behind(Space::Records, store.latest_sequence()).unwrap().next().unwrap().is_some());
+}
+
+/// A reader that is slower than the archive is trimmed is told, however far it had come.
+#[test]
+fn what_is_removed_before_it_was_read_is_noticed() {
+    let (_directory, store) = fresh(0);
+    let mut random = Random(7);
+    write_some(&store, &mut random);
+    let mut reader = store.log_from(Space::Records, begin(&store)).unwrap();
+    assert!(reader.next().unwrap().is_some());
+    for _ in 0..3 {
+        write_some(&store, &mut random);
+        store.flush().unwrap();
+    }
+    write_some(&store, &mut random);
+    assert!(reader.next().unwrap().is_some(), "the file that it reads is still open");
+    assert!(is_gone(reader.next().map(drop)));
+}
+
+/// A power cut takes the end of the log, and numbers are used again for what is written then.
+#[test]
+fn a_log_that_has_lost_its_end_is_not_mistaken_for_another() {
+    let (directory, store) = fresh(LONG);
+    let mut random = Random(8);
+    for _ in 0..40 {
+        write_some(&store, &mut random);
+    }
+    let ours = by_the_reader(store.log_from(Space::Records, begin(&store)).unwrap()).unwrap();
+    let copy = killed(directory.path());
+    let (_, kept) = ours[20];
+    let lost = &ours[21..];
+    let file = copy.path().join(file::name(kept.file));
+    let file = fs::File::options().write(true).open(file).unwrap();
+    // In the middle of the batch behind it, the rest of which was not written out.
+    file.set_len(lost[0].1.offset + 20).unwrap();
+    let store = open(copy.path(), LONG);
+    assert_eq!(store.latest_sequence(), kept.sequence);
+    for (_, lost) in lost {
+        assert!(is_gone(store.log_from(Space::Records, *lost)), "not there, and later than all there is");
+    }
+    for _ in 0..60 {
+        write_some(&store, &mut random);
+    }
+    assert!(store.latest_sequence() > lost.last().unwrap().1.sequence);
+    for (_, lost) in lost {
+        assert!(is_gone(store.log_from(Space::Records, *lost)), "not there, though there are as many again");
+    }
+    let since = by_the_reader(store.log_from(Space::Records, kept).unwrap()).unwrap();
+    // Where the log was cut off, the engine begins the next file with a batch of no operations.
+    assert_eq!(since.iter().filter(|(batch, _)| batch.len() > 12).count(), 60);
+}
+
+#[test]
+fn the_end_is_followed_while_it_is_written() {
+    let (_directory, store) = fresh(LONG);
+    let (writers, each) = (3, 400);
+    let mut seen = vec![Vec::new(); writers];
+    std::thread::scope(|scope| {
+        let mut reader = store.log_behind(Space::Records, store.latest_sequence()).unwrap();
+        store.wake_after_writes(Some(std::thread::current()));
+        for writer in 0..writers {
+            let store = &store;
+            scope.spawn(move || {
+                for number in 0..each {
+                    let mut batch = Batch::default();
+                    let value = vec![b'v'; if number % 50 == 0 { 70_000 } else { 100 }];
+                    store.put(&mut batch, Space::Records, format!("{writer} {number}").as_bytes(), &value);
+                    let durability = if writer == 0 { Durability::Strong } else { Durability::Soft };
+                    store.write(&batch, durability).unwrap();
+                }
+            });
+        }
+        loop {
+            while let Some(batch) = reader.next().unwrap() {
+                for (_, described) in operations(&batch) {
+                    let mut words = described.split(' ').skip(1);
+                    let mut number = || words.next().unwrap().parse::<usize>().unwrap();
+                    let (writer, number) = (number(), number());
+                    seen[writer].push(number);
+                }
+            }
+            if seen.iter().map(Vec::len).sum::<usize>() == writers * each {
+                break;
+            }
+            let (begun, longest) = (Instant::now(), Duration::from_secs(30));
+            std::thread::park_timeout(longest);
+            assert!(begun.elapsed() < longest, "nobody has woken it");
+        }
+    });
+    assert!(seen.iter().all(|seen| seen.iter().copied().eq(0..each)), "each writer's, in its order, once");
+}
