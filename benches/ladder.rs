@@ -2,7 +2,7 @@
 //!
 //! GET of one record by id, CREATE of one record with two indexes, and LIST of 20 records by equality of an attribute that has a
 //! hash index. Rungs: raw (RocksDB called directly), storage, indexes, transaction (of a list: query), handlers, routing, driver,
-//! ingress, each in process and by time; tcp by the CPU time of the server's threads, because the client shares the process. The
+//! ingress, each in process and by time; tcp and tls by the CPU time of the server's threads, because the client shares the process. The
 //! floor of tcp is bare hyper with the raw path in its handler; GET also has axum's router on that server, with the same raw path
 //! behind it.
 //!

@@ -8,7 +8,7 @@
 use std::convert::Infallible;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -19,22 +19,47 @@ use hyper::service::{Service, service_fn};
 use hyper::{Request, Response};
 use strata::config::Config;
 use strata::server::Server;
+use strata::tls::Mode;
 use strata_harness::State;
+use tempfile::TempDir;
 use tokio::sync::watch;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use crate::floor::Raw;
 use crate::prepared::Ours;
 
 /// One connection that is kept alive.
 pub struct Client {
-    stream: TcpStream,
+    stream: Box<dyn Stream>,
     answer: Vec<u8>,
 }
 
+trait Stream: Read + Write + Send {}
+
+impl<S: Read + Write + Send> Stream for S {}
+
 impl Client {
     pub fn connect(address: SocketAddr) -> Self {
-        let stream = TcpStream::connect(address).expect("the server listens");
-        stream.set_nodelay(true).expect("an option of TCP");
+        Self::over(Box::new(tcp(address)))
+    }
+
+    /// Over TLS, as rustls and the server agree, to a server with this certificate.
+    fn connect_tls(address: SocketAddr, certificate: &Path) -> Self {
+        let mut roots = RootCertStore::empty();
+        let certificate = CertificateDer::from_pem_file(certificate).expect("the server has written it");
+        roots.add(certificate).expect("a certificate");
+        let provider = Arc::new(ring::default_provider());
+        let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+        let config = config.expect("ring has their suites").with_root_certificates(roots).with_no_client_auth();
+        let name = ServerName::from(address.ip());
+        let connection = ClientConnection::new(Arc::new(config), name).expect("a good configuration");
+        Self::over(Box::new(StreamOwned::new(connection, tcp(address))))
+    }
+
+    fn over(stream: Box<dyn Stream>) -> Self {
         Self { stream, answer: vec![0; 64 << 10] }
     }
 
@@ -54,6 +79,12 @@ impl Client {
     }
 }
 
+fn tcp(address: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(address).expect("the server listens");
+    stream.set_nodelay(true).expect("an option of TCP");
+    stream
+}
+
 /// Where the body begins and ends, once the head is there.
 fn ends(answer: &[u8]) -> Option<(usize, usize)> {
     let body = answer.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
@@ -68,17 +99,36 @@ pub struct Served {
     server: Server,
     // Closed after the server.
     store: Ours,
+    /// With the certificate, if it speaks TLS.
+    folder: TempDir,
 }
 
 impl Served {
     pub fn start(store: Ours) -> Self {
-        let config = Config { listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), workers: 1, ..Config::default() };
-        let server = Server::over(store.database.clone(), &config).expect("a free port");
-        Self { server, store }
+        Self::start_with(store, None)
     }
 
-    pub fn address(&self) -> SocketAddr {
-        self.server.url().trim_start_matches("http://").parse().expect("the server's own address")
+    /// One that speaks TLS, with a certificate of its own.
+    pub fn start_tls(store: Ours) -> Self {
+        Self::start_with(store, Some(Mode::SelfSigned))
+    }
+
+    fn start_with(store: Ours, mode: Option<Mode>) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let mut config = Config { listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), workers: 1, ..Config::default() };
+        (config.data_dir, config.tls.mode) = (folder.path().to_owned(), mode);
+        let server = Server::over(store.database.clone(), &config).expect("a free port");
+        Self { server, store, folder }
+    }
+
+    /// A client that speaks as the server does.
+    pub fn client(&self) -> Client {
+        let (scheme, address) = self.server.url().split_once("://").expect("a URL");
+        let address = address.parse().expect("the server's own address");
+        match scheme {
+            "https" => Client::connect_tls(address, &self.folder.path().join("tls/certificate.pem")),
+            _ => Client::connect(address),
+        }
     }
 }
 

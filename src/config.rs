@@ -11,7 +11,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Place, Result};
-use crate::{feed, handlers, ingress, observability, size, static_files, storage};
+use crate::{feed, handlers, ingress, observability, size, static_files, storage, tls};
 
 /// Everything a server is started with. Times in milliseconds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,7 +37,7 @@ pub struct Config {
     pub scan_threads: usize,
     /// Connections at once; more are answered with 503 and closed.
     pub connections: usize,
-    /// How long the head of a request may take from its first byte.
+    /// How long the head of a request may take from its first byte, and a TLS handshake.
     pub header_timeout_ms: u64,
     /// How long a connection may have no request.
     pub idle_timeout_ms: u64,
@@ -59,6 +59,8 @@ pub struct Config {
     pub static_files: static_files::Options,
     /// Of the storage.
     pub storage: storage::Options,
+    /// Of TLS.
+    pub tls: tls::Options,
 }
 
 impl Default for Config {
@@ -86,6 +88,7 @@ impl Default for Config {
             static_files: static_files::Options::default(),
             // A write that would have to wait for the engine would make all others of its thread wait, too.
             storage: storage::Options { refuse_stalls: true, feed_log_bytes: 256 << 20, ..storage::Options::default() },
+            tls: tls::Options::default(),
         }
     }
 }
@@ -141,7 +144,7 @@ pub struct Flags {
     #[arg(long, value_name = "NUMBER", env = "STRATA_CONNECTIONS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     connections: Option<usize>,
-    /// How long the head of a request may take [default: 10000]
+    /// How long the head of a request, or a TLS handshake, may take [default: 10000]
     #[arg(long, value_name = "MS", env = "STRATA_HEADER_TIMEOUT_MS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     header_timeout_ms: Option<u64>,
@@ -173,6 +176,8 @@ pub struct Flags {
     static_files: StaticFilesFlags,
     #[command(flatten)]
     storage: StorageFlags,
+    #[command(flatten)]
+    tls: TlsFlags,
 }
 
 #[derive(Args, Debug, Default, Serialize)]
@@ -307,6 +312,22 @@ struct StorageFlags {
     #[arg(long, value_name = "SIZE", env = "STRATA_FEED_LOG_BYTES", value_parser = size::parse)]
     #[serde(skip_serializing_if = "Option::is_none")]
     feed_log_bytes: Option<usize>,
+}
+
+#[derive(Args, Debug, Default, Serialize)]
+struct TlsFlags {
+    /// Serve HTTPS with a certificate that the server makes for localhost [in the file tls.mode]
+    #[arg(id = "tls", long = "tls", value_name = "MODE", env = "STRATA_TLS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mode: Option<tls::Mode>,
+    /// Serve HTTPS with the certificate in a PEM file, those that vouch for it behind it [in the file tls.certificate]
+    #[arg(id = "tls_cert", long = "tls-cert", value_name = "FILE", env = "STRATA_TLS_CERT")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    certificate: Option<PathBuf>,
+    /// The private key to it, in a PEM file [in the file tls.key]
+    #[arg(id = "tls_key", long = "tls-key", value_name = "FILE", env = "STRATA_TLS_KEY")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<PathBuf>,
 }
 
 impl Flags {
@@ -479,7 +500,8 @@ mod tests {
             let variable = argument.get_env().unwrap().to_str().unwrap();
             assert_eq!(variable, format!("STRATA_{}", name.to_uppercase()));
             let tables = defaults.values().filter_map(toml::Value::as_table);
-            let optional = ["schema", "ready_file", "access_log", "static"].contains(&name);
+            let optional =
+                ["schema", "ready_file", "access_log", "static", "tls", "tls_cert", "tls_key"].contains(&name);
             // In the file, the name of the table may say what they are about.
             let short = name.strip_prefix("static_").or_else(|| name.strip_prefix("feed_")).unwrap_or(name);
             let known = |table: &toml::Table| table.contains_key(name) || table.contains_key(short);

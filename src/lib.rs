@@ -22,5 +22,6 @@ pub mod graphql;
 pub mod static_files;
 pub mod routing;
 pub mod ingress;
+pub mod tls;
 pub mod config;
 pub mod server;

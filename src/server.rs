@@ -26,9 +26,10 @@ use crate::ingress::{Ingress, Pools};
 use crate::observability::messages;
 use crate::schema::Schema;
 use crate::static_files::Site;
+use crate::tls::Tls;
 use crate::transaction::Database;
 use clock::Clocks;
-use connection::Deadlines;
+use connection::{Deadlines, Serving};
 
 /// A server that answers. Dropping it stops it.
 pub struct Server {
@@ -66,8 +67,8 @@ impl Server {
         Self::accept(config, listener, files, database)
     }
 
-    /// Answers requests over a database that is open already; of the options, those of data directory, schema and storage are
-    /// not looked at.
+    /// Answers requests over a database that is open already; of the options, those of schema and storage are not looked at, and
+    /// the data directory has at most a self-signed certificate.
     ///
     /// # Errors
     /// `Invalid` options; `Storage` if the address is in use or the machine refuses.
@@ -84,12 +85,15 @@ impl Server {
         let scanning = pool(SCANNING, config.scan_threads, &clocks).map_err(cannot)?;
         let syncing = pool("syncing", 1, &clocks).map_err(cannot)?;
         let pools = [reading, writing, scanning, syncing];
+        let tls = Tls::new(&config.tls, &config.data_dir)?;
+        let scheme = if tls.is_some() { "https" } else { "http" };
         let ingress = ingress(config, &database, files, &pools)?;
         let deadlines = Deadlines::new(config);
         let (mut handles, mut workers) = (Vec::new(), Vec::new());
         for number in 0..config.workers {
+            let serving = Serving { ingress: Arc::new(ingress.for_thread()), tls: tls.clone() };
             let (handle, thread) =
-                worker::start(number, ingress.for_thread(), deadlines.clone(), Arc::clone(&clocks)).map_err(cannot)?;
+                worker::start(number, serving, deadlines.clone(), Arc::clone(&clocks)).map_err(cannot)?;
             handles.push(handle);
             workers.push(thread);
         }
@@ -107,10 +111,10 @@ impl Server {
             drain: Duration::from_millis(config.drain_ms),
             stop_timeout: Duration::from_millis(config.stop_timeout_ms),
         };
-        Ok(Self { url: format!("http://{address}"), database, clocks, running: Some(running) })
+        Ok(Self { url: format!("{scheme}://{address}"), database, clocks, running: Some(running) })
     }
 
-    /// Where it answers: `http://` and address and port.
+    /// Where it answers: `http://` or `https://`, address and port.
     pub fn url(&self) -> &str {
         &self.url
     }

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 
 /// The layers, lowest first. A layer that is not there yet has its place already.
-const LAYERS: [&str; 22] = [
+const LAYERS: [&str; 23] = [
     "plant",
     "error",
     "size",
@@ -28,6 +28,7 @@ const LAYERS: [&str; 22] = [
     "static_files",
     "routing",
     "ingress",
+    "tls",
     "config",
     "server",
 ];

@@ -2,7 +2,8 @@
 //!
 //! `scripts` runs `tests/golden/http/*`, which read as a manual of the interface; `connections` is about what a connection may
 //! do and how long; `feed` about the changes that are told as they happen; `files` about static files beside the tables;
-//! `records` about what is known of requests afterwards; `process` about the binary: starting, refusing to start, stopping.
+//! `records` about what is known of requests afterwards; `process` about the binary: starting, refusing to start, stopping;
+//! `tls` about certificates and handshakes.
 
 #![expect(clippy::unwrap_used, reason = "a test stops where something is not as it should be")]
 
@@ -13,3 +14,4 @@ mod files;
 mod process;
 mod records;
 mod scripts;
+mod tls;

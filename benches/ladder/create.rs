@@ -158,7 +158,7 @@ fn json() -> HeaderMap {
 pub fn tcp(suite: &mut Suite, operation: &str, indexes: u32) {
     let n = records(suite.scale());
     let facts = |op| over_tcp(op, n, indexes).durability(soft()).changes_store(1000, None);
-    let client = |address| {
+    let client = |mut client: Client| {
         let requests: Vec<Vec<u8>> = bodies()
             .iter()
             .map(|body| {
@@ -167,7 +167,6 @@ pub fn tcp(suite: &mut Suite, operation: &str, indexes: u32) {
                 [format!("{head} {}\r\n\r\n", body.len()).as_bytes(), body].concat()
             })
             .collect();
-        let mut client = Client::connect(address);
         move |index| {
             let (status, bytes) = client.exchange(&requests[(index % POOL) as usize]);
             u64::from(status == 201 && bytes > 900)
@@ -176,7 +175,12 @@ pub fn tcp(suite: &mut Suite, operation: &str, indexes: u32) {
     let about = facts("answers POST of one record over HTTP/1.1, server CPU").floor("floor", 0.75, 0.85);
     let about = if indexes == 2 { about.against("create/strata/ingress_cpu").depth(Depth::Default) } else { about };
     let setup = || Served::start(promising(indexes, n));
-    suite.row(operation, "strata", "tcp", about, setup, |served: Arc<Served>| client(served.address()));
+    suite.row(operation, "strata", "tcp", about, setup, |served: Arc<Served>| client(served.client()));
+    if indexes == 2 {
+        let about = facts("answers POST of one record over HTTPS, server CPU").against("create/strata/tcp");
+        let setup = || Served::start_tls(promising(indexes, n));
+        suite.row(operation, "strata", "tls", about, setup, |served: Arc<Served>| client(served.client()));
+    }
     let about = facts("writes the keys of a create in one batch in the handler of a bare hyper server, server CPU");
     let setup = || {
         Bare::start(Raw::copy(indexes, n), move |raw| {
@@ -190,5 +194,5 @@ pub fn tcp(suite: &mut Suite, operation: &str, indexes: u32) {
             }
         })
     };
-    suite.row(operation, "floor", "tcp", about, setup, |bare: Arc<Bare>| client(bare.address));
+    suite.row(operation, "floor", "tcp", about, setup, |bare: Arc<Bare>| client(Client::connect(bare.address)));
 }

@@ -122,11 +122,10 @@ fn paths(n: u64) -> Vec<Uri> {
 
 pub fn tcp(suite: &mut Suite) {
     let n = records(suite.scale());
-    let client = move |address| {
+    let client = move |mut client: Client| {
         let requests: Vec<Vec<u8>> = (0..n)
             .map(|index| format!("GET /Product/{} HTTP/1.1\r\nhost: localhost\r\n\r\n", data::id(index)).into_bytes())
             .collect();
-        let mut client = Client::connect(address);
         move |index| {
             let (status, bytes) = client.exchange(&requests[scatter(index, n) as usize]);
             u64::from(status == 200 && bytes > 900)
@@ -138,7 +137,10 @@ pub fn tcp(suite: &mut Suite) {
         .against("get/axum/tcp")
         .depth(Depth::Quick);
     let setup = || Served::start(Ours::copy(0, n));
-    suite.row("get", "strata", "tcp", about, setup, |served: Arc<Served>| client(served.address()));
+    suite.row("get", "strata", "tcp", about, setup, |served: Arc<Served>| client(served.client()));
+    let about = over_tcp("answers GET of one record by id over HTTPS, server CPU", n, 0).against("get/strata/tcp");
+    let setup = || Served::start_tls(Ours::copy(0, n));
+    suite.row("get", "strata", "tls", about, setup, |served: Arc<Served>| client(served.client()));
     let about = over_tcp("gets the stored bytes in the handler of a bare hyper server, server CPU", n, 0);
     let setup = || {
         Bare::start(Raw::copy(0, n), |raw| {
@@ -152,7 +154,7 @@ pub fn tcp(suite: &mut Suite) {
             }
         })
     };
-    suite.row("get", "floor", "tcp", about, setup, |bare: Arc<Bare>| client(bare.address));
+    suite.row("get", "floor", "tcp", about, setup, |bare: Arc<Bare>| client(Client::connect(bare.address)));
     let about = over_tcp("gets the stored bytes in a handler of axum's router on the same server, server CPU", n, 0);
     let setup = || {
         Bare::serve(Raw::copy(0, n), |raw| {
@@ -164,5 +166,5 @@ pub fn tcp(suite: &mut Suite) {
             TowerToHyperService::new(Router::new().route("/Product/{id}", routing::get(one)).with_state(raw))
         })
     };
-    suite.row("get", "axum", "tcp", about, setup, |bare: Arc<Bare>| client(bare.address));
+    suite.row("get", "axum", "tcp", about, setup, |bare: Arc<Bare>| client(Client::connect(bare.address)));
 }

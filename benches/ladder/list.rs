@@ -250,10 +250,9 @@ pub fn encoding(suite: &mut Suite) {
 pub fn tcp(suite: &mut Suite) {
     let n = products(suite.scale());
     let facts = |op| over_tcp(op, n, 2).unit(Unit::Records, LISTED);
-    let client = |address, bytes: Vec<usize>| {
+    let client = |mut client: Client, bytes: Vec<usize>| {
         let request = |query| format!("GET /Product?{query} HTTP/1.1\r\nhost: localhost\r\n\r\n").into_bytes();
         let requests: Vec<Vec<u8>> = queries().map(request).collect();
-        let mut client = Client::connect(address);
         move |turn| {
             let place = (turn % CATEGORIES) as usize;
             if client.exchange(&requests[place]) == (200, bytes[place]) { LISTED } else { 0 }
@@ -264,12 +263,15 @@ pub fn tcp(suite: &mut Suite) {
         .against("list/strata/ingress_cpu")
         .depth(Depth::Default);
     let setup = || Served::start(Ours::copy(2, n));
-    suite.row("list", "strata", "tcp", about, setup, |served: Arc<Served>| client(served.address(), answer_bytes()));
+    suite.row("list", "strata", "tcp", about, setup, |served: Arc<Served>| client(served.client(), answer_bytes()));
+    let about = facts("answers GET of a list of 20 records over HTTPS, server CPU").against("list/strata/tcp");
+    let setup = || Served::start_tls(Ours::copy(2, n));
+    suite.row("list", "strata", "tls", about, setup, |served: Arc<Served>| client(served.client(), answer_bytes()));
     let about = facts("seeks the value and gets the 20 records in the handler of a bare hyper server, server CPU");
     let setup = || Bare::start(Raw::copy(2, n), bare_handler);
     suite.row("list", "floor", "tcp", about, setup, |bare: Arc<Bare>| {
         let stored_bytes = |list: &Vec<Vec<u8>>| list.iter().map(Vec::len).sum();
-        client(bare.address, lists(&schema(2)).iter().map(stored_bytes).collect())
+        client(Client::connect(bare.address), lists(&schema(2)).iter().map(stored_bytes).collect())
     });
 }
 

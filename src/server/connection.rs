@@ -23,6 +23,7 @@ use tokio::net::TcpStream;
 
 use crate::config::Config;
 use crate::ingress::Ingress;
+use crate::tls::Tls;
 
 /// How long a connection may take for what.
 #[derive(Clone, Debug)]
@@ -295,9 +296,39 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Sending<B> {
     }
 }
 
-/// Serves a connection to its end.
-pub(super) async fn serve(stream: std::net::TcpStream, peer: IpAddr, ingress: Arc<Ingress>, watch: Arc<Watch>) {
-    let Ok(stream) = TcpStream::from_std(stream) else { return };
+/// What a worker serves connections with.
+#[derive(Clone)]
+pub(super) struct Serving {
+    /// One for its thread, so that nobody else counts in its memory.
+    pub(super) ingress: Arc<Ingress>,
+    pub(super) tls: Option<Tls>,
+}
+
+impl Serving {
+    /// Serves a connection to its end.
+    pub(super) async fn connection(self, stream: std::net::TcpStream, peer: IpAddr, watch: Arc<Watch>) {
+        let Ok(stream) = TcpStream::from_std(stream) else { return };
+        match self.tls {
+            None => requests(stream, peer, self.ingress, watch).await,
+            Some(tls) => {
+                // It has the time of a head.
+                watch.begun.store(true, Relaxed);
+                let handshake = pin!(tls.accept(stream));
+                let shaken = until_left(&watch, handshake, |_| {}).await;
+                watch.begun.store(false, Relaxed);
+                if let Some(Ok(stream)) = shaken {
+                    requests(stream, peer, self.ingress, watch).await;
+                }
+            }
+        }
+    }
+}
+
+/// Answers the requests on a stream.
+async fn requests<S>(stream: S, peer: IpAddr, ingress: Arc<Ingress>, watch: Arc<Watch>)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let mut builder = auto::Builder::new(TokioExecutor::new());
     // Deadlines are kept by the watch.
     builder.http1().header_read_timeout(None);
@@ -309,32 +340,41 @@ pub(super) async fn serve(stream: std::net::TcpStream, peer: IpAddr, ingress: Ar
         async move { Ok::<_, Infallible>(answer.await.map(|body| Sending::of(body, in_flight))) }
     });
     let io = TokioIo::new(Watched { stream, watch: Arc::clone(&watch) });
-    let mut connection = pin!(builder.serve_connection(io, service));
+    let connection = pin!(builder.serve_connection(io, service));
+    // How it ended is the client's affair: it has gone, or was told in HTTP's own words.
+    until_left(&watch, connection, |connection| connection.graceful_shutdown()).await;
+}
+
+/// Polls what happens on a connection until it is done; `None` if the connection is to be left before. `finish` asks it to come to an
+/// end.
+async fn until_left<F: Future>(
+    watch: &Watch,
+    mut work: Pin<&mut F>,
+    mut finish: impl FnMut(Pin<&mut F>),
+) -> Option<F::Output> {
     let mut finishing = false;
     std::future::poll_fn(|context| {
         match watch.current() {
-            Order::Serve => {}
-            Order::Finish if finishing => {}
-            Order::Finish => {
+            Order::Finish if !finishing => {
                 finishing = true;
-                connection.as_mut().graceful_shutdown();
+                finish(work.as_mut());
             }
-            Order::Leave => return Poll::Ready(()),
+            Order::Serve | Order::Finish => {}
+            Order::Leave => return Poll::Ready(None),
         }
         watch.waker.get_or_init(|| context.waker().clone());
-        // How it ended is the client's affair: it has gone, or was told in HTTP's own words.
-        connection.as_mut().poll(context).map(drop)
+        work.as_mut().poll(context).map(Some)
     })
-    .await;
+    .await
 }
 
 /// A stream that notes when bytes come.
-struct Watched {
-    stream: TcpStream,
+struct Watched<S> {
+    stream: S,
     watch: Arc<Watch>,
 }
 
-impl AsyncRead for Watched {
+impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -349,7 +389,7 @@ impl AsyncRead for Watched {
     }
 }
 
-impl AsyncWrite for Watched {
+impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<std::io::Result<usize>> {
         let outcome = Pin::new(&mut self.stream).poll_write(context, bytes);
         self.watch.note_written(&outcome);

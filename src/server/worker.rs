@@ -15,8 +15,7 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::clock::Clocks;
-use super::connection::{self, Deadlines, Order, Watch};
-use crate::ingress::Ingress;
+use super::connection::{Deadlines, Order, Serving, Watch};
 
 /// What a worker is told.
 enum Message {
@@ -60,7 +59,7 @@ impl Handle {
 /// If the machine has no thread or no runtime to give.
 pub(super) fn start(
     number: usize,
-    ingress: Ingress,
+    serving: Serving,
     deadlines: Deadlines,
     clocks: Arc<Clocks>,
 ) -> std::io::Result<(Handle, JoinHandle<()>)> {
@@ -70,13 +69,7 @@ pub(super) fn start(
     let worker_connections = Arc::clone(&connections);
     let thread = std::thread::Builder::new().name(format!("strata-worker-{number}")).spawn(move || {
         clocks.enter();
-        let worker = Worker {
-            ingress: Arc::new(ingress),
-            deadlines,
-            connections: worker_connections,
-            open: Open::default(),
-            next: 0,
-        };
+        let worker = Worker { serving, deadlines, connections: worker_connections, open: Open::default(), next: 0 };
         runtime.block_on(worker.run(told));
         drop(runtime);
         clocks.leave();
@@ -85,8 +78,7 @@ pub(super) fn start(
 }
 
 struct Worker {
-    /// One for this thread, so that nobody else counts in its memory.
-    ingress: Arc<Ingress>,
+    serving: Serving,
     deadlines: Deadlines,
     connections: Arc<AtomicUsize>,
     open: Open,
@@ -117,10 +109,10 @@ impl Worker {
         self.next += 1;
         self.open.lock().insert(number, Arc::clone(&watch));
         let left = Left { number, open: Arc::clone(&self.open), connections: Arc::clone(&self.connections) };
-        let ingress = Arc::clone(&self.ingress);
+        let serving = self.serving.clone();
         tokio::spawn(async move {
             let _left = left;
-            connection::serve(stream, peer, ingress, watch).await;
+            serving.connection(stream, peer, watch).await;
         });
     }
 

@@ -1,0 +1,126 @@
+//! TLS: the certificate that the server shows, and the handshake of a connection.
+//!
+//! rustls speaks TLS 1.2 and 1.3 and offers HTTP/2 and HTTP/1.1 (ALPN). A self-signed certificate is made once and kept beside the
+//! data, so that a client can trust it by its file (`curl --cacert data/tls/certificate.pem`) and still does after a restart.
+//!
+//! Non-goals: clients' certificates, and renewal while the server runs: a new certificate is read at the next start.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::server::TlsStream;
+
+use crate::error::{Error, Result};
+
+/// Which certificate the server shows. None of it: no TLS.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Options {
+    /// Where the certificate comes from, if not from files.
+    pub mode: Option<Mode>,
+    /// The file with the certificate and those that vouch for it (PEM).
+    pub certificate: Option<PathBuf>,
+    /// The file with its private key (PEM).
+    pub key: Option<PathBuf>,
+}
+
+/// Where a certificate comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// The server makes one for localhost, and keeps it in the folder `tls` of the data directory.
+    SelfSigned,
+}
+
+/// The names that a self-signed certificate is for.
+const NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
+
+/// The end of a handshake that is the server's. Clones share its sessions.
+#[derive(Clone)]
+pub struct Tls(TlsAcceptor);
+
+impl Tls {
+    /// What the options want: nothing, or TLS with a certificate of theirs. A self-signed one is kept in `data_dir`.
+    ///
+    /// # Errors
+    /// `Invalid` if the options contradict each other, or the files have no certificate and the key to it; `Storage` if they cannot
+    /// be read or written.
+    pub fn new(options: &Options, data_dir: &Path) -> Result<Option<Self>> {
+        match (options.mode, &options.certificate, &options.key) {
+            (None, None, None) => Ok(None),
+            (None, Some(certificate), Some(key)) => Self::of_files(certificate, key).map(Some),
+            (Some(Mode::SelfSigned), None, None) => {
+                let folder = data_dir.join("tls");
+                let (certificate, key) = (folder.join("certificate.pem"), folder.join("key.pem"));
+                if !certificate.exists() {
+                    write_self_signed(&folder, &certificate, &key)?;
+                }
+                Self::of_files(&certificate, &key).map(Some)
+            }
+            (Some(Mode::SelfSigned), ..) => {
+                Err(Error::invalid("--tls self-signed makes a certificate: give it without --tls-cert and --tls-key"))
+            }
+            (None, ..) => Err(Error::invalid("a certificate has a private key: give both --tls-cert and --tls-key")),
+        }
+    }
+
+    fn of_files(certificate: &Path, key: &Path) -> Result<Self> {
+        let chain: Vec<_> = CertificateDer::pem_file_iter(certificate)
+            .and_then(Iterator::collect)
+            .map_err(|error| unreadable(certificate, "certificate", error))?;
+        let private = PrivateKeyDer::from_pem_file(key).map_err(|error| unreadable(key, "private key", error))?;
+        let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .expect("ring has the suites of TLS 1.2 and 1.3");
+        let mut config = builder.with_no_client_auth().with_single_cert(chain, private).map_err(|error| {
+            let (certificate, key) = (certificate.display(), key.display());
+            Error::invalid(format!("{certificate} and {key} are no certificate and the key to it: {error}"))
+        })?;
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Ok(Self(TlsAcceptor::from(Arc::new(config))))
+    }
+
+    /// Shakes hands with a client.
+    ///
+    /// # Errors
+    /// If the client leaves, or does not speak TLS as the server does; where it still listens it was told so.
+    pub async fn accept<S: AsyncRead + AsyncWrite + Unpin>(&self, stream: S) -> std::io::Result<TlsStream<S>> {
+        self.0.accept(stream).await
+    }
+}
+
+fn unreadable(path: &Path, what: &str, error: pem::Error) -> Error {
+    match error {
+        pem::Error::Io(error) => Error::storage(format!("cannot read the {what} in {}", path.display()), error),
+        error => Error::invalid(format!("{} has no {what} in PEM: {error}", path.display())),
+    }
+}
+
+/// Makes a key and a certificate. The certificate comes last: where it is, the key is.
+fn write_self_signed(folder: &Path, certificate: &Path, key: &Path) -> Result<()> {
+    let made = rcgen::generate_simple_self_signed(NAMES.map(str::to_owned))
+        .map_err(|error| Error::storage("cannot make a certificate", std::io::Error::other(error)))?;
+    fs::create_dir_all(folder).map_err(|error| unwritable(folder, error))?;
+    let open = || OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(key);
+    open()
+        .and_then(|mut file| file.write_all(made.signing_key.serialize_pem().as_bytes()))
+        .map_err(|error| unwritable(key, error))?;
+    let partial = certificate.with_extension("partial");
+    fs::write(&partial, made.cert.pem()).map_err(|error| unwritable(&partial, error))?;
+    fs::rename(&partial, certificate).map_err(|error| unwritable(certificate, error))
+}
+
+fn unwritable(path: &Path, error: std::io::Error) -> Error {
+    Error::storage(format!("cannot write {}", path.display()), error)
+}
