@@ -12,7 +12,10 @@ use std::sync::Arc;
 use http::HeaderMap;
 use prepared::{Ours, SST, described, options, records};
 use strata::graphql::{Graphql, Manner, Request};
-use strata::handlers;
+use strata::handlers::{
+    self,
+    media::{Accepted, Format},
+};
 use strata::query::{Limits, Query};
 use strata_harness::data::{self, scatter};
 use strata_harness::{Facts, Suite, Unit, suite};
@@ -75,7 +78,9 @@ fn by_id(suite: &mut Suite) {
                 let query =
                     Query::parse(ours.database.schema(), table, "select=id,name,price", &limits).expect("a query");
                 let id = &ids[scatter(index, n) as usize];
-                u64::from(handlers::read_selected(&ours.database, table, id, &query, &headers).is_ok())
+                u64::from(
+                    handlers::read_selected(&ours.database, table, id, &query, &headers, Accepted::default()).is_ok(),
+                )
             }
         },
     );
@@ -115,7 +120,7 @@ fn list(suite: &mut Suite) {
                 let (table, limits) = (ours.product(), Limits::in_url(10_000));
                 let text = "sort=id&limit=100&offset=0&select=id,name,price";
                 let query = Query::parse(ours.database.schema(), table, text, &limits).expect("a query");
-                let answer = handlers::list(&ours.database, table, &query).expect("a healthy store");
+                let answer = handlers::list(&ours.database, table, &query, Format::Json).expect("a healthy store");
                 answer.body().split(|byte| *byte == b'{').count() as u64 - 1
             }
         },

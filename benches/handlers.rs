@@ -11,9 +11,15 @@ mod verbs;
 use std::sync::Arc;
 
 use floor::Promise;
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::header::{ACCEPT, ACCEPT_ENCODING, VARY};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use prepared::{MIXED, Ours, POOL, SST, WRITES, WRITTEN, bodies, described, options, records, soft};
-use strata::handlers;
+use strata::handlers::{
+    self,
+    batch::{self, Target},
+    coding::coded,
+    media::{Accepted, Format, Shown},
+};
 use strata_harness::data::{self, scatter};
 use strata_harness::{Facts, Suite, Unit, suite};
 
@@ -24,10 +30,13 @@ fn main() {
         get(suite, "200_8_threads", 8, HeaderMap::new(), StatusCode::OK);
         let any = HeaderMap::from_iter([(http::header::IF_NONE_MATCH, HeaderValue::from_static("*"))]);
         get(suite, "304", 1, any, StatusCode::NOT_MODIFIED);
+        get_converted(suite, "cbor", (ACCEPT, "application/cbor"));
+        get_converted(suite, "gzip", (ACCEPT_ENCODING, "gzip"));
         for threads in [1, 8] {
             posts(suite, threads);
         }
         thousand_posts(suite);
+        batch(suite);
         for threads in [1, 8] {
             mixed(suite, threads);
         }
@@ -39,7 +48,7 @@ fn read(ours: Arc<Ours>, n: u64, headers: HeaderMap, expected: StatusCode) -> im
     let ids: Vec<_> = (0..n).map(data::id).collect();
     move |index| {
         let id = &ids[scatter(index, n) as usize];
-        let answer = handlers::read(&ours.database, ours.product(), id, &headers);
+        let answer = handlers::read(&ours.database, ours.product(), id, &headers, Accepted::default());
         u64::from(answer.is_ok_and(|answer| answer.status() == expected))
     }
 }
@@ -63,6 +72,64 @@ fn get(suite: &mut Suite, case: &str, threads: usize, headers: HeaderMap, expect
     let facts = Facts::new(format!("answers GET of one record with {}", expected.as_u16())).threads(threads);
     let facts = facts.data(described(n)).state(SST).indexes(0).unit(Unit::Records, 1);
     suite.row("get", "strata", case, facts, || Ours::copy(0, n), |ours| read(ours, n, headers.clone(), expected));
+}
+
+/// The same in another media type, or in a content coding; what decides it is read with the headers.
+fn get_converted(suite: &mut Suite, case: &str, (name, value): (HeaderName, &'static str)) {
+    let n = records(suite.scale());
+    let facts = Facts::new(format!("answers GET of one record in {case}"));
+    let facts = facts.data(described(n)).state(SST).indexes(0).unit(Unit::Records, 1).against("get/strata/200");
+    let headers = HeaderMap::from_iter([(name, HeaderValue::from_static(value))]);
+    suite.row(
+        "get",
+        "strata",
+        case,
+        facts,
+        || Ours::copy(0, n),
+        |ours: Arc<Ours>| {
+            let (ids, headers): (Vec<_>, _) = ((0..n).map(data::id).collect(), headers.clone());
+            move |index| {
+                let id = &ids[scatter(index, n) as usize];
+                let accepted = Accepted::by(&headers, Shown::One).expect("a type that there is");
+                let answer = handlers::read(&ours.database, ours.product(), id, &headers, accepted);
+                let answer = answer.map(|answer| match accepted.coded.of_bytes(answer.body().len()) {
+                    Some(coding) => coded(answer, coding),
+                    None => answer,
+                });
+                u64::from(answer.is_ok_and(|answer| answer.headers().contains_key(VARY)))
+            }
+        },
+    );
+}
+
+/// Ten creates in one transaction.
+fn batch(suite: &mut Suite) {
+    const OPERATIONS: usize = 10;
+    let n = records(suite.scale());
+    let facts = writing("answers a batch of ten POSTs of one record each", n);
+    let facts = facts.unit(Unit::Records, OPERATIONS as u64).changes_store(WRITES / OPERATIONS as u64, None);
+    suite.row(
+        "batch",
+        "strata",
+        "10_posts",
+        facts.against("post/strata/1_thread"),
+        || Ours::copy(0, n),
+        |ours: Arc<Ours>| {
+            ours.promise(Promise { records: |operations| operations * OPERATIONS as u64, ..Promise::CREATE });
+            let post = |body: &Vec<u8>| [br#"{"method":"POST","path":"/Product","body":"#, &body[..], b"}"].concat();
+            let posts: Vec<_> = bodies().iter().map(post).collect();
+            let batches = posts
+                .chunks_exact(OPERATIONS)
+                .map(|ten| [b"{\"operations\":[", &ten.join(&b","[..])[..], b"]}"].concat());
+            let (batches, headers): (Vec<_>, _) = (batches.collect(), HeaderMap::new());
+            move |index| {
+                let body = &batches[index as usize % batches.len()];
+                let target = |_: &str| Ok(Target { table: ours.product(), id: None });
+                let answer = batch::batch(&ours.database, &headers, body, Format::Json, OPERATIONS, target);
+                u64::from(answer.is_ok_and(|answer| answer.status() == StatusCode::OK)) * OPERATIONS as u64
+            }
+        },
+    );
 }
 
 fn writing(op: &str, n: u64) -> Facts {

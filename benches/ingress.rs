@@ -27,7 +27,10 @@ use http_body_util::{BodyExt, Either, Full};
 use hyper::body::{Frame, SizeHint};
 use prepared::{Ours, POOL, SST, WRITES, WRITTEN, bodies, described, options, records, soft};
 use strata::encoding::Record;
-use strata::handlers::{self, Validator};
+use strata::handlers::{
+    self, Validator,
+    media::{Accepted, Bodies, BodyFormat, Shown},
+};
 use strata::ingress::{Body, Ingress, Options, read_body};
 use strata_harness::data::{self, Id, scatter};
 use strata_harness::{Data, Facts, State, Suite, Unit, suite};
@@ -383,7 +386,9 @@ fn driver(suite: &mut Suite) {
 
 fn header_parsing(suite: &mut Suite) {
     for count in [4, 20] {
-        let facts = Facts::new(format!("reads of {count} headers what decides: Accept, Content-Type, If-Match"));
+        let facts = Facts::new(format!(
+            "reads of {count} headers what decides: Accept, Accept-Encoding, Content-Type, Content-Encoding, If-Match"
+        ));
         let case = format!("{count}_headers");
         suite.row(
             "header_parsing",
@@ -395,8 +400,9 @@ fn header_parsing(suite: &mut Suite) {
                 let headers = headers(count);
                 move |_| {
                     let headers = black_box(&headers);
-                    let speaks = handlers::accepts_json(headers).and_then(|()| handlers::speaks_json(headers, false));
-                    u64::from(speaks.is_ok() && black_box(handlers::expected(headers)).is_ok())
+                    let accepted = black_box(Accepted::by(headers, Shown::One));
+                    let body_format = black_box(BodyFormat::by(headers, Bodies::Records));
+                    u64::from(accepted.is_ok() && body_format.is_ok() && black_box(handlers::expected(headers)).is_ok())
                 }
             },
         );

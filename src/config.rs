@@ -35,6 +35,8 @@ pub struct Config {
     pub pool_threads: usize,
     /// Threads for lists and other work that takes a processor's time.
     pub scan_threads: usize,
+    /// Threads for lists as NDJSON, each of which goes on as fast as its client reads.
+    pub dump_threads: usize,
     /// Connections at once; more are answered with 503 and closed.
     pub connections: usize,
     /// How long the head of a request may take from its first byte, and a TLS handshake.
@@ -75,6 +77,7 @@ impl Default for Config {
             workers: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
             pool_threads: 32,
             scan_threads: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+            dump_threads: 8,
             connections: 10_000,
             header_timeout_ms: 10_000,
             idle_timeout_ms: 75_000,
@@ -136,6 +139,10 @@ pub struct Flags {
     #[arg(long, value_name = "NUMBER", env = "STRATA_SCAN_THREADS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     scan_threads: Option<usize>,
+    /// Threads for lists as NDJSON, each of which goes on as fast as its client reads [default: 8]
+    #[arg(long, value_name = "NUMBER", env = "STRATA_DUMP_THREADS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dump_threads: Option<usize>,
     /// Threads for single reads that have to wait, and as many for writes [default: 32]
     #[arg(long, value_name = "NUMBER", env = "STRATA_POOL_THREADS")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -366,6 +373,7 @@ impl Config {
             ("workers", self.workers as u64),
             ("pool_threads", self.pool_threads as u64),
             ("scan_threads", self.scan_threads as u64),
+            ("dump_threads", self.dump_threads as u64),
             ("connections", self.connections as u64),
             ("header_timeout_ms", self.header_timeout_ms),
             ("idle_timeout_ms", self.idle_timeout_ms),

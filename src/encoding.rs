@@ -1,6 +1,6 @@
 //! The bytes of keys and of records.
 //!
-//! Eleven ideas, each with a file: [`value`], a typed value; `json`, JSON text read from left to right; `names`, the names of members
+//! Eleven ideas, each with a file: [`value`], a typed value; [`json`], JSON text read from left to right; `names`, the names of members
 //! inside it; `coerce`, a JSON value read as the type of an attribute; [`Fields`], values that were checked against a table; [`body`],
 //! how a JSON body becomes fields; [`key`], bytes whose order is the order of values, so that RocksDB's sorted map is the index;
 //! [`record`], the stored form, which carries the record's canonical JSON text so that a read by id is a pass-through; [`patch`],
@@ -11,7 +11,7 @@
 pub mod body;
 mod coerce;
 mod fields;
-mod json;
+pub mod json;
 pub mod key;
 mod names;
 pub mod patch;

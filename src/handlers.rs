@@ -2,29 +2,37 @@
 //!
 //! Pure functions over the verbs of `transaction` and the types of `http`: blocking, without sockets and without async, so that
 //! they can be called, tested and measured by themselves. A read by id hands the stored JSON text on in one copy, a write
-//! answers in the memory that it has just encoded the record into; nothing is parsed or serialised again.
+//! answers in the memory that it has just encoded the record into; nothing is parsed or serialised again. Who wants something else than
+//! JSON, or wants it compressed, gets it made of that (`media`, `coding`). Verbs on many records beside a query have files of their
+//! own: `batch`, and `load`.
 //!
 //! Non-goals: which handler a request means (`routing`); reading bodies, and where it is allowed to wait (`ingress`).
 
+pub mod batch;
+pub mod coding;
 mod events;
 pub mod fields;
 mod headers;
+pub mod load;
+pub mod media;
 mod problem;
 
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG, LINK, LOCATION};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderName, IF_NONE_MATCH, LINK, LOCATION};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::{Deserialize, Serialize};
 
-use crate::encoding::Value;
+use crate::encoding::{Value, body::parse_object};
 use crate::error::{Error, Place};
-use crate::query::{Limits, Query};
+use crate::query::{Clause, Limits, Query};
 use crate::schema::Table;
 use crate::storage::Reach;
-use crate::transaction::{Database, Owned, Precondition};
+use crate::transaction::{Database, Owned, Precondition, Replaced};
 pub use events::{accepts_events, event_stream, last_event_id, write_event};
-pub use headers::{Validator, accepts_graphql, accepts_json, expected, speaks_json, speaks_text};
+use headers::prefers_minimal;
+pub use headers::{Validator, expected};
+use media::{Accepted, Format, ListWriter};
 pub use problem::{Failure, PROBLEM_JSON};
 
 /// A whole answer: status, headers and body.
@@ -51,20 +59,21 @@ impl Default for Options {
 /// A list that is longer is handed over in pieces of about so many bytes.
 pub const PIECE_BYTES: usize = 64 << 10;
 
-/// The media type of every record and list.
+const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
+
+/// The media type of records and lists for who asks for no other.
 pub const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// The longest list in a format that is made whole before it is sent.
+const WHOLE_BYTES: usize = 16 << 20;
 
 /// `GET /T/{id}`: the record, or 304 if the client has it already.
 ///
 /// # Errors
 /// 404 if there is none; what the database returns.
-pub fn read(database: &Database, table: &Table, id: &str, headers: &HeaderMap) -> Result<Answer> {
+pub fn read(database: &Database, table: &Table, id: &str, headers: &HeaderMap, accepted: Accepted) -> Result<Answer> {
     let record = database.read(table, id)?.ok_or_else(|| no_record(table, id))?;
-    let validator = Validator::of(&record);
-    if validator.is_known(headers) {
-        return Ok(not_modified(&validator));
-    }
-    Ok(with_record(StatusCode::OK, &validator, Bytes::copy_from_slice(record.json())))
+    represented(database, table, record.json(), Validator::of(&record), headers, accepted)
 }
 
 /// `GET /T/{id}?select=`: these attributes of the record, or 304 if the client has them already.
@@ -77,39 +86,65 @@ pub fn read_selected(
     id: &str,
     query: &Query<'_>,
     headers: &HeaderMap,
+    accepted: Accepted,
 ) -> Result<Answer> {
     let mut shown = None;
     let selected = Query { select: query.select.clone(), ..Query::equal(table.primary_key, Value::from(id)) };
     selected.show(database, table, |record, text| {
         // Related records change without their record.
         let named_by = if query.shows_related() { text } else { query.text.as_bytes() };
-        shown = Some((Validator::of(record).of_representation(named_by), Bytes::copy_from_slice(text)));
+        shown = Some((Validator::of(record).of_selection(named_by), text.to_vec()));
         Ok(())
     })?;
-    let (validator, body) = shown.ok_or_else(|| no_record(table, id))?;
-    if validator.is_known(headers) {
-        return Ok(not_modified(&validator));
+    let (validator, json) = shown.ok_or_else(|| no_record(table, id))?;
+    represented(database, table, &json, validator, headers, accepted)
+}
+
+/// JSON text of a record as the client takes it, or 304 if it has that already.
+fn represented(
+    database: &Database,
+    table: &Table,
+    json: &[u8],
+    validator: Validator,
+    headers: &HeaderMap,
+    accepted: Accepted,
+) -> Result<Answer> {
+    let Accepted { format, coded } = accepted;
+    let converted = match format {
+        Format::Json => None,
+        _ => Some(format.of_records(database.schema(), table, json)?),
+    };
+    let validator = format.validator(validator);
+    if headers.contains_key(IF_NONE_MATCH) {
+        let coding = coded.of_bytes(converted.as_deref().unwrap_or(json).len());
+        let as_sent = coding.map_or_else(|| validator.clone(), |coding| validator.clone().with(coding.name()));
+        if as_sent.is_known(headers) {
+            let mut answer = empty(StatusCode::NOT_MODIFIED);
+            answer.headers_mut().insert(ETAG, as_sent.header());
+            format.vary(answer.headers_mut());
+            coding::vary(coding, answer.headers_mut());
+            return Ok(answer);
+        }
     }
-    Ok(with_record(StatusCode::OK, &validator, body))
+    let mut answer =
+        with_record(StatusCode::OK, &validator, converted.map_or_else(|| Bytes::copy_from_slice(json), Bytes::from));
+    if format != Format::Json {
+        format.say(answer.headers_mut());
+    }
+    Ok(answer)
 }
 
 fn no_record(table: &Table, id: &str) -> Error {
     Error::NotFound { detail: format!("there is no record {id:?} in {}", table.name) }
 }
 
-fn not_modified(validator: &Validator) -> Answer {
-    let mut answer = empty(StatusCode::NOT_MODIFIED);
-    answer.headers_mut().insert(ETAG, validator.header());
-    answer
-}
-
-/// `GET /T?query`, `POST /T/query`: a JSON array of records, or the plan. Where nobody may wait, only a short list.
+/// `GET /T?query`, `POST /T/query`: a list of records, or the plan. Where nobody may wait, only a short list.
 ///
 /// # Errors
 /// 400 if more records would have to be sorted than fit in memory; what the database returns.
-pub fn list(database: &Database, table: &Table, query: &Query<'_>) -> Result<Answer> {
+pub fn list(database: &Database, table: &Table, query: &Query<'_>, format: Format) -> Result<Answer> {
     let mut before = Vec::new();
-    let answer = list_in_pieces(database, table, query, |piece| match database.reach() {
+    let answer = list_in_pieces(database, table, query, format, |piece| match database.reach() {
         Reach::Memory => Err(Error::WouldBlock),
         Reach::Disk => {
             before.extend_from_slice(&piece);
@@ -123,44 +158,62 @@ pub fn list(database: &Database, table: &Table, query: &Query<'_>) -> Result<Ans
     Ok(answer.map(|_| Bytes::from(before)))
 }
 
-/// The same; what is longer than [`PIECE_BYTES`] is handed over in pieces, the last of which is the body of the answer.
+/// The same; what is longer than [`PIECE_BYTES`] is handed over in pieces, the last of which is the body of the answer. What is sent
+/// before it is told by [`list_head`].
 ///
 /// # Errors
-/// As [`list`]; what `hand_over` returns.
+/// As [`list`], and 400 if the list is too long for its format; what `hand_over` returns.
 pub fn list_in_pieces(
     database: &Database,
     table: &Table,
     query: &Query<'_>,
+    format: Format,
     mut hand_over: impl FnMut(Vec<u8>) -> crate::error::Result<()>,
 ) -> Result<Answer> {
     if query.explain {
         let explanation = query.explain(database, table)?;
         let body = serde_json::to_vec(&explanation).expect("a structure of texts and numbers is JSON");
-        return Ok(with_body(StatusCode::OK, JSON, Bytes::from(body)));
+        return format.of_one()?.convert(with_body(StatusCode::OK, JSON, Bytes::from(body)), None);
     }
-    let (mut piece, mut is_first) = (Vec::with_capacity(1024), true);
-    if query.pagination {
-        piece.extend_from_slice(b"{\"data\":");
-    }
+    let mut piece = Vec::with_capacity(1024);
+    let mut list = ListWriter::begin(format, database.schema(), table, query, &mut piece)?;
     let shown = query.show(database, table, |_, text| {
-        piece.push(if is_first { b'[' } else { b',' });
-        is_first = false;
-        piece.extend_from_slice(text);
+        list.write(text, &mut piece)?;
         match piece.len() {
             ..PIECE_BYTES => Ok(()),
-            _ => hand_over(std::mem::replace(&mut piece, Vec::with_capacity(PIECE_BYTES + (PIECE_BYTES >> 3)))),
+            _ if list.comes_in_pieces() => {
+                hand_over(std::mem::replace(&mut piece, Vec::with_capacity(PIECE_BYTES + (PIECE_BYTES >> 3))))
+            }
+            length => of_whole_list(length, database.reach()),
         }
     })?;
-    piece.extend_from_slice(if is_first { b"[]" } else { b"]" });
-    if let Some(total) = shown.total {
-        let (limit, offset) = (query.limit.unwrap_or(total), query.offset);
-        piece.extend_from_slice(format!(",\"total\":{total},\"limit\":{limit},\"offset\":{offset}}}").as_bytes());
-    }
-    let mut answer = with_body(StatusCode::OK, JSON, Bytes::from(piece));
+    list.end(shown.total, &mut piece)?;
+    let mut answer = list_head(format).map(|_| Bytes::from(piece));
     if let Some(link) = shown.next.and_then(|next| link_to_next(table, &query.text_after(&next))) {
         answer.headers_mut().insert(LINK, link);
     }
     Ok(answer)
+}
+
+/// Whether a list that is made whole may become longer.
+fn of_whole_list(bytes: usize, reach: Reach) -> crate::error::Result<()> {
+    match reach {
+        Reach::Memory => Err(Error::WouldBlock),
+        Reach::Disk if bytes < WHOLE_BYTES => Ok(()),
+        Reach::Disk => Err(Error::invalid(format!(
+            "a list in this media type names its length first, and has at most {} MiB: ask for fewer records, or for another type",
+            WHOLE_BYTES >> 20
+        ))),
+    }
+}
+
+/// The answer with a list, before the list.
+pub fn list_head(format: Format) -> Answer {
+    let mut answer = with_body(StatusCode::OK, JSON, Bytes::new());
+    if format != Format::Json {
+        format.say(answer.headers_mut());
+    }
+    answer
 }
 
 /// Where a list goes on, as a value of `Link` (RFC 8288); `None` if the query is too long for a URL.
@@ -195,7 +248,7 @@ pub fn create(database: &Database, table: &Table, headers: &HeaderMap, body: &[u
         other => other,
     })?;
     let location = location(table, &record.id()?)?;
-    let mut answer = with_own_record(StatusCode::CREATED, record);
+    let mut answer = written(StatusCode::CREATED, record, headers);
     answer.headers_mut().insert(LOCATION, location);
     Ok(answer)
 }
@@ -207,6 +260,9 @@ pub fn create(database: &Database, table: &Table, headers: &HeaderMap, body: &[u
 pub fn create_all(database: &Database, table: &Table, headers: &HeaderMap, body: &[u8]) -> Result<Answer> {
     of_one_record(headers)?;
     let records = database.create_all(table, body)?;
+    if prefers_minimal(headers) {
+        return Ok(minimal(StatusCode::CREATED));
+    }
     let mut list = Vec::with_capacity(2 + records.iter().map(|record| record.json().len() + 1).sum::<usize>());
     list.push(b'[');
     for (position, record) in records.iter().enumerate() {
@@ -231,12 +287,23 @@ pub fn replace(database: &Database, table: &Table, id: &str, headers: &HeaderMap
         other => other,
     })?;
     if !created {
-        return Ok(with_own_record(StatusCode::OK, record));
+        return Ok(written(StatusCode::OK, record, headers));
     }
     let location = location(table, id)?;
-    let mut answer = with_own_record(StatusCode::CREATED, record);
+    let mut answer = written(StatusCode::CREATED, record, headers);
     answer.headers_mut().insert(LOCATION, location);
     Ok(answer)
+}
+
+/// `PUT /T` with an array: 200, and how many records were created and replaced, each whole as by [`replace`], or none is.
+///
+/// # Errors
+/// As [`replace`], pointers beginning with the number of the element; 400 if an id is given twice.
+pub fn replace_all(database: &Database, table: &Table, headers: &HeaderMap, body: &[u8]) -> Result<Answer> {
+    of_one_record(headers)?;
+    let Replaced { created, replaced } = database.replace_all(table, body)?;
+    let body = format!("{{\"created\":{created},\"replaced\":{replaced}}}");
+    Ok(with_body(StatusCode::OK, JSON, Bytes::from(body)))
 }
 
 /// `PATCH /T/{id}`: 200, the record after a JSON merge patch (RFC 7396).
@@ -245,7 +312,27 @@ pub fn replace(database: &Database, table: &Table, id: &str, headers: &HeaderMap
 /// As [`replace`], and 404 if there is no such record.
 pub fn merge(database: &Database, table: &Table, id: &str, headers: &HeaderMap, body: &[u8]) -> Result<Answer> {
     let record = database.merge(table, id, body, &expected(headers)?)?;
-    Ok(with_own_record(StatusCode::OK, record))
+    Ok(written(StatusCode::OK, record, headers))
+}
+
+/// `PATCH /T?query`: 200 and how many records a JSON merge patch was merged into, all in one transaction.
+///
+/// # Errors
+/// 400 for the body, which may not set the id, if there is no condition or more than that, or if more than `limits.max_rows` records
+/// satisfy it; 409 if it sets a unique attribute of several; what the database returns.
+pub fn update_matching(
+    database: &Database,
+    table: &Table,
+    text: &str,
+    headers: &HeaderMap,
+    body: &[u8],
+    limits: &Limits,
+) -> Result<Answer> {
+    of_one_record(headers)?;
+    let patch = parse_object(table, body)?;
+    let refused = "without a condition all records would be changed: write one that they all satisfy if that is meant";
+    let updated = only_condition(database, table, text, limits, refused)?.update(database, &patch, limits.max_rows)?;
+    Ok(with_body(StatusCode::OK, JSON, Bytes::from(format!("{{\"updated\":{updated}}}"))))
 }
 
 /// `DELETE /T/{id}`: 204.
@@ -274,22 +361,35 @@ pub fn delete_matching(
         database.truncate(table)?;
         return Ok(with_body(StatusCode::OK, JSON, Bytes::from_static(br#"{"truncated":true}"#)));
     }
-    let query = Query::parse(database.schema(), table, text, limits)?;
-    if query.filter.is_empty() {
-        let detail =
-            "without a condition all records would be deleted: write truncate=true if that is meant".to_owned();
-        return Err(Error::Invalid { detail, place: Place::Position(0) }.into());
-    }
-    if let Some(clause) = query.clauses.first() {
-        let detail = format!("{} means nothing where records are deleted", clause.name);
-        return Err(Error::Invalid { detail, place: Place::Position(clause.position) }.into());
-    }
-    let deleted = query.delete(database, table, limits.max_rows)?;
+    let refused = "without a condition all records would be deleted: write truncate=true if that is meant";
+    let deleted = only_condition(database, table, text, limits, refused)?.delete(database, table, limits.max_rows)?;
     Ok(with_body(StatusCode::OK, JSON, Bytes::from(format!("{{\"deleted\":{deleted}}}"))))
 }
 
+/// A query that is a condition and nothing else; `refused` says why one without is not taken.
+fn only_condition<'q>(
+    database: &Database,
+    table: &Table,
+    text: &'q str,
+    limits: &Limits,
+    refused: &str,
+) -> Result<Query<'q>> {
+    let query = Query::parse(database.schema(), table, text, limits)?;
+    if query.filter.is_empty() {
+        return Err(Error::Invalid { detail: refused.to_owned(), place: Place::Position(0) }.into());
+    }
+    if let Some(Clause { name, position, .. }) = query.clauses.first() {
+        let detail = format!("{name} means nothing where records are changed");
+        return Err(Error::Invalid { detail, place: Place::Position(*position) }.into());
+    }
+    Ok(query)
+}
+
 /// Refuses preconditions where there may be many records.
-fn of_one_record(headers: &HeaderMap) -> Result<()> {
+///
+/// # Errors
+/// 400 if there is one.
+pub fn of_one_record(headers: &HeaderMap) -> Result<()> {
     match expected(headers)? {
         Precondition::None => Ok(()),
         _ => Err(Error::invalid("a precondition is of one record, and here there may be many").into()),
@@ -327,9 +427,22 @@ pub fn with_record(status: StatusCode, validator: &Validator, json: Bytes) -> An
     answer
 }
 
-fn with_own_record(status: StatusCode, record: Owned<'_>) -> Answer {
+/// The answer of a write, with the record that it has left unless the client prefers not to have it.
+fn written(status: StatusCode, record: Owned<'_>, headers: &HeaderMap) -> Answer {
     let validator = Validator::of(&record);
+    if prefers_minimal(headers) {
+        let mut answer = minimal(status);
+        answer.headers_mut().insert(ETAG, validator.header());
+        return answer;
+    }
     with_record(status, &validator, record.into_json())
+}
+
+/// The answer of a write without what was written.
+fn minimal(status: StatusCode) -> Answer {
+    let mut answer = empty(if status == StatusCode::OK { StatusCode::NO_CONTENT } else { status });
+    answer.headers_mut().insert(PREFERENCE_APPLIED, HeaderValue::from_static("return=minimal"));
+    answer
 }
 
 fn empty(status: StatusCode) -> Answer {
@@ -378,12 +491,12 @@ mod tests {
         assert_eq!(created.status(), 201);
         assert_eq!(created.headers()[LOCATION], "/Product/a%20b");
         assert_eq!(created.body(), &br#"{"id":"a b","name":"Lamp","brand":"x","sku":null}"#[..]);
-        let read_back = read(&database, table, "a b", &none).unwrap();
+        let read_back = read(&database, table, "a b", &none, Accepted::default()).unwrap();
         assert_eq!((read_back.body(), &read_back.headers()[ETAG]), (created.body(), &created.headers()[ETAG]));
 
         let mut known = HeaderMap::new();
         known.insert(http::header::IF_NONE_MATCH, created.headers()[ETAG].clone());
-        let unchanged = read(&database, table, "a b", &known).unwrap();
+        let unchanged = read(&database, table, "a b", &known, Accepted::default()).unwrap();
         assert_eq!((unchanged.status().as_u16(), unchanged.body().len()), (304, 0));
 
         let mut stale = HeaderMap::new();
@@ -395,7 +508,7 @@ mod tests {
         assert_eq!(status(replace(&database, table, "new", &none, br#"{"name":"n","sku":"1"}"#)), 200);
         assert_eq!(status(create(&database, table, &HeaderMap::new(), br#"{"name":"n","sku":"1"}"#)), 409);
         assert_eq!(status(delete(&database, table, "new", &none)), 204);
-        assert_eq!(status(read(&database, table, "new", &none)), 404);
+        assert_eq!(status(read(&database, table, "new", &none, Accepted::default())), 404);
     }
 
     #[test]
@@ -407,11 +520,11 @@ mod tests {
         let all = create_all(&database, table, &HeaderMap::new(), body).unwrap();
         let ids = |query: &str| {
             let query = Query::parse(database.schema(), table, query, &Limits::in_url(100)).unwrap();
-            let answer = list(&database, table, &query).unwrap();
+            let answer = list(&database, table, &query, Format::Json).unwrap();
             let records: Vec<serde_json::Value> = serde_json::from_slice(answer.body()).unwrap();
             records.iter().map(|record| record["id"].as_str().unwrap().to_owned()).collect::<String>()
         };
-        assert_eq!(list(&database, table, &Query::default()).unwrap().body(), all.body());
+        assert_eq!(list(&database, table, &Query::default(), Format::Json).unwrap().body(), all.body());
         assert_eq!(ids("brand=x"), "13");
         assert_eq!(ids("brand==x&limit=1"), "1");
         assert_eq!(ids("limit=2"), "12");
@@ -420,7 +533,7 @@ mod tests {
         assert_eq!(ids("brand==z"), "");
         assert_eq!(ids("sort=-name&limit=2"), "32");
         let selected = Query::parse(database.schema(), table, "select=name,id&id==2", &Limits::in_url(100)).unwrap();
-        assert_eq!(list(&database, table, &selected).unwrap().body(), &br#"[{"name":"b","id":"2"}]"#[..]);
+        assert_eq!(list(&database, table, &selected, Format::Json).unwrap().body(), &br#"[{"name":"b","id":"2"}]"#[..]);
     }
 
     #[test]
@@ -440,19 +553,19 @@ mod tests {
                 pieces.push(piece);
                 Ok(())
             };
-            let last = list_in_pieces(&database, table, &query, hand_over).unwrap().into_body();
-            assert_eq!(list(&database, table, &query).unwrap().body(), &[pieces.concat(), last.to_vec()].concat());
+            let last = list_in_pieces(&database, table, &query, Format::Json, hand_over).unwrap().into_body();
+            assert_eq!(
+                list(&database, table, &query, Format::Json).unwrap().body(),
+                &[pieces.concat(), last.to_vec()].concat()
+            );
             pieces.iter().map(Vec::len).collect::<Vec<_>>()
         };
         let lengths = pieces_of("");
         assert!(lengths.len() == 5 && lengths.iter().all(|length| (PIECE_BYTES..2 * PIECE_BYTES).contains(length)));
         assert_eq!((pieces_of("limit=5"), pieces_of("limit=0")), (vec![], vec![]));
         let in_memory = |query: &str| {
-            list(
-                &database.in_memory(),
-                table,
-                &Query::parse(database.schema(), table, query, &Limits::in_url(100)).unwrap(),
-            )
+            let query = Query::parse(database.schema(), table, query, &Limits::in_url(100)).unwrap();
+            list(&database.in_memory(), table, &query, Format::Json)
         };
         assert_eq!(status(in_memory("limit=5")), 200);
         assert!(matches!(in_memory("limit=50"), Err(Failure::Error(Error::WouldBlock))));

@@ -5,6 +5,7 @@
 //!                         │                   └─ else ── axum Router (health, readiness, counters, metrics)
 //!                         ├─ a change feed ── subscribed where it arrived, or resumed in the pool; events as they come
 //!                         ├─ refused (404, 405, 406, 415, 400, 413): answered before the body is read
+//!                         ├─ a load ─ its body in chunks, each by the pool
 //!                         └─ else ─ body, if it may have one ─┬─ short work ── inline, on the database that answers only from memory:
 //!                                                             │    answered, or waits for a sync, or for a lock and then again
 //!                                                             └─ long work, or not in memory ── pool, on the blocking database
@@ -14,7 +15,7 @@
 //! A hop to another thread costs more than a cached read, so what can be answered from memory is answered where it arrived. What
 //! meets a lock of others is attempted again when the lock is released, and a strong write is answered when the log was synced; neither
 //! has a thread that waits. Where memory is not enough ([`WouldBlock`](crate::error::Error::WouldBlock)) and where there is much to do,
-//! the handler runs in the pool of its lane.
+//! the handler runs in the pool of its lane. An answer is compressed where it was made, if that is not much, and else in the pool.
 //!
 //! Bodies that arrive, single reads, writes and lists are limited each by themselves, so that none of them waits for another; over a
 //! limit the answer is 503 with `Retry-After`, of bodies before they are read. What does not wait is not counted, because it cannot pile
@@ -31,6 +32,7 @@ mod crossing;
 mod events;
 mod file;
 mod labels;
+mod loading;
 mod operations;
 mod pieces;
 mod unanswered;
@@ -320,7 +322,7 @@ impl Ingress {
         let routes = self.crossing.routes();
         let route = routes.resolve(&parts.method, &parts.uri, &parts.headers)?;
         let template = match &route {
-            Ok(route) => Some(routes.template(route)),
+            Ok(route) => Some(route.template()),
             Err(_) => routes.template_of(&parts.uri),
         };
         context.set_route(template.map_or(labels::OTHER, labels::of));
@@ -331,6 +333,7 @@ impl Ingress {
     /// The body of a request, within all limits.
     async fn read<B: Source>(
         &self,
+        route: &Route<'_>,
         parts: &Parts,
         mut body: B,
         context: &mut Context,
@@ -354,7 +357,10 @@ impl Ingress {
         }
         let bytes = read?;
         context.add_bytes_in(bytes.len());
-        Ok((bytes, held))
+        match route.has_gzip() {
+            false => Ok((bytes, held)),
+            true => Ok((self.crossing.inflated(bytes, limit_bytes, &mut held).await?, held)),
+        }
     }
 
     /// A refusal before the body was read.
@@ -419,14 +425,20 @@ async fn answer_with_body<B: Source>(mut request: Unanswered, parts: Parts, body
             return ingress.answer_beside(parts, peer, context).await;
         }
         Some(Err(failure)) => ingress.refuse(failure, &parts, body),
-        Some(Ok(route)) => match ingress.read(&parts, body, request.context()).await {
-            Err(failure) => Err(failure),
-            Ok((body, held)) => match ingress.crossing.attempt(&route, &parts.headers, &body) {
-                Attempt::Done(outcome) => outcome,
-                attempt => {
-                    request.context().mark(Span::Handler);
-                    return answer_later(request, parts, body, held, attempt).await;
-                }
+        Some(Ok(route)) => match route.load(ingress.options.body_bytes) {
+            Some((table, load)) => {
+                let loaded = ingress.load(table, load, &parts, body, request.context()).await;
+                loaded.and_then(|load| route.loaded(&load))
+            }
+            None => match ingress.read(&route, &parts, body, request.context()).await {
+                Err(failure) => Err(failure),
+                Ok((body, held)) => match ingress.crossing.attempt(&route, &parts.headers, &body) {
+                    Attempt::Done(outcome) => outcome,
+                    attempt => {
+                        request.context().mark(Span::Handler);
+                        return answer_later(request, parts, body, held, attempt).await;
+                    }
+                },
             },
         },
     };

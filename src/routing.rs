@@ -16,7 +16,12 @@ use percent_encoding::percent_decode_str;
 use crate::error::{Error, Place};
 use crate::feed::{EventId, Topic};
 use crate::graphql::{self, Graphql, Kind, Manner};
-use crate::handlers::{self, Answer, Failure, Options, Result};
+use crate::handlers::{
+    self, Answer, Failure, Options, Result, batch,
+    coding::{self, AcceptedCoding, Coding},
+    load::Load,
+    media::{self, Accepted, Bodies, BodyFormat, Format, Shown, Syntax},
+};
 use crate::query::{Limits, Query};
 use crate::schema::{Schema, Table};
 use crate::transaction::Database;
@@ -37,34 +42,33 @@ pub struct Routes {
 pub struct Template(pub usize);
 
 /// A request that has a handler.
-pub enum Route<'r> {
-    /// Of a table.
-    Table(TableRoute<'r>),
-    /// Of all of them.
-    Graphql(GraphqlRoute<'r>),
+pub struct Route<'r> {
+    routes: &'r Routes,
+    target: Target<'r>,
+    template: Template,
+    accepted: Accepted,
+    body_format: BodyFormat,
 }
 
-/// A request to a table.
-#[derive(Debug)]
-pub struct TableRoute<'r> {
-    schema: &'r Schema,
-    table: &'r Table,
-    verb: Verb<'r>,
-}
-
-/// A request to `/graphql`.
-pub struct GraphqlRoute<'r> {
-    graphql: &'r Graphql,
-    asked: Asked<'r>,
-    manner: Manner,
+/// What a request is for.
+enum Target<'r> {
+    /// A table, or a record of it.
+    Table(&'r Table, Verb<'r>),
+    /// A table that is loaded from lines, of which there may be any number.
+    Load(&'r Table),
+    /// The changes of a record, or of all of a table, behind an event or from now on.
+    Changes(&'r Table, Option<Cow<'r, str>>, Option<EventId>),
+    /// Many operations on any tables.
+    Batch,
+    Graphql(Asked<'r>, Manner),
+    /// The methods that it has.
+    Options(&'static str),
 }
 
 /// Where a GraphQL request stands.
 enum Asked<'r> {
     Body,
     Url(&'r str),
-    /// Nowhere: which methods there are is asked.
-    Options,
 }
 
 #[derive(Debug)]
@@ -74,15 +78,17 @@ enum Verb<'r> {
     List(Box<Query<'r>>),
     /// A list whose query is the body.
     ListByBody(Limits),
+    /// One, or an array of them.
     Create,
+    /// An array of them.
+    ReplaceAll,
     Replace(Cow<'r, str>),
     Merge(Cow<'r, str>),
     Delete(Cow<'r, str>),
     /// All that a query means.
+    MergeMatching(&'r str, Limits),
+    /// All that a query means.
     DeleteMatching(&'r str, Limits),
-    /// The changes of a record, or of all, behind an event or from now on.
-    Follow(Option<Cow<'r, str>>, Option<EventId>),
-    Options(&'static str),
 }
 
 /// How much work a route's handler has.
@@ -103,6 +109,8 @@ pub enum Lane {
     Writing,
     /// Processors: any number of records are looked at.
     Scanning,
+    /// Clients: a list without a limit goes on as fast as its client reads.
+    Dumping,
 }
 
 /// A query that is longer is not even read where others wait.
@@ -112,10 +120,13 @@ const SHORT_QUERY_BYTES: usize = 8 << 10;
 const GRAPHQL: &str = "/graphql";
 const GRAPHQL_METHODS: &str = "GET, HEAD, POST, OPTIONS";
 
-const COLLECTION: &str = "GET, HEAD, POST, DELETE, OPTIONS";
+/// Where many operations are carried out at once; no table has a name that begins so.
+const BATCH: &str = "/_batch";
+const BATCH_METHODS: &str = "POST, OPTIONS";
+
 const RECORD: &str = "GET, HEAD, PUT, PATCH, DELETE, OPTIONS";
 
-/// Every method that some resource has.
+/// Every method that some resource has. A table has them all.
 pub const METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
 
 impl Routes {
@@ -127,35 +138,33 @@ impl Routes {
         Self { database, options, tables, places, graphql }
     }
 
-    /// The shapes of all paths that are tables', `{id}` standing for any id.
+    /// The shapes of all paths, `{id}` standing for any id.
     pub fn templates(&self) -> Vec<String> {
         let of_tables = self.tables.iter().flat_map(|(name, _)| [format!("/{name}"), format!("/{name}/{{id}}")]);
-        of_tables.chain([GRAPHQL.to_owned()]).collect()
+        of_tables.chain([GRAPHQL.to_owned(), BATCH.to_owned()]).collect()
     }
 
-    /// The shape of a route's path.
-    pub fn template(&self, route: &Route<'_>) -> Template {
-        let Route::Table(route) = route else { return Template(2 * self.tables.len()) };
-        let record = match &route.verb {
-            Verb::Read(_) | Verb::ReadSelected(..) | Verb::Replace(_) | Verb::Merge(_) | Verb::Delete(_) => true,
-            Verb::Follow(id, _) => id.is_some(),
-            Verb::Options(allow) => *allow != COLLECTION,
-            _ => false,
-        };
-        Template(2 * self.places[route.table.id as usize] + usize::from(record))
-    }
-
-    /// The shape of a path that is a table's, whether or not it is right.
+    /// The shape of a path, whether or not it is right.
     pub fn template_of(&self, uri: &Uri) -> Option<Template> {
         let path = uri.path().strip_prefix('/')?;
         let (name, rest) = path.split_once('/').unwrap_or((path, ""));
-        let Some(table) = self.table(name) else {
-            return (uri.path() == GRAPHQL).then(|| Template(2 * self.tables.len()));
-        };
-        Some(Template(2 * self.places[table.id as usize] + usize::from(!rest.is_empty())))
+        match self.table(name) {
+            Some(table) => Some(self.template_in(table, !rest.is_empty())),
+            None => self.template_beside(uri.path()),
+        }
     }
 
-    /// What a request means; `None` if its path is no table's.
+    fn template_in(&self, table: &Table, is_record: bool) -> Template {
+        Template(2 * self.places[table.id as usize] + usize::from(is_record))
+    }
+
+    /// The shape of a path that is no table's.
+    fn template_beside(&self, path: &str) -> Option<Template> {
+        let position = [GRAPHQL, BATCH].iter().position(|known| *known == path)?;
+        Some(Template(2 * self.tables.len() + position))
+    }
+
+    /// What a request means; `None` if its path is none of these.
     ///
     /// # Errors
     /// 400 for the path or the query; 404, 405, 406, 415. They can be answered before the body is read.
@@ -167,25 +176,51 @@ impl Routes {
             Some((name, rest)) => (name, rest),
             None => (path, ""),
         };
-        let query = uri.query().unwrap_or("");
-        match self.table(name) {
-            Some(table) => Some(self.resolve_in(table, rest, method, query, headers).map(Route::Table)),
-            None => (uri.path() == GRAPHQL).then(|| self.resolve_graphql(method, query, headers).map(Route::Graphql)),
+        if let Some(table) = self.table(name) {
+            return Some(self.resolve_in(table, rest, method, uri.query().unwrap_or(""), headers));
         }
+        let template = self.template_beside(uri.path())?;
+        Some(match uri.path() {
+            GRAPHQL => self.resolve_graphql(template, method, uri.query().unwrap_or(""), headers),
+            _ => self.resolve_batch(template, method, uri.query(), headers),
+        })
     }
 
-    fn resolve_graphql<'r>(&'r self, method: &Method, query: &'r str, headers: &HeaderMap) -> Result<GraphqlRoute<'r>> {
-        let asked = match *method {
-            Method::POST => Asked::Body,
-            Method::GET | Method::HEAD => Asked::Url(query),
-            Method::OPTIONS => Asked::Options,
+    fn resolve_graphql<'r>(
+        &'r self,
+        template: Template,
+        method: &Method,
+        query: &'r str,
+        headers: &HeaderMap,
+    ) -> Result<Route<'r>> {
+        let (asked, body_format) = match *method {
+            Method::POST => (Asked::Body, BodyFormat::by(headers, Bodies::Json)?),
+            Method::GET | Method::HEAD => (Asked::Url(query), BodyFormat::default()),
+            Method::OPTIONS => return Ok(self.options(GRAPHQL_METHODS, template)),
             _ => return Err(Failure::Method { allow: GRAPHQL_METHODS }),
         };
-        let manner = Manner { safe: !matches!(asked, Asked::Body), strict: handlers::accepts_graphql(headers)? };
-        if matches!(asked, Asked::Body) {
-            handlers::speaks_json(headers, false)?;
+        let manner = Manner { safe: !matches!(asked, Asked::Body), strict: media::accepts_graphql(headers)? };
+        let accepted = Accepted { format: Format::Json, coded: AcceptedCoding::accepted(headers)? };
+        Ok(Route { routes: self, target: Target::Graphql(asked, manner), template, accepted, body_format })
+    }
+
+    fn resolve_batch(
+        &self,
+        template: Template,
+        method: &Method,
+        query: Option<&str>,
+        headers: &HeaderMap,
+    ) -> Result<Route<'_>> {
+        match *method {
+            Method::POST if query.is_some() => Err(no_query_here()),
+            Method::POST => {
+                let (accepted, body_format) =
+                    (Accepted::by(headers, Shown::One)?, BodyFormat::by(headers, Bodies::Records)?);
+                Ok(Route { routes: self, target: Target::Batch, template, accepted, body_format })
+            }
+            Method::OPTIONS => Ok(self.options(BATCH_METHODS, template)),
+            _ => Err(Failure::Method { allow: BATCH_METHODS }),
         }
-        Ok(GraphqlRoute { graphql: &self.graphql, asked, manner })
     }
 
     fn table(&self, name: &str) -> Option<&Table> {
@@ -204,13 +239,17 @@ impl Routes {
         method: &Method,
         query: &'r str,
         headers: &HeaderMap,
-    ) -> Result<TableRoute<'r>> {
+    ) -> Result<Route<'r>> {
+        let is_query = rest == "query" && *method == Method::POST;
         let follows = matches!(*method, Method::GET | Method::HEAD) && asks_for_changes(query)?;
+        let template = self.template_in(table, !rest.is_empty() && !is_query);
         let verb = match rest {
-            "" if follows => Verb::Follow(None, handlers::last_event_id(headers)?),
+            _ if *method == Method::OPTIONS && !rest.contains('/') => {
+                return Ok(self.options(if matches!(rest, "" | "query") { METHODS } else { RECORD }, template));
+            }
+            _ if follows && !rest.contains('/') => return self.resolve_changes(table, rest, template, headers),
             "" => self.collection_verb(table, method, query)?,
-            "query" if *method == Method::POST => Verb::ListByBody(Limits::in_body(self.options.max_rows)),
-            "query" if *method == Method::OPTIONS => Verb::Options(METHODS),
+            _ if is_query => Verb::ListByBody(Limits::in_body(self.options.max_rows)),
             _ if rest.contains('/') => {
                 let detail = format!("a record of {} has no resources below it", table.name);
                 return Err(Error::NotFound { detail }.into());
@@ -218,34 +257,48 @@ impl Routes {
             _ => record_verb(rest, method)?,
         };
         let verb = match verb {
-            Verb::Read(id) if follows => Verb::Follow(Some(id), handlers::last_event_id(headers)?),
-            verb if query.is_empty() || follows || matches!(verb, Verb::List(_) | Verb::DeleteMatching(..)) => verb,
+            verb if query.is_empty() || verb.has_query() => verb,
             Verb::Read(id) => Verb::ReadSelected(id, Box::new(self.selection(table, query)?)),
-            _ => {
-                let detail = "a query is supported on GET, and on DELETE of a table".to_owned();
-                return Err(Error::Invalid { detail, place: Place::Position(0) }.into());
-            }
+            _ => return Err(no_query_here()),
         };
-        match verb {
-            Verb::Options(_) | Verb::Delete(_) => {}
-            Verb::Follow(..) => handlers::accepts_events(headers)?,
-            Verb::Read(_) | Verb::ReadSelected(..) | Verb::List(_) | Verb::DeleteMatching(..) => {
-                handlers::accepts_json(headers)?;
+        let accepted = match &verb {
+            Verb::Delete(_) => Accepted::default(),
+            Verb::List(query) if query.explain || query.pagination => Accepted::by(headers, Shown::One)?,
+            Verb::List(_) | Verb::ListByBody(_) => Accepted::by(headers, Shown::List)?,
+            _ => Accepted::by(headers, Shown::One)?,
+        };
+        let body_format = match verb.bodies() {
+            Some(bodies) => BodyFormat::by(headers, bodies)?,
+            None => BodyFormat::default(),
+        };
+        let target = match verb {
+            Verb::List(query) => Target::Table(table, Verb::List(Box::new(uncut(*query, accepted.format)))),
+            Verb::Create if body_format.syntax == Syntax::Lines => {
+                handlers::of_one_record(headers)?;
+                Target::Load(table)
             }
-            Verb::ListByBody(_) => {
-                handlers::accepts_json(headers)?;
-                handlers::speaks_text(headers)?;
-            }
-            Verb::Create | Verb::Replace(_) => {
-                handlers::accepts_json(headers)?;
-                handlers::speaks_json(headers, false)?;
-            }
-            Verb::Merge(_) => {
-                handlers::accepts_json(headers)?;
-                handlers::speaks_json(headers, true)?;
-            }
-        }
-        Ok(TableRoute { schema: self.database.schema(), table, verb })
+            verb => Target::Table(table, verb),
+        };
+        Ok(Route { routes: self, target, template, accepted, body_format })
+    }
+
+    fn resolve_changes<'r>(
+        &'r self,
+        table: &'r Table,
+        raw_id: &'r str,
+        template: Template,
+        headers: &HeaderMap,
+    ) -> Result<Route<'r>> {
+        let id = (!raw_id.is_empty()).then(|| decoded(raw_id)).transpose()?;
+        handlers::accepts_events(headers)?;
+        let target = Target::Changes(table, id, handlers::last_event_id(headers)?);
+        let (accepted, body_format) = (Accepted::default(), BodyFormat::default());
+        Ok(Route { routes: self, target, template, accepted, body_format })
+    }
+
+    fn options(&self, allow: &'static str, template: Template) -> Route<'_> {
+        let (accepted, body_format) = (Accepted::default(), BodyFormat::default());
+        Route { routes: self, target: Target::Options(allow), template, accepted, body_format }
     }
 
     /// What is asked of one record.
@@ -262,6 +315,24 @@ impl Routes {
         }
     }
 
+    /// What the path of an operation means.
+    ///
+    /// # Errors
+    /// 404 if it is no table's; 400 if it has a query, or what is no id.
+    fn operation_target(&self, path: &str) -> Result<batch::Target<'_>> {
+        let nothing = || Failure::nothing_at(path);
+        if path.contains(['?', '#']) {
+            return Err(Error::invalid("the path of an operation has no query").into());
+        }
+        let (name, id) = {
+            let path = path.strip_prefix('/').ok_or_else(nothing)?;
+            path.split_once('/').unwrap_or((path, ""))
+        };
+        let table = self.table(name).filter(|_| !id.contains('/')).ok_or_else(nothing)?;
+        let id = (!id.is_empty()).then(|| decoded(id).map(Cow::into_owned)).transpose()?;
+        Ok(batch::Target { table, id })
+    }
+
     fn collection_verb<'r>(&self, table: &Table, method: &Method, query: &'r str) -> Result<Verb<'r>> {
         match *method {
             Method::GET | Method::HEAD => {
@@ -269,9 +340,55 @@ impl Routes {
                 Ok(Verb::List(Box::new(Query::parse(self.database.schema(), table, query, &limits)?)))
             }
             Method::POST => Ok(Verb::Create),
+            Method::PUT => Ok(Verb::ReplaceAll),
+            Method::PATCH => Ok(Verb::MergeMatching(query, Limits::in_url(self.options.max_rows))),
             Method::DELETE => Ok(Verb::DeleteMatching(query, Limits::in_url(self.options.max_rows))),
-            Method::OPTIONS => Ok(Verb::Options(COLLECTION)),
-            _ => Err(Failure::Method { allow: COLLECTION }),
+            _ => Err(Failure::Method { allow: METHODS }),
+        }
+    }
+}
+
+fn no_query_here() -> Failure {
+    let detail = "a query is supported on GET, and on PATCH and DELETE of a table".to_owned();
+    Error::Invalid { detail, place: Place::Position(0) }.into()
+}
+
+/// A list that is sent line by line is a dump: without a limit it has all records.
+fn uncut(mut query: Query<'_>, format: Format) -> Query<'_> {
+    if format.is_lines() && !query.clauses.iter().any(|clause| clause.name == "limit") {
+        query.limit = None;
+    }
+    query
+}
+
+impl Verb<'_> {
+    /// Whether it answers with numbers of records, and not with records.
+    fn counts(&self) -> bool {
+        matches!(self, Self::ReplaceAll | Self::MergeMatching(..) | Self::DeleteMatching(..))
+    }
+
+    /// Where it runs if it does not run at once.
+    fn lane(&self) -> Lane {
+        match self {
+            Self::Read(_) | Self::ReadSelected(..) => Lane::Reading,
+            Self::List(_) | Self::ListByBody(_) | Self::MergeMatching(..) | Self::DeleteMatching(..) => Lane::Scanning,
+            Self::Create | Self::ReplaceAll | Self::Replace(_) | Self::Merge(_) | Self::Delete(_) => Lane::Writing,
+        }
+    }
+
+    /// Whether the query of the path belongs to it.
+    fn has_query(&self) -> bool {
+        matches!(self, Self::List(_) | Self::MergeMatching(..) | Self::DeleteMatching(..))
+    }
+
+    /// What its body may be, if it has one.
+    fn bodies(&self) -> Option<Bodies> {
+        match self {
+            Self::Create => Some(Bodies::RecordsOrLines),
+            Self::ReplaceAll | Self::Replace(_) => Some(Bodies::Records),
+            Self::Merge(_) | Self::MergeMatching(..) => Some(Bodies::Patch),
+            Self::ListByBody(_) => Some(Bodies::Query),
+            Self::Read(_) | Self::ReadSelected(..) | Self::List(_) | Self::Delete(_) | Self::DeleteMatching(..) => None,
         }
     }
 }
@@ -303,21 +420,23 @@ fn asks_for_changes(query: &str) -> Result<bool> {
 }
 
 fn record_verb<'r>(raw_id: &'r str, method: &Method) -> Result<Verb<'r>> {
-    let id = match raw_id.contains('%') {
-        false => Cow::Borrowed(raw_id),
-        true => {
-            let decoded = percent_decode_str(raw_id).decode_utf8();
-            decoded.map_err(|_| Error::invalid("the id in the path is not UTF-8"))?
-        }
-    };
+    let id = decoded(raw_id)?;
     match *method {
         Method::GET | Method::HEAD => Ok(Verb::Read(id)),
         Method::PUT => Ok(Verb::Replace(id)),
         Method::PATCH => Ok(Verb::Merge(id)),
         Method::DELETE => Ok(Verb::Delete(id)),
-        Method::OPTIONS => Ok(Verb::Options(RECORD)),
         _ => Err(Failure::Method { allow: RECORD }),
     }
+}
+
+/// The id that stands in a path.
+fn decoded(raw_id: &str) -> Result<Cow<'_, str>> {
+    if !raw_id.contains('%') {
+        return Ok(Cow::Borrowed(raw_id));
+    }
+    let decoded = percent_decode_str(raw_id).decode_utf8();
+    Ok(decoded.map_err(|_| Error::invalid("the id in the path is not UTF-8"))?)
 }
 
 fn names(schema: &Schema) -> Box<[(Box<str>, usize)]> {
@@ -339,42 +458,116 @@ fn places(schema: &Schema, tables: &[(Box<str>, usize)]) -> Box<[usize]> {
 }
 
 impl Route<'_> {
+    /// The shape of its path.
+    pub fn template(&self) -> Template {
+        self.template
+    }
+
     /// What it subscribes to, and behind which event, if it does. Then [`Route::answer`] has the head alone.
     pub fn follows(&self) -> Option<(Topic, Option<EventId>)> {
-        let Self::Table(TableRoute { table, verb: Verb::Follow(id, after), .. }) = self else { return None };
+        let Target::Changes(table, id, after) = &self.target else { return None };
         let topic = id.as_ref().map_or_else(|| Topic::table(table), |id| Topic::record(table, id));
         Some((topic, *after))
     }
 
     /// Where the handler runs with this body if it does not run at once.
     pub fn lane(&self, body: &[u8]) -> Lane {
-        match self {
-            Self::Table(route) => route.lane(),
-            Self::Graphql(route) => route.lane(body),
+        match &self.target {
+            Target::Options(_) | Target::Changes(..) => Lane::Reading,
+            Target::Table(_, Verb::List(_) | Verb::ListByBody(_)) if self.accepted.format.is_lines() => Lane::Dumping,
+            Target::Table(_, verb) => verb.lane(),
+            Target::Load(_) | Target::Batch => Lane::Writing,
+            Target::Graphql(asked, _) => {
+                let request = asked.request(body).ok();
+                match request.and_then(|request| self.routes.graphql.known_kind(&request)) {
+                    Some(Kind::Reads) => Lane::Reading,
+                    Some(Kind::Mutation) => Lane::Writing,
+                    // Validating a document that is new takes a processor, too.
+                    Some(Kind::Lists) | None => Lane::Scanning,
+                }
+            }
         }
     }
 
     /// Whether the handler may write.
     pub fn may_write(&self) -> bool {
-        match self {
-            Self::Table(route) => route.lane() == Lane::Writing,
-            Self::Graphql(route) => !route.manner.safe,
+        match &self.target {
+            Target::Options(_) | Target::Changes(..) => false,
+            Target::Table(_, verb) => verb.lane() == Lane::Writing,
+            Target::Load(_) | Target::Batch => true,
+            Target::Graphql(_, manner) => !manner.safe,
         }
     }
 
     /// How much work the handler has with this body.
     pub fn work(&self, body: &[u8]) -> Work {
-        match self {
-            Self::Table(route) => route.work(body),
+        let long = match &self.target {
+            Target::Options(_) | Target::Changes(..) => false,
+            Target::Table(_, Verb::Read(_) | Verb::ReadSelected(..)) => false,
+            Target::Load(_) | Target::Batch => true,
             // Whatever is long says so when it has begun.
-            Self::Graphql(_) => {
-                if body.len() > SHORT_BODY_BYTES {
-                    Work::Long
-                } else {
-                    Work::Short
-                }
+            Target::Graphql(..) => body.len() > SHORT_BODY_BYTES,
+            Target::Table(table, Verb::List(query)) => !query.is_short(table),
+            // Reading one that is not long itself says how long it takes; whatever is wrong with it is said where it is read again.
+            Target::Table(table, Verb::ListByBody(limits)) => {
+                body.len() > SHORT_QUERY_BYTES
+                    || self.query_in(table, body, limits).is_ok_and(|query| !query.is_short(table))
             }
+            Target::Table(_, Verb::ReplaceAll | Verb::MergeMatching(..) | Verb::DeleteMatching(..)) => true,
+            Target::Table(_, Verb::Create | Verb::Replace(_) | Verb::Merge(_) | Verb::Delete(_)) => {
+                self.body_format.is_array(body) || body.len() > SHORT_BODY_BYTES
+            }
+        };
+        if long { Work::Long } else { Work::Short }
+    }
+
+    /// The query that is a body; white space at its end is that of an editor.
+    fn query_in<'b>(&self, table: &Table, body: &'b [u8], limits: &Limits) -> Result<Query<'b>> {
+        let text = std::str::from_utf8(body.trim_ascii_end()).map_err(|error| Error::Invalid {
+            detail: "the query is not UTF-8".to_owned(),
+            place: Place::Position(error.valid_up_to()),
+        })?;
+        Ok(uncut(Query::parse(self.routes.database.schema(), table, text, limits)?, self.accepted.format))
+    }
+
+    /// Whether the body is compressed, by gzip.
+    pub fn has_gzip(&self) -> bool {
+        self.body_format.gzip
+    }
+
+    /// The coding of an answer, if it is to have one.
+    pub fn coding_of(&self, answer: &Answer) -> Option<Coding> {
+        self.accepted.coded.of_bytes(answer.body().len())
+    }
+
+    /// The coding of an answer in pieces, if it is to have one.
+    pub fn coding_of_pieces(&self) -> Option<Coding> {
+        self.accepted.coded.of_pieces()
+    }
+
+    /// The answer in pieces, before its first piece.
+    pub fn head_of_pieces(&self) -> Answer {
+        let mut head = handlers::list_head(self.accepted.format);
+        if let Some(coding) = self.coding_of_pieces() {
+            coding::say(head.headers_mut(), coding);
         }
+        head
+    }
+
+    /// The load that the body of the request is, and its table, if it is one; `line_bytes`: the longest line.
+    pub fn load(&self, line_bytes: usize) -> Option<(&Table, Load)> {
+        match &self.target {
+            Target::Load(table) => Some((*table, Load::new(line_bytes, self.body_format.gzip))),
+            _ => None,
+        }
+    }
+
+    /// The answer to a load that has come to its end.
+    ///
+    /// # Errors
+    /// `Corrupt`, which would be a defect.
+    pub fn loaded(&self, load: &Load) -> Result<Answer> {
+        self.accepted.format.convert(load.answer(), None)
     }
 
     /// Runs the handler; a long list is handed over in pieces, the last of which is the body of the answer.
@@ -388,9 +581,16 @@ impl Route<'_> {
         body: &[u8],
         hand_over: impl FnMut(Vec<u8>) -> crate::error::Result<()>,
     ) -> Result<Answer> {
-        match self {
-            Self::Table(route) => route.answer_in_pieces(database, headers, body, hand_over),
-            Self::Graphql(route) => route.answer(database, body),
+        let format = self.accepted.format;
+        match &self.target {
+            Target::Table(table, Verb::List(query)) => {
+                handlers::list_in_pieces(database, table, query, format, hand_over)
+            }
+            Target::Table(table, Verb::ListByBody(limits)) => {
+                let query = self.query_in(table, body, limits)?;
+                handlers::list_in_pieces(database, table, &query, format, hand_over)
+            }
+            _ => self.answer(database, headers, body),
         }
     }
 
@@ -399,118 +599,63 @@ impl Route<'_> {
     /// # Errors
     /// What the handler returns.
     pub fn answer(&self, database: &Database, headers: &HeaderMap, body: &[u8]) -> Result<Answer> {
-        match self {
-            Self::Table(route) => route.answer(database, headers, body),
-            Self::Graphql(route) => route.answer(database, body),
-        }
-    }
-}
-
-impl GraphqlRoute<'_> {
-    fn lane(&self, body: &[u8]) -> Lane {
-        match self.request(body).ok().and_then(|request| self.graphql.known_kind(&request)) {
-            Some(Kind::Reads) => Lane::Reading,
-            Some(Kind::Mutation) => Lane::Writing,
-            // Validating a document that is new takes a processor, too.
-            Some(Kind::Lists) | None => Lane::Scanning,
-        }
-    }
-
-    fn request(&self, body: &[u8]) -> crate::error::Result<graphql::Request> {
-        match self.asked {
-            Asked::Url(query) => graphql::Request::in_url(query),
-            Asked::Body | Asked::Options => graphql::Request::in_body(body),
-        }
-    }
-
-    fn answer(&self, database: &Database, body: &[u8]) -> Result<Answer> {
-        match self.asked {
-            Asked::Options => Ok(handlers::options(GRAPHQL_METHODS)),
-            _ => self.graphql.answer(database, &self.request(body)?, self.manner),
-        }
-    }
-}
-
-impl TableRoute<'_> {
-    fn lane(&self) -> Lane {
-        match &self.verb {
-            Verb::Read(_) | Verb::ReadSelected(..) | Verb::Follow(..) | Verb::Options(_) => Lane::Reading,
-            Verb::List(_) | Verb::ListByBody(_) | Verb::DeleteMatching(..) => Lane::Scanning,
-            Verb::Create | Verb::Replace(_) | Verb::Merge(_) | Verb::Delete(_) => Lane::Writing,
-        }
-    }
-
-    fn work(&self, body: &[u8]) -> Work {
-        let long = match &self.verb {
-            Verb::Read(_) | Verb::ReadSelected(..) | Verb::Follow(..) | Verb::Options(_) => false,
-            Verb::DeleteMatching(..) => true,
-            Verb::List(query) => !query.is_short(self.table),
-            // Reading one that is not long itself says how long it takes; whatever is wrong with it is said where it is read again.
-            Verb::ListByBody(limits) => {
-                body.len() > SHORT_QUERY_BYTES
-                    || read_query(self.schema, self.table, body, limits).is_ok_and(|query| !query.is_short(self.table))
+        let (format, body) = (self.accepted.format, &*self.body_format.json(body)?);
+        match &self.target {
+            Target::Table(table, verb) => self.answer_in(table, verb, database, headers, body),
+            Target::Options(allow) => Ok(handlers::options(allow)),
+            Target::Changes(..) => Ok(handlers::event_stream(Bytes::new())),
+            Target::Batch => {
+                let resolve = |path: &str| self.routes.operation_target(path);
+                batch::batch(database, headers, body, format, self.routes.options.max_rows, resolve)
             }
-            Verb::Create | Verb::Replace(_) | Verb::Merge(_) | Verb::Delete(_) => {
-                is_array(body) || body.len() > SHORT_BODY_BYTES
-            }
-        };
-        if long { Work::Long } else { Work::Short }
+            Target::Graphql(asked, manner) => self.routes.graphql.answer(database, &asked.request(body)?, *manner),
+            Target::Load(_) => unreachable!("a load is fed with its body"),
+        }
     }
 
-    fn answer_in_pieces(
+    fn answer_in(
         &self,
+        table: &Table,
+        verb: &Verb<'_>,
         database: &Database,
         headers: &HeaderMap,
         body: &[u8],
-        hand_over: impl FnMut(Vec<u8>) -> crate::error::Result<()>,
     ) -> Result<Answer> {
-        match &self.verb {
-            Verb::List(query) => handlers::list_in_pieces(database, self.table, query, hand_over),
-            Verb::ListByBody(limits) => handlers::list_in_pieces(
-                database,
-                self.table,
-                &read_query(self.schema, self.table, body, limits)?,
-                hand_over,
-            ),
-            _ => self.answer(database, headers, body),
-        }
-    }
-
-    fn answer(&self, database: &Database, headers: &HeaderMap, body: &[u8]) -> Result<Answer> {
-        let table = self.table;
-        match &self.verb {
-            Verb::Read(id) => handlers::read(database, table, id, headers),
-            Verb::ReadSelected(id, query) => handlers::read_selected(database, table, id, query, headers),
-            Verb::List(query) => handlers::list(database, table, query),
-            Verb::ListByBody(limits) => handlers::list(database, table, &read_query(self.schema, table, body, limits)?),
-            Verb::Create if is_array(body) => handlers::create_all(database, table, headers, body),
+        let (accepted, format) = (self.accepted, self.accepted.format);
+        let answer = match verb {
+            Verb::Read(id) => handlers::read(database, table, id, headers, accepted),
+            Verb::ReadSelected(id, query) => handlers::read_selected(database, table, id, query, headers, accepted),
+            Verb::List(query) => handlers::list(database, table, query, format),
+            Verb::ListByBody(limits) => handlers::list(database, table, &self.query_in(table, body, limits)?, format),
+            Verb::Create if body.trim_ascii_start().first() == Some(&b'[') => {
+                handlers::create_all(database, table, headers, body)
+            }
             Verb::Create => handlers::create(database, table, headers, body),
+            Verb::ReplaceAll => handlers::replace_all(database, table, headers, body),
             Verb::Replace(id) => handlers::replace(database, table, id, headers, body),
             Verb::Merge(id) => handlers::merge(database, table, id, headers, body),
+            Verb::MergeMatching(text, limits) => {
+                handlers::update_matching(database, table, text, headers, body, limits)
+            }
             Verb::Delete(id) => handlers::delete(database, table, id, headers),
             Verb::DeleteMatching(text, limits) => handlers::delete_matching(database, table, text, headers, limits),
-            Verb::Follow(..) => Ok(handlers::event_stream(Bytes::new())),
-            Verb::Options(allow) => Ok(handlers::options(allow)),
+        }?;
+        // What was read has its format already.
+        format.convert(answer, (!verb.counts()).then_some((database.schema(), table)))
+    }
+}
+
+impl Asked<'_> {
+    fn request(&self, body: &[u8]) -> crate::error::Result<graphql::Request> {
+        match self {
+            Self::Url(query) => graphql::Request::in_url(query),
+            Self::Body => graphql::Request::in_body(body),
         }
     }
 }
 
 /// A record in a longer body may take a millisecond to be read and written, and others would wait for it.
 const SHORT_BODY_BYTES: usize = 128 << 10;
-
-/// The query that is a body; white space at its end is that of an editor.
-fn read_query<'b>(schema: &Schema, table: &Table, body: &'b [u8], limits: &Limits) -> Result<Query<'b>> {
-    let text = std::str::from_utf8(body.trim_ascii_end()).map_err(|error| Error::Invalid {
-        detail: "the query is not UTF-8".to_owned(),
-        place: Place::Position(error.valid_up_to()),
-    })?;
-    Ok(Query::parse(schema, table, text, limits)?)
-}
-
-/// Whether JSON text is an array, if it is anything.
-fn is_array(body: &[u8]) -> bool {
-    body.trim_ascii_start().first() == Some(&b'[')
-}
 
 #[cfg(test)]
 mod tests {
@@ -532,22 +677,26 @@ mod tests {
         let (method, uri): (Method, Uri) = (method.parse().unwrap(), uri.parse().unwrap());
         match routes.resolve(&method, &uri, headers) {
             None => "other".to_owned(),
-            Some(Ok(Route::Graphql(_))) => "graphql".to_owned(),
-            Some(Ok(Route::Table(TableRoute { table, verb, .. }))) => match verb {
+            Some(Ok(Route { target: Target::Graphql(..), .. })) => "graphql".to_owned(),
+            Some(Ok(Route { target: Target::Batch, .. })) => "batch".to_owned(),
+            Some(Ok(Route { target: Target::Changes(table, id, after), .. })) => {
+                let (id, after) = (id.unwrap_or_default(), after.map(|after| after.to_string()));
+                format!("follow {} {id} {}", table.name, after.unwrap_or_default())
+            }
+            Some(Ok(Route { target: Target::Options(_), .. })) => "options".to_owned(),
+            Some(Ok(Route { target: Target::Load(table), .. })) => format!("load {}", table.name),
+            Some(Ok(Route { target: Target::Table(table, verb), .. })) => match verb {
                 Verb::Read(id) => format!("read {} {id}", table.name),
                 Verb::ReadSelected(id, _) => format!("read {} {id} cut", table.name),
                 Verb::Replace(id) => format!("replace {} {id}", table.name),
                 Verb::Merge(id) => format!("merge {} {id}", table.name),
                 Verb::Delete(id) => format!("delete {} {id}", table.name),
+                Verb::ReplaceAll => format!("replace {}", table.name),
+                Verb::MergeMatching(text, _) => format!("merge {} where {text}", table.name),
                 Verb::DeleteMatching(text, _) => format!("delete {} where {text}", table.name),
-                Verb::List(query) => format!("list {} {}", table.name, query.limit.unwrap()),
+                Verb::List(query) => format!("list {} {}", table.name, query.limit.unwrap_or(usize::MAX)),
                 Verb::ListByBody(_) => format!("list {} by body", table.name),
                 Verb::Create => format!("create {}", table.name),
-                Verb::Follow(id, after) => {
-                    let (id, after) = (id.unwrap_or_default(), after.map(|after| after.to_string()));
-                    format!("follow {} {id} {}", table.name, after.unwrap_or_default())
-                }
-                Verb::Options(_) => "options".to_owned(),
             },
             Some(Err(failure)) => failure.answer(None).status().as_u16().to_string(),
         }
@@ -576,7 +725,14 @@ mod tests {
             ("DELETE", "/Product?id==1", "delete Product where id==1"),
             ("OPTIONS", "/Product/1", "options"),
             ("POST", "/Product/1", "405"),
-            ("PUT", "/Product", "405"),
+            ("PUT", "/Product", "replace Product"),
+            ("PUT", "/Product?id==1", "400"),
+            ("PATCH", "/Product?id==1", "merge Product where id==1"),
+            ("POST", "/_batch", "batch"),
+            ("OPTIONS", "/_batch", "options"),
+            ("GET", "/_batch", "405"),
+            ("POST", "/_batch?x", "400"),
+            ("POST", "/_batch/x", "other"),
             ("TRACE", "/Product", "405"),
             ("GET", "/Product/1/picture", "404"),
             ("GET", "/Product/%FF", "400"),
@@ -588,6 +744,7 @@ mod tests {
             ("GET", "/_health", "other"),
             ("POST", "/graphql", "graphql"),
             ("GET", "/graphql?query=x", "graphql"),
+            ("OPTIONS", "/graphql", "options"),
             ("PUT", "/graphql", "405"),
             ("POST", "/graphql/x", "other"),
         ];
@@ -608,7 +765,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let routes = routes(&folder);
         let templates = routes.templates();
-        assert_eq!(templates, ["/Ledger", "/Ledger/{id}", "/Product", "/Product/{id}", "/graphql"]);
+        assert_eq!(templates, ["/Ledger", "/Ledger/{id}", "/Product", "/Product/{id}", "/graphql", "/_batch"]);
         for (method, uri, expected) in [
             (Method::GET, "/Ledger/a", "/Ledger/{id}"),
             (Method::GET, "/Product?limit=1", "/Product"),
@@ -617,10 +774,11 @@ mod tests {
             (Method::OPTIONS, "/Product", "/Product"),
             (Method::OPTIONS, "/Product/1", "/Product/{id}"),
             (Method::POST, "/graphql", "/graphql"),
+            (Method::POST, "/_batch", "/_batch"),
         ] {
             let uri: Uri = uri.parse().unwrap();
             let route = routes.resolve(&method, &uri, &typed(method.as_str(), uri.path())).unwrap().unwrap();
-            assert_eq!(templates[routes.template(&route).0], expected, "{uri}");
+            assert_eq!(templates[route.template().0], expected, "{uri}");
             assert_eq!(templates[routes.template_of(&uri).unwrap().0], expected, "{uri}");
         }
         let uri: Uri = "/Product/1/picture".parse().unwrap();
@@ -639,6 +797,52 @@ mod tests {
         let patch = with(CONTENT_TYPE, "application/merge-patch+json");
         assert_eq!(describe(&routes, "PATCH", "/Product/1", &patch), "merge Product 1");
         assert_eq!(describe(&routes, "PUT", "/Product/1", &patch), "415");
+        assert_eq!(describe(&routes, "POST", "/Product", &with(CONTENT_TYPE, "application/x-ndjson")), "load Product");
+        assert_eq!(describe(&routes, "PUT", "/Product", &with(CONTENT_TYPE, "application/x-ndjson")), "415");
+        let csv = with(ACCEPT, "text/csv");
+        assert_eq!(describe(&routes, "GET", "/Product", &csv), "list Product 10000");
+        assert_eq!(describe(&routes, "GET", "/Product/1", &csv), "406");
+        assert_eq!(describe(&routes, "GET", "/Product?explain=true", &csv), "406");
+        let cbor = with(CONTENT_TYPE, "application/cbor");
+        assert_eq!(describe(&routes, "POST", "/_batch", &cbor), "batch");
+        assert_eq!(describe(&routes, "POST", "/graphql", &cbor), "415", "GraphQL is JSON");
+    }
+
+    #[test]
+    fn a_list_in_lines_is_cut_only_where_that_is_asked() {
+        let folder = tempfile::tempdir().unwrap();
+        let routes = routes(&folder);
+        let lines = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("application/x-ndjson"))]);
+        assert_eq!(describe(&routes, "GET", "/Product", &lines), format!("list Product {}", usize::MAX));
+        assert_eq!(describe(&routes, "GET", "/Product?id!=1&limit=3", &lines), "list Product 3");
+        assert_eq!(describe(&routes, "GET", "/Product?limit=20000", &lines), "400");
+        let uri = Uri::from_static("/Product");
+        let route = routes.resolve(&Method::GET, &uri, &lines).unwrap().unwrap();
+        assert_eq!((route.lane(b""), route.work(b"")), (Lane::Dumping, Work::Long));
+    }
+
+    #[test]
+    fn paths_of_operations() {
+        let folder = tempfile::tempdir().unwrap();
+        let routes = routes(&folder);
+        let target = |path: &str| match routes.operation_target(path) {
+            Ok(batch::Target { table, id }) => format!("{} {}", table.name, id.as_deref().unwrap_or("-")),
+            Err(failure) => failure.answer(None).status().as_u16().to_string(),
+        };
+        for (path, expected) in [
+            ("/Product", "Product -"),
+            ("/Product/", "Product -"),
+            ("/%50roduct/a%2Fb", "Product a/b"),
+            ("/Product/1/x", "404"),
+            ("/Product/1?select=id", "400"),
+            ("/Product/%FF", "400"),
+            ("/Secret/1", "404"),
+            ("/_batch", "404"),
+            ("Product/1", "404"),
+            ("", "404"),
+        ] {
+            assert_eq!(target(path), expected, "{path}");
+        }
     }
 
     #[test]
@@ -688,6 +892,7 @@ mod tests {
         assert_eq!(work(Method::GET, "/Product/1", b""), Work::Short);
         assert_eq!(work(Method::POST, "/Product", b" {}"), Work::Short);
         assert_eq!(work(Method::POST, "/Product", b" [{}]"), Work::Long);
+        assert_eq!(work(Method::POST, "/_batch", b"{}"), Work::Long);
         assert_eq!(work(Method::POST, "/Ledger", b"{}"), Work::Short, "its sync is waited for elsewhere");
         for (method, path) in [(Method::POST, "/Product"), (Method::PUT, "/Product/1"), (Method::PATCH, "/Product/1")] {
             assert_eq!(work(method.clone(), path, &[b' '; SHORT_BODY_BYTES]), Work::Short, "{method}");

@@ -44,7 +44,7 @@ struct Running {
     stop_accepting: watch::Sender<bool>,
     acceptor: JoinHandle<()>,
     workers: Vec<JoinHandle<()>>,
-    pools: [Runtime; 4],
+    pools: [Runtime; 5],
     ingress: Ingress,
     deadlines: Deadlines,
     drain: Duration,
@@ -83,8 +83,9 @@ impl Server {
         let reading = pool("reading", config.pool_threads, &clocks).map_err(cannot)?;
         let writing = pool("writing", config.pool_threads, &clocks).map_err(cannot)?;
         let scanning = pool(SCANNING, config.scan_threads, &clocks).map_err(cannot)?;
+        let dumping = pool("dumping", config.dump_threads, &clocks).map_err(cannot)?;
         let syncing = pool("syncing", 1, &clocks).map_err(cannot)?;
-        let pools = [reading, writing, scanning, syncing];
+        let pools = [reading, writing, scanning, dumping, syncing];
         let tls = Tls::new(&config.tls, &config.data_dir)?;
         let scheme = if tls.is_some() { "https" } else { "http" };
         let ingress = ingress(config, &database, files, &pools)?;
@@ -292,9 +293,9 @@ fn load_files(config: &Config) -> Result<Option<Site>> {
 }
 
 /// What answers, with all that the options want beside the tables.
-fn ingress(config: &Config, database: &Database, files: Option<Site>, pools: &[Runtime; 4]) -> Result<Ingress> {
-    let [reading, writing, scanning, syncing] = pools.each_ref().map(|pool| pool.handle().clone());
-    let pools = Pools { reading, writing, scanning, syncing };
+fn ingress(config: &Config, database: &Database, files: Option<Site>, pools: &[Runtime; 5]) -> Result<Ingress> {
+    let [reading, writing, scanning, dumping, syncing] = pools.each_ref().map(|pool| pool.handle().clone());
+    let pools = Pools { reading, writing, scanning, dumping, syncing };
     let (handlers, options) = (config.handlers.clone(), config.ingress.clone());
     let ingress = Ingress::new(database.clone(), handlers, options, pools).with_feed(config.feed.clone());
     let ingress = ingress.with_observability(&config.observability)?;

@@ -25,10 +25,13 @@ use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_enco
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::handlers::{self, Failure};
+use crate::handlers::{
+    self, Failure,
+    coding::{AcceptEncoding, Coding},
+};
 use content::Stored;
 pub use content::{Content, Extent, read_piece};
-use headers::{Coding, Wanted};
+use headers::Wanted;
 
 /// What is served, and how.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -215,7 +218,7 @@ impl Site {
 impl File {
     fn of(path: &str, plain: &Representation, found: &HashMap<String, Representation>) -> Self {
         let sibling = |coding: Coding| {
-            let sibling = found.get(&format!("{path}.{}", coding.extension()))?;
+            let sibling = found.get(&format!("{path}.{}", extension(coding)))?;
             Some((coding, sibling.clone()))
         };
         let mut coded: Vec<_> = Coding::ALL.into_iter().filter_map(sibling).collect();
@@ -234,15 +237,24 @@ impl File {
         if self.coded.is_empty() {
             return Some((None, &self.plain));
         }
-        let accepted = headers::codings(headers);
-        let liked = self.coded.iter().map(|(coding, chosen)| (accepted.quality(*coding), Some(*coding), chosen));
+        let client = AcceptEncoding::of(headers);
+        let liked = self.coded.iter().map(|(coding, chosen)| (client.quality(*coding), Some(*coding), chosen));
         // What has no coding comes last: it is the longest.
-        let plain = (accepted.plain().unwrap_or(0), None, &self.plain);
+        let plain = (client.plain().unwrap_or(0), None, &self.plain);
         let best = liked.chain([plain]).reduce(|best, next| if next.0 > best.0 { next } else { best });
         match best {
             Some((1.., coding, chosen)) => Some((coding, chosen)),
-            _ => accepted.plain().is_none().then_some((None, &self.plain)),
+            _ => client.plain().is_none().then_some((None, &self.plain)),
         }
+    }
+}
+
+/// What the name of a file in a coding ends with.
+fn extension(coding: Coding) -> &'static str {
+    match coding {
+        Coding::Brotli => "br",
+        Coding::Zstandard => "zst",
+        Coding::Gzip => "gz",
     }
 }
 

@@ -450,6 +450,11 @@ impl Batch {
         }
     }
 
+    /// How many bytes are staged.
+    pub fn bytes(&self) -> usize {
+        self.writes.as_ref().map_or(0, rocksdb::WriteBatch::size_in_bytes)
+    }
+
     /// Whether nothing is staged.
     pub fn is_empty(&self) -> bool {
         self.writes.as_ref().is_none_or(rocksdb::WriteBatch::is_empty)

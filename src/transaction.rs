@@ -112,6 +112,15 @@ pub struct Transaction<'d> {
     written: Option<Written>,
 }
 
+/// What became of records that were to replace others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Replaced {
+    /// There was none with their id.
+    pub created: usize,
+    /// There was one.
+    pub replaced: usize,
+}
+
 #[derive(Default)]
 struct Written {
     records: HashMap<Vec<u8>, Option<Vec<u8>>>,
@@ -280,6 +289,44 @@ impl Database {
         Ok(records.into_iter().map(verbs::New::into_record).collect())
     }
 
+    /// Creates records from JSON objects, each for itself: one that is refused keeps none of the others out. What became of each, in
+    /// their order.
+    ///
+    /// # Errors
+    /// What keeps all of them out: `Busy`, what the engine returns.
+    pub fn create_each(&self, table: &Table, bodies: &[&[u8]]) -> Result<Vec<Result<()>>> {
+        self.check_issued(table)?;
+        let records: Vec<_> = bodies.iter().map(|body| verbs::encode_one(table, body)).collect();
+        let mut slots = Vec::new();
+        for record in records.iter().flatten() {
+            record.name_keys(&self.shared.locks, &mut slots)?;
+        }
+        let outcomes = self.run(slots, true, |transaction| {
+            let outcomes = records.iter().flatten().map(|record| match transaction.insert_new(record) {
+                Err(refused @ (Error::Invalid { .. } | Error::Conflict { .. })) => Ok(Err(refused)),
+                outcome => outcome.map(Ok),
+            });
+            outcomes.collect::<Result<Vec<_>>>()
+        })?;
+        let mut outcomes = outcomes.into_iter();
+        let all = records.into_iter().map(|record| record.and_then(|_| outcomes.next().expect("each record has one")));
+        Ok(all.collect())
+    }
+
+    /// Replaces records by the objects of a JSON array, or creates them, all or none; one without an id gets one. How many of which.
+    ///
+    /// # Errors
+    /// As [`Database::replace`], pointers beginning with the number of the element; `Invalid` if an id is given twice.
+    pub fn replace_all(&self, table: &Table, body: &[u8]) -> Result<Replaced> {
+        self.check_issued(table)?;
+        let records = verbs::Whole::parse_all(table, body)?;
+        let mut slots = Vec::new();
+        for record in &records {
+            record.name_keys(&self.shared.locks, &mut slots);
+        }
+        self.run(slots, true, |transaction| transaction.replace_each(&records))
+    }
+
     /// Replaces a record by a JSON object, or creates it; the flag says which (true: created). Attributes left out become null.
     ///
     /// # Errors
@@ -329,6 +376,31 @@ impl Database {
                 deleted += usize::from(transaction.delete_if(table, id, &accept)?);
             }
             Ok(deleted)
+        })
+    }
+
+    /// Merges a patch into those of some records that `accept` accepts, all of them or none; how many there were. Their keys are named
+    /// beforehand.
+    ///
+    /// # Errors
+    /// `Invalid` if the patch sets the id, or takes away what is required; `Conflict` if it sets a unique value that one of them has
+    /// not, and another record has; what `accept` returns; `Busy`; what the engine returns.
+    pub fn merge_where(
+        &self,
+        ids: &[String],
+        patch: &Fields<'_, '_>,
+        accept: impl Fn(&Record<'_, &[u8]>) -> Result<bool>,
+    ) -> Result<usize> {
+        let table = patch.table();
+        self.check_issued(table)?;
+        verbs::check_patch_of_many(patch)?;
+        let slots = ids.iter().map(|id| self.shared.locks.slot(table.id, id.as_bytes())).collect();
+        self.run(slots, true, |transaction| {
+            let mut merged = 0;
+            for id in ids {
+                merged += usize::from(transaction.merge_if(id, patch, &accept)?);
+            }
+            Ok(merged)
         })
     }
 

@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body_util::Full;
 use hyper_util::service::TowerToHyperService;
 use strata::encoding::{Record, key};
-use strata::handlers;
+use strata::handlers::{self, media::Accepted};
 use strata::routing::Routes;
 use strata::storage::{Reach, Space};
 use strata_harness::data::{self, scatter};
@@ -51,7 +51,7 @@ pub fn in_process(suite: &mut Suite) {
             let (ids, headers) = ((0..n).map(data::id).collect::<Vec<_>>(), HeaderMap::new());
             move |index| {
                 let id = &ids[scatter(index, n) as usize];
-                u64::from(whole(handlers::read(&ours.database, ours.product(), id, &headers)))
+                u64::from(whole(handlers::read(&ours.database, ours.product(), id, &headers, Accepted::default())))
             }
         },
     );

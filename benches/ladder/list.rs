@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body_util::Full;
 use strata::encoding::value::Value;
 use strata::encoding::{Record, key};
-use strata::handlers;
+use strata::handlers::{self, media::Format};
 use strata::indexes::{KeyRange, Keys, Matches};
 use strata::query::{Limits, Query};
 use strata::routing::Routes;
@@ -126,7 +126,7 @@ pub fn in_process(suite: &mut Suite) {
         let (queries, bytes) = (parsed(ours.database.schema(), ours.product()), answer_bytes());
         move |turn| {
             let place = (turn % CATEGORIES) as usize;
-            listed(handlers::list(&ours.database, ours.product(), &queries[place]), bytes[place])
+            listed(handlers::list(&ours.database, ours.product(), &queries[place], Format::Json), bytes[place])
         }
     });
     let about = facts("reads the query, finds the handler of its path and answers by it");

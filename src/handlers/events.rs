@@ -6,7 +6,7 @@
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderName};
 use http::{HeaderMap, HeaderValue, Response};
 
-use super::headers::accepts;
+use super::media::quality;
 use super::{Failure, Result};
 use crate::error::Error;
 use crate::feed::{EventId, Message};
@@ -28,7 +28,7 @@ pub fn event_stream<B>(body: B) -> Response<B> {
 /// # Errors
 /// 406 if it does not.
 pub fn accepts_events(headers: &HeaderMap) -> Result<()> {
-    match headers.contains_key(ACCEPT) && !accepts(headers, b"text/event-stream", b"text/*") {
+    match headers.contains_key(ACCEPT) && quality(headers, &["text/event-stream"], false) == 0 {
         true => Err(Failure::NotAcceptable { made: "a change feed is text/event-stream" }),
         false => Ok(()),
     }

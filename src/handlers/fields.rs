@@ -7,11 +7,12 @@ use http::{HeaderMap, HeaderName};
 /// The members of a list field, all its lines together. A comma inside a tag would split it, and then it matches nothing: ours
 /// have none.
 pub fn members(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &[u8]> {
-    let values = headers.get_all(name).into_iter();
-    values
-        .flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
-        .map(<[u8]>::trim_ascii)
-        .filter(|member| !member.is_empty())
+    headers.get_all(name).into_iter().flat_map(|value| members_of(value.as_bytes()))
+}
+
+/// The members of one line of a list field.
+pub fn members_of(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+    line.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).filter(|member| !member.is_empty())
 }
 
 /// A member without its parameters, and how much it is liked, in thousandths; 0 = not at all (RFC 9110, 12.4.2).

@@ -1,22 +1,25 @@
-//! The headers that decide about a request: validators and preconditions (RFC 9110, 8.8.3 and 13), and which types it speaks.
+//! The headers that decide about a request: validators and preconditions (RFC 9110, 8.8.3 and 13), and what is preferred (RFC 7240).
 //!
-//! The common cases (no header, one tag of ours, `*/*`) are decided by comparing bytes; nothing is allocated for them.
+//! The common cases (no header, one tag of ours) are decided by comparing bytes; nothing is allocated for them.
 
-use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH};
+use http::header::{HeaderName, IF_MATCH, IF_NONE_MATCH};
 use http::{HeaderMap, HeaderValue};
 use smallvec::{SmallVec, smallvec};
 use twox_hash::XxHash3_64;
 
-use super::fields::{members, names_tag_weakly, with_quality};
-use super::{Failure, Result};
+use super::Result;
+use super::fields::{members, names_tag_weakly};
 use crate::encoding::Record;
 use crate::error::Error;
 use crate::transaction::Precondition;
 
+/// `Prefer`
+const PREFER: HeaderName = HeaderName::from_static("prefer");
+
 /// The strong validator of a representation of a record, in quotation marks: its checksum, 16 hexadecimal digits; where it is not the
-/// whole record as JSON, `-` and 16 more that name the representation.
+/// whole record as JSON, after each a `-`: 16 more that name the selection, the media type, the content coding.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Validator(SmallVec<[u8; 18]>);
+pub struct Validator(SmallVec<[u8; 24]>);
 
 impl Validator {
     /// Of a stored record as JSON.
@@ -30,17 +33,35 @@ impl Validator {
         Self(text)
     }
 
-    /// Of a representation of the record that is not the whole as JSON, by what tells it from others.
-    pub fn of_representation(mut self, named_by: &[u8]) -> Self {
-        self.0.resize(35, b'"');
-        self.0[17] = b'-';
-        write_digits(XxHash3_64::oneshot(named_by), &mut self.0[18..34]);
+    /// Of a selection of the record, by what tells it from others.
+    pub fn of_selection(self, named_by: &[u8]) -> Self {
+        let mut digits = [0; 16];
+        write_digits(XxHash3_64::oneshot(named_by), &mut digits);
+        self.with(std::str::from_utf8(&digits).expect("hexadecimal digits"))
+    }
+
+    /// As `ETag` has it.
+    pub fn of_header(value: &HeaderValue) -> Self {
+        Self(SmallVec::from_slice(value.as_bytes()))
+    }
+
+    /// Of the same in another media type or content coding.
+    pub fn with(mut self, name: &str) -> Self {
+        self.0.pop();
+        self.0.push(b'-');
+        self.0.extend_from_slice(name.as_bytes());
+        self.0.push(b'"');
         self
     }
 
     /// As a value of `ETag`.
     pub fn header(&self) -> HeaderValue {
         HeaderValue::from_bytes(&self.0).expect("digits and quotation marks")
+    }
+
+    /// What stands between its quotation marks.
+    pub fn text(&self) -> &[u8] {
+        &self.0[1..self.0.len() - 1]
     }
 
     /// Whether `If-None-Match` names it, so that the client has the representation already. The comparison is weak: `W/` is passed over.
@@ -72,10 +93,20 @@ pub fn expected(headers: &HeaderMap) -> Result<Precondition> {
         (false, true) => {
             Err(Error::invalid("of If-None-Match a write knows only *: there must be no such record").into())
         }
-        (true, false) if members(headers, IF_MATCH).any(|tag| tag == b"*") => Ok(Precondition::Exists),
-        // A tag that is not ours, or a weak one, matches nothing.
-        (true, false) => Ok(Precondition::OneOf(members(headers, IF_MATCH).filter_map(checksum).collect())),
+        (true, false) => Ok(matching(members(headers, IF_MATCH))),
     }
+}
+
+/// What a list of tags expects, or `*` among them. A tag that is not ours, or a weak one, matches nothing.
+pub fn matching<'h>(tags: impl Iterator<Item = &'h [u8]>) -> Precondition {
+    let mut checksums = Vec::new();
+    for tag in tags {
+        if tag == b"*" {
+            return Precondition::Exists;
+        }
+        checksums.extend(checksum(tag));
+    }
+    Precondition::OneOf(checksums)
 }
 
 fn checksum(tag: &[u8]) -> Option<u64> {
@@ -85,92 +116,17 @@ fn checksum(tag: &[u8]) -> Option<u64> {
     digits.bytes().all(|digit| digit.is_ascii_hexdigit()).then(|| u64::from_str_radix(digits, 16).ok())?
 }
 
-/// Whether the client takes JSON.
-///
-/// # Errors
-/// 406 if it does not.
-pub fn accepts_json(headers: &HeaderMap) -> Result<()> {
-    let Some(first) = headers.get(ACCEPT) else {
-        return Ok(());
-    };
-    if matches!(first.as_bytes(), b"*/*" | b"application/json") {
-        return Ok(());
+/// Whether the client wants no record back from a write: `Prefer: return=minimal` (RFC 7240, 4.2). The first `return` counts.
+pub fn prefers_minimal(headers: &HeaderMap) -> bool {
+    if !headers.contains_key(PREFER) {
+        return false;
     }
-    match accepts(headers, b"application/json", b"application/*") {
-        true => Ok(()),
-        false => Err(Failure::NotAcceptable { made: "records, lists and answers are application/json" }),
-    }
-}
-
-/// Whether `Accept` leaves room for a media type; `range` is that of its like.
-pub(super) fn accepts(headers: &HeaderMap, media_type: &[u8], range: &[u8]) -> bool {
-    // The most specific range that names it decides (RFC 9110, 12.5.1).
-    let ranges = members(headers, ACCEPT).filter_map(|member| {
-        let (name, quality) = with_quality(member);
-        let specific = match name.to_ascii_lowercase() {
-            name if name == media_type => 2,
-            name if name == range => 1,
-            name if name == b"*/*" => 0,
-            _ => return None,
-        };
-        Some((specific, quality > 0))
+    let wanted = members(headers, PREFER).find_map(|preference| {
+        let preference = preference.split(|byte| *byte == b';').next().unwrap_or_default();
+        let mut parts = preference.splitn(2, |byte| *byte == b'=').map(<[u8]>::trim_ascii);
+        parts.next().filter(|name| name.eq_ignore_ascii_case(b"return")).and_then(|_| parts.next())
     });
-    ranges.max().is_some_and(|(_, liked)| liked)
-}
-
-/// Whether the client takes what answers a GraphQL request: true for `application/graphql-response+json`, false for JSON.
-///
-/// # Errors
-/// 406 if it takes neither.
-pub fn accepts_graphql(headers: &HeaderMap) -> Result<bool> {
-    let mut ranges = members(headers, ACCEPT).map(with_quality);
-    let is_named =
-        |(name, quality): (&[u8], u16)| quality > 0 && name.eq_ignore_ascii_case(b"application/graphql-response+json");
-    if ranges.any(is_named) { Ok(true) } else { accepts_json(headers).map(|()| false) }
-}
-
-/// Whether a body is JSON; a merge patch has a type of its own beside.
-///
-/// # Errors
-/// 415 if it is not said to be, or if it is compressed.
-pub fn speaks_json(headers: &HeaderMap, patch: bool) -> Result<()> {
-    match patch {
-        true => speaks(
-            headers,
-            &["application/json", "application/merge-patch+json"],
-            "application/json or application/merge-patch+json",
-        ),
-        false => speaks(headers, &["application/json"], "application/json"),
-    }
-}
-
-/// Whether a body is plain text.
-///
-/// # Errors
-/// 415 if it is not said to be, or if it is compressed.
-pub fn speaks_text(headers: &HeaderMap) -> Result<()> {
-    speaks(headers, &["text/plain"], "text/plain")
-}
-
-fn speaks(headers: &HeaderMap, known: &[&str], supported: &'static str) -> Result<()> {
-    let refused = || Failure::MediaType { supported };
-    if headers.get(CONTENT_ENCODING).is_some_and(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
-        return Err(refused());
-    }
-    // A body without a type could come from a page of another site, which needs no preflight for it.
-    let media_type = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes).ok_or_else(refused)?;
-    if media_type == known[0].as_bytes() {
-        return Ok(());
-    }
-    let mut parts = media_type.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
-    let essence = parts.next().unwrap_or_default();
-    let is_known = known.iter().any(|known| essence.eq_ignore_ascii_case(known.as_bytes()));
-    let in_utf8 = parts.all(|parameter| {
-        let parameter = parameter.to_ascii_lowercase();
-        let charset = parameter.strip_prefix(b"charset=");
-        charset.is_none_or(|charset| matches!(charset, b"utf-8" | b"\"utf-8\""))
-    });
-    if is_known && in_utf8 { Ok(()) } else { Err(refused()) }
+    wanted.is_some_and(|wanted| matches!(wanted, b"minimal" | b"\"minimal\""))
 }
 
 #[cfg(test)]
@@ -215,29 +171,28 @@ mod tests {
     }
 
     #[test]
-    fn accept_is_decided_by_the_most_specific_range() {
-        let accepts = |value| accepts_json(&headers(&[(ACCEPT, value)])).is_ok();
-        for value in
-            ["*/*", "text/html, application/*;q=0.1", "application/JSON; charset=utf-8", "*/*;q=0, application/json"]
-        {
-            assert!(accepts(value), "{value}");
-        }
-        for value in ["text/html", "application/json;q=0", "*/*, application/json;q=0.000", "application/problem+json"]
-        {
-            assert!(!accepts(value), "{value}");
-        }
+    fn a_representation_has_a_validator_of_its_own_under_the_same_checksum() {
+        assert_eq!(Validator::new(1).with("cbor").with("br").header(), "\"0000000000000001-cbor-br\"");
+        let selected = |query: &str| Validator::new(1).of_selection(query.as_bytes());
+        assert_eq!((selected("select=a").0.len(), selected("select=a") == selected("select=b")), (35, false));
+        assert_eq!(checksum(selected("select=a").with("cbor").header().as_bytes()), Some(1));
+        assert_eq!(Validator::of_header(&selected("select=a").header()), selected("select=a"));
     }
 
     #[test]
-    fn bodies_are_json_in_utf_8() {
-        let speaks = |value, patch| speaks_json(&headers(&[(CONTENT_TYPE, value)]), patch).is_ok();
-        assert!(speaks("application/json; charset=UTF-8", false));
-        assert!(speaks("application/merge-patch+json", true) && !speaks("application/merge-patch+json", false));
-        assert!(speaks_text(&headers(&[(CONTENT_TYPE, "Text/Plain; charset=utf-8")])).is_ok());
-        assert!(speaks_text(&headers(&[(CONTENT_TYPE, "application/json")])).is_err());
-        assert!(!speaks("text/plain", false) && !speaks("application/json; charset=latin1", false));
-        assert!(speaks_json(&HeaderMap::new(), false).is_err(), "a page of another site could send it unasked");
-        let json = (CONTENT_TYPE, "application/json");
-        assert!(speaks_json(&headers(&[json, (CONTENT_ENCODING, "gzip")]), false).is_err());
+    fn little_is_sent_back_to_who_prefers_it() {
+        let minimal = |value| prefers_minimal(&headers(&[(PREFER, value)]));
+        for value in [
+            "return=minimal",
+            "Return = minimal",
+            "respond-async, return=\"minimal\"; x=1",
+            "return=minimal, return=representation",
+        ] {
+            assert!(minimal(value), "{value}");
+        }
+        for value in ["return=representation", "minimal", "return", "return=representation, return=minimal", ""] {
+            assert!(!minimal(value), "{value}");
+        }
+        assert!(!prefers_minimal(&HeaderMap::new()));
     }
 }

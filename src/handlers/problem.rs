@@ -6,7 +6,7 @@
 use std::fmt;
 
 use bytes::Bytes;
-use http::header::{ALLOW, CONTENT_RANGE, HeaderName, RETRY_AFTER};
+use http::header::{ACCEPT_ENCODING, ALLOW, CONTENT_RANGE, HeaderName, RETRY_AFTER};
 use http::{HeaderValue, StatusCode};
 use serde::Serialize;
 
@@ -38,6 +38,8 @@ pub enum Failure {
         /// The types that are.
         supported: &'static str,
     },
+    /// The body is compressed in a way that is not read here.
+    ContentCoding,
     /// The body is longer than is read.
     TooLarge {
         /// The limit.
@@ -71,6 +73,22 @@ pub enum Failure {
     ForeignOrigin,
     /// A handler panicked; with what it said.
     Panicked(String),
+    /// An operation of a batch has failed, and nothing was done.
+    Operation {
+        /// JSON pointer to what in the batch has.
+        pointer: String,
+        /// Why.
+        failure: Box<Self>,
+    },
+    /// A load has ended before its end.
+    Load {
+        /// How many records it has created, which stay.
+        created: u64,
+        /// Of how many lines.
+        lines: u64,
+        /// Why.
+        failure: Box<Self>,
+    },
 }
 
 impl From<Error> for Failure {
@@ -132,6 +150,9 @@ impl Failure {
         if let Self::Method { allow } = self {
             headers.insert(ALLOW, HeaderValue::from_static(allow));
         }
+        if let Self::ContentCoding = self {
+            headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
+        }
         if let Self::Range { length_bytes } = self {
             let whole = format!("bytes */{length_bytes}");
             headers.insert(CONTENT_RANGE, HeaderValue::try_from(whole).expect("signs and digits"));
@@ -157,6 +178,7 @@ impl Failure {
 
     fn row(&self) -> Row {
         let (name, title, status) = match self {
+            Self::Operation { failure, .. } | Self::Load { failure, .. } => return failure.row(),
             Self::Error(Error::Invalid { .. }) => ("invalid", "The request is not valid", 400),
             Self::LocalOnly | Self::ForeignOrigin => ("forbidden", "Not for this client", 403),
             Self::Error(Error::NotFound { .. }) => ("not-found", "There is no such resource", 404),
@@ -167,7 +189,9 @@ impl Failure {
             Self::Error(Error::Gone { .. }) => ("gone", "What it goes on from is not kept any more", 410),
             Self::Error(Error::Stale) => ("stale", "The precondition does not hold", 412),
             Self::TooLarge { .. } => ("too-large", "The body is too large", 413),
-            Self::MediaType { .. } => ("unsupported-media-type", "The body's type is not supported", 415),
+            Self::MediaType { .. } | Self::ContentCoding => {
+                ("unsupported-media-type", "The body's type is not supported", 415)
+            }
             Self::Range { .. } => ("range-not-satisfiable", "There is nothing in this range", 416),
             Self::Misdirected { .. } => ("misdirected", "The request is for another host", 421),
             Self::Error(Error::Busy { .. }) => ("busy", "The server cannot take the work now", 503),
@@ -198,7 +222,17 @@ impl Failure {
             Self::Method { allow } => format!("it has {allow}"),
             Self::NotAcceptable { made } => (*made).to_owned(),
             Self::MediaType { supported } => {
-                format!("a body here is {supported}, in UTF-8 and not compressed, and Content-Type says so")
+                format!("a body here is {supported}, its text in UTF-8, and Content-Type says so")
+            }
+            Self::ContentCoding => {
+                "a body is compressed by gzip, or not at all, and Content-Encoding says so".to_owned()
+            }
+            Self::Operation { failure, .. } => failure.detail(),
+            Self::Load { created, lines, failure } => {
+                format!(
+                    "{}; {created} records of the first {lines} lines were created before and stay",
+                    failure.detail()
+                )
             }
             Self::TooLarge { limit_bytes } => format!("a body has at most {limit_bytes} bytes"),
             Self::TooSlow { waited_ms } => format!("the whole body has to arrive within {waited_ms} ms"),
@@ -218,12 +252,18 @@ impl Failure {
         }
     }
 
+    /// The JSON pointer to what is wrong in the body.
+    pub(super) fn pointer(&self) -> Option<&str> {
+        self.place().0
+    }
+
     fn place(&self) -> (Option<&str>, Option<usize>) {
         match self {
             Self::Error(Error::Invalid { place: Place::Pointer(pointer), .. } | Error::Conflict { pointer, .. }) => {
                 (Some(pointer), None)
             }
             Self::Error(Error::Invalid { place: Place::Position(position), .. }) => (None, Some(*position)),
+            Self::Operation { pointer, .. } => (Some(pointer), None),
             _ => (None, None),
         }
     }
@@ -234,6 +274,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Error(error) => error.fmt(f),
+            Self::Operation { failure, .. } | Self::Load { failure, .. } => failure.fmt(f),
             Self::Panicked(message) => write!(f, "a handler panicked: {message}"),
             other => f.write_str(&other.detail()),
         }

@@ -1,6 +1,9 @@
-//! Bodies of requests: read whole within a limit, or discarded.
+//! Bodies of requests: read whole within a limit, decompressed, or discarded.
+
+use std::io::Read;
 
 use bytes::Bytes;
+use flate2::read::MultiGzDecoder;
 use http_body_util::BodyExt;
 use hyper::body::Body;
 
@@ -75,7 +78,7 @@ pub(super) async fn read_within(
 }
 
 /// The next bytes; none at the end.
-async fn next(body: &mut impl Source) -> Result<Bytes, Failure> {
+pub(super) async fn next(body: &mut impl Source) -> Result<Bytes, Failure> {
     loop {
         match body.frame().await {
             None => return Ok(Bytes::new()),
@@ -87,6 +90,20 @@ async fn next(body: &mut impl Source) -> Result<Bytes, Failure> {
             },
         }
     }
+}
+
+/// A body that was compressed by gzip, as it was before.
+///
+/// # Errors
+/// 413 if it is longer than `limit_bytes`; 400 if it is not gzip, or is cut off.
+pub(super) fn inflate(body: &[u8], limit_bytes: usize) -> Result<Bytes, Failure> {
+    let mut whole = Vec::new();
+    let longest = limit_bytes as u64 + 1;
+    MultiGzDecoder::new(body)
+        .take(longest)
+        .read_to_end(&mut whole)
+        .map_err(|error| Error::invalid(format!("the body is not gzip, as Content-Encoding says: {error}")))?;
+    if whole.len() > limit_bytes { Err(Failure::TooLarge { limit_bytes }) } else { Ok(Bytes::from(whole)) }
 }
 
 /// Reads to the end, or until it has been enough.
@@ -128,5 +145,18 @@ mod tests {
         assert!(matches!(read(pieces(), 4).await, Err(Failure::TooLarge { limit_bytes: 4 })));
         assert!(matches!(read(pieces(), 1).await, Err(Failure::TooLarge { limit_bytes: 1 })));
         assert_eq!(read(Pieces(VecDeque::new()), 4).await.unwrap(), "");
+    }
+
+    #[test]
+    fn compressed_bodies_have_the_limit_of_others() {
+        use flate2::{Compression, write::GzEncoder};
+        use std::io::Write;
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+        encoder.write_all(&[b' '; 1 << 20]).unwrap();
+        let compressed = encoder.finish().unwrap();
+        assert_eq!(inflate(&compressed, 1 << 20).unwrap().len(), 1 << 20);
+        assert!(matches!(inflate(&compressed, (1 << 20) - 1), Err(Failure::TooLarge { .. })));
+        assert!(matches!(inflate(&compressed[..compressed.len() - 1], 1 << 20), Err(Failure::Error(_))));
+        assert!(matches!(inflate(b"{}", 1 << 20), Err(Failure::Error(_))));
     }
 }

@@ -27,11 +27,13 @@ use crate::routing;
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// The headers of a request that a page of an allowed origin may set.
-const REQUEST_HEADERS: HeaderValue =
-    HeaderValue::from_static("authorization, content-type, if-match, if-none-match, last-event-id, prefer, range");
+const REQUEST_HEADERS: HeaderValue = HeaderValue::from_static(
+    "authorization, content-encoding, content-type, if-match, if-none-match, last-event-id, prefer, range",
+);
 /// The headers of an answer that it may read beside those that it always may.
-const ANSWER_HEADERS: HeaderValue =
-    HeaderValue::from_static("accept-ranges, content-range, etag, link, location, retry-after, x-request-id");
+const ANSWER_HEADERS: HeaderValue = HeaderValue::from_static(
+    "accept-ranges, content-range, etag, link, location, preference-applied, retry-after, x-request-id",
+);
 /// How long a browser may remember a preflight, in seconds.
 const PREFLIGHT_LASTS: HeaderValue = HeaderValue::from_static("600");
 

@@ -40,7 +40,7 @@ impl Budget {
     /// The same, once there is room; `None` if there was none until the deadline, or nobody waits any more.
     pub(super) fn count_at_last(
         &self,
-        bytes: Vec<u8>,
+        bytes: Bytes,
         deadline: Instant,
         is_abandoned: impl Fn() -> bool,
     ) -> Option<Bytes> {
@@ -106,11 +106,12 @@ mod tests {
     fn who_waits_for_room_gets_it_or_is_told() {
         let budget = Budget::of(4);
         let far = Instant::now() + Duration::from_secs(3600);
-        let held = budget.count_at_last(b"four".to_vec(), far, || false).unwrap();
-        assert!(budget.count_at_last(b"one".to_vec(), Instant::now(), || false).is_none(), "the deadline");
-        assert!(budget.count_at_last(b"one".to_vec(), far, || true).is_none(), "nobody waits");
+        let held = budget.count_at_last(Bytes::from_static(b"four"), far, || false).unwrap();
+        assert!(budget.count_at_last(Bytes::from_static(b"one"), Instant::now(), || false).is_none(), "the deadline");
+        assert!(budget.count_at_last(Bytes::from_static(b"one"), far, || true).is_none(), "nobody waits");
         std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| budget.count_at_last(b"one".to_vec(), far, || false).map(|bytes| bytes.len()));
+            let waiting = scope
+                .spawn(|| budget.count_at_last(Bytes::from_static(b"one"), far, || false).map(|bytes| bytes.len()));
             drop(held);
             assert_eq!(waiting.join().unwrap(), Some(3));
         });

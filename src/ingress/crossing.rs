@@ -6,21 +6,24 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http::header::{LINK, TRAILER};
+use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, LINK, TRAILER};
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Response};
 use hyper::body::Frame;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use super::Options;
 use super::budget::Budget;
 use super::file::FileBody;
 use super::pieces::{Broken, Piece, Pieces, Waiting};
+use super::{Options, body};
 use crate::error::Error;
-use crate::handlers::{self, Answer, Failure, Result};
+use crate::handlers::{
+    Answer, Failure, Result,
+    coding::{self, Encoder, coded},
+};
 use crate::routing::{Lane, Route, Routes, Work};
 use crate::static_files::Extent;
 use crate::transaction::{Database, Interrupt, LOCK_WAIT, held_too_long};
@@ -36,7 +39,7 @@ pub(super) struct Crossing {
     /// Bytes of bodies in memory.
     body_bytes: Gauge,
     /// Requests in the pool of each lane.
-    in_flight: [Gauge; 3],
+    in_flight: [Gauge; 4],
     /// Bytes of answers that were not sent yet.
     answers: Budget,
     /// How long a list waits for room for its next piece.
@@ -52,6 +55,8 @@ pub struct Pools {
     pub writing: Handle,
     /// For what takes a processor's time: it has no more threads than there are processors.
     pub scanning: Handle,
+    /// For lists that go on as fast as their clients read: each takes a thread as long.
+    pub dumping: Handle,
     /// For syncs of the log: one thread, because one sync serves all who wait.
     pub syncing: Handle,
 }
@@ -59,7 +64,8 @@ pub struct Pools {
 impl From<Handle> for Pools {
     /// One pool for everything.
     fn from(pool: Handle) -> Self {
-        Self { reading: pool.clone(), writing: pool.clone(), scanning: pool.clone(), syncing: pool }
+        let [reading, writing, scanning, dumping] = [(); 4].map(|()| pool.clone());
+        Self { reading, writing, scanning, dumping, syncing: pool }
     }
 }
 
@@ -114,6 +120,8 @@ pub(super) enum Attempt {
     Done(Result<Answer>),
     /// To its end, but for the sync of what it has written.
     Unsynced(Answer, Synced),
+    /// To its end, but for compressing so much that others would wait for it.
+    Uncoded(Answer),
     /// To a lock that another held; the channel closes when it is released.
     Locked(oneshot::Receiver<()>),
     /// No way: it may take long, or needs what is not in memory.
@@ -151,6 +159,12 @@ struct Begun {
 /// Answers that are shorter are not counted: it would take longer than they are long.
 const COUNTED_BYTES: usize = 16 << 10;
 
+/// Answers that are shorter are compressed where they were made: in about a tenth of a millisecond.
+const CODED_BYTES: usize = 16 << 10;
+
+/// So much of a list without a limit may wait for its client: it is as long as the client is slow, and others want room, too.
+const DUMPED_BYTES: usize = 1 << 20;
+
 /// A handler in the pool.
 struct Job {
     parts: Parts,
@@ -161,6 +175,10 @@ struct Job {
     begun: Option<oneshot::Sender<Begun>>,
     /// Where pieces go, once there was one.
     pieces: Option<UnboundedSender<Piece>>,
+    /// What compresses them, if they are to be.
+    encoder: Option<Encoder>,
+    /// How much of them may wait for the client, if it is less than there is room for.
+    room: Option<Budget>,
     began: Instant,
 }
 
@@ -172,7 +190,18 @@ impl Job {
         let database = crossing.blocking.interrupted_by(&self.interrupt).leaving_syncs();
         let outcome = caught(|| {
             let route = crossing.route(&parts)?;
-            route.answer_in_pieces(&database, &parts.headers, &body, |piece| self.hand_over(&crossing, piece))
+            let hand_over = |piece| self.hand_over(&crossing, &route, piece);
+            let answer = route.answer_in_pieces(&database, &parts.headers, &body, hand_over)?;
+            Ok(match (self.encoder.take(), route.coding_of(&answer)) {
+                // The end of what was compressed as it came, which may be all of it.
+                (Some(mut encoder), _) => {
+                    let (mut head, body) = answer.into_parts();
+                    coding::say(&mut head.headers, encoder.coding());
+                    Answer::from_parts(head, Bytes::from([encoder.write(&body), encoder.finish()].concat()))
+                }
+                (None, Some(coding)) if self.pieces.is_none() => coded(answer, coding),
+                (None, _) => answer,
+            })
         });
         let synced = database.has_left_sync().then(|| crossing.sync());
         let Some(pieces) = self.pieces.take() else { return self.begin(outcome, synced, None) };
@@ -194,20 +223,38 @@ impl Job {
         }
     }
 
-    /// Sends a piece once there is room for it.
-    fn hand_over(&mut self, crossing: &Crossing, piece: Vec<u8>) -> crate::error::Result<()> {
-        let left = || Error::Busy { detail: "nobody reads the list".to_owned() };
-        let deadline = Instant::now() + crossing.longest_wait;
-        let piece = crossing.answers.count_at_last(piece, deadline, || self.interrupt.is_raised()).ok_or_else(left)?;
+    /// Sends a piece once there is room for it, compressed if that is what the client takes.
+    fn hand_over(&mut self, crossing: &Crossing, route: &Route<'_>, mut piece: Vec<u8>) -> crate::error::Result<()> {
+        if self.pieces.is_none() && self.encoder.is_none() {
+            self.encoder = route.coding_of_pieces().map(Encoder::of_pieces);
+        }
+        if let Some(encoder) = &mut self.encoder {
+            piece = encoder.write(&piece);
+        }
+        if piece.is_empty() {
+            return Ok(());
+        }
+        let piece = self.counted(crossing, Bytes::from(piece))?;
         if self.pieces.is_none() {
             let (sender, receiver) = unbounded_channel();
             self.pieces = Some(sender);
-            let mut answer = handlers::with_body(StatusCode::OK, handlers::JSON, Bytes::new());
-            answer.headers_mut().insert(TRAILER, HeaderValue::from_static("link"));
-            self.begin(Ok(answer), None, Some(receiver));
+            let mut head = route.head_of_pieces();
+            head.headers_mut().insert(TRAILER, HeaderValue::from_static("link"));
+            self.begin(Ok(head), None, Some(receiver));
         }
         let pieces = self.pieces.as_ref().expect("made just now");
-        pieces.send(Ok(Frame::data(piece))).map_err(|_| left())
+        pieces.send(Ok(Frame::data(piece))).map_err(|_| not_read())
+    }
+
+    /// The same bytes once there is room for them.
+    fn counted(&self, crossing: &Crossing, piece: Bytes) -> crate::error::Result<Bytes> {
+        let deadline = Instant::now() + crossing.longest_wait;
+        let is_left = || self.interrupt.is_raised();
+        let piece = match &self.room {
+            Some(room) => room.count_at_last(piece, deadline, is_left),
+            None => Some(piece),
+        };
+        piece.and_then(|piece| crossing.answers.count_at_last(piece, deadline, is_left)).ok_or_else(not_read)
     }
 
     fn begin(&mut self, outcome: Result<Answer>, synced: Option<Synced>, pieces: Option<UnboundedReceiver<Piece>>) {
@@ -217,6 +264,10 @@ impl Job {
             let _ = begun.send(Begun { began: self.began, outcome, synced, pieces, headers });
         }
     }
+}
+
+fn not_read() -> Error {
+    Error::Busy { detail: "nobody reads the list".to_owned() }
 }
 
 impl Permit {
@@ -269,7 +320,7 @@ impl Crossing {
         let in_memory = blocking.in_memory();
         let bodies = Gauge::up_to(options.bodies_in_flight);
         let body_bytes = Gauge::up_to(options.all_bodies_bytes.max(options.body_bytes));
-        let in_flight = [(); 3].map(|()| Gauge::up_to(options.requests_in_flight));
+        let in_flight = [(); 4].map(|()| Gauge::up_to(options.requests_in_flight));
         let (answers, longest_wait) =
             (Budget::of(options.all_answers_bytes), Duration::from_millis(options.request_timeout_ms));
         Self { blocking, in_memory, routes, pools, bodies, body_bytes, in_flight, answers, longest_wait }
@@ -284,6 +335,7 @@ impl Crossing {
             Lane::Reading => &self.pools.reading,
             Lane::Writing => &self.pools.writing,
             Lane::Scanning => &self.pools.scanning,
+            Lane::Dumping => &self.pools.dumping,
         }
     }
 
@@ -302,6 +354,18 @@ impl Crossing {
 
     /// Runs a route's handler here and now, without waiting for anything.
     pub(super) fn attempt(&self, route: &Route<'_>, headers: &HeaderMap, body: &[u8]) -> Attempt {
+        match self.attempt_plain(route, headers, body) {
+            Attempt::Done(Ok(answer)) => match route.coding_of(&answer) {
+                None => Attempt::Done(Ok(answer)),
+                Some(coding) if answer.body().len() < CODED_BYTES => Attempt::Done(Ok(coded(answer, coding))),
+                Some(_) => Attempt::Uncoded(answer),
+            },
+            attempt => attempt,
+        }
+    }
+
+    /// The same before the answer is compressed.
+    fn attempt_plain(&self, route: &Route<'_>, headers: &HeaderMap, body: &[u8]) -> Attempt {
         if route.work(body) == Work::Long {
             return Attempt::Blocked(route.lane(body));
         }
@@ -349,6 +413,7 @@ impl Crossing {
             let lane = match attempt {
                 Attempt::Done(outcome) => break outcome,
                 Attempt::Unsynced(answer, synced) => break when_synced(synced).await.map(|()| answer),
+                Attempt::Uncoded(answer) => break Ok(answer),
                 Attempt::Locked(_) => Lane::Writing,
                 Attempt::Blocked(lane) => lane,
             };
@@ -365,7 +430,48 @@ impl Crossing {
                 Err(failure) => Attempt::Done(Err(failure)),
             };
         };
+        let outcome = match outcome {
+            Ok(answer) => self.coded(&parts, answer).await,
+            refused => refused,
+        };
         Waited { began: Instant::now(), outcome: outcome.map(Made::Whole), headers: parts.headers }
+    }
+
+    /// The same answer, compressed in the pool if it is to be and was not. What was written cannot be refused any more: if there is no
+    /// room in the lane, the answer stays as it is.
+    async fn coded(self: &Arc<Self>, parts: &Parts, answer: Answer) -> Result<Answer> {
+        let is_coded = answer.headers().contains_key(CONTENT_ENCODING) || !parts.headers.contains_key(ACCEPT_ENCODING);
+        let coding = if is_coded { None } else { self.route(parts)?.coding_of(&answer) };
+        let (Some(coding), Some(permit)) = (coding, Permit::take(self, Lane::Scanning)) else { return Ok(answer) };
+        let job = move || {
+            let answer = coded(answer, coding);
+            drop(permit);
+            answer
+        };
+        self.in_pool(Lane::Scanning, job).await
+    }
+
+    /// A body that came compressed, as it was before, in the memory that it has a right to.
+    ///
+    /// # Errors
+    /// 413 if it is longer than a body may be; 400 if it is not compressed; 503 if there is no room for it.
+    pub(super) async fn inflated(
+        self: &Arc<Self>,
+        body: Bytes,
+        limit_bytes: usize,
+        held: &mut BodyBytes,
+    ) -> Result<Bytes> {
+        let permit = Permit::take(self, Lane::Writing).ok_or(Failure::Overloaded)?;
+        let job = move || {
+            let inflated = body::inflate(&body, limit_bytes);
+            drop(permit);
+            inflated
+        };
+        let inflated = self.in_pool(Lane::Writing, job).await??;
+        match held.grow(inflated.len()) {
+            true => Ok(inflated),
+            false => Err(Failure::Overloaded),
+        }
     }
 
     /// Runs the handler of a request in the pool of its lane, where it may wait; an answer that is longer than a piece comes in pieces. If
@@ -375,7 +481,9 @@ impl Crossing {
         let (lane, interrupt) = (permit.lane, waiting.0.clone());
         let (begun, beginning) = oneshot::channel();
         self.pool(lane).spawn_blocking(move || {
-            Job { parts, body, permit, interrupt, begun: Some(begun), pieces: None, began: Instant::now() }.run();
+            let (encoder, room) = (None, (lane == Lane::Dumping).then(|| Budget::of(DUMPED_BYTES)));
+            let (begun, pieces, began) = (Some(begun), None, Instant::now());
+            Job { parts, body, permit, interrupt, begun, pieces, encoder, room, began }.run();
             drop(held);
         });
         // It is not begun only when the server stops before.
@@ -413,10 +521,31 @@ impl Crossing {
         &self,
         job: impl FnOnce() -> crate::error::Result<T> + Send + 'static,
     ) -> Result<T> {
-        match self.pools.writing.spawn_blocking(job).await {
-            Ok(outcome) => Ok(outcome?),
-            Err(_) => Err(Failure::Overloaded),
-        }
+        Ok(self.in_pool(Lane::Writing, job).await??)
+    }
+
+    /// Does something in the pool of a lane; who asks has a permit for it.
+    ///
+    /// # Errors
+    /// `Panicked`; `Overloaded` if the server stops before it has begun.
+    pub(super) async fn in_pool<T: Send + 'static>(
+        &self,
+        lane: Lane,
+        job: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T> {
+        let done = self.pool(lane).spawn_blocking(job).await;
+        done.map_err(|error| match error.is_panic() {
+            true => Failure::Panicked("in a job of the pool".to_owned()),
+            false => Failure::Overloaded,
+        })
+    }
+
+    /// Returns when all that was written before was synced.
+    ///
+    /// # Errors
+    /// `Storage` if it cannot be synced.
+    pub(super) async fn synced(&self) -> Result<()> {
+        when_synced(self.sync()).await
     }
 
     /// Does what reads much in the pool of lists.

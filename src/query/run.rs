@@ -15,7 +15,7 @@ use super::related;
 use super::seen::{Met, SEEN_BYTES, Seen};
 use super::sort::{SORTED_BYTES, TopK, place};
 use super::tree::{Condition, Filter, Node, Order, Query, Test};
-use crate::encoding::{Record, Value, key};
+use crate::encoding::{Fields, Record, Value, key};
 use crate::error::{Error, Result};
 use crate::indexes::{self, Direction, KeyRange, Keys, Matches};
 use crate::schema::{Index, IndexKind, Table};
@@ -236,21 +236,36 @@ impl Query<'_> {
     /// # Errors
     /// `Invalid` if there are more, and then none is deleted; `Busy`; what the engine returns.
     pub fn delete(self, database: &Database, table: &Table, most: usize) -> Result<usize> {
+        let (all, ids) = self.found(database, table, most)?;
+        let checks = all.filter.checks(table)?;
+        database.delete_where(table, &ids, |record| satisfies(&checks, database, table, record))
+    }
+
+    /// Merges a patch into the records that satisfy the condition, all of them and `most` at most, in one transaction; how many there
+    /// were.
+    ///
+    /// # Errors
+    /// `Invalid` if there are more, and then none is changed; as [`Database::merge_where`].
+    pub fn update(self, database: &Database, patch: &Fields<'_, '_>, most: usize) -> Result<usize> {
+        let table = patch.table();
+        let (all, ids) = self.found(database, table, most)?;
+        let checks = all.filter.checks(table)?;
+        database.merge_where(&ids, patch, |record| satisfies(&checks, database, table, record))
+    }
+
+    /// The ids of the records that satisfy the condition, and the condition: records may change after they were found, so it is asked
+    /// again once they are held.
+    fn found(self, database: &Database, table: &Table, most: usize) -> Result<(Self, Vec<String>)> {
         let (mut ids, all) = (Vec::new(), Self { text: self.text, filter: self.filter, ..Self::default() });
         all.run(database, table, |record| {
             if ids.len() == most {
-                let detail = format!("more than max_rows = {most} records would be deleted; nothing was");
+                let detail = format!("more than max_rows = {most} records satisfy the condition; nothing was changed");
                 return Err(Error::invalid(detail));
             }
             ids.push(record.id()?.into_owned());
             Ok(())
         })?;
-        // Read anew once they are held: they may have changed since they were found.
-        let checks = all.filter.checks(table)?;
-        database.delete_where(table, &ids, |record| {
-            let (snapshot, budget) = (database.store().snapshot(), StepBudget::of(database));
-            Ok(checks.accept(record)? && are_related(&checks, Source::of(database, table, &snapshot, &budget), record)?)
-        })
+        Ok((all, ids))
     }
 
     /// The record that a query means which can mean one only, read without a snapshot. What is asked of it includes the value by
@@ -282,6 +297,17 @@ impl Query<'_> {
         }
         Ok(if is_owner { ControlFlow::Continue(()) } else { ControlFlow::Break(None) })
     }
+}
+
+/// Whether a record satisfies everything, with its related records as they are now.
+fn satisfies(
+    checks: &CompiledFilter<'_>,
+    database: &Database,
+    table: &Table,
+    record: &Record<'_, &[u8]>,
+) -> Result<bool> {
+    let (snapshot, budget) = (database.store().snapshot(), StepBudget::of(database));
+    Ok(checks.accept(record)? && are_related(checks, Source::of(database, table, &snapshot, &budget), record)?)
 }
 
 /// Whether a record satisfies what is asked of its related records.

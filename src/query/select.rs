@@ -36,6 +36,14 @@ impl Query<'_> {
         self.select.as_ref().is_some_and(Selection::has_related)
     }
 
+    /// The names of what it shows of a record, in their order.
+    pub fn shown_names<'t>(&'t self, table: &'t Table) -> Vec<&'t str> {
+        match &self.select {
+            Some(selection) => selection.items.iter().map(|item| item.name(table)).collect(),
+            None => table.attributes.iter().map(|attribute| attribute.name.as_str()).collect(),
+        }
+    }
+
     /// Visits the records that the query means, in its order, as of one moment, each with what is shown of it as a JSON object.
     ///
     /// # Errors

@@ -1,75 +1,11 @@
-//! What a request for a file wants beside its path: a validator it knows, a range, codings, HTML (RFC 9110, 8.4, 12.5, 13, 14).
+//! What a request for a file wants beside its path: a validator it knows, a range, HTML (RFC 9110, 12.5, 13, 14).
 
 use std::ops::Range;
 
-use http::header::{ACCEPT, ACCEPT_ENCODING, IF_MATCH, IF_NONE_MATCH, IF_RANGE, RANGE};
+use http::header::{ACCEPT, IF_MATCH, IF_NONE_MATCH, IF_RANGE, RANGE};
 use http::{HeaderMap, HeaderValue};
 
 use crate::handlers::fields::{members, names_tag, names_tag_weakly, with_quality};
-
-/// A content coding that files may lie beside in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Coding {
-    Brotli,
-    Zstandard,
-    Gzip,
-}
-
-impl Coding {
-    pub(super) const ALL: [Self; 3] = [Self::Brotli, Self::Zstandard, Self::Gzip];
-
-    /// In headers.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Brotli => "br",
-            Self::Zstandard => "zstd",
-            Self::Gzip => "gzip",
-        }
-    }
-
-    /// Of a name.
-    pub(super) fn extension(self) -> &'static str {
-        match self {
-            Self::Brotli => "br",
-            Self::Zstandard => "zst",
-            Self::Gzip => "gz",
-        }
-    }
-}
-
-/// How much a client likes codings, in thousandths; 0 = not at all.
-pub(super) struct Accepted {
-    coded: [u16; 3],
-    /// No coding; `None` if nothing was said of it, and then it is taken where nothing else is.
-    plain: Option<u16>,
-}
-
-impl Accepted {
-    pub(super) fn quality(&self, coding: Coding) -> u16 {
-        self.coded[coding as usize]
-    }
-
-    pub(super) fn plain(&self) -> Option<u16> {
-        self.plain
-    }
-}
-
-/// What `Accept-Encoding` says (RFC 9110, 12.5.3). Without one, nothing is compressed: who does not say that it can read it, often
-/// cannot.
-pub(super) fn codings(headers: &HeaderMap) -> Accepted {
-    let (mut named, mut plain, mut others) = ([None; 3], None, None);
-    for member in members(headers, ACCEPT_ENCODING) {
-        let (name, quality) = with_quality(member);
-        let name = name.strip_prefix(b"x-").unwrap_or(name);
-        match Coding::ALL.iter().find(|coding| name.eq_ignore_ascii_case(coding.name().as_bytes())) {
-            Some(coding) => named[*coding as usize] = Some(quality),
-            None if name == b"*" => others = Some(quality),
-            None if name.eq_ignore_ascii_case(b"identity") => plain = Some(quality),
-            None => {}
-        }
-    }
-    Accepted { coded: named.map(|quality| quality.or(others).unwrap_or(0)), plain: plain.or(others) }
-}
 
 /// Whether the client asks for HTML by name, as browsers do for a page and nobody does for data.
 pub(super) fn accepts_html(headers: &HeaderMap) -> bool {
@@ -170,19 +106,6 @@ mod tests {
         for other in ["\"w\"", "W/\"v\"", "Sat, 29 Oct 1994 19:43:31 GMT"] {
             assert_eq!(of(other), Wanted::All, "{other}");
         }
-    }
-
-    #[test]
-    fn codings_by_name_star_and_quality() {
-        let of = |value| Coding::ALL.map(|coding| codings(&headers(&[(ACCEPT_ENCODING, value)])).quality(coding));
-        assert_eq!(of("gzip, deflate, br, zstd"), [1000, 1000, 1000]);
-        assert_eq!(of("x-gzip;q=0.5, BR ; Q=0.1"), [100, 0, 500]);
-        assert_eq!(of("*, br;q=0"), [0, 1000, 1000]);
-        assert_eq!(of("identity"), [0, 0, 0]);
-        assert_eq!(Coding::ALL.map(|coding| codings(&HeaderMap::new()).quality(coding)), [0, 0, 0]);
-        let plain = |value| codings(&headers(&[(ACCEPT_ENCODING, value)])).plain();
-        assert_eq!([plain("gzip"), plain("identity;q=0.5, *;q=0"), plain("Identity;q=0")], [None, Some(500), Some(0)]);
-        assert_eq!([plain("*;q=0"), plain("*"), plain("")], [Some(0), Some(1000), None]);
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! What each verb does to one record, from top to bottom: lock, read, check, encode, stage the record and its entries.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 use bytes::Bytes;
 
 use super::ids::Maker;
-use super::{BATCH, KEY, Owned, Precondition, Shared, Transaction, below};
+use super::{BATCH, KEY, Owned, Precondition, Replaced, Shared, Transaction, below};
 use crate::encoding::body::{parse_array, parse_object};
 use crate::encoding::value::{Date, Value};
 use crate::encoding::{Fields, Record, key, patch, record};
@@ -17,6 +18,9 @@ use crate::storage::{Pinned, Space};
 
 /// An id longer than this is refused.
 const ID_BYTES: usize = 1024;
+
+/// How many bytes of changes a transaction of several verbs may have before its last one.
+const CHANGED_BYTES: usize = 128 << 20;
 
 /// The tables' numbers and the indexes' numbers share the locks; this bit tells them apart.
 const UNIQUE: u32 = 1 << 31;
@@ -55,17 +59,7 @@ impl<'d> Transaction<'d> {
     /// As [`Transaction::create`].
     pub(super) fn create_from<'t>(&mut self, table: &'t Table, body: &[u8]) -> Result<Owned<'t>> {
         self.database.check_issued(table)?;
-        let mut out = Vec::with_capacity(body.len() + 32 * table.attributes.len());
-        let mut made = false;
-        let make_id = |out: &mut Vec<u8>| {
-            made = true;
-            Maker::new().write(out);
-        };
-        // In one pass, if the server has nothing to add and the body is in the usual order.
-        if is_stamped(table) || record::encode_body(table, body, make_id, &mut out).is_none() {
-            return self.create(parse_object(table, body)?);
-        }
-        let after = Record::trusted(table, out)?;
+        let (after, made) = encode_body(table, body)?;
         self.insert(&after, made)?;
         Ok(after)
     }
@@ -75,12 +69,21 @@ impl<'d> Transaction<'d> {
     /// # Errors
     /// As [`Transaction::create`], pointers beginning with the number of the element.
     pub(super) fn create_encoded(&mut self, records: &[New<'_>]) -> Result<()> {
-        for (position, New { record, made }) in records.iter().enumerate() {
-            self.insert(record, *made).map_err(|error| below(position, error))?;
-            // Nobody in this transaction can know an id that was made.
-            if !made {
-                self.remember(record.table(), &record.id()?, Some(record.bytes()));
-            }
+        for (position, record) in records.iter().enumerate() {
+            self.insert_new(record).map_err(|error| below(position, error))?;
+        }
+        Ok(())
+    }
+
+    /// Creates a record that was encoded.
+    ///
+    /// # Errors
+    /// As [`Transaction::create`]; of one that is refused nothing is left.
+    pub(super) fn insert_new(&mut self, New { record, made }: &New<'_>) -> Result<()> {
+        self.insert(record, *made)?;
+        // Nobody in this transaction can know an id that was made.
+        if !made {
+            self.remember(record.table(), &record.id()?, Some(record.bytes()));
         }
         Ok(())
     }
@@ -90,6 +93,7 @@ impl<'d> Transaction<'d> {
     fn insert<B: AsRef<[u8]>>(&mut self, after: &Record<'_, B>, made: bool) -> Result<()> {
         let (table, id) = (after.table(), after.id()?);
         check_id(table, &id)?;
+        self.check_room()?;
         if !made {
             self.hold(table.id, id.as_bytes())?;
             if self.stored(table, &id)?.is_some() {
@@ -131,6 +135,25 @@ impl<'d> Transaction<'d> {
         check_required(&fields)?;
         let created = before.is_none();
         self.write(id, &fields, before.as_ref()).map(|after| (after, created))
+    }
+
+    /// Replaces records or creates them, as the only verb of a transaction.
+    ///
+    /// # Errors
+    /// As [`Transaction::replace`], pointers beginning with the number of the element.
+    pub(super) fn replace_each(&mut self, records: &[Whole<'_, '_>]) -> Result<Replaced> {
+        let mut all = Replaced::default();
+        for (position, Whole { id, fields }) in records.iter().enumerate() {
+            let created = match id {
+                Some(id) => self.replace(id, fields.clone(), &Precondition::None).map(|(_, created)| created),
+                None => self.create(fields.clone()).map(|_| true),
+            };
+            match created.map_err(|error| below(position, error))? {
+                true => all.created += 1,
+                false => all.replaced += 1,
+            }
+        }
+        Ok(all)
     }
 
     /// Changes what `fields` names, objects in `Any` attributes member by member.
@@ -201,6 +224,24 @@ impl<'d> Transaction<'d> {
         }
     }
 
+    /// Merges a patch into a record if there is one and `accept` accepts it; whether it did.
+    ///
+    /// # Errors
+    /// What `accept` returns; as [`Transaction::merge`].
+    pub(super) fn merge_if(
+        &mut self,
+        id: &str,
+        patch: &Fields<'_, '_>,
+        accept: impl Fn(&Record<'_, &[u8]>) -> Result<bool>,
+    ) -> Result<bool> {
+        let table = patch.table();
+        self.hold(table.id, id.as_bytes())?;
+        match self.open(table, id)? {
+            Some(before) if accept(&before.view())? => self.merge_into(id, patch.clone(), &before).map(|_| true),
+            _ => Ok(false),
+        }
+    }
+
     /// Stages that a record is no more.
     fn remove<B: AsRef<[u8]>>(&mut self, table: &Table, id: &str, before: &Record<'_, B>) -> Result<()> {
         indexes::remove(self.database.store(), &mut self.batch, id, before)?;
@@ -264,6 +305,7 @@ impl<'d> Transaction<'d> {
         fields: &Fields<'t, '_>,
         before: Option<&Record<'t, B>>,
     ) -> Result<Owned<'t>> {
+        self.check_room()?;
         let (table, mut out) =
             (fields.table(), Vec::with_capacity(before.map_or(1280, |before| before.bytes().len() + 64)));
         let after = record::encode(fields, before, &mut out)?;
@@ -276,6 +318,17 @@ impl<'d> Transaction<'d> {
         self.stage(table, id, after.bytes());
         self.remember(table, id, Some(after.bytes()));
         Record::trusted(table, out)
+    }
+
+    /// Refuses another change once there are as many bytes of them as are kept in memory: a short patch makes a long record longer, and
+    /// there may be thousands.
+    fn check_room(&self) -> Result<()> {
+        if self.written.is_some() && self.batch.bytes() >= CHANGED_BYTES {
+            let detail =
+                format!("the changes of one transaction take at most {} MiB: make several", CHANGED_BYTES >> 20);
+            return Err(Error::invalid(detail));
+        }
+        Ok(())
     }
 
     fn stage(&mut self, table: &Table, id: &str, bytes: &[u8]) {
@@ -424,6 +477,69 @@ impl<'t> New<'t> {
     }
 }
 
+/// A record that replaces the one with its id, or is created.
+pub(super) struct Whole<'t, 'v> {
+    /// As the body gives it; none, and one is made.
+    id: Option<String>,
+    fields: Fields<'t, 'v>,
+}
+
+impl<'t, 'v> Whole<'t, 'v> {
+    /// What a JSON array of objects means.
+    ///
+    /// # Errors
+    /// `Invalid`, pointers beginning with the number of the element: an id that cannot be one or is given twice among them.
+    pub(super) fn parse_all(table: &'t Table, bodies: &'v [u8]) -> Result<Vec<Self>> {
+        let mut places = HashMap::new();
+        let parsed = parse_array(table, bodies)?.into_iter().enumerate().map(|(position, fields)| {
+            let Some(Value::Text(id)) = &fields.values()[table.primary_key] else {
+                return Ok(Self { id: None, fields });
+            };
+            check_id(table, id).map_err(|error| below(position, error))?;
+            if let Some(first) = places.insert(id.clone().into_owned(), position) {
+                let place = format!("/{position}{}", pointer(table, table.primary_key));
+                return Err(Error::invalid_at(place, format!("element {first} has the same id {id:?}")));
+            }
+            Ok(Self { id: Some(id.clone().into_owned()), fields })
+        });
+        parsed.collect()
+    }
+
+    /// Adds the slots of the keys that it needs.
+    pub(super) fn name_keys(&self, locks: &Locks, slots: &mut Vec<Slot>) {
+        let table = self.fields.table();
+        slots.extend(self.id.as_ref().map(|id| locks.slot(table.id, id.as_bytes())));
+        for index in table.indexes.iter().filter(|index| index.kind == IndexKind::Unique) {
+            let value = self.fields.values()[index.attribute].as_ref();
+            let entry = value.and_then(|value| unique_entry(index, value));
+            slots.extend(entry.map(|entry| locks.slot(index.id | UNIQUE, &entry)));
+        }
+    }
+}
+
+/// Encodes the record that a JSON object means.
+///
+/// # Errors
+/// `Invalid`.
+pub(super) fn encode_one<'t>(table: &'t Table, body: &[u8]) -> Result<New<'t>> {
+    encode_body(table, body).map(|(record, made)| New { record: record.into_shared(), made })
+}
+
+/// The same; the flag says whether its id was made.
+fn encode_body<'t>(table: &'t Table, body: &[u8]) -> Result<(Owned<'t>, bool)> {
+    let mut out = Vec::with_capacity(body.len() + 32 * table.attributes.len());
+    let mut made = false;
+    let make_id = |out: &mut Vec<u8>| {
+        made = true;
+        Maker::new().write(out);
+    };
+    // In one pass, if the server has nothing to add and the body is in the usual order.
+    if is_stamped(table) || record::encode_body(table, body, make_id, &mut out).is_none() {
+        return encode_new(parse_object(table, body)?);
+    }
+    Ok((Record::trusted(table, out)?, made))
+}
+
 /// Encodes the records that a JSON array of objects means.
 ///
 /// # Errors
@@ -549,6 +665,19 @@ fn check_not_null(fields: &Fields<'_, '_>) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// A patch of many records names none of them, and takes nothing away that is required.
+///
+/// # Errors
+/// `Invalid`.
+pub(super) fn check_patch_of_many(fields: &Fields<'_, '_>) -> Result<()> {
+    let table = fields.table();
+    if fields.values()[table.primary_key].is_some() {
+        let detail = "the id of several records cannot be set at once".to_owned();
+        return Err(Error::invalid_at(pointer(table, table.primary_key), detail));
+    }
+    check_not_null(fields)
 }
 
 /// Fills in the times that the server keeps; what a body says of them is not heard.

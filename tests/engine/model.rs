@@ -6,8 +6,9 @@ use proptest::prelude::*;
 use strata::encoding::body::parse_object;
 use strata::encoding::{Fields, Value};
 use strata::error::{Error, Result};
+use strata::query::Query;
 use strata::schema::Table;
-use strata::transaction::{Database, Precondition, Transaction};
+use strata::transaction::{Database, Precondition, Replaced, Transaction};
 
 use super::{assert_consistent, found, json, open, outcome};
 
@@ -52,6 +53,11 @@ enum Step {
     One(Verb),
     /// Verbs in one transaction, which gives up at the end if the flag says so, and at the first refusal.
     Together(Vec<Verb>, bool),
+    /// Creates, each for itself.
+    CreateEach(Vec<(String, Body)>),
+    ReplaceAll(Vec<(String, Body)>),
+    /// A merge into all of a city.
+    MergeMatching(String, Body),
     Flush,
     Reopen,
 }
@@ -74,8 +80,11 @@ fn body() -> impl Strategy<Value = Body> {
     body.prop_map(|(name, city, mail, tags)| Body { name, city, mail, tags })
 }
 
+fn id() -> impl Strategy<Value = String> {
+    prop::sample::select(vec!["1", "2", "3", "a\0", "a"]).prop_map(str::to_owned)
+}
+
 fn verb() -> impl Strategy<Value = Verb> {
-    let id = || prop::sample::select(vec!["1", "2", "3", "a\0", "a"]).prop_map(str::to_owned);
     prop_oneof![
         3 => (id(), body()).prop_map(|(id, body)| Verb::Create(id, body)),
         2 => (id(), body()).prop_map(|(id, body)| Verb::Replace(id, body)),
@@ -88,6 +97,9 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         20 => verb().prop_map(Step::One),
         8 => (prop::collection::vec(verb(), 1..5), prop::bool::weighted(0.2)).prop_map(|(v, end)| Step::Together(v, end)),
+        4 => prop::collection::vec((id(), body()), 0..4).prop_map(Step::CreateEach),
+        4 => prop::collection::vec((id(), body()), 0..4).prop_map(Step::ReplaceAll),
+        4 => (word(), body()).prop_map(|(city, body)| Step::MergeMatching(city, body)),
         1 => Just(Step::Flush),
         1 => Just(Step::Reopen),
     ]
@@ -163,6 +175,15 @@ fn with_id(id: &str, body: &Body) -> String {
     format!("{{\"id\":{}{separator}{}", serde_json::Value::from(id), &body[1..])
 }
 
+/// The model after all of these verbs, or the kind of the first refusal.
+fn all_or_none(model: &Model, verbs: impl Iterator<Item = Verb>) -> std::result::Result<Model, &'static str> {
+    let mut after = model.clone();
+    for verb in verbs {
+        expect(&mut after, &verb)?;
+    }
+    Ok(after)
+}
+
 /// Runs a step on both and compares the answers.
 fn run(database: &Database, model: &mut Model, step: &Step) {
     let table = database.table("T").expect("it exists");
@@ -182,6 +203,46 @@ fn run(database: &Database, model: &mut Model, step: &Step) {
             assert_eq!(outcome(&transacted), expected, "{verbs:?}");
             if expected == "ok" {
                 *model = tried;
+            }
+        }
+        Step::CreateEach(records) => {
+            let bodies: Vec<_> = records.iter().map(|(id, body)| with_id(id, body)).collect();
+            let bodies: Vec<_> = bodies.iter().map(String::as_bytes).collect();
+            let outcomes = database.create_each(table, &bodies).expect("nothing keeps all of them out");
+            let expected = records
+                .iter()
+                .map(|(id, body)| expect(model, &Verb::Create(id.clone(), body.clone())).err().unwrap_or("ok"));
+            assert_eq!(outcomes.iter().map(outcome).collect::<Vec<_>>(), expected.collect::<Vec<_>>(), "{records:?}");
+        }
+        Step::ReplaceAll(records) => {
+            let bodies: Vec<_> = records.iter().map(|(id, body)| with_id(id, body)).collect();
+            let replaced = database.replace_all(table, format!("[{}]", bodies.join(",")).as_bytes());
+            let ids: BTreeSet<_> = records.iter().map(|(id, _)| id).collect();
+            let known = ids.iter().filter(|id| model.contains_key(**id)).count();
+            let verbs = records.iter().map(|(id, body)| Verb::Replace(id.clone(), body.clone()));
+            match (ids.len() == records.len(), all_or_none(model, verbs)) {
+                (false, _) => assert_eq!(outcome(&replaced), "invalid", "{records:?}"),
+                (true, Err(refused)) => assert_eq!(outcome(&replaced), refused, "{records:?}"),
+                (true, Ok(after)) => {
+                    let expected = Replaced { created: records.len() - known, replaced: known };
+                    assert_eq!(replaced.expect("none is refused"), expected, "{records:?}");
+                    *model = after;
+                }
+            }
+        }
+        Step::MergeMatching(city, body) => {
+            let (patch, attribute) = (body.to_json(), table.attribute("city").expect("it exists"));
+            let patch = parse_object(table, patch.as_bytes()).expect("it is valid");
+            let updated = Query::equal(attribute, Value::Text(city.as_str().into())).update(database, &patch, 100);
+            let matching: Vec<_> = model.iter().filter(|(_, row)| row.city.as_ref() == Some(city)).collect();
+            let (count, verbs) =
+                (matching.len(), matching.iter().map(|(id, _)| Verb::Merge((*id).clone(), body.clone())));
+            match all_or_none(model, verbs) {
+                Err(refused) => assert_eq!(outcome(&updated), refused, "{city:?} {body:?}"),
+                Ok(after) => {
+                    assert_eq!(updated.expect("none is refused"), count, "{city:?} {body:?}");
+                    *model = after;
+                }
             }
         }
         Step::Flush => database.store().flush().expect("there is room"),

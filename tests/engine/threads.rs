@@ -6,6 +6,7 @@ use std::sync::{Barrier, Mutex};
 use strata::encoding::Value;
 use strata::encoding::body::parse_object;
 use strata::error::Result;
+use strata::query::{Limits, Query};
 use strata::transaction::{Database, Precondition};
 
 use super::{Random, SDL, assert_consistent, change, found, fresh, ids, json, outcome};
@@ -53,6 +54,34 @@ fn of_ten_thousand_increments_none_is_lost() {
         }
     });
     assert_eq!(points(&database, "one"), 10_000);
+    assert_consistent(&database);
+}
+
+/// Who looks for work and takes it in one step takes what nobody else has taken: the condition is asked again under the locks.
+#[test]
+fn what_many_take_by_a_condition_each_takes_once() {
+    const RECORDS: usize = 400;
+    let (_directory, database) = fresh(SDL);
+    let user = database.table("User").expect("it exists");
+    let bodies: Vec<_> = (0..RECORDS).map(|id| format!(r#"{{"id":"{id}","name":"n","city":"{}"}}"#, id % 4)).collect();
+    database.create_all(user, format!("[{}]", bodies.join(",")).as_bytes()).expect("valid");
+    let taken = Mutex::new(Vec::new());
+    in_threads(|thread| {
+        for city in 0..4 {
+            let query = format!("city=={}&points==null", (city + thread) % 4);
+            let query = Query::parse(database.schema(), user, &query, &Limits::in_url(RECORDS)).expect("valid");
+            let patch = change(user, "points", Value::Int(thread as i64));
+            let count = query.update(&database, &patch, RECORDS).expect("no more than there are");
+            taken.lock().expect("no panic").push((thread as i64, count));
+        }
+    });
+    let taken = taken.into_inner().expect("no panic");
+    assert_eq!(taken.iter().map(|(_, count)| count).sum::<usize>(), RECORDS);
+    for thread in 0..THREADS as i64 {
+        let mine = taken.iter().filter(|(taker, _)| *taker == thread).map(|(_, count)| count).sum::<usize>();
+        let stored = ids(&database, "User").iter().filter(|id| points(&database, id) == thread).count();
+        assert_eq!(mine, stored, "of thread {thread}");
+    }
     assert_consistent(&database);
 }
 

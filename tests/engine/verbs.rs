@@ -10,7 +10,7 @@ use strata::encoding::{Fields, Value};
 use strata::error::{Error, Place, Result};
 use strata::query::Query;
 use strata::schema::Schema;
-use strata::transaction::{Database, Precondition};
+use strata::transaction::{Database, Precondition, Replaced};
 
 use super::{SDL, assert_consistent, change, found, fresh, ids, json, listed, outcome, text, value};
 
@@ -385,6 +385,70 @@ fn an_array_is_created_whole_or_not_at_all() {
 }
 
 #[test]
+fn an_array_replaces_whole_records_and_keeps_their_first_time() {
+    let (_directory, database) = with_ann();
+    let user = database.table("User").expect("it exists");
+    let before = json(&database, "User", "ann");
+    std::thread::sleep(std::time::Duration::from_millis(2));
+    let body = br#"[{"id":"ann","name":"Anna","created":"1999-01-01"},{"name":"Bob","mail":"a@x"},{"id":"cid","name":"Cid","code":1}]"#;
+    let replaced = database.replace_all(user, body).expect("ann has given up both values");
+    assert_eq!(replaced, Replaced { created: 2, replaced: 1 });
+    let after = json(&database, "User", "ann");
+    assert_eq!((&after["name"], &after["city"], &after["tags"]), (&json!("Anna"), &json!(null), &json!(null)));
+    assert_eq!(after["created"], before["created"]);
+    assert!(after["updated"].as_i64() > before["updated"].as_i64());
+    assert_eq!(found(&database, "User", "code", &Value::Int(1)), ["cid"]);
+    for (body, place) in [
+        (r#"[{"id":"dan","name":"Dan"},{"id":"dan","name":"Dan"}]"#, "/1/id"),
+        (r#"[{"id":"dan","name":"Dan"},{"id":"ann"}]"#, "/1/name"),
+        (r#"[{"id":"dan","name":"Dan"},{"id":"","name":"Nobody"}]"#, "/1/id"),
+        (r#"[{"id":"dan","name":"Dan","code":1},{"id":"cid","name":"Cid"}]"#, "/0/code"),
+        (r#"[{"id":"dan","name":"Dan"},{"name":"Eve","mail":"a@x"}]"#, "/1/mail"),
+    ] {
+        assert_eq!(pointer(database.replace_all(user, body.as_bytes())), place, "{body}");
+    }
+    assert_eq!(ids(&database, "User").len(), 3);
+    assert_consistent(&database);
+}
+
+#[test]
+fn each_of_many_creates_is_for_itself() {
+    let (_directory, database) = with_ann();
+    let user = database.table("User").expect("it exists");
+    let bodies: [&[u8]; 6] = [
+        br#"{"id":"bob","name":"Bob","mail":"b@x"}"#,
+        br#"{"id":"ann","name":"Ann"}"#,
+        b"{",
+        br#"{"id":"cid","name":"Cid","mail":"b@x"}"#,
+        br#"{"id":"bob","name":"Bob"}"#,
+        br#"{"name":"Dan"}"#,
+    ];
+    let before = database.counters().writes;
+    let outcomes = database.create_each(user, &bodies).expect("nothing keeps all of them out");
+    let outcomes: Vec<_> =
+        outcomes.into_iter().map(|outcome| if outcome.is_ok() { String::new() } else { pointer(outcome) }).collect();
+    assert_eq!(outcomes, ["", "/id", "", "/mail", "/id", ""].map(str::to_owned));
+    assert_eq!((ids(&database, "User").len(), database.counters().writes), (3, before + 1));
+    assert_eq!(found(&database, "User", "mail", &value("b@x")), ["bob"]);
+    assert_consistent(&database);
+}
+
+#[test]
+fn a_transaction_has_no_more_changes_than_memory_has_room_for() {
+    let (_directory, database) = with_ann();
+    let user = database.table("User").expect("it exists");
+    let long = "x".repeat(1 << 20);
+    let kept = database.create_all(user, format!("[{}]", vec![r#"{"name":"n"}"#; 200].join(",")).as_bytes());
+    let ids: Vec<_> =
+        kept.expect("they are short").iter().map(|record| record.id().expect("text").into_owned()).collect();
+    let patch = Fields::of(user).with("details", Value::Json(format!("{long:?}").into())).expect("JSON");
+    let refused = database.merge_where(&ids, &patch, |_| Ok(true));
+    assert!(refused.expect_err("200 MiB").to_string().contains("at most 128 MiB"));
+    assert_eq!(json(&database, "User", &ids[0])["details"], json!(null));
+    assert_eq!(database.merge_where(&ids[..100], &patch, |_| Ok(true)).expect("100 MiB"), 100);
+}
+
+#[test]
 fn a_transaction_reads_its_own_writes() {
     let (_directory, database) = with_ann();
     let user = database.table("User").expect("it exists");
@@ -522,10 +586,13 @@ fn a_table_that_this_database_has_not_issued_is_refused_by_every_verb() {
         outcome(&database.update(user, "ann", |record| Ok(Fields::of(record.table())))),
         outcome(&database.delete(user, "ann", none)),
         outcome(&database.delete_where(user, &["ann".to_owned()], |_| Ok(true))),
+        outcome(&database.merge_where(&["ann".to_owned()], &Fields::of(user), |_| Ok(true))),
+        outcome(&database.replace_all(user, br#"[{"id":"ann","name":"Bob"}]"#)),
+        outcome(&database.create_each(user, &[br#"{"name":"Bob"}"#])),
         outcome(&database.transact(|transaction| transaction.read(user, "ann").map(drop))),
         outcome(&database.transact(|transaction| transaction.create(Fields::of(user).with("name", "Bob")?).map(drop))),
     ];
-    assert_eq!(outcomes, ["invalid"; 10]);
+    assert_eq!(outcomes, ["invalid"; 13]);
     assert_eq!((text(&database, "User", "ann"), ids(&database, "User").len()), (before, 1));
     let (user, note) = (database.table("User").expect("it exists"), database.table("Note").expect("it exists"));
     let mixed = database.update(user, "ann", |_| Fields::of(note).with("text", "x"));

@@ -44,7 +44,9 @@ pub struct Answer {
     pub status: u16,
     pub reason: String,
     pub headers: Vec<(String, String)>,
+    /// Empty if it is no text.
     pub body: String,
+    pub bytes: Vec<u8>,
 }
 
 impl Answer {
@@ -68,7 +70,11 @@ impl Connection {
     }
 
     pub fn send(&mut self, text: &str) {
-        self.stream.write_all(text.as_bytes()).unwrap();
+        self.send_bytes(text.as_bytes());
+    }
+
+    pub fn send_bytes(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).unwrap();
     }
 
     /// Sends a request with a body of known length.
@@ -79,6 +85,15 @@ impl Connection {
             format!("content-type: application/json\r\ncontent-length: {}\r\n", body.len())
         };
         self.send(&format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\n{length}\r\n{body}"));
+        self.receive(method == "HEAD")
+    }
+
+    /// Sends a request with these headers and no others but the host and the length.
+    pub fn request_with(&mut self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
+        let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        let length = if body.is_empty() { String::new() } else { format!("content-length: {}\r\n", body.len()) };
+        self.send(&format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\n{headers}{length}\r\n"));
+        self.send_bytes(body);
         self.receive(method == "HEAD")
     }
 
@@ -101,22 +116,29 @@ impl Connection {
                 .map(|(n, v)| (n.to_owned(), v.to_owned()))
                 .collect(),
             body: String::new(),
+            bytes: Vec::new(),
         };
         if to_head {
             return answer;
         }
-        let body = match answer.header("transfer-encoding") {
+        answer.bytes = match answer.header("transfer-encoding") {
             "chunked" => self.chunks().expect("closed within an answer"),
             _ => {
                 let length = answer.header("content-length").parse::<usize>().unwrap_or(0);
                 self.take(length).expect("closed within an answer")
             }
         };
-        answer.body = String::from_utf8(body).unwrap();
+        answer.body = String::from_utf8(answer.bytes.clone()).unwrap_or_default();
         answer
     }
 
-    /// A body in chunks; `None` if it breaks off.
+    /// Reads an answer whose first bytes were read before.
+    pub fn receive_behind(&mut self, begun: Vec<u8>) -> Answer {
+        self.read.splice(..0, begun);
+        self.receive(false)
+    }
+
+    /// A body in chunks (RFC 9112, 7.1); `None` if it breaks off.
     pub fn chunks(&mut self) -> Option<Vec<u8>> {
         self.chunks_and_trailers().map(|(body, _)| body)
     }
@@ -159,6 +181,11 @@ impl Connection {
         Some(String::from_utf8(line).unwrap())
     }
 
+    /// Sends a piece of a body in chunks; the empty one is the end.
+    pub fn send_chunk(&mut self, bytes: &[u8]) {
+        self.send_bytes(&[format!("{:x}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat());
+    }
+
     /// So many bytes; `None` if the connection ends before.
     pub fn take(&mut self, length: usize) -> Option<Vec<u8>> {
         while self.read.len() < length {
@@ -189,4 +216,9 @@ impl Connection {
 /// One request on a connection of its own.
 pub fn ask(url: &str, method: &str, path: &str, body: &str) -> Answer {
     Connection::open(url).request(method, path, body)
+}
+
+/// One request with these headers on a connection of its own.
+pub fn ask_with(url: &str, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
+    Connection::open(url).request_with(method, path, headers, body)
 }

@@ -38,7 +38,7 @@ pub struct Running {
 }
 
 impl Running {
-    fn start(folder: &Path) -> Self {
+    pub fn start(folder: &Path) -> Self {
         Self::start_with(folder, &[])
     }
 

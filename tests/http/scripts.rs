@@ -2,7 +2,8 @@
 //!
 //! A script is a row of steps between lines `===`, each a request, `---`, and its answer; lines that begin with `#` explain. A
 //! script begins with an empty store; a folder beside it with the ending `.files` is served as its static files. A request gets the
-//! host `localhost`, and the type of JSON if it has a body, unless it says otherwise; a header without a value is left out. What
+//! host `localhost`, and the type of JSON if it has a body, unless it says otherwise; a header without a value is left out. Bodies in
+//! CBOR and MessagePack stand as hexadecimal digits. What
 //! differs from run to run is masked (ids that the server makes, times, and then the ETag), what every answer has (date, length) is
 //! left out. `UPDATE_GOLDEN=1` writes the answers anew.
 
@@ -62,6 +63,8 @@ fn ask(url: &str, request: &str) -> Answer {
     let first = lines.next().expect("a step has a request");
     let headers: Vec<_> = lines.by_ref().take_while(|line| !line.is_empty()).collect();
     let body = lines.collect::<Vec<_>>().join("\n");
+    let is_binary = headers.iter().any(|header| header.starts_with("Content-Type:") && is_binary(header));
+    let body = if is_binary { from_hexadecimal(&body) } else { body.into_bytes() };
     let is_given = |name: &str| headers.iter().any(|header| header.split(':').next() == Some(name));
     let mut text = format!("{first} HTTP/1.1\r\n");
     for header in headers.iter().filter(|header| !header.ends_with(':')) {
@@ -74,12 +77,29 @@ fn ask(url: &str, request: &str) -> Answer {
         write!(text, "{name}: {value}\r\n").unwrap();
     }
     let mut connection = Connection::open(url);
-    connection.send(&format!("{text}\r\n{body}"));
+    connection.send_bytes(&[format!("{text}\r\n").into_bytes(), body].concat());
     connection.receive(first.starts_with("HEAD"))
 }
 
+/// Whether what is named is no text.
+fn is_binary(media_type: &str) -> bool {
+    media_type.ends_with("/cbor") || media_type.ends_with("/msgpack")
+}
+
+fn from_hexadecimal(digits: &str) -> Vec<u8> {
+    let digits: Vec<_> =
+        digits.split_whitespace().flat_map(str::chars).map(|digit| digit.to_digit(16).unwrap()).collect();
+    digits.chunks(2).map(|pair| (pair[0] << 4 | pair[1]) as u8).collect()
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    let lines = bytes.chunks(40).map(|line| line.iter().map(|byte| format!("{byte:02x}")).collect::<String>());
+    lines.collect::<Vec<_>>().join("\n")
+}
+
 fn show(answer: &Answer) -> String {
-    let (body, masked) = mask(&answer.body);
+    let text = if is_binary(answer.header("content-type")) { &hexadecimal(&answer.bytes) } else { &answer.body };
+    let (body, masked) = mask(text);
     let mut text = format!("{} {}\n", answer.status, answer.reason);
     let mut headers = answer.headers.clone();
     headers.sort();
@@ -98,7 +118,12 @@ fn show(answer: &Answer) -> String {
 
 /// The text with ids and times of the server masked, and whether there were any.
 fn mask(text: &str) -> (String, bool) {
-    let shapes = [("xxxxxxxx-xxxx-7xxx-xxxx-xxxxxxxxxxxx", "(id)"), ("dddd-dd-ddTdd:dd:dd.dddZ", "(time)")];
+    let shapes = [
+        ("xxxxxxxx-xxxx-7xxx-xxxx-xxxxxxxxxxxx", "(id)"),
+        ("dddd-dd-ddTdd:dd:dd.dddZ", "(time)"),
+        // In a body.
+        (r#"\"xxxxxxxxxxxxxxxx\""#, "(etag)"),
+    ];
     let (mut out, mut rest, mut masked) = (String::new(), text, false);
     'next: while let Some(character) = rest.chars().next() {
         for (shape, name) in shapes {

@@ -1,0 +1,254 @@
+//! `POST /_batch`: many operations on records of any tables, all of them in one transaction, or none.
+//!
+//! ```text
+//! {"operations":[{"method":"POST","path":"/Product","body":{"name":"Lamp"}},
+//!                {"method":"PATCH","path":"/Product/chair","body":{"stock":4},"ifMatch":"\"0123456789abcdef\""},
+//!                {"method":"GET","path":"/Product/chair"}]}
+//! {"results":[{"status":201,"location":"/Product/..","etag":"..","body":{..}},{"status":200,"etag":"..","body":{..}},{"status":200,..}]}
+//! ```
+//! An operation is what the request of its method to its path is, and its result what that answers; it sees what those before it have
+//! written. What a request alone would answer with an error ends the batch with that error, at a pointer to the operation. The verbs are
+//! those of `transaction`: nothing here knows how to write a record.
+
+use std::borrow::Cow;
+use std::cell::Cell;
+
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::fields::members_of;
+use super::headers::{expected, matching};
+use super::media::Format;
+use super::{Answer, Failure, JSON, Result, Validator, location, no_record, with_body};
+use crate::encoding::{Fields, body::parse_object};
+use crate::error::{Error, Place};
+use crate::schema::{Schema, Table};
+use crate::transaction::{Database, Owned, Precondition, Transaction};
+
+/// How many bytes the records of an answer may have together.
+const ANSWERED_BYTES: usize = 64 << 20;
+
+/// What a path of an operation means.
+pub struct Target<'t> {
+    /// The table.
+    pub table: &'t Table,
+    /// The id of the record, if it is one.
+    pub id: Option<String>,
+}
+
+/// The body of the request.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Body<'b> {
+    #[serde(borrow)]
+    operations: Vec<&'b RawValue>,
+}
+
+/// An operation as it is given.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Given<'b> {
+    #[serde(borrow)]
+    method: Cow<'b, str>,
+    #[serde(borrow)]
+    path: Cow<'b, str>,
+    #[serde(borrow)]
+    body: Option<&'b RawValue>,
+    #[serde(borrow)]
+    if_match: Option<Cow<'b, str>>,
+}
+
+/// An operation that was understood.
+struct Operation<'b> {
+    table: &'b Table,
+    verb: Verb<'b>,
+}
+
+enum Verb<'b> {
+    Create(Fields<'b, 'b>),
+    Read(String),
+    Replace(String, Fields<'b, 'b>, Precondition),
+    Merge(String, Fields<'b, 'b>, Precondition),
+    Delete(String, Precondition),
+}
+
+/// What an operation has led to.
+struct Outcome<'t> {
+    status: StatusCode,
+    record: Option<Owned<'t>>,
+}
+
+/// Carries out at most `most` operations; `resolve` knows what a path means.
+///
+/// # Errors
+/// What an operation would be answered with, at a pointer to it, and then nothing is written; 400 for the body, or for a precondition in
+/// the headers; what the database returns.
+pub fn batch<'b>(
+    database: &Database,
+    headers: &HeaderMap,
+    body: &'b [u8],
+    format: Format,
+    most: usize,
+    resolve: impl Fn(&str) -> Result<Target<'b>>,
+) -> Result<Answer> {
+    if expected(headers)? != Precondition::None {
+        return Err(Error::invalid("a precondition of a batch stands in its operations, as ifMatch").into());
+    }
+    let operations = read(body, most, resolve)?;
+    let at = Cell::new(None);
+    let outcomes = database.transact(|transaction| {
+        let (mut outcomes, mut answered_bytes) = (Vec::with_capacity(operations.len()), 0);
+        for (number, operation) in operations.iter().enumerate() {
+            at.set(Some(number));
+            let outcome = operation.run(transaction)?;
+            answered_bytes += outcome.record.as_ref().map_or(0, |record| record.json().len());
+            if answered_bytes > ANSWERED_BYTES {
+                let detail = format!(
+                    "the records of one answer take at most {} MiB: send several batches",
+                    ANSWERED_BYTES >> 20
+                );
+                return Err(Error::invalid(detail));
+            }
+            outcomes.push(outcome);
+        }
+        at.set(None);
+        Ok(outcomes)
+    });
+    let outcomes = outcomes.map_err(|error| match (at.get(), error) {
+        (
+            Some(number),
+            error @ (Error::Invalid { .. } | Error::NotFound { .. } | Error::Conflict { .. } | Error::Stale),
+        ) => {
+            let in_body = matches!(error, Error::Invalid { place: Place::Pointer(_), .. } | Error::Conflict { .. });
+            below(number, if in_body { "/body" } else { "" }, error.into())
+        }
+        (_, other) => other.into(),
+    })?;
+    answer(database.schema(), &operations, outcomes, format)
+}
+
+/// Puts the pointer to an operation, and to a part of it, before that of its failure.
+fn below(number: usize, part: &str, failure: Failure) -> Failure {
+    let within = failure.pointer().unwrap_or_default();
+    Failure::Operation { pointer: format!("/operations/{number}{part}{within}"), failure: Box::new(failure) }
+}
+
+/// Reads a body and checks all in it that can be checked without a record.
+fn read<'b>(body: &'b [u8], most: usize, resolve: impl Fn(&str) -> Result<Target<'b>>) -> Result<Vec<Operation<'b>>> {
+    let Body { operations } = object(body)
+        .map_err(|why| Error::invalid_at("", format!("the body is no object with a list of operations: {why}")))?;
+    if operations.len() > most {
+        return Err(
+            Error::invalid_at("/operations", format!("a batch has at most max_rows = {most} operations")).into()
+        );
+    }
+    let understood = operations.into_iter().enumerate().map(|(number, text)| {
+        let given: Given<'b> = object(text.get().as_bytes()).map_err(|why| {
+            let detail = format!("an operation has method and path, and may have body and ifMatch: {why}");
+            below(number, "", Error::invalid(detail).into())
+        })?;
+        let target = resolve(&given.path).map_err(|failure| below(number, "/path", failure))?;
+        Operation::of(given, target).map_err(|(part, failure)| below(number, part, failure))
+    });
+    understood.collect()
+}
+
+/// Reads an object. (serde would take a list of its values for it.)
+fn object<'b, T: Deserialize<'b>>(text: &'b [u8]) -> std::result::Result<T, String> {
+    if text.trim_ascii_start().first() != Some(&b'{') {
+        return Err("expected `{`".to_owned());
+    }
+    serde_json::from_slice(text).map_err(|error| {
+        let text = error.to_string();
+        // Of an operation the place would be counted from its own beginning.
+        let place = text.rfind(" at line ").filter(|_| error.is_data());
+        text[..place.unwrap_or(text.len())].to_owned()
+    })
+}
+
+impl<'b> Operation<'b> {
+    /// What is given; else which part of it is wrong, and why.
+    fn of(given: Given<'b>, Target { table, id }: Target<'b>) -> std::result::Result<Self, (&'static str, Failure)> {
+        let Given { method, body, if_match, .. } = given;
+        let wrong = |part, detail: &str| (part, Error::invalid(detail).into());
+        let fields = || {
+            let body = body.ok_or_else(|| wrong("", "the operation has no body"))?;
+            parse_object(table, body.get().as_bytes()).map_err(|error| ("/body", error.into()))
+        };
+        let expected = if_match.as_ref().map_or(Precondition::None, |tags| matching(members_of(tags.as_bytes())));
+        let verb = match (&*method, id) {
+            ("POST", None) => Verb::Create(fields()?),
+            ("GET", Some(id)) => Verb::Read(id),
+            ("PUT", Some(id)) => Verb::Replace(id, fields()?, expected),
+            ("PATCH", Some(id)) => Verb::Merge(id, fields()?, expected),
+            ("DELETE", Some(id)) => Verb::Delete(id, expected),
+            (_, None) => return Err(wrong("/method", "to a table an operation is POST of one record")),
+            (_, Some(_)) => return Err(wrong("/method", "to a record an operation is GET, PUT, PATCH or DELETE")),
+        };
+        if body.is_some() && matches!(verb, Verb::Read(_) | Verb::Delete(..)) {
+            return Err(wrong("/body", "GET and DELETE have no body"));
+        }
+        if if_match.is_some() && matches!(verb, Verb::Create(_) | Verb::Read(_)) {
+            return Err(wrong("/ifMatch", "ifMatch is of PUT, PATCH and DELETE"));
+        }
+        Ok(Self { table, verb })
+    }
+
+    fn run(&self, transaction: &mut Transaction<'_>) -> crate::error::Result<Outcome<'b>> {
+        let table = self.table;
+        let (status, record) = match &self.verb {
+            Verb::Create(fields) => (StatusCode::CREATED, Some(transaction.create(fields.clone())?)),
+            Verb::Read(id) => {
+                let record = transaction.read(table, id)?;
+                (StatusCode::OK, Some(record.ok_or_else(|| no_record(table, id))?))
+            }
+            Verb::Replace(id, fields, expected) => match transaction.replace(id, fields.clone(), expected) {
+                Ok((record, true)) => (StatusCode::CREATED, Some(record)),
+                Ok((record, false)) => (StatusCode::OK, Some(record)),
+                // Without the precondition there would be no 404, as of PUT.
+                Err(Error::NotFound { .. }) if *expected != Precondition::None => return Err(Error::Stale),
+                Err(other) => return Err(other),
+            },
+            Verb::Merge(id, fields, expected) => {
+                (StatusCode::OK, Some(transaction.merge(id, fields.clone(), expected)?))
+            }
+            Verb::Delete(id, expected) => {
+                transaction.delete(table, id, expected)?;
+                (StatusCode::NO_CONTENT, None)
+            }
+        };
+        Ok(Outcome { status, record })
+    }
+}
+
+/// The results of all operations, in their order.
+fn answer(schema: &Schema, operations: &[Operation<'_>], outcomes: Vec<Outcome<'_>>, format: Format) -> Result<Answer> {
+    let bytes =
+        outcomes.iter().map(|Outcome { record, .. }| record.as_ref().map_or(0, |record| record.json().len()) + 128);
+    let mut json = Vec::with_capacity(bytes.sum());
+    json.extend_from_slice(b"{\"results\":[");
+    for (number, (Operation { table, .. }, Outcome { status, record })) in operations.iter().zip(outcomes).enumerate() {
+        json.extend_from_slice(if number == 0 { b"{\"status\":" } else { b",{\"status\":" });
+        json.extend_from_slice(status.as_str().as_bytes());
+        if let Some(record) = record {
+            if status == StatusCode::CREATED {
+                // A path has no byte that JSON would escape.
+                json.extend_from_slice(b",\"location\":\"");
+                json.extend_from_slice(location(table, &record.id()?)?.as_bytes());
+                json.push(b'"');
+            }
+            json.extend_from_slice(b",\"etag\":\"\\\"");
+            json.extend_from_slice(format.validator(Validator::of(&record)).text());
+            json.extend_from_slice(b"\\\"\",\"body\":");
+            match format {
+                Format::JsonIntsAsText => json.extend_from_slice(&format.of_records(schema, table, record.json())?),
+                _ => json.extend_from_slice(record.json()),
+            }
+        }
+        json.push(b'}');
+    }
+    json.extend_from_slice(b"]}");
+    format.convert(with_body(StatusCode::OK, JSON, Bytes::from(json)), None)
+}
