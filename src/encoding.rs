@@ -21,6 +21,7 @@ mod terms;
 pub mod value;
 
 pub use fields::Fields;
+pub use json::DEPTH;
 pub use path::each_at;
 pub use record::Record;
 pub use terms::terms;

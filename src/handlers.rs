@@ -20,12 +20,12 @@ mod problem;
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderName, IF_NONE_MATCH, LINK, LOCATION};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
-use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::{Deserialize, Serialize};
 
 use crate::encoding::{Value, body::parse_object};
 use crate::error::{Error, Place};
-use crate::query::{Clause, Limits, Query};
+use crate::query::{Clause, Limits, NOT_IN_URL, Query};
 use crate::schema::Table;
 use crate::storage::Reach;
 use crate::transaction::{Database, Owned, Precondition, Replaced};
@@ -224,9 +224,6 @@ fn link_to_next(table: &Table, query: &str) -> Option<HeaderValue> {
     let fits = query.len() <= Limits::in_url(0).query_bytes;
     fits.then(|| HeaderValue::from_str(&link).expect("encoded text is visible ASCII"))
 }
-
-/// What a query in a URL has only encoded: control characters, spaces and what stands around URLs, beside all that is not ASCII.
-const NOT_IN_URL: AsciiSet = CONTROLS.add(b' ').add(b'"').add(b'<').add(b'>').add(b'#').add(b'`').add(b'{').add(b'}');
 
 /// `POST /T` with an object: 201, where the record is, and the record.
 ///

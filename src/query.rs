@@ -31,7 +31,7 @@ mod select;
 mod sort;
 mod tree;
 
-pub use cursor::Cursor;
+pub use cursor::{Cursor, NOT_IN_URL};
 pub use explain::Explanation;
 pub use filter::CompiledFilter;
 pub use parse::{CONDITIONS, DEPTH, EXPRESSIONS, Limits, RELATIONSHIPS, VALUES};

@@ -10,6 +10,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use smallvec::SmallVec;
 use twox_hash::XxHash3_64;
 
@@ -17,6 +18,11 @@ use super::tree::Query;
 use crate::schema::Table;
 
 const VERSION: u8 = 1;
+
+/// What a query in a URL has only encoded, and one in a body may have as it is, which means the same: control characters, spaces and
+/// what stands around URLs, beside all that is not ASCII.
+pub const NOT_IN_URL: AsciiSet =
+    CONTROLS.add(b' ').add(b'"').add(b'<').add(b'>').add(b'#').add(b'`').add(b'{').add(b'}');
 
 /// Where a list goes on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,7 +82,8 @@ impl std::fmt::Display for Cursor {
 }
 
 impl Query<'_> {
-    /// What tells the query from others whose cursors mean nothing to it: its conditions and its order.
+    /// What tells the query from others whose cursors mean nothing to it: its conditions and its order, as they stand in a URL. There
+    /// the list goes on, also if it began with a body.
     pub(super) fn identity(&self, table: &Table) -> u64 {
         let (mut conditions, mut position) = (String::with_capacity(self.text.len()), 0);
         let mut add = |part: &str| {
@@ -84,7 +91,7 @@ impl Query<'_> {
             let part = part.trim_matches(['&', ';']);
             if !part.is_empty() {
                 conditions.push('&');
-                conditions.push_str(part);
+                conditions.extend(utf8_percent_encode(part, &NOT_IN_URL));
             }
         };
         for clause in self.clauses.iter().filter(|clause| clause.name != "sort") {
@@ -95,12 +102,21 @@ impl Query<'_> {
         XxHash3_64::oneshot_with_seed(u64::from(table.id), conditions.as_bytes())
     }
 
+    /// The clause that says the offset, which `limit` may do in brackets.
+    pub(super) fn clause_of_offset(&self) -> &'static str {
+        if self.clauses.iter().any(|clause| clause.name == "offset") { "offset" } else { "limit" }
+    }
+
     /// The text that asks for what follows: the same with another cursor, and without an offset.
     pub fn text_after(&self, cursor: &Cursor) -> String {
         let (mut text, mut position) = (String::with_capacity(self.text.len() + 128), 0);
-        for clause in self.clauses.iter().filter(|clause| matches!(clause.name, "after" | "offset")) {
+        let replaced = if self.offset > 0 { self.clause_of_offset() } else { "offset" };
+        for clause in self.clauses.iter().filter(|clause| clause.name == "after" || clause.name == replaced) {
             text.push_str(self.text[position..clause.position].trim_end_matches(['&', ';']));
             position = clause.end;
+            if let ("limit", Some(limit)) = (clause.name, self.limit) {
+                text.push_str(&format!("&limit={limit}"));
+            }
         }
         text.push_str(&self.text[position..]);
         let joint = if text.is_empty() { "" } else { "&" };
@@ -111,7 +127,46 @@ impl Query<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::query::Limits;
+    use crate::schema::Schema;
     use smallvec::smallvec;
+
+    #[test]
+    fn what_follows_is_asked_as_the_list_was() {
+        let schema = Schema::parse("type T @table { id: ID @primaryKey name: String }").unwrap();
+        let table = &schema.tables[0];
+        fn parse<'q>(schema: &Schema, text: &'q str) -> Query<'q> {
+            Query::parse(schema, &schema.tables[0], text, &Limits::in_body(100)).unwrap()
+        }
+        let cursor = |query: &Query<'_>| Cursor {
+            query: query.identity(table),
+            path: 0,
+            indexes: smallvec![],
+            step: 0,
+            key: vec![],
+            place: vec![],
+        };
+        for (text, expected) in [
+            ("", ""),
+            ("name==a&limit=2", "name==a&limit=2&"),
+            ("limit=2&offset=3&name==a", "limit=2&name==a&"),
+            ("offset=3;limit=2;name==a", "limit=2;name==a&"),
+            ("name==a&limit(3,2)", "name==a&limit=2&"),
+            ("limit%283,2);name==a", "limit=2;name==a&"),
+            ("limit(2)&name==a", "limit(2)&name==a&"),
+            ("limit(0,2)&name==a", "limit(0,2)&name==a&"),
+        ] {
+            let query = parse(&schema, text);
+            let cursor = cursor(&query);
+            let after = query.text_after(&cursor);
+            assert_eq!(after, format!("{expected}after={cursor}"), "{text}");
+            assert_eq!(parse(&schema, &after).text_after(&cursor), after, "it stays the same on the next page");
+        }
+        // What began with a body goes on in a URL.
+        let (body, url) = (parse(&schema, "name>\u{e9} {"), parse(&schema, "name%3E%C3%A9%20%7B"));
+        assert_eq!(body.identity(table), url.identity(table));
+        assert_ne!(body.identity(table), parse(&schema, "name%3E%C3%A9%20%7D").identity(table));
+    }
 
     #[test]
     fn a_cursor_is_read_as_it_was_written() {

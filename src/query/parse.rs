@@ -103,7 +103,7 @@ impl Query<'_> {
         let Some(cursor) = &self.after else { return Ok(()) };
         let refused = |clause, detail: &str| Err(self.surplus(clause, detail.to_owned()));
         if self.offset > 0 {
-            return refused("offset", "offset and after: a cursor says where the list goes on");
+            return refused(self.clause_of_offset(), "offset and after: a cursor says where the list goes on");
         }
         if cursor.query != self.identity(table) {
             return refused(

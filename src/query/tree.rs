@@ -147,7 +147,7 @@ pub(super) enum Test<'q> {
     Like(Pattern<'q>),
     /// The regular expression is found in the text.
     Matches(Expression<'q>),
-    /// The text has all of these terms, of which there is one at least.
+    /// The text has all of these terms, which ascend, and of which there is one at least.
     Terms(Vec<String>),
 }
 

@@ -12,7 +12,7 @@ use super::operators::{Comparison, Operator, by_word, is_chained};
 use super::raw::Piece;
 use super::values::{self, Operand};
 use super::{CONDITIONS, EXPRESSIONS, Parser, RELATIONSHIPS, VALUE_MISSING, VALUES, at, clauses};
-use crate::encoding::terms;
+use crate::encoding::{self, terms};
 use crate::error::{Error, Result};
 use crate::query::expression::Expression;
 use crate::query::filter::compare;
@@ -133,7 +133,9 @@ impl<'q, 't> Parser<'q, 't> {
                         format!("{first} is neither a relationship nor of type Any: nothing stands in it"),
                     ));
                 }
-                let path = further.map_or_else(Vec::new, |path| path.split('.').map(Box::from).collect());
+                // No value has more levels, so a longer path leads nowhere as its beginning does; and each `&OP=value` repeats it.
+                let most = encoding::DEPTH as usize + 1;
+                let path = further.map_or_else(Vec::new, |path| path.split('.').take(most).map(Box::from).collect());
                 return Ok(Compared { relationships, table, attribute: Some((attribute, path)) });
             }
             let Some(relationship) = table.relationship(first) else {
