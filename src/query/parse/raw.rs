@@ -32,8 +32,22 @@ const MARKS: [u8; 256] = {
     marks
 };
 
+#[cfg(test)]
+thread_local! {
+    /// How many bytes this thread has looked at. Tests see by it that a query is read in a time that its length bounds.
+    pub(super) static LOOKED_AT: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+/// Counts bytes that are looked at, in tests.
+#[inline]
+fn look_at(_bytes: usize) {
+    #[cfg(test)]
+    LOOKED_AT.set(LOOKED_AT.get() + _bytes);
+}
+
 /// The byte at a position, raw or encoded, and how many bytes it takes; `None` at the end. A `%` that encodes nothing is itself.
 pub(super) fn unit(text: &str, position: usize) -> Option<(u8, usize)> {
+    look_at(1);
     let byte = *text.as_bytes().get(position)?;
     match byte {
         b'%' => Some(encoded(&text.as_bytes()[position + 1..]).map_or((byte, 1), |byte| (byte, 3))),
@@ -71,7 +85,10 @@ impl<'q> Piece<'q> {
                     marks |= PERCENT;
                     end += bytes;
                 }
-                _ => return Self { text: &query[start..end], start, marks },
+                _ => {
+                    look_at(end - start);
+                    return Self { text: &query[start..end], start, marks };
+                }
             }
         }
     }
@@ -85,6 +102,7 @@ impl<'q> Piece<'q> {
             mark & VALUE_END != 0
         };
         let end = query.as_bytes()[start..].iter().position(ends).map_or(query.len(), |bytes| start + bytes);
+        look_at(end - start);
         Self { text: &query[start..end], start, marks }
     }
 
@@ -124,6 +142,7 @@ impl<'q> Piece<'q> {
     /// # Errors
     /// As [`Piece::decode`].
     pub(super) fn decode_part(&self, part: &'q str) -> Result<Cow<'q, str>> {
+        look_at(part.len());
         if part.split('%').skip(1).any(|after| encoded(after.as_bytes()).is_none()) {
             return Err(at(
                 self.start,
