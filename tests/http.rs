@@ -15,5 +15,5 @@ mod feed;
 mod files;
 mod process;
 mod records;
-mod scripts;
+pub mod scripts;
 mod tls;

@@ -5,6 +5,7 @@ mod architecture;
 mod checksums;
 mod conformance;
 mod crash;
+mod documentation;
 mod engine;
 mod golden;
 mod graphql;

@@ -58,7 +58,7 @@ fn run(script: &str, files: &Path) -> String {
 }
 
 /// Sends a request as it stands in a script, with what every request needs beside.
-fn ask(url: &str, request: &str) -> Answer {
+pub fn ask(url: &str, request: &str) -> Answer {
     let mut lines = request.lines().skip_while(|line| line.starts_with('#') || line.is_empty());
     let first = lines.next().expect("a step has a request");
     let headers: Vec<_> = lines.by_ref().take_while(|line| !line.is_empty()).collect();

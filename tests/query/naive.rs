@@ -1,4 +1,4 @@
-//! Queries answered the slow way: over the records as JSON, one condition at a time, from the words of docs/rest.md. Nothing of it
+//! Queries answered the slow way: over the records as JSON, one condition at a time, from the words of docs/queries.md. Nothing of it
 //! is shared with the server's reader, evaluator or planner; it knows the tree that the query was written from, not its text.
 
 use std::cmp::Ordering;

@@ -1,0 +1,160 @@
+//! The examples of the documents against a real server: what README.md and `docs/*.md` show is what the server does.
+//!
+//! A document with examples has its schema in the first block of `graphql`. It gets a server of its own, on which its examples run in
+//! their order. A block of `http` is a request as in `tests/golden/http`, a line `---`, and the answer: the status, such headers as
+//! matter, and the body. A block of `fiql T` has one query on the table `T` a line, `→`, and the ids of what it lists (`nothing`
+//! without any), or `400 at BYTE: why`. Ids have their order if the query says `sort`. Outside of texts, white space in JSON says
+//! nothing; `…` in an answer stands for any text.
+
+#![expect(clippy::unwrap_used, reason = "a test stops where something is not as it should be")]
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::conformance::without_white_space;
+use crate::http::client::{self, Answer, start};
+use crate::http::scripts;
+
+/// A fenced block of a document.
+struct Block<'d> {
+    /// The line of its text in the document, from 1.
+    line: usize,
+    /// What stands behind the fence, in words: the language first.
+    words: Vec<&'d str>,
+    text: String,
+}
+
+fn blocks(document: &str) -> Vec<Block<'_>> {
+    let (mut blocks, mut lines) = (Vec::new(), document.lines().zip(1..));
+    while let Some((line, number)) = lines.next() {
+        if let Some(words) = line.strip_prefix("```") {
+            let text: Vec<_> =
+                lines.by_ref().map(|(line, _)| line).take_while(|line| !line.starts_with("```")).collect();
+            blocks.push(Block { line: number + 1, words: words.split_whitespace().collect(), text: text.join("\n") });
+        }
+    }
+    blocks
+}
+
+/// What is wrong with the examples of a document, and how many there are.
+fn run(document: &str) -> (String, usize) {
+    let (mut wrong, mut examples) = (String::new(), 0);
+    let blocks = blocks(document);
+    let is_example = |block: &&Block<'_>| matches!(block.words.first(), Some(&("http" | "fiql")));
+    if !blocks.iter().any(|block| is_example(&block)) {
+        return (wrong, 0);
+    }
+    let schema = blocks.iter().find(|block| block.words.first() == Some(&"graphql"));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("schema.graphql");
+    fs::write(&path, &schema.expect("a document with examples has a schema").text).unwrap();
+    let server = start(folder.path(), |config| config.schema = Some(path));
+    for block in blocks.iter().filter(is_example) {
+        let complaints = match block.words[..] {
+            ["http"] => vec![(block.line, exchange(server.url(), &block.text))],
+            ["fiql", table] => (block.line..)
+                .zip(block.text.lines())
+                .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
+                .map(|(number, line)| (number, list(server.url(), table, line)))
+                .collect(),
+            _ => panic!("line {}: ```http or ```fiql TABLE", block.line),
+        };
+        examples += complaints.len();
+        for (line, complaint) in complaints.into_iter().filter(|(_, complaint)| !complaint.is_empty()) {
+            writeln!(wrong, "line {line}: {complaint}").unwrap();
+        }
+    }
+    server.stop().unwrap();
+    (wrong, examples)
+}
+
+/// Sends a request, and says what is wrong with the answer.
+fn exchange(url: &str, text: &str) -> String {
+    let (request, expected) = text.split_once("\n---\n").expect("an answer stands behind ---");
+    let answer = scripts::ask(url, request);
+    let mut lines = expected.lines();
+    let status = format!("{} {}", answer.status, answer.reason);
+    if lines.next() != Some(&status) {
+        return format!("{status}: {}", answer.body);
+    }
+    for header in lines.by_ref().take_while(|line| !line.is_empty()) {
+        let (name, value) = header.split_once(": ").expect("a header has a value");
+        if !fits(value, answer.header(name)) {
+            return format!("{name}: {}", answer.header(name));
+        }
+    }
+    let body = without_white_space(&lines.collect::<Vec<_>>().join("\n"));
+    if body.is_empty() || fits(&body, &without_white_space(&answer.body)) { String::new() } else { answer.body }
+}
+
+/// Asks for a list, and says what is wrong with it.
+fn list(url: &str, table: &str, line: &str) -> String {
+    let (query, expected) = line.split_once('→').expect("what is listed stands behind →");
+    let (query, expected) = (query.trim(), expected.trim());
+    let found = listed(&client::ask(url, "GET", &format!("/{table}?{query}"), ""), query.contains("sort"));
+    if fits(expected, &found) { String::new() } else { format!("{query} → {found}") }
+}
+
+/// What an answer lists, as the documents write it; by id, but in its order if it is sorted.
+fn listed(answer: &Answer, is_sorted: bool) -> String {
+    let body: Value = serde_json::from_str(&answer.body).unwrap();
+    let Some(records) = body.as_array() else {
+        let detail = body["detail"].as_str().unwrap();
+        return format!("{} at {}: {detail}", answer.status, body["position"]);
+    };
+    let mut ids: Vec<_> = records.iter().map(|record| record["id"].as_str().unwrap()).collect();
+    if !is_sorted {
+        ids.sort_unstable();
+    }
+    if ids.is_empty() { "nothing".to_owned() } else { ids.join(", ") }
+}
+
+/// Whether a text is what was expected, in which `…` stands for any text.
+fn fits(expected: &str, text: &str) -> bool {
+    let Some((start, rest)) = expected.split_once('…') else { return text == expected };
+    let Some(text) = text.strip_prefix(start) else { return false };
+    text.char_indices().map(|(at, _)| at).chain([text.len()]).any(|at| fits(rest, &text[at..]))
+}
+
+#[test]
+fn the_examples_of_the_documents_are_right() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let docs = fs::read_dir(root.join("docs")).unwrap().map(|document| document.unwrap().path());
+    let mut documents: Vec<_> =
+        docs.filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect();
+    documents.push(root.join("README.md"));
+    documents.sort();
+    let (mut wrong, mut all) = (String::new(), 0);
+    for path in documents {
+        let (complaints, examples) = run(&fs::read_to_string(&path).unwrap());
+        let name = path.file_name().unwrap().display();
+        if examples > 0 {
+            println!("{name}: {examples} examples");
+        }
+        complaints.lines().for_each(|complaint| writeln!(wrong, "{name}, {complaint}").unwrap());
+        all += examples;
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+    assert!(all > 120, "docs/queries.md alone has so many");
+}
+
+#[test]
+fn an_example_that_is_wrong_is_found() {
+    let schema = "```graphql\ntype T @table @export { id: ID @primaryKey }\n```\n";
+    let create = "```http\nPOST /T\n\n[{\"id\": \"a\"}, {\"id\": \"b\"}]\n---\n201 Created\n```\n";
+    let wrong = |example: &str| run(&format!("{schema}\n{create}\n{example}")).0;
+    assert_eq!(wrong("```fiql T\n# all\nid → a, b\nsort=-id → b, a\nid==c → nothing\n```"), "");
+    assert_eq!(wrong("```http\nGET /T/a\n---\n200 OK\ncontent-type: application/json\n\n{ \"id\": \"…\" }\n```"), "");
+    assert!(wrong("```fiql T\nid → a\n```").contains("id → a, b"));
+    assert!(wrong("```fiql T\nid==a → a\nsort=-id → a, b\n```").starts_with("line 15: sort=-id → b, a"));
+    assert!(wrong("```fiql T\nno → 400 at 1: …\n```").contains("400 at 0: table T has no attribute"));
+    assert!(wrong("```http\nGET /T/a\n---\n404 Not Found\n```").contains("200 OK"));
+    assert!(
+        wrong("```http\nGET /T/a\n---\n200 OK\ncontent-type: text/plain\n```")
+            .contains("content-type: application/json")
+    );
+    assert!(wrong("```http\nGET /T/a\n---\n200 OK\n\n{\"id\": \"b\"}\n```").contains("{\"id\":\"a\"}"));
+}
