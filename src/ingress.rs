@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! head arrives ─ routing ─┬─ no table's path ─┬─ a file's ── inline from memory, or from disk by the pool
-//!                         │                   └─ else ── axum Router (health, readiness, counters, metrics)
+//!                         │                   └─ else ── axum Router (health, counters, metrics, console)
 //!                         ├─ a change feed ── subscribed where it arrived, or resumed in the pool; events as they come
 //!                         ├─ refused (404, 405, 406, 415, 400, 413): answered before the body is read
 //!                         ├─ a load ─ its body in chunks, each by the pool
@@ -51,6 +51,7 @@ use http_body_util::{Either, Full};
 use hyper::body::Body as _;
 use serde::{Deserialize, Serialize};
 
+use crate::console;
 use crate::feed::{self, EventId, Feed, Subscription, Topic};
 use crate::handlers::{self, Answer, Failure};
 use crate::observability::{self, Context, Observability, Recorder, Span};
@@ -260,9 +261,16 @@ impl Ingress {
             context.set_route(labels::STATIC);
             return self.answer_with_file(outcome, context, parts.headers);
         }
+        if let Some(answer) = self.to_console(&parts, peer) {
+            context.set_route(labels::beside(console::PATH));
+            return Answering::Now(Some(self.whole(Ok(answer), false, context, &parts.headers)));
+        }
         context.set_route(labels::beside(parts.uri.path()));
         context.mark(Span::Routing);
-        let has_page = self.files.as_ref().is_some_and(|files| files.has_page(&parts.method, &parts.uri));
+        let has_page = match &self.files {
+            Some(files) => files.has_page(&parts.method, &parts.uri),
+            None => parts.uri.path() == "/",
+        };
         let request = Unanswered::new(self, context);
         Answering::later(async move {
             let mut answer = request.ingress.operations.answer(parts, peer).await.map(Either::Right);
@@ -271,6 +279,12 @@ impl Ingress {
             }
             request.finish(answer)
         })
+    }
+
+    /// Where no site is served, a browser at the server's own machine is sent to the console.
+    fn to_console(&self, parts: &Parts, peer: IpAddr) -> Option<Answer> {
+        let may = self.files.is_none() && peer.to_canonical().is_loopback();
+        if may { console::redirection(&parts.method, &parts.uri, &parts.headers) } else { None }
     }
 
     fn answer_with_file(
@@ -699,5 +713,23 @@ mod tests {
         let request = Request::get("/_counters").header("host", "localhost").body(Full::new(Bytes::new())).unwrap();
         let elsewhere = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
         assert_eq!(ingress.answer(request, elsewhere).await.status(), 403);
+    }
+
+    #[tokio::test]
+    async fn the_console_is_for_the_same_machine() {
+        let folder = tempfile::tempdir().unwrap();
+        let ingress = ingress(&folder, Options::default());
+        let status = async |path: &str, from: IpAddr| {
+            let request = Request::get(path).header("host", "localhost").header("accept", "text/html");
+            ingress.answer(request.body(Full::new(Bytes::new())).unwrap(), from).await.status().as_u16()
+        };
+        let elsewhere = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
+        let mapped = IpAddr::V6(Ipv4Addr::LOCALHOST.to_ipv6_mapped());
+        for path in ["/_console", "/_console/", "/_console/console.js"] {
+            let statuses = (status(path, LOCAL).await, status(path, mapped).await, status(path, elsewhere).await);
+            assert_eq!(statuses, (200, 200, 403), "{path}");
+        }
+        assert_eq!((status("/_console/no", LOCAL).await, status("/_console/no", elsewhere).await), (404, 403));
+        assert_eq!((status("/", LOCAL).await, status("/", elsewhere).await), (307, 404));
     }
 }

@@ -20,6 +20,7 @@ pub mod observability;
 pub mod handlers;
 pub mod graphql;
 pub mod static_files;
+pub mod console;
 pub mod routing;
 pub mod ingress;
 pub mod tls;

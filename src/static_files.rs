@@ -32,6 +32,7 @@ use crate::handlers::{
 use content::Stored;
 pub use content::{Content, Extent, read_piece};
 use headers::Wanted;
+pub use headers::accepts_html;
 
 /// What is served, and how.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -102,19 +103,39 @@ impl Site {
         let cache_control = HeaderValue::from_str(&options.cache_control);
         let cache_control =
             cache_control.map_err(|_| Error::invalid("static_files.cache_control cannot stand in a header"))?;
-        let found = content::read_folder(directory, options.memory_bytes)?;
+        Ok(Self::of(&content::read_folder(directory, options.memory_bytes)?, cache_control))
+    }
+
+    /// The files of the binary, by their paths without the leading `/`.
+    pub fn embedded(files: &[(&str, &'static [u8])]) -> Self {
+        let found = files.iter().map(|(path, bytes)| ((*path).to_owned(), content::embedded(bytes))).collect();
+        Self::of(&found, HeaderValue::from_static("no-cache"))
+    }
+
+    fn of(found: &HashMap<String, Representation>, cache_control: HeaderValue) -> Self {
         let mut places = HashMap::with_capacity(found.len());
-        for (path, representation) in &found {
-            let file = File::of(path, representation, &found);
+        for (path, representation) in found {
+            let file = File::of(path, representation, found);
             if let Some(folder) = path.strip_suffix(INDEX).filter(|folder| folder.is_empty() || folder.ends_with('/')) {
-                places.insert(folder.into(), Place::File(File::of(path, representation, &found)));
+                places.insert(folder.into(), Place::File(File::of(path, representation, found)));
                 if let Some(name) = folder.strip_suffix('/') {
                     places.insert(name.into(), Place::Folder);
                 }
             }
             places.insert(path.as_str().into(), Place::File(file));
         }
-        Ok(Self { places, cache_control })
+        Self { places, cache_control }
+    }
+
+    /// The file of this path, without the leading `/`, and nothing in its place; the empty path is the index.
+    ///
+    /// # Errors
+    /// As [`Site::answer`].
+    pub fn file_at(&self, path: &str, method: &Method, headers: &HeaderMap) -> Option<handlers::Result<Answer>> {
+        match self.places.get(path) {
+            Some(Place::File(file)) => Some(settled(method, || self.file(file, method, headers))),
+            _ => None,
+        }
     }
 
     /// What is answered to a request; `None` if its path is no file's.

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 
 /// The layers, lowest first. A layer that is not there yet has its place already.
-const LAYERS: [&str; 23] = [
+const LAYERS: [&str; 24] = [
     "plant",
     "error",
     "size",
@@ -26,6 +26,7 @@ const LAYERS: [&str; 23] = [
     "handlers",
     "graphql",
     "static_files",
+    "console",
     "routing",
     "ingress",
     "tls",

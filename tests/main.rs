@@ -6,6 +6,7 @@ mod checksums;
 mod conformance;
 mod crash;
 mod documentation;
+mod embedding;
 mod engine;
 mod golden;
 mod graphql;

@@ -81,7 +81,8 @@ def steps(full: bool) -> list[Step]:
         Step("plants", _cargo(["test", "--release", "--lib", "--features", "plant", "plant"])),
         Step("every bench once, at smoke scale", _cargo(["test", *release, "--benches"])),
         Step("every published row has its bench", _published_rows),
-        Step("report in a browser", _in_browser),
+        Step("report in a browser", _in_browser("in_browser.py")),
+        Step("console in a browser", _in_browser("console_in_browser.py")),
         Step("document --check", _python("run-benches.py", "document", "--check")),
     ]
     if full:
@@ -128,10 +129,13 @@ def _python(*arguments: str) -> Callable[[], bool]:
     return lambda: _call([sys.executable, *arguments])
 
 
-def _in_browser() -> bool:
-    if not browser.found():
-        raise Skip("apt-get install chromium")
-    return _python("-m", "pytest", "-q", "run_benches/tests/in_browser.py")()
+def _in_browser(tests: str) -> Callable[[], bool]:
+    def do() -> bool:
+        if not browser.found():
+            raise Skip("apt-get install chromium")
+        return _python("-m", "pytest", "-q", f"run_benches/tests/{tests}")()
+
+    return do
 
 
 def _bench_stanzas() -> bool:

@@ -10,8 +10,8 @@ pub(super) const OTHER: RouteNumber = RouteNumber(0);
 pub(super) const STATIC: RouteNumber = RouteNumber(1);
 
 /// What stands beside the tables, in the order of its numbers.
-const BESIDE: [&str; 8] =
-    ["other", "static", "/_health", "/_ready", "/_counters", "/_metrics", "/_tables", "/_checkpoint"];
+const BESIDE: [&str; 9] =
+    ["other", "static", "/_health", "/_ready", "/_counters", "/_metrics", "/_tables", "/_checkpoint", "/_console"];
 
 /// All names, in the order of their numbers.
 pub(super) fn names(routes: &Routes) -> Vec<String> {
@@ -25,6 +25,8 @@ pub(super) fn of(template: Template) -> RouteNumber {
 
 /// Of a path that is neither a table's nor a file's.
 pub(super) fn beside(path: &str) -> RouteNumber {
+    // All files of the console are one.
+    let path = if path.starts_with("/_console/") { "/_console" } else { path };
     let known = BESIDE.iter().position(|name| *name == path);
     known.map_or(OTHER, RouteNumber)
 }

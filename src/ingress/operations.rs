@@ -1,5 +1,5 @@
 //! What is answered beside the tables: whether the server lives, whether it wants requests, its counters and metrics, which tables there
-//! are, and checkpoints of the store.
+//! are, the console that shows them, and checkpoints of the store.
 //!
 //! An axum `Router`, because nothing here is hot.
 
@@ -13,7 +13,7 @@ use axum::body::Body;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Extension, Query, Request, State};
 use axum::response::IntoResponse;
-use axum::routing::{MethodRouter, get, post};
+use axum::routing::{MethodRouter, any, get, post};
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{Method, Response, StatusCode};
@@ -27,6 +27,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::crossing::Crossing;
+use crate::console::Console;
 use crate::error::Error;
 use crate::feed::{self, Feed};
 use crate::handlers::{self, Answer, Failure};
@@ -45,6 +46,7 @@ struct Shown {
     crossing: Arc<Crossing>,
     feed: Feed,
     observability: Arc<Observability>,
+    console: Console,
     ready: AtomicBool,
 }
 
@@ -56,7 +58,8 @@ const ALLOW: &str = "GET, HEAD, OPTIONS";
 
 impl Operations {
     pub(super) fn new(crossing: Arc<Crossing>, feed: Feed, observability: Arc<Observability>) -> Self {
-        let state = Arc::new(Shown { crossing, feed, observability, ready: AtomicBool::new(false) });
+        let not_yet = AtomicBool::new(false);
+        let state = Arc::new(Shown { crossing, feed, observability, console: Console::new(), ready: not_yet });
         let router = axum::Router::new()
             .route("/_health", get(health).options(options))
             .route("/_ready", get(ready).options(options))
@@ -64,6 +67,9 @@ impl Operations {
             .route("/_metrics", get(metrics).options(options))
             .route("/_tables", get(tables).options(options))
             .route("/_checkpoint", checkpoints())
+            .route("/_console", any(console))
+            .route("/_console/", any(console))
+            .route("/_console/{*file}", any(console))
             .fallback(nothing)
             .method_not_allowed_fallback(|| async { problem(&Failure::Method { allow: ALLOW }) })
             .with_state(Arc::clone(&state));
@@ -134,6 +140,7 @@ struct Served<'t> {
     primary_key: &'t str,
     attributes: Vec<Described<'t>>,
     indexes: Vec<Indexed<'t>>,
+    relationships: Vec<Related<'t>>,
 }
 
 #[derive(Serialize)]
@@ -148,23 +155,55 @@ struct Indexed<'t> {
     r#type: &'static str,
 }
 
+/// A relationship, the table that it leads to, and the attribute that makes it: of its own table, to many of the other.
+#[derive(Serialize)]
+struct Related<'t> {
+    name: &'t str,
+    table: &'t str,
+    many: bool,
+    key: &'t str,
+}
+
 async fn tables(State(shown): State<Arc<Shown>>) -> Response<Body> {
-    let tables = shown.crossing.database().schema().tables.iter().filter(|table| table.exported);
-    let served = tables.map(|table| {
+    let schema = shown.crossing.database().schema();
+    let served = schema.tables.iter().filter(|table| table.exported).map(|table| {
         let name = |position: usize| table.attributes[position].name.as_str();
         let attributes =
             table.attributes.iter().map(|attribute| Described { name: &attribute.name, r#type: attribute.type_name() });
         let indexes =
             table.indexes.iter().map(|index| Indexed { attribute: name(index.attribute), r#type: index.kind.name() });
+        let relationships = table.relationships.iter().map(|relationship| {
+            let other = &schema.tables[relationship.table];
+            let owner = if relationship.many { other } else { table };
+            let key = &owner.attributes[relationship.foreign_key].name;
+            Related { name: &relationship.name, table: &other.name, many: relationship.many, key }
+        });
         Served {
             name: &table.name,
             durability: table.durability.name(),
             primary_key: name(table.primary_key),
             attributes: attributes.collect(),
             indexes: indexes.collect(),
+            relationships: relationships.collect(),
         }
     });
     Json(served.collect::<Vec<_>>()).into_response()
+}
+
+/// Pages for a person at the server's own machine.
+async fn console(
+    State(shown): State<Arc<Shown>>,
+    Extension(Peer(peer)): Extension<Peer>,
+    request: Request,
+) -> Response<Body> {
+    if !peer.to_canonical().is_loopback() {
+        return problem(&Failure::LocalOnly);
+    }
+    match shown.console.answer(request.method(), request.uri(), request.headers()) {
+        Some(Ok(answer)) => into_response(answer),
+        Some(Err(failure)) => problem(&failure),
+        None => problem(&Failure::nothing_at(request.uri().path())),
+    }
 }
 
 /// Where a checkpoint is to be made.

@@ -177,9 +177,18 @@ fn stays_inside(root: &Path, target: &Path) -> bool {
 
 fn in_memory(known: &Known) -> Result<Representation> {
     let bytes = fs::read(&known.path).map_err(|error| cannot_read(&known.path, error))?;
+    Ok(of_bytes(Bytes::from(bytes)))
+}
+
+/// Of a file that is in the binary.
+pub(super) fn embedded(bytes: &'static [u8]) -> Representation {
+    of_bytes(Bytes::from_static(bytes))
+}
+
+fn of_bytes(bytes: Bytes) -> Representation {
     let is_text = std::str::from_utf8(&bytes).is_ok();
     let etag = etag(XxHash3_64::oneshot(&bytes));
-    Ok(Representation { stored: Stored::Memory { bytes: Bytes::from(bytes), is_text }, etag })
+    Representation { stored: Stored::Memory { bytes, is_text }, etag }
 }
 
 fn on_disk(known: Known) -> Result<Representation> {

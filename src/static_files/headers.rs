@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderValue};
 use crate::handlers::fields::{members, names_tag, names_tag_weakly, with_quality};
 
 /// Whether the client asks for HTML by name, as browsers do for a page and nobody does for data.
-pub(super) fn accepts_html(headers: &HeaderMap) -> bool {
+pub fn accepts_html(headers: &HeaderMap) -> bool {
     members(headers, ACCEPT).any(|member| {
         let (name, quality) = with_quality(member);
         name.eq_ignore_ascii_case(b"text/html") && quality > 0

@@ -1,0 +1,221 @@
+"""The console in a real browser, on a real server: it shows the tables, runs queries, and asks nobody but its server.
+
+Not collected with the other tests, as the report in a browser is not: a step of its own, which says how to get a browser. The server is the
+binary as it is built, so that what is looked at is what people get.
+"""
+
+import json
+import subprocess
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from run_benches.places import ROOT
+from run_benches.setup import browser
+
+SCHEMA = """
+type Brand @table @export { id: ID! @primaryKey  name: String! @indexed  products: [Product] @relationship(to: "brandId") }
+type Product @table(durability: "strong") @export {
+  id: ID! @primaryKey  name: String!  category: String @indexed  price: Float @indexed  serial: Int
+  note: String  brandId: ID @indexed  brand: Brand @relationship(from: "brandId")
+}
+type Empty @table @export { id: ID! @primaryKey  name: String! }
+"""
+
+LONG = 9007199254740993
+"""An integer that is none of JavaScript's."""
+
+
+@pytest.fixture(scope="module")
+def binary() -> Path:
+    """The server as `cargo build --release` makes it."""
+    command = ["cargo", "build", "--release", "--message-format=json-render-diagnostics"]
+    done = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    made = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    return next(Path(found["executable"]) for found in made if found.get("executable") and found["target"]["name"] == "strata")
+
+
+@pytest.fixture
+def server(binary: Path, tmp_path: Path) -> Iterator[str]:
+    """The URL of a server with a small shop."""
+    (tmp_path / "shop.graphql").write_text(SCHEMA, encoding="utf-8")
+    ready = tmp_path / "ready"
+    options = ["--schema", f"{tmp_path}/shop.graphql", "--data-dir", f"{tmp_path}/data", "--listen", "127.0.0.1:0", "--ready-file", str(ready)]
+    with subprocess.Popen([binary, "serve", *options], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            deadline = time.monotonic() + browser.DEADLINE_S
+            while not ready.exists():
+                assert process.poll() is None and time.monotonic() < deadline, "the server does not start"
+                time.sleep(0.02)
+            url = ready.read_text(encoding="utf-8").strip()
+            post(f"{url}/Brand", [{"id": "nord", "name": "Nord & Söhne"}, {"id": "keen*(1)", "name": "<b>Keen</b>"}])
+            post(f"{url}/Product", [product(number) for number in range(60)])
+            yield url
+        finally:
+            process.terminate()
+
+
+def product(number: int) -> dict[str, Any]:
+    made = {"id": f"p{number:02}", "name": f"Lamp {number}", "category": "light" if number % 2 else "seat", "price": number + 0.5, "serial": LONG}
+    return made | {"brandId": [None, "nord", "keen*(1)"][number % 3], "note": "<img src=x onerror=alert(1)>" if number == 1 else None}
+
+
+def post(url: str, body: Any) -> None:
+    request = urllib.request.Request(url, json.dumps(body).encode(), {"content-type": "application/json"})
+    with urllib.request.urlopen(request) as answer:
+        assert answer.status == 201
+
+
+@pytest.fixture
+def tab(tmp_path: Path) -> Iterator[browser.Tab]:
+    chosen = browser.found()
+    assert chosen
+    with browser.Tab(chosen, tmp_path / "profile") as opened:
+        opened.look(1280, 900)
+        yield opened
+
+
+def run(tab: browser.Tab, query: str, control: bool = False) -> None:
+    """Types a query in place of the one that is there, and runs it by the keyboard."""
+    tab.evaluate("document.querySelector('#query').focus(), document.querySelector('#query').select()")
+    tab.type(query)
+    tab.press("Enter", 13, control)
+
+
+def rows(tab: browser.Tab) -> list[list[str]]:
+    """The table as it is read, its head first."""
+    found: list[list[str]] = tab.evaluate("[...document.querySelectorAll('#rows tr')].map(row => [...row.cells].map(cell => cell.innerText))")
+    return found
+
+
+def settled(tab: browser.Tab, count: int) -> None:
+    """Waits for so many rows, and for their plan."""
+    tab.wait_for(f"document.querySelectorAll('#rows tbody tr').length == {count} && !document.querySelector('#plan').hidden")
+
+
+def fits(tab: browser.Tab) -> bool:
+    return bool(tab.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth"))
+
+
+def only_the_server(tab: browser.Tab, url: str) -> None:
+    """Nothing was complained about, and nobody else was asked."""
+    assert not tab.complaints
+    assert {request.partition(":")[0] for request in tab.requests} <= {"http", "data", "about"}
+    assert all(request.startswith(f"{url}/") for request in tab.requests if request.startswith("http"))
+
+
+def test_the_tables_a_query_its_rows_its_plan_and_its_time(server: str, tab: browser.Tab) -> None:
+    tab.open(f"{server}/")
+    settled(tab, 2)
+    tab.wait_for("document.querySelector('[data-count=Empty]').innerText == '0'")
+    assert tab.evaluate("location.pathname") == "/_console"
+    tables = tab.evaluate("[...document.querySelectorAll('#tables a')].map(link => link.innerText.split(/\\s+/))")
+    assert tables == [["Brand", "2"], ["Product", "60"], ["Empty", "0"]]
+    assert rows(tab)[1][1:] == ["keen*(1)", "<b>Keen</b>"], "records are text"
+
+    tab.evaluate("document.querySelector('#tables a[data-table=Product]').click()")
+    settled(tab, 25)
+    attributes = tab.evaluate("[...document.querySelectorAll('#attributes tr')].map(row => [...row.cells].map(cell => cell.innerText).join(' '))")
+    assert attributes[2:4] == ["category String ordered", "price Float ordered"] and attributes[-1] == "brand Brand that brandId names"
+    assert rows(tab)[1][5] == str(LONG), "to its last digit"
+
+    run(tab, "category==light&price=gt=50&sort=-price&select=name,price,brand{name}", control=True)
+    settled(tab, 5)
+    assert rows(tab)[:3] == [["Record", "name", "price", "brand.name"], ["1", "Lamp 59", "59.5", "<b>Keen</b>"], ["2", "Lamp 57", "57.5", "null"]]
+    assert "Index price (ordered), 1 range" in tab.evaluate("document.querySelector('#steps').innerText")
+    assert "category==light" in tab.evaluate("document.querySelector('#steps').innerText")
+    status = tab.evaluate("document.querySelector('#status').innerText")
+    assert "5 rows" in status and " ms" in status
+    only_the_server(tab, server)
+
+
+def test_pages_links_and_addresses(server: str, tab: browser.Tab) -> None:
+    tab.open(f"{server}/_console#Product?{urllib.parse.quote('sort=price&limit=50')}")
+    settled(tab, 50)
+    tab.evaluate("document.querySelector('#next').click()")
+    tab.wait_for("document.querySelectorAll('#rows tbody tr').length == 10")
+    tab.evaluate("document.querySelector('#first').click()")
+    settled(tab, 50)
+    tab.evaluate("document.querySelectorAll('#rows tbody a')[1].click()")
+    tab.wait_for("document.querySelector('#name').innerText == 'Brand'")
+    settled(tab, 1)
+    assert rows(tab)[1][1] == "keen*(1)", "the foreign key leads to its record, whatever stands in it"
+    tab.evaluate("history.back()")
+    settled(tab, 50)
+    tab.evaluate("document.querySelector('#rows tbody button').click()")
+    assert json.loads(tab.evaluate("document.querySelector('#record[open] pre').innerText"))["serial"] == LONG
+    tab.press("Escape", 27)
+    tab.wait_for("!document.querySelector('#record').open")
+    only_the_server(tab, server)
+
+
+def test_what_is_wrong_is_shown_where_it_is(server: str, tab: browser.Tab) -> None:
+    tab.open(f"{server}/_console#Product")
+    settled(tab, 25)
+    run(tab, "name==Lämp&prize=gt=1")
+    tab.wait_for("!document.querySelector('#problem').hidden")
+    assert "prize" in tab.evaluate("document.querySelector('#problem p').innerText")
+    before, marked = tab.evaluate("[document.querySelector('#problem mark').previousSibling.data, document.querySelector('#problem mark').innerText]")
+    assert (before, marked) == ("name==Lämp&", "p")
+    # The browser itself says on the console that the answer was a 400.
+    assert len(tab.complaints) == 1 and "400" in tab.complaints[0]
+    run(tab, "limit=3")
+    settled(tab, 3)
+    assert tab.evaluate("document.querySelector('#problem').hidden")
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_it_fits_and_is_readable_in_the_light_and_in_the_dark(server: str, tab: browser.Tab, dark: bool) -> None:
+    tab.look(360, 800, dark)
+    tab.open(f"{server}/_console#Product")
+    settled(tab, 25)
+    assert fits(tab)
+    ground, ink = tab.evaluate("[getComputedStyle(document.body).backgroundColor, getComputedStyle(document.body).color]")
+    assert (luminance(ground) < 0.2) == dark
+    lighter, darker = sorted((luminance(ground), luminance(ink)), reverse=True)
+    assert (lighter + 0.05) / (darker + 0.05) > 7, "WCAG, AAA"
+    tab.look(1280, 900, dark)
+    assert fits(tab)
+    tab.evaluate("document.body.focus()")
+    tab.press("Tab", 9)
+    assert tab.evaluate("document.activeElement.className") == "skip", "a keyboard comes to the query at once"
+    only_the_server(tab, server)
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance (WCAG 2.2) of `rgb(r, g, b)`."""
+    parts = [int(part) / 255 for part in colour.removeprefix("rgb(").removesuffix(")").split(",")]
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def test_graphiql_asks_and_shows_dialogs(server: str, tab: browser.Tab) -> None:
+    tab.open(f"{server}/_console/graphiql.html")
+    tab.wait_for("document.querySelector('.graphiql-query-editor .CodeMirror') && document.querySelector('.graphiql-execute-button')")
+    tab.evaluate("document.querySelector('.graphiql-query-editor .CodeMirror').CodeMirror.setValue('{ Product(id: \"p01\") { name serial brand { name } } }')")
+    tab.evaluate("document.querySelector('.graphiql-execute-button').click()")
+    tab.wait_for("document.querySelector('.result-window').innerText.includes('Nord & Söhne')")
+    # The schema was read, and the dialogs bring their styles.
+    tab.evaluate("document.querySelector('[aria-label=\"Show Documentation Explorer\"]').click()")
+    tab.wait_for("document.querySelector('.graphiql-plugin').innerText.includes('Query')")
+    tab.evaluate("document.querySelector('[aria-label=\"Open settings dialog\"]').click()")
+    tab.wait_for("document.querySelector('.graphiql-dialog')")
+    only_the_server(tab, server)
+
+
+def test_an_empty_table_says_how_to_fill_it(server: str, tab: browser.Tab) -> None:
+    tab.open(f"{server}/_console#Empty")
+    tab.wait_for("document.querySelector('#rows .note code')")
+    command = tab.evaluate("document.querySelector('#rows .note code').innerText")
+    created = subprocess.run(["sh", "-c", command.replace("curl", "curl -s")], capture_output=True, text=True, check=False)
+    if created.returncode != 127:
+        assert json.loads(created.stdout)["name"] == "text"
+    run(tab, "name==none")
+    tab.wait_for("document.querySelector('#rows .note').innerText == 'No record satisfies the query.'")
+    only_the_server(tab, server)

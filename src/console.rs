@@ -1,0 +1,154 @@
+//! The console: pages that show a person the tables that are served, and ask them. They only use what every client can use.
+//!
+//! The pages are in the binary, so that there is nothing to install, and no version of them that does not fit. They are written by
+//! hand; GraphiQL is the one that others have built, committed as they publish it (`console/vendor/README.md`), so that no build needs
+//! Node. Nothing is fetched from anywhere else: `Content-Security-Policy` lets a page load and ask this server alone, and run no script
+//! that is not a file of it.
+//!
+//! Non-goals: who may see it (`ingress`); changing records (GraphiQL can, as every client); compression, as it does not leave the machine.
+
+use bytes::Bytes;
+use http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, LOCATION, REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS,
+};
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Uri};
+
+use crate::handlers::{Answer, Result};
+use crate::static_files::{Content, Site, accepts_html};
+
+/// Where it is.
+pub const PATH: &str = "/_console";
+
+/// The pages and what they are made of.
+pub struct Console(Site);
+
+const FILES: [(&str, &[u8]); 11] = [
+    ("index.html", include_bytes!("console/index.html")),
+    ("graphiql.html", include_bytes!("console/graphiql.html")),
+    ("console.css", include_bytes!("console/console.css")),
+    ("console.js", include_bytes!("console/console.js")),
+    ("graphiql.js", include_bytes!("console/graphiql.js")),
+    ("server.js", include_bytes!("console/server.js")),
+    ("icon.svg", include_bytes!("console/icon.svg")),
+    ("graphiql.min.css", include_bytes!("console/vendor/graphiql.min.css")),
+    ("graphiql.min.js", include_bytes!("console/vendor/graphiql.min.js")),
+    ("react.production.min.js", include_bytes!("console/vendor/react.production.min.js")),
+    ("react-dom.production.min.js", include_bytes!("console/vendor/react-dom.production.min.js")),
+];
+
+/// What a page may load and ask, and who may show it in a frame: nobody.
+const POLICY: HeaderValue = HeaderValue::from_static(
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self' data:; \
+     connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+);
+
+/// The dialogs of GraphiQL bring a style with them.
+const POLICY_OF_GRAPHIQL: HeaderValue = HeaderValue::from_static(
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self' data:; \
+     connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+);
+
+/// With these two a page shares its process with no other, and gets clocks that tell microseconds.
+const ISOLATION: [(HeaderName, HeaderValue); 2] = [
+    (HeaderName::from_static("cross-origin-opener-policy"), HeaderValue::from_static("same-origin")),
+    (HeaderName::from_static("cross-origin-embedder-policy"), HeaderValue::from_static("require-corp")),
+];
+
+impl Console {
+    /// All of it.
+    pub fn new() -> Self {
+        Self(Site::embedded(&FILES))
+    }
+
+    /// What is answered to a request; `None` if nothing has its path.
+    ///
+    /// # Errors
+    /// 405; 412.
+    pub fn answer(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Option<Result<Answer>> {
+        let name = uri.path().strip_prefix(PATH)?;
+        let name = if name.is_empty() { name } else { name.strip_prefix('/')? };
+        let policy = if name == "graphiql.html" { POLICY_OF_GRAPHIQL } else { POLICY };
+        let outcome = self.0.file_at(name, method, headers)?;
+        Some(outcome.map(|answer| {
+            let mut answer = answer.map(|content| match content {
+                Content::Memory(bytes) => bytes,
+                Content::Disk(_) => unreachable!("files of the binary are in memory"),
+            });
+            let head = answer.headers_mut();
+            head.insert(CONTENT_SECURITY_POLICY, policy);
+            head.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+            head.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+            head.extend(ISOLATION);
+            answer
+        }))
+    }
+}
+
+impl Default for Console {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The way to the console, for a browser that asks for the page at `/`.
+pub fn redirection(method: &Method, uri: &Uri, headers: &HeaderMap) -> Option<Answer> {
+    let wanted = matches!(*method, Method::GET | Method::HEAD) && uri.path() == "/" && accepts_html(headers);
+    wanted.then(|| {
+        let mut answer = Response::new(Bytes::new());
+        *answer.status_mut() = StatusCode::TEMPORARY_REDIRECT;
+        answer.headers_mut().insert(LOCATION, HeaderValue::from_static(PATH));
+        answer.headers_mut().insert(VARY, HeaderValue::from_static("accept"));
+        // Tomorrow there may be a site.
+        answer.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        answer
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask(method: Method, path: &str) -> Option<Result<Answer>> {
+        Console::new().answer(&method, &path.parse().unwrap(), &HeaderMap::new())
+    }
+
+    #[test]
+    fn all_files_are_there_and_nothing_else() {
+        for path in ["/_console", "/_console/", "/_console?x"] {
+            let page = ask(Method::GET, path).unwrap().unwrap();
+            assert_eq!(page.status(), 200, "{path}");
+            assert_eq!(page.headers()["content-type"], "text/html; charset=utf-8", "{path}");
+        }
+        for (name, bytes) in FILES {
+            let answer = ask(Method::GET, &format!("/_console/{name}")).unwrap().unwrap();
+            assert_eq!(answer.body(), bytes, "{name}");
+            assert!(answer.headers()["content-security-policy"].to_str().unwrap().contains("script-src 'self';"));
+        }
+        for path in ["/_console/nothing", "/_consoles", "/_console//", "/_console/vendor/README.md", "/"] {
+            assert!(ask(Method::GET, path).is_none(), "{path}");
+        }
+        assert!(ask(Method::POST, "/_console").unwrap().is_err());
+    }
+
+    #[test]
+    fn the_pages_name_no_file_that_is_not_there_and_no_script_of_their_own() {
+        for (name, bytes) in FILES.into_iter().filter(|(name, _)| name.ends_with(".html")) {
+            let page = std::str::from_utf8(bytes).unwrap();
+            let named = ["src=\"", "href=\""].into_iter().flat_map(|start| page.split(start).skip(1));
+            let mut links = 0;
+            for link in named.map(|rest| rest.split('"').next().unwrap()).filter(|link| !link.starts_with('#')) {
+                assert!(ask(Method::GET, link).is_some(), "{name}: {link}");
+                links += 1;
+            }
+            assert!(links >= 5, "{name}");
+            assert_eq!(
+                page.matches("<script").count(),
+                page.matches("></script>").count(),
+                "{name}: a script in the page"
+            );
+            for inline in [" style=", "<style", " onclick=", " onload=", " onsubmit=", " oninput=", "javascript:"] {
+                assert!(!page.contains(inline), "{name}: {inline}");
+            }
+        }
+    }
+}

@@ -1,0 +1,432 @@
+// The console: tables, and queries of them with their rows, plan and time. It only reads.
+//
+// What is shown is made as elements with text, never as markup, so no record can be anything but text. The state is the
+// address: `#Product?category==light`.
+
+import { servedTables, showServer } from "./server.js";
+
+const FIRST_QUERY = "limit=25";
+/** Longer answers are not read: they help nobody and fill the memory of the page. */
+const MOST_BYTES = 8 << 20;
+/** More rows are not drawn. */
+const MOST_ROWS = 500;
+/** A table that takes longer to count is not counted: the server has other work. */
+const COUNT_MS = 2000;
+
+const byId = (id) => document.getElementById(id);
+const number = new Intl.NumberFormat("en");
+const encoder = new TextEncoder();
+
+/** An element with attributes and children; texts become text. */
+function element(name, attributes = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
+    else if (value !== undefined && value !== false) made.setAttribute(key, value === true ? "" : value);
+  }
+  made.append(...children.filter((child) => child !== undefined));
+  return made;
+}
+
+/** A number as the server wrote it: JavaScript would lose digits of long integers. */
+class Digits {
+  constructor(text) {
+    this.text = text;
+  }
+}
+
+/** JSON with its numbers as they stand in the text. */
+function parsed(text) {
+  return JSON.parse(text, (_, value, context) =>
+    typeof value === "number" ? new Digits(context?.source ?? String(value)) : value);
+}
+
+/** A value of `parsed` as JSON again. */
+function written(value, indent = "", step = "") {
+  if (value instanceof Digits) return value.text;
+  if (value === null || typeof value !== "object") return JSON.stringify(value);
+  const deeper = indent + step;
+  const [open, close] = Array.isArray(value) ? "[]" : "{}";
+  const parts = Array.isArray(value)
+    ? value.map((item) => written(item, deeper, step))
+    : Object.entries(value).map(([name, item]) => `${JSON.stringify(name)}:${step && " "}${written(item, deeper, step)}`);
+  if (parts.length === 0) return open + close;
+  return step ? `${open}\n${deeper}${parts.join(`,\n${deeper}`)}\n${indent}${close}` : open + parts.join(",") + close;
+}
+
+const plain = (value) => (value instanceof Digits ? Number(value.text) : value);
+const counted = (count, one, many = `${one}s`) => `${number.format(count)} ${count === 1 ? one : many}`;
+const bytes = (count) => (count < 1024 ? `${count} B` : count < 1 << 20 ? `${(count / 1024).toFixed(1)} KiB` : `${(count / (1 << 20)).toFixed(1)} MiB`);
+const milliseconds = (time) => `${time < 10 ? time.toFixed(2) : time.toFixed(0)} ms`;
+const pathOf = (table) => `/${encodeURIComponent(table.name)}`;
+
+// ---- Asking ----------------------------------------------------------------------------------------------------------------
+
+/** A refusal of the server, or why there is no answer. */
+class Refusal extends Error {
+  constructor(problem) {
+    super(problem.detail ?? problem.title);
+    this.problem = problem;
+  }
+}
+
+/** The text of an answer, if it is not too long. */
+async function textOf(answer) {
+  const [decoder, reader] = [new TextDecoder(), answer.body.getReader()];
+  let [text, length] = ["", 0];
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return { text: text + decoder.decode(), length };
+    length += value.length;
+    if (length > MOST_BYTES) {
+      await reader.cancel();
+      throw new Refusal({ title: `The answer is longer than ${bytes(MOST_BYTES)}: ask for less by limit= or select=.` });
+    }
+    text += decoder.decode(value, { stream: true });
+  }
+}
+
+/** Asks, and says what came and how long it took. */
+async function ask(path, options) {
+  const began = performance.now();
+  const answer = await fetch(path, { ...options, headers: { accept: "application/json", ...options?.headers }, cache: "no-store" });
+  const waited = performance.now() - began;
+  const { text, length } = await textOf(answer);
+  const took = performance.now() - began;
+  if (!answer.ok) {
+    let problem = { title: `${answer.status} ${answer.statusText}` };
+    try {
+      problem = JSON.parse(text);
+    } catch { /* the status says it */ }
+    throw new Refusal(problem);
+  }
+  const next = /<([^>]*)>;\s*rel="next"/.exec(answer.headers.get("link") ?? "")?.[1];
+  return { value: parsed(text), next, length, waited, took };
+}
+
+/** A query is sent as a body, so that nothing in it has to be encoded for a URL, and positions are those of the text. */
+const askQuery = (table, query, signal) =>
+  ask(`${pathOf(table)}/query`, { method: "POST", body: query, headers: { "content-type": "text/plain" }, signal });
+
+// ---- Tables ----------------------------------------------------------------------------------------------------------------
+
+let tables = [];
+
+function showTables() {
+  byId("tables").replaceChildren(...tables.map((table) => element("li", {},
+    element("a", { href: `#${encodeURIComponent(table.name)}`, "data-table": table.name },
+      element("span", {}, table.name),
+      element("span", { class: "count", "data-count": table.name }, "…")))));
+}
+
+const countOf = (table) => document.querySelector(`[data-count="${CSS.escape(table.name)}"]`);
+
+/** Counts a table; gives up after a while, and the server with it. */
+async function count(table) {
+  const place = countOf(table);
+  try {
+    const { value } = await ask(`${pathOf(table)}?pagination=true&limit=0`, { signal: AbortSignal.timeout(COUNT_MS) });
+    table.count = plain(value.total);
+    place.textContent = number.format(table.count);
+    place.title = counted(table.count, "record");
+  } catch (error) {
+    place.textContent = "many";
+    place.title = error.name === "TimeoutError" ? "It was not counted within two seconds" : error.message;
+  }
+}
+
+async function countAll() {
+  for (const table of tables) await count(table); // One after the other, for the same reason.
+}
+
+const indexedBy = (index) => index.attributes ?? [index.attribute];
+
+function indexesOf(table, attribute) {
+  const words = table.indexes.filter((index) => indexedBy(index).includes(attribute.name)).map((index) => {
+    const along = indexedBy(index).length > 1 ? ` (${indexedBy(index).join(", ")})` : "";
+    const state = index.state && index.state !== "ready" ? `, ${index.state}` : "";
+    return element("span", { class: `chip ${index.type}` }, `${index.type}${along}${state}`);
+  });
+  return attribute.name === table.primary_key ? [element("span", { class: "chip key" }, "primary key"), ...words] : words;
+}
+
+function showAttributes(table) {
+  const inserting = (name) => element("button", { type: "button", class: "insert", onclick: () => insert(name) }, name);
+  const own = table.attributes.map((attribute) => element("tr", {},
+    element("td", {}, inserting(attribute.name)),
+    element("td", {}, element("code", {}, attribute.type)),
+    element("td", {}, ...indexesOf(table, attribute))));
+  const related = table.relationships.map((relationship) => element("tr", {},
+    element("td", {}, inserting(relationship.name)),
+    element("td", {}, element("a", { href: `#${encodeURIComponent(relationship.table)}` },
+      element("code", {}, relationship.many ? `[${relationship.table}]` : relationship.table))),
+    element("td", {}, element("span", { class: "muted" },
+      relationship.many ? `whose ${relationship.key} is this record` : `that ${relationship.key} names`))));
+  byId("attributes").replaceChildren(...own, ...related);
+}
+
+/** Puts a name into the query where the cursor is. */
+function insert(name) {
+  const query = byId("query");
+  query.setRangeText(name, query.selectionStart, query.selectionEnd, "end");
+  query.focus();
+  fit(query);
+}
+
+// ---- The query -------------------------------------------------------------------------------------------------------------
+
+let shown; // The table in view.
+let running; // What aborts the query that runs.
+
+/** A text box as high as its text, up to eight lines. */
+function fit(query) {
+  query.rows = 1;
+  query.classList.remove("long");
+  const { lineHeight, paddingTop, paddingBottom } = getComputedStyle(query);
+  const lines = Math.round((query.scrollHeight - parseFloat(paddingTop) - parseFloat(paddingBottom)) / parseFloat(lineHeight));
+  query.rows = Math.min(8, Math.max(1, lines));
+  query.classList.toggle("long", lines > 8);
+}
+
+/** Runs the query in the box; or asks for a page of it, by its path. */
+async function run(page) {
+  running?.abort();
+  const [table, { signal }] = [shown, (running = new AbortController())];
+  const query = byId("query").value;
+  byId("result").setAttribute("aria-busy", "true");
+  try {
+    const answer = await (page ? ask(page, { signal }) : askQuery(table, query, signal));
+    showProblem();
+    showResult(table, answer, page);
+    if (!page) await explain(table, query, signal);
+  } catch (error) {
+    if (error.name === "AbortError") return;
+    showProblem(error, query);
+  }
+  byId("result").removeAttribute("aria-busy");
+}
+
+/** Asks for the plan after the rows, so that it takes none of their time. */
+async function explain(table, query, signal) {
+  try {
+    const { value } = await askQuery(table, query ? `${query}&explain=true` : "explain=true", signal);
+    showPlan(value);
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    byId("plan").hidden = true; // It was asked for in the query, and is the result.
+  }
+}
+
+function showProblem(error, query) {
+  const place = byId("problem");
+  place.hidden = !error;
+  byId("query").setAttribute("aria-invalid", String(Boolean(error)));
+  if (!error) return;
+  byId("result").hidden = byId("plan").hidden = true;
+  const { title, detail, position } = error.problem ?? { title: "The server does not answer", detail: error.message };
+  place.replaceChildren(element("strong", {}, title), detail ? element("p", {}, detail) : "");
+  if (position === undefined) return;
+  const at = characterAt(query, position);
+  const wrong = String.fromCodePoint(query.codePointAt(at) ?? 0x2423);
+  place.append(element("pre", { tabindex: 0 }, query.slice(0, at), element("mark", { title: `byte ${position}` }, wrong), query.slice(at + wrong.length)));
+  byId("query").setSelectionRange(at, at + wrong.length);
+}
+
+/** The place in a text of a byte of it in UTF-8. */
+function characterAt(text, position) {
+  let [at, passed] = [0, 0];
+  for (const character of text) {
+    passed += encoder.encode(character).length;
+    if (passed > position) break;
+    at += character.length;
+  }
+  return at;
+}
+
+// ---- The result ------------------------------------------------------------------------------------------------------------
+
+function showResult(table, { value, next, length, waited, took }, page) {
+  const list = Array.isArray(value) ? value : value.data;
+  const words = [];
+  if (list) words.push(counted(list.length, "row"));
+  if (!Array.isArray(value) && list) words.push(`of ${number.format(plain(value.total))}`);
+  if (list?.length > MOST_ROWS) words.push(`(the first ${MOST_ROWS} are shown)`);
+  const time = element("span", { title: `first byte after ${milliseconds(waited)}; as this browser sees it, the way there and back included` }, milliseconds(took));
+  byId("status").replaceChildren(element("span", {}, words.join(" ") || "the plan"), time, element("span", {}, bytes(length)));
+  byId("first").hidden = !page;
+  byId("rows").replaceChildren(list ? rows(table, list.slice(0, MOST_ROWS)) : element("pre", {}, written(value, "", "  ")));
+  byId("next").hidden = !next || list?.length === 0;
+  byId("next").onclick = () => run(next);
+  byId("result").hidden = false;
+}
+
+function rows(table, list) {
+  if (list.length === 0) return element("p", { class: "note" }, isEmpty(table) ? howToCreate(table) : "No record satisfies the query.");
+  const columns = columnsOf(table, list);
+  const isNumber = ({ of }) => list.some((record) => of(record) instanceof Digits);
+  const head = element("tr", {}, element("th", { scope: "col" }, element("span", { class: "away" }, "Record")),
+    ...columns.map((column) => element("th", { scope: "col", class: isNumber(column) && "number" }, column.name)));
+  const body = list.map((record, position) => element("tr", {},
+    element("td", { class: "opens" }, element("button", { type: "button", "aria-label": `Show record ${position + 1}`, onclick: () => open(table, record) }, position + 1)),
+    ...columns.map((column) => cell(table, column.name, column.of(record)))));
+  return element("table", {}, element("thead", {}, head), element("tbody", {}, ...body));
+}
+
+/** What the records have, as columns; of one related record each attribute is a column. */
+function columnsOf(table, list) {
+  const toOne = new Set(table.relationships.filter(({ many }) => !many).map(({ name }) => name));
+  const keys = (values) => [...new Set(values.flatMap((value) => Object.keys(value ?? {})))];
+  return keys(list).flatMap((name) => {
+    const inner = toOne.has(name) ? keys(list.map((record) => record[name])) : [];
+    if (inner.length === 0) return { name, of: (record) => record[name] };
+    return inner.map((key) => ({ name: `${name}.${key}`, of: (record) => (record[name] ? record[name][key] : null) }));
+  });
+}
+
+function cell(table, column, value) {
+  if (value === undefined) return element("td");
+  if (value === null) return element("td", { class: "null" }, "null");
+  if (value instanceof Digits) return element("td", { class: "number" }, value.text);
+  if (typeof value === "object") return element("td", { class: "json", title: written(value, "", "  ").slice(0, 2000) }, written(value).slice(0, 200));
+  const text = String(value);
+  const to = table.relationships.find(({ many, key }) => !many && key === column);
+  const other = to && tables.find(({ name }) => name === to.table);
+  const inside = other ? element("a", { href: addressOf(other.name, `${other.primary_key}===${inQuery(text)}`) }, text) : text.slice(0, 200);
+  return element("td", { title: text.length > 40 && text.slice(0, 2000) }, inside);
+}
+
+function open(table, record) {
+  const id = record[table.primary_key];
+  byId("record-title").textContent = typeof id === "string" ? `${table.name} ${id}` : table.name;
+  byId("record-json").textContent = written(record, "", "  ");
+  byId("record").showModal();
+}
+
+/** Whether a table without a row to show has none at all. */
+const isEmpty = (table) => table.count === 0 || (byId("query").value === FIRST_QUERY && byId("first").hidden);
+
+/** Of an empty table: a command that fills in what is required. */
+function howToCreate(table) {
+  const samples = { Int: 1, Float: 1.5, Boolean: true, Date: "2030-01-01", Any: {} };
+  const required = table.attributes.filter((attribute) => attribute.type.endsWith("!") && attribute.name !== table.primary_key);
+  const sample = (type) => (type.startsWith("[") ? [] : samples[type.replace("!", "")] ?? "text");
+  const body = Object.fromEntries(required.map((attribute) => [attribute.name, sample(attribute.type)]));
+  const command = `curl ${location.origin}${pathOf(table)} --json ${quoted(JSON.stringify(body))}`;
+  return element("span", {}, "The table has no record yet. This creates one: ", element("code", {}, command));
+}
+
+// ---- The plan --------------------------------------------------------------------------------------------------------------
+
+const ACCESS = { id: "Look up by id", table: "Read the whole table" };
+
+function step({ access, index, filter }) {
+  const words = index
+    ? ["Index ", element("code", {}, (indexedBy(index)).join(", ")), ` (${index.type}), ${counted(index.ranges, "range")}`]
+    : [ACCESS[access] ?? access];
+  const asked = filter.length > 0
+    ? element("p", {}, "then ask each record: ", ...filter.flatMap((condition, at) => [at ? " and " : "", element("code", {}, condition)]))
+    : undefined;
+  return element("li", { class: access }, element("p", {}, ...words), asked);
+}
+
+const estimated = ({ records, exact }) => `${exact ? "" : "about "}${counted(plain(records), "record")}`;
+
+function showPlan(plan) {
+  const of = (steps) => steps.map(({ index, ...rest }) => step({ ...rest, index: index && { ...index, ranges: plain(index.ranges) } }));
+  const steps = of(plan.steps);
+  byId("steps").replaceChildren(...(steps.length ? steps : [element("li", {}, "No record can satisfy this")]));
+  const facts = [`The steps lead to ${estimated(plan.estimate)}`];
+  if (plan.sorted) facts.push(`sorted ${plan.sorted}`);
+  if (plan.otherwise) facts.push(`gives up for other steps, which lead to ${estimated(plan.otherwise.estimate)}`);
+  byId("plan-facts").replaceChildren(...facts.map((fact) => element("span", {}, fact)));
+  byId("plan-json").textContent = written(plan, "", "  ");
+  byId("plan").hidden = false;
+}
+
+// ---- Addresses -------------------------------------------------------------------------------------------------------------
+
+const addressOf = (table, query) => `#${encodeURIComponent(table)}?${encodeURIComponent(query)}`;
+
+/** A text as a value in a query. */
+const inQuery = (text) => encodeURIComponent(text).replace(/[!'()*]/g, (sign) => `%${sign.charCodeAt(0).toString(16)}`);
+
+/** A text for a shell, in quotation marks. */
+const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
+
+/** A part of the address; as it stands, if somebody has typed what is no encoding. */
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
+/** Shows what the address names: a table and a query, or the first table. */
+function follow() {
+  const [name, query] = location.hash.slice(1).split("?", 2).map(decoded);
+  const table = tables.find((known) => known.name === name) ?? tables[0];
+  if (!table) return;
+  shown = table;
+  for (const link of byId("tables").querySelectorAll("a")) {
+    if (link.dataset.table === table.name) link.setAttribute("aria-current", "true");
+    else link.removeAttribute("aria-current");
+  }
+  document.title = `${table.name} · Strata console`;
+  byId("name").textContent = table.name;
+  byId("facts").replaceChildren(
+    element("span", { title: table.durability === "strong" ? "A write is on the device before it is answered" : "A write is with the operating system before it is answered" }, table.durability),
+    element("span", {}, counted(table.attributes.length, "attribute")),
+    element("span", {}, counted(table.indexes.length, "index", "indexes")));
+  showAttributes(table);
+  byId("table").hidden = false;
+  byId("query").value = query ?? FIRST_QUERY;
+  fit(byId("query"));
+  run();
+}
+
+/** Runs what is typed, and puts it into the address. */
+function submit() {
+  const query = byId("query");
+  query.value = query.value.replace(/\s*[\r\n]+\s*/g, ""); // Lines mean nothing in a query.
+  fit(query);
+  const address = addressOf(shown.name, query.value);
+  if (location.hash === address) run();
+  else location.hash = address; // `follow` runs it.
+}
+
+function copy() {
+  const command = `curl ${location.origin}${pathOf(shown)}/query -H 'content-type: text/plain' --data-raw ${quoted(byId("query").value)}`;
+  navigator.clipboard?.writeText(command).then(() => { byId("copy").textContent = "Copied"; });
+  setTimeout(() => { byId("copy").textContent = "Copy as curl"; }, 1500);
+}
+
+async function start() {
+  showServer();
+  byId("form").addEventListener("submit", (event) => { event.preventDefault(); submit(); });
+  byId("query").addEventListener("input", () => fit(byId("query")));
+  addEventListener("resize", () => fit(byId("query")));
+  byId("query").addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && !event.isComposing) { event.preventDefault(); submit(); }
+  });
+  byId("first").addEventListener("click", () => run());
+  byId("copy").addEventListener("click", copy);
+  try {
+    tables = await servedTables();
+  } catch (error) {
+    byId("none").hidden = false;
+    byId("none").textContent = `The tables cannot be read: ${error.message}`;
+    return;
+  }
+  if (tables.length === 0) {
+    byId("none").hidden = false;
+    byId("none").textContent = "No table is served: give one @export in the schema.";
+    return;
+  }
+  showTables();
+  addEventListener("hashchange", follow);
+  follow();
+  await countAll();
+}
+
+start();
