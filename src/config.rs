@@ -228,7 +228,11 @@ struct IngressFlags {
     #[arg(long, value_name = "SIZE", env = "STRATA_BODY_BYTES", value_parser = size::parse)]
     #[serde(skip_serializing_if = "Option::is_none")]
     body_bytes: Option<usize>,
-    /// How long a body may take to arrive [default: 30000; in the file ingress.body_timeout_ms]
+    /// The longest blob [default: 5G; in the file ingress.blob_bytes]
+    #[arg(long, value_name = "SIZE", env = "STRATA_BLOB_BYTES", value_parser = size::parse)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    blob_bytes: Option<usize>,
+    /// How long a body may take to arrive, and 64 KiB of a blob [default: 30000; in the file ingress.body_timeout_ms]
     #[arg(long, value_name = "MS", env = "STRATA_BODY_TIMEOUT_MS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     body_timeout_ms: Option<u64>,
@@ -311,6 +315,10 @@ struct StorageFlags {
     #[arg(long, value_name = "SIZE", env = "STRATA_CACHE_BYTES", value_parser = size::parse)]
     #[serde(skip_serializing_if = "Option::is_none")]
     cache_bytes: Option<usize>,
+    /// Cache of pieces of blobs [default: 32M; in the file storage.blob_cache_bytes]
+    #[arg(long, value_name = "SIZE", env = "STRATA_BLOB_CACHE_BYTES", value_parser = size::parse)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    blob_cache_bytes: Option<usize>,
     /// Size at which a memtable is flushed [default: 64M; in the file storage.write_buffer_bytes]
     #[arg(long, value_name = "SIZE", env = "STRATA_WRITE_BUFFER_BYTES", value_parser = size::parse)]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -381,6 +389,7 @@ impl Config {
             ("feed.keep_alive_ms", self.feed.keep_alive_ms),
             ("handlers.max_rows", self.handlers.max_rows as u64),
             ("ingress.body_bytes", self.ingress.body_bytes as u64),
+            ("ingress.blob_bytes", self.ingress.blob_bytes as u64),
             ("ingress.body_timeout_ms", self.ingress.body_timeout_ms),
             ("ingress.bodies_in_flight", self.ingress.bodies_in_flight as u64),
             ("ingress.requests_in_flight", self.ingress.requests_in_flight as u64),

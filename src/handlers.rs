@@ -9,6 +9,7 @@
 //! Non-goals: which handler a request means (`routing`); reading bodies, and where it is allowed to wait (`ingress`).
 
 pub mod batch;
+pub mod blobs;
 pub mod coding;
 mod events;
 pub mod fields;
@@ -16,14 +17,15 @@ mod headers;
 pub mod load;
 pub mod media;
 mod problem;
+pub mod ranges;
 
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderName, IF_NONE_MATCH, LINK, LOCATION};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::utf8_percent_encode;
 use serde::{Deserialize, Serialize};
 
-use crate::encoding::{Value, body::parse_object};
+use crate::encoding::{Value, body::parse_object, url};
 use crate::error::{Error, Place};
 use crate::query::{Clause, Limits, NOT_IN_URL, Query};
 use crate::schema::Table;
@@ -220,7 +222,7 @@ pub fn list_head(format: Format) -> Answer {
 fn link_to_next(table: &Table, query: &str) -> Option<HeaderValue> {
     // What a URL cannot have as it stands means the same encoded.
     let query = utf8_percent_encode(query, &NOT_IN_URL).to_string();
-    let link = format!("</{}?{query}>; rel=\"next\"", utf8_percent_encode(&table.name, &ENCODED));
+    let link = format!("</{}?{query}>; rel=\"next\"", table.name);
     let fits = query.len() <= Limits::in_url(0).query_bytes;
     fits.then(|| HeaderValue::from_str(&link).expect("encoded text is visible ASCII"))
 }
@@ -448,16 +450,8 @@ fn empty(status: StatusCode) -> Answer {
     answer
 }
 
-/// What stands in a path as it is (RFC 3986, unreserved); all else is percent-encoded.
-const ENCODED: AsciiSet = NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
-
 fn location(table: &Table, id: &str) -> Result<HeaderValue> {
-    let mut path = String::with_capacity(table.name.len() + id.len() + 2);
-    path.push('/');
-    path.push_str(&table.name);
-    path.push('/');
-    path.extend(utf8_percent_encode(id, &ENCODED));
-    HeaderValue::from_maybe_shared(Bytes::from(path))
+    HeaderValue::from_maybe_shared(Bytes::from(url::record(&table.name, id)))
         .map_err(|error| Error::storage("cannot name the record", error).into())
 }
 

@@ -433,11 +433,12 @@ pub fn drop_entries(store: &Store, batch: &mut Batch, index: u32) {
     store.delete_range(batch, Space::Indexes, &lower, &upper);
 }
 
-/// Stages the removal of all records of a table and of all entries of its indexes.
+/// Stages the removal of all records of a table with their blobs, and of all entries of its indexes.
 pub fn drop_table(store: &Store, batch: &mut Batch, table: u32, indexes: impl Iterator<Item = u32>) {
     let (lower, mut upper) = (table.to_be_bytes(), Vec::new());
     key::successor(&lower, &mut upper);
     store.delete_range(batch, Space::Records, &lower, &upper);
+    store.delete_range(batch, Space::Blobs, &lower, &upper);
     indexes.for_each(|index| drop_entries(store, batch, index));
 }
 

@@ -6,6 +6,8 @@
 //!                         ├─ a change feed ── subscribed where it arrived, or resumed in the pool; events as they come
 //!                         ├─ refused (404, 405, 406, 415, 400, 413): answered before the body is read
 //!                         ├─ a load ─ its body in chunks, each by the pool
+//!                         ├─ bytes of a blob ─┬─ read ── the first piece inline or by the pool, the next when the last was sent
+//!                         │                   └─ written ── each piece by the pool, the next read when the last was written
 //!                         └─ else ─ body, if it may have one ─┬─ short work ── inline, on the database that answers only from memory:
 //!                                                             │    answered, or waits for a sync, or for a lock and then again
 //!                                                             └─ long work, or not in memory ── pool, on the blocking database
@@ -25,6 +27,7 @@
 //!
 //! Non-goals: connections and their deadlines (`server`); what a request means (`routing`).
 
+mod blob;
 mod body;
 mod browsers;
 mod budget;
@@ -36,6 +39,7 @@ mod loading;
 mod operations;
 mod pieces;
 mod unanswered;
+mod upload;
 
 use std::net::IpAddr;
 use std::pin::Pin;
@@ -77,7 +81,10 @@ pub struct Options {
     /// The longest body.
     #[serde(deserialize_with = "crate::size::deserialize")]
     pub body_bytes: usize,
-    /// How long a body may take to arrive.
+    /// The longest blob.
+    #[serde(deserialize_with = "crate::size::deserialize")]
+    pub blob_bytes: usize,
+    /// How long a body may take to arrive, and 64 KiB of a blob.
     pub body_timeout_ms: u64,
     /// How many bodies may arrive at once.
     pub bodies_in_flight: usize,
@@ -101,6 +108,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             body_bytes: 1 << 20,
+            blob_bytes: 5 << 30,
             body_timeout_ms: 30_000,
             bodies_in_flight: 8192,
             all_bodies_bytes: 256 << 20,
@@ -240,6 +248,9 @@ impl Ingress {
             Some(Ok(route)) if let Some((topic, after)) = route.follows() => {
                 let request = Unanswered::new(self, context);
                 return Answering::later(answer_with_changes(request, parts, topic, after));
+            }
+            Some(Ok(ref route)) if let Some(blob) = route.blob() => {
+                return self.answer_with_blob(blob, &parts.headers, context);
             }
             Some(Ok(route)) => match self.crossing.attempt(&route, &parts.headers, b"") {
                 Attempt::Done(outcome) => outcome,
@@ -439,6 +450,9 @@ async fn answer_with_body<B: Source>(mut request: Unanswered, parts: Parts, body
             return ingress.answer_beside(parts, peer, context).await;
         }
         Some(Err(failure)) => ingress.refuse(failure, &parts, body),
+        Some(Ok(ref route)) if let Some(blob) = route.blob() => {
+            ingress.receive(blob, &parts, body, request.context()).await
+        }
         Some(Ok(route)) => match route.load(ingress.options.body_bytes) {
             Some((table, load)) => {
                 let loaded = ingress.load(table, load, &parts, body, request.context()).await;

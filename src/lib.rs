@@ -16,6 +16,7 @@ pub mod transaction;
 pub mod query;
 pub mod feed;
 pub mod maintenance;
+pub mod blobs;
 pub mod observability;
 pub mod handlers;
 pub mod graphql;

@@ -17,7 +17,7 @@ use serde::Serialize;
 use strata::config::Flags;
 use strata::error::{Error, Result};
 use strata::transaction::Database;
-use strata::{maintenance, server};
+use strata::{blobs, maintenance, server};
 
 /// A storage server on embedded RocksDB: tables with secondary indexes over HTTP
 #[derive(Parser)]
@@ -37,7 +37,7 @@ enum Command {
         #[arg(long, value_name = "FILE")]
         schema: PathBuf,
     },
-    /// Read a whole store, and say where records and indexes disagree or are damaged
+    /// Read a whole store, and say where records, indexes and blobs disagree or are damaged
     Verify(Stored),
     /// Count what is in a store, as JSON
     Stats(Stored),
@@ -150,11 +150,12 @@ fn check(path: &std::path::Path) -> Result<()> {
 }
 
 fn verify(stored: &Stored) -> Result<()> {
-    let found = stored.open()?.disagreements()?;
+    let database = stored.open()?;
+    let found = [database.disagreements()?, blobs::disagreements(&database)?].concat();
     found.iter().for_each(|disagreement| println!("{disagreement}"));
     match found.len() {
         0 => {
-            println!("{}: records and indexes agree", stored.data.data_dir.display());
+            println!("{}: records, indexes and blobs agree", stored.data.data_dir.display());
             Ok(())
         }
         several => Err(Error::corrupt(format!("{} disagreements in {}", several, stored.data.data_dir.display()))),

@@ -18,6 +18,8 @@ pub struct Statistics {
     pub tables: Vec<TableStatistics>,
     /// Bytes of sorted files, as they lie on the disk.
     pub sorted_bytes: u64,
+    /// Bytes of the files beside them with the pieces of blobs, deleted ones included.
+    pub blob_file_bytes: u64,
     /// Bytes of keys and values in them before compression, overwritten and deleted ones included.
     pub uncompressed_bytes: u64,
     /// What compactions have to rewrite until each level is within its size, as the engine estimates it.
@@ -33,6 +35,8 @@ pub struct TableStatistics {
     pub records: u64,
     /// Bytes of their stored form.
     pub record_bytes: u64,
+    /// Bytes of their blobs, and of what is known of each.
+    pub blob_bytes: u64,
     /// By index, in the order of the schema.
     pub indexes: Vec<IndexStatistics>,
 }
@@ -65,6 +69,7 @@ pub fn statistics(database: &Database) -> Result<Statistics> {
     let (store, gauges) = (database.store(), database.store().gauges()?);
     let tables = database.schema().tables.iter().map(|table| {
         let (records, record_bytes) = store.count_prefix(Space::Records, &table.id.to_be_bytes())?;
+        let (_, blob_bytes) = store.count_prefix(Space::Blobs, &table.id.to_be_bytes())?;
         let indexes = table.indexes.iter().map(|index| {
             let (entries, _) = store.count_prefix(Space::Indexes, &index.id.to_be_bytes())?;
             let attribute = table.attributes[index.attribute].name.clone();
@@ -74,12 +79,14 @@ pub fn statistics(database: &Database) -> Result<Statistics> {
             name: table.name.clone(),
             records,
             record_bytes,
+            blob_bytes,
             indexes: indexes.collect::<Result<_>>()?,
         })
     });
     Ok(Statistics {
         tables: tables.collect::<Result<_>>()?,
         sorted_bytes: gauges.sorted_bytes,
+        blob_file_bytes: gauges.blob_file_bytes,
         uncompressed_bytes: store.uncompressed_bytes()?,
         compaction_debt_bytes: gauges.compaction_debt_bytes,
     })

@@ -1,6 +1,6 @@
 //! Which handler a method and a path mean.
 //!
-//! A small matcher of its own, because the paths of tables have two shapes and are met by every request: the path is split by
+//! A small matcher of its own, because the paths of tables have three shapes and are met by every request: the path is split by
 //! bytes, only what has a `%` is decoded, and the table is looked up by name in a sorted slice. A [`Route`] that exists is valid:
 //! the table is exported, the method is one that the resource has, a query in the path was
 //! understood, and client and server speak the same types. What is found out later is about the body and the stored records.
@@ -17,7 +17,7 @@ use crate::error::{Error, Place};
 use crate::feed::{EventId, Topic};
 use crate::graphql::{self, Graphql, Kind, Manner};
 use crate::handlers::{
-    self, Answer, Failure, Options, Result, batch,
+    self, Answer, Failure, Options, Result, batch, blobs,
     coding::{self, AcceptedCoding, Coding},
     load::Load,
     media::{self, Accepted, Bodies, BodyFormat, Format, Shown, Syntax},
@@ -54,6 +54,8 @@ pub struct Route<'r> {
 enum Target<'r> {
     /// A table, or a record of it.
     Table(&'r Table, Verb<'r>),
+    /// The bytes of a blob.
+    Blob(Blob<'r>),
     /// A table that is loaded from lines, of which there may be any number.
     Load(&'r Table),
     /// The changes of a record, or of all of a table, behind an event or from now on.
@@ -91,6 +93,32 @@ enum Verb<'r> {
     DeleteMatching(&'r str, Limits),
 }
 
+/// The bytes of a blob, and what is done with them.
+#[derive(Clone, Debug)]
+pub struct Blob<'r> {
+    /// What is done.
+    pub access: Access,
+    /// The table of the record.
+    pub table: &'r Table,
+    /// The id of the record.
+    pub id: Cow<'r, str>,
+    /// Position of the attribute in the schema, which is a Blob.
+    pub attribute: usize,
+}
+
+/// What is done with the bytes of a blob.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// They are answered.
+    Read,
+    /// Only what is known of them is.
+    Describe,
+    /// They are the body of the request.
+    Write,
+    /// They are deleted.
+    Delete,
+}
+
 /// How much work a route's handler has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
@@ -111,6 +139,8 @@ pub enum Lane {
     Scanning,
     /// Clients: a list without a limit goes on as fast as its client reads.
     Dumping,
+    /// Flushes: the bytes of blobs cannot be written faster.
+    Uploading,
 }
 
 /// A query that is longer is not even read where others wait.
@@ -125,6 +155,7 @@ const BATCH: &str = "/_batch";
 const BATCH_METHODS: &str = "POST, OPTIONS";
 
 const RECORD: &str = "GET, HEAD, PUT, PATCH, DELETE, OPTIONS";
+const BLOB: &str = "GET, HEAD, PUT, DELETE, OPTIONS";
 
 /// Every method that some resource has. A table has them all.
 pub const METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
@@ -138,9 +169,10 @@ impl Routes {
         Self { database, options, tables, places, graphql }
     }
 
-    /// The shapes of all paths, `{id}` standing for any id.
+    /// The shapes of all paths, `{id}` standing for any id and `{blob}` for what is below one.
     pub fn templates(&self) -> Vec<String> {
-        let of_tables = self.tables.iter().flat_map(|(name, _)| [format!("/{name}"), format!("/{name}/{{id}}")]);
+        let shapes = ["", "/{id}", "/{id}/{blob}"];
+        let of_tables = self.tables.iter().flat_map(|(name, _)| shapes.map(|shape| format!("/{name}{shape}")));
         of_tables.chain([GRAPHQL.to_owned(), BATCH.to_owned()]).collect()
     }
 
@@ -149,19 +181,22 @@ impl Routes {
         let path = uri.path().strip_prefix('/')?;
         let (name, rest) = path.split_once('/').unwrap_or((path, ""));
         match self.table(name) {
-            Some(table) => Some(self.template_in(table, !rest.is_empty())),
+            Some(table) => {
+                Some(self.template_in(table, usize::from(!rest.is_empty()) + usize::from(rest.contains('/'))))
+            }
             None => self.template_beside(uri.path()),
         }
     }
 
-    fn template_in(&self, table: &Table, is_record: bool) -> Template {
-        Template(2 * self.places[table.id as usize] + usize::from(is_record))
+    /// The shape of a table's path with so many segments below it.
+    fn template_in(&self, table: &Table, below: usize) -> Template {
+        Template(3 * self.places[table.id as usize] + below)
     }
 
     /// The shape of a path that is no table's.
     fn template_beside(&self, path: &str) -> Option<Template> {
         let position = [GRAPHQL, BATCH].iter().position(|known| *known == path)?;
-        Some(Template(2 * self.tables.len() + position))
+        Some(Template(3 * self.tables.len() + position))
     }
 
     /// What a request means; `None` if its path is none of these.
@@ -241,19 +276,18 @@ impl Routes {
         headers: &HeaderMap,
     ) -> Result<Route<'r>> {
         let is_query = rest == "query" && *method == Method::POST;
+        if let Some((id, name)) = rest.split_once('/') {
+            return self.resolve_blob(table, id, name, method, query);
+        }
         let follows = matches!(*method, Method::GET | Method::HEAD) && asks_for_changes(query)?;
-        let template = self.template_in(table, !rest.is_empty() && !is_query);
+        let template = self.template_in(table, usize::from(!rest.is_empty() && !is_query));
         let verb = match rest {
-            _ if *method == Method::OPTIONS && !rest.contains('/') => {
+            _ if *method == Method::OPTIONS => {
                 return Ok(self.options(if matches!(rest, "" | "query") { METHODS } else { RECORD }, template));
             }
-            _ if follows && !rest.contains('/') => return self.resolve_changes(table, rest, template, headers),
+            _ if follows => return self.resolve_changes(table, rest, template, headers),
             "" => self.collection_verb(table, method, query)?,
             _ if is_query => Verb::ListByBody(Limits::in_body(self.options.max_rows)),
-            _ if rest.contains('/') => {
-                let detail = format!("a record of {} has no resources below it", table.name);
-                return Err(Error::NotFound { detail }.into());
-            }
             _ => record_verb(rest, method)?,
         };
         let verb = match verb {
@@ -292,6 +326,36 @@ impl Routes {
         let id = (!raw_id.is_empty()).then(|| decoded(raw_id)).transpose()?;
         handlers::accepts_events(headers)?;
         let target = Target::Changes(table, id, handlers::last_event_id(headers)?);
+        let (accepted, body_format) = (Accepted::default(), BodyFormat::default());
+        Ok(Route { routes: self, target, template, accepted, body_format })
+    }
+
+    fn resolve_blob<'r>(
+        &'r self,
+        table: &'r Table,
+        raw_id: &'r str,
+        name: &str,
+        method: &Method,
+        query: &str,
+    ) -> Result<Route<'r>> {
+        let (template, id) = (self.template_in(table, 2), decoded(raw_id)?);
+        let name = percent_decode_str(name).decode_utf8_lossy();
+        let attribute = table.attribute(&name).filter(|attribute| table.blobs.contains(attribute));
+        let attribute = attribute
+            .ok_or_else(|| Error::NotFound { detail: format!("a record of {} has no Blob {name:?}", table.name) })?;
+        let access = match *method {
+            Method::GET => Access::Read,
+            Method::HEAD => Access::Describe,
+            Method::PUT => Access::Write,
+            Method::DELETE => Access::Delete,
+            Method::OPTIONS => return Ok(self.options(BLOB, template)),
+            _ => return Err(Failure::Method { allow: BLOB }),
+        };
+        if !query.is_empty() {
+            let detail = "thumb is not supported yet, and nothing else is asked of a blob".to_owned();
+            return Err(Error::Invalid { detail, place: Place::Position(0) }.into());
+        }
+        let target = Target::Blob(Blob { access, table, id, attribute });
         let (accepted, body_format) = (Accepted::default(), BodyFormat::default());
         Ok(Route { routes: self, target, template, accepted, body_format })
     }
@@ -470,10 +534,23 @@ impl Route<'_> {
         Some((topic, *after))
     }
 
+    /// The bytes that whoever has the connection streams (`handlers::blobs`), if those of a blob are asked for or sent.
+    pub fn blob(&self) -> Option<&Blob<'_>> {
+        match &self.target {
+            Target::Blob(blob) if blob.access != Access::Delete => Some(blob),
+            _ => None,
+        }
+    }
+
     /// Where the handler runs with this body if it does not run at once.
     pub fn lane(&self, body: &[u8]) -> Lane {
         match &self.target {
             Target::Options(_) | Target::Changes(..) => Lane::Reading,
+            Target::Blob(blob) => match blob.access {
+                Access::Read | Access::Describe => Lane::Reading,
+                Access::Write => Lane::Uploading,
+                Access::Delete => Lane::Writing,
+            },
             Target::Table(_, Verb::List(_) | Verb::ListByBody(_)) if self.accepted.format.is_lines() => Lane::Dumping,
             Target::Table(_, verb) => verb.lane(),
             Target::Load(_) | Target::Batch => Lane::Writing,
@@ -494,6 +571,7 @@ impl Route<'_> {
         match &self.target {
             Target::Options(_) | Target::Changes(..) => false,
             Target::Table(_, verb) => verb.lane() == Lane::Writing,
+            Target::Blob(blob) => matches!(blob.access, Access::Write | Access::Delete),
             Target::Load(_) | Target::Batch => true,
             Target::Graphql(_, manner) => !manner.safe,
         }
@@ -502,7 +580,7 @@ impl Route<'_> {
     /// How much work the handler has with this body.
     pub fn work(&self, body: &[u8]) -> Work {
         let long = match &self.target {
-            Target::Options(_) | Target::Changes(..) => false,
+            Target::Options(_) | Target::Changes(..) | Target::Blob(_) => false,
             Target::Table(_, Verb::Read(_) | Verb::ReadSelected(..)) => false,
             Target::Load(_) | Target::Batch => true,
             // Whatever is long says so when it has begun.
@@ -598,6 +676,9 @@ impl Route<'_> {
     ///
     /// # Errors
     /// What the handler returns.
+    ///
+    /// # Panics
+    /// If it is a load or leads to bytes ([`Route::blob`]), which are streamed.
     pub fn answer(&self, database: &Database, headers: &HeaderMap, body: &[u8]) -> Result<Answer> {
         let (format, body) = (self.accepted.format, &*self.body_format.json(body)?);
         match &self.target {
@@ -609,7 +690,10 @@ impl Route<'_> {
                 batch::batch(database, headers, body, format, self.routes.options.max_rows, resolve)
             }
             Target::Graphql(asked, manner) => self.routes.graphql.answer(database, &asked.request(body)?, *manner),
-            Target::Load(_) => unreachable!("a load is fed with its body"),
+            Target::Blob(Blob { access: Access::Delete, table, id, attribute }) => {
+                blobs::remove(database, table, id, *attribute, headers)
+            }
+            Target::Load(_) | Target::Blob(_) => unreachable!("it is streamed"),
         }
     }
 
@@ -665,7 +749,7 @@ mod tests {
     use http::header::{ACCEPT, CONTENT_TYPE};
 
     fn routes(folder: &tempfile::TempDir) -> Routes {
-        let schema = "type Product @table @export { id: ID! @primaryKey } \
+        let schema = "type Product @table @export { id: ID! @primaryKey name: String picture: Blob } \
                       type Ledger @table(durability: \"strong\") @export { id: ID! @primaryKey } \
                       type Secret @table { id: ID! @primaryKey }";
         let schema = Schema::parse(schema).unwrap();
@@ -685,6 +769,9 @@ mod tests {
             }
             Some(Ok(Route { target: Target::Options(_), .. })) => "options".to_owned(),
             Some(Ok(Route { target: Target::Load(table), .. })) => format!("load {}", table.name),
+            Some(Ok(Route { target: Target::Blob(Blob { access, table, id, attribute }), .. })) => {
+                format!("{access:?} {} {id} {}", table.name, table.attributes[attribute].name)
+            }
             Some(Ok(Route { target: Target::Table(table, verb), .. })) => match verb {
                 Verb::Read(id) => format!("read {} {id}", table.name),
                 Verb::ReadSelected(id, _) => format!("read {} {id} cut", table.name),
@@ -734,7 +821,21 @@ mod tests {
             ("POST", "/_batch?x", "400"),
             ("POST", "/_batch/x", "other"),
             ("TRACE", "/Product", "405"),
-            ("GET", "/Product/1/picture", "404"),
+            ("GET", "/Product/1/picture", "Read Product 1 picture"),
+            ("HEAD", "/Product/a%2Fb/%70icture", "Describe Product a/b picture"),
+            ("PUT", "/Product/query/picture", "Write Product query picture"),
+            ("DELETE", "/Product/1/picture", "Delete Product 1 picture"),
+            ("OPTIONS", "/Product/1/picture", "options"),
+            ("PATCH", "/Product/1/picture", "405"),
+            ("POST", "/Product/query/picture", "405"),
+            ("GET", "/Product/1/picture?thumb=64x64", "400"),
+            ("PUT", "/Product/1/picture?x", "400"),
+            ("GET", "/Product/1/name", "404"),
+            ("OPTIONS", "/Product/1/name", "404"),
+            ("GET", "/Product/1/", "404"),
+            ("GET", "/Product/1/picture/", "404"),
+            ("GET", "/Product/%FF/picture", "400"),
+            ("GET", "/Ledger/1/picture", "404"),
             ("GET", "/Product/%FF", "400"),
             ("POST", "/Product?x", "400"),
             ("GET", "/Secret/1", "other"),
@@ -761,11 +862,13 @@ mod tests {
     }
 
     #[test]
-    fn requests_to_one_table_have_two_shapes() {
+    fn requests_to_one_table_have_three_shapes() {
         let folder = tempfile::tempdir().unwrap();
         let routes = routes(&folder);
         let templates = routes.templates();
-        assert_eq!(templates, ["/Ledger", "/Ledger/{id}", "/Product", "/Product/{id}", "/graphql", "/_batch"]);
+        let of_tables =
+            ["Ledger", "Product"].map(|name| ["", "/{id}", "/{id}/{blob}"].map(|shape| format!("/{name}{shape}")));
+        assert_eq!(templates, [of_tables.concat(), ["/graphql", "/_batch"].map(str::to_owned).to_vec()].concat());
         for (method, uri, expected) in [
             (Method::GET, "/Ledger/a", "/Ledger/{id}"),
             (Method::GET, "/Product?limit=1", "/Product"),
@@ -775,14 +878,17 @@ mod tests {
             (Method::OPTIONS, "/Product/1", "/Product/{id}"),
             (Method::POST, "/graphql", "/graphql"),
             (Method::POST, "/_batch", "/_batch"),
+            (Method::GET, "/Product/1/picture", "/Product/{id}/{blob}"),
+            (Method::DELETE, "/Product/1/picture", "/Product/{id}/{blob}"),
+            (Method::OPTIONS, "/Product/1/picture", "/Product/{id}/{blob}"),
         ] {
             let uri: Uri = uri.parse().unwrap();
             let route = routes.resolve(&method, &uri, &typed(method.as_str(), uri.path())).unwrap().unwrap();
             assert_eq!(templates[route.template().0], expected, "{uri}");
             assert_eq!(templates[routes.template_of(&uri).unwrap().0], expected, "{uri}");
         }
-        let uri: Uri = "/Product/1/picture".parse().unwrap();
-        assert_eq!(templates[routes.template_of(&uri).unwrap().0], "/Product/{id}", "that is refused, too");
+        let uri: Uri = "/Product/1/nothing".parse().unwrap();
+        assert_eq!(templates[routes.template_of(&uri).unwrap().0], "/Product/{id}/{blob}", "that is refused, too");
         assert!(routes.template_of(&Uri::from_static("/Secret/1")).is_none());
     }
 
@@ -858,7 +964,7 @@ mod tests {
             ("GET", "/Product?stream=sse&limit=1", "400"),
             ("GET", "/Product?(stream=sse)", "400"),
             ("GET", "/Product?stream", "400"),
-            ("GET", "/Product/1/picture?stream=sse", "404"),
+            ("GET", "/Product/1/picture?stream=sse", "400"),
             ("POST", "/Product?stream=sse", "400"),
             ("DELETE", "/Product/1?stream=sse", "400"),
             ("GET", "/Secret?stream=sse", "other"),

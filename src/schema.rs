@@ -44,6 +44,8 @@ pub struct Table {
     /// Positions of the attributes for which a full-text index is asked. None is made yet: it has no number and stands in no
     /// catalogue, so the version that makes them will find each of them new, and build it.
     pub full_text: Vec<usize>,
+    /// Positions of the attributes whose values are blobs.
+    pub blobs: Vec<usize>,
     /// Relationships to other tables; they are not stored.
     pub relationships: Vec<Relationship>,
 }
@@ -61,7 +63,7 @@ pub struct Attribute {
     pub required: bool,
     /// Filled in by the server.
     pub stamp: Option<Stamp>,
-    /// Its position among the table's attributes of fixed width (Int, Float and Date, lists apart), if it is one.
+    /// Its position among the table's attributes of fixed width (Int, Float, Date and Blob, lists apart), if it is one.
     pub fixed_width: Option<usize>,
 }
 
@@ -82,6 +84,8 @@ pub enum Kind {
     Date,
     /// Any JSON value.
     Any,
+    /// Bytes of any length, which stand beside the record and have a path of their own.
+    Blob,
 }
 
 impl Kind {
@@ -95,6 +99,7 @@ impl Kind {
             Self::Boolean => "Boolean",
             Self::Date => "Date",
             Self::Any => "Any",
+            Self::Blob => "Blob",
         }
     }
 }
@@ -393,6 +398,7 @@ fn parse_table(definition: &TypeDefinition) -> Result<Table> {
         primary_key: usize::MAX,
         indexes: Vec::new(),
         full_text: Vec::new(),
+        blobs: Vec::new(),
         relationships: Vec::new(),
     };
     parse_fields(&mut table, object)?;
@@ -458,15 +464,27 @@ fn parse_attribute(table: &mut Table, field: &FieldDefinition) -> Result<()> {
         "Boolean" => Kind::Boolean,
         "Date" => Kind::Date,
         "Any" => Kind::Any,
-        "Blob" => return Err(invalid(field.ty.pos, "Blob attributes are not supported yet".into())),
+        "Blob" if list => return Err(invalid(field.ty.pos, "a Blob cannot be in a list".into())),
+        "Blob" if required => {
+            return Err(invalid(
+                field.ty.pos,
+                "a Blob cannot be required: a record is written before it has one".into(),
+            ));
+        }
+        "Blob" => Kind::Blob,
         other => {
             return Err(invalid(
                 field.ty.pos,
-                format!("type {other} is not ID, String, Int, Float, Boolean, Date or Any, and has no @relationship"),
+                format!(
+                    "type {other} is not ID, String, Int, Float, Boolean, Date, Any or Blob, and has no @relationship"
+                ),
             ));
         }
     };
     let attribute = table.attributes.len();
+    if kind == Kind::Blob {
+        table.blobs.push(attribute);
+    }
     if let Some(directive) = directive(&field.directives, "primaryKey") {
         if table.primary_key != usize::MAX {
             return Err(invalid(directive.pos, "a table has one primary key".into()));
@@ -496,7 +514,8 @@ fn parse_attribute(table: &mut Table, field: &FieldDefinition) -> Result<()> {
         }
     }
     let stamp = stamp(field, kind, list)?;
-    let fixed_width = (!list && matches!(kind, Kind::Int | Kind::Float | Kind::Date)).then_some(table.fixed_widths);
+    let has_fixed_width = !list && matches!(kind, Kind::Int | Kind::Float | Kind::Date | Kind::Blob);
+    let fixed_width = has_fixed_width.then_some(table.fixed_widths);
     table.fixed_widths += usize::from(fixed_width.is_some());
     let name = field.name.node.to_string();
     table.attributes.push(Attribute { name, kind, list, required, stamp, fixed_width });
@@ -526,10 +545,10 @@ fn index_asked(directive: &Positioned<ConstDirective>, kind: Kind, list: bool) -
         },
         _ => return Ok(None),
     };
-    if kind == Kind::Any || (list && matches!(index, Asked::Entries(IndexKind::Unique))) {
+    if matches!(kind, Kind::Any | Kind::Blob) || (list && matches!(index, Asked::Entries(IndexKind::Unique))) {
         return Err(invalid(
             directive.pos,
-            "an attribute of type Any cannot be indexed, and a list cannot be unique".into(),
+            "an attribute of type Any or Blob cannot be indexed, and a list cannot be unique".into(),
         ));
     }
     Ok(Some(index))

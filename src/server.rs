@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{oneshot, watch};
@@ -44,7 +45,7 @@ struct Running {
     stop_accepting: watch::Sender<bool>,
     acceptor: JoinHandle<()>,
     workers: Vec<JoinHandle<()>>,
-    pools: [Runtime; 5],
+    pools: [Runtime; 6],
     ingress: Ingress,
     deadlines: Deadlines,
     drain: Duration,
@@ -84,8 +85,9 @@ impl Server {
         let writing = pool("writing", config.pool_threads, &clocks).map_err(cannot)?;
         let scanning = pool(SCANNING, config.scan_threads, &clocks).map_err(cannot)?;
         let dumping = pool("dumping", config.dump_threads, &clocks).map_err(cannot)?;
+        let uploading = pool("uploading", UPLOADING_THREADS, &clocks).map_err(cannot)?;
         let syncing = pool("syncing", 1, &clocks).map_err(cannot)?;
-        let pools = [reading, writing, scanning, dumping, syncing];
+        let pools = [reading, writing, scanning, dumping, uploading, syncing];
         let tls = Tls::new(&config.tls, &config.data_dir)?;
         let scheme = if tls.is_some() { "https" } else { "http" };
         let ingress = ingress(config, &database, files, &pools)?;
@@ -192,6 +194,7 @@ pub fn run(config: &Config) -> Result<()> {
     messages::start();
     std::panic::set_hook(Box::new(|panic| tracing::error!("{panic}")));
     let _said = Said;
+    raise_descriptors();
     let cannot = |error| Error::storage("cannot wait for signals", error);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(cannot)?;
     let entered = runtime.enter();
@@ -220,6 +223,14 @@ pub fn run(config: &Config) -> Result<()> {
             }
         }
     })
+}
+
+/// Lets the process have as many files open as the system allows it: each connection is one, and each file of the store, of which blobs
+/// have one for about 8 MB. The usual limit is meant for programs that ask for all that is open.
+fn raise_descriptors() {
+    let limit = getrlimit(Resource::Nofile);
+    // Where it is refused, less is served.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
 struct Signals {
@@ -293,9 +304,9 @@ fn load_files(config: &Config) -> Result<Option<Site>> {
 }
 
 /// What answers, with all that the options want beside the tables.
-fn ingress(config: &Config, database: &Database, files: Option<Site>, pools: &[Runtime; 5]) -> Result<Ingress> {
-    let [reading, writing, scanning, dumping, syncing] = pools.each_ref().map(|pool| pool.handle().clone());
-    let pools = Pools { reading, writing, scanning, dumping, syncing };
+fn ingress(config: &Config, database: &Database, files: Option<Site>, pools: &[Runtime; 6]) -> Result<Ingress> {
+    let [reading, writing, scanning, dumping, uploading, syncing] = pools.each_ref().map(|pool| pool.handle().clone());
+    let pools = Pools { reading, writing, scanning, dumping, uploading, syncing };
     let (handlers, options) = (config.handlers.clone(), config.ingress.clone());
     let ingress = Ingress::new(database.clone(), handlers, options, pools).with_feed(config.feed.clone());
     let ingress = ingress.with_observability(&config.observability)?;
@@ -304,6 +315,9 @@ fn ingress(config: &Config, database: &Database, files: Option<Site>, pools: &[R
         None => ingress,
     })
 }
+
+/// More uploads at a time would only wait for each other in the engine.
+const UPLOADING_THREADS: usize = 2;
 
 /// The pool of what takes a processor's time.
 const SCANNING: &str = "scanning";

@@ -28,10 +28,10 @@ use crate::error::{Error, Result};
 use crate::handlers::{
     self, Failure,
     coding::{AcceptEncoding, Coding},
+    ranges::{Wanted, is_known, is_stale, range},
 };
 use content::Stored;
 pub use content::{Content, Extent, read_piece};
-use headers::Wanted;
 pub use headers::accepts_html;
 
 /// What is served, and how.
@@ -197,7 +197,7 @@ impl Site {
         let Some((coding, chosen)) = file.choose(headers) else {
             return Err(Failure::NotAcceptable { made: "the file is there in none of the codings that are accepted" });
         };
-        if headers::is_stale(headers, &chosen.etag) {
+        if is_stale(headers, &chosen.etag) {
             return Err(Error::Stale.into());
         }
         let length_bytes = chosen.stored.length_bytes();
@@ -209,7 +209,7 @@ impl Site {
         if !file.coded.is_empty() {
             head.insert(VARY, HeaderValue::from_static("accept-encoding"));
         }
-        if headers::is_known(headers, &chosen.etag) {
+        if is_known(headers, &chosen.etag) {
             *answer.status_mut() = StatusCode::NOT_MODIFIED;
             return Ok(answer);
         }
@@ -222,7 +222,7 @@ impl Site {
             head.insert(CONTENT_LENGTH, HeaderValue::from(length_bytes));
             return Ok(answer);
         }
-        *answer.body_mut() = match headers::range(headers, length_bytes, &chosen.etag) {
+        *answer.body_mut() = match range(headers, length_bytes, &chosen.etag) {
             Wanted::All => chosen.stored.part(0..length_bytes),
             Wanted::Part(range) => {
                 let of = format!("bytes {}-{}/{length_bytes}", range.start, range.end - 1);

@@ -38,6 +38,9 @@ pub struct Options {
     /// Budget of the cache of uncompressed blocks.
     #[serde(deserialize_with = "crate::size::deserialize")]
     pub cache_bytes: usize,
+    /// Budget of the cache of values that stand in files of their own: one by itself, so that bytes of blobs do not drive out records.
+    #[serde(deserialize_with = "crate::size::deserialize")]
+    pub blob_cache_bytes: usize,
     /// Size at which a memtable is flushed.
     #[serde(deserialize_with = "crate::size::deserialize")]
     pub write_buffer_bytes: usize,
@@ -55,6 +58,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             cache_bytes: 128 << 20,
+            blob_cache_bytes: 32 << 20,
             write_buffer_bytes: 64 << 20,
             feed_log_bytes: 0,
             automatic_compactions: true,
@@ -72,6 +76,8 @@ pub enum Space {
     Records,
     /// Entries of all indexes.
     Indexes,
+    /// Bytes of blobs, in pieces, and what is known of them. Its memtables are small; whoever writes much asks [`Store::has_room_for_blobs`].
+    Blobs,
 }
 
 /// A strong write of more bytes goes to the log by itself, and only its sync is shared: copying it into the write of a group would
@@ -287,6 +293,9 @@ impl Store {
         for space in Space::ALL {
             self.db().compact_range_cf(&self.family(space), None::<&[u8]>, None::<&[u8]>);
         }
+        self.settle()?;
+        engine::rewrite_blob_files(self.db(), self.family(Space::Blobs))
+            .map_err(|error| classify("rewrite files of blobs", error))?;
         self.settle()
     }
 
@@ -342,6 +351,19 @@ impl Store {
     /// Why the engine takes no more writes, if a flush or a compaction has failed and it has not recovered.
     pub fn failure(&self) -> Option<String> {
         self.background.failure.lock().clone()
+    }
+
+    /// Whether more bytes of blobs may be written now, or so many wait to be flushed already that the engine would soon make all writers
+    /// wait, those of other spaces too.
+    ///
+    /// # Errors
+    /// `Storage` if the engine does not say it.
+    pub fn has_room_for_blobs(&self) -> Result<bool> {
+        Ok(match gauges::memtables(self, Space::Blobs)? {
+            (0, _) => true,
+            (1, active_bytes) => active_bytes < engine::ACTIVE_BLOB_BYTES,
+            _ => false,
+        })
     }
 
     /// What the engine says of its state.
@@ -466,7 +488,7 @@ impl Batch {
 }
 
 impl Space {
-    const ALL: [Self; 3] = [Self::Meta, Self::Records, Self::Indexes];
+    const ALL: [Self; 4] = [Self::Meta, Self::Records, Self::Indexes, Self::Blobs];
 }
 
 /// Counts since a store was opened. Bytes are of batches as written to the log, and of files written.

@@ -9,6 +9,7 @@
 
 mod catalogue;
 mod ids;
+mod uploads;
 mod verbs;
 
 use std::collections::HashMap;
@@ -21,6 +22,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 
 use catalogue::Migration;
+use uploads::Uploads;
 
 use crate::encoding::body::parse_object;
 use crate::encoding::{Fields, Record, key};
@@ -84,6 +86,7 @@ struct Parts {
     store: Store,
     schema: Schema,
     locks: Locks,
+    uploads: Uploads,
 }
 
 /// What must be true of the stored record before a verb changes it.
@@ -157,7 +160,8 @@ impl Database {
     fn open_by(directory: &Path, schema: Schema, options: &storage::Options, migration: Migration) -> Result<Self> {
         let store = Store::open(directory, options)?;
         let schema = catalogue::bring_in_step(&store, schema, migration)?;
-        let shared = Arc::new(Parts { store, schema, locks: Locks::default() });
+        let uploads = Uploads::open(&store)?;
+        let shared = Arc::new(Parts { store, schema, locks: Locks::default(), uploads });
         Ok(Self { shared, reach: Reach::Disk, interrupt: None, left: None })
     }
 
@@ -404,6 +408,48 @@ impl Database {
         })
     }
 
+    /// A number for the bytes of a blob of the table, which no other has had.
+    ///
+    /// # Errors
+    /// What the engine returns.
+    pub fn begin_upload(&self, table: &Table) -> Result<u64> {
+        self.check_issued(table)?;
+        self.shared.uploads.number(self.store())
+    }
+
+    /// Removes what was stored of an upload that no record refers to.
+    ///
+    /// # Errors
+    /// What the engine returns.
+    pub fn abandon_upload(&self, table: &Table, upload: u64) -> Result<()> {
+        let mut batch = Batch::default();
+        uploads::remove(self.store(), &mut batch, table.id, upload);
+        self.store().write(&batch, Durability::Soft)
+    }
+
+    /// Has a Blob of a record be an upload from now on, or none, which is a write of the record; what it was before is removed.
+    /// `accept` is told which upload it is now, and says whether that may change; `stage` adds what belongs to the new one. Both may be
+    /// called more than once.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such record, or none was left by a truncation since the upload began; `Invalid` if the attribute is no
+    /// Blob; what `accept` returns, and then nothing is written; `Busy`; what the engine returns.
+    pub fn set_blob(
+        &self,
+        table: &Table,
+        id: &str,
+        attribute: usize,
+        upload: Option<u64>,
+        accept: impl Fn(Option<u64>) -> Result<()>,
+        stage: impl Fn(&Store, &mut Batch),
+    ) -> Result<()> {
+        self.once(|transaction| {
+            transaction.set_blob(table, id, attribute, upload, &accept)?;
+            stage(self.store(), &mut transaction.batch);
+            Ok(())
+        })
+    }
+
     /// Deletes all records of a table in one step, however many there are: readers see all of them or none. Transactions on any table
     /// wait meanwhile, but for creates whose id is made, each of which comes whole before or after it.
     ///
@@ -417,6 +463,7 @@ impl Database {
         // An update that is under way stages only the entries that change: written after this, it would revive a record without the
         // others. While every slot is held none is under way.
         let _guards = self.shared.locks.lock_every(Wait::AtMost(LOCK_WAIT)).ok_or_else(held_too_long)?;
+        self.shared.uploads.retire(table.id);
         let mut batch = Batch::default();
         indexes::drop_table(self.store(), &mut batch, table.id, table.indexes.iter().map(|index| index.id));
         self.write(&batch, table.durability)

@@ -103,7 +103,7 @@ fn canonical(table: &Table, body: &str) -> Result<Vec<String>> {
 
 /// Attributes that the body leaves out are left out of the answer, so that a line shows one idea.
 fn without_nulls(text: &str) -> String {
-    let names = ["id", "text", "whole", "real", "truth", "day", "free", "texts", "wholes", "days", "frees"];
+    let names = ["id", "text", "whole", "real", "truth", "day", "free", "blob", "texts", "wholes", "days", "frees"];
     let inner = names.iter().fold(format!(",{},", &text[1..text.len() - 1]), |inner, name| {
         inner.replace(&format!(",\"{name}\":null,"), ",")
     });
@@ -114,7 +114,7 @@ fn without_nulls(text: &str) -> String {
 fn bodies_are_coerced_or_refused_at_their_pointer() {
     let sdl =
         "type T @table { id: ID @primaryKey text: String whole: Int real: Float truth: Boolean day: Date free: Any
-        texts: [String] wholes: [Int] days: [Date] frees: [Any] }";
+        blob: Blob texts: [String] wholes: [Int] days: [Date] frees: [Any] }";
     let schema = Schema::parse(sdl).expect("the schema is right");
     run("encoding", |bodies| {
         let answers = bodies.lines().map(|body| match canonical(&schema.tables[0], body) {
@@ -143,7 +143,7 @@ fn mark(schema: &Schema, query: &str) -> String {
 #[test]
 fn queries_are_read_or_refused_at_their_byte() {
     let sdl = "type Product @table { id: ID @primaryKey name: String category: String price: Float stock: Int inStock: Boolean
-        releasedOn: Date tags: [String!] details: Any brandId: ID brand: Product @relationship(from: \"brandId\") }";
+        releasedOn: Date tags: [String!] details: Any brandId: ID picture: Blob brand: Product @relationship(from: \"brandId\") }";
     let schema = Schema::parse(sdl).expect("the schema is right");
     run("query", |script| {
         let lines = script.lines().map(|line| match line.is_empty() || line.starts_with('#') {

@@ -1,12 +1,13 @@
 //! The server from outside: real sockets, real processes, nothing but the bytes of HTTP.
 //!
-//! `scripts` runs `tests/golden/http/*`, which read as a manual of the interface; `bulk` is about loads and dumps of any size;
-//! `codings` about what is compressed; `connections` about what a connection may do and how long; `feed` about the changes that are
-//! told as they happen; `files` about static files beside the tables; `records` about what is known of requests afterwards; `process`
-//! about the binary: starting, refusing to start, stopping; `tls` about certificates and handshakes.
+//! `scripts` runs `tests/golden/http/*`, which read as a manual of the interface; `blobs` is about bytes of any length, in and out; `bulk`
+//! about loads and dumps of any size; `codings` about what is compressed; `connections` about what a connection may do and how long;
+//! `feed` about the changes that are told as they happen; `files` about static files beside the tables; `records` about what is known of
+//! requests afterwards; `process` about the binary: starting, refusing to start, stopping; `tls` about certificates and handshakes.
 
 #![expect(clippy::unwrap_used, reason = "a test stops where something is not as it should be")]
 
+mod blobs;
 mod bulk;
 pub mod client;
 mod codings;

@@ -88,6 +88,7 @@ def steps(full: bool) -> list[Step]:
     if full:
         found += [
             Step("bodies and queries at random, for longer", _at_random),
+            Step("tests that take long", _cargo(["test", "--release", "--test", "main", "--", "--ignored"])),
             Step("RocksDB is compiled once", _rocksdb_once),
             Step("a baseline of Criterion's, saved and compared", _criterion_baseline),
             Step("calibrate --smoke", _python("run-benches.py", "calibrate", "--smoke")),

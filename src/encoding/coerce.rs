@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use super::json::{DEPTH, Fault, Item, Reader};
 use super::names;
-use super::value::{Date, Value};
+use super::value::{Blob, Date, Value};
 use crate::schema::{Attribute, Kind};
 
 /// How many elements a list may have in a body.
@@ -76,7 +76,7 @@ pub(super) fn take_canonical(reader: &mut Reader<'_>, attribute: &Attribute) -> 
             let (number, decimals) = reader.take_short_number(POWERS.len() - 1)?;
             Some((number as f64 / POWERS[decimals]).to_le_bytes())
         }
-        Kind::Date | Kind::Any => None,
+        Kind::Date | Kind::Any | Kind::Blob => None,
     }
 }
 
@@ -195,6 +195,8 @@ pub(super) fn text_to(kind: Kind, text: Cow<'_, str>) -> std::result::Result<Val
         },
         Kind::Boolean => text.parse().map(Value::Boolean).map_err(|_| refused(&text)),
         Kind::Date => Date::parse(text).map(Value::Date),
+        // Only the verb that writes the record knows whether this is the path of the blob that is there.
+        Kind::Blob => Ok(Value::Blob(Blob { path: text, upload: 0 })),
         Kind::Any => {
             let json = serde_json::to_string(&text).map_err(|error| error.to_string())?;
             Ok(Value::Json(Cow::Owned(json)))

@@ -98,6 +98,7 @@ fn scalar<'v>(attribute: &Attribute, value: Value<'v>) -> std::result::Result<Va
             Err(format!("{:?} is another instant than {} microseconds", date.text, date.microseconds))
         }
         (Kind::Any, Value::Json(text)) => json(attribute, text),
+        (Kind::Blob, _) => Err("the bytes of a Blob are no value: they are uploaded".to_owned()),
         (Kind::Id | Kind::String, value @ Value::Text(_))
         | (Kind::Int, value @ Value::Int(_))
         | (Kind::Float, value @ Value::Float(_))
@@ -133,6 +134,7 @@ fn name(value: &Value<'_>) -> &'static str {
         Value::Float(_) => "a Float",
         Value::Text(_) => "a String",
         Value::Date(_) => "a Date",
+        Value::Blob(_) => "a Blob",
         Value::Json(_) => "JSON text",
         Value::List(_) => "a list",
     }

@@ -5,6 +5,10 @@
 //! ordered  [index u32 BE][value][id]              -> nothing
 //! hash     [index u32 BE][XXH3-64 of value, BE][id] -> nothing; the value is verified on the record
 //! unique   [index u32 BE][value]                  -> id
+//! blobs    [table u32 BE][upload u64 BE]          -> manifest
+//!          [table u32 BE][upload u64 BE][chunk u32 BE] -> bytes, see `blobs`
+//!          [0 u32][table u32 BE][upload u64 BE]   -> nothing: an upload is under way
+//!          [0 u32]                                -> the least number that no upload has had
 //! ```
 //!
 //! A value is one tag byte and a body: `false < true < numbers < text < null`. Null is last, so that an index scanned forwards
@@ -13,6 +17,8 @@
 //! beyond 2^53 keep their exact place among doubles. Text is escaped (`00` to `00 FF`) and ends with `00 00`, so that a prefix
 //! sorts before its continuations and the id that follows cannot be mistaken for text. Text over [`INDEXED_BYTES`] is cut
 //! there: the reader verifies on the record; a `unique` key is followed by the hash of the whole.
+//!
+//! No table has the number 0, so what is kept of uploads stands before all blobs.
 #![deny(clippy::little_endian_bytes, clippy::host_endian_bytes)]
 
 use twox_hash::XxHash3_64;
@@ -134,6 +140,46 @@ pub fn unique(index: u32, value: &Value<'_>, out: &mut Vec<u8>) {
     }
 }
 
+/// The number that stands in place of a table's before what is kept of uploads; by itself the key of the least number that no upload
+/// has had.
+pub const UPLOADS: [u8; 4] = 0u32.to_be_bytes();
+
+/// The key of what an upload has left: of its manifest, and the beginning of those of its chunks. The next number's follows all of them.
+pub fn upload(table: u32, upload: u64) -> [u8; 12] {
+    let mut key = [0; 12];
+    key[..4].copy_from_slice(&table.to_be_bytes());
+    key[4..].copy_from_slice(&upload.to_be_bytes());
+    key
+}
+
+/// The key of a chunk of an upload.
+pub fn chunk(table: u32, upload: u64, chunk: u32) -> [u8; 16] {
+    let mut key = [0; 16];
+    key[..12].copy_from_slice(&self::upload(table, upload));
+    key[12..].copy_from_slice(&chunk.to_be_bytes());
+    key
+}
+
+/// The key that says that an upload is under way.
+pub fn under_way(table: u32, upload: u64) -> [u8; 16] {
+    let mut key = [0; 16];
+    key[..4].copy_from_slice(&UPLOADS);
+    key[4..].copy_from_slice(&self::upload(table, upload));
+    key
+}
+
+/// The table and the upload of a key in the space of blobs, and the number of the chunk, unless it is the manifest's; `None` if it is
+/// none of these.
+pub fn parts_of_blob(key: &[u8]) -> Option<(u32, u64, Option<u32>)> {
+    let (table, rest) = key.split_first_chunk()?;
+    let (upload, rest) = rest.split_first_chunk()?;
+    let chunk = match rest {
+        [] => None,
+        rest => Some(u32::from_be_bytes(rest.try_into().ok()?)),
+    };
+    Some((u32::from_be_bytes(*table), u64::from_be_bytes(*upload), chunk))
+}
+
 /// The least key that is greater than every key beginning with `prefix`; nothing if there is none (all `FF`).
 pub fn successor(prefix: &[u8], out: &mut Vec<u8>) {
     out.clear();
@@ -150,7 +196,7 @@ pub fn successor(prefix: &[u8], out: &mut Vec<u8>) {
 /// Appends a scalar value so that the order of bytes is the order of values.
 ///
 /// # Panics
-/// On a list or on JSON: an index has one entry for each element, and none over `Any` (the schema refuses it).
+/// On a list, on JSON or on a blob: an index has one entry for each element, and none over `Any` or `Blob` (the schema refuses it).
 pub fn value(value: &Value<'_>, out: &mut Vec<u8>) {
     match value {
         Value::Boolean(false) => out.push(TAG_FALSE),
@@ -166,7 +212,9 @@ pub fn value(value: &Value<'_>, out: &mut Vec<u8>) {
         }
         Value::Text(string) => text(indexed(string), out),
         Value::Null => out.push(TAG_NULL),
-        Value::List(_) | Value::Json(_) => unreachable!("the schema admits no index over it, lists are taken apart"),
+        Value::List(_) | Value::Json(_) | Value::Blob(_) => {
+            unreachable!("the schema admits no index over it, lists are taken apart")
+        }
     }
 }
 

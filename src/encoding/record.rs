@@ -5,16 +5,17 @@
 //! 8   checksum u64: XXH3-64 of all that follows, xor the eight bytes before times 0x9e3779b97f4a7c15
 //! 16  JSON: every attribute in the schema's order, null where there is none, no white space
 //! ..  offset of each value in the JSON: u16, or u32 where the JSON is 64 KiB or longer
-//! ..  each Int, Float and Date of the schema (lists apart), in order: eight bytes; zero where null
+//! ..  each Int, Float, Date and Blob of the schema (lists apart), in order: eight bytes; zero where null
 //! ```
 //! All numbers are little-endian: only keys must sort. A read by id passes the JSON on as it stands; filters and index keys read
 //! single values by offset. A value ends where the next one's `,"name":` begins, which the schema knows, so ends are not
-//! stored. Any changed byte is `corrupt`.
+//! stored. The eight bytes of a Blob are the number of the upload that it is: so a record is another one when a blob of it is, although its
+//! text is the same. Any changed byte is `corrupt`.
 //!
 //! Canonical text: Int as digits; Float and text as RFC 8785 writes them (`25` for 25.0); Date as given; `Any` as given
-//! without white space.
+//! without white space; Blob as its path.
 //!
-//! History: 1, the first.
+//! History: 1, the first. Blobs came later; no table had one before.
 
 mod scalar;
 
@@ -27,7 +28,7 @@ use twox_hash::XxHash3_64;
 
 use super::fields::Fields;
 use super::json::{Reader, needs_escape};
-use super::value::{Date, Value};
+use super::value::{Blob, Date, Value};
 use super::{body, coerce};
 use crate::error::{Error, Result};
 use crate::schema::{Attribute, Kind, Table};
@@ -170,6 +171,8 @@ fn append_body(
         match &value {
             Value::Null if position == table.primary_key => writer.id(make_id.take()?),
             Value::Null if attribute.required => return None,
+            // What is not there yet has no blob.
+            Value::Blob(_) => return None,
             value => writer.value(value),
         }
         if given {
@@ -368,6 +371,12 @@ impl<'t, B: AsRef<[u8]>> Record<'t, B> {
         Ok(Self { table, json_bytes: u32::from_le_bytes(json_bytes) as usize, bytes })
     }
 
+    /// The number of the upload that a Blob is, if there is one; of an attribute of another type nothing.
+    pub fn upload(&self, attribute: usize) -> Option<u64> {
+        let slot = Slot::of(self.table, attribute).filter(|_| self.table.attributes[attribute].kind == Kind::Blob)?;
+        Some(u64::from_le_bytes(self.bytes_of(slot))).filter(|upload| *upload != 0)
+    }
+
     /// The canonical JSON text.
     pub fn json(&self) -> &[u8] {
         &self.bytes.as_ref()[HEADER_BYTES..HEADER_BYTES + self.json_bytes]
@@ -426,7 +435,8 @@ impl<'t, B: AsRef<[u8]>> Record<'t, B> {
         let described = &self.table.attributes[attribute];
         // Numbers stand in their copies of fixed width, where zero stands for null, too; what else there is must be text.
         let slot = described.fixed_width.map_or([0; 8], |slot| self.slots()[slot]);
-        let json = if slot == [0; 8] || described.kind == Kind::Date { self.json_of(attribute)? } else { b"" };
+        let has_text = matches!(described.kind, Kind::Date | Kind::Blob);
+        let json = if slot == [0; 8] || has_text { self.json_of(attribute)? } else { b"" };
         match described.kind {
             _ if json.first() == Some(&b'n') => Ok(Value::Null),
             Kind::Boolean if !described.list => Ok(Value::Boolean(json == b"true")),
@@ -444,6 +454,7 @@ impl<'t, B: AsRef<[u8]>> Record<'t, B> {
                 coerce::parse_canonical(described, text).map_err(bad)
             }
             Kind::Date => Ok(Value::Date(Date { text: self.unescape(text)?, microseconds: i64::from_le_bytes(slot) })),
+            Kind::Blob => Ok(Value::Blob(Blob { path: self.unescape(text)?, upload: u64::from_le_bytes(slot) })),
             Kind::Any => Ok(Value::Json(Cow::Borrowed(text))),
             _ => Ok(Value::Text(self.unescape(text)?)),
         }
@@ -516,6 +527,7 @@ impl Value<'_> {
             Value::Date(date) => {
                 Value::Date(Date { text: Cow::Owned(date.text.into_owned()), microseconds: date.microseconds })
             }
+            Value::Blob(blob) => Value::Blob(Blob { path: Cow::Owned(blob.path.into_owned()), upload: blob.upload }),
             Value::Json(text) => Value::Json(Cow::Owned(text.into_owned())),
             Value::List(elements) => Value::List(elements.into_iter().map(Value::into_owned).collect()),
         }
@@ -548,6 +560,7 @@ fn slot_of(value: &Value<'_>) -> [u8; 8] {
         Value::Int(integer) => integer.to_le_bytes(),
         Value::Float(float) => (float + 0.0).to_le_bytes(), // One zero, as in the text: -0.0 + 0.0 is 0.0.
         Value::Date(date) => date.microseconds.to_le_bytes(),
+        Value::Blob(blob) => blob.upload.to_le_bytes(),
         _ => [0; 8],
     }
 }
@@ -559,7 +572,9 @@ fn write_json(value: &Value<'_>, out: &mut Vec<u8>) {
         Value::Boolean(boolean) => out.extend_from_slice(if *boolean { b"true" } else { b"false" }),
         Value::Int(integer) => out.extend_from_slice(itoa::Buffer::new().format(*integer).as_bytes()),
         Value::Float(float) => write_float(*float, out),
-        Value::Text(text) | Value::Date(Date { text, .. }) => write_text(text, out),
+        Value::Text(text) | Value::Date(Date { text, .. }) | Value::Blob(Blob { path: text, .. }) => {
+            write_text(text, out);
+        }
         Value::Json(text) => out.extend_from_slice(text.as_bytes()),
         Value::List(elements) => {
             out.push(b'[');

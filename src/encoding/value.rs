@@ -17,6 +17,8 @@ pub enum Value<'a> {
     Text(Cow<'a, str>),
     /// Of a Date.
     Date(Date<'a>),
+    /// Of a Blob.
+    Blob(Blob<'a>),
     /// Of an `Any`: JSON text without white space.
     Json(Cow<'a, str>),
     /// Of a list: its elements, none of them a list.
@@ -30,6 +32,15 @@ pub struct Date<'a> {
     pub text: Cow<'a, str>,
     /// Microseconds since 1970-01-01T00:00:00Z; a date alone is its midnight.
     pub microseconds: i64,
+}
+
+/// A blob, which stands beside its record.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Blob<'a> {
+    /// Its path.
+    pub path: Cow<'a, str>,
+    /// The number of the upload that has made it; 0 in a body, which cannot know it.
+    pub upload: u64,
 }
 
 impl<'a> Date<'a> {

@@ -166,7 +166,8 @@ fn input(table: &Table, end: &str, whole: bool) -> InputObject {
 fn type_of(attribute: &Attribute, required: bool) -> TypeRef {
     let name = match attribute.kind {
         Kind::Id => TypeRef::ID,
-        Kind::String => TypeRef::STRING,
+        // Of a blob its path.
+        Kind::String | Kind::Blob => TypeRef::STRING,
         Kind::Int => "Int64",
         Kind::Float => TypeRef::FLOAT,
         Kind::Boolean => TypeRef::BOOLEAN,

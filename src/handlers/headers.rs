@@ -27,6 +27,11 @@ impl Validator {
         Self::new(record.checksum())
     }
 
+    /// Of a blob, by its tag.
+    pub fn of_blob(tag: u64) -> Self {
+        Self::new(tag)
+    }
+
     fn new(checksum: u64) -> Self {
         let mut text = smallvec![b'"'; 18];
         write_digits(checksum, &mut text[1..17]);

@@ -355,11 +355,15 @@ impl Bodies {
 
     fn names(self) -> &'static str {
         match self {
-            Self::Records => "application/json, application/cbor or application/msgpack",
-            Self::RecordsOrLines => "application/json, application/x-ndjson, application/cbor or application/msgpack",
-            Self::Patch => "application/json, application/merge-patch+json, application/cbor or application/msgpack",
-            Self::Query => "text/plain",
-            Self::Json => "application/json",
+            Self::Records => "application/json, application/cbor or application/msgpack, its text in UTF-8",
+            Self::RecordsOrLines => {
+                "application/json, application/x-ndjson, application/cbor or application/msgpack, its text in UTF-8"
+            }
+            Self::Patch => {
+                "application/json, application/merge-patch+json, application/cbor or application/msgpack, its text in UTF-8"
+            }
+            Self::Query => "text/plain, its text in UTF-8",
+            Self::Json => "application/json, its text in UTF-8",
         }
     }
 }

@@ -35,7 +35,7 @@ pub enum Failure {
     },
     /// The body has a type that is not read here.
     MediaType {
-        /// The types that are.
+        /// The types that are, and how.
         supported: &'static str,
     },
     /// The body is compressed in a way that is not read here.
@@ -222,7 +222,7 @@ impl Failure {
             Self::Method { allow } => format!("it has {allow}"),
             Self::NotAcceptable { made } => (*made).to_owned(),
             Self::MediaType { supported } => {
-                format!("a body here is {supported}, its text in UTF-8, and Content-Type says so")
+                format!("a body here is {supported}, and Content-Type says so")
             }
             Self::ContentCoding => {
                 "a body is compressed by gzip, or not at all, and Content-Encoding says so".to_owned()
@@ -235,7 +235,7 @@ impl Failure {
                 )
             }
             Self::TooLarge { limit_bytes } => format!("a body has at most {limit_bytes} bytes"),
-            Self::TooSlow { waited_ms } => format!("the whole body has to arrive within {waited_ms} ms"),
+            Self::TooSlow { waited_ms } => format!("too little of the body has arrived within {waited_ms} ms"),
             Self::TimedOut { waited_ms } => {
                 format!("it did not begin within {waited_ms} ms; what was to be written may have been")
             }

@@ -24,7 +24,13 @@ struct Shared {
 /// Bytes that count until they are dropped.
 struct Counted<B: AsRef<[u8]>> {
     bytes: B,
+    _room: Room,
+}
+
+/// Room for bytes, given back when it is dropped.
+pub(super) struct Room {
     budget: Budget,
+    bytes: usize,
 }
 
 impl Budget {
@@ -34,7 +40,12 @@ impl Budget {
 
     /// The same bytes, which count until they are dropped; `None` if there is no room for them.
     pub(super) fn count(&self, bytes: Bytes) -> Option<Bytes> {
-        self.take(&mut self.0.left.lock(), bytes.len()).then(|| self.counted(bytes))
+        self.room(bytes.len()).map(|room| room.hold(bytes))
+    }
+
+    /// Room for so many bytes, if there is.
+    pub(super) fn room(&self, bytes: usize) -> Option<Room> {
+        self.take(&mut self.0.left.lock(), bytes).then(|| Room { budget: self.clone(), bytes })
     }
 
     /// The same, once there is room; `None` if there was none until the deadline, or nobody waits any more.
@@ -52,7 +63,7 @@ impl Budget {
             self.0.freed.wait_for(&mut left, LOOK);
         }
         drop(left);
-        Some(self.counted(bytes))
+        Some(Room { budget: self.clone(), bytes: bytes.len() }.hold(bytes))
     }
 
     /// How many bytes there is room for.
@@ -66,9 +77,12 @@ impl Budget {
         *left = rest.unwrap_or(*left);
         rest.is_some()
     }
+}
 
-    fn counted<B: AsRef<[u8]> + Send + 'static>(&self, bytes: B) -> Bytes {
-        Bytes::from_owner(Counted { bytes, budget: self.clone() })
+impl Room {
+    /// Bytes that take all of it or less; it is given back when they are dropped.
+    pub(super) fn hold(self, bytes: impl AsRef<[u8]> + Send + 'static) -> Bytes {
+        Bytes::from_owner(Counted { bytes, _room: self })
     }
 }
 
@@ -78,9 +92,9 @@ impl<B: AsRef<[u8]>> AsRef<[u8]> for Counted<B> {
     }
 }
 
-impl<B: AsRef<[u8]>> Drop for Counted<B> {
+impl Drop for Room {
     fn drop(&mut self) {
-        *self.budget.0.left.lock() += self.bytes.as_ref().len();
+        *self.budget.0.left.lock() += self.bytes;
         self.budget.0.freed.notify_all();
     }
 }

@@ -31,7 +31,7 @@ use crate::transaction::{Database, Interrupt, LOCK_WAIT, held_too_long};
 /// Runs handlers.
 pub(super) struct Crossing {
     blocking: Database,
-    in_memory: Database,
+    pub(super) in_memory: Database,
     routes: Routes,
     pools: Pools,
     /// Requests whose bodies arrive.
@@ -39,11 +39,11 @@ pub(super) struct Crossing {
     /// Bytes of bodies in memory.
     body_bytes: Gauge,
     /// Requests in the pool of each lane.
-    in_flight: [Gauge; 4],
+    in_flight: [Gauge; 5],
     /// Bytes of answers that were not sent yet.
-    answers: Budget,
-    /// How long a list waits for room for its next piece.
-    longest_wait: Duration,
+    pub(super) answers: Budget,
+    /// How long a list or a blob waits for room for its next piece, and an upload for the engine.
+    pub(super) longest_wait: Duration,
 }
 
 /// Threads for what has to wait, by what it waits for.
@@ -57,6 +57,8 @@ pub struct Pools {
     pub scanning: Handle,
     /// For lists that go on as fast as their clients read: each takes a thread as long.
     pub dumping: Handle,
+    /// For pieces of blobs: few threads, because more would only wait for each other in the engine.
+    pub uploading: Handle,
     /// For syncs of the log: one thread, because one sync serves all who wait.
     pub syncing: Handle,
 }
@@ -64,8 +66,8 @@ pub struct Pools {
 impl From<Handle> for Pools {
     /// One pool for everything.
     fn from(pool: Handle) -> Self {
-        let [reading, writing, scanning, dumping] = [(); 4].map(|()| pool.clone());
-        Self { reading, writing, scanning, dumping, syncing: pool }
+        let [reading, writing, scanning, dumping, uploading] = [(); 5].map(|()| pool.clone());
+        Self { reading, writing, scanning, dumping, uploading, syncing: pool }
     }
 }
 
@@ -320,7 +322,7 @@ impl Crossing {
         let in_memory = blocking.in_memory();
         let bodies = Gauge::up_to(options.bodies_in_flight);
         let body_bytes = Gauge::up_to(options.all_bodies_bytes.max(options.body_bytes));
-        let in_flight = [(); 4].map(|()| Gauge::up_to(options.requests_in_flight));
+        let in_flight = [(); 5].map(|()| Gauge::up_to(options.requests_in_flight));
         let (answers, longest_wait) =
             (Budget::of(options.all_answers_bytes), Duration::from_millis(options.request_timeout_ms));
         Self { blocking, in_memory, routes, pools, bodies, body_bytes, in_flight, answers, longest_wait }
@@ -336,6 +338,7 @@ impl Crossing {
             Lane::Writing => &self.pools.writing,
             Lane::Scanning => &self.pools.scanning,
             Lane::Dumping => &self.pools.dumping,
+            Lane::Uploading => &self.pools.uploading,
         }
     }
 
@@ -540,6 +543,25 @@ impl Crossing {
         })
     }
 
+    /// Reads a record, or what belongs to one, in the pool: it was not in memory.
+    ///
+    /// # Errors
+    /// What the job returns; `Overloaded` by the limit; `TimedOut`.
+    pub(super) async fn read_in_pool<T: Send + 'static>(
+        self: &Arc<Self>,
+        job: impl FnOnce(&Database) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let permit = Permit::take(self, Lane::Reading).ok_or(Failure::Overloaded)?;
+        let job = move || job(&permit.crossing.blocking);
+        let done = tokio::time::timeout(self.longest_wait, self.in_pool(Lane::Reading, job)).await;
+        done.unwrap_or(Err(Failure::TimedOut { waited_ms: self.longest_wait.as_millis() as u64 }))?
+    }
+
+    /// Drops in the pool what may block when it is dropped.
+    pub(super) fn drop_in_pool(&self, value: impl Send + 'static) {
+        self.pools.writing.spawn_blocking(move || drop(value));
+    }
+
     /// Returns when all that was written before was synced.
     ///
     /// # Errors
@@ -590,7 +612,7 @@ async fn when_synced(synced: Synced) -> Result<()> {
 }
 
 /// What a handler returns, a panic being a failure like others: the connection, and its other requests, go on.
-pub(super) fn caught(handler: impl FnOnce() -> Result<Answer>) -> Result<Answer> {
+pub(super) fn caught<T>(handler: impl FnOnce() -> Result<T>) -> Result<T> {
     // Nothing half changed is seen afterwards: locks and batches are put back by their guards.
     catch_unwind(AssertUnwindSafe(handler)).unwrap_or_else(|payload| {
         let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());

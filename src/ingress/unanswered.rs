@@ -10,7 +10,7 @@ use std::task::{self, Poll};
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode};
 use http_body_util::Either;
-use hyper::body::Frame;
+use hyper::body::{Frame, SizeHint};
 
 use super::pieces::Broken;
 use super::{Body, Ingress};
@@ -96,6 +96,14 @@ impl<B: hyper::body::Body<Data = Bytes, Error = Broken> + Unpin> hyper::body::Bo
             self.bytes += frame.data_ref().map_or(0, |data| data.len() as u64);
         }
         frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.pieces.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.pieces.size_hint()
     }
 }
 

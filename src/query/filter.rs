@@ -381,7 +381,7 @@ fn scalar<'v>(value: &'v Value<'_>) -> Option<Scalar<'v>> {
         Value::Float(float) => Scalar::Float(*float),
         Value::Date(date) => Scalar::Date(date.microseconds),
         Value::Text(text) => Scalar::Text(Text::plain(text)),
-        Value::Null | Value::Json(_) | Value::List(_) => return None,
+        Value::Null | Value::Blob(_) | Value::Json(_) | Value::List(_) => return None,
     })
 }
 
@@ -409,7 +409,7 @@ fn order_of_all(stored: &Scalar<'_>, value: &Value<'_>) -> Ordering {
         Value::Int(_) | Value::Float(_) => 2,
         Value::Date(_) => 3,
         Value::Text(_) => 4,
-        Value::Null | Value::Json(_) | Value::List(_) => 0,
+        Value::Null | Value::Blob(_) | Value::Json(_) | Value::List(_) => 0,
     };
     let type_of_stored = match stored {
         Scalar::Boolean(_) => 1,

@@ -60,6 +60,9 @@ const TAKEN_BYTES: u64 = 64 << 10;
 /// A piece of an answer that is shorter is not kept account of: it would take longer than it is long.
 const WATCHED_BYTES: usize = 4 << 10;
 
+/// How much of what has come is held before it is asked for, so also the longest head. A body that comes fast fills all of it.
+const BUFFER_BYTES: usize = 64 << 10;
+
 /// What a worker wants of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
@@ -331,7 +334,7 @@ where
 {
     let mut builder = auto::Builder::new(TokioExecutor::new());
     // Deadlines are kept by the watch.
-    builder.http1().header_read_timeout(None);
+    builder.http1().header_read_timeout(None).max_buf_size(BUFFER_BYTES);
     builder.http2().timer(TokioTimer::new()).max_concurrent_streams(256);
     let requests = Arc::clone(&watch);
     let service = service_fn(move |request: http::Request<Incoming>| {

@@ -3,6 +3,12 @@
 //! A fixed handful of column families, not one a table. One HyperClockCache with an explicit budget; bloom filters of 10 bits,
 //! so that the existence check of a create rarely reads a block; a hash index inside the blocks of records, which are read by
 //! exact key; LZ4 above, ZSTD at the bottom level. Block checksums are verified, as is the default.
+//!
+//! Pieces of blobs are flushed to files beside the sorted ones (BlobDB), so that compactions move their keys alone. Two small memtables
+//! are enough for them: what is uploaded is written once and seldom read at once, and memory must not follow it. The engine would stop
+//! the writers of all families when the second is full before the first is flushed, so uploads stop themselves before that. A file of
+//! pieces goes when all of them are gone. It is not rewritten for the sake of those that are: compactions would do that with a part of
+//! all files at a time, however many there are (the binding has no more than that to choose), so only an operator has it done.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -31,6 +37,7 @@ pub(super) struct Families<'a> {
     meta: &'a rocksdb::ColumnFamily,
     records: &'a rocksdb::ColumnFamily,
     indexes: &'a rocksdb::ColumnFamily,
+    blobs: &'a rocksdb::ColumnFamily,
 }
 
 impl Engine {
@@ -40,6 +47,7 @@ impl Engine {
             Space::Meta => families.meta,
             Space::Records => families.records,
             Space::Indexes => families.indexes,
+            Space::Blobs => families.blobs,
         }
     }
 }
@@ -78,7 +86,8 @@ struct Listener {
 impl event_listener::EventListener for Listener {
     fn on_flush_completed(&self, job: &event_listener::FlushJobInfo) {
         self.background.flushes.fetch_add(1, Ordering::Relaxed);
-        self.background.flushed_bytes.fetch_add(size_of_file(job), Ordering::Relaxed);
+        let blobs: u64 = job.blob_file_addition_infos().map(|file| file.total_blob_bytes()).sum();
+        self.background.flushed_bytes.fetch_add(size_of_file(job) + blobs, Ordering::Relaxed);
         // Of those that earlier flushes have left: what this one leaves is archived after it.
         log::trim(&self.directory, self.log_bytes);
     }
@@ -113,8 +122,18 @@ const MEMTABLES_IN_LOGS: u64 = 4;
 /// More than any archive of logs has, in mebibytes: with a limit of its own the engine archives logs, and we remove them.
 const ARCHIVED_MIB: u64 = 1 << 32;
 
+/// A memtable of blobs; there are two.
+const BLOB_BUFFER_BYTES: usize = 8 << 20;
+
+/// So much may stand in one while the other is flushed; the rest is for what is being written.
+pub(super) const ACTIVE_BLOB_BYTES: u64 = (BLOB_BUFFER_BYTES - (2 << 20)) as u64;
+
+/// A shorter value stays in the sorted files: what is known of a blob, and the pieces of the smallest ones.
+const SEPARATE_BYTES: u64 = 4 << 10;
+
 const RECORDS: &str = "records";
 const INDEXES: &str = "indexes";
+const BLOBS: &str = "blobs";
 
 pub(super) fn open(directory: &Path, options: &Options, background: &Arc<Background>) -> Result<Engine> {
     std::fs::create_dir_all(directory)
@@ -135,9 +154,14 @@ pub(super) fn open(directory: &Path, options: &Options, background: &Arc<Backgro
     let background = Arc::clone(background);
     database_options.add_event_listener(Listener { background, directory: directory.to_owned(), log_bytes });
     let cache = rocksdb::Cache::new_hyper_clock_cache(options.cache_bytes, 0);
-    let families = [(rocksdb::DEFAULT_COLUMN_FAMILY_NAME, false), (RECORDS, true), (INDEXES, false)];
-    let descriptors = families
-        .map(|(name, hashed)| rocksdb::ColumnFamilyDescriptor::new(name, family_options(options, &cache, hashed)));
+    let families = [
+        (rocksdb::DEFAULT_COLUMN_FAMILY_NAME, family_options(options, &cache, false)),
+        (RECORDS, family_options(options, &cache, true)),
+        (INDEXES, family_options(options, &cache, false)),
+        // A store of an earlier version has none; it is made.
+        (BLOBS, blob_options(options, &cache)),
+    ];
+    let descriptors = families.map(|(name, options)| rocksdb::ColumnFamilyDescriptor::new(name, options));
     let database = rocksdb::DB::open_cf_descriptors(&database_options, directory, descriptors)
         .map_err(|error| explain(directory, error))?;
     log::trim(directory, log_bytes);
@@ -148,6 +172,7 @@ pub(super) fn open(directory: &Path, options: &Options, background: &Arc<Backgro
             meta: family(rocksdb::DEFAULT_COLUMN_FAMILY_NAME)?,
             records: family(RECORDS)?,
             indexes: family(INDEXES)?,
+            blobs: family(BLOBS)?,
         })
     })
 }
@@ -188,6 +213,32 @@ fn family_options(options: &Options, cache: &rocksdb::Cache, hashed: bool) -> ro
     family.set_bottommost_compression_type(rocksdb::DBCompressionType::Zstd);
     family.set_disable_auto_compactions(!options.automatic_compactions);
     family
+}
+
+fn blob_options(options: &Options, cache: &rocksdb::Cache) -> rocksdb::Options {
+    let mut family = family_options(options, cache, false);
+    family.set_write_buffer_size(BLOB_BUFFER_BYTES);
+    // A third for a moment, where the logs have grown so long that all families are flushed: uploads leave it alone.
+    family.set_max_write_buffer_number(3);
+    family.set_enable_blob_files(true);
+    family.set_min_blob_size(SEPARATE_BYTES);
+    // Pictures, sound and archives are compressed already.
+    family.set_blob_compression_type(rocksdb::DBCompressionType::None);
+    family.set_blob_cache(&rocksdb::Cache::new_hyper_clock_cache(options.blob_cache_bytes, 0));
+    family
+}
+
+/// Rewrites all files with pieces of blobs, without those that were deleted.
+pub(super) fn rewrite_blob_files(
+    database: &rocksdb::DB,
+    blobs: &rocksdb::ColumnFamily,
+) -> std::result::Result<(), rocksdb::Error> {
+    let collect = |on| [("enable_blob_garbage_collection", on), ("blob_garbage_collection_age_cutoff", "1.0")];
+    database.set_options_cf(&blobs, &collect("true"))?;
+    let mut all = rocksdb::CompactOptions::default();
+    all.set_bottommost_level_compaction(rocksdb::BottommostLevelCompaction::Force);
+    database.compact_range_cf_opt(&blobs, None::<&[u8]>, None::<&[u8]>, &all);
+    database.set_options_cf(&blobs, &collect("false"))
 }
 
 fn cores() -> usize {

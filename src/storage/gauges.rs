@@ -13,6 +13,8 @@ use crate::error::{Error, Result};
 pub struct Gauges {
     /// Sorted files that a reader may meet.
     pub sorted_bytes: u64,
+    /// Files beside them with values that stand apart; those whose values were deleted count until the file is gone.
+    pub blob_file_bytes: u64,
     /// Memtables, those included that are being flushed.
     pub memtable_bytes: u64,
     /// What compactions have to rewrite until each level is within its size, as the engine estimates it.
@@ -32,6 +34,11 @@ pub(super) fn read(store: &Store) -> Result<Gauges> {
     let statistics = store.db().property_value(DBSTATS).map_err(untold)?;
     Ok(Gauges {
         sorted_bytes: sum(TOTAL_SST_FILES_SIZE)?,
+        blob_file_bytes: store
+            .db()
+            .property_int_value_cf(&store.family(Space::Blobs), BLOB_FILES_SIZE)
+            .map_err(untold)?
+            .unwrap_or(0),
         memtable_bytes: sum(CUR_SIZE_ALL_MEM_TABLES)?,
         compaction_debt_bytes: sum(ESTIMATE_PENDING_COMPACTION_BYTES)?,
         stalled_ms: statistics
@@ -39,6 +46,16 @@ pub(super) fn read(store: &Store) -> Result<Gauges> {
             .and_then(stalled_ms)
             .ok_or_else(|| Error::storage("cannot read the engine's statistics", "there is no line of stalls"))?,
     })
+}
+
+/// Of a family. The binding has no name for it.
+const BLOB_FILES_SIZE: &str = "rocksdb.total-blob-file-size";
+
+/// How many memtables of a space wait to be flushed, and the bytes of the one that is written to.
+pub(super) fn memtables(store: &Store, space: Space) -> Result<(u64, u64)> {
+    use rocksdb::properties::{CUR_SIZE_ACTIVE_MEM_TABLE, NUM_IMMUTABLE_MEM_TABLE};
+    let value = |property| store.db().property_int_value_cf(&store.family(space), property).map_err(untold);
+    Ok((value(NUM_IMMUTABLE_MEM_TABLE)?.unwrap_or(0), value(CUR_SIZE_ACTIVE_MEM_TABLE)?.unwrap_or(0)))
 }
 
 /// Asks every file for its properties, so it is not one of the gauges.

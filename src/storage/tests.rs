@@ -513,3 +513,24 @@ fn writers_that_outrun_the_flushes_are_stalled_and_it_is_counted() {
     });
     assert!(stalled, "320 MB through memtables of 64 KiB");
 }
+
+#[test]
+fn a_store_of_before_there_were_blobs_gets_their_space() {
+    let directory = tempfile::tempdir().unwrap();
+    {
+        let mut options = rocksdb::Options::default();
+        options.create_if_missing(true);
+        options.create_missing_column_families(true);
+        let families = ["records", "indexes"];
+        let before = rocksdb::DB::open_cf(&options, directory.path(), families).unwrap();
+        before.put_cf(&before.cf_handle("records").unwrap(), "key", "value").unwrap();
+    }
+    for _ in 0..2 {
+        let store = Store::open(directory.path(), &Options::default()).unwrap();
+        assert_eq!(&*store.get(Space::Records, b"key", Reach::Disk).unwrap().unwrap(), b"value");
+        put(&store, Space::Blobs, "key", &"b".repeat(100_000));
+        assert_eq!(store.get(Space::Blobs, b"key", Reach::Disk).unwrap().unwrap().len(), 100_000);
+        store.flush().unwrap();
+        assert!(store.gauges().unwrap().blob_file_bytes > 100_000);
+    }
+}

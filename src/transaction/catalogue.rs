@@ -9,7 +9,7 @@
 //!
 //! History of the format:
 //!   1: the first; an attribute was a pair of its name and its type, ID was Id, and nothing said what is required.
-//!   2: an attribute has `name`, `type` (ID, String, Int, Float, Boolean, Date, Any, or one in brackets for a list) and `required`.
+//!   2: an attribute has `name`, `type` (ID, String, Int, Float, Boolean, Date, Any, Blob, or one in brackets for a list) and `required`.
 
 use serde::{Deserialize, Serialize};
 
@@ -178,7 +178,7 @@ fn drop_tables(store: &Store, batch: &mut Batch, catalogue: &mut Catalogue, sche
             return true;
         }
         indexes::drop_table(store, batch, known.id, known.indexes.iter().map(|index| index.id));
-        dropped.push((Space::Records, known.id));
+        dropped.extend([(Space::Records, known.id), (Space::Blobs, known.id)]);
         dropped.extend(known.indexes.iter().map(|index| (Space::Indexes, index.id)));
         false
     });

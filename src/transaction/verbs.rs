@@ -6,10 +6,10 @@ use std::collections::HashMap;
 use bytes::Bytes;
 
 use super::ids::Maker;
-use super::{BATCH, KEY, Owned, Precondition, Replaced, Shared, Transaction, below};
+use super::{BATCH, KEY, Owned, Precondition, Replaced, Shared, Transaction, below, uploads};
 use crate::encoding::body::{parse_array, parse_object};
-use crate::encoding::value::{Date, Value};
-use crate::encoding::{Fields, Record, key, patch, record};
+use crate::encoding::value::{Blob, Date, Value};
+use crate::encoding::{Fields, Record, key, patch, record, url};
 use crate::error::{Error, Result};
 use crate::indexes;
 use crate::locking::{Locks, Slot, Wait};
@@ -125,10 +125,13 @@ impl<'d> Transaction<'d> {
         let before = self.open(table, id)?;
         check_precondition(table, id, before.as_ref(), expected)?;
         stamp(&mut fields, before.as_ref());
-        // A replacement is whole: what it leaves out is null, but for what the server itself keeps.
+        keep_blobs(&mut fields, before.as_ref())?;
+        // A replacement is whole: what it leaves out is null, but for what the server itself keeps, and for blobs, because a body cannot
+        // give them back.
         for (position, field) in fields.values_mut().iter_mut().enumerate() {
-            let kept = before.is_some() && table.attributes[position].stamp == Some(Stamp::Created);
-            if field.is_none() && !kept {
+            let attribute = &table.attributes[position];
+            let kept = attribute.stamp == Some(Stamp::Created) || attribute.kind == Kind::Blob;
+            if field.is_none() && !(kept && before.is_some()) {
                 *field = Some(Value::Null);
             }
         }
@@ -242,10 +245,43 @@ impl<'d> Transaction<'d> {
         }
     }
 
+    /// Has a Blob be an upload, or none.
+    ///
+    /// # Errors
+    /// As [`Database::set_blob`](super::Database::set_blob).
+    pub(super) fn set_blob(
+        &mut self,
+        table: &Table,
+        id: &str,
+        attribute: usize,
+        upload: Option<u64>,
+        accept: impl Fn(Option<u64>) -> Result<()>,
+    ) -> Result<()> {
+        self.database.check_issued(table)?;
+        if !table.blobs.contains(&attribute) {
+            return Err(Error::invalid(format!("table {} has no such Blob", table.name)));
+        }
+        self.hold(table.id, id.as_bytes())?;
+        let before = self.open(table, id)?.ok_or_else(|| not_found(table, id))?;
+        accept(before.upload(attribute))?;
+        if upload.is_some_and(|upload| self.database.shared.uploads.is_retired(table.id, upload)) {
+            let detail = format!("all records of {} were deleted while the blob was uploaded", table.name);
+            return Err(Error::NotFound { detail });
+        }
+        let mut fields = Fields::of(table);
+        fields.values_mut()[attribute] = Some(upload.map_or(Value::Null, |upload| {
+            let path = url::blob(&table.name, id, &table.attributes[attribute].name);
+            Value::Blob(Blob { path: Cow::Owned(path), upload })
+        }));
+        stamp(&mut fields, Some(&before));
+        self.write(id, &fields, Some(&before)).map(drop)
+    }
+
     /// Stages that a record is no more.
     fn remove<B: AsRef<[u8]>>(&mut self, table: &Table, id: &str, before: &Record<'_, B>) -> Result<()> {
         indexes::remove(self.database.store(), &mut self.batch, id, before)?;
         self.release_uniques(before)?;
+        self.remove_blobs(before, None::<&Owned<'_>>);
         KEY.with_borrow_mut(|key| {
             key::record(table.id, id, key);
             self.database.store().delete(&mut self.batch, Space::Records, key);
@@ -294,6 +330,7 @@ impl<'d> Transaction<'d> {
             }
         }
         stamp(&mut fields, Some(before));
+        keep_blobs(&mut fields, Some(before))?;
         check_not_null(&fields)?;
         self.write(id, &fields, Some(before))
     }
@@ -312,7 +349,10 @@ impl<'d> Transaction<'d> {
         self.claim_uniques(id, before, &after)?;
         let store = self.database.store();
         match before {
-            Some(before) => indexes::change(store, &mut self.batch, id, before, &after)?,
+            Some(before) => {
+                indexes::change(store, &mut self.batch, id, before, &after)?;
+                self.remove_blobs(before, Some(&after));
+            }
             None => indexes::add(store, &mut self.batch, id, &after)?,
         }
         self.stage(table, id, after.bytes());
@@ -329,6 +369,17 @@ impl<'d> Transaction<'d> {
             return Err(Error::invalid(detail));
         }
         Ok(())
+    }
+
+    /// Stages that the uploads are no more that only the version before refers to.
+    fn remove_blobs<B: AsRef<[u8]>, A: AsRef<[u8]>>(&mut self, before: &Record<'_, B>, after: Option<&Record<'_, A>>) {
+        let table = before.table();
+        for &attribute in &table.blobs {
+            let (was, is) = (before.upload(attribute), after.and_then(|after| after.upload(attribute)));
+            if let Some(upload) = was.filter(|_| was != is) {
+                uploads::remove_bytes(self.database.store(), &mut self.batch, table.id, upload);
+            }
+        }
     }
 
     fn stage(&mut self, table: &Table, id: &str, bytes: &[u8]) {
@@ -576,6 +627,7 @@ fn encode_new<'t>(mut fields: Fields<'t, '_>) -> Result<(Owned<'t>, bool)> {
         *id = Some(Value::Text(Cow::Owned(Maker::new().make().to_string())));
     }
     stamp(&mut fields, None::<&Owned<'_>>);
+    keep_blobs(&mut fields, None::<&Owned<'_>>)?;
     check_required(&fields)?;
     let mut out = Vec::with_capacity(1280);
     record::encode(&fields, None::<&Owned<'_>>, &mut out)?;
@@ -628,6 +680,25 @@ fn check_same_id(id: &str, fields: &Fields<'_, '_>) -> Result<()> {
         }
         _ => Ok(()),
     }
+}
+
+/// A body may repeat the path of a blob that is there, which then stays, not name another.
+fn keep_blobs<B: AsRef<[u8]>>(fields: &mut Fields<'_, '_>, before: Option<&Record<'_, B>>) -> Result<()> {
+    let table = fields.table();
+    for &attribute in &table.blobs {
+        let Some(Value::Blob(given)) = &fields.values()[attribute] else { continue };
+        let is_there = match before.map(|before| before.value(attribute)).transpose()? {
+            Some(Value::Blob(blob)) => blob.path == given.path,
+            _ => false,
+        };
+        if !is_there {
+            let detail =
+                "in a body a Blob is null, or its own path if there is one: its bytes are written by PUT to that path";
+            return Err(Error::invalid_at(pointer(table, attribute), detail));
+        }
+        fields.values_mut()[attribute] = None;
+    }
+    Ok(())
 }
 
 fn check_precondition<B: AsRef<[u8]>>(

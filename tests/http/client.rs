@@ -77,6 +77,11 @@ impl Connection {
         self.stream.write_all(bytes).unwrap();
     }
 
+    /// Sends as long as the server takes it; whether it did.
+    pub fn try_send(&mut self, text: &str) -> bool {
+        self.stream.write_all(text.as_bytes()).is_ok()
+    }
+
     /// Sends a request with a body of known length.
     pub fn request(&mut self, method: &str, path: &str, body: &str) -> Answer {
         let length = if body.is_empty() {

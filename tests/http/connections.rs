@@ -41,6 +41,18 @@ fn bodies_in_pieces_are_read_and_long_ones_refused_on_the_way() {
     assert_eq!(connection.receive(false).status, 413);
 }
 
+#[test]
+fn a_head_has_a_greatest_length() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(folder.path(), |_| {});
+    for (bytes, status) in [(50_000, 200), (100_000, 431)] {
+        let mut connection = Connection::open(server.url());
+        let long = "x".repeat(bytes);
+        connection.send(&format!("GET /_health HTTP/1.1\r\nhost: localhost\r\nx-long: {long}\r\n\r\n"));
+        assert_eq!(connection.receive(false).status, status);
+    }
+}
+
 /// A client that writes all of a refused body before it reads gets the answer, and may go on.
 #[test]
 fn a_refused_body_does_not_cost_the_connection() {

@@ -163,6 +163,23 @@ fn a_table_and_a_record_are_followed() {
     }
 }
 
+/// However many chunks were written before.
+#[test]
+fn writing_a_blob_is_one_change_of_its_record() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(folder.path(), |_| {});
+    let url = server.url();
+    assert_eq!(ask(url, "PUT", "/Photo/1", "{}").status, 201);
+    let mut feed = Feed::open(url, "/Photo", None);
+    let told = |picture: &str| format!(r#"put {{"id":"1","title":null,"picture":{picture},"preview":null}}"#);
+    assert_eq!(ask(url, "PUT", "/Photo/1/picture", &"x".repeat(1_000_000)).status, 201);
+    assert_eq!(ask(url, "PUT", "/Photo/1/picture", "y").status, 204);
+    assert_eq!(ask(url, "DELETE", "/Photo/1/picture", "").status, 204);
+    for expected in [told("\"/Photo/1/picture\""), told("\"/Photo/1/picture\""), told("null")] {
+        assert_eq!(feed.text(), expected);
+    }
+}
+
 #[test]
 fn who_was_away_goes_on_where_it_was() {
     let folder = tempfile::tempdir().unwrap();

@@ -15,7 +15,7 @@ fn command(arguments: &[&str]) -> Command {
     command
 }
 
-fn output(arguments: &[&str]) -> Output {
+pub fn output(arguments: &[&str]) -> Output {
     command(arguments).output().unwrap()
 }
 
@@ -32,7 +32,7 @@ fn assert_refused(output: &Output, words: &[&str]) {
 
 /// A running server; killed when it is dropped.
 pub struct Running {
-    child: Child,
+    pub child: Child,
     log: BufReader<ChildStderr>,
     pub url: String,
 }
@@ -71,7 +71,7 @@ impl Running {
         Self { child, log, url }
     }
 
-    fn line(&mut self) -> String {
+    pub fn line(&mut self) -> String {
         let mut line = String::new();
         self.log.read_line(&mut line).unwrap();
         line.trim_end().to_owned()
@@ -133,6 +133,20 @@ fn a_stop_finishes_what_is_in_flight_and_keeps_the_data() {
 
     let server = Running::start(folder.path());
     assert_eq!(ask(&server.url, "GET", "/Product?limit=5", "").body.matches("\"id\"").count(), 2);
+}
+
+/// Connections and files of the store are many.
+#[test]
+#[cfg(target_os = "linux")]
+fn it_may_have_as_many_files_open_as_the_system_allows() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "ulimit -S -n 256 && exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_strata")]);
+    let server = Running::start_by(shell, folder.path(), &[]);
+    let limits = fs::read_to_string(format!("/proc/{}/limits", server.child.id())).unwrap();
+    let open_files = limits.lines().find_map(|line| line.strip_prefix("Max open files")).unwrap();
+    let numbers: Vec<_> = open_files.split_whitespace().collect();
+    assert!(numbers[0] == numbers[1] && numbers[0] != "256", "{open_files}");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use super::{Record, damaged, needs_escape, outside};
 use crate::error::Result;
 use crate::schema::{Kind, Table};
 
-/// Where the eight bytes of an Int, Float or Date stand in every record of a table: so many bytes before the end.
+/// Where the eight bytes of an Int, Float, Date or Blob stand in every record of a table: so many bytes before the end.
 #[derive(Clone, Copy, Debug)]
 pub struct Slot(usize);
 
@@ -43,7 +43,7 @@ pub enum Scalar<'r> {
     Date(i64),
     /// Of an ID or a String.
     Text(Text<'r>),
-    /// Of an `Any` or a list: its JSON text.
+    /// Of an `Any`, a Blob or a list: its JSON text.
     Json(&'r [u8]),
 }
 
@@ -98,6 +98,7 @@ impl<B: AsRef<[u8]>> Record<'_, B> {
                 _ if integer == 0 && self.is_null(attribute)? => Scalar::Null,
                 Kind::Int => Scalar::Int(integer),
                 Kind::Float => Scalar::Float(self.float(slot)),
+                Kind::Blob => Scalar::Json(self.json_of(attribute)?),
                 _ => Scalar::Date(integer),
             });
         }

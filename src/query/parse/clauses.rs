@@ -117,8 +117,8 @@ impl<'q> Parser<'q, '_> {
             let start = self.position;
             let attribute = self.attribute()?;
             let of = &self.table.attributes[attribute];
-            if of.list || of.kind == Kind::Any {
-                return Err(at(start, format!("{} has no order: a list or Any", of.name)));
+            if of.list || matches!(of.kind, Kind::Any | Kind::Blob) {
+                return Err(at(start, format!("{} has no order: a list, Any or Blob", of.name)));
             }
             if self.query.sort.iter().any(|order| order.attribute == attribute) {
                 return Err(at(start, format!("{} is sorted by twice", of.name)));

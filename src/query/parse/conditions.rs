@@ -156,6 +156,9 @@ impl<'q, 't> Parser<'q, 't> {
 
     /// What follows an operator, as a test of an attribute.
     fn test(&mut self, of: &Attribute, operator: Operator, operator_position: usize) -> Result<Test<'q>> {
+        if of.kind == Kind::Blob {
+            return self.test_of_blob(of, operator, operator_position);
+        }
         let has_text = matches!(of.kind, Kind::Id | Kind::String | Kind::Any);
         if operator.is_of_text() && !has_text {
             return Err(at(operator_position, format!("{} is not of type ID, String or Any", of.name)));
@@ -192,6 +195,15 @@ impl<'q, 't> Parser<'q, 't> {
                 Test::Matches(Expression::read(text, start)?)
             }
         })
+    }
+
+    /// What is asked of a Blob: whether there is one.
+    fn test_of_blob(&mut self, of: &Attribute, operator: Operator, operator_position: usize) -> Result<Test<'q>> {
+        let refused =
+            |position| at(position, format!("{} is a Blob: it is compared by == and != with null alone", of.name));
+        let Operator::Equal { literal: false } = operator else { return Err(refused(operator_position)) };
+        let value = self.value()?;
+        if value.text == "null" { Ok(Test::Null) } else { Err(refused(value.start)) }
     }
 
     /// One value, which may not be missing.

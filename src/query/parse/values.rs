@@ -150,6 +150,7 @@ fn typed(kind: Kind, prefix: Option<Prefix>, value: Piece<'_>) -> Result<Operand
             let microseconds = Value::microseconds_of(&text).map_err(|detail| at(start, detail))?;
             Value::Date(Date { text, microseconds })
         }
+        Kind::Blob => return Err(refused(&text)),
         Kind::Any => unreachable!("it returned above"),
     };
     Ok(Operand::Value(value))

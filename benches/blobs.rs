@@ -1,0 +1,301 @@
+//! Bytes of blobs in and out, in process: 150 KB, as a picture has, and 2 MB, which are more than one piece.
+//!
+//! The floor keeps the same bytes as values of 256 KiB, as much as a piece of ours: for each a pinned get and one copy, or a put, in a
+//! store of its own with the same options. Ours reads record, manifest and chunks from a snapshot and compares the checksum of each chunk;
+//! it writes chunks with their checksums, a manifest and the record, which is read before, and deletes what was there. Where the
+//! memtables are full, ours waits until a flush has ended, and the floor's engine waits for it.
+
+mod floor;
+mod prepared;
+
+use std::hint::black_box;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use prepared::{options, soft};
+use rust_rocksdb as rocksdb;
+use strata::blobs::{self, PIECE_BYTES, Reader, Upload};
+use strata::error::{Error, Result};
+use strata::schema::{Schema, Table};
+use strata::transaction::{Database, Precondition};
+use strata_harness::data::scatter;
+use strata_harness::{Facts, Scale, State, Suite, Unit, suite, temporary_directory};
+use tempfile::TempDir;
+
+/// The attribute that is one.
+const PICTURE: usize = 1;
+
+/// Blobs of one length.
+#[derive(Clone, Copy)]
+struct Blobs {
+    case: &'static str,
+    bytes: usize,
+    /// As many as the cache of blobs holds.
+    count: u64,
+    /// Operations of an unpaired sample that writes.
+    writes: u64,
+}
+
+const SIZES: [Blobs; 2] = [
+    Blobs { case: "150_kb", bytes: 150 << 10, count: 150, writes: 40 },
+    Blobs { case: "2_mb", bytes: 2 << 20, count: 10, writes: 8 },
+];
+
+fn main() {
+    suite("blobs", |suite| {
+        suite.engine(serde_json::to_value(options()).expect("options are JSON"));
+        for blobs in SIZES {
+            let count = match suite.scale() {
+                Scale::Full => blobs.count,
+                Scale::Smoke => 3,
+            };
+            get(suite, Blobs { count, ..blobs });
+            put(suite, Blobs { count, ..blobs });
+        }
+    });
+}
+
+impl Blobs {
+    /// The bytes of one.
+    fn content(self, number: u64) -> Vec<u8> {
+        (0..self.bytes as u64).map(|place| (scatter(place, 251) + number) as u8).collect()
+    }
+
+    fn facts(self, op: &str) -> Facts {
+        let data = format!("{} blobs of {} KiB", self.count, self.bytes >> 10);
+        Facts::new(op).data(data).unit(Unit::Bytes, self.bytes as u64)
+    }
+}
+
+/// A store of ours with a blob for each record.
+struct Photos {
+    database: Database,
+    /// Of one blob.
+    bytes: u64,
+    /// Bytes written before the first operation, where each writes a blob.
+    before: OnceLock<u64>,
+    _directory: TempDir,
+}
+
+impl Photos {
+    fn fresh(blobs: Blobs) -> Self {
+        let directory = temporary_directory();
+        let schema = Schema::parse("type Photo @table { id: ID! @primaryKey picture: Blob }").expect("a schema");
+        let database = Database::open(directory.path(), schema, &options()).expect("a store to open");
+        let bytes = blobs.bytes as u64;
+        let photos = Self { database, bytes, before: OnceLock::new(), _directory: directory };
+        for number in 0..blobs.count {
+            photos.database.create(photos.table(), format!(r#"{{"id":"{number}"}}"#).as_bytes()).expect("a record");
+            photos.write(number, &blobs.content(number));
+        }
+        photos.database.store().flush().expect("a healthy store");
+        for number in 0..blobs.count {
+            let mut whole = Vec::new();
+            photos.read(number, |piece| whole.extend(piece));
+            assert!(whole == blobs.content(number));
+        }
+        photos
+    }
+
+    fn table(&self) -> &Table {
+        self.database.table("Photo").expect("the table of the schema")
+    }
+
+    /// Hands over one piece after the other; how many bytes there were.
+    fn read(&self, number: u64, mut hand_over: impl FnMut(Vec<u8>)) -> u64 {
+        let reader = Reader::open(&self.database, self.table(), &number.to_string(), PICTURE).expect("a healthy store");
+        let mut reader = reader.expect("a record that is there");
+        while reader.left_bytes() > 0 {
+            hand_over(reader.next(&self.database).expect("a whole blob"));
+        }
+        reader.length_bytes()
+    }
+
+    fn write(&self, number: u64, mut bytes: &[u8]) {
+        let (id, none) = (number.to_string(), Precondition::None);
+        let upload = Upload::begin(&self.database, self.table(), &id, PICTURE, "image/png", none);
+        let mut upload = upload.expect("a record that is there");
+        loop {
+            bytes = &bytes[upload.take(bytes)..];
+            if bytes.is_empty() {
+                return in_time(|| upload.finish(&self.database).map(drop));
+            }
+            in_time(|| upload.write());
+        }
+    }
+}
+
+/// Attempts it until there is room in the memtables.
+fn in_time(mut attempt: impl FnMut() -> Result<()>) {
+    while let Err(error) = attempt() {
+        assert!(matches!(error, Error::Busy { .. }), "{error}");
+        std::thread::sleep(Duration::from_micros(100));
+    }
+}
+
+impl State for Photos {
+    fn settle(&self) {
+        self.database.store().settle().expect("a healthy store");
+    }
+
+    fn thread_counters(&self) -> Vec<(&'static str, u64)> {
+        floor::thread_counters()
+    }
+
+    fn verify(&self, operations: u64) {
+        let Some(before) = self.before.get() else { return };
+        let written = self.database.counters().batch_bytes - before;
+        let expected = operations * self.bytes;
+        assert!(written >= expected, "{operations} operations have written {written} bytes, not {expected}");
+        assert_eq!(blobs::disagreements(&self.database).expect("a healthy store"), Vec::<String>::new());
+    }
+}
+
+/// The same bytes as values of keys, each a piece.
+struct Raw {
+    database: rocksdb::DB,
+    /// Of one blob.
+    bytes: usize,
+    read: rocksdb::ReadOptions,
+    write: rocksdb::WriteOptions,
+    before: OnceLock<u64>,
+    _directory: TempDir,
+}
+
+impl Raw {
+    fn fresh(blobs: Blobs) -> Self {
+        let directory = temporary_directory();
+        let mut options = rocksdb::Options::default();
+        options.create_if_missing(true);
+        options.increase_parallelism(std::thread::available_parallelism().map_or(2, |cores| cores.get() as i32));
+        options.set_write_buffer_size(8 << 20);
+        options.set_max_write_buffer_number(3);
+        options.set_enable_blob_files(true);
+        options.set_min_blob_size(4 << 10);
+        options.set_blob_cache(&rocksdb::Cache::new_hyper_clock_cache(prepared::options().blob_cache_bytes, 0));
+        options.set_disable_auto_compactions(true);
+        let mut blocks = rocksdb::BlockBasedOptions::default();
+        blocks.set_block_cache(&rocksdb::Cache::new_hyper_clock_cache(prepared::options().cache_bytes, 0));
+        blocks.set_bloom_filter(10.0, false);
+        options.set_block_based_table_factory(&blocks);
+        let database = rocksdb::DB::open(&options, directory.path()).expect("a store to open");
+        let raw = Self {
+            database,
+            bytes: blobs.bytes,
+            read: rocksdb::ReadOptions::default(),
+            write: rocksdb::WriteOptions::default(),
+            before: OnceLock::new(),
+            _directory: directory,
+        };
+        for number in 0..blobs.count {
+            raw.put(number, &blobs.content(number));
+        }
+        raw.database.flush().expect("a healthy store");
+        for number in 0..blobs.count {
+            let mut whole = Vec::new();
+            raw.get(number, |piece| whole.extend(piece));
+            assert!(whole == blobs.content(number));
+        }
+        raw
+    }
+
+    fn key(number: u64, piece: usize) -> [u8; 12] {
+        let mut key = [0; 12];
+        key[..8].copy_from_slice(&number.to_be_bytes());
+        key[8..].copy_from_slice(&(piece as u32).to_be_bytes());
+        key
+    }
+
+    /// Hands over one piece after the other, each copied once, as the body of an answer has it.
+    fn get(&self, number: u64, mut hand_over: impl FnMut(Vec<u8>)) -> u64 {
+        for piece in 0..self.bytes.div_ceil(PIECE_BYTES) {
+            let value = self.database.get_pinned_opt(Self::key(number, piece), &self.read).expect("a healthy store");
+            hand_over(value.expect("a key that is there").to_vec());
+        }
+        self.bytes as u64
+    }
+
+    fn put(&self, number: u64, bytes: &[u8]) {
+        for (piece, bytes) in bytes.chunks(PIECE_BYTES).enumerate() {
+            self.database.put_opt(Self::key(number, piece), bytes, &self.write).expect("a healthy store");
+        }
+    }
+}
+
+impl State for Raw {
+    fn settle(&self) {
+        let options = rocksdb::WaitForCompactOptions::default();
+        self.database.wait_for_compact(&options).expect("a healthy store");
+    }
+
+    fn thread_counters(&self) -> Vec<(&'static str, u64)> {
+        floor::thread_counters()
+    }
+
+    fn verify(&self, operations: u64) {
+        if let Some(before) = self.before.get() {
+            let pieces = operations * self.bytes.div_ceil(PIECE_BYTES) as u64;
+            assert!(self.database.latest_sequence_number() - before >= pieces);
+        }
+    }
+}
+
+fn get(suite: &mut Suite, blobs: Blobs) {
+    let (n, case, state) = (blobs.count, blobs.case, "blob files, in the cache of blobs");
+    let about = blobs.facts("reads all bytes of one blob, piece by piece").state(state).floor("floor", 0.85, 1.0);
+    suite.row(
+        "get",
+        "strata",
+        case,
+        about,
+        || Photos::fresh(blobs),
+        |photos: Arc<Photos>| move |index| photos.read(scatter(index, n), |piece| drop(black_box(piece))),
+    );
+    let about = blobs.facts("gets values of as many bytes, pinned, and copies each").state(state);
+    suite.row(
+        "get",
+        "floor",
+        case,
+        about,
+        || Raw::fresh(blobs),
+        |raw: Arc<Raw>| move |index| raw.get(scatter(index, n), |piece| drop(black_box(piece))),
+    );
+}
+
+fn put(suite: &mut Suite, blobs: Blobs) {
+    let (n, case) = (blobs.count, blobs.case);
+    let facts = |op| {
+        let state = "replaced; what is written, memtable";
+        blobs.facts(op).state(state).durability(soft()).changes_store(blobs.writes, None)
+    };
+    suite.row(
+        "put",
+        "strata",
+        case,
+        facts("replaces a blob by other bytes").floor("floor", 0.75, 0.9),
+        || Photos::fresh(blobs),
+        |photos: Arc<Photos>| {
+            photos.before.get_or_init(|| photos.database.counters().batch_bytes);
+            let bytes = blobs.content(n);
+            move |index| {
+                photos.write(scatter(index, n), &bytes);
+                bytes.len() as u64
+            }
+        },
+    );
+    suite.row(
+        "put",
+        "floor",
+        case,
+        facts("puts values of as many bytes"),
+        || Raw::fresh(blobs),
+        |raw: Arc<Raw>| {
+            raw.before.get_or_init(|| raw.database.latest_sequence_number());
+            let bytes = blobs.content(n);
+            move |index| {
+                raw.put(scatter(index, n), &bytes);
+                bytes.len() as u64
+            }
+        },
+    );
+}

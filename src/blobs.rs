@@ -1,0 +1,99 @@
+//! Blobs: values too long for a record, kept in chunks beside it, written and read as streams.
+//!
+//! ```text
+//! record    of a Blob attribute: its path in the text, the number of its upload in the eight bytes
+//! manifest  [table][upload]         -> version, length, tag, media type, checksum
+//! chunk     [table][upload][number] -> XXH3-64 of the bytes (u64, little-endian), bytes: 64 KiB, the last one what is left
+//! ```
+//! **An upload** ([`Upload`]) writes its chunks as they come, under a number that no other upload has had. Nobody sees them until one
+//! batch makes the record refer to that number; the same batch deletes what the record referred to before. So a reader has all of the
+//! old bytes or all of the new ones. The chunks of an upload that broke off are deleted when it is dropped; those of a killed process,
+//! when the store is opened (`transaction`). A blob of at most a piece is written by that one batch alone.
+//!
+//! **A reader** ([`Reader`]) reads record, manifest and chunks from one snapshot, however slowly its bytes are taken. The bytes under a
+//! number never change, so it takes a newer snapshot with every piece as long as the upload is still there: an old snapshot would keep
+//! the engine from dropping what others have overwritten.
+//!
+//! Memory does not follow the length of a blob: both hold a piece at most. No chunk is used before its checksum was compared.
+//!
+//! Non-goals: when a piece is written or read, and where it is waited for (`ingress`).
+
+mod check;
+mod manifest;
+mod reader;
+mod upload;
+
+use twox_hash::XxHash3_64;
+
+use crate::encoding::key;
+use crate::error::{Error, Result};
+use crate::schema::Table;
+use crate::storage::Space;
+use crate::transaction::{Database, Precondition};
+pub use check::disagreements;
+use manifest::Manifest;
+pub use reader::Reader;
+pub use upload::{Ended, Upload};
+
+/// How many bytes a chunk has, unless it is the last.
+pub const CHUNK_BYTES: usize = 64 << 10;
+
+/// How many bytes are written or read at once.
+pub const PIECE_BYTES: usize = 4 * CHUNK_BYTES;
+
+/// The longest media type.
+pub const MEDIA_TYPE_BYTES: usize = 255;
+
+/// Takes a blob away from its record, which is a write of the record.
+///
+/// # Errors
+/// `NotFound` if there is no such record, or it has no such blob; `Stale` by the precondition, whose checksums are the tags of blobs;
+/// as [`Database::set_blob`].
+pub fn remove(database: &Database, table: &Table, id: &str, attribute: usize, expected: &Precondition) -> Result<()> {
+    let accept = |upload: Option<u64>| match upload {
+        Some(_) => admit(database, table, upload, expected),
+        None => Err(none(table, id, attribute)),
+    };
+    database.set_blob(table, id, attribute, None, accept, |_, _| {})
+}
+
+/// Checks what must be true of a blob before it changes; without an upload there is none.
+fn admit(database: &Database, table: &Table, upload: Option<u64>, expected: &Precondition) -> Result<()> {
+    match (expected, upload) {
+        (Precondition::None, _) | (Precondition::Exists, Some(_)) | (Precondition::Absent, None) => Ok(()),
+        (Precondition::OneOf(tags), Some(upload)) => {
+            let stored = database.store().get(Space::Blobs, &key::upload(table.id, upload), database.reach())?;
+            let manifest = Manifest::read(stored.as_deref())?;
+            if tags.contains(&manifest.tag) { Ok(()) } else { Err(Error::Stale) }
+        }
+        _ => Err(Error::Stale),
+    }
+}
+
+fn none(table: &Table, id: &str, attribute: usize) -> Error {
+    let name = &table.attributes[attribute].name;
+    Error::NotFound { detail: format!("record {id:?} of {} has no {name}", table.name) }
+}
+
+/// A chunk as it is stored: its checksum, its bytes.
+fn stored_form(bytes: &[u8]) -> Vec<u8> {
+    [&XxHash3_64::oneshot(bytes).to_le_bytes(), bytes].concat()
+}
+
+/// The bytes of a stored chunk, which has so many.
+fn checked(stored: &[u8], length: usize) -> Result<&[u8]> {
+    let parts = stored.split_first_chunk().filter(|(_, bytes)| bytes.len() == length);
+    let (checksum, bytes) = parts.ok_or_else(|| damaged("a chunk has another length"))?;
+    match u64::from_le_bytes(*checksum) == XxHash3_64::oneshot(bytes) {
+        true => Ok(bytes),
+        false => Err(damaged("the checksum of a chunk differs")),
+    }
+}
+
+#[cold]
+fn damaged(how: &str) -> Error {
+    Error::corrupt(format!("a blob: {how}"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,124 @@
+//! A blob on its way out of the store.
+
+use std::ops::Range;
+
+use self_cell::self_cell;
+
+use super::{CHUNK_BYTES, Manifest, PIECE_BYTES, checked, damaged, none};
+use crate::encoding::{Record, key};
+use crate::error::{Error, Result};
+use crate::schema::Table;
+use crate::storage::{Pinned, Snapshot, Space};
+use crate::transaction::Database;
+
+self_cell!(
+    /// A snapshot together with the store that it is of.
+    struct OwnedSnapshot {
+        owner: Database,
+        #[covariant]
+        dependent: Snapshot,
+    }
+);
+
+impl OwnedSnapshot {
+    fn of(database: &Database) -> Self {
+        Self::new(database.clone(), |database| database.store().snapshot())
+    }
+}
+
+/// A blob, and how much of it is still to be read. Its bytes are the same to the end, whatever becomes of its record.
+pub struct Reader {
+    /// In which all of it is there.
+    snapshot: OwnedSnapshot,
+    table: u32,
+    upload: u64,
+    manifest: Manifest,
+    left: Range<u64>,
+}
+
+impl Reader {
+    /// A blob of a record, all of it still to be read; `None` if there is no such record.
+    ///
+    /// # Errors
+    /// `NotFound` if the record has no such blob; `WouldBlock` on a database that answers from memory; `Corrupt`; what the engine
+    /// returns.
+    pub fn open(database: &Database, table: &Table, id: &str, attribute: usize) -> Result<Option<Self>> {
+        let (snapshot, reach) = (OwnedSnapshot::of(database), database.reach());
+        let mut record = Vec::with_capacity(4 + id.len());
+        key::record(table.id, id, &mut record);
+        let get = |space, key: &[u8]| {
+            let values = database.store().multi_get(space, &[key], snapshot.borrow_dependent(), reach)?;
+            Ok::<_, Error>(values.into_iter().next().flatten())
+        };
+        let Some(record) = get(Space::Records, &record)? else { return Ok(None) };
+        let record = Record::open(table, record)?;
+        let upload = record.upload(attribute).ok_or_else(|| none(table, id, attribute))?;
+        let manifest = Manifest::read(get(Space::Blobs, &key::upload(table.id, upload))?.as_deref())?;
+        let left = 0..manifest.length_bytes;
+        Ok(Some(Self { snapshot, table: table.id, upload, manifest, left }))
+    }
+
+    /// How many bytes the whole of it has.
+    pub fn length_bytes(&self) -> u64 {
+        self.manifest.length_bytes
+    }
+
+    /// What it was said to be when it was written.
+    pub fn media_type(&self) -> &str {
+        &self.manifest.media_type
+    }
+
+    /// Changes whenever the bytes or the media type do.
+    pub fn tag(&self) -> u64 {
+        self.manifest.tag
+    }
+
+    /// How many bytes are still to be read.
+    pub fn left_bytes(&self) -> u64 {
+        self.left.end - self.left.start
+    }
+
+    /// Leaves only a part of it to be read, which lies within.
+    pub fn select(&mut self, part: Range<u64>) {
+        self.left = part.start.min(self.manifest.length_bytes)..part.end.min(self.manifest.length_bytes);
+    }
+
+    /// The next piece, up to the end of a chunk and at most [`PIECE_BYTES`]; nothing at the end. `database` says how far it goes for it.
+    ///
+    /// # Errors
+    /// `Corrupt` if a chunk is damaged or missing; `WouldBlock` on a database that answers from memory; what the engine returns.
+    pub fn next(&mut self, database: &Database) -> Result<Vec<u8>> {
+        if self.left.is_empty() {
+            return Ok(Vec::new());
+        }
+        let first = self.left.start / CHUNK_BYTES as u64;
+        let end = self.left.end.min((first * CHUNK_BYTES as u64) + PIECE_BYTES as u64);
+        let chunks = first..end.div_ceil(CHUNK_BYTES as u64);
+        let values = self.chunks(database, chunks.clone())?;
+        let mut piece = Vec::with_capacity((end - self.left.start) as usize);
+        for (value, chunk) in values.iter().zip(chunks) {
+            let stored = value.as_deref().ok_or_else(|| damaged("a chunk is missing"))?;
+            let (bytes, begin) = (checked(stored, self.manifest.bytes_of(chunk))?, chunk * CHUNK_BYTES as u64);
+            let within = |place: u64| (place.max(begin) - begin).min(bytes.len() as u64) as usize;
+            piece.extend_from_slice(&bytes[within(self.left.start)..within(end)]);
+        }
+        self.left.start = end;
+        Ok(piece)
+    }
+
+    /// Some chunks, from a new snapshot if the upload is still there, and else from the one that is held for that.
+    fn chunks<'d>(&mut self, database: &'d Database, chunks: Range<u64>) -> Result<Vec<Option<Pinned<'d>>>> {
+        let key = |chunk: u64| key::chunk(self.table, self.upload, chunk as u32);
+        let keys: Vec<_> = chunks.map(key).collect();
+        let get = |snapshot: &OwnedSnapshot| {
+            database.store().multi_get(Space::Blobs, &keys, snapshot.borrow_dependent(), database.reach())
+        };
+        let new = OwnedSnapshot::of(database);
+        let values = get(&new)?;
+        if values.iter().all(Option::is_some) {
+            self.snapshot = new;
+            return Ok(values);
+        }
+        get(&self.snapshot)
+    }
+}

@@ -1,0 +1,210 @@
+//! A blob on its way into the store.
+
+use std::cell::Cell;
+use std::hash::Hasher;
+use std::time::Duration;
+
+use twox_hash::XxHash3_64;
+
+use super::{CHUNK_BYTES, MEDIA_TYPE_BYTES, Manifest, PIECE_BYTES, admit, stored_form};
+use crate::encoding::{key, url};
+use crate::error::{Error, Result};
+use crate::schema::{Durability, Table};
+use crate::storage::{Batch, Space, Store};
+use crate::transaction::{Database, Precondition};
+
+/// How often, and how long after each other, an upload that was broken off attempts to remove its chunks where the engine is behind.
+const ATTEMPTS: usize = 100;
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// An upload under way. Its memory is at most a piece. When it is dropped before its end, what it has written is removed, which may
+/// block.
+pub struct Upload {
+    database: Database,
+    /// Position in the schema.
+    table: usize,
+    id: String,
+    attribute: usize,
+    expected: Precondition,
+    media_type: String,
+    number: u64,
+    /// Bytes that were not written, at most a piece.
+    pending: Vec<u8>,
+    /// How many chunks were.
+    written: u32,
+    length_bytes: u64,
+    /// Of the media type, a zero byte and all bytes so far.
+    tag: XxHash3_64,
+    /// Whether chunks were written to which no record refers yet.
+    is_open: bool,
+}
+
+/// What an upload has become.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// Changes whenever the bytes or the media type of the blob do.
+    pub tag: u64,
+    /// Whether there was no blob before.
+    pub created: bool,
+}
+
+impl Upload {
+    /// Begins to upload a blob of a record that is there. `expected` is what must be true of the blob that it replaces, now and in the
+    /// end; its checksums are tags.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such record; `Stale` by the precondition; `Invalid` if the attribute is no Blob, or the media type is
+    /// too long; what the engine returns.
+    pub fn begin(
+        database: &Database,
+        table: &Table,
+        id: &str,
+        attribute: usize,
+        media_type: &str,
+        expected: Precondition,
+    ) -> Result<Self> {
+        if !table.blobs.contains(&attribute) || media_type.len() > MEDIA_TYPE_BYTES {
+            let detail = format!("a Blob of {}, and a media type of at most {MEDIA_TYPE_BYTES} bytes", table.name);
+            return Err(Error::invalid(detail));
+        }
+        let record = database.read(table, id)?.ok_or_else(|| no_record(table, id))?;
+        admit(database, table, record.upload(attribute), &expected)?;
+        let position = database.schema().tables.iter().position(|known| known.id == table.id);
+        let mut tag = XxHash3_64::new();
+        tag.write(media_type.as_bytes());
+        tag.write_u8(0);
+        Ok(Self {
+            number: database.begin_upload(table)?,
+            database: database.clone(),
+            table: position.expect("the database has read a record of the table"),
+            id: id.to_owned(),
+            attribute,
+            expected,
+            media_type: media_type.to_owned(),
+            pending: Vec::with_capacity(PIECE_BYTES),
+            written: 0,
+            length_bytes: 0,
+            tag,
+            is_open: false,
+        })
+    }
+
+    /// Takes over as many bytes as there is room for; how many. When there is none left, it takes more after [`Upload::write`].
+    pub fn take(&mut self, bytes: &[u8]) -> usize {
+        let taken = &bytes[..bytes.len().min(PIECE_BYTES - self.pending.len())];
+        self.pending.extend_from_slice(taken);
+        self.length_bytes += taken.len() as u64;
+        self.tag.write(taken);
+        taken.len()
+    }
+
+    /// The path of the blob.
+    pub fn path(&self) -> String {
+        let table = self.table();
+        url::blob(&table.name, &self.id, &table.attributes[self.attribute].name)
+    }
+
+    /// Whether it has written chunks that are removed when it is dropped.
+    pub fn is_open(&self) -> bool {
+        self.is_open
+    }
+
+    /// Writes the piece that it holds, if that is whole.
+    ///
+    /// # Errors
+    /// `Busy` if the engine is behind: nothing was written, try again later; what else the engine returns.
+    pub fn write(&mut self) -> Result<()> {
+        if self.pending.len() == PIECE_BYTES { self.write_pending() } else { Ok(()) }
+    }
+
+    fn write_pending(&mut self) -> Result<()> {
+        let store = self.database.store();
+        check_room(store)?;
+        // Not kept by the thread: many take turns.
+        let mut batch = Batch::default();
+        if !self.is_open {
+            store.put(&mut batch, Space::Blobs, &key::under_way(self.table().id, self.number), b"");
+        }
+        self.stage(store, &mut batch);
+        // The log has them in their order: whatever becomes durable with the end of the upload, these are.
+        store.write(&batch, Durability::Soft)?;
+        self.is_open = true;
+        self.written += self.pending.len().div_ceil(CHUNK_BYTES) as u32;
+        self.pending.clear();
+        Ok(())
+    }
+
+    /// Writes the rest and makes the record refer to it, in the durability of its table. `database` says how far it goes for that, and
+    /// whether it leaves the sync; after an error it may be called again.
+    ///
+    /// # Errors
+    /// `NotFound` if the record is not there any more; `Stale` by the precondition; `Busy` if the engine is behind; as
+    /// [`Database::set_blob`].
+    pub fn finish(&mut self, database: &Database) -> Result<Ended> {
+        // What is longer than a piece is not held until the record is locked.
+        match self.is_open && !self.pending.is_empty() {
+            true => self.write_pending()?,
+            false => check_room(database.store())?,
+        }
+        let (this, created) = (&*self, Cell::new(false));
+        let (table, tag) = (this.table(), this.tag.finish());
+        let manifest = Manifest { length_bytes: this.length_bytes, tag, media_type: this.media_type.clone() };
+        let manifest = manifest.to_bytes();
+        let accept = |upload: Option<u64>| {
+            created.set(upload.is_none());
+            admit(database, table, upload, &this.expected)
+        };
+        let stage = |store: &Store, batch: &mut Batch| {
+            this.stage(store, batch);
+            store.put(batch, Space::Blobs, &key::upload(table.id, this.number), &manifest);
+            if this.is_open {
+                store.delete(batch, Space::Blobs, &key::under_way(table.id, this.number));
+            }
+        };
+        let ended = database.set_blob(table, &this.id, this.attribute, Some(this.number), accept, stage);
+        // If the machine has refused, it is not known whether it was written: then the record has the bytes, or else they are removed
+        // when the store is opened again.
+        if matches!(ended, Ok(()) | Err(Error::Storage { .. })) {
+            self.is_open = false;
+        }
+        ended.map(|()| Ended { tag, created: created.get() })
+    }
+
+    fn table(&self) -> &Table {
+        &self.database.schema().tables[self.table]
+    }
+
+    /// Stages the bytes that were not written yet.
+    fn stage(&self, store: &Store, batch: &mut Batch) {
+        let table = self.table().id;
+        for (bytes, number) in self.pending.chunks(CHUNK_BYTES).zip(self.written..) {
+            store.put(batch, Space::Blobs, &key::chunk(table, self.number, number), &stored_form(bytes));
+        }
+    }
+}
+
+impl Drop for Upload {
+    fn drop(&mut self) {
+        for _ in 0..ATTEMPTS {
+            if !self.is_open {
+                return;
+            }
+            match self.database.abandon_upload(self.table(), self.number) {
+                Err(Error::Busy { .. }) => std::thread::sleep(PAUSE),
+                // Where the machine refuses, it is removed when the store is opened again.
+                _ => self.is_open = false,
+            }
+        }
+    }
+}
+
+fn check_room(store: &Store) -> Result<()> {
+    match store.has_room_for_blobs()? {
+        true => Ok(()),
+        false => Err(Error::Busy { detail: "blobs come faster than they can be written".to_owned() }),
+    }
+}
+
+fn no_record(table: &Table, id: &str) -> Error {
+    Error::NotFound { detail: format!("there is no record {id:?} in {}", table.name) }
+}

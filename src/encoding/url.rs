@@ -1,0 +1,37 @@
+//! The paths of a record and of its blobs, as a server has them.
+//!
+//! They stand here because a blob's path is its value in the text of its record.
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+/// What stands in a path as it is (RFC 3986, unreserved); all else is percent-encoded.
+const ENCODED: AsciiSet = NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// The path of a record.
+pub fn record(table: &str, id: &str) -> String {
+    let mut path = String::with_capacity(table.len() + id.len() + 2);
+    path.push('/');
+    path.push_str(table);
+    path.push('/');
+    path.extend(utf8_percent_encode(id, &ENCODED));
+    path
+}
+
+/// The path of a blob: of its record, and the name of the attribute.
+pub fn blob(table: &str, id: &str, attribute: &str) -> String {
+    let mut path = record(table, id);
+    path.push('/');
+    path.push_str(attribute);
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_one_segment() {
+        assert_eq!(record("Product", "a-b.c_d~1"), "/Product/a-b.c_d~1");
+        assert_eq!(blob("Product", "a b/c?é", "picture"), "/Product/a%20b%2Fc%3F%C3%A9/picture");
+    }
+}

@@ -1,0 +1,125 @@
+//! What each method means for a blob: its bytes, with a validator and ranges of their own.
+//!
+//! The first piece is read before there is a head, so that damage at the beginning is an answer with 500; the rest is read as it is sent.
+//! A writer is told before its bytes that they would be in vain.
+//!
+//! What somebody has uploaded is shown under the address of the server. So a browser must not take it for another type than it was said to
+//! have (`nosniff`), and a page among it is no page of this origin (`sandbox`).
+
+use bytes::Bytes;
+use http::header::{
+    ACCEPT_RANGES, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG,
+    LOCATION, X_CONTENT_TYPE_OPTIONS,
+};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
+
+use super::ranges::{Wanted, is_known, is_stale, range};
+use super::{Answer, Failure, Result, Validator, empty, expected};
+use crate::blobs::{self, Ended, Reader, Upload};
+use crate::error::Error;
+use crate::schema::Table;
+use crate::transaction::Database;
+
+/// The body of an answer.
+pub struct Content {
+    /// Its first piece.
+    pub first: Bytes,
+    /// What reads the rest, if there is more.
+    pub rest: Option<Reader>,
+}
+
+/// `GET /T/{id}/{blob}`: 200 or 206 and the bytes, or 304 if the client has them already. The answer to HEAD has the length of all of
+/// them.
+///
+/// # Errors
+/// 404 if there is no such record, or it has no such blob; 412 by `If-Match`; 416 for a range that is not there; what the database
+/// returns.
+pub fn read(
+    database: &Database,
+    table: &Table,
+    id: &str,
+    attribute: usize,
+    headers: &HeaderMap,
+    head: bool,
+) -> Result<Response<Content>> {
+    let opened = Reader::open(database, table, id, attribute)?;
+    let mut reader = opened.ok_or_else(|| super::no_record(table, id))?;
+    let etag = Validator::of_blob(reader.tag()).header();
+    if is_stale(headers, &etag) {
+        return Err(Error::Stale.into());
+    }
+    let mut answer = Response::new(Content { first: Bytes::new(), rest: None });
+    answer.headers_mut().insert(ETAG, etag.clone());
+    if is_known(headers, &etag) {
+        *answer.status_mut() = StatusCode::NOT_MODIFIED;
+        return Ok(answer);
+    }
+    let media_type = HeaderValue::from_str(reader.media_type())
+        .map_err(|error| Error::storage("cannot name the type of a blob", error))?;
+    let fields = answer.headers_mut();
+    fields.insert(CONTENT_TYPE, media_type);
+    fields.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    fields.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    fields.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox"));
+    let length_bytes = reader.length_bytes();
+    if head {
+        fields.insert(CONTENT_LENGTH, HeaderValue::from(length_bytes));
+        return Ok(answer);
+    }
+    match range(headers, length_bytes, &etag) {
+        Wanted::All => {}
+        Wanted::Part(part) => {
+            let of = format!("bytes {}-{}/{length_bytes}", part.start, part.end - 1);
+            fields.insert(CONTENT_RANGE, HeaderValue::try_from(of).expect("digits and signs"));
+            *answer.status_mut() = StatusCode::PARTIAL_CONTENT;
+            reader.select(part);
+        }
+        Wanted::Nothing => return Err(Failure::Range { length_bytes }),
+    }
+    let first = Bytes::from(reader.next(database)?);
+    *answer.body_mut() = Content { first, rest: (reader.left_bytes() > 0).then_some(reader) };
+    Ok(answer)
+}
+
+/// The beginning of `PUT /T/{id}/{blob}`, before its body.
+///
+/// # Errors
+/// 404 if there is no such record; 412 by the precondition; 415 without a type, or if the body is compressed; 400 for a part of
+/// a blob, a type that is too long, or a precondition that cannot be honoured; what the database returns.
+pub fn begin(database: &Database, table: &Table, id: &str, attribute: usize, headers: &HeaderMap) -> Result<Upload> {
+    let expected = expected(headers)?;
+    let refused = || Failure::MediaType { supported: "of any type, not compressed" };
+    if headers.get(CONTENT_ENCODING).is_some_and(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
+        return Err(refused());
+    }
+    if headers.contains_key(CONTENT_RANGE) {
+        return Err(Error::invalid("a blob is written whole, not a part of it").into());
+    }
+    let media_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).ok_or_else(refused)?;
+    Ok(Upload::begin(database, table, id, attribute, media_type, expected)?)
+}
+
+/// The end of `PUT /T/{id}/{blob}`: 201 if there was none, else 204. After `WouldBlock` and `Busy` it may be called again.
+///
+/// # Errors
+/// 404 if the record is not there any more; 412 by the precondition; what the database returns.
+pub fn finish(database: &Database, upload: &mut Upload) -> Result<Answer> {
+    let Ended { tag, created } = upload.finish(database)?;
+    let mut answer = empty(if created { StatusCode::CREATED } else { StatusCode::NO_CONTENT });
+    answer.headers_mut().insert(ETAG, Validator::of_blob(tag).header());
+    if created {
+        let location = HeaderValue::from_maybe_shared(Bytes::from(upload.path()))
+            .map_err(|error| Error::storage("cannot name the blob", error))?;
+        answer.headers_mut().insert(LOCATION, location);
+    }
+    Ok(answer)
+}
+
+/// `DELETE /T/{id}/{blob}`: 204.
+///
+/// # Errors
+/// 404 if there is no such record, or it has no such blob; 412 by the precondition; what the database returns.
+pub fn remove(database: &Database, table: &Table, id: &str, attribute: usize, headers: &HeaderMap) -> Result<Answer> {
+    blobs::remove(database, table, id, attribute, &expected(headers)?)?;
+    Ok(empty(StatusCode::NO_CONTENT))
+}

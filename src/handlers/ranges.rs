@@ -1,0 +1,105 @@
+//! What a client wants of a representation that it may have a part of already: a validator it knows, a range (RFC 9110, 13 and 14).
+//!
+//! One home for what files and blobs are asked alike.
+
+use std::ops::Range;
+
+use http::header::{IF_MATCH, IF_NONE_MATCH, IF_RANGE, RANGE};
+use http::{HeaderMap, HeaderValue};
+
+use super::fields::{names_tag, names_tag_weakly};
+
+/// Whether `If-Match` asks for another version than the one that is there.
+pub fn is_stale(headers: &HeaderMap, etag: &HeaderValue) -> bool {
+    headers.contains_key(IF_MATCH) && !names_tag(headers, IF_MATCH, etag.as_bytes())
+}
+
+/// Whether `If-None-Match` names a validator.
+pub fn is_known(headers: &HeaderMap, etag: &HeaderValue) -> bool {
+    names_tag_weakly(headers, IF_NONE_MATCH, etag.as_bytes())
+}
+
+/// Which bytes a client wants.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// All of them.
+    All,
+    /// Not empty, and within the whole.
+    Part(Range<u64>),
+    /// Only what is behind the end.
+    Nothing,
+}
+
+/// What `Range` and `If-Range` say of so many bytes. Several ranges, other units, and what is no range are answered with the whole, as is
+/// a client whose part is of another version.
+pub fn range(headers: &HeaderMap, length_bytes: u64, etag: &HeaderValue) -> Wanted {
+    let Some(range) = headers.get(RANGE) else {
+        return Wanted::All;
+    };
+    if headers.get(IF_RANGE).is_some_and(|version| version != etag) {
+        return Wanted::All;
+    }
+    let range = range.to_str().ok().and_then(|range| range.strip_prefix("bytes=")).map(str::trim);
+    let Some((first, last)) = range.and_then(|range| range.split_once('-')) else {
+        return Wanted::All;
+    };
+    let part = match (number(first), number(last)) {
+        (Some(first), Some(last)) if first <= last => first..last.saturating_add(1).min(length_bytes),
+        (Some(first), None) if last.is_empty() => first..length_bytes,
+        (None, Some(suffix)) if first.is_empty() => length_bytes.saturating_sub(suffix)..length_bytes,
+        _ => return Wanted::All,
+    };
+    if part.is_empty() { Wanted::Nothing } else { Wanted::Part(part) }
+}
+
+/// Digits and nothing else; more than fit mean a place behind every end.
+fn number(digits: &str) -> Option<u64> {
+    let right = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
+    right.then(|| digits.parse().unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderName;
+
+    fn headers(pairs: &[(HeaderName, &'static str)]) -> HeaderMap {
+        pairs.iter().map(|(name, value)| (name.clone(), HeaderValue::from_static(value))).collect()
+    }
+
+    #[test]
+    fn ranges_of_ten_bytes() {
+        let etag = HeaderValue::from_static("\"v\"");
+        let of = |value| range(&headers(&[(RANGE, value)]), 10, &etag);
+        for (value, expected) in [
+            ("bytes=0-0", 0..1),
+            ("bytes=2-5", 2..6),
+            ("bytes=2-", 2..10),
+            ("bytes=9-99", 9..10),
+            ("bytes=-3", 7..10),
+            ("bytes=-99", 0..10),
+            ("bytes=0-99999999999999999999999", 0..10),
+        ] {
+            assert_eq!(of(value), Wanted::Part(expected), "{value}");
+        }
+        for value in ["bytes=10-", "bytes=10-11", "bytes=-0", "bytes=99999999999999999999999-"] {
+            assert_eq!(of(value), Wanted::Nothing, "{value}");
+        }
+        for value in ["bytes=5-2", "bytes=0-1,3-4", "lines=0-1", "bytes=", "bytes=-", "bytes=a-b", "bytes=+1-2", "0-1"]
+        {
+            assert_eq!(of(value), Wanted::All, "{value}");
+        }
+        assert_eq!(range(&headers(&[(RANGE, "bytes=-1")]), 0, &etag), Wanted::Nothing, "nothing has no last byte");
+        assert_eq!(range(&headers(&[]), 10, &etag), Wanted::All);
+    }
+
+    #[test]
+    fn a_part_of_another_version_is_worth_nothing() {
+        let etag = HeaderValue::from_static("\"v\"");
+        let of = |version| range(&headers(&[(RANGE, "bytes=0-0"), (IF_RANGE, version)]), 10, &etag);
+        assert_eq!(of("\"v\""), Wanted::Part(0..1));
+        for other in ["\"w\"", "W/\"v\"", "Sat, 29 Oct 1994 19:43:31 GMT"] {
+            assert_eq!(of(other), Wanted::All, "{other}");
+        }
+    }
+}

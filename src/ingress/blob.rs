@@ -1,0 +1,178 @@
+//! A blob as the body of an answer: read in the pool piece by piece, the next one when the last was sent.
+//!
+//! So a client that reads slowly costs one piece of memory, which counts among all answers, and no thread. What goes wrong after the first
+//! piece breaks the connection (over HTTP/2 the stream) off, and the client sees that the length is not what was announced.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, Response};
+use hyper::body::{Body, Frame, SizeHint};
+use tokio::time::Instant;
+
+use super::budget::Room;
+use super::crossing::{Crossing, caught};
+use super::pieces::Broken;
+use super::unanswered::Unanswered;
+use super::{Answering, Ingress};
+use crate::blobs::{PIECE_BYTES, Reader};
+use crate::error::Error;
+use crate::handlers::blobs::{Content, read};
+use crate::handlers::{Failure, Result};
+use crate::observability::{self, Span};
+use crate::routing::{Access, Blob, Lane};
+use crate::transaction::Database;
+
+/// How often a piece looks whether there is room for it.
+const LOOK: Duration = Duration::from_millis(10);
+
+impl Ingress {
+    /// Answers with the bytes of a blob, or with what is known of them: here if the beginning is in memory.
+    pub(super) fn answer_with_blob(
+        self: &Arc<Self>,
+        blob: &Blob<'_>,
+        headers: &HeaderMap,
+        context: observability::Context,
+    ) -> Answering {
+        let (mut request, head) = (Unanswered::new(self, context), blob.access == Access::Describe);
+        let memory = &self.crossing.in_memory;
+        match caught(|| read(memory, blob.table, &blob.id, blob.attribute, headers, head)) {
+            Err(Failure::Error(Error::WouldBlock)) => {
+                request.context().mark(Span::Handler);
+                let blob = (blob.table.name.clone(), blob.id.to_string(), blob.attribute);
+                Answering::later(from_disk(request, blob, headers.clone(), head))
+            }
+            outcome => Answering::Now(Some(sent(request, outcome, headers))),
+        }
+    }
+}
+
+/// The same once its beginning was read in the pool. `blob`: table, id, position of the attribute.
+async fn from_disk(
+    mut request: Unanswered,
+    blob: (String, String, usize),
+    headers: HeaderMap,
+    head: bool,
+) -> Response<super::Body> {
+    let (crossing, wanted, (table, id, attribute)) = (Arc::clone(&request.ingress.crossing), headers.clone(), blob);
+    let job = move |database: &Database| read(database, database.table(&table)?, &id, attribute, &wanted, head);
+    let outcome = crossing.read_in_pool(job).await;
+    request.context().mark(Span::Pool);
+    sent(request, outcome, &headers)
+}
+
+fn sent(request: Unanswered, outcome: Result<Response<Content>>, headers: &HeaderMap) -> Response<super::Body> {
+    let (head, content) = match outcome.map(Response::into_parts) {
+        Ok(parts) => parts,
+        Err(failure) => return request.whole(Err(failure), false, headers),
+    };
+    let Some(rest) = content.rest else {
+        return request.whole(Ok(Response::from_parts(head, content.first)), false, headers);
+    };
+    let crossing = Arc::clone(&request.ingress.crossing);
+    match crossing.answers.count(content.first) {
+        Some(first) => {
+            let left_bytes = first.len() as u64 + rest.left_bytes();
+            let state = State::There(first, Some(rest));
+            request.sent_in_pieces(Response::from_parts(head, BlobBody { crossing, state, left_bytes }))
+        }
+        None => request.whole(Err(Failure::Overloaded), false, headers),
+    }
+}
+
+/// A blob that is being sent.
+struct BlobBody {
+    crossing: Arc<Crossing>,
+    state: State,
+    /// What was not handed to the connection yet.
+    left_bytes: u64,
+}
+
+enum State {
+    /// A piece, and what reads the next.
+    There(Bytes, Option<Reader>),
+    /// The next piece was not asked for.
+    Idle(Reader),
+    Reading(Reading),
+    Over,
+}
+
+type Reading = Pin<Box<dyn Future<Output = std::result::Result<(Bytes, Reader), Broken>> + Send>>;
+
+impl Body for BlobBody {
+    type Data = Bytes;
+    type Error = Broken;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<std::result::Result<Frame<Bytes>, Broken>>> {
+        let mut reading = match std::mem::replace(&mut self.state, State::Over) {
+            State::Over => return Poll::Ready(None),
+            State::There(piece, rest) => return self.hand_over(piece, rest),
+            State::Idle(reader) => Box::pin(piece(Arc::clone(&self.crossing), reader)),
+            State::Reading(reading) => reading,
+        };
+        match reading.as_mut().poll(context) {
+            Poll::Pending => {
+                self.state = State::Reading(reading);
+                Poll::Pending
+            }
+            Poll::Ready(Ok((piece, reader))) => self.hand_over(piece, Some(reader)),
+            Poll::Ready(Err(broken)) => Poll::Ready(Some(Err(broken))),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self.state, State::Over)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left_bytes)
+    }
+}
+
+impl BlobBody {
+    fn hand_over(
+        &mut self,
+        piece: Bytes,
+        rest: Option<Reader>,
+    ) -> Poll<Option<std::result::Result<Frame<Bytes>, Broken>>> {
+        self.left_bytes -= piece.len() as u64;
+        if let Some(reader) = rest.filter(|reader| reader.left_bytes() > 0) {
+            self.state = State::Idle(reader);
+        }
+        Poll::Ready(Some(Ok(Frame::data(piece))))
+    }
+}
+
+/// The next piece, once there is room for it.
+async fn piece(crossing: Arc<Crossing>, mut reader: Reader) -> std::result::Result<(Bytes, Reader), Broken> {
+    let bytes = reader.left_bytes().min(PIECE_BYTES as u64) as usize;
+    let room = room(&crossing, bytes).await.ok_or(Broken)?;
+    let database = crossing.database().clone();
+    let job = move || (reader.next(&database), reader);
+    let (piece, reader) = crossing.in_pool(Lane::Reading, job).await.map_err(|_| Broken)?;
+    match piece {
+        Ok(piece) => Ok((room.hold(piece), reader)),
+        Err(error) => {
+            tracing::error!("a blob broke off: {error}");
+            Err(Broken)
+        }
+    }
+}
+
+/// Room for so many bytes, if there is some in time.
+async fn room(crossing: &Crossing, bytes: usize) -> Option<Room> {
+    let deadline = Instant::now() + crossing.longest_wait;
+    loop {
+        let room = crossing.answers.room(bytes);
+        if room.is_some() || Instant::now() >= deadline {
+            return room;
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}

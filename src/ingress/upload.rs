@@ -1,0 +1,170 @@
+//! A body that becomes a blob: written in the pool piece by piece, the next one read when the last was written.
+//!
+//! So a client that sends faster than the disk can take it is held back by its own connection, and an upload costs one piece of memory,
+//! which counts among all bodies, and no thread while it waits for its client. Where the engine is behind, it is asked again a little
+//! later. Few uploads write at a time, in a lane of their own: more would only wait for each other in the engine.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::request::Parts;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+
+use super::body::{self, Source};
+use super::crossing::{Arriving, BodyBytes, Crossing, caught};
+use super::{Ingress, Options};
+use crate::blobs::{CHUNK_BYTES, PIECE_BYTES, Upload};
+use crate::error::Error;
+use crate::handlers::blobs::{begin, finish};
+use crate::handlers::{Answer, Failure, Result};
+use crate::observability::{Context, Span};
+use crate::routing::{Blob, Lane};
+use crate::transaction::Database;
+
+/// How long an upload waits for an engine that is behind before it asks again.
+const PAUSE: Duration = Duration::from_millis(10);
+
+impl Ingress {
+    /// Takes in a body as the bytes of a blob.
+    ///
+    /// # Errors
+    /// As [`begin`] and [`finish`]; 408, 413 and 503 by the limits.
+    pub(super) async fn receive<B: Source>(
+        &self,
+        blob: &Blob<'_>,
+        parts: &Parts,
+        mut body: B,
+        context: &mut Context,
+    ) -> Result<Answer> {
+        let Some(_arriving) = Arriving::take(&self.crossing) else {
+            return self.refuse(Failure::Overloaded, parts, body);
+        };
+        let limit_bytes = self.options.blob_bytes;
+        if body.least_bytes() > limit_bytes as u64 {
+            return self.refuse(Failure::TooLarge { limit_bytes }, parts, body);
+        }
+        let mut held = BodyBytes::none(&self.crossing);
+        // Where there may be less, one at a time.
+        if !held.grow(PIECE_BYTES.min(self.options.all_bodies_bytes.max(self.options.body_bytes))) {
+            return self.refuse(Failure::Overloaded, parts, body);
+        }
+        let mut uploading = match Uploading::begin(&self.crossing, blob, parts).await {
+            Ok(uploading) => uploading,
+            Err(failure) => return self.refuse(failure, parts, body),
+        };
+        let received = uploading.fill(&mut body, &self.options, context).await;
+        context.mark(Span::Body);
+        if let Err(Failure::TooLarge { .. }) = received {
+            self.take_in(body);
+        }
+        received?;
+        let waited_ms = self.options.request_timeout_ms;
+        let finished = timeout(Duration::from_millis(waited_ms), uploading.finish()).await;
+        context.mark(Span::Pool);
+        finished.unwrap_or(Err(Failure::TimedOut { waited_ms }))
+    }
+}
+
+/// An upload, whose writes are done in the pool. When it is dropped before its end, what it has written is removed there.
+struct Uploading {
+    crossing: Arc<Crossing>,
+    /// Not here while the pool has it.
+    upload: Option<Upload>,
+}
+
+impl Uploading {
+    async fn begin(crossing: &Arc<Crossing>, blob: &Blob<'_>, parts: &Parts) -> Result<Self> {
+        let Blob { table, id, attribute, .. } = blob;
+        let upload = match caught(|| begin(&crossing.in_memory, table, id, *attribute, &parts.headers)) {
+            Err(Failure::Error(Error::WouldBlock)) => {
+                let (table, id, headers) = (table.name.clone(), id.to_string(), parts.headers.clone());
+                let attribute = *attribute;
+                let job = move |database: &Database| begin(database, database.table(&table)?, &id, attribute, &headers);
+                crossing.read_in_pool(job).await
+            }
+            outcome => outcome,
+        };
+        Ok(Self { crossing: Arc::clone(crossing), upload: Some(upload?) })
+    }
+
+    /// Takes in a body to its end. The time that it waits for the engine is not the client's.
+    async fn fill(&mut self, body: &mut impl Source, options: &Options, context: &mut Context) -> Result<()> {
+        let (limit_bytes, waited_ms) = (options.blob_bytes, options.body_timeout_ms);
+        let (longest, mut length_bytes, mut arrived) = (Duration::from_millis(waited_ms), 0, 0);
+        let mut deadline = Instant::now() + longest;
+        loop {
+            let next = timeout_at(deadline, body::next(body)).await;
+            let bytes = next.unwrap_or(Err(Failure::TooSlow { waited_ms }))?;
+            if bytes.is_empty() {
+                return Ok(());
+            }
+            context.add_bytes_in(bytes.len());
+            length_bytes += bytes.len();
+            if length_bytes > limit_bytes {
+                return Err(Failure::TooLarge { limit_bytes });
+            }
+            let begun = Instant::now();
+            self.take(&bytes).await?;
+            arrived += bytes.len();
+            if arrived >= CHUNK_BYTES {
+                (deadline, arrived) = (Instant::now() + longest, 0);
+            } else {
+                deadline += begun.elapsed();
+            }
+        }
+    }
+
+    async fn take(&mut self, mut bytes: &[u8]) -> Result<()> {
+        loop {
+            let upload = self.upload.as_mut().ok_or(Failure::Overloaded)?;
+            bytes = &bytes[upload.take(bytes)..];
+            if bytes.is_empty() {
+                return Ok(());
+            }
+            self.in_pool(|upload| Ok(upload.write()?)).await?;
+        }
+    }
+
+    async fn finish(mut self) -> Result<Answer> {
+        let database = self.crossing.database().leaving_syncs();
+        let end = move |upload: &mut Upload| {
+            let answer = finish(&database, upload)?;
+            Ok((answer, database.has_left_sync()))
+        };
+        let (answer, is_unsynced) = self.in_pool(end).await?;
+        if is_unsynced {
+            self.crossing.synced().await?;
+        }
+        Ok(answer)
+    }
+
+    /// Does something with the upload in the pool; again, where the engine is behind, as long as an answer may take.
+    async fn in_pool<T: Send + 'static>(
+        &mut self,
+        job: impl Fn(&mut Upload) -> Result<T> + Clone + Send + 'static,
+    ) -> Result<T> {
+        let deadline = Instant::now() + self.crossing.longest_wait;
+        loop {
+            // It is not here, or does not come back, only if the server stops or the job has panicked.
+            let (mut upload, job) = (self.upload.take().ok_or(Failure::Overloaded)?, job.clone());
+            let done = move || {
+                let outcome = job(&mut upload);
+                (upload, outcome)
+            };
+            let (upload, outcome) = self.crossing.in_pool(Lane::Uploading, done).await?;
+            self.upload = Some(upload);
+            match outcome {
+                Err(Failure::Error(Error::Busy { .. })) if Instant::now() < deadline => sleep(PAUSE).await,
+                outcome => return outcome,
+            }
+        }
+    }
+}
+
+impl Drop for Uploading {
+    fn drop(&mut self) {
+        if let Some(upload) = self.upload.take().filter(Upload::is_open) {
+            self.crossing.drop_in_pool(upload);
+        }
+    }
+}
