@@ -87,7 +87,7 @@ fn keys(suite: &mut Suite) {
         let entries = entries(&values);
         move |index| {
             each(&entries, index, |(entry, id)| {
-                let before_id = key::bytes_before_id(black_box(entry)).expect("an entry of an ordered index");
+                let before_id = key::bytes_before_id(black_box(entry), 1).expect("an entry of an ordered index");
                 entry[before_id..] == *id.as_bytes()
             })
         }
@@ -95,7 +95,7 @@ fn keys(suite: &mut Suite) {
     let about = facts("takes up an entry whose id is known: what the loop costs");
     suite.row("key_decode", "driver", "text", about, texts, |values: Arc<Values>| {
         let entries = entries(&values);
-        let before_id = key::bytes_before_id(&entries[0].0).expect("an entry of an ordered index");
+        let before_id = key::bytes_before_id(&entries[0].0, 1).expect("an entry of an ordered index");
         move |index| each(&entries, index, |(entry, id)| black_box(entry)[before_id..] == *id.as_bytes())
     });
 }
@@ -186,7 +186,7 @@ fn ours(suite: &mut Suite) {
     let about = beside_all(facts("checks a stored record and decodes all of it"), "decode");
     suite.row("decode", "strata", "1_kb", about, Products::new, |products: Arc<Data<Products>>| {
         let decode = |products: &Products, place: usize| {
-            decoded(&Record::open(products.table(), products.stored[place].as_slice()).expect("a record"))
+            decoded(&Record::open(products.table(), products.stored[place].as_slice()).expect("a record").view())
         };
         (0..POOL as usize).for_each(|place| assert_eq!(decode(&products, place), products.products[place]));
         move |index| {

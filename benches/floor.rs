@@ -5,6 +5,7 @@
 //! leave out.
 #![allow(dead_code, reason = "each target uses the paths its layer is held to")]
 
+use std::cmp::Ordering;
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -203,6 +204,39 @@ impl Raw {
             entries.next();
         }
         entries.status().expect("a healthy store");
+    }
+
+    /// Makes `keys` those of the records that have an entry in each of two stretches of the indexes, in which the same ids stand behind
+    /// the beginning.
+    pub fn common(&self, stretches: [(&[u8], &[u8]); 2], table: u32, keys: &mut Keys) {
+        let [mut one, mut other] = stretches.map(|(prefix, end)| {
+            let mut options = rocksdb::ReadOptions::default();
+            options.set_iterate_upper_bound(end);
+            let mut entries = self.database().raw_iterator_cf_opt(&self.indexes(), options);
+            entries.seek(prefix);
+            entries
+        });
+        let [(first, _), (second, _)] = stretches;
+        let mut sought = Vec::new();
+        keys.clear();
+        while let (Some(entry), Some(rival)) = (one.key(), other.key()) {
+            let (id, rival) = (&entry[first.len()..], &rival[second.len()..]);
+            let (behind, prefix, id) = match id.cmp(rival) {
+                Ordering::Equal => {
+                    keys.push(table, id);
+                    one.next();
+                    other.next();
+                    continue;
+                }
+                Ordering::Less => (&mut one, first, rival),
+                Ordering::Greater => (&mut other, second, id),
+            };
+            sought.clear();
+            sought.extend_from_slice(prefix);
+            sought.extend_from_slice(id);
+            behind.seek(&sought);
+        }
+        one.status().and(other.status()).expect("a healthy store");
     }
 
     /// Iterates over the records from one key up to but not including another; how many have a value.

@@ -1,8 +1,9 @@
 //! Index entries alone: inserting them and scanning them, against raw puts and raw iterators over the same keys.
 //!
 //! An insert is one blind put of an entry whose key holds the value and the id; values are in no order, so that each entry goes to
-//! another place. A lookup iterates over the entries of one value, a scan over those between two values; the records that they lead
-//! to are for the query layer to get.
+//! another place. In a full-text index a text has one entry for each of its terms. A lookup iterates over the entries of one value, a
+//! scan over those between two values; a lookup of two terms goes over the entries of both at once, each time to where the other one is.
+//! The records that they lead to are for the query layer to get.
 
 mod floor;
 mod prepared;
@@ -12,12 +13,13 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use floor::{Promise, Raw};
+use prepared::searched::{self, KEYWORDS};
 use prepared::{Numbered, Ours, POOL, SST, described, options, records, soft};
 use rust_rocksdb as rocksdb;
 use strata::encoding::value::Value;
 use strata::encoding::{Record, key};
 use strata::indexes::{self, KeyRange, Keys, Matches};
-use strata::schema::{Durability, Index, IndexKind, Schema, Table};
+use strata::schema::{Durability, Index, IndexKind, Table};
 use strata::storage::{Batch, Reach, Space};
 use strata_harness::data::{self, scatter};
 use strata_harness::{Facts, Suite, Unit, suite};
@@ -26,28 +28,41 @@ use verbs::looked_at;
 fn main() {
     suite("indexes", |suite| {
         suite.engine(serde_json::to_value(options()).expect("options are JSON"));
-        insert(suite, "hash_insert", "category", IndexKind::Hash);
-        insert(suite, "range_insert", "price", IndexKind::Ordered);
+        insert(suite, "hash_insert", "1_entry", || only("category", IndexKind::Hash));
+        insert(suite, "range_insert", "1_entry", || only("price", IndexKind::Ordered));
+        insert(suite, "composite_insert", "1_entry", || only_searched(IndexKind::Composite));
+        insert(suite, "fulltext_insert", &format!("{KEYWORDS}_entries"), || only_searched(IndexKind::FullText));
         lookup(suite, "hash_lookup", "of one value", Stretches::equal);
         lookup(suite, "range_scan", "between two values", Stretches::between);
+        fulltext_lookup(suite);
     });
 }
 
-/// The schema of the data set with this one index.
-fn only(attribute: &str, kind: IndexKind) -> Schema {
-    let mut schema = prepared::schema(8);
-    let table = &mut schema.tables[0];
+/// The table of the data set with this one index.
+fn only(attribute: &str, kind: IndexKind) -> Table {
+    let mut table = prepared::schema(8).tables.swap_remove(0);
     let position = table.attribute(attribute).expect("an attribute of the data set");
     table.indexes.retain(|index| index.attribute == position && index.kind == kind);
-    schema
+    table
+}
+
+/// The table of the data set with keywords, with this one index; it has a number that no index of the usual store has.
+fn only_searched(kind: IndexKind) -> Table {
+    let mut table = searched::schema().tables.swap_remove(0);
+    table.indexes.retain(|index| index.kind == kind);
+    table.indexes[0].id = 100;
+    table
 }
 
 /// The records whose entries are inserted: each has a value of its own, in no order.
 fn scattered(table: &Table) -> Vec<Vec<u8>> {
     let records = (0..POOL).map(|index| {
         let (number, mut bytes) = (scatter(index, POOL), Vec::new());
-        let body = format!(r#"{{"id":"{NEW_ID}","name":"a","category":"inserted-{number:08}","price":{number}.5}}"#);
-        prepared::encode(table, body.as_bytes(), &mut bytes);
+        let mut body = format!(r#"{{"id":"{NEW_ID}","name":"a","category":"inserted-{number:08}","price":{number}.5"#);
+        if table.attribute("keywords").is_some() {
+            body += &format!(",\"keywords\":\"{}\"", searched::keywords(number));
+        }
+        prepared::encode(table, (body + "}").as_bytes(), &mut bytes);
         bytes
     });
     records.collect()
@@ -55,14 +70,17 @@ fn scattered(table: &Table) -> Vec<Vec<u8>> {
 
 const NEW_ID: &str = "new-00000000";
 
-/// The entry of each of these records, with room for a number. They do not ascend: an entry behind the last one finds its place at once.
-fn scattered_entries(table: &Table) -> Vec<Numbered> {
-    let entry = |bytes: &Vec<u8>| {
+/// The entries of each of these records, with room for a number. They do not ascend from one record to the next: an entry behind the last
+/// one finds its place at once.
+fn scattered_entries(table: &Table) -> Vec<Vec<Numbered>> {
+    let entries = |bytes: &Vec<u8>| {
         let record = Record::open(table, bytes).expect("a record that was just encoded");
-        Numbered::new(&verbs::entries(&record, NEW_ID).swap_remove(0))
+        let entries = verbs::entries(&record, NEW_ID);
+        entries.iter().map(|entry| Numbered::new(entry)).collect::<Vec<_>>()
     };
-    let entries: Vec<Numbered> = scattered(table).iter().map(entry).collect();
-    let in_turn: Vec<_> = (0..).zip(entries.clone()).map(|(number, mut entry)| entry.with(number).to_vec()).collect();
+    let entries: Vec<Vec<Numbered>> = scattered(table).iter().map(entries).collect();
+    let first = |(number, entries): (u64, &Vec<Numbered>)| entries[0].clone().with(number).to_vec();
+    let in_turn: Vec<_> = (0..).zip(&entries).map(first).collect();
     let ascending = in_turn.windows(2).filter(|pair| pair[0] < pair[1]).count();
     assert!(ascending * 10 < in_turn.len() * 7, "{ascending} of {} entries in a row ascend", in_turn.len());
     entries
@@ -71,7 +89,7 @@ fn scattered_entries(table: &Table) -> Vec<Numbered> {
 /// One key of an entry, in a batch of its own.
 const ENTRY: Promise = Promise { bytes: 20, ..Promise::WRITE };
 
-fn insert(suite: &mut Suite, operation: &str, attribute: &'static str, kind: IndexKind) {
+fn insert(suite: &mut Suite, operation: &str, case: &str, table: impl Fn() -> Table + Copy + Send + Sync + 'static) {
     let n = records(suite.scale());
     let facts = |op: &str| {
         Facts::new(op)
@@ -82,15 +100,15 @@ fn insert(suite: &mut Suite, operation: &str, attribute: &'static str, kind: Ind
             .changes_store(8000, None)
     };
     let about =
-        facts("adds the one entry of a record in a batch of its own, values in no order").floor("floor", 0.85, 0.92);
+        facts("adds the entries of a record in a batch of its own, values in no order").floor("floor", 0.85, 0.92);
     suite.row(
         operation,
         "strata",
-        "1_entry",
+        case,
         about,
         || Ours::copy(8, n),
-        |ours: Arc<Ours>| {
-            let table: &'static Table = Box::leak(Box::new(only(attribute, kind).tables.swap_remove(0)));
+        move |ours: Arc<Ours>| {
+            let table: &'static Table = Box::leak(Box::new(table()));
             let open = |bytes| Record::open(table, bytes).expect("a record that was just encoded");
             let records: Vec<_> = scattered(table).into_iter().map(open).collect();
             let (mut id, mut batch) = (Numbered::new(NEW_ID.as_bytes()), Batch::default());
@@ -104,9 +122,12 @@ fn insert(suite: &mut Suite, operation: &str, attribute: &'static str, kind: Ind
             };
             let mut entries = scattered_entries(table);
             looked_at(ours, insert, move |ours, index, _| {
-                let entry = entries[(index % POOL) as usize].with(index);
-                let stored = ours.database.store().get(Space::Indexes, entry, Reach::Disk).expect("a healthy store");
-                assert!(stored.is_some(), "operation {index} has left no entry");
+                for entry in &mut entries[(index % POOL) as usize] {
+                    let entry = entry.with(index);
+                    let stored =
+                        ours.database.store().get(Space::Indexes, entry, Reach::Disk).expect("a healthy store");
+                    assert!(stored.is_some(), "operation {index} has left no entry");
+                }
             })
         },
     );
@@ -114,23 +135,25 @@ fn insert(suite: &mut Suite, operation: &str, attribute: &'static str, kind: Ind
     suite.row(
         operation,
         "floor",
-        "1_entry",
+        case,
         about,
         || Raw::copy(8, n),
-        |raw: Arc<Raw>| {
-            let mut entries = scattered_entries(&only(attribute, kind).tables[0]);
+        move |raw: Arc<Raw>| {
+            let mut entries = scattered_entries(&table());
             let (mut written, mut batch) = (entries.clone(), rocksdb::WriteBatch::default());
             raw.promise(ENTRY);
             let insert = move |raw: &mut Arc<Raw>, index| {
                 batch.clear();
-                batch.put_cf(&raw.indexes(), entries[(index % POOL) as usize].with(index), b"");
+                let entries = &mut entries[(index % POOL) as usize];
+                entries.iter_mut().for_each(|entry| batch.put_cf(&raw.indexes(), entry.with(index), b""));
                 raw.commit(&batch);
-                batch.len() as u64
+                u64::from(batch.len() == entries.len())
             };
             looked_at(raw, insert, move |raw, index, _| {
-                let entry = written[(index % POOL) as usize].with(index);
-                let stored = raw.database().get_pinned_cf_opt(&raw.indexes(), entry, &raw.read);
-                assert!(stored.expect("a healthy store").is_some(), "operation {index} has left no entry");
+                for entry in &mut written[(index % POOL) as usize] {
+                    let stored = raw.database().get_pinned_cf_opt(&raw.indexes(), entry.with(index), &raw.read);
+                    assert!(stored.expect("a healthy store").is_some(), "operation {index} has left no entry");
+                }
             })
         },
     );
@@ -218,6 +241,66 @@ fn lookup(suite: &mut Suite, operation: &str, what: &str, stretches: impl Fn(u64
             move |turn| {
                 let range = &ranges[turn as usize % ranges.len()];
                 raw.matches(&range.lower, &range.upper, table, 1000, &mut keys);
+                black_box(&keys).len() as u64
+            }
+        },
+    );
+}
+
+/// The stretches of two terms of each of some products.
+fn of_terms(n: u64) -> Vec<[KeyRange; 2]> {
+    let table = searched::schema().tables.swap_remove(0);
+    let index = searched::index(&table, IndexKind::FullText);
+    let of_term = |term: String| KeyRange::of_value(index, &Value::Text(term.into()));
+    (0..n.min(1000)).map(|turn| searched::two_keywords(scatter(turn, n)).map(of_term)).collect()
+}
+
+fn fulltext_lookup(suite: &mut Suite) {
+    let n = records(suite.scale());
+    let count = searched::have_both(n);
+    let case = &format!("2_terms_{count}_matches");
+    let facts = |op: String| {
+        Facts::new(op).data(format!("{n} products, 12 keywords each")).state(SST).indexes(2).unit(Unit::Elements, count)
+    };
+    let about = facts(format!(
+        "finds the {count} records that have two terms, as of a snapshot; three times as many have each"
+    ))
+    .floor("floor", 0.85, 0.93);
+    suite.row(
+        "fulltext_lookup",
+        "strata",
+        case,
+        about,
+        || searched::ours(n),
+        move |ours: Arc<Ours>| {
+            let (stretches, mut keys) = (of_terms(n), Keys::default());
+            let index = searched::index(ours.product(), IndexKind::FullText).clone();
+            move |turn| {
+                let (store, ranges) = (ours.database.store(), &stretches[turn as usize % stretches.len()]);
+                let snapshot = store.snapshot();
+                let scan =
+                    |range: &KeyRange| store.scan(Space::Indexes, &range.lower, &range.upper, &snapshot, Reach::Disk);
+                let ranges = ranges.iter().map(|range| (scan(range), range));
+                let mut entries = Matches::common(ours.product(), &index, ranges).expect("two stretches");
+                keys.clear();
+                while entries.append(&mut keys).expect("a healthy store") {}
+                black_box(&keys).len() as u64
+            }
+        },
+    );
+    let about = facts(format!("seeks in the entries of both terms in turns, and finds the same {count} records"));
+    suite.row(
+        "fulltext_lookup",
+        "floor",
+        case,
+        about,
+        || searched::raw(n),
+        move |raw: Arc<Raw>| {
+            let (stretches, mut keys) = (of_terms(n), floor::Keys::default());
+            let table = searched::schema().tables[0].id;
+            move |turn| {
+                let [one, other] = &stretches[turn as usize % stretches.len()];
+                raw.common([(&one.lower, &one.upper), (&other.lower, &other.upper)], table, &mut keys);
                 black_box(&keys).len() as u64
             }
         },

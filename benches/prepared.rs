@@ -4,6 +4,7 @@
 //! so that both sides of a pair and every sample begin with the same store at the price of opening it.
 #![allow(dead_code, reason = "each target prepares what its rows need")]
 
+pub mod searched;
 mod settings;
 
 use std::collections::HashMap;
@@ -108,6 +109,7 @@ impl Ours {
 
     pub fn open_with(directory: TempDir, schema: Schema, options: &storage::Options) -> Self {
         let database = Database::open(directory.path(), schema, options).expect("a store to open");
+        database.catch_up().expect("its indexes can be built");
         Self { database, promised: Promised::new(), directory }
     }
 

@@ -1,10 +1,10 @@
 //! Queries: text to tree, tree to plan, plan to records, and a filter alone.
 //!
 //! `parse` reads text into a tree, against splitting and decoding the same bytes. `find` and `range` plan and run a query that was
-//! read before, against a raw iterator over the same entries and one multi-get of the same records. `filter` asks a condition of
-//! records in memory, against a closure written by hand that reads the same bytes at the same offsets. The rest have no floor: they
-//! begin with the text and end with the JSON of the records, as a request does. Each asserts how much it found, by an answer that was
-//! computed from the data set without us.
+//! read before, against a raw iterator over the same entries and one multi-get of the same records; so do `composite`, by one value and
+//! in the order of another one, and `full_text`, by two terms. `filter` asks a condition of records in memory, against a closure written
+//! by hand that reads the same bytes at the same offsets. The rest have no floor: they begin with the text and end with the JSON of the
+//! records, as a request does. Each asserts how much it found, by an answer that was computed from the data set without us.
 
 mod floor;
 mod prepared;
@@ -14,6 +14,8 @@ mod verbs;
 mod filter;
 #[path = "query/parse.rs"]
 mod parse;
+#[path = "query/searches.rs"]
+mod searches;
 #[path = "query/whole.rs"]
 mod whole;
 
@@ -25,6 +27,7 @@ use prepared::{Ours, SST, described, options, records};
 use strata::encoding::value::Value;
 use strata::encoding::{Record, key};
 use strata::query::{Limits, Query};
+use strata::schema::IndexKind;
 use strata_harness::data::{self, scatter};
 use strata_harness::{Facts, Suite, Unit, suite};
 
@@ -38,6 +41,7 @@ fn main() {
         filter::rows(suite);
         finds(suite);
         ranges(suite);
+        searches::rows(suite);
         whole::rows(suite);
     });
 }
@@ -127,7 +131,11 @@ fn entries_of(attribute: &str, value: &Value<'_>) -> Vec<u8> {
     let table = &schema.tables[0];
     let attribute = table.attribute(attribute).expect("an attribute of the data set");
     let mut prefix = Vec::new();
-    key::ordered_prefix(table.equality_index(attribute).expect("an index of the data set").id, value, &mut prefix);
+    key::ordered_prefix(
+        table.index(attribute, IndexKind::Ordered).expect("an index of the data set").id,
+        value,
+        &mut prefix,
+    );
     prefix
 }
 

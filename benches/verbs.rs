@@ -3,7 +3,9 @@
 //! Each function makes a worker: everything it needs stands ready, and the closure it returns is the operation that is timed.
 #![allow(dead_code, reason = "each target measures its part")]
 
+use std::borrow::Cow;
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::hint::black_box;
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,7 +13,7 @@ use std::sync::Arc;
 use rust_rocksdb as rocksdb;
 use strata::encoding::body::parse_object;
 use strata::encoding::value::Value;
-use strata::encoding::{Fields, Record, key, record};
+use strata::encoding::{Fields, Record, key, record, terms};
 use strata::error::Error;
 use strata::schema::{IndexKind, Table};
 use strata::storage::Space;
@@ -220,14 +222,27 @@ impl Writes {
 
 /// The keys of the entries that a record has.
 pub fn entries<B: AsRef<[u8]>>(record: &Record<'_, B>, id: &str) -> Vec<Vec<u8>> {
-    let keys = record.table().indexes.iter().map(|index| {
-        let (mut entry, value) = (Vec::new(), record.value(index.attribute).expect("a record of the data set"));
-        match index.kind {
-            IndexKind::Ordered => key::ordered(index.id, &value, id, &mut entry),
-            IndexKind::Hash => key::hash(index.id, &value, id, &mut entry),
-            IndexKind::Unique => unreachable!("the data set has none"),
+    let keys = record.table().indexes.iter().flat_map(|index| {
+        let values: Vec<_> =
+            index.attributes().map(|position| record.value(position).expect("a record of the data set")).collect();
+        let entry = |write: &dyn Fn(&mut Vec<u8>)| {
+            let mut entry = Vec::new();
+            write(&mut entry);
+            entry
+        };
+        match (index.kind, &values[0]) {
+            (IndexKind::Hash, value) => vec![entry(&|entry| key::hash(index.id, value, id, entry))],
+            (IndexKind::FullText, Value::Text(text)) => {
+                let terms: BTreeSet<Cow<'_, str>> = terms(text).collect();
+                let terms = terms.into_iter().map(Value::Text);
+                terms.map(|term| entry(&|entry| key::ordered(index.id, &term, id, entry))).collect()
+            }
+            (IndexKind::Ordered | IndexKind::Composite, _) => vec![entry(&|entry| {
+                key::composite_prefix(index.id, &values, entry);
+                entry.extend_from_slice(id.as_bytes());
+            })],
+            (kind, value) => unreachable!("the data set has no {} index over {value:?}", kind.name()),
         }
-        entry
     });
     keys.collect()
 }

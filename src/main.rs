@@ -151,6 +151,13 @@ fn check(path: &std::path::Path) -> Result<()> {
 
 fn verify(stored: &Stored) -> Result<()> {
     let database = stored.open()?;
+    for table in &database.schema().tables {
+        for index in table.indexes.iter().filter(|index| !index.is_ready_at(u64::MAX)) {
+            let attributes = index.attributes().map(|attribute| table.attributes[attribute].name.as_str());
+            let (attributes, kind) = (attributes.collect::<Vec<_>>().join(","), index.kind.name());
+            println!("the {kind} index of {}.{attributes} is {} and not verified", table.name, index.state().name());
+        }
+    }
     let found = [database.disagreements()?, blobs::disagreements(&database)?].concat();
     found.iter().for_each(|disagreement| println!("{disagreement}"));
     match found.len() {

@@ -44,10 +44,12 @@ pub struct TableStatistics {
 /// What is in an index.
 #[derive(Debug, Serialize)]
 pub struct IndexStatistics {
-    /// The attribute that is indexed.
-    pub attribute: String,
-    /// `ordered`, `hash` or `unique`.
+    /// The attributes that it is over.
+    pub attributes: Vec<String>,
+    /// As the schema has it: `ordered`, `hash`, `unique`, `composite`, `fulltext`; or `expiry`.
     pub r#type: &'static str,
+    /// `ready`, `building` or `failed`.
+    pub state: &'static str,
     /// How many entries it has.
     pub entries: u64,
 }
@@ -72,8 +74,9 @@ pub fn statistics(database: &Database) -> Result<Statistics> {
         let (_, blob_bytes) = store.count_prefix(Space::Blobs, &table.id.to_be_bytes())?;
         let indexes = table.indexes.iter().map(|index| {
             let (entries, _) = store.count_prefix(Space::Indexes, &index.id.to_be_bytes())?;
-            let attribute = table.attributes[index.attribute].name.clone();
-            Ok(IndexStatistics { attribute, r#type: index.kind.name(), entries })
+            let attributes = index.attributes().map(|attribute| table.attributes[attribute].name.clone());
+            let (r#type, state) = (index.kind.name(), index.state().name());
+            Ok(IndexStatistics { attributes: attributes.collect(), r#type, state, entries })
         });
         Ok(TableStatistics {
             name: table.name.clone(),

@@ -4,16 +4,21 @@
 //! cannot do is refused here, at the line and column, and not when the first request meets it.
 //!
 //! Numbers ([`Table::id`], [`Index::id`]) stand in keys instead of names. A freshly parsed schema numbers in source order;
-//! `transaction` renumbers from the catalogue of the store that is opened, so that they never change for stored data.
+//! `transaction` renumbers from the catalogue of the store that is opened, so that they never change for stored data. From there it
+//! also has how records were laid out before ([`Earlier`]), and how far indexes are ([`IndexState`]).
+
+mod index;
 
 use async_graphql_parser::types::{
     BaseType, ConstDirective, FieldDefinition, ObjectType, ServiceDocument, Type as SdlType, TypeDefinition, TypeKind,
     TypeSystemDefinition,
 };
 use async_graphql_parser::{Pos, Positioned, parse_schema};
+use async_graphql_value::ConstValue;
 use std::collections::HashSet;
 
 use crate::error::{Error, Place, Result};
+pub use index::{Index, IndexKind, IndexState, Progress};
 
 /// All tables.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,19 +40,36 @@ pub struct Table {
     pub durability: Durability,
     /// The stored attributes in source order; relationships are not among them.
     pub attributes: Vec<Attribute>,
-    /// How many of them have a fixed width.
+    /// How many values of fixed width a record has: those of attributes and, last, its deadline if the table has an expiration.
     pub fixed_widths: usize,
     /// Position of the primary key in `attributes`.
     pub primary_key: usize,
+    /// How many seconds a record lives after it was last written, if it does not say itself when it expires.
+    pub expiration: Option<u64>,
+    /// Position of the attribute in which a record says when it expires.
+    pub expires_at: Option<usize>,
     /// Every index of the table.
     pub indexes: Vec<Index>,
-    /// Positions of the attributes for which a full-text index is asked. None is made yet: it has no number and stands in no
-    /// catalogue, so the version that makes them will find each of them new, and build it.
-    pub full_text: Vec<usize>,
     /// Positions of the attributes whose values are blobs.
     pub blobs: Vec<usize>,
+    /// The number of this layout of records, which stands in each of them.
+    pub layout: u8,
+    /// How records were laid out under earlier schemas.
+    pub earlier: Vec<Earlier>,
     /// Relationships to other tables; they are not stored.
     pub relationships: Vec<Relationship>,
+}
+
+/// How the records of a table were laid out under an earlier schema. They are not rewritten: each is read as if it had been written
+/// under the schema as it is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Earlier {
+    /// The table as it was, as far as its records go.
+    pub table: Table,
+    /// For each attribute as it is, its position in `table`; none if it is newer.
+    pub sources: Vec<Option<usize>>,
+    /// When a record expires that has no deadline because it was written before there was an expiration: microseconds since 1970.
+    pub deadline: i64,
 }
 
 /// One stored attribute of a table.
@@ -63,7 +85,7 @@ pub struct Attribute {
     pub required: bool,
     /// Filled in by the server.
     pub stamp: Option<Stamp>,
-    /// Its position among the table's attributes of fixed width (Int, Float, Date and Blob, lists apart), if it is one.
+    /// Its position among the table's values of fixed width (Int, Float, Date and Blob, lists apart), if it is one.
     pub fixed_width: Option<usize>,
 }
 
@@ -89,6 +111,20 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 8] =
+        [Self::Id, Self::String, Self::Int, Self::Float, Self::Boolean, Self::Date, Self::Any, Self::Blob];
+
+    /// The one that has this name in a schema.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+
+    /// Whether a value has eight bytes beside its text.
+    pub fn has_fixed_width(self) -> bool {
+        matches!(self, Self::Int | Self::Float | Self::Date | Self::Blob)
+    }
+
     /// Its name in a schema.
     pub fn name(self) -> &'static str {
         match self {
@@ -120,39 +156,6 @@ pub enum Stamp {
     Created,
     /// When the record was last written.
     Updated,
-}
-
-/// One index over one attribute.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Index {
-    /// Its number in keys; unlike any other index's of the store.
-    pub id: u32,
-    /// Position of the attribute in [`Table::attributes`].
-    pub attribute: usize,
-    /// What it serves.
-    pub kind: IndexKind,
-}
-
-/// What an index serves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum IndexKind {
-    /// Equality, ranges, prefixes and sorting.
-    Ordered,
-    /// Equality only, on a fixed-width hash of the value.
-    Hash,
-    /// Equality, and no two records share a value. Null is not bound.
-    Unique,
-}
-
-impl IndexKind {
-    /// Its name in a schema.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Ordered => "ordered",
-            Self::Hash => "hash",
-            Self::Unique => "unique",
-        }
-    }
 }
 
 /// A relationship to another table.
@@ -251,14 +254,14 @@ impl Table {
         self.relationships.iter().position(|relationship| relationship.name == name)
     }
 
-    /// The index that answers equality on an attribute most cheaply.
-    pub fn equality_index(&self, attribute: usize) -> Option<&Index> {
-        let preference = |kind| match kind {
-            IndexKind::Unique => 0,
-            IndexKind::Ordered => 1,
-            IndexKind::Hash => 2,
-        };
-        self.indexes.iter().filter(|index| index.attribute == attribute).min_by_key(|index| preference(index.kind))
+    /// The index of a kind over one attribute.
+    pub fn index(&self, attribute: usize, kind: IndexKind) -> Option<&Index> {
+        self.indexes.iter().find(|index| index.attribute == attribute && index.kind == kind)
+    }
+
+    /// Whether its records expire, or some of them.
+    pub fn expires(&self) -> bool {
+        self.expiration.is_some() || self.expires_at.is_some()
     }
 }
 
@@ -337,11 +340,9 @@ fn directive<'a>(directives: &'a [Positioned<ConstDirective>], name: &str) -> Op
 
 /// The string argument of a directive, if it is given.
 fn text_argument(directive: &Positioned<ConstDirective>, name: &str) -> Result<Option<String>> {
-    let Some((_, value)) = directive.node.arguments.iter().find(|(argument, _)| argument.node == name) else {
-        return Ok(None);
-    };
+    let Some(value) = directive.node.get_argument(name) else { return Ok(None) };
     match &value.node {
-        async_graphql_value::ConstValue::String(text) => Ok(Some(text.clone())),
+        ConstValue::String(text) => Ok(Some(text.clone())),
         other => Err(invalid(value.pos, format!("{name} takes a string, not {other}"))),
     }
 }
@@ -373,7 +374,9 @@ fn parse_table(definition: &TypeDefinition) -> Result<Table> {
     let TypeKind::Object(object) = &definition.kind else {
         return Err(invalid(definition.name.pos, "@table stands on object types only".into()));
     };
-    check_directives(&definition.directives, &[("table", &["name", "durability"]), ("export", &[])])?;
+    let known: [(&str, &[&str]); 3] =
+        [("table", &["name", "durability", "expiration"]), ("export", &[]), ("compositeIndex", &["fields"])];
+    check_directives(&definition.directives, &known)?;
     let position = definition.name.pos;
     let table_directive = directive(&definition.directives, "table").expect("tables_of chose it by this directive");
     let name = text_argument(table_directive, "name")?.unwrap_or_else(|| definition.name.node.to_string());
@@ -396,16 +399,92 @@ fn parse_table(definition: &TypeDefinition) -> Result<Table> {
         attributes: Vec::new(),
         fixed_widths: 0,
         primary_key: usize::MAX,
+        expiration: expiration(table_directive)?,
+        expires_at: None,
         indexes: Vec::new(),
-        full_text: Vec::new(),
         blobs: Vec::new(),
+        layout: 0,
+        earlier: Vec::new(),
         relationships: Vec::new(),
     };
     parse_fields(&mut table, object)?;
     if table.primary_key == usize::MAX {
         return Err(invalid(position, format!("table {} has no attribute with @primaryKey", table.name)));
     }
+    parse_composite_indexes(&mut table, &definition.directives)?;
+    if table.expires() {
+        let attribute = table.expires_at.unwrap_or(table.primary_key);
+        table.indexes.push(Index::new(IndexKind::Expiry, attribute, Vec::new()));
+    }
+    table.fixed_widths += usize::from(table.expiration.is_some());
     Ok(table)
+}
+
+/// How long records live, in seconds.
+fn expiration(directive: &Positioned<ConstDirective>) -> Result<Option<u64>> {
+    let Some(value) = directive.node.get_argument("expiration") else { return Ok(None) };
+    match &value.node {
+        ConstValue::Number(number) if number.as_u64().is_some_and(|seconds| (1..=LONGEST_LIFE).contains(&seconds)) => {
+            Ok(number.as_u64())
+        }
+        other => {
+            let detail = format!("expiration is a whole number of seconds from 1 to {LONGEST_LIFE}, not {other}");
+            Err(invalid(value.pos, detail))
+        }
+    }
+}
+
+/// The longest expiration, in seconds: a hundred years.
+const LONGEST_LIFE: u64 = 100 * 365 * 24 * 60 * 60;
+
+/// How many attributes a composite index may have.
+const COMPOSED: usize = 8;
+
+fn parse_composite_indexes(table: &mut Table, directives: &[Positioned<ConstDirective>]) -> Result<()> {
+    for directive in directives.iter().filter(|directive| directive.node.name.node == "compositeIndex") {
+        let fields = directive.node.get_argument("fields");
+        let position = fields.map_or(directive.pos, |fields| fields.pos);
+        let refused = |detail| Err(invalid(position, detail));
+        let names = match fields.map(|fields| &fields.node) {
+            Some(ConstValue::List(names)) if (2..=COMPOSED).contains(&names.len()) => names,
+            _ => {
+                return refused(format!(
+                    "write @compositeIndex(fields: [\"a\", \"b\"]) with 2 to {COMPOSED} attributes"
+                ));
+            }
+        };
+        let mut attributes = Vec::new();
+        for name in names {
+            let ConstValue::String(name) = name else {
+                return refused(format!("{name} is not the name of an attribute"));
+            };
+            let Some(position) = table.attribute(name) else {
+                return refused(format!("table {} has no attribute {name}", table.name));
+            };
+            let attribute = &table.attributes[position];
+            if attribute.list || matches!(attribute.kind, Kind::Any | Kind::Blob) {
+                return refused(format!(
+                    "{name} has type {}: a composite index is over scalars",
+                    attribute.type_name()
+                ));
+            }
+            if position == table.primary_key {
+                return refused(format!(
+                    "{name} is the primary key, by which the entries of every index are sorted last"
+                ));
+            }
+            if attributes.contains(&position) {
+                return refused(format!("{name} is named twice"));
+            }
+            attributes.push(position);
+        }
+        let index = Index::new(IndexKind::Composite, attributes.remove(0), attributes);
+        if table.indexes.iter().any(|other| other.is_like(&index)) {
+            return refused("the table has that index already".into());
+        }
+        table.indexes.push(index);
+    }
+    Ok(())
 }
 
 fn parse_fields(table: &mut Table, object: &ObjectType) -> Result<()> {
@@ -435,6 +514,7 @@ fn parse_fields(table: &mut Table, object: &ObjectType) -> Result<()> {
                 ("relationship", &["from", "to"]),
                 ("createdTime", &[]),
                 ("updatedTime", &[]),
+                ("expiresAt", &[]),
             ],
         )?;
         parse_attribute(table, field)?;
@@ -456,27 +536,20 @@ fn shape(definition: &Positioned<SdlType>) -> Result<(&str, bool, bool)> {
 
 fn parse_attribute(table: &mut Table, field: &FieldDefinition) -> Result<()> {
     let (type_name, list, required) = shape(&field.ty)?;
-    let kind = match type_name {
-        "ID" => Kind::Id,
-        "String" => Kind::String,
-        "Int" => Kind::Int,
-        "Float" => Kind::Float,
-        "Boolean" => Kind::Boolean,
-        "Date" => Kind::Date,
-        "Any" => Kind::Any,
-        "Blob" if list => return Err(invalid(field.ty.pos, "a Blob cannot be in a list".into())),
-        "Blob" if required => {
+    let kind = match Kind::named(type_name) {
+        Some(Kind::Blob) if list => return Err(invalid(field.ty.pos, "a Blob cannot be in a list".into())),
+        Some(Kind::Blob) if required => {
             return Err(invalid(
                 field.ty.pos,
                 "a Blob cannot be required: a record is written before it has one".into(),
             ));
         }
-        "Blob" => Kind::Blob,
-        other => {
+        Some(kind) => kind,
+        None => {
             return Err(invalid(
                 field.ty.pos,
                 format!(
-                    "type {other} is not ID, String, Int, Float, Boolean, Date, Any or Blob, and has no @relationship"
+                    "type {type_name} is not ID, String, Int, Float, Boolean, Date, Any or Blob, and has no @relationship"
                 ),
             ));
         }
@@ -495,46 +568,37 @@ fn parse_attribute(table: &mut Table, field: &FieldDefinition) -> Result<()> {
         table.primary_key = attribute;
     }
     for directive in &field.directives {
-        let twice = match index_asked(directive, kind, list)? {
-            Some(Asked::Entries(kind)) => {
-                let index = Index { id: 0, attribute, kind };
-                let twice = table.indexes.contains(&index);
-                table.indexes.push(index);
-                twice
-            }
-            Some(Asked::FullText) => {
-                let twice = table.full_text.contains(&attribute);
-                table.full_text.push(attribute);
-                twice
-            }
-            None => false,
-        };
-        if twice {
+        let Some(kind) = index_asked(directive, kind, list)? else { continue };
+        if table.index(attribute, kind).is_some() {
             return Err(invalid(directive.pos, "the attribute has that index already".into()));
         }
+        table.indexes.push(Index::new(kind, attribute, Vec::new()));
     }
     let stamp = stamp(field, kind, list)?;
-    let has_fixed_width = !list && matches!(kind, Kind::Int | Kind::Float | Kind::Date | Kind::Blob);
-    let fixed_width = has_fixed_width.then_some(table.fixed_widths);
+    if let Some(directive) = directive(&field.directives, "expiresAt") {
+        let refused = |detail: &str| Err(invalid(directive.pos, detail.into()));
+        match stamp {
+            _ if table.expires_at.is_some() => return refused("a table has one @expiresAt"),
+            _ if !matches!(kind, Kind::Date | Kind::Int) || list => return refused("@expiresAt has type Date or Int"),
+            Some(_) => return refused("a time that the server keeps cannot be when the record expires"),
+            None => table.expires_at = Some(attribute),
+        }
+    }
+    let fixed_width = (!list && kind.has_fixed_width()).then_some(table.fixed_widths);
     table.fixed_widths += usize::from(fixed_width.is_some());
     let name = field.name.node.to_string();
     table.attributes.push(Attribute { name, kind, list, required, stamp, fixed_width });
     Ok(())
 }
 
-/// The index that a directive asks for.
-enum Asked {
-    Entries(IndexKind),
-    FullText,
-}
-
-fn index_asked(directive: &Positioned<ConstDirective>, kind: Kind, list: bool) -> Result<Option<Asked>> {
+/// The kind of index that a directive asks for.
+fn index_asked(directive: &Positioned<ConstDirective>, kind: Kind, list: bool) -> Result<Option<IndexKind>> {
     let index = match directive.node.name.node.as_str() {
-        "unique" => Asked::Entries(IndexKind::Unique),
+        "unique" => IndexKind::Unique,
         "indexed" => match text_argument(directive, "type")?.as_deref() {
-            None | Some("ordered") => Asked::Entries(IndexKind::Ordered),
-            Some("hash") => Asked::Entries(IndexKind::Hash),
-            Some("fulltext") if matches!(kind, Kind::Id | Kind::String) => Asked::FullText,
+            None | Some("ordered") => IndexKind::Ordered,
+            Some("hash") => IndexKind::Hash,
+            Some("fulltext") if matches!(kind, Kind::Id | Kind::String) => IndexKind::FullText,
             Some("fulltext") => {
                 return Err(invalid(directive.pos, "a full-text index stands on ID and String only".into()));
             }
@@ -545,7 +609,7 @@ fn index_asked(directive: &Positioned<ConstDirective>, kind: Kind, list: bool) -
         },
         _ => return Ok(None),
     };
-    if matches!(kind, Kind::Any | Kind::Blob) || (list && matches!(index, Asked::Entries(IndexKind::Unique))) {
+    if matches!(kind, Kind::Any | Kind::Blob) || (list && index == IndexKind::Unique) {
         return Err(invalid(
             directive.pos,
             "an attribute of type Any or Blob cannot be indexed, and a list cannot be unique".into(),

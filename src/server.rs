@@ -6,6 +6,7 @@
 //! ever.
 
 mod acceptor;
+mod background;
 mod clock;
 mod connection;
 mod worker;
@@ -29,6 +30,7 @@ use crate::schema::Schema;
 use crate::static_files::Site;
 use crate::tls::Tls;
 use crate::transaction::Database;
+use background::Background;
 use clock::Clocks;
 use connection::{Deadlines, Serving};
 
@@ -45,6 +47,7 @@ struct Running {
     stop_accepting: watch::Sender<bool>,
     acceptor: JoinHandle<()>,
     workers: Vec<JoinHandle<()>>,
+    background: Background,
     pools: [Runtime; 6],
     ingress: Ingress,
     deadlines: Deadlines,
@@ -100,6 +103,7 @@ impl Server {
             handles.push(handle);
             workers.push(thread);
         }
+        let background = Background::start(&database).map_err(cannot)?;
         let (stop_accepting, stopping) = watch::channel(false);
         let acceptor =
             acceptor::start(listener, handles, config.connections, deadlines.tick(), stopping).map_err(cannot)?;
@@ -108,6 +112,7 @@ impl Server {
             stop_accepting,
             acceptor,
             workers,
+            background,
             pools,
             ingress,
             deadlines,
@@ -155,6 +160,7 @@ impl Server {
         for worker in running.workers {
             let _ = worker.join();
         }
+        running.background.stop();
         for pool in running.pools {
             pool.shutdown_timeout(deadline.saturating_duration_since(Instant::now()));
         }

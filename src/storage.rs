@@ -243,7 +243,7 @@ impl Store {
     pub fn write(&self, batch: &Batch, durability: Durability) -> Result<()> {
         self.calls.writes.add(1);
         let writes = batch.writes.as_ref();
-        let bytes = writes.map_or(0, rocksdb::WriteBatch::size_in_bytes);
+        let bytes = batch.bytes();
         match durability {
             Durability::Strong if bytes <= MERGED_BYTES => self.committer.commit(writes, self)?,
             durability => {
@@ -314,11 +314,20 @@ impl Store {
     /// # Errors
     /// `Storage` if the machine refuses.
     pub fn give_back(&self, space: Space, number: u32) -> Result<()> {
+        self.remove_files(space, number)?;
         let (lower, upper) = (number.to_be_bytes(), number.wrapping_add(1).to_be_bytes());
-        let removed = self.db().delete_file_in_range_cf(&self.family(space), lower, upper);
-        removed.map_err(|error| classify("remove files", error))?;
         self.db().compact_range_cf(&self.family(space), Some(lower), Some(upper));
         Ok(())
+    }
+
+    /// Gives back as much of that space at once as takes no rewriting: sorted files in which there is nothing else.
+    ///
+    /// # Errors
+    /// As [`Store::give_back`].
+    pub fn remove_files(&self, space: Space, number: u32) -> Result<()> {
+        let (lower, upper) = (number.to_be_bytes(), number.wrapping_add(1).to_be_bytes());
+        let removed = self.db().delete_file_in_range_cf(&self.family(space), lower, upper);
+        removed.map_err(|error| classify("remove files", error))
     }
 
     /// A copy of the store in a new directory of the same file system: sorted files are hard links, only the log is copied.
@@ -460,6 +469,13 @@ impl Lead {
     /// `Storage` if the machine refuses.
     pub fn sync(self, store: &Store) -> Result<()> {
         self.commit(None, store)
+    }
+}
+
+impl Snapshot<'_> {
+    /// The number of the last write that it has.
+    pub fn sequence(&self) -> u64 {
+        self.0.sequence_number().unwrap_or_default()
     }
 }
 

@@ -7,11 +7,14 @@
 //!
 //! [`Database`] is also the door for a program that embeds the store: open it and call the verbs.
 
+mod background;
 mod catalogue;
+mod clock;
 mod ids;
 mod uploads;
 mod verbs;
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -21,10 +24,13 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use parking_lot::Mutex;
 
+use background::Background;
 use catalogue::Migration;
+pub use clock::Clock;
 use uploads::Uploads;
 
 use crate::encoding::body::parse_object;
+use crate::encoding::record::Current;
 use crate::encoding::{Fields, Record, key};
 use crate::error::{Error, Result};
 use crate::indexes;
@@ -38,6 +44,9 @@ pub type Owned<'t> = Record<'t, Vec<u8>>;
 /// One of many that were written together, in memory that they share.
 pub type Shared<'t> = Record<'t, Bytes>;
 
+/// One that was read, where the engine has it.
+pub type Read<'t, 'd> = Record<'t, Current<Pinned<'d>>>;
+
 /// How long a transaction waits for keys that others hold, all in all, before it gives up as `Busy`.
 pub const LOCK_WAIT: Duration = Duration::from_secs(10);
 
@@ -46,6 +55,7 @@ pub const LOCK_WAIT: Duration = Duration::from_secs(10);
 pub struct Database {
     shared: Arc<Parts>,
     reach: Reach,
+    clock: Clock,
     interrupt: Option<Interrupt>,
     /// On a database that does not wait for syncs.
     left: Option<Left>,
@@ -86,6 +96,7 @@ struct Parts {
     store: Store,
     schema: Schema,
     locks: Locks,
+    background: Mutex<Background>,
     uploads: Uploads,
 }
 
@@ -111,6 +122,8 @@ pub struct Transaction<'d> {
     wanted: Option<Slot>,
     batch: Batch,
     durability: Durability,
+    /// When it happens, once that was asked for.
+    now: OnceCell<i64>,
     /// What this transaction has written, by key, so that it reads its own writes. Left empty where one verb is all.
     written: Option<Written>,
 }
@@ -132,21 +145,22 @@ struct Written {
 }
 
 impl Database {
-    /// Opens the store in `directory`, making it if there is none, and brings its indexes in step with the schema.
+    /// Opens the store in `directory`, making it if there is none. Indexes that are new to it are built by [`Database::work`]; until then
+    /// queries do without them.
     ///
     /// # Errors
-    /// `Storage` if the directory is in use or the machine refuses; `Corrupt` if files are damaged; `Invalid` or `Conflict` if
-    /// the schema contradicts what is stored.
+    /// `Storage` if the directory is in use or the machine refuses; `Corrupt` if files are damaged; `Invalid` if the schema contradicts
+    /// what is stored.
     pub fn open(directory: &Path, schema: Schema, options: &storage::Options) -> Result<Self> {
         Self::open_by(directory, schema, options, Migration::KeepsData)
     }
 
-    /// The same, and deletes the records of tables that the schema does not name.
+    /// The same, and deletes the records of tables and the values of attributes that the schema does not name.
     ///
     /// # Errors
     /// As [`Database::open`].
     pub fn migrate(directory: &Path, schema: Schema, options: &storage::Options) -> Result<Self> {
-        Self::open_by(directory, schema, options, Migration::DropsTables)
+        Self::open_by(directory, schema, options, Migration::DropsData)
     }
 
     /// The same, and refuses a schema that is not the one the store was last opened with: to look at it must not change it.
@@ -159,10 +173,23 @@ impl Database {
 
     fn open_by(directory: &Path, schema: Schema, options: &storage::Options, migration: Migration) -> Result<Self> {
         let store = Store::open(directory, options)?;
-        let schema = catalogue::bring_in_step(&store, schema, migration)?;
+        let clock = Clock::default();
+        let (schema, catalogue) = catalogue::bring_in_step(&store, schema, migration, clock.now())?;
         let uploads = Uploads::open(&store)?;
-        let shared = Arc::new(Parts { store, schema, locks: Locks::default(), uploads });
-        Ok(Self { shared, reach: Reach::Disk, interrupt: None, left: None })
+        let background = Mutex::new(Background::new(catalogue));
+        let shared = Arc::new(Parts { store, schema, locks: Locks::default(), background, uploads });
+        Ok(Self { shared, reach: Reach::Disk, clock, interrupt: None, left: None })
+    }
+
+    /// The same database by another clock: it says when records expire, and when they were created and updated.
+    #[must_use]
+    pub fn by_clock(&self, clock: &Clock) -> Self {
+        Self { clock: clock.clone(), ..self.clone() }
+    }
+
+    /// What time it is, in microseconds since 1970.
+    pub fn now(&self) -> i64 {
+        self.clock.now()
     }
 
     /// The same database, answering only from memory and waiting for nobody: [`Error::WouldBlock`] where that is not enough, and no
@@ -259,13 +286,16 @@ impl Database {
     ///
     /// # Errors
     /// `Corrupt` if it is damaged; what the engine returns.
-    pub fn read<'d>(&'d self, table: &'d Table, id: &str) -> Result<Option<Record<'d, Pinned<'d>>>> {
+    pub fn read<'d>(&'d self, table: &'d Table, id: &str) -> Result<Option<Read<'d, 'd>>> {
         self.check_issued(table)?;
         let bytes = KEY.with_borrow_mut(|key| {
             key::record(table.id, id, key);
             self.store().get(Space::Records, key, self.reach)
         })?;
-        bytes.map(|bytes| Record::open(table, bytes)).transpose()
+        match bytes.map(|bytes| Record::open(table, bytes)).transpose()? {
+            Some(record) if table.expires() && record.has_expired(self.now())? => Ok(None),
+            record => Ok(record),
+        }
     }
 
     /// Creates a record from a JSON object; an id is made if the body has none.
@@ -283,7 +313,7 @@ impl Database {
     /// As [`Database::create`], pointers beginning with the number of the element; `Invalid` if there are too many.
     pub fn create_all<'t>(&self, table: &'t Table, body: &[u8]) -> Result<Vec<Shared<'t>>> {
         self.check_issued(table)?;
-        let records = verbs::encode_all(table, body)?;
+        let records = verbs::encode_all(table, body, self.now())?;
         // All keys are named beforehand: it starts again for no lock, however many of them others hold.
         let mut slots = Vec::new();
         for record in &records {
@@ -300,7 +330,8 @@ impl Database {
     /// What keeps all of them out: `Busy`, what the engine returns.
     pub fn create_each(&self, table: &Table, bodies: &[&[u8]]) -> Result<Vec<Result<()>>> {
         self.check_issued(table)?;
-        let records: Vec<_> = bodies.iter().map(|body| verbs::encode_one(table, body)).collect();
+        let now = self.now();
+        let records: Vec<_> = bodies.iter().map(|body| verbs::encode_one(table, body, now)).collect();
         let mut slots = Vec::new();
         for record in records.iter().flatten() {
             record.name_keys(&self.shared.locks, &mut slots)?;
@@ -536,6 +567,7 @@ impl Database {
                 wanted: None,
                 batch: BATCH.take(),
                 durability: Durability::Soft,
+                now: OnceCell::new(),
                 written: remember.then(Written::default),
             };
             let outcome = verbs(&mut transaction);

@@ -5,6 +5,7 @@
 //! seeded number of acknowledgements, not by a clock. A kill leaves the operating system's cache alone, so it cannot tell `soft`
 //! from `strong`: what a power cut leaves is in [`power`].
 
+mod building;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod power;
 

@@ -1,5 +1,8 @@
 //! The engine through its own door, [`Database`]: what every verb promises, alone, among threads and across restarts.
 
+mod building;
+mod expiry;
+mod layouts;
 mod model;
 mod reopening;
 mod threads;
@@ -36,8 +39,15 @@ type Note @table(durability: "strong") {
 }
 "#;
 
-/// Opens a store with a cache of a size for tests.
+/// Opens a store with a cache of a size for tests, and does the work that waits.
 pub fn open(directory: &Path, sdl: &str) -> Result<Database> {
+    let database = open_idle(directory, sdl)?;
+    database.catch_up()?;
+    Ok(database)
+}
+
+/// Opens a store, and does none of it.
+pub fn open_idle(directory: &Path, sdl: &str) -> Result<Database> {
     let options = Options { cache_bytes: 8 << 20, write_buffer_bytes: 4 << 20, ..Options::default() };
     Database::open(directory, Schema::parse(sdl)?, &options)
 }

@@ -44,8 +44,16 @@ fn normal_form(schema: &Schema) -> String {
     for table in &schema.tables {
         let exported = if table.exported { "exported" } else { "internal" };
         writeln!(text, "table {} {} {exported} {}", table.id, table.name, table.durability.name()).expect("text grows");
+        if let Some(seconds) = table.expiration {
+            writeln!(text, "  expires after {seconds} s").expect("text grows");
+        }
         for (position, attribute) in table.attributes.iter().enumerate() {
             writeln!(text, "  {}", describe(table, position, attribute)).expect("text grows");
+        }
+        for index in table.indexes.iter().filter(|index| index.kind == IndexKind::Composite) {
+            let names = index.attributes().map(|attribute| table.attributes[attribute].name.as_str());
+            writeln!(text, "  composite index {} over {}", index.id, names.collect::<Vec<_>>().join(", "))
+                .expect("text grows");
         }
         for Relationship { name, table: other, foreign_key, many } in &table.relationships {
             let other = &schema.tables[*other];
@@ -66,13 +74,10 @@ fn describe(table: &Table, position: usize, attribute: &Attribute) -> String {
         Stamp::Created => "created time".to_owned(),
         Stamp::Updated => "updated time".to_owned(),
     }));
-    let indexes = table.indexes.iter().filter(|index| index.attribute == position);
-    words.extend(indexes.map(|index| match index.kind {
-        IndexKind::Ordered => format!("ordered index {}", index.id),
-        IndexKind::Hash => format!("hash index {}", index.id),
-        IndexKind::Unique => format!("unique index {}", index.id),
-    }));
-    words.extend(table.full_text.contains(&position).then(|| "full-text index asked for".to_owned()));
+    let indexes =
+        table.indexes.iter().filter(|index| index.attribute == position && index.kind != IndexKind::Composite);
+    words.extend(indexes.map(|index| format!("{} index {}", index.kind.name(), index.id)));
+    words.extend((table.expires_at == Some(position)).then(|| "expires then".to_owned()));
     words.join(", ")
 }
 

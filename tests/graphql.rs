@@ -8,7 +8,7 @@ use async_graphql::{Value, Variables};
 use futures_util::FutureExt;
 use serde_json::{Value as Json, json};
 use strata::graphql::{Graphql, Manner, Request};
-use strata::transaction::Database;
+use strata::transaction::{Clock, Database};
 
 use super::engine::{Random, fresh};
 
@@ -207,4 +207,37 @@ fn what_a_document_may_cost_has_limits() {
         (0..30).map(|level| format!("fragment f{level} on Book {{ ...f{} ...f{0} }} ", level + 1)).collect::<String>();
     assert!(fault(&format!("{{ BookList {{ ...f0 }} }} {doubling} fragment f30 on Book {{ id }}")).is_some());
     assert!(told("subscription { BookList { id } }").contains("ubscription"));
+}
+
+#[test]
+fn an_expired_record_is_in_no_answer() {
+    let sdl = "type User @table @export { id: ID! @primaryKey sessions: [Session] @relationship(to: \"userId\") } \
+               type Session @table(expiration: 60) @export { id: ID! @primaryKey userId: ID @indexed \
+               user: User @relationship(from: \"userId\") next: Session @relationship(from: \"nextId\") nextId: ID }";
+    let (_directory, database) = fresh(sdl);
+    let clock = Clock::standing_at(0);
+    let database = database.by_clock(&clock);
+    let create = |table: &str, body: Json| {
+        let table = database.table(table).expect("it exists");
+        database.create(table, body.to_string().as_bytes()).expect("nobody has its id");
+    };
+    create("User", json!({ "id": "u" }));
+    create("Session", json!({ "id": "old", "userId": "u" }));
+    clock.set(30_000_000);
+    create("Session", json!({ "id": "new", "userId": "u", "nextId": "old" }));
+    let graphql = Graphql::new(&database, 1000);
+    let document = "{ Session(id: \"old\") { id } SessionList { id next { id } } \
+                    User(id: \"u\") { sessions { id } } with: UserList(filter: \"sessions.id==old\") { id } }";
+    let answer = || ask(&graphql, &database, document, json!({}))["data"].clone();
+    let (old, new) = (json!({ "id": "old" }), json!({ "id": "new" }));
+    assert_eq!(
+        answer(),
+        json!({ "Session": old, "SessionList": [{ "id": "new", "next": old }, { "id": "old", "next": null }],
+                "User": { "sessions": [new, old] }, "with": [{ "id": "u" }] })
+    );
+    clock.set(60_000_000);
+    assert_eq!(
+        answer(),
+        json!({ "Session": null, "SessionList": [{ "id": "new", "next": null }], "User": { "sessions": [new] }, "with": [] })
+    );
 }

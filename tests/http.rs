@@ -2,8 +2,9 @@
 //!
 //! `scripts` runs `tests/golden/http/*`, which read as a manual of the interface; `blobs` is about bytes of any length, in and out; `bulk`
 //! about loads and dumps of any size; `codings` about what is compressed; `connections` about what a connection may do and how long;
-//! `feed` about the changes that are told as they happen; `files` about static files beside the tables; `records` about what is known of
-//! requests afterwards; `process` about the binary: starting, refusing to start, stopping; `tls` about certificates and handshakes.
+//! `feed` about the changes that are told as they happen; `files` about static files beside the tables; `indexes` about what the server
+//! does beside requests; `records` about what is known of requests afterwards; `process` about the binary: starting, refusing to start,
+//! stopping; `tls` about certificates and handshakes.
 
 #![expect(clippy::unwrap_used, reason = "a test stops where something is not as it should be")]
 
@@ -14,6 +15,7 @@ mod codings;
 mod connections;
 mod feed;
 mod files;
+mod indexes;
 mod process;
 mod records;
 pub mod scripts;

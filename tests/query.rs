@@ -5,25 +5,29 @@ mod naive;
 
 use serde_json::{Value as Json, json};
 use strata::query::{Limits, Query};
-use strata::transaction::{Database, Precondition};
+use strata::transaction::{Clock, Database, Precondition};
 
-use super::engine::{Random, fresh};
+use super::engine::{Random, fresh, open_idle};
 use naive::{Kind, Tree};
 
 /// Attributes, their types and the indexes they may have.
-const ATTRIBUTES: [(&str, &str, Kind, &[&str]); 11] = [
-    ("name", "String", Kind::Text, &["", "@indexed", HASH, BOTH]),
+const ATTRIBUTES: [(&str, &str, Kind, &[&str]); 12] = [
+    ("name", "String", Kind::Text, &["", "@indexed", HASH, BOTH, WORDS]),
     ("mail", "String", Kind::Text, &["", "@unique"]),
     ("size", "Int", Kind::Number, &["", "@indexed", HASH]),
     ("price", "Float", Kind::Number, &["", "@indexed", HASH]),
     ("ok", "Boolean", Kind::Boolean, &["", "@indexed"]),
     ("day", "Date", Kind::Date, &["", "@indexed"]),
-    ("tags", "[String]", Kind::Text, &["", "@indexed", HASH]),
+    ("tags", "[String]", Kind::Text, &["", "@indexed", HASH, WORDS]),
     ("marks", "[Int]", Kind::Number, &["", "@indexed"]),
     ("code", "String!", Kind::Text, &["", "@indexed @unique"]),
     ("up", "ID", Kind::Text, &["", "@indexed", HASH]),
+    ("until", "Int", Kind::Number, &["", "@indexed"]),
     ("extra", "Any", Kind::Any, &[""]),
 ];
+/// When records expire, if the schema says so: `until` is in milliseconds.
+const NOW_US: i64 = 10_000;
+const WORDS: &str = "@indexed(type: \"fulltext\")";
 const HASH: &str = "@indexed(type: \"hash\")";
 const BOTH: &str = "@indexed @indexed(type: \"hash\")";
 /// A record may be above others, which are below it.
@@ -37,20 +41,81 @@ fn is_list(attribute: &str) -> bool {
     matches!(attribute, "tags" | "marks")
 }
 
-/// The schema with some indexes, and with none.
-fn schemas(random: &mut Random) -> [String; 2] {
+/// The attributes by which the list of a composite index may be sorted, and that it may be made of.
+fn scalars() -> Vec<&'static str> {
+    ATTRIBUTES.map(|(name, ..)| name).into_iter().filter(|name| !is_list(name) && *name != "extra").collect()
+}
+
+/// The schema with some indexes, and with none; the attributes of the composite indexes.
+fn schemas(random: &mut Random, expires: bool) -> ([String; 2], Vec<Vec<&'static str>>) {
     let (mut with, mut without) = (String::new(), String::new());
     for (name, of, _, indexes) in ATTRIBUTES {
-        with += &format!("{name}: {of} {} ", indexes[random.below(indexes.len())]);
-        without += &format!("{name}: {of} ");
+        let expiry = if expires && name == "until" { "@expiresAt" } else { "" };
+        with += &format!("{name}: {of} {expiry} {} ", indexes[random.below(indexes.len())]);
+        without += &format!("{name}: {of} {expiry} ");
     }
-    [with, without].map(|attributes| format!("type T @table {{ id: ID @primaryKey {attributes} {RELATED} }}"))
+    let composite = |random: &mut Random| {
+        let (mut left, mut chosen) = (scalars(), Vec::new());
+        for _ in 0..2 + random.below(2) {
+            chosen.push(left.swap_remove(random.below(left.len())));
+        }
+        chosen
+    };
+    let composites: Vec<_> = (0..1 + random.below(3)).map(|_| composite(random)).collect();
+    let directives: String = composites.iter().map(|names| format!("@compositeIndex(fields: {names:?}) ")).collect();
+    let schema = |directives: &str, attributes: &str| {
+        format!("type T @table {directives} {{ id: ID @primaryKey {attributes} {RELATED} }}")
+    };
+    ([schema(&directives, &with), schema("", &without)], composites)
+}
+
+/// Conditions on the attributes of a composite index, from the first: most say what the value is.
+fn composed(random: &mut Random, composites: &[Vec<&str>]) -> Tree {
+    let names = &composites[random.below(composites.len())];
+    let tests = names[..1 + random.below(names.len())].iter().map(|name| {
+        let test = test_on(random, name);
+        match test {
+            Tree::Test { attribute, values, .. } if random.below(3) > 0 => {
+                let value = if random.below(8) == 0 { "null".to_owned() } else { values[0].replace('*', "b") };
+                let value = if value.is_empty() { "a".to_owned() } else { value };
+                Tree::Test { attribute, operator: "==", values: vec![value] }
+            }
+            other => other,
+        }
+    });
+    let mut all: Vec<_> = tests.collect();
+    if random.below(3) == 0 {
+        all.push(tree(random, 1));
+    }
+    if all.len() == 1 { all.remove(0) } else { Tree::All(all) }
+}
+
+/// Whether a record is there.
+fn is_alive(record: &Json, expires: bool) -> bool {
+    !expires || record["until"].as_i64().is_none_or(|until| until > NOW_US / 1000)
 }
 
 /// A text of which there are few, so that they meet: with prefixes of one another, reserved characters, escapes, and longer than is
 /// indexed.
 fn text(random: &mut Random) -> String {
-    let usual = ["a", "ab", "abb", "b", "", "null", "a,b", "a*b", "a\"\\b", "a\u{0}b", "\u{e9}", "A", "true", "7"];
+    let usual = [
+        "a",
+        "ab",
+        "abb",
+        "b",
+        "",
+        "null",
+        "a,b",
+        "a*b",
+        "a\"\\b",
+        "a\u{0}b",
+        "\u{e9}",
+        "A",
+        "true",
+        "7",
+        "abb ab",
+        "Null-AB abb!",
+    ];
     match random.below(usual.len() + 2) {
         long if long >= usual.len() => "x".repeat(1023 + random.below(3)) + ["", "a", "b"][random.below(3)],
         short => usual[short].to_owned(),
@@ -166,12 +231,16 @@ fn test_of_any(random: &mut Random) -> Tree {
 }
 
 fn test(random: &mut Random) -> Tree {
-    const ALL: [&str; 14] =
-        ["==", "==", "!=", "===", "!==", "=gt=", "=ge=", "=lt=", "=le=", "=gele=", "=gtlt=", "=gelt=", "=in=", "=out="];
-    const TEXT: [&str; 5] = ["=ct=", "=sw=", "=ew=", "=~=", "=ft="];
     let scalars = ATTRIBUTES.map(|(name, ..)| name).into_iter().filter(|name| *name != "extra");
     let names: Vec<&str> = ["id"].into_iter().chain(scalars).collect();
     let attribute = names[random.below(names.len())];
+    test_on(random, attribute)
+}
+
+fn test_on(random: &mut Random, attribute: &str) -> Tree {
+    const ALL: [&str; 14] =
+        ["==", "==", "!=", "===", "!==", "=gt=", "=ge=", "=lt=", "=le=", "=gele=", "=gtlt=", "=gelt=", "=in=", "=out="];
+    const TEXT: [&str; 5] = ["=ct=", "=sw=", "=ew=", "=~=", "=ft="];
     if random.below(12) == 0 {
         return Tree::Bare(attribute.to_owned());
     }
@@ -200,7 +269,11 @@ fn test(random: &mut Random) -> Tree {
         }
         "=sw=" if random.below(2) == 0 => values = vec![["c1", "0", "m1", "a", "xx"][random.below(5)].to_owned()],
         "=~=" => values = vec!["^a.*b$".to_owned()],
-        "=ft=" => values = vec![["ab", "AB", "abb", "null", "c1", "ab abb"][random.below(6)].to_owned()],
+        "=ft=" => {
+            let long = "X".repeat(1023 + random.below(3));
+            let texts = ["ab", "AB", "abb", "null", "c1", "ab abb", "true ab", "abb, null; AB", &long];
+            values = vec![texts[random.below(texts.len())].to_owned()];
+        }
         _ => values.truncate(1),
     }
     Tree::Test { attribute: attribute.to_owned(), operator, values }
@@ -249,6 +322,15 @@ fn ids(database: &Database, text: &str) -> Vec<String> {
     ids
 }
 
+/// How many records a query means.
+fn total(database: &Database, text: &str) -> usize {
+    let (table, text) = (database.table("T").expect("it exists"), format!("({text})&pagination=true&limit=0"));
+    let query = Query::parse(database.schema(), table, &text, &Limits::in_body(10_000))
+        .unwrap_or_else(|error| panic!("{text}: {error}"));
+    let shown = query.show(database, table, |_, _| panic!("nothing is listed"));
+    shown.unwrap_or_else(|error| panic!("{text}: {error}")).total.expect("it was asked for")
+}
+
 /// The ids that a query lists a page at a time, each from the cursor that the one before has left; `meanwhile` happens between them.
 fn ids_by_pages(database: &Database, text: &str, rows: usize, mut meanwhile: impl FnMut()) -> Vec<String> {
     let (table, mut ids) = (database.table("T").expect("it exists"), Vec::new());
@@ -275,10 +357,17 @@ fn ids_by_pages(database: &Database, text: &str, rows: usize, mut meanwhile: imp
 fn plans_give_what_looking_at_every_record_gives() {
     for seed in 1..=12 {
         let mut random = Random(seed * 0x9e37_79b9);
-        let schemas = schemas(&mut random);
+        let expires = seed % 4 == 0;
+        let (schemas, composites) = schemas(&mut random, expires);
         let count = [40, 400][seed as usize % 2];
         let mut records: Vec<Json> = (0..count).map(|number| record(&mut random, number)).collect();
-        let stores = schemas.clone().map(|schema| fresh(&schema));
+        // With the indexes, without them, and one that will have them: they are built while it is asked.
+        let clock = Clock::standing_at(NOW_US);
+        let created = |schema: &String| {
+            let (directory, database) = fresh(schema);
+            (directory, database.by_clock(&clock))
+        };
+        let mut stores = [&schemas[0], &schemas[1], &schemas[1]].map(created).into_iter().collect::<Vec<_>>();
         for (_, database) in &stores {
             let body = serde_json::to_vec(&records).expect("JSON");
             database.create_all(database.table("T").expect("it exists"), &body).expect("records that do not collide");
@@ -286,18 +375,32 @@ fn plans_give_what_looking_at_every_record_gives() {
                 database.store().flush().expect("a store that flushes");
             }
         }
+        records.retain(|record| is_alive(record, expires));
         for asked in 0..150 {
             // As created, and after each of two rounds of changes.
             if asked % 50 == 49 {
+                stores[2].1.catch_up().expect("its indexes can be built");
                 change(&stores, &mut records, count, &mut random);
+                records.retain(|record| is_alive(record, expires));
             }
-            let tree = tree(&mut random, 3);
+            if asked % 50 == 0 {
+                // Its indexes come and go.
+                let (directory, database) = stores.pop().expect("there are three");
+                drop(database);
+                let schema = &schemas[usize::from(asked == 50)];
+                let database = open_idle(directory.path(), schema).expect("indexes may be added and dropped");
+                stores.push((directory, database.by_clock(&clock)));
+            }
+            if asked % 4 == 0 {
+                stores[2].1.work().expect("its indexes can be built");
+            }
+            let tree = if random.below(3) == 0 { composed(&mut random, &composites) } else { tree(&mut random, 3) };
             let world = naive::World::of(&records);
             let mut matching: Vec<&Json> =
                 records.iter().filter(|record| naive::satisfies(record, &tree, &kind, &world)).collect();
             let text = write(&tree, &mut random);
             for (_, database) in &stores {
-                check(database, &schemas[0], &text, &mut matching, &mut random);
+                check(database, &schemas[0], &text, &mut matching, &composites, &mut random);
             }
         }
     }
@@ -340,7 +443,14 @@ fn change(stores: &[(tempfile::TempDir, Database)], records: &mut Vec<Json>, cou
 }
 
 /// Asks a query as it is, sorted, and cut.
-fn check(database: &Database, schema: &str, text: &str, matching: &mut [&Json], random: &mut Random) {
+fn check(
+    database: &Database,
+    schema: &str,
+    text: &str,
+    matching: &mut [&Json],
+    composites: &[Vec<&str>],
+    random: &mut Random,
+) {
     let id = |record: &&Json| record["id"].as_str().expect("an id").to_owned();
     let all = ids(database, text);
     let mut sorted = all.clone();
@@ -348,20 +458,14 @@ fn check(database: &Database, schema: &str, text: &str, matching: &mut [&Json], 
     let mut expected: Vec<String> = matching.iter().map(id).collect();
     expected.sort();
     assert_eq!(sorted, expected, "{text}\n{schema}");
+    assert_eq!(total(database, text), all.len(), "the count of {text}\n{schema}");
     let (offset, limit) = (random.below(5), random.below(12));
     let cut = |all: &[String]| all.iter().skip(offset).take(limit).cloned().collect::<Vec<_>>();
     let clauses = format!("&offset={offset}&limit={limit}");
     assert_eq!(ids(database, &format!("({text}){clauses}")), cut(&all), "{text}{clauses}\n{schema}");
     let rows = 1 + random.below(40);
     assert_eq!(ids_by_pages(database, &format!("({text})"), rows, || ()), all, "{text} by {rows}\n{schema}");
-    let all = ["id"].into_iter().chain(ATTRIBUTES.map(|(name, ..)| name));
-    let scalars: Vec<&str> = all.filter(|name| !is_list(name) && *name != "extra").collect();
-    let terms: Vec<(String, bool)> = (0..1 + random.below(2))
-        .map(|_| (scalars[random.below(scalars.len())].to_owned(), random.below(2) == 0))
-        .collect();
-    if terms.len() == 2 && terms[0].0 == terms[1].0 {
-        return;
-    }
+    let terms = terms(random, composites);
     matching.sort_by(|one, other| naive::precedes(one, other, &terms, &kind));
     let expected: Vec<String> = matching.iter().map(id).collect();
     let sort: Vec<String> =
@@ -372,10 +476,28 @@ fn check(database: &Database, schema: &str, text: &str, matching: &mut [&Json], 
     assert_eq!(ids_by_pages(database, &sort, rows, || ()), expected, "{sort} by {rows}\n{schema}");
 }
 
+/// An order: by any attributes, or by those of a composite index from one on.
+fn terms(random: &mut Random, composites: &[Vec<&str>]) -> Vec<(String, bool)> {
+    let scalars: Vec<&str> = ["id"].into_iter().chain(scalars()).collect();
+    let mut names: Vec<&str> = match random.below(2) {
+        0 => (0..1 + random.below(2)).map(|_| scalars[random.below(scalars.len())]).collect(),
+        _ => {
+            let composite = &composites[random.below(composites.len())];
+            composite[random.below(composite.len())..].to_vec()
+        }
+    };
+    if names.len() > 1 && names[0] == names[1] {
+        names.pop();
+    }
+    let (all_descend, differ) = (random.below(2) == 0, random.below(4) == 0);
+    names.into_iter().map(|name| (name.to_owned(), if differ { random.below(2) == 0 } else { all_descend })).collect()
+}
+
 #[test]
 fn pages_miss_and_double_no_record_that_lasts() {
-    let sdl = "type T @table { id: ID @primaryKey kind: String @indexed(type: \"hash\") size: Int @indexed \
-               tags: [Int] @indexed name: String }";
+    let sdl = "type T @table @compositeIndex(fields: [\"kind\", \"size\"]) { id: ID @primaryKey \
+               kind: String @indexed(type: \"hash\") size: Int @indexed tags: [Int] @indexed \
+               name: String @indexed(type: \"fulltext\") }";
     for text in [
         "",
         "kind==k1",
@@ -386,9 +508,17 @@ fn pages_miss_and_double_no_record_that_lasts() {
         "sort=-size,name",
         "sort=name",
         "sort=-id",
+        "kind==k1&size=ge=3",
+        "kind==k1&sort=size",
+        "kind==k1&sort=-size",
+        "sort=kind,size",
+        "sort=-kind,-size",
+        "name=ft=n1",
+        "name=ft=all%20n1",
+        "name=ft=all%20n1&sort=-id",
     ] {
         let record = |number: usize| {
-            let (kind, name) = (format!("k{}", number % 3), format!("n{}", number * 7 % 100));
+            let (kind, name) = (format!("k{}", number % 3), format!("all n{}", number * 7 % 5));
             json!({ "id": format!("{number:04}"), "kind": kind, "size": number % 10, "tags": [number % 4, number % 3], "name": name })
         };
         let (_directory, database) = filled(sdl, 0..400, record);
@@ -403,8 +533,8 @@ fn pages_miss_and_double_no_record_that_lasts() {
                 match random.below(3) {
                     0 => drop(database.delete(table, &id, &Precondition::None)),
                     _ => {
-                        let body =
-                            json!({ "kind": "k1", "size": random.below(12), "tags": [2], "name": "n" }).to_string();
+                        let body = json!({ "kind": "k1", "size": random.below(12), "tags": [2], "name": "n1 all" })
+                            .to_string();
                         database
                             .replace(table, &id, body.as_bytes(), &Precondition::None)
                             .expect("it is free of others");
@@ -416,6 +546,158 @@ fn pages_miss_and_double_no_record_that_lasts() {
         lasting.retain(|id| id.parse::<usize>().unwrap_or(1) % 2 == 0);
         assert_eq!(lasting, expected, "{text}");
     }
+}
+
+#[test]
+fn composite_and_full_text_indexes_are_used_where_they_lead_to_fewer_records() {
+    let sdl = "type T @table @compositeIndex(fields: [\"kind\", \"size\"]) @compositeIndex(fields: [\"size\", \"name\", \"rank\"]) \
+               { id: ID @primaryKey kind: String @indexed(type: \"hash\") size: Int name: String rank: Int @indexed \
+                 about: String @indexed(type: \"fulltext\") notes: [String] @indexed(type: \"fulltext\") }";
+    let record = |number: usize| {
+        let (about, size) = (format!("all t{} u{}", number % 10, number % 7), number % 50);
+        json!({ "id": format!("{number:04}"), "kind": format!("k{}", number % 4), "size": size, "name": format!("n{}", number % 3),
+                "rank": number, "about": about, "notes": [about, "all x1"] })
+    };
+    let (_directory, database) = filled(sdl, 0..2000, record);
+    let cases = [
+        ("kind==k1&size==13", "composite kind,size: 20"),
+        ("kind==k1&size=gt=40&size=lt=45", "composite kind,size: 40"),
+        ("size=gt=40&size=lt=45&kind==k1", "composite kind,size: 40"),
+        ("kind==k1", "hash kind [kind==k1]: 256+"),
+        ("kind==k1&size!=13", "hash kind [kind==k1] [size!=13]: 256+"),
+        ("size==13", "composite size,name,rank: 40"),
+        ("size==13&rank=gt=5", "composite size,name,rank [rank=gt=5]: 40"),
+        ("size==13&name==n1&rank=gt=1000", "composite size,name,rank: 7"),
+        ("size==13&name==n1&kind==k1", "composite size,name,rank [kind==k1]: 14"),
+        ("size==13&name=sw=n", "composite size,name,rank: 40"),
+        ("(kind==k1&size==13)|rank==7", "composite kind,size then ordered rank: 21+"),
+        // Orders.
+        ("kind==k1&sort=size", "composite kind,size, sorted by the steps: 256+"),
+        ("kind==k1&sort=-size", "composite kind,size, sorted by the steps: 256+"),
+        ("kind==k1&sort=size,-id", "hash kind [kind==k1], sorted in memory: 256+"),
+        ("kind==k1&size=lt=10&sort=-size", "composite kind,size, sorted by the steps: 100"),
+        ("sort=kind,size", "composite kind,size, sorted by the steps: 256+"),
+        ("sort=-kind,-size,-id", "composite kind,size, sorted by the steps: 256+"),
+        ("sort=kind,-size", "table, sorted in memory: 256+"),
+        ("sort=kind", "table, sorted in memory: 256+"),
+        ("name==n1&sort=size,rank", "composite size,name,rank [name==n1], sorted by the steps: 256+"),
+        ("size==13&name==n1&sort=-rank", "composite size,name,rank, sorted by the steps: 14"),
+        ("size==13&sort=name,rank", "composite size,name,rank, sorted by the steps: 40"),
+        ("size==13&rank=gt=5&sort=rank", "composite size,name,rank [rank=gt=5], sorted in memory: 40"),
+        // Terms.
+        ("about=ft=t1", "fulltext about: 200"),
+        ("about=ft=T1%20u2", "fulltext about: 200+"),
+        ("about=ft=all%20t1", "fulltext about: 200+"),
+        ("notes=ft=t1", "fulltext notes: 200"),
+        ("notes=ft=x1%20t1", "fulltext notes [notes=ft=x1%20t1]: 200+"),
+        ("about=ft=t1%20u2&sort=-id", "fulltext about, sorted by the steps: 200+"),
+        ("about=ft=t1&kind==k1&size==13", "composite kind,size [about=ft=t1]: 20"),
+        ("!(about=ft=t1)", "table [!(about=ft=t1)]: 256+"),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(plan(&database, text), expected, "{text}");
+    }
+    let numbers =
+        |text: &str| ids(&database, text).iter().map(|id| id.parse().expect("a number")).collect::<Vec<usize>>();
+    assert_eq!(numbers("notes=ft=x1%20t1"), [0; 0], "no element has both");
+    let mut both: Vec<usize> = (0..2000).filter(|number| number % 10 == 1 && number % 7 == 2).collect();
+    assert_eq!(numbers("about=ft=u2%20t1"), both);
+    both.reverse();
+    assert_eq!(numbers("about=ft=u2%20t1&sort=-id"), both);
+    let before = database.counters().looked_up;
+    assert_eq!(
+        numbers("about=ft=u2%20t1&limit=5"),
+        (0..2000).filter(|number| number % 70 == 51).take(5).collect::<Vec<_>>()
+    );
+    assert_eq!(database.counters().looked_up - before, 5, "only what has all terms is read");
+}
+
+#[test]
+fn long_texts_in_a_composite_index_are_in_order_all_the_same() {
+    let sdl = "type T @table @compositeIndex(fields: [\"kind\", \"name\", \"rank\"]) { id: ID @primaryKey kind: String name: String rank: Int }";
+    let (long, short) = ("x".repeat(1500), "y".repeat(3));
+    let name =
+        |number: usize| if number.is_multiple_of(5) { short.clone() } else { format!("{long}{}", number * 37 % 100) };
+    let kind =
+        |number: usize| format!("{}{}", "k".repeat(if number.is_multiple_of(2) { 1 } else { 1100 }), number % 3 % 2);
+    let record = |number: usize| json!({ "id": format!("{number:04}"), "kind": kind(number), "name": name(number), "rank": number % 10 });
+    let (_directory, database) = filled(sdl, 0..1200, record);
+    let sorted = |matches: &dyn Fn(usize) -> bool, by_kind: bool| {
+        let kind = |number| if by_kind { kind(number) } else { String::new() };
+        let places = (0..1200).filter(|number| matches(*number));
+        let mut places: Vec<_> =
+            places.map(|number| (kind(number), name(number), number % 10, format!("{number:04}"))).collect();
+        places.sort();
+        places.into_iter().map(|(.., id)| id).collect::<Vec<_>>()
+    };
+    let mut all = sorted(&|_| true, true);
+    assert_eq!(plan(&database, "sort=kind,name,rank"), "composite kind,name,rank, sorted by the steps: 256+");
+    assert_eq!(ids(&database, "sort=kind,name,rank"), all);
+    assert_eq!(ids_by_pages(&database, "sort=kind,name,rank", 37, || ()), all);
+    all.reverse();
+    assert_eq!(ids(&database, "sort=-kind,-name,-rank"), all);
+    for chosen in [kind(0), kind(1), kind(2)] {
+        let text = format!("kind=={chosen}&sort=name,rank");
+        let expected = sorted(&|number| kind(number) == chosen, false);
+        assert_eq!(ids(&database, &text), expected, "{text}");
+        assert_eq!(ids_by_pages(&database, &text, 23, || ()), expected, "{text}");
+    }
+}
+
+/// What cannot be answered without an index that is being built is to be asked again later; what can, is answered.
+#[test]
+fn an_order_that_needs_an_index_that_is_being_built_is_refused_for_now() {
+    let bare = "type T @table { id: ID @primaryKey kind: String size: Int }";
+    let record = |number: usize| json!({ "id": format!("{number:04}"), "kind": format!("k{}", number % 4), "size": number % 50 });
+    let (directory, database) = filled(bare, 0..1000, record);
+    drop(database);
+    let sdl = bare
+        .replace("@table", "@table @compositeIndex(fields: [\"kind\", \"size\"])")
+        .replace("size: Int", "size: Int @indexed");
+    let database = open_idle(directory.path(), &sdl).expect("indexes may be added");
+    let outcome = |text: &str| {
+        let (table, limits) = (database.table("T").expect("it exists"), Limits::in_url(1000));
+        let query = Query::parse(database.schema(), table, text, &limits).expect("it is read");
+        super::engine::outcome(&query.run(&database, table, |_| Ok(())))
+    };
+    for (text, then) in [
+        ("sort=size&offset=100000", "ok"),
+        ("kind==k1&sort=-size&offset=100000", "ok"),
+        ("sort=kind&offset=100000", "invalid"),
+    ] {
+        let now = if then == "ok" { "busy" } else { then };
+        assert_eq!((outcome(text), outcome(&text.replace("100000", "10"))), (now, "ok"), "{text}");
+    }
+    assert_eq!(plan(&database, "kind==k1&size==13"), "table [kind==k1] [size==13]: 256+");
+    database.catch_up().expect("it can be built");
+    for (text, then) in [
+        ("sort=size&offset=100000", "ok"),
+        ("kind==k1&sort=-size&offset=100000", "ok"),
+        ("sort=kind&offset=100000", "invalid"),
+    ] {
+        assert_eq!(outcome(text), then, "{text}");
+    }
+    assert_eq!(plan(&database, "kind==k1&size==13"), "composite kind,size: 10");
+}
+
+/// The order of such a list is that of the index by which it began.
+#[test]
+fn a_list_goes_on_as_it_began_when_a_better_index_is_ready_meanwhile() {
+    let bare = "type T @table { id: ID @primaryKey kind: String @indexed(type: \"hash\") size: Int }";
+    let record = |number: usize| json!({ "id": format!("{number:04}"), "kind": format!("k{}", number % 4), "size": number * 7 % 50 });
+    let (directory, database) = filled(bare, 0..1000, record);
+    drop(database);
+    let sdl = bare.replace("@table", "@table @compositeIndex(fields: [\"kind\", \"size\"])");
+    let database = open_idle(directory.path(), &sdl).expect("indexes may be added");
+    let text = "kind==k1&size=lt=40";
+    let expected = ids(&database, text);
+    assert_eq!(plan(&database, text), "hash kind [kind==k1] [size=lt=40]: 250");
+    let listed = ids_by_pages(&database, text, 10, || {
+        database.work().expect("it can be built");
+    });
+    assert_eq!(plan(&database, text), "composite kind,size: 200");
+    assert_eq!(listed, expected);
+    assert_ne!(ids(&database, text), expected);
 }
 
 #[test]

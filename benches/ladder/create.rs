@@ -10,7 +10,6 @@ use strata::encoding::{Record, key, record};
 use strata::routing::Routes;
 use strata::schema::{Durability, Table};
 use strata::storage::{Batch, Space};
-use strata::transaction::Owned;
 use strata::{handlers, indexes};
 use strata_harness::{Data, Depth, Facts, Suite, Unit};
 
@@ -58,7 +57,7 @@ fn below_transaction(suite: &mut Suite) {
         let table: &'static Table = Box::leak(Box::new(schema(2).tables.swap_remove(0)));
         let (mut writes, mut id) = (Writes::new(table, MADE_ID), Numbered::new(MADE_ID.as_bytes()));
         let open = |number| Record::open(table, writes.record(number).to_vec()).expect("a record of the data set");
-        let records: Vec<Owned<'_>> = (0..POOL).map(open).collect();
+        let records: Vec<_> = (0..POOL).map(open).collect();
         let mut batch = Batch::default();
         move |index| {
             let (place, store) = ((index % POOL) as usize, ours.database.store());

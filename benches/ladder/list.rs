@@ -12,7 +12,7 @@ use strata::handlers::{self, media::Format};
 use strata::indexes::{KeyRange, Keys, Matches};
 use strata::query::{Limits, Query};
 use strata::routing::Routes;
-use strata::schema::{Index, Schema, Table};
+use strata::schema::{Index, IndexKind, Schema, Table};
 use strata::storage::{Pinned, Reach, Space};
 use strata_harness::data::{self, CATEGORIES};
 use strata_harness::{Data, Depth, Facts, Scale, Suite, Unit};
@@ -32,7 +32,7 @@ fn products(scale: Scale) -> u64 {
 /// The attribute that is asked for, with its index.
 fn category(table: &Table) -> (usize, &Index) {
     let attribute = table.attribute("category").expect("an attribute of the data set");
-    (attribute, table.equality_index(attribute).expect("an index of the data set"))
+    (attribute, table.index(attribute, IndexKind::Hash).expect("an index of the data set"))
 }
 
 fn values() -> Vec<Value<'static>> {

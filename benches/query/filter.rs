@@ -36,16 +36,17 @@ pub fn rows(suite: &mut Suite) {
         .floor("floor", 0.70, 0.90)
         .allocations_at_most(0);
     suite.row("filter", "strata", &case, about, setup, move |stored: Arc<Data<Vec<Vec<u8>>>>| {
-        // Both live as long as the process: records borrow from the one, the query from the other.
+        // They live as long as the process: records and the query borrow from them.
         let schema: &'static Schema = Box::leak(Box::new(prepared::schema(0)));
         let table = &schema.tables[0];
         let query = Query::parse(schema, table, FILTER, &Limits::in_url(1)).expect("a query of the grammar");
         let opened = stored.iter().map(|bytes| Record::open(table, bytes.clone()).expect("encoded at set-up"));
-        let (opened, expected): (Vec<_>, _) = (opened.collect(), expected());
+        let opened: &'static [_] = opened.collect::<Vec<_>>().leak();
+        let (opened, expected): (Vec<_>, _) = (opened.iter().map(Record::view).collect(), expected());
         move |_| {
             // As the walk of a query does: made ready once, asked of all.
             let checks = query.filter.checks(table).expect("no regular expression");
-            let accepted = |record: &&Record<'_, Vec<u8>>| checks.accept(record).expect("a whole record");
+            let accepted = |record: &&Record<'_, &[u8]>| checks.accept(record).expect("a whole record");
             let found = black_box(&opened).iter().filter(accepted).count();
             if found == expected { n } else { 0 }
         }

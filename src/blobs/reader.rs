@@ -52,6 +52,9 @@ impl Reader {
         };
         let Some(record) = get(Space::Records, &record)? else { return Ok(None) };
         let record = Record::open(table, record)?;
+        if record.has_expired(database.now())? {
+            return Ok(None);
+        }
         let upload = record.upload(attribute).ok_or_else(|| none(table, id, attribute))?;
         let manifest = Manifest::read(get(Space::Blobs, &key::upload(table.id, upload))?.as_deref())?;
         let left = 0..manifest.length_bytes;

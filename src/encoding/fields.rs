@@ -7,6 +7,7 @@ use std::borrow::Cow;
 
 use super::coerce::{ELEMENTS, Refusal, given};
 use super::json::Reader;
+use super::record::NEVER;
 use super::value::Value;
 use crate::error::{Error, Result};
 use crate::schema::{Attribute, Kind, Table};
@@ -24,6 +25,8 @@ pub struct Fields<'t, 'v> {
     table: &'t Table,
     /// One element an attribute, in the schema's order.
     values: Vec<Option<Value<'v>>>,
+    /// When the record expires that is written, in a table with an expiration: microseconds since 1970.
+    deadline: i64,
 }
 
 impl<'t, 'v> Fields<'t, 'v> {
@@ -31,7 +34,7 @@ impl<'t, 'v> Fields<'t, 'v> {
     pub fn of(table: &'t Table) -> Self {
         let mut values = Vec::new();
         values.resize_with(table.attributes.len(), || None);
-        Self { table, values }
+        Self { table, values, deadline: NEVER }
     }
 
     /// Gives an attribute a value, instead of the one it has.
@@ -62,7 +65,17 @@ impl<'t, 'v> Fields<'t, 'v> {
     /// The same without a borrow of the values.
     pub fn into_owned(self) -> Fields<'t, 'static> {
         let values = self.values.into_iter().map(|value| value.map(Value::into_owned)).collect();
-        Fields { table: self.table, values }
+        Fields { table: self.table, values, deadline: self.deadline }
+    }
+
+    /// When the record expires, in a table with an expiration.
+    pub(crate) fn deadline(&self) -> i64 {
+        self.deadline
+    }
+
+    /// Sets when the record expires.
+    pub(crate) fn set_deadline(&mut self, microseconds: i64) {
+        self.deadline = microseconds;
     }
 
     /// The same, for those who know that a value fits its attribute.

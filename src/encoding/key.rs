@@ -5,6 +5,9 @@
 //! ordered  [index u32 BE][value][id]              -> nothing
 //! hash     [index u32 BE][XXH3-64 of value, BE][id] -> nothing; the value is verified on the record
 //! unique   [index u32 BE][value]                  -> id
+//! composite [index u32 BE][value][value]..[id]    -> nothing
+//! fulltext [index u32 BE][term, a text][id]       -> nothing
+//! expiry   [index u32 BE][microseconds since 1970, a number][id] -> nothing
 //! blobs    [table u32 BE][upload u64 BE]          -> manifest
 //!          [table u32 BE][upload u64 BE][chunk u32 BE] -> bytes, see `blobs`
 //!          [0 u32][table u32 BE][upload u64 BE]   -> nothing: an upload is under way
@@ -71,22 +74,31 @@ pub fn ordered_prefix(index: u32, value: &Value<'_>, out: &mut Vec<u8>) {
     self::value(value, out);
 }
 
-/// Writes what the entries in an ordered index begin with whose text begins with `beginning`; entries of other texts may, too,
-/// if it is longer than is indexed.
-pub fn ordered_text_prefix(index: u32, beginning: &str, out: &mut Vec<u8>) {
+/// Writes what the entries in a composite index begin with whose first values are these.
+pub fn composite_prefix<'a, 'v: 'a>(index: u32, values: impl IntoIterator<Item = &'a Value<'v>>, out: &mut Vec<u8>) {
     out.clear();
     out.extend_from_slice(&index.to_be_bytes());
+    values.into_iter().for_each(|of| value(of, out));
+}
+
+/// Appends what a text as a value begins with that begins with `beginning`; other texts may, too, if it is longer than is indexed.
+pub fn text_beginning(beginning: &str, out: &mut Vec<u8>) {
     out.push(TAG_TEXT);
     escape(indexed(beginning), out);
 }
 
-/// How many bytes of the key of an entry in an ordered index stand before its id; `None` if it is no such key.
-pub fn bytes_before_id(entry: &[u8]) -> Option<usize> {
-    match *entry.get(4)? {
-        TAG_FALSE | TAG_TRUE | TAG_NULL => Some(5),
-        TAG_NUMBER => Some(15),
+/// How many bytes of the key of an entry with so many values stand before its id; `None` if it is no such key.
+pub fn bytes_before_id(entry: &[u8], values: usize) -> Option<usize> {
+    (0..values).try_fold(4, |start, _| end_of_value(entry, start))
+}
+
+/// Where the value ends that begins there in the key of an entry; `None` if none does.
+fn end_of_value(entry: &[u8], start: usize) -> Option<usize> {
+    match *entry.get(start)? {
+        TAG_FALSE | TAG_TRUE | TAG_NULL => Some(start + 1),
+        TAG_NUMBER => Some(start + 11),
         TAG_TEXT => {
-            let mut at = 5;
+            let mut at = start + 1;
             loop {
                 at += memchr::memchr(0, entry.get(at..)?)?;
                 at += 2;
@@ -100,10 +112,21 @@ pub fn bytes_before_id(entry: &[u8]) -> Option<usize> {
     }
 }
 
-/// Whether what stands before the id of an entry in an ordered index may be a text that was cut, so that it has the place of
-/// others in the order.
-pub fn is_cut(before_id: &[u8]) -> bool {
-    before_id.get(4) == Some(&TAG_TEXT) && before_id.len() >= 4 + 1 + INDEXED_BYTES + 2
+/// The bytes up to the end of the first value of an entry, but for so many at its beginning, that may be a text that was cut, so that the
+/// entry has the place of others in the order; of an entry without its id.
+pub fn end_of_cut(before_id: &[u8], but_for: usize) -> Option<usize> {
+    const CUT_BYTES: usize = 1 + INDEXED_BYTES + 2;
+    if before_id.len() < 4 + CUT_BYTES {
+        return None;
+    }
+    let mut start = bytes_before_id(before_id, but_for)?;
+    loop {
+        let end = end_of_value(before_id, start)?;
+        if before_id[start] == TAG_TEXT && end - start >= CUT_BYTES {
+            return Some(end);
+        }
+        start = end;
+    }
 }
 
 /// Writes the key of an entry in a hash index.
@@ -359,12 +382,19 @@ mod tests {
             [Value::Null, Value::Boolean(true), Value::Int(0), Value::Float(-1.5), text_value(""), text_value("a\0\0b")]
         {
             ordered(7, &value, "\0id", &mut entry);
-            assert_eq!(bytes_before_id(&entry), Some(entry.len() - 3), "{value:?}");
+            assert_eq!(bytes_before_id(&entry, 1), Some(entry.len() - 3), "{value:?}");
+            for other in [Value::Null, Value::Int(-1), text_value("\0")] {
+                composite_prefix(7, [&value, &other, &value], &mut entry);
+                let values = entry.len();
+                entry.extend_from_slice(b"\0id");
+                assert_eq!(bytes_before_id(&entry, 3), Some(values), "{value:?} {other:?}");
+            }
         }
         for damaged in
             [&[0, 0, 0, 7][..], &[0, 0, 0, 7, 0x99], &[0, 0, 0, 7, TAG_TEXT, 0], &[0, 0, 0, 7, TAG_TEXT, b'a']]
         {
-            assert_eq!(bytes_before_id(damaged), None);
+            assert_eq!(bytes_before_id(damaged, 1), None);
+            assert_eq!(bytes_before_id(damaged, 2), None);
         }
     }
 
@@ -373,7 +403,13 @@ mod tests {
         let mut prefix = Vec::new();
         for (bytes, cut) in [(1023, false), (1024, true), (5000, true)] {
             ordered_prefix(7, &text_value(&"x".repeat(bytes)), &mut prefix);
-            assert_eq!(is_cut(&prefix), cut, "{bytes}");
+            assert_eq!(end_of_cut(&prefix, 0), cut.then_some(prefix.len()), "{bytes}");
+            assert_eq!(end_of_cut(&prefix, 1), None, "{bytes}");
+            let text = text_value(&"x".repeat(bytes));
+            composite_prefix(7, [&Value::Int(1), &text, &text_value("a")], &mut prefix);
+            assert_eq!(end_of_cut(&prefix, 0), cut.then_some(prefix.len() - 4), "{bytes}");
+            assert_eq!(end_of_cut(&prefix, 1), cut.then_some(prefix.len() - 4), "{bytes}");
+            assert_eq!(end_of_cut(&prefix, 2), None, "{bytes}");
         }
         let (mut one, mut other) = (Vec::new(), Vec::new());
         whole_value(&text_value(&"x".repeat(2000)), &mut one);
@@ -446,8 +482,9 @@ mod tests {
             ordered_prefix(7, &text_value(&a), &mut prefix);
             prop_assert_eq!(second.starts_with(&prefix), a == b);
             prop_assert_eq!(first.starts_with(&prefix) && first.ends_with(c.as_bytes()), true);
-            prop_assert_eq!(bytes_before_id(&second), Some(second.len() - d.len()));
-            ordered_text_prefix(7, &a, &mut prefix);
+            prop_assert_eq!(bytes_before_id(&second, 1), Some(second.len() - d.len()));
+            prefix.truncate(4);
+            text_beginning(&a, &mut prefix);
             prop_assert_eq!(second.starts_with(&prefix), b.starts_with(&a));
         }
     }

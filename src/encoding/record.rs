@@ -1,22 +1,24 @@
 //! The stored form of a record: its canonical JSON text, found by offset, under a checksum.
 //!
 //! ```text
-//! 0   version u8 = 1, zero u8, attributes u16, bytes of JSON u32
+//! 0   version u8 = 1, layout u8, attributes u16, bytes of JSON u32
 //! 8   checksum u64: XXH3-64 of all that follows, xor the eight bytes before times 0x9e3779b97f4a7c15
 //! 16  JSON: every attribute in the schema's order, null where there is none, no white space
 //! ..  offset of each value in the JSON: u16, or u32 where the JSON is 64 KiB or longer
 //! ..  each Int, Float, Date and Blob of the schema (lists apart), in order: eight bytes; zero where null
+//! ..  the deadline of a table with an expiration: microseconds since 1970
 //! ```
 //! All numbers are little-endian: only keys must sort. A read by id passes the JSON on as it stands; filters and index keys read
 //! single values by offset. A value ends where the next one's `,"name":` begins, which the schema knows, so ends are not
-//! stored. The eight bytes of a Blob are the number of the upload that it is: so a record is another one when a blob of it is, although its
-//! text is the same. Any changed byte is `corrupt`.
+//! stored. Which schema that was, the layout says ([`layout`]). The eight bytes of a Blob are the number of the upload that it is: so a
+//! record is another one when a blob of it is, although its text is the same. Any changed byte is `corrupt`.
 //!
 //! Canonical text: Int as digits; Float and text as RFC 8785 writes them (`25` for 25.0); Date as given; `Any` as given
 //! without white space; Blob as its path.
 //!
-//! History: 1, the first. Blobs came later; no table had one before.
+//! History: 1, the first. Its layout was always 0 before attributes could change, and no record had a deadline or a Blob.
 
+pub mod layout;
 mod scalar;
 
 use std::borrow::Cow;
@@ -35,6 +37,9 @@ use crate::schema::{Attribute, Kind, Table};
 pub use scalar::{Scalar, Slot, Text, is_stored_as_it_is};
 
 const VERSION: u8 = 1;
+
+/// The deadline of a record that does not expire.
+pub const NEVER: i64 = i64::MAX;
 const HEADER_BYTES: usize = 16;
 
 /// The longest JSON text of a record, in bytes: a patch of it takes some of its length in memory, and a tenth of a second.
@@ -51,14 +56,23 @@ pub fn encode<'t, 'o, B: AsRef<[u8]>>(
     out: &'o mut Vec<u8>,
 ) -> Result<Record<'t, &'o [u8]>> {
     out.clear();
-    if let Some(before) = before {
-        return change(fields, before, out);
+    let record = match before {
+        Some(before) => change(fields, before, out)?,
+        None => {
+            let mut writer = Writer::new(fields.table(), &[], out);
+            for field in fields.values() {
+                writer.value(field.as_ref().unwrap_or(&Value::Null));
+            }
+            writer.finish(fields.deadline())?
+        }
+    };
+    match record.json_bytes {
+        ..=LONGEST => Ok(record),
+        _ => {
+            let detail = format!("the record's JSON text is longer than {} MiB", LONGEST >> 20);
+            Err(Error::invalid_at("", detail))
+        }
     }
-    let mut writer = Writer::new(fields.table(), &[], out);
-    for field in fields.values() {
-        writer.value(field.as_ref().unwrap_or(&Value::Null));
-    }
-    writer.finish()
 }
 
 /// Writes what `before` becomes by `fields`: the text between two values that change is copied at once.
@@ -87,12 +101,17 @@ fn change<'t, 'o, B: AsRef<[u8]>>(
         }
     }
     out.extend_from_slice(&json[copied..]);
+    if table.expiration.is_some()
+        && let Some(deadline) = slots.last_mut()
+    {
+        *deadline = fields.deadline().to_le_bytes();
+    }
     finish(table, &offsets, &slots, out, 0)
 }
 
 /// Writes the record that a JSON body means into `out`, in one pass from text to text, if the body names attributes in the
 /// order of the schema; an id that it leaves out is written by `make_id`. `None` means nothing: the body is in another order,
-/// or something in it is refused, and [`body::parse_object`] knows what.
+/// or something in it is refused, and [`body::parse_object`] knows what; or it does not say when the record expires.
 pub fn encode_body<'t, 'o>(
     table: &'t Table,
     body: &[u8],
@@ -151,6 +170,9 @@ fn append_body(
     make_id: impl FnOnce(&mut Vec<u8>),
     out: &mut Vec<u8>,
 ) -> Option<()> {
+    if table.expiration.is_some() {
+        return None;
+    }
     let (mut writer, mut make_id) = (Writer::new(table, text, out), Some(make_id));
     reader.take(b'{', "").ok()?;
     let mut another = reader.next_member(true).ok()?;
@@ -179,7 +201,7 @@ fn append_body(
             another = reader.next_member(false).ok()?;
         }
     }
-    let whole = !another && writer.finish().is_ok();
+    let whole = !another && writer.finish(NEVER).is_ok_and(|record| record.json_bytes <= LONGEST);
     whole.then_some(())
 }
 
@@ -275,9 +297,11 @@ impl<'t, 's, 'o> Writer<'t, 's, 'o> {
         self.offsets.push((at - HEADER_BYTES - self.start) as u32); // A text so long that it does not fit is refused by its length.
     }
 
-    fn finish(mut self) -> Result<Record<'t, &'o [u8]>> {
+    /// Writes what follows; the deadline, if the table has an expiration.
+    fn finish(mut self, deadline: i64) -> Result<Record<'t, &'o [u8]>> {
         self.flush();
         self.out.push(b'}');
+        self.slots.extend(self.table.expiration.map(|_| deadline.to_le_bytes()));
         finish(self.table, &self.offsets, &self.slots, self.out, self.start)
     }
 }
@@ -290,12 +314,8 @@ fn finish<'t, 'o>(
     out: &'o mut Vec<u8>,
     start: usize,
 ) -> Result<Record<'t, &'o [u8]>> {
-    let json_bytes = out.len() - start - HEADER_BYTES;
-    if json_bytes > LONGEST {
-        let detail = format!("the record's JSON text is longer than {} MiB", LONGEST >> 20);
-        return Err(Error::invalid_at("", detail));
-    }
-    let json_bytes = json_bytes as u32;
+    let json_bytes = u32::try_from(out.len() - start - HEADER_BYTES);
+    let json_bytes = json_bytes.map_err(|_| Error::invalid_at("", "the record's JSON text is longer than 4 GiB"))?;
     let attributes = u16::try_from(offsets.len()).map_err(|_| Error::invalid("more than 65 535 attributes"))?;
     match offset_width(json_bytes) {
         2 => offsets.iter().for_each(|offset| out.extend_from_slice(&(*offset as u16).to_le_bytes())),
@@ -304,6 +324,7 @@ fn finish<'t, 'o>(
     out.extend_from_slice(slots.as_flattened());
     let bytes = &mut out[start..];
     bytes[0] = VERSION;
+    bytes[1] = table.layout;
     bytes[2..4].copy_from_slice(&attributes.to_le_bytes());
     bytes[4..8].copy_from_slice(&json_bytes.to_le_bytes());
     let checksum = checksum(bytes);
@@ -335,12 +356,31 @@ pub struct Record<'t, B> {
     json_bytes: usize,
 }
 
+/// The bytes of a record in the layout of its table.
+#[derive(Clone, Debug)]
+pub enum Current<B> {
+    /// As they are stored.
+    Stored(B),
+    /// As they would be, if they had been stored under the schema as it is.
+    Rewritten(Vec<u8>),
+}
+
+impl<B: AsRef<[u8]>> AsRef<[u8]> for Current<B> {
+    #[inline]
+    fn as_ref(&self) -> &[u8] {
+        match self {
+            Self::Stored(bytes) => bytes.as_ref(),
+            Self::Rewritten(bytes) => bytes,
+        }
+    }
+}
+
 impl<'t, B: AsRef<[u8]>> Record<'t, B> {
-    /// Checks stored bytes and reads their header.
+    /// Checks stored bytes and reads their header. Those of an earlier layout are rewritten, in memory.
     ///
     /// # Errors
     /// `Corrupt` if any byte is not what was written, or if another version or another schema wrote it.
-    pub fn open(table: &'t Table, stored: B) -> Result<Self> {
+    pub fn open(table: &'t Table, stored: B) -> Result<Record<'t, Current<B>>> {
         let bytes = stored.as_ref();
         let Some(header) = bytes.first_chunk::<HEADER_BYTES>() else {
             return Err(damaged(table, "it is cut short"));
@@ -351,14 +391,11 @@ impl<'t, B: AsRef<[u8]>> Record<'t, B> {
         if header[0] != VERSION {
             return Err(damaged(table, "it has a version that this program does not know"));
         }
-        let attributes = usize::from(u16::from_le_bytes([header[2], header[3]]));
-        let json_bytes = u32::from_le_bytes([header[4], header[5], header[6], header[7]]);
-        let offset_bytes = attributes * offset_width(json_bytes);
-        let expected = HEADER_BYTES + json_bytes as usize + offset_bytes + table.fixed_widths * 8;
-        if attributes != table.attributes.len() || bytes.len() != expected {
-            return Err(damaged(table, "it was written under another schema"));
+        if header[1] != table.layout {
+            return layout::rewrite(table, bytes);
         }
-        Ok(Self { table, bytes: stored, json_bytes: json_bytes as usize })
+        let json_bytes = check_lengths(table, bytes)?;
+        Ok(Record { table, bytes: Current::Stored(stored), json_bytes })
     }
 
     /// A record over bytes that [`encode`] has just written, unchecked.
@@ -403,6 +440,37 @@ impl<'t, B: AsRef<[u8]>> Record<'t, B> {
     /// The table it belongs to.
     pub fn table(&self) -> &'t Table {
         self.table
+    }
+
+    /// When it expires, in microseconds since 1970; nothing, if never.
+    ///
+    /// # Errors
+    /// `Corrupt` if the attribute that says it is no time.
+    #[inline]
+    pub fn expires_at(&self) -> Result<Option<i64>> {
+        if let Some(attribute) = self.table.expires_at {
+            match self.scalar(attribute)? {
+                Scalar::Date(microseconds) => return Ok(Some(microseconds)),
+                Scalar::Int(milliseconds) => return Ok(Some(milliseconds.saturating_mul(1000))),
+                _ => {}
+            }
+        }
+        Ok(self.deadline().filter(|deadline| *deadline != NEVER))
+    }
+
+    /// Whether it has expired by a moment, in microseconds since 1970.
+    ///
+    /// # Errors
+    /// As [`Record::expires_at`].
+    #[inline]
+    pub fn has_expired(&self, now: i64) -> Result<bool> {
+        Ok(self.table.expires() && self.expires_at()?.is_some_and(|at| at <= now))
+    }
+
+    /// When its life is over, by when it was written; nothing in a table without an expiration.
+    fn deadline(&self) -> Option<i64> {
+        let deadline = || self.slots().last().map(|slot| i64::from_le_bytes(*slot));
+        self.table.expiration.and_then(|_| deadline())
     }
 
     /// 64 bits that change whenever the record does: its strong validator.
@@ -532,6 +600,19 @@ impl Value<'_> {
             Value::List(elements) => Value::List(elements.into_iter().map(Value::into_owned).collect()),
         }
     }
+}
+
+/// The bytes of the JSON text, if all lengths are those of a record of the table.
+#[inline]
+fn check_lengths(table: &Table, bytes: &[u8]) -> Result<usize> {
+    let attributes = usize::from(u16::from_le_bytes([bytes[2], bytes[3]]));
+    let json_bytes = u32::from_le_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]);
+    let offset_bytes = attributes * offset_width(json_bytes);
+    let expected = HEADER_BYTES + json_bytes as usize + offset_bytes + table.fixed_widths * 8;
+    if attributes != table.attributes.len() || bytes.len() != expected {
+        return Err(damaged(table, "it was written under another schema"));
+    }
+    Ok(json_bytes as usize)
 }
 
 #[cold]

@@ -3,7 +3,7 @@
 use super::*;
 use crate::schema::Schema;
 use crate::storage;
-use crate::transaction::Precondition;
+use crate::transaction::{Clock, Precondition};
 use std::path::Path;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -12,6 +12,7 @@ use tempfile::TempDir;
 const SDL: &str = r#"
 type Item @table @export { id: ID! @primaryKey, number: Int @indexed, filler: String @unique }
 type Other @table(durability: "strong") @export { sku: ID! @primaryKey }
+type Lease @table(expiration: 60) @export { id: ID! @primaryKey }
 "#;
 
 /// Longer than anything here takes.
@@ -124,6 +125,23 @@ impl Subscriber {
         }
         self
     }
+}
+
+#[test]
+fn an_expired_record_is_deleted_for_its_subscribers_when_it_is_reclaimed() {
+    let (_directory, database, feed) = fresh(Options::default());
+    let clock = Clock::standing_at(0);
+    let (database, lease) = (database.by_clock(&clock), database.table("Lease").unwrap());
+    let mut all = Subscriber::new(feed.subscribe(Topic::table(lease)).unwrap());
+    for id in ["a", "b", "c"] {
+        database.create(lease, format!("{{\"id\":\"{id}\"}}").as_bytes()).unwrap();
+    }
+    clock.set(60_000_000);
+    database.create(lease, br#"{"id":"a"}"#).expect("its id is free");
+    database.catch_up().unwrap();
+    let put = |id: &str| format!("put {{\"id\":\"{id}\"}}");
+    let expected = [put("a"), put("b"), put("c"), put("a"), "delete id=b".to_owned(), "delete id=c".to_owned()];
+    assert_eq!(all.take(6), expected);
 }
 
 #[test]

@@ -3,12 +3,14 @@
 use super::*;
 use crate::encoding::body::parse_object;
 use crate::encoding::record::encode;
+use crate::schema::Schema;
 use crate::storage::Options;
 use std::borrow::Cow;
 use tempfile::TempDir;
 
-const SDL: &str = "type T @table { id: ID @primaryKey name: String @indexed code: String @indexed(type: \"hash\")
-    mail: String @unique tags: [String] @indexed size: Int }";
+const SDL: &str = "type T @table @compositeIndex(fields: [\"name\", \"size\"]) { id: ID @primaryKey name: String @indexed
+    code: String @indexed(type: \"hash\") mail: String @unique tags: [String] @indexed size: Int
+    about: String @indexed(type: \"fulltext\") notes: [String] @indexed(type: \"fulltext\") until: Int @expiresAt plain: Int }";
 
 struct Fixture {
     _directory: TempDir,
@@ -30,6 +32,15 @@ impl Fixture {
     fn index(&self, attribute: &str) -> &Index {
         let attribute = self.table().attribute(attribute).unwrap();
         self.table().indexes.iter().find(|index| index.attribute == attribute).unwrap()
+    }
+
+    fn index_of(&self, kind: IndexKind) -> &Index {
+        self.table().indexes.iter().find(|index| index.kind == kind).unwrap()
+    }
+
+    /// The keys of all records.
+    fn keys(&self) -> Vec<Vec<u8>> {
+        keys_after(&self.store, self.table().id, None, usize::MAX).unwrap()
     }
 
     fn encode(&self, body: &str) -> Vec<u8> {
@@ -99,11 +110,11 @@ fn a_record_has_an_entry_for_each_value() {
 #[test]
 fn removing_a_record_removes_all_its_entries() {
     let fixture = Fixture::new();
-    let body = r#"{"id":"r1","name":"n","code":"c","mail":"m","tags":["a","b"]}"#;
+    let body = r#"{"id":"r1","name":"n","code":"c","mail":"m","tags":["a","b"],"size":1,"about":"one two","until":5}"#;
     fixture.add("r1", body);
     let bytes = fixture.encode(body);
     let record = Record::open(fixture.table(), &bytes).unwrap();
-    fixture.write(|batch| remove(&fixture.store, batch, "r1", &record).unwrap());
+    fixture.write(|batch| remove(&fixture.store, Reach::Disk, batch, "r1", &record).unwrap());
     assert!(fixture.all_entries().concat().is_empty());
 }
 
@@ -114,6 +125,8 @@ fn a_change_leads_to_the_entries_of_the_new_version() {
         r#"{"id":"r","name":"n","mail":"m","tags":["a","b"]}"#,
         r#"{"id":"r","name":"n","mail":"other","tags":["b","c"],"size":2}"#,
         r#"{"id":"r","name":"o","code":"c","tags":[]}"#,
+        r#"{"id":"r","name":"o","size":2,"about":"One, two!","notes":["one two","three"],"until":9}"#,
+        r#"{"id":"r","name":"o","size":1,"about":"two two three","notes":[],"until":0}"#,
     ];
     for before in bodies {
         for after in bodies {
@@ -122,7 +135,7 @@ fn a_change_leads_to_the_entries_of_the_new_version() {
             fresh.add("r", after);
             let (old, new) = (changed.encode(before), changed.encode(after));
             let open = |bytes| Record::open(changed.table(), bytes).unwrap();
-            changed.write(|batch| change(&changed.store, batch, "r", &open(&old), &open(&new)).unwrap());
+            changed.write(|batch| change(&changed.store, Reach::Disk, batch, "r", &open(&old), &open(&new)).unwrap());
             assert_eq!(changed.all_entries(), fresh.all_entries(), "{before} to {after}");
         }
     }
@@ -135,16 +148,20 @@ fn a_change_stages_nothing_for_attributes_that_stay() {
         let (before, after) = (fixture.encode(before), fixture.encode(after));
         let open = |bytes| Record::open(fixture.table(), bytes).unwrap();
         let mut batch = Batch::default();
-        change(&fixture.store, &mut batch, "r", &open(&before), &open(&after)).unwrap();
+        change(&fixture.store, Reach::Disk, &mut batch, "r", &open(&before), &open(&after)).unwrap();
         !batch.is_empty()
     };
-    let body =
-        |name: &str, size| format!(r#"{{"id":"r","name":"{name}","code":"c","mail":"m","tags":["a"],"size":{size}}}"#);
+    let body = |name: &str, plain| {
+        format!(r#"{{"id":"r","name":"{name}","code":"c","mail":"m","tags":["a"],"plain":{plain}}}"#)
+    };
     assert!(!staged(&body("n", 1), &body("n", 2)));
     assert!(staged(&body("n", 1), &body("o", 1)));
     let tags = |tags: &str| format!(r#"{{"id":"r","tags":{tags}}}"#);
     assert!(!staged(&tags(r#"["a","b"]"#), &tags(r#"["b","a","b"]"#)), "the same entries");
     assert!(staged(&tags(r#"["a","b"]"#), &tags(r#"["a"]"#)));
+    let about = |about: &str, size| format!(r#"{{"id":"r","name":"n","about":"{about}","size":{size}}}"#);
+    assert!(!staged(&about("One, two", 1), &about("two one Two", 1)), "the same terms");
+    assert!(staged(&about("one", 1), &about("one two", 1)) && staged(&about("one", 1), &about("one", 2)));
 }
 
 #[test]
@@ -225,10 +242,72 @@ fn stretches_are_walked_both_ways_and_ids_stand_behind_values() {
 #[test]
 fn an_element_that_a_list_has_often_is_one_entry() {
     let fixture = Fixture::new();
-    let value = Value::List(["b", "a", "b", "a", "b"].map(text).to_vec());
-    let mut visited = Vec::new();
-    each_entry(fixture.index("tags"), &value, "r", |entry| visited.push(entry[4..].escape_ascii().to_string()));
-    assert_eq!(visited, ["0a\\x00\\x00r", "0b\\x00\\x00r"]);
+    let bytes = fixture.encode(r#"{"id":"r","tags":["b","a","b","a","b"],"notes":["b1 a1","B1; a1 B1"]}"#);
+    let record = Record::open(fixture.table(), &bytes).unwrap();
+    let visited = |attribute| {
+        let entries = set_of(fixture.index(attribute), &record, "r").unwrap();
+        entries.iter().map(|entry| entry[4..].escape_ascii().to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(visited("tags"), ["0a\\x00\\x00r", "0b\\x00\\x00r"]);
+    assert_eq!(visited("notes"), ["0a1\\x00\\x00r", "0b1\\x00\\x00r"]);
+}
+
+#[test]
+fn composite_entries_have_all_values_and_expiring_records_their_time() {
+    let fixture = Fixture::new();
+    for (id, rest) in [
+        ("1", r#""name":"a","size":-1"#),
+        ("2", r#""name":"a","size":9"#),
+        ("3", r#""name":"a","size":10,"until":7"#),
+        ("4", r#""name":"a""#),
+        ("5", r#""name":"aa","size":1,"until":-3"#),
+        ("6", r#""size":1"#),
+    ] {
+        fixture.add(id, &format!(r#"{{"id":"{id}",{rest}}}"#));
+    }
+    let (composite, expiry) = (fixture.index_of(IndexKind::Composite), fixture.index_of(IndexKind::Expiry));
+    let ids = |index: &Index, range: &KeyRange| {
+        let (snapshot, mut keys) = (fixture.store.snapshot(), Keys::default());
+        let scan = fixture.store.scan(Space::Indexes, &range.lower, &range.upper, &snapshot, Reach::Disk);
+        let mut entries = Matches::of(scan, fixture.table(), index, range);
+        while entries.append(&mut keys).unwrap() {}
+        keys.slices().into_iter().map(|key| key::id_of_record(key).unwrap()).collect::<String>()
+    };
+    let all = KeyRange::of_prefix(composite.id.to_be_bytes().to_vec());
+    assert_eq!(ids(composite, &all), "123456", "by name, then by size, nulls last");
+    assert_eq!(ids(composite, &KeyRange::of_values(composite, [&text("a")])), "1234");
+    assert_eq!(ids(composite, &KeyRange::of_values(composite, [&text("a"), &Value::Int(9)])), "2");
+    assert_eq!(ids(composite, &KeyRange::of_values(composite, [&text("a"), &Value::Null])), "4");
+    for (now, expired) in [(-3001, ""), (-3000, "5"), (6999, "5"), (7000, "53"), (i64::MAX, "53")] {
+        assert_eq!(ids(expiry, &KeyRange::expired(expiry, now)), expired, "{now} us");
+    }
+}
+
+#[test]
+fn entries_of_a_failed_index_are_neither_kept_nor_missed() {
+    let fixture = Fixture::new();
+    fixture.index("name").set_state(IndexState::Failed);
+    fixture.add("r1", r#"{"id":"r1","name":"n","mail":"m"}"#);
+    assert!(fixture.entries(fixture.index("name").id).is_empty());
+    assert_eq!(fixture.disagreements(), Vec::<String>::new());
+}
+
+/// Two records share a value while its unique index is built: whichever has the entry, the other one goes without taking it along.
+#[test]
+fn an_entry_of_a_unique_index_that_is_built_goes_with_its_owner() {
+    for (gone, left) in [("r1", 1), ("r2", 0)] {
+        let fixture = Fixture::new();
+        fixture.index("mail").set_state(IndexState::Building);
+        let bytes = ["r1", "r2"].map(|id| fixture.encode(&format!(r#"{{"id":"{id}","mail":"same"}}"#)));
+        fixture.write(|batch| {
+            fixture.put_record(batch, "r1", &bytes[0]);
+            add(&fixture.store, batch, "r2", &Record::open(fixture.table(), &bytes[1]).unwrap()).unwrap();
+        });
+        let bytes = &bytes[usize::from(gone == "r2")];
+        let record = Record::open(fixture.table(), bytes).unwrap();
+        fixture.write(|batch| remove(&fixture.store, Reach::Disk, batch, gone, &record).unwrap());
+        assert_eq!(fixture.entries(fixture.index("mail").id).len(), left, "{gone}");
+    }
 }
 
 #[test]
@@ -250,14 +329,27 @@ fn an_index_that_is_built_is_the_index_that_was_kept() {
     for number in 0..2500 {
         let (id, tag) = (format!("r{number}"), number % 7);
         let mail = if number % 5 == 0 { "null".to_owned() } else { format!("\"{number}\"") };
-        fixture
-            .add(&id, &format!(r#"{{"id":"{id}","name":"{tag}","code":"{tag}","mail":{mail},"tags":["{tag}","x"]}}"#));
+        fixture.add(
+            &id,
+            &format!(
+                r#"{{"id":"{id}","name":"{tag}","code":"{tag}","mail":{mail},"tags":["{tag}","x"],
+                "size":{number},"about":"about {tag}{tag}","notes":["{tag}{tag} notes"],"until":{number}}}"#
+            ),
+        );
     }
     let kept = fixture.all_entries();
     for index in &fixture.table().indexes {
         fixture.write(|batch| drop_entries(&fixture.store, batch, index.id));
         assert!(fixture.entries(index.id).is_empty() && !fixture.disagreements().is_empty());
-        build(&fixture.store, fixture.table(), index).unwrap();
+        index.set_state(IndexState::Building);
+        assert!(fixture.disagreements().is_empty(), "while it is built, entries may be missing");
+        for keys in fixture.keys().chunks(1000) {
+            // Twice: a piece may be done again after a kill.
+            for _ in 0..2 {
+                assert_eq!(build(&fixture.store, fixture.table(), index, keys).unwrap(), None);
+            }
+        }
+        index.set_state(IndexState::Ready { since: 0 });
     }
     assert_eq!(fixture.all_entries(), kept);
     assert_eq!(fixture.disagreements(), Vec::<String>::new());
@@ -270,13 +362,42 @@ fn a_unique_index_over_equal_values_is_not_built() {
         let bytes = fixture.encode(&format!(r#"{{"id":"{id}","mail":"same"}}"#));
         fixture.write(|batch| fixture.put_record(batch, id, &bytes));
     }
-    match build(&fixture.store, fixture.table(), fixture.index("mail")) {
-        Err(Error::Conflict { detail, pointer }) => {
-            assert_eq!(pointer, "/mail");
-            assert!(detail.contains("r1 and r2"), "{detail}");
-        }
-        other => panic!("{other:?}"),
+    let sharing = build(&fixture.store, fixture.table(), fixture.index("mail"), &fixture.keys()).unwrap();
+    assert_eq!(sharing, Some(["r1", "r2"].map(str::to_owned)), "in one piece");
+    let [one, other] = fixture.keys().try_into().unwrap();
+    let piece = |key| build(&fixture.store, fixture.table(), fixture.index("mail"), &[key]).unwrap();
+    assert_eq!(piece(one), None);
+    assert_eq!(piece(other), Some(["r1", "r2"].map(str::to_owned)), "in two");
+}
+
+/// Only the records that are held are indexed: others may change between being read and being indexed.
+#[test]
+fn a_build_passes_over_records_that_are_not_held() {
+    let fixture = Fixture::new();
+    for id in ["r1", "r2", "r3"] {
+        let bytes = fixture.encode(&format!(r#"{{"id":"{id}","name":"n"}}"#));
+        fixture.write(|batch| fixture.put_record(batch, id, &bytes));
     }
+    let [one, _, three] = fixture.keys().try_into().unwrap();
+    build(&fixture.store, fixture.table(), fixture.index("name"), &[one, three]).unwrap();
+    assert_eq!(fixture.entries(fixture.index("name").id), ["0n\\x00\\x00r1=", "0n\\x00\\x00r3="]);
+}
+
+#[test]
+fn keys_are_found_behind_a_key() {
+    let fixture = Fixture::new();
+    for id in ["a", "a\0", "ab", "b"] {
+        let bytes = fixture.encode(&format!(r#"{{"id":{}}}"#, serde_json::Value::from(id)));
+        fixture.write(|batch| fixture.put_record(batch, id, &bytes));
+    }
+    let behind = |id, most| {
+        let keys = keys_after(&fixture.store, fixture.table().id, id, most).unwrap();
+        keys.iter().map(|key| key::id_of_record(key).unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(behind(None, 2), ["a", "a\0"]);
+    assert_eq!(behind(Some("a"), 9), ["a\0", "ab", "b"]);
+    assert_eq!(behind(Some("ab"), 9), ["b"]);
+    assert!(behind(Some("b"), 9).is_empty());
 }
 
 #[test]

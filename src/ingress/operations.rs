@@ -33,6 +33,7 @@ use crate::feed::{self, Feed};
 use crate::handlers::{self, Answer, Failure};
 use crate::observability::Observability;
 use crate::routing;
+use crate::schema::IndexState;
 use crate::storage;
 
 /// The router and what it shows.
@@ -98,12 +99,20 @@ async fn options() -> Response<Body> {
     into_response(handlers::options(ALLOW))
 }
 
-/// Whether it can read and write; why not is for the operator, and in the log.
+/// Whether it can read and write, and how many indexes are not ready; why not is for the operator, and in the log.
 async fn health(State(shown): State<Arc<Shown>>) -> impl IntoResponse {
-    match shown.crossing.database().store().failure() {
-        None => (StatusCode::OK, Json(json!({"status": "ok"}))),
-        Some(_) => (StatusCode::SERVICE_UNAVAILABLE, Json(json!({"status": "the storage takes no writes"}))),
+    let database = shown.crossing.database();
+    let (status, mut said) = match database.store().failure() {
+        None => (StatusCode::OK, json!({"status": "ok"})),
+        Some(_) => (StatusCode::SERVICE_UNAVAILABLE, json!({"status": "the storage takes no writes"})),
+    };
+    let indexes = || database.schema().tables.iter().flat_map(|table| &table.indexes);
+    let count = |state| indexes().filter(|index| index.state() == state).count();
+    let (building, failed) = (count(IndexState::Building), count(IndexState::Failed));
+    if building + failed > 0 {
+        said["indexes"] = json!({"building": building, "failed": failed});
     }
+    (status, Json(said))
 }
 
 async fn ready(State(shown): State<Arc<Shown>>) -> impl IntoResponse {
@@ -151,8 +160,12 @@ struct Described<'t> {
 
 #[derive(Serialize)]
 struct Indexed<'t> {
-    attribute: &'t str,
+    attributes: Vec<&'t str>,
     r#type: &'static str,
+    state: &'static str,
+    /// How many records it has been built from so far, while it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    records: Option<u64>,
 }
 
 /// A relationship, the table that it leads to, and the attribute that makes it: of its own table, to many of the other.
@@ -170,8 +183,12 @@ async fn tables(State(shown): State<Arc<Shown>>) -> Response<Body> {
         let name = |position: usize| table.attributes[position].name.as_str();
         let attributes =
             table.attributes.iter().map(|attribute| Described { name: &attribute.name, r#type: attribute.type_name() });
-        let indexes =
-            table.indexes.iter().map(|index| Indexed { attribute: name(index.attribute), r#type: index.kind.name() });
+        let indexes = table.indexes.iter().map(|index| Indexed {
+            attributes: index.attributes().map(name).collect(),
+            r#type: index.kind.name(),
+            state: index.state().name(),
+            records: (index.state() == IndexState::Building).then(|| index.built_records()),
+        });
         let relationships = table.relationships.iter().map(|relationship| {
             let other = &schema.tables[relationship.table];
             let owner = if relationship.many { other } else { table };

@@ -6,7 +6,7 @@ use super::budget::StepBudget;
 use super::plan::{self, Access, AccessPaths, Plan, Source, Step};
 use super::tree::{Condition, Filter, Node, Query, Related};
 use crate::error::Result;
-use crate::schema::{IndexKind, Table};
+use crate::schema::{Index, Table};
 use crate::transaction::Database;
 
 /// A plan, told.
@@ -52,15 +52,16 @@ struct ExplainedStep<'q> {
     /// `id`, `index` or `table`.
     access: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    index: Option<Used<'q>>,
+    index: Option<Used>,
     /// The conditions that each record is still asked, as they stand in the query.
     filter: Vec<&'q str>,
 }
 
 /// An index, and how many of its values or ranges are looked up.
 #[derive(Debug, Serialize)]
-struct Used<'q> {
-    attribute: &'q str,
+struct Used {
+    /// Several with commas between them.
+    attribute: String,
     r#type: &'static str,
     ranges: usize,
 }
@@ -72,12 +73,12 @@ impl Query<'_> {
     /// # Errors
     /// As [`Query::run`].
     pub fn explain<'q>(&'q self, database: &Database, table: &'q Table) -> Result<Explanation<'q>> {
+        self.filter.compile()?; // What is refused where records are asked is refused here.
         let (snapshot, budget) = (database.store().snapshot(), StepBudget::of(database));
         let source = Source::of(database, table, &snapshot, &budget);
-        self.filter.compile()?; // What is refused where records are asked is refused here.
         let reduced = self.reduced(source)?;
         let query = reduced.as_ref().unwrap_or(self);
-        let plan = AccessPaths::of(query, table).plan(source)?;
+        let plan = AccessPaths::of(query, source.indexes()).plan(source)?;
         let (records, whole) = match plan.counted {
             Some(counted) => (counted, true),
             None => plan::probe(source, &plan.steps)?,
@@ -87,7 +88,7 @@ impl Query<'_> {
         let otherwise = plan.rival.clone().map(|steps| {
             let (records, whole) = plan::probe(source, &steps)?;
             let plan = Plan::gathering(steps);
-            let estimate = Estimate { records, exact: whole && plan.counts_records() };
+            let estimate = Estimate { records, exact: whole && plan.counts_records(table) };
             Ok(Otherwise { steps: explain(&plan.steps), estimate })
         });
         let sorted = if plan.ordered { "by the steps" } else { "in memory" };
@@ -95,7 +96,7 @@ impl Query<'_> {
             table: &table.name,
             steps: explain(&plan.steps),
             sorted: (!self.sort.is_empty()).then_some(sorted),
-            estimate: Estimate { records, exact: whole && plan.counts_records() },
+            estimate: Estimate { records, exact: whole && plan.counts_records(table) },
             otherwise: otherwise.transpose()?,
             limit: self.limit,
             offset: self.offset,
@@ -104,13 +105,14 @@ impl Query<'_> {
 }
 
 fn explain_step<'q>(filter: &Filter<'_>, text: &'q str, table: &'q Table, step: &Step<'_>) -> ExplainedStep<'q> {
-    let used = |attribute: usize, kind: IndexKind, ranges| {
-        Some(Used { attribute: &table.attributes[attribute].name, r#type: kind.name(), ranges })
+    let used = |index: &Index, ranges| {
+        let names: Vec<_> = index.attributes().map(|attribute| table.attributes[attribute].name.as_str()).collect();
+        Some(Used { attribute: names.join(","), r#type: index.kind.name(), ranges })
     };
     let (access, index) = match &step.access {
         Access::Ids(_) => ("id", None),
-        Access::Owners(index, values) => ("index", used(index.attribute, index.kind, values.len())),
-        Access::Entries { index, ranges, .. } => ("index", used(index.attribute, index.kind, ranges.len())),
+        Access::Owners(index, values) => ("index", used(index, values.len())),
+        Access::Entries { index, ranges, .. } | Access::Common(index, ranges) => ("index", used(index, ranges.len())),
         Access::Table(_) => ("table", None),
     };
     let checks = step.checks.iter().map(|check| filter.text_of(*check, text)).collect();

@@ -27,14 +27,15 @@ mod race;
 
 use smallvec::{SmallVec, smallvec};
 
-use self::paths::{AccessPath, ProvidedOrder, Selectivity, everything, index_of, one_step};
+pub(super) use self::paths::Indexes;
+use self::paths::{AccessPath, ProvidedOrder, Selectivity, drop_superfluous, everything, one_step};
 pub use self::race::PROBED;
 pub(super) use self::race::{Rival, probe};
 use super::budget::StepBudget;
 use super::cursor::Cursor;
 use super::tree::{Condition, Node, Query, Test};
 use crate::encoding::Value;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::indexes::{Direction, KeyRange};
 use crate::schema::{Index, IndexKind, Kind, Relationship, Schema, Table};
 use crate::storage::{Reach, Scan, Snapshot, Space, Store};
@@ -55,6 +56,8 @@ pub(super) struct Source<'s> {
     pub table: &'s Table,
     pub snapshot: &'s Snapshot<'s>,
     pub reach: Reach,
+    /// By which records have expired: microseconds since 1970.
+    pub now: i64,
     pub budget: &'s StepBudget<'s>,
 }
 
@@ -65,12 +68,25 @@ impl<'s> Source<'s> {
         snapshot: &'s Snapshot<'s>,
         budget: &'s StepBudget<'s>,
     ) -> Self {
-        Self { store: database.store(), schema: database.schema(), table, snapshot, reach: database.reach(), budget }
+        Self {
+            store: database.store(),
+            schema: database.schema(),
+            table,
+            snapshot,
+            reach: database.reach(),
+            now: database.now(),
+            budget,
+        }
     }
 
     /// The same of the table that a relationship of this one leads to.
     pub fn related(self, relationship: &Relationship) -> Self {
         Self { table: &self.schema.tables[relationship.table], ..self }
+    }
+
+    /// The indexes of the table that are ready at this moment.
+    pub fn indexes(self) -> Indexes<'s> {
+        Indexes::ready_at(self.table, self.snapshot.sequence())
     }
 
     /// A walk through a range of keys.
@@ -95,8 +111,9 @@ pub(super) struct Plan<'p> {
     pub direction: Direction,
     /// Whether records come in the order that is asked for; else they have to be sorted.
     pub ordered: bool,
-    /// The attribute by whose entries they are in order, if they are: texts that were cut there still have to be put in order.
-    pub by_values_of: Option<usize>,
+    /// If the order is that of texts in entries, how many values stand before them there, which all entries share: texts that were cut
+    /// still have to be put in order.
+    pub texts_behind: Option<usize>,
     /// How many records the steps lead to, if that was counted.
     pub counted: Option<usize>,
     /// The steps that take over from a walk in order, if it has read as many records as they lead to.
@@ -131,6 +148,8 @@ pub(super) enum Access<'p> {
         /// Whether a record may have several of them.
         repeated: bool,
     },
+    /// The records that have an entry in each of these ranges of an index, each of one value; there are two or more.
+    Common(&'p Index, SmallVec<[KeyRange; 1]>),
     /// A range of the table.
     Table(KeyRange),
 }
@@ -139,7 +158,7 @@ pub(super) enum Access<'p> {
 pub(super) fn signature(steps: &[Step<'_>]) -> SmallVec<[u32; 2]> {
     let of = |step: &Step<'_>| match &step.access {
         Access::Ids(_) => u32::MAX,
-        Access::Owners(index, _) | Access::Entries { index, .. } => index.id,
+        Access::Owners(index, _) | Access::Entries { index, .. } | Access::Common(index, _) => index.id,
         Access::Table(_) => 0,
     };
     steps.iter().map(of).collect()
@@ -151,13 +170,18 @@ impl Access<'_> {
         match self {
             Self::Ids(ids) => ids.len(),
             Self::Owners(_, values) => values.len(),
-            Self::Entries { ranges, .. } => ranges.len(),
+            Self::Entries { ranges, .. } | Self::Common(_, ranges) => ranges.len(),
             Self::Table(_) => 1,
         }
     }
 
-    fn repeats(&self) -> bool {
-        matches!(self, Self::Entries { repeated: true, .. })
+    /// Whether each entry that is walked over leads to a record of its own.
+    fn counts_records(&self) -> bool {
+        match self {
+            Self::Table(_) => true,
+            Self::Entries { repeated, .. } => !repeated,
+            Self::Ids(_) | Self::Owners(..) | Self::Common(..) => false, // There may be none.
+        }
     }
 
     fn is_hashed(&self) -> bool {
@@ -166,21 +190,29 @@ impl Access<'_> {
 }
 
 /// The required order, as far as an index can provide it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum RequiredOrder {
     Nothing,
     Ids(Direction),
-    Attribute(usize, Direction),
+    /// By these attributes, then by id, all in one direction.
+    Attributes(SmallVec<[usize; 2]>, Direction),
     Other,
+}
+
+/// What is required of an access path.
+struct Required {
+    order: RequiredOrder,
+    /// The attributes that have one value in all records of the list, so that they order nothing.
+    fixed: SmallVec<[usize; 2]>,
 }
 
 /// The access paths to the records of a query, before one is chosen.
 pub(super) struct AccessPaths<'p> {
     query: &'p Query<'p>,
-    table: &'p Table,
+    indexes: Indexes<'p>,
     /// The subtrees that must all accept a record.
     conjuncts: SmallVec<[usize; 4]>,
-    required: RequiredOrder,
+    required: Required,
     /// Every access path but a scan of the whole table.
     paths: SmallVec<[AccessPath<'p>; 1]>,
 }
@@ -195,16 +227,32 @@ impl Query<'_> {
             Node::Is(Condition { test: Test::OneOf(values), .. }) => values.len() > SHORT_ROWS,
             _ => false,
         };
-        !self.filter.nodes.iter().any(is_costly) && AccessPaths::of(self, table).is_short()
+        !self.filter.nodes.iter().any(is_costly)
+            && AccessPaths::of(self, Indexes::ready(table)).without_superfluous().is_short()
+    }
+
+    /// The error of a list that cannot be put in order; to be asked for again later if an index has the order that is still being built.
+    pub(super) fn unsorted(&self, source: Source<'_>, error: Error) -> Error {
+        let waits = AccessPaths::of(self, Indexes::ready_or_building(source.table)).walk().is_some()
+            && AccessPaths::of(self, source.indexes()).walk().is_none();
+        match waits {
+            true => Error::Busy { detail: "sort: the index that has this order is being built".to_owned() },
+            false => error,
+        }
     }
 }
 
 impl<'p> AccessPaths<'p> {
-    pub fn of(query: &'p Query<'p>, table: &'p Table) -> Self {
+    pub fn of(query: &'p Query<'p>, indexes: Indexes<'p>) -> Self {
         let conjuncts = query.filter.conjuncts();
-        let required = required(query, table, &conjuncts);
-        let paths = paths::to_all_records(&query.filter, table, &conjuncts);
-        Self { query, table, conjuncts, required, paths }
+        let required = required(query, indexes.table, &conjuncts);
+        let paths = paths::to_all_records(&query.filter, indexes, &conjuncts);
+        Self { query, indexes, conjuncts, required, paths }
+    }
+
+    fn without_superfluous(mut self) -> Self {
+        drop_superfluous(&mut self.paths, &self.required);
+        self
     }
 
     fn is_short(&self) -> bool {
@@ -214,16 +262,16 @@ impl<'p> AccessPaths<'p> {
             return true;
         }
         let leads_to_no_others = match &self.paths[..] {
-            [] => self.conjuncts.is_empty() && (self.required == RequiredOrder::Nothing || self.walk().is_some()),
+            [] => self.conjuncts.is_empty() && (self.required.order == RequiredOrder::Nothing || self.walk().is_some()),
             [only] => {
-                let answered = only.steps.iter().all(|step| step.checks.is_empty() && !step.access.repeats());
+                let answered = only.steps.iter().all(|step| step.checks.is_empty() && step.access.counts_records());
                 // Two values seldom share a hash; any number of texts may share their beginning.
                 let hashed = only.steps.iter().all(|step| step.access.is_hashed());
                 let verified = self.conjuncts.len() == 1 && only.selectivity == Selectivity::Equality && hashed;
                 only.selectivity != Selectivity::NotNull
                     && (answered || verified)
                     && few(only)
-                    && only.provides.satisfies(self.required)
+                    && only.provides.satisfies(&self.required)
             }
             _ => false,
         };
@@ -242,36 +290,40 @@ impl<'p> AccessPaths<'p> {
         single.steps.pop()
     }
 
-    /// The access path by which a list without an order goes on.
+    /// The access path by which a list without an order goes on: it may be one that another one has made superfluous meanwhile.
     ///
     /// # Errors
     /// `Invalid` if it is gone.
     pub fn plan_of(self, cursor: &Cursor) -> Result<Plan<'p>> {
-        let everything = everything(self.table, &self.conjuncts);
+        let everything = everything(self.indexes.table, &self.conjuncts);
         let mut paths = self.paths.into_iter().chain([everything]);
         let is_it = |path: &AccessPath<'_>| path.number == cursor.path && signature(&path.steps) == cursor.indexes;
         let chosen = paths.find(is_it).ok_or_else(|| {
             let detail = "after: the index by which the list was made is gone: ask for it from its beginning";
             self.query.surplus("after", detail.to_owned())
         })?;
-        Ok(Plan::of(self.table, chosen, RequiredOrder::Nothing, None))
+        let required = Required { order: RequiredOrder::Nothing, fixed: SmallVec::new() };
+        Ok(Plan::of(self.indexes.table, chosen, &required, None))
     }
 
     /// Chooses an access path.
     ///
     /// # Errors
-    /// `Invalid` if more records would have to be sorted than fit; what the engine returns.
+    /// `Invalid` if more records would have to be sorted than fit, or `Busy` if an index that spares it is being built; what the engine
+    /// returns.
     pub fn plan(mut self, source: Source<'_>) -> Result<Plan<'p>> {
-        let required = self.required;
+        self = self.without_superfluous();
+        let (walk, table) = (self.walk(), self.indexes.table);
+        let plan_of = |path, required: &Required, counted| Plan::of(table, path, required, counted);
         if let Some(point) = self.paths.iter().position(|path| path.selectivity == Selectivity::Point) {
-            return Ok(Plan::of(self.table, self.paths.swap_remove(point), required, None));
+            return Ok(plan_of(self.paths.swap_remove(point), &self.required, None));
         }
-        let walk = self.walk();
-        if required != RequiredOrder::Nothing && self.rows() > SORTED_ROWS {
-            return walk.map(|walk| Plan::of(self.table, walk, required, None)).ok_or_else(|| {
+        let required = &self.required;
+        if required.order != RequiredOrder::Nothing && self.rows() > SORTED_ROWS {
+            return walk.map(|walk| plan_of(walk, required, None)).ok_or_else(|| {
                 let detail = "sort: no index has this order, and at most";
                 let detail = format!("{detail} {SORTED_ROWS} records (offset and limit together) are sorted in memory");
-                self.query.surplus("sort", detail)
+                self.query.unsorted(source, self.query.surplus("sort", detail))
             });
         }
         self.paths.retain(|path| path.selectivity != Selectivity::NotNull);
@@ -282,61 +334,65 @@ impl<'p> AccessPaths<'p> {
             _ => true,
         };
         if is_contested && let Some((winner, counted)) = race::race(source, &self.paths)? {
-            return Ok(Plan::of(self.table, self.paths.swap_remove(winner), required, Some(counted)));
+            return Ok(plan_of(self.paths.swap_remove(winner), required, Some(counted)));
         }
         if let Some(walk) = walk {
             let rival = self.paths.into_iter().find(|path| !path.provides.satisfies(required));
-            let plan = Plan::of(self.table, walk, required, None);
+            let plan = plan_of(walk, required, None);
             return Ok(Plan { rival: rival.map(|rival| rival.steps), ..plan });
         }
         let chosen = self.paths.into_iter().next();
-        Ok(Plan::of(self.table, chosen.unwrap_or_else(|| everything(self.table, &self.conjuncts)), required, None))
+        Ok(plan_of(chosen.unwrap_or_else(|| everything(table, &self.conjuncts)), required, None))
     }
 
     /// The walk in the order that is asked for, if something has it: an access path, or all there is.
     fn walk(&self) -> Option<AccessPath<'p>> {
-        if self.required == RequiredOrder::Nothing {
+        if self.required.order == RequiredOrder::Nothing {
             return None;
         }
-        let fitting = self.paths.iter().filter(|path| path.provides.satisfies(self.required));
+        let fitting = self.paths.iter().filter(|path| path.provides.satisfies(&self.required));
         if let Some(best) = fitting.min_by_key(|path| path.selectivity) {
             return Some(best.clone());
         }
-        match self.required {
-            RequiredOrder::Ids(_) => Some(everything(self.table, &self.conjuncts)),
-            RequiredOrder::Attribute(attribute, _) => {
-                let index = index_of(self.table, attribute, IndexKind::Ordered)?;
-                let all = KeyRange::of_prefix(index.id.to_be_bytes().to_vec());
-                let access = Access::Entries { index, ranges: smallvec![all], repeated: false };
-                Some(one_step(access, Selectivity::NotNull, ProvidedOrder::Attribute(attribute), &self.conjuncts, &[]))
-            }
-            RequiredOrder::Nothing | RequiredOrder::Other => None,
+        match self.required.order {
+            RequiredOrder::Ids(_) => Some(everything(self.indexes.table, &self.conjuncts)),
+            _ => self.walk_of_all(),
         }
+    }
+
+    /// The walk through all entries of an index that has the order that is asked for.
+    fn walk_of_all(&self) -> Option<AccessPath<'p>> {
+        let provides = |index| ProvidedOrder::Values(index, 0);
+        let in_order = self.indexes.in_order().filter(|index| provides(index).satisfies(&self.required));
+        let index = in_order.min_by_key(|index| index.following.len())?;
+        let all = KeyRange::of_prefix(index.id.to_be_bytes().to_vec());
+        let access = Access::Entries { index, ranges: smallvec![all], repeated: false };
+        Some(one_step(access, Selectivity::NotNull, provides(index), &self.conjuncts, &[], &[]))
     }
 }
 
 impl<'p> Plan<'p> {
-    fn of(table: &Table, path: AccessPath<'p>, required: RequiredOrder, counted: Option<usize>) -> Self {
+    fn of(table: &Table, path: AccessPath<'p>, required: &Required, counted: Option<usize>) -> Self {
         let is_text = |attribute: usize| matches!(table.attributes[attribute].kind, Kind::Id | Kind::String);
         let ordered = path.provides.satisfies(required);
-        let direction = match required {
-            RequiredOrder::Ids(direction) | RequiredOrder::Attribute(_, direction) if ordered => direction,
+        let direction = match required.order {
+            RequiredOrder::Ids(direction) | RequiredOrder::Attributes(_, direction) if ordered => direction,
             _ => Direction::Forwards,
         };
-        let by_values_of = match (required, path.provides) {
-            (RequiredOrder::Attribute(asked, _), ProvidedOrder::Attribute(own)) => {
-                (asked == own && is_text(own)).then_some(own)
+        let texts_behind = match (&required.order, path.provides) {
+            (RequiredOrder::Attributes(..), ProvidedOrder::Values(index, shared)) if ordered => {
+                index.attributes().skip(shared).any(is_text).then_some(shared)
             }
             _ => None,
         };
-        Self { ordered, by_values_of, steps: path.steps, direction, counted, rival: None, path: path.number }
+        Self { ordered, texts_behind, steps: path.steps, direction, counted, rival: None, path: path.number }
     }
 
     /// The plan to gather the records by these steps, which have no particular order.
     pub fn gathering(steps: Steps<'p>) -> Self {
         Self {
             ordered: false,
-            by_values_of: None,
+            texts_behind: None,
             steps,
             direction: Direction::Forwards,
             counted: None,
@@ -346,14 +402,11 @@ impl<'p> Plan<'p> {
     }
 
     /// Whether each entry that the steps walk over leads to a record of its own.
-    pub fn counts_records(&self) -> bool {
+    pub fn counts_records(&self, table: &Table) -> bool {
         match &self.steps[..] {
+            _ if table.expires() => false,
             [] => true,
-            [step] => match step.access {
-                Access::Table(_) => true,
-                Access::Entries { repeated, .. } => !repeated,
-                Access::Ids(_) | Access::Owners(..) => false, // There may be none.
-            },
+            [step] => step.access.counts_records(),
             _ => false, // A record may be among several.
         }
     }
@@ -361,33 +414,33 @@ impl<'p> Plan<'p> {
 
 /// The order that is asked for. An attribute that has one value in all records of the list orders nothing; what follows the id
 /// neither.
-fn required(query: &Query<'_>, table: &Table, conjuncts: &[usize]) -> RequiredOrder {
-    let Some(last) = query.sort.last() else { return RequiredOrder::Nothing };
-    let is_fixed = |attribute: usize| {
-        conjuncts.iter().any(|node| match &query.filter.nodes[*node] {
-            Node::Is(condition) => {
-                condition.attribute == attribute && matches!(condition.test, Test::Equal(_) | Test::Null)
-            }
-            _ => false,
-        })
-    };
+fn required(query: &Query<'_>, table: &Table, conjuncts: &[usize]) -> Required {
+    let fixed = conjuncts.iter().filter_map(|node| match &query.filter.nodes[*node] {
+        Node::Is(Condition { attribute, path, test: Test::Equal(_) | Test::Null, .. }) if path.is_empty() => {
+            (!table.attributes[*attribute].list).then_some(*attribute)
+        }
+        _ => None,
+    });
+    let mut required = Required { order: RequiredOrder::Nothing, fixed: fixed.collect() };
+    let Some(last) = query.sort.last() else { return required };
     let direction = |descending| if descending { Direction::Backwards } else { Direction::Forwards };
-    let (mut ids, mut first) = (direction(last.descending), None);
+    let (mut ids, mut terms) = (direction(last.descending), SmallVec::<[_; 2]>::new());
     for term in &query.sort {
         let own = direction(term.descending);
         if term.attribute == table.primary_key {
             ids = own;
             break;
         }
-        match first {
-            _ if is_fixed(term.attribute) => {}
-            None => first = Some((term.attribute, own)),
-            Some(_) => return RequiredOrder::Other,
+        if !required.fixed.contains(&term.attribute) {
+            terms.push((term.attribute, own));
         }
     }
-    match first {
-        None => RequiredOrder::Ids(ids),
-        Some((attribute, own)) if own == ids => RequiredOrder::Attribute(attribute, own),
-        Some(_) => RequiredOrder::Other,
-    }
+    required.order = match &terms[..] {
+        [] => RequiredOrder::Ids(ids),
+        all if all.iter().all(|(_, own)| *own == ids) => {
+            RequiredOrder::Attributes(all.iter().map(|(attribute, _)| *attribute).collect(), ids)
+        }
+        _ => RequiredOrder::Other,
+    };
+    required
 }

@@ -61,7 +61,7 @@ pub(super) fn each_chunk(
     for (position, record) in wanted {
         chunks.own.insert(record.id()?.into_owned(), smallvec![position]);
     }
-    match chunks.source.table.equality_index(relationship.foreign_key) {
+    match chunks.source.indexes().of_equality(relationship.foreign_key) {
         None => chunks.by_scan(),
         Some(index) if index.kind == IndexKind::Unique => chunks.by_owners(index),
         Some(index) => chunks.by_entries(index, is_done),
@@ -98,8 +98,13 @@ impl Chunks<'_, '_> {
         }
         budget.spend(slices.len())?;
         let (bytes, mut chunk) = (records(self.source, &slices)?, Chunk { records: Vec::new(), links: Vec::new() });
-        for bytes in bytes.iter().flatten() {
-            let (record, position) = (Record::open(table, bytes.as_ref())?, chunk.records.len());
+        let opened = bytes.iter().flatten().map(|bytes| Record::open(table, bytes.as_ref()));
+        let opened = opened.collect::<Result<Vec<_>>>()?;
+        for record in opened.iter().map(Record::view) {
+            if record.has_expired(self.source.now)? {
+                continue;
+            }
+            let position = chunk.records.len();
             // What the record says decides: the entries of a hash index may be of other values, too.
             each_id(&record, self.key, |id| {
                 let own = self.own.get(id).into_iter().flatten();
@@ -157,7 +162,7 @@ impl Chunks<'_, '_> {
         while let Some((_, bytes)) = scan.next()? {
             let (record, mut is_related) = (Record::open(table, bytes)?, false);
             budget.ask(bytes.len(), 1)?;
-            each_id(&record, self.key, |id| is_related |= self.own.contains_key(id))?;
+            each_id(&record.view(), self.key, |id| is_related |= self.own.contains_key(id))?;
             if is_related {
                 self.keys.push(table.id, b"", record.id()?.as_bytes());
             }
@@ -297,7 +302,7 @@ fn named<'q>(
     let other = source.related(relationship);
     let whole = Query { text, filter: Filter { nodes: subtree.to_vec() }, ..Query::default() };
     let inner = whole.reduced(other)?.unwrap_or(whole);
-    let plan = AccessPaths::of(&inner, other.table).plan(other)?;
+    let plan = AccessPaths::of(&inner, other.indexes()).plan(other)?;
     let is_counted = plan.counted.is_some_and(|counted| counted <= PROBED);
     if !is_counted && !probe(other, &plan.steps)?.1 {
         return Ok(None);

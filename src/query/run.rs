@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 use super::budget::StepBudget;
 use super::cursor::Cursor;
 use super::filter::CompiledFilter;
-use super::plan::{Access, AccessPaths, Plan, Rival, Source, Step, Steps, signature};
+use super::plan::{Access, AccessPaths, Indexes, Plan, Rival, Source, Step, Steps, signature};
 use super::related;
 use super::seen::{Met, SEEN_BYTES, Seen};
 use super::sort::{SORTED_BYTES, TopK, place};
@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::indexes::{self, Direction, KeyRange, Keys, Matches};
 use crate::schema::{Index, IndexKind, Table};
 use crate::storage::{Pinned, Space};
-use crate::transaction::Database;
+use crate::transaction::{Database, Read};
 
 /// How many records are read at once, and in memory at once: four of the batches into which the engine divides them.
 const BATCH_ROWS: usize = 128;
@@ -68,20 +68,20 @@ impl Query<'_> {
         if !self.is_ready()? {
             return Ok(None);
         }
-        let mut paths = AccessPaths::of(self, table);
+        let mut paths = AccessPaths::of(self, Indexes::ready(table));
         if let Some(step) = paths.single().filter(|_| !self.filter.has_related() && self.after.is_none()) {
             match self.read_one(database, table, &step)? {
                 ControlFlow::Break(Some(record)) if self.offset == 0 => return visit(record.view()).map(|()| None),
                 ControlFlow::Break(_) => return Ok(None),
                 ControlFlow::Continue(()) => {}
             }
-            paths = AccessPaths::of(self, table);
+            paths = AccessPaths::of(self, Indexes::ready(table));
         }
         let (snapshot, budget) = (database.store().snapshot(), StepBudget::of(database));
         let source = Source::of(database, table, &snapshot, &budget);
         match self.reduced(source)? {
             None => self.run_by(paths, source, visit),
-            Some(reduced) => reduced.run_by(AccessPaths::of(&reduced, table), source, visit),
+            Some(reduced) => reduced.run_by(AccessPaths::of(&reduced, source.indexes()), source, visit),
         }
     }
 
@@ -98,7 +98,7 @@ impl Query<'_> {
         }
         let reduced = self.reduced(source)?;
         let query = reduced.as_ref().unwrap_or(self);
-        query.run_by(AccessPaths::of(query, source.table), source, visit)
+        query.run_by(AccessPaths::of(query, source.indexes()), source, visit)
     }
 
     /// Makes the filter ready to be asked; whether any record can be listed.
@@ -115,7 +115,7 @@ impl Query<'_> {
         self.filter.compile()?;
         let all = Self { text: self.text, filter: self.filter.clone(), ..Self::default() };
         let query = all.reduced(source)?.unwrap_or(all);
-        let plan = AccessPaths::of(&query, source.table).plan(source)?;
+        let plan = AccessPaths::of(&query, source.indexes()).plan(source)?;
         let mut list = List::of(&query, |_: Record<'_, &[u8]>| Ok(()));
         list.offset = usize::MAX;
         Walk::new(&query, source, &plan).all(&mut list)?;
@@ -157,7 +157,7 @@ impl Query<'_> {
         if !plan.ordered {
             return match self.run_sorted(source, plan, list)? {
                 true => Ok(()),
-                false => Err(self.too_long_to_sort()),
+                false => Err(self.unsorted(source, self.too_long_to_sort())),
             };
         }
         let Some(rival) = rival else { return Walk::new(self, source, plan).all(list) };
@@ -215,7 +215,7 @@ impl Query<'_> {
                 (list.visit)(record.view())?;
                 list.left -= 1;
                 if list.left == 0 {
-                    list.end = Some(End::at(0, Vec::new(), &self.sort, &record)?);
+                    list.end = Some(End::at(0, Vec::new(), &self.sort, &record.view())?);
                 }
             }
         }
@@ -276,7 +276,7 @@ impl Query<'_> {
         database: &'d Database,
         table: &'d Table,
         step: &Step<'_>,
-    ) -> Result<ControlFlow<Option<Record<'d, Pinned<'d>>>>> {
+    ) -> Result<ControlFlow<Option<Read<'d, 'd>>>> {
         let (record, is_owner) = match &step.access {
             Access::Ids(ids) => (ids.first().map(|id| database.read(table, id)), false),
             Access::Owners(index, values) => {
@@ -286,7 +286,9 @@ impl Query<'_> {
                     None => (None, false),
                 }
             }
-            Access::Entries { .. } | Access::Table(_) => unreachable!("they may lead to several records"),
+            Access::Entries { .. } | Access::Common(..) | Access::Table(_) => {
+                unreachable!("they may lead to several records")
+            }
         };
         if let Some(record) = record.transpose()?.flatten() {
             let checks = CompiledFilter::of(&self.filter, table, &step.checks)?;
@@ -433,9 +435,9 @@ struct Asked<'w, 'e> {
 }
 
 impl Asked<'_, '_> {
-    /// Whether everything that the step leads to is in the list, so that it can be passed over unread.
-    fn takes_all(&self) -> bool {
-        self.checks.is_empty() && self.earlier.is_empty()
+    /// Whether everything that the step leads to in a table is in the list, so that it can be passed over unread.
+    fn takes_all(&self, table: &Table) -> bool {
+        self.checks.is_empty() && self.earlier.is_empty() && !table.expires()
     }
 
     /// About how much a record is asked.
@@ -453,11 +455,16 @@ impl<'w, 'p> Walk<'w, 'p> {
         Self { query, source, plan, rival: None, from, has_given_up: Cell::new(false), pending: RefCell::default() }
     }
 
-    /// What of a range, in the direction of the walk, lies behind a key in it.
-    fn behind(&self, key: &[u8], range: &KeyRange) -> KeyRange {
+    /// What of what stands before the id of an entry goes up to the end of a text that was cut, if the order is that of such texts.
+    fn cut<'k>(&self, before_id: &'k [u8]) -> Option<&'k [u8]> {
+        let shared = self.plan.texts_behind?;
+        key::end_of_cut(before_id, shared).map(|end| &before_id[..end])
+    }
+
+    /// What of a range, in the direction of the walk, lies behind a key in it, which has so many values before its id.
+    fn behind(&self, key: &[u8], values: usize, range: &KeyRange) -> KeyRange {
         // Texts that were cut to one beginning have another order than their entries: all of them are read again.
-        let beginning = key::bytes_before_id(key).map(|bytes| &key[..bytes]);
-        let cut = beginning.filter(|beginning| self.plan.by_values_of.is_some() && key::is_cut(beginning));
+        let cut = key::bytes_before_id(key, values).and_then(|bytes| self.cut(&key[..bytes]));
         let (mut lower, mut upper) = (range.lower.clone(), range.upper.clone());
         match self.plan.direction {
             Direction::Forwards => lower = lower.max(cut.map_or_else(|| [key, &[0]].concat(), <[u8]>::to_vec)),
@@ -512,13 +519,14 @@ impl<'w, 'p> Walk<'w, 'p> {
                             Direction::Forwards => &ranges[place],
                             Direction::Backwards => &ranges[ranges.len() - 1 - place],
                         };
-                        flow = self.entries(&asked, index, range, repeated.as_mut(), list)?;
+                        flow = self.entries(&asked, index, std::slice::from_ref(range), repeated.as_mut(), list)?;
                         if flow.is_break() {
                             break;
                         }
                     }
                     flow
                 }
+                Access::Common(index, ranges) => self.entries(&asked, index, ranges, None, list)?,
             };
             if flow.is_break() || self.take_pending(&asked, list)?.is_break() {
                 break;
@@ -558,7 +566,7 @@ impl<'w, 'p> Walk<'w, 'p> {
     {
         let waiting = self.pending.take().records;
         self.pending.borrow_mut().rows = 4 * waiting.len();
-        let opened = waiting.iter().map(|(bytes, _)| Record::open(self.source.table, &bytes[..]));
+        let opened = waiting.iter().map(|(bytes, _)| Record::trusted(self.source.table, &bytes[..]));
         let (mut left, mut keys) =
             (opened.collect::<Result<Vec<_>>>()?, waiting.iter().map(|(_, key)| key).collect::<Vec<_>>());
         for tree in asked.checks.related() {
@@ -579,7 +587,7 @@ impl<'w, 'p> Walk<'w, 'p> {
     #[inline]
     fn accepts(&self, asked: &Asked<'_, '_>, record: &Record<'_, &[u8]>) -> Result<bool> {
         self.source.budget.ask(record.bytes().len(), asked.conditions())?;
-        if !asked.checks.accept(record)? {
+        if record.has_expired(self.source.now)? || !asked.checks.accept(record)? {
             return Ok(false);
         }
         for alternative in asked.earlier {
@@ -595,9 +603,9 @@ impl<'w, 'p> Walk<'w, 'p> {
         V: FnMut(Record<'_, &[u8]>) -> Result<()>,
     {
         let Source { table, budget, .. } = self.source;
-        let behind = asked.from.map(|key| self.behind(key, range));
+        let behind = asked.from.map(|key| self.behind(key, 0, range));
         let mut scan = self.source.scan(Space::Records, behind.as_ref().unwrap_or(range), self.plan.direction)?;
-        let takes_all = asked.takes_all();
+        let takes_all = asked.takes_all(table);
         while let Some((key, bytes)) = scan.next()? {
             if self.granted(1)? == 0 {
                 return Ok(ControlFlow::Break(()));
@@ -608,6 +616,7 @@ impl<'w, 'p> Walk<'w, 'p> {
                 continue;
             }
             let record = Record::open(table, bytes)?;
+            let record = record.view();
             if self.accepts(asked, &record)? && self.take(asked, record, || Ok(key.to_vec()), list)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
@@ -636,8 +645,9 @@ impl<'w, 'p> Walk<'w, 'p> {
             // Not every id that is asked for exists.
             for bytes in records(self.source, &keys.slices())?.iter().flatten() {
                 let record = Record::open(table, bytes.as_ref())?;
+                let record = record.view();
                 let key = || record.id().map(|id| id.as_bytes().to_vec());
-                if self.accepts(asked, &record)? && self.take(asked, record.view(), key, list)?.is_break() {
+                if self.accepts(asked, &record)? && self.take(asked, record, key, list)?.is_break() {
                     return Ok(ControlFlow::Break(()));
                 }
             }
@@ -645,30 +655,26 @@ impl<'w, 'p> Walk<'w, 'p> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// `repeated`: of an index that may have several entries for a record, which counts once.
+    /// The records that have an entry in each of some ranges of an index. `repeated`: of an index that may have several entries for a
+    /// record, which counts once.
     fn entries<V>(
         &self,
         asked: &Asked<'_, '_>,
         index: &Index,
-        range: &KeyRange,
+        ranges: &[KeyRange],
         mut repeated: Option<&mut Repeated<'_>>,
         list: &mut List<'_, V>,
     ) -> Flow
     where
         V: FnMut(Record<'_, &[u8]>) -> Result<()>,
     {
-        let (whole, behind) = (range, asked.from.map(|key| self.behind(key, range)));
-        let range = behind.as_ref().unwrap_or(whole);
-        if range.is_empty() {
-            return Ok(ControlFlow::Continue(()));
-        }
-        let scan = self.source.scan(Space::Indexes, range, self.plan.direction)?;
-        let mut matches = Matches::of(scan, self.source.table, index, range);
-        if repeated.is_some() || self.plan.by_values_of.is_some() {
+        let Some(mut matches) = self.matches(asked, index, ranges)? else { return Ok(ControlFlow::Continue(())) };
+        if repeated.is_some() || self.plan.texts_behind.is_some() || index.kind == IndexKind::Composite {
             matches = matches.keeping_values();
         }
-        let takes_all = asked.takes_all() && repeated.is_none();
-        while takes_all && self.plan.by_values_of.is_none() && list.offset > 0 && matches.pass()? {
+        let takes_all = asked.takes_all(self.source.table) && repeated.is_none();
+        let passes_over = takes_all && self.plan.texts_behind.is_none() && matches.seeks() == 0;
+        while passes_over && list.offset > 0 && matches.pass()? {
             self.source.budget.spend(1)?;
             list.offset -= 1;
         }
@@ -693,12 +699,13 @@ impl<'w, 'p> Walk<'w, 'p> {
             for (batch, slices) in slices.chunks(BATCH_ROWS).enumerate() {
                 for (place, bytes) in records(self.source, slices)?.iter().enumerate() {
                     let record = Record::open(self.source.table, present(bytes)?)?;
+                    let record = record.view();
                     let position = batch * BATCH_ROWS + place;
                     let counts = match &repeated {
                         Some(repeated) if position >= known => repeated.begins_at(keys.before_id(position), &record)?,
                         _ => true,
                     };
-                    let key = || entry_of(index, whole, keys.before_id(position), &record);
+                    let key = || entry_of(index, &ranges[0], keys.before_id(position), &record);
                     if counts && self.accepts(asked, &record)? && self.take(asked, record.view(), key, list)?.is_break()
                     {
                         return Ok(ControlFlow::Break(()));
@@ -712,9 +719,34 @@ impl<'w, 'p> Walk<'w, 'p> {
         }
     }
 
-    /// Adds the next key; false at the end.
+    /// The walk through what is still to be read of some ranges of an index; `None` if that is nothing.
+    fn matches<'m>(
+        &'m self,
+        asked: &Asked<'_, '_>,
+        index: &'m Index,
+        ranges: &'m [KeyRange],
+    ) -> Result<Option<Matches<'m>>> {
+        let Source { table, .. } = self.source;
+        let scan = |range: &KeyRange| self.source.scan(Space::Indexes, range, self.plan.direction);
+        if let [range] = ranges {
+            let behind = asked.from.map(|key| self.behind(key, index.values(), range));
+            let range = behind.as_ref().unwrap_or(range);
+            let matches = || Ok(Matches::of(scan(range)?, table, index, range));
+            return (!range.is_empty()).then(matches).transpose();
+        }
+        let id = asked.from.and_then(|key| key.strip_prefix(&ranges[0].lower[..]));
+        let mut scans = Vec::with_capacity(ranges.len());
+        for range in ranges {
+            let behind = id.map(|id| self.behind(&[&range.lower, id].concat(), index.values(), range));
+            scans.push((scan(behind.as_ref().unwrap_or(range))?, range));
+        }
+        Ok(Matches::common(table, index, scans))
+    }
+
+    /// Goes on by an entry, and adds the key that it leads to; false at the end.
     fn append(&self, matches: &mut Matches<'_>, keys: &mut Keys) -> Result<bool> {
         self.source.budget.spend(1)?;
+        (0..matches.seeks()).try_for_each(|_| self.source.budget.seek())?;
         matches.append(keys)
     }
 
@@ -724,12 +756,12 @@ impl<'w, 'p> Walk<'w, 'p> {
         keys.clear();
         std::mem::swap(keys, carried);
         while keys.len() < rows && self.append(matches, keys)? {}
-        while self.plan.by_values_of.is_some() && !keys.is_empty() {
+        while self.plan.texts_behind.is_some() && !keys.is_empty() {
             let last = keys.len() - 1;
-            if !key::is_cut(keys.before_id(last)) || !self.append(matches, keys)? {
+            if self.cut(keys.before_id(last)).is_none() || !self.append(matches, keys)? {
                 break;
             }
-            if keys.before_id(last) != keys.before_id(last + 1) {
+            if self.cut(keys.before_id(last)) != self.cut(keys.before_id(last + 1)) {
                 keys.move_last(carried);
                 break;
             }
@@ -757,13 +789,14 @@ impl<'w, 'p> Walk<'w, 'p> {
 
     /// The positions of keys in the order of the list, where that of their entries is not it because the texts were cut.
     fn order_of_cut(&self, keys: &Keys) -> Result<Option<Vec<usize>>> {
-        if self.plan.by_values_of.is_none() || !(0..keys.len()).any(|position| key::is_cut(keys.before_id(position))) {
+        let cut = |position: &usize| self.cut(keys.before_id(*position));
+        if self.plan.texts_behind.is_none() || !(0..keys.len()).any(|position| cut(&position).is_some()) {
             return Ok(None);
         }
         let (mut positions, slices) = ((0..keys.len()).collect::<Vec<_>>(), keys.slices());
         let mut left = SORTED_BYTES;
-        for run in positions.chunk_by_mut(|one, other| keys.before_id(*one) == keys.before_id(*other)) {
-            if run.len() == 1 || !key::is_cut(keys.before_id(run[0])) {
+        for run in positions.chunk_by_mut(|one, other| cut(one) == cut(other)) {
+            if run.len() == 1 || cut(&run[0]).is_none() {
                 continue;
             }
             let (begin, mut places) = (run[0], Vec::with_capacity(run.len()));
@@ -788,7 +821,10 @@ impl<'w, 'p> Walk<'w, 'p> {
 fn entry_of(index: &Index, range: &KeyRange, before_id: &[u8], record: &Record<'_, &[u8]>) -> Result<Vec<u8>> {
     let (id, mut entry) = (record.id()?, Vec::new());
     match before_id {
-        b"" if record.table().attributes[index.attribute].list => entry.extend_from_slice(&range.lower), // Of one element.
+        // Of one element, or of one term.
+        b"" if index.kind == IndexKind::FullText || record.table().attributes[index.attribute].list => {
+            entry.extend_from_slice(&range.lower);
+        }
         b"" => {
             let value = record.value(index.attribute)?;
             match index.kind {

@@ -111,7 +111,7 @@ impl Query<'_> {
     where
         V: FnMut(&Record<'_, &[u8]>, &[u8]) -> Result<()>,
     {
-        let records: Result<Vec<_>> = batch.iter().map(|bytes| Record::open(source.table, &bytes[..])).collect();
+        let records: Result<Vec<_>> = batch.iter().map(|bytes| Record::trusted(source.table, &bytes[..])).collect();
         let (records, mut left) = (records?, JOINED_BYTES);
         let texts = selection.texts(source, &records, &mut left).map_err(|error| match error {
             // The place is known here alone.

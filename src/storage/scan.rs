@@ -23,10 +23,12 @@ impl<'a> Scan<'a> {
         Self { iterator, begun: false, backwards: true }
     }
 
-    /// Goes on at the first key that is not less than this one, within the bounds of the scan, which goes forwards.
+    /// Goes on at this key or, if there is none, at the first that follows in the direction of the scan, within its bounds.
     pub fn seek(&mut self, key: &[u8]) {
-        debug_assert!(!self.backwards, "only a scan that goes forwards is sought in");
-        self.iterator.seek(key);
+        match self.backwards {
+            true => self.iterator.seek_for_prev(key),
+            false => self.iterator.seek(key),
+        }
         self.begun = false;
     }
 

@@ -1,143 +1,72 @@
-//! What a store says of itself: which number stands for which table and index, and under which schema records were written.
+//! What a store says of itself: which number stands for which table and index, how records are laid out, and how far indexes are.
 //!
-//! Numbers are never used twice. A table that the schema no longer names keeps its number and its records, unless a migration drops it; an index that it no
-//! longer names loses its entries; a new index over stored records is built before the store is opened, so that no query meets
-//! one that is half there. A change of attributes of a table with records is refused: records are not rewritten yet. An attribute
-//! may become required if every record has a value for it, and cease to be.
+//! Numbers are never used twice. A table that the schema no longer names keeps its number and its records, unless a migration drops it.
+//! An index that is new is to be built, and one that the schema no longer names to be emptied; both are written down here and done by
+//! `background`, whatever becomes of the process meanwhile. Attributes may come, go (by a migration), change their order and become
+//! wider; records are not rewritten for it, they are read by their `layouts`. An attribute becomes required only if every record has a
+//! value for it.
 //!
-//! The catalogue is JSON. Its names are those of the schema language, not of this program's types.
-//!
-//! History of the format:
-//!   1: the first; an attribute was a pair of its name and its type, ID was Id, and nothing said what is required.
-//!   2: an attribute has `name`, `type` (ID, String, Int, Float, Boolean, Date, Any, Blob, or one in brackets for a list) and `required`.
+//! A schema is refused before anything is written.
 
-use serde::{Deserialize, Serialize};
+mod format;
+mod layouts;
 
-use crate::encoding::Record;
+pub(super) use self::format::{Catalogue, StoredState};
+use self::format::{Deadline, StoredAttribute, StoredIndex, StoredLayout, StoredTable, names_of, type_of};
+use crate::encoding::record::layout::keeps_entries;
 use crate::error::{Error, Result};
 use crate::indexes;
-use crate::schema::{Durability, Schema, Table};
+use crate::schema::{Durability, IndexKind, IndexState, Kind, Schema, Table};
 use crate::storage::{Batch, Reach, Space, Store};
 
 const KEY: &[u8] = b"catalogue";
-const FORMAT: u32 = 2;
-
-#[derive(Serialize, Deserialize)]
-struct Catalogue {
-    format: u32,
-    next_table: u32,
-    next_index: u32,
-    tables: Vec<StoredTable>,
-}
-
-/// What every format has.
-#[derive(Deserialize)]
-struct Format {
-    format: u32,
-}
-
-#[derive(Serialize, Deserialize)]
-struct StoredTable {
-    name: String,
-    id: u32,
-    /// In the order of the records.
-    attributes: Vec<StoredAttribute>,
-    primary_key: String,
-    indexes: Vec<StoredIndex>,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(from = "AnyFormat")]
-struct StoredAttribute {
-    name: String,
-    #[serde(rename = "type")]
-    kind: String,
-    required: bool,
-}
-
-/// An attribute as any format has it.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum AnyFormat {
-    First(String, String),
-    Second {
-        name: String,
-        #[serde(rename = "type")]
-        kind: String,
-        required: bool,
-    },
-}
-
-impl From<AnyFormat> for StoredAttribute {
-    fn from(stored: AnyFormat) -> Self {
-        match stored {
-            AnyFormat::First(name, kind) => Self { name, kind: kind.replace("Id", "ID"), required: false },
-            AnyFormat::Second { name, kind, required } => Self { name, kind, required },
-        }
-    }
-}
-
-#[derive(Serialize, Deserialize, PartialEq)]
-struct StoredIndex {
-    id: u32,
-    attribute: String,
-    kind: String,
-}
 
 /// What opening a store may do to what its schema does not name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Migration {
     /// A schema that would change anything is refused.
     ChangesNothing,
-    /// Tables keep their records, and have them again under a schema that names them.
+    /// Tables keep their records, and have them again under a schema that names them. Attributes stay.
     KeepsData,
-    /// Their records are deleted; their numbers are not used again.
-    DropsTables,
+    /// The records of tables and the values of attributes are deleted; their numbers are not used again.
+    DropsData,
 }
 
-/// Numbers the schema as the store does, and the store as the schema does: builds new indexes, removes dropped ones.
+/// Numbers the schema as the store does, and writes down what the store has to become. `now`: microseconds since 1970.
 ///
 /// # Errors
-/// `Invalid` if the attributes of a table with records have changed, or one is required now that a record has no value for;
-/// `Conflict` if a new unique index is violated.
-pub(super) fn bring_in_step(store: &Store, mut schema: Schema, migration: Migration) -> Result<Schema> {
+/// `Invalid` if attributes of a table with records have changed so that values would be lost, or one is required now that a record has
+/// no value for.
+pub(super) fn bring_in_step(
+    store: &Store,
+    mut schema: Schema,
+    migration: Migration,
+    now: i64,
+) -> Result<(Schema, Catalogue)> {
     let stored = store.get(Space::Meta, KEY, Reach::Disk)?;
     let mut catalogue = match &stored {
-        Some(bytes) => read(bytes)?,
-        None => Catalogue { format: FORMAT, next_table: 1, next_index: 1, tables: Vec::new() },
+        Some(bytes) => Catalogue::read(bytes)?,
+        None => Catalogue::new(),
     };
-    if migration == Migration::ChangesNothing {
-        check_unchanged(&catalogue, &schema)?;
+    match migration {
+        Migration::ChangesNothing => check_unchanged(&catalogue, &schema)?,
+        // Before its third format the catalogue was written when an index was built: one that was cut off has left entries.
+        _ => indexes::drop_from(store, catalogue.next_index)?,
     }
-    indexes::drop_from(store, catalogue.next_index)?;
-    // Entries go together with the numbers that stood for them, so that a refused schema leaves the old one whole.
-    let mut batch = Batch::default();
     for table in &mut schema.tables {
-        number(&mut catalogue, table);
-        let known = catalogue.tables.iter_mut().find(|known| known.id == table.id).expect("numbered just now");
-        let (attributes, primary_key) = attributes_of(table);
-        if !same_values(&known.attributes, &attributes) || known.primary_key != primary_key {
-            if has_records(store, table.id)? {
-                let detail = format!(
-                    "the attributes of table {} differ from those its records were written with; rewriting records is \
-                     not supported yet: use a new data directory, or keep the attributes as they are",
-                    table.name
-                );
-                return Err(Error::invalid(detail));
-            }
-        } else {
-            check_required(store, table, &known.attributes)?;
-        }
-        known.attributes = attributes;
-        known.primary_key = primary_key;
-        number_indexes(store, &mut batch, &mut catalogue.next_index, known, table)?;
+        let position = number(&mut catalogue, table);
+        let known = &mut catalogue.tables[position];
+        let before = known.current().clone();
+        layouts::lay_out(store, known, table, migration, now)?;
+        catalogue.dropped.extend(number_indexes(store, &mut catalogue.next_index, known, table, &before, migration)?);
     }
+    let mut batch = Batch::default();
     let dropped = match migration {
         Migration::ChangesNothing | Migration::KeepsData => Vec::new(),
-        Migration::DropsTables => drop_tables(store, &mut batch, &mut catalogue, &schema),
+        Migration::DropsData => drop_tables(store, &mut batch, &mut catalogue, &schema),
     };
-    let after = to_json(&catalogue)?;
-    if stored.as_deref() != Some(&after[..]) {
+    let after = catalogue.to_json()?;
+    if migration != Migration::ChangesNothing && stored.as_deref() != Some(&after[..]) {
         store.put(&mut batch, Space::Meta, KEY, &after);
         store.write(&batch, Durability::Strong)?;
     }
@@ -145,20 +74,32 @@ pub(super) fn bring_in_step(store: &Store, mut schema: Schema, migration: Migrat
     for (space, number) in dropped {
         store.give_back(space, number)?;
     }
-    Ok(schema)
+    Ok((schema, catalogue))
+}
+
+impl Catalogue {
+    /// Stages that the store says this of itself.
+    ///
+    /// # Errors
+    /// `Storage`, which would be a defect.
+    pub(super) fn stage(&self, store: &Store, batch: &mut Batch) -> Result<()> {
+        store.put(batch, Space::Meta, KEY, &self.to_json()?);
+        Ok(())
+    }
 }
 
 /// Checks that each table of the schema is the one that the store has.
 fn check_unchanged(catalogue: &Catalogue, schema: &Schema) -> Result<()> {
     let is_known = |table: &&Table| {
-        let (attributes, primary_key) = attributes_of(table);
-        let indexes =
-            table.indexes.iter().map(|index| (&table.attributes[index.attribute].name[..], index.kind.name()));
         catalogue.tables.iter().any(|known| {
+            let attribute = |attribute: &StoredAttribute| (attribute.name.clone(), attribute.kind.clone());
+            let now = table.attributes.iter().map(|attribute| (attribute.name.clone(), type_of(attribute)));
+            let indexes = table.indexes.iter().map(|index| (names_of(table, index.attributes()), index.kind.name()));
             known.name == table.name
-                && same_values(&known.attributes, &attributes)
-                && known.primary_key == primary_key
-                && known.indexes.iter().map(|index| (&index.attribute[..], &index.kind[..])).eq(indexes.clone())
+                && known.current().attributes.iter().map(attribute).eq(now)
+                && (known.current().deadline == Deadline::InRecord) == table.expiration.is_some()
+                && known.primary_key == table.attributes[table.primary_key].name
+                && known.indexes.iter().map(|index| (index.attributes.clone(), &index.kind[..])).eq(indexes)
         })
     };
     match schema.tables.iter().find(|table| !is_known(table)) {
@@ -185,107 +126,96 @@ fn drop_tables(store: &Store, batch: &mut Batch, catalogue: &mut Catalogue, sche
     dropped
 }
 
-fn read(bytes: &[u8]) -> Result<Catalogue> {
-    let corrupt = |error| Error::corrupt(format!("the catalogue of the store: {error}"));
-    let Format { format } = serde_json::from_slice(bytes).map_err(corrupt)?;
-    if format > FORMAT {
-        let detail = format!("the store has format {format}, this program knows up to {FORMAT}: use a newer one");
-        return Err(Error::invalid(detail));
-    }
-    let catalogue: Catalogue = serde_json::from_slice(bytes).map_err(corrupt)?;
-    Ok(Catalogue { format: FORMAT, ..catalogue })
-}
-
-fn to_json(catalogue: &Catalogue) -> Result<Vec<u8>> {
-    serde_json::to_vec(catalogue).map_err(|error| Error::storage("cannot write the catalogue", error))
-}
-
-fn number(catalogue: &mut Catalogue, table: &mut Table) {
-    if let Some(known) = catalogue.tables.iter().find(|known| known.name == table.name) {
-        table.id = known.id;
-        return;
+/// Gives a table its number; its place in the catalogue.
+fn number(catalogue: &mut Catalogue, table: &mut Table) -> usize {
+    if let Some(position) = catalogue.tables.iter().position(|known| known.name == table.name) {
+        table.id = catalogue.tables[position].id;
+        return position;
     }
     table.id = catalogue.next_table;
     catalogue.next_table += 1;
-    let (attributes, primary_key) = attributes_of(table);
-    let name = table.name.clone();
-    catalogue.tables.push(StoredTable { name, id: table.id, attributes, primary_key, indexes: Vec::new() });
+    let attributes = (0..).zip(&table.attributes).map(|(id, attribute)| StoredAttribute::of(id, attribute));
+    let deadline = layouts::deadline_of(table);
+    catalogue.tables.push(StoredTable {
+        name: table.name.clone(),
+        id: table.id,
+        primary_key: table.attributes[table.primary_key].name.clone(),
+        next_attribute: table.attributes.len() as u32,
+        layout: 0,
+        layouts: vec![StoredLayout { attributes: attributes.collect(), deadline }],
+        indexes: Vec::new(),
+    });
+    catalogue.tables.len() - 1
 }
 
+/// Gives the indexes of a table their numbers and states; the numbers of those that are to be emptied.
 fn number_indexes(
     store: &Store,
-    batch: &mut Batch,
     next_index: &mut u32,
     known: &mut StoredTable,
     table: &mut Table,
-) -> Result<()> {
-    let mut indexes = Vec::new();
+    before: &StoredLayout,
+    migration: Migration,
+) -> Result<Vec<u32>> {
+    let old = std::mem::take(&mut known.indexes);
     for position in 0..table.indexes.len() {
         let index = &table.indexes[position];
-        let (attribute, kind) = (table.attributes[index.attribute].name.clone(), index.kind.name().to_owned());
-        let stored = known.indexes.iter().find(|stored| stored.attribute == attribute && stored.kind == kind);
-        let id = stored.map_or(*next_index, |stored| stored.id);
-        let new = stored.is_none();
-        table.indexes[position].id = id;
-        if new {
-            *next_index += 1;
-            if has_records(store, table.id)? {
-                indexes::build(store, table, &table.indexes[position])?;
+        let (attributes, kind) = (names_of(table, index.attributes()), index.kind);
+        let is_same = |stored: &&StoredIndex| {
+            stored.attributes == attributes
+                && stored.kind == kind.name()
+                // A failed one is tried again, under another number: writers may have left entries.
+                && (migration == Migration::ChangesNothing || !matches!(stored.state, StoredState::Failed { .. }))
+                && has_same_entries(before, known.current(), kind, &attributes)
+        };
+        let stored = match old.iter().find(is_same) {
+            Some(stored) => stored.clone(),
+            None => {
+                *next_index += 1;
+                let state = match has_records(store, table.id)? {
+                    true => StoredState::Building { after: None, records: 0 },
+                    false => StoredState::Ready,
+                };
+                StoredIndex { id: *next_index - 1, attributes, kind: kind.name().to_owned(), state }
             }
+        };
+        let index = &mut table.indexes[position];
+        index.id = stored.id;
+        index.set_state(match stored.state {
+            StoredState::Ready => IndexState::Ready { since: 0 },
+            StoredState::Building { .. } => IndexState::Building,
+            StoredState::Failed { .. } => IndexState::Failed,
+        });
+        if let StoredState::Building { records, .. } = stored.state {
+            index.set_built_records(records);
         }
-        indexes.push(StoredIndex { id, attribute, kind });
+        known.indexes.push(stored);
     }
-    for dropped in known.indexes.iter().filter(|stored| !indexes.contains(stored)) {
-        indexes::drop_entries(store, batch, dropped.id);
-    }
-    known.indexes = indexes;
-    Ok(())
+    let is_gone = |stored: &StoredIndex| known.indexes.iter().all(|kept| kept.id != stored.id);
+    Ok(old.into_iter().filter(is_gone).map(|stored| stored.id).collect())
+}
+
+/// Whether records have the same entries in an index over these attributes under both layouts.
+fn has_same_entries(before: &StoredLayout, after: &StoredLayout, kind: IndexKind, attributes: &[String]) -> bool {
+    let is_same = |name: &String| {
+        let of = |layout: &StoredLayout| layout.attributes.iter().find(|attribute| attribute.name == *name).cloned();
+        match (of(before), of(after)) {
+            (Some(before), Some(after)) => before.id == after.id && is_same_order(&before.kind, &after.kind),
+            _ => false,
+        }
+    };
+    let expires = |layout: &StoredLayout| layout.deadline == Deadline::InRecord;
+    attributes.iter().all(is_same) && (kind != IndexKind::Expiry || expires(before) == expires(after))
+}
+
+/// Whether values have the same bytes in keys by both types.
+fn is_same_order(before: &str, after: &str) -> bool {
+    let element = |kind: &str| Kind::named(kind.trim_start_matches('[').trim_end_matches(']'));
+    before == after || element(before).zip(element(after)).is_some_and(|(before, after)| keeps_entries(before, after))
 }
 
 fn has_records(store: &Store, table: u32) -> Result<bool> {
     let snapshot = store.snapshot();
     let mut records = indexes::all_records(store, table, &snapshot);
     records.next().map(|first| first.is_some())
-}
-
-/// Each attribute, and which of them is the primary key.
-fn attributes_of(table: &Table) -> (Vec<StoredAttribute>, String) {
-    let attributes = table.attributes.iter().map(|attribute| {
-        let kind = attribute.kind.name();
-        let kind = if attribute.list { format!("[{kind}]") } else { kind.to_owned() };
-        StoredAttribute { name: attribute.name.clone(), kind, required: attribute.required }
-    });
-    (attributes.collect(), table.attributes[table.primary_key].name.clone())
-}
-
-/// Whether records hold the same values under both, but for null.
-fn same_values(known: &[StoredAttribute], attributes: &[StoredAttribute]) -> bool {
-    let value = |attribute: &StoredAttribute| (attribute.name.clone(), attribute.kind.clone());
-    known.iter().map(value).eq(attributes.iter().map(value))
-}
-
-/// Checks that each record has a value for each attribute that was not required before.
-fn check_required(store: &Store, table: &Table, known: &[StoredAttribute]) -> Result<()> {
-    let attributes = table.attributes.iter().zip(known).enumerate();
-    let new: Vec<_> = attributes.filter(|(_, (now, known))| now.required && !known.required).collect();
-    if new.is_empty() {
-        return Ok(());
-    }
-    let snapshot = store.snapshot();
-    let mut records = indexes::all_records(store, table.id, &snapshot);
-    while let Some((_, bytes)) = records.next()? {
-        let record = Record::open(table, bytes)?;
-        for (position, (attribute, _)) in &new {
-            if record.json_of(*position)? == b"null" {
-                let (id, name) = (record.id()?, &attribute.name);
-                let detail = format!(
-                    "attribute {name} of table {} is required now, and record {id:?} has no value for it: give it one \
-                     under the schema as it was, or leave the attribute as it was",
-                    table.name
-                );
-                return Err(Error::invalid(detail));
-            }
-        }
-    }
-    Ok(())
 }

@@ -4,17 +4,19 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use bytes::Bytes;
+use jiff::Timestamp;
 
 use super::ids::Maker;
-use super::{BATCH, KEY, Owned, Precondition, Replaced, Shared, Transaction, below, uploads};
+use super::{BATCH, KEY, Owned, Precondition, Read, Replaced, Shared, Transaction, below, uploads};
 use crate::encoding::body::{parse_array, parse_object};
+use crate::encoding::record::{Current, NEVER};
 use crate::encoding::value::{Blob, Date, Value};
 use crate::encoding::{Fields, Record, key, patch, record, url};
 use crate::error::{Error, Result};
 use crate::indexes;
 use crate::locking::{Locks, Slot, Wait};
-use crate::schema::{Index, IndexKind, Kind, Stamp, Table};
-use crate::storage::{Pinned, Space};
+use crate::schema::{Index, IndexKind, IndexState, Kind, Stamp, Table};
+use crate::storage::Space;
 
 /// An id longer than this is refused.
 const ID_BYTES: usize = 1024;
@@ -25,21 +27,6 @@ const CHANGED_BYTES: usize = 128 << 20;
 /// The tables' numbers and the indexes' numbers share the locks; this bit tells them apart.
 const UNIQUE: u32 = 1 << 31;
 
-/// A stored record as this transaction sees it: as it stands in the store, or as this transaction has written it.
-enum Stored<'d> {
-    Pinned(Pinned<'d>),
-    Written(Vec<u8>),
-}
-
-impl AsRef<[u8]> for Stored<'_> {
-    fn as_ref(&self) -> &[u8] {
-        match self {
-            Self::Pinned(bytes) => bytes,
-            Self::Written(bytes) => bytes,
-        }
-    }
-}
-
 impl<'d> Transaction<'d> {
     /// Creates a record; an id is made if there is none.
     ///
@@ -47,7 +34,7 @@ impl<'d> Transaction<'d> {
     /// `Invalid`; `Conflict` if the id or a unique value exists; what the engine returns.
     pub fn create<'t>(&mut self, fields: Fields<'t, '_>) -> Result<Owned<'t>> {
         self.database.check_issued(fields.table())?;
-        let (after, made) = encode_new(fields)?;
+        let (after, made) = encode_new(fields, self.now())?;
         self.insert(&after, made)?;
         self.remember(after.table(), &after.id()?, Some(after.bytes()));
         Ok(after)
@@ -59,7 +46,7 @@ impl<'d> Transaction<'d> {
     /// As [`Transaction::create`].
     pub(super) fn create_from<'t>(&mut self, table: &'t Table, body: &[u8]) -> Result<Owned<'t>> {
         self.database.check_issued(table)?;
-        let (after, made) = encode_body(table, body)?;
+        let (after, made) = encode_body(table, body, || self.now())?;
         self.insert(&after, made)?;
         Ok(after)
     }
@@ -96,7 +83,7 @@ impl<'d> Transaction<'d> {
         self.check_room()?;
         if !made {
             self.hold(table.id, id.as_bytes())?;
-            if self.stored(table, &id)?.is_some() {
+            if self.open(table, &id)?.is_some() {
                 let detail = format!("a record with id {id:?} exists in {}", table.name);
                 return Err(Error::Conflict { detail, pointer: pointer(table, table.primary_key) });
             }
@@ -124,7 +111,7 @@ impl<'d> Transaction<'d> {
         self.hold(table.id, id.as_bytes())?;
         let before = self.open(table, id)?;
         check_precondition(table, id, before.as_ref(), expected)?;
-        stamp(&mut fields, before.as_ref());
+        stamp(&mut fields, before.as_ref(), self.now());
         keep_blobs(&mut fields, before.as_ref())?;
         // A replacement is whole: what it leaves out is null, but for what the server itself keeps, and for blobs, because a body cannot
         // give them back.
@@ -273,13 +260,22 @@ impl<'d> Transaction<'d> {
             let path = url::blob(&table.name, id, &table.attributes[attribute].name);
             Value::Blob(Blob { path: Cow::Owned(path), upload })
         }));
-        stamp(&mut fields, Some(&before));
+        stamp(&mut fields, Some(&before), self.now());
         self.write(id, &fields, Some(&before)).map(drop)
+    }
+
+    /// Deletes a record if there is one that has expired; whether there was.
+    ///
+    /// # Errors
+    /// As [`Transaction::delete`].
+    pub(super) fn reclaim(&mut self, table: &Table, id: &str) -> Result<bool> {
+        self.hold(table.id, id.as_bytes())?;
+        Ok(self.stored(table, id)?.is_some() && self.open(table, id)?.is_none())
     }
 
     /// Stages that a record is no more.
     fn remove<B: AsRef<[u8]>>(&mut self, table: &Table, id: &str, before: &Record<'_, B>) -> Result<()> {
-        indexes::remove(self.database.store(), &mut self.batch, id, before)?;
+        indexes::remove(self.database.store(), self.database.reach, &mut self.batch, id, before)?;
         self.release_uniques(before)?;
         self.remove_blobs(before, None::<&Owned<'_>>);
         KEY.with_borrow_mut(|key| {
@@ -298,8 +294,7 @@ impl<'d> Transaction<'d> {
     pub fn read<'t>(&mut self, table: &'t Table, id: &str) -> Result<Option<Owned<'t>>> {
         self.database.check_issued(table)?;
         self.hold(table.id, id.as_bytes())?;
-        let stored = self.stored(table, id)?;
-        stored.map(|bytes| Record::open(table, bytes.as_ref().to_vec())).transpose()
+        self.open(table, id)?.map(|record| Record::trusted(table, record.bytes().to_vec())).transpose()
     }
 
     /// Writes the batch.
@@ -329,7 +324,7 @@ impl<'d> Transaction<'d> {
                 values[position] = Some(patch::merge(&before.value(position)?, change));
             }
         }
-        stamp(&mut fields, Some(before));
+        stamp(&mut fields, Some(before), self.now());
         keep_blobs(&mut fields, Some(before))?;
         check_not_null(&fields)?;
         self.write(id, &fields, Some(before))
@@ -347,10 +342,10 @@ impl<'d> Transaction<'d> {
             (fields.table(), Vec::with_capacity(before.map_or(1280, |before| before.bytes().len() + 64)));
         let after = record::encode(fields, before, &mut out)?;
         self.claim_uniques(id, before, &after)?;
-        let store = self.database.store();
+        let (store, reach) = (self.database.store(), self.database.reach);
         match before {
             Some(before) => {
-                indexes::change(store, &mut self.batch, id, before, &after)?;
+                indexes::change(store, reach, &mut self.batch, id, before, &after)?;
                 self.remove_blobs(before, Some(&after));
             }
             None => indexes::add(store, &mut self.batch, id, &after)?,
@@ -409,7 +404,7 @@ impl<'d> Transaction<'d> {
         let table = after.table();
         // Remembered only when all are free: a verb that is refused leaves nothing behind for those that follow it.
         let mut changed = Vec::new();
-        for index in table.indexes.iter().filter(|index| index.kind == IndexKind::Unique) {
+        for index in uniques(table) {
             let json = after.json_of(index.attribute)?;
             let unchanged = before.map(|before| before.json_of(index.attribute)).transpose()? == Some(json);
             if unchanged {
@@ -423,9 +418,17 @@ impl<'d> Transaction<'d> {
             let Some(entry) = unique_entry(index, &after.value(index.attribute)?) else {
                 continue;
             };
+            let name = &table.attributes[index.attribute].name;
+            if index.state() == IndexState::Building {
+                // Records that are there may have the value and no entry yet: nobody can say that it is free.
+                let detail =
+                    format!("the unique index of {name} of {} is being built: it takes no new values yet", table.name);
+                return Err(Error::Busy { detail });
+            }
             self.hold(index.id | UNIQUE, &entry)?;
-            if self.owner(&entry)?.is_some_and(|owner| owner != id) {
-                let name = &table.attributes[index.attribute].name;
+            if let Some(owner) = self.owner(&entry)?.filter(|owner| owner != id)
+                && self.is_alive(table, &owner)?
+            {
                 let detail = format!("another record of {} has the same {name}", table.name);
                 return Err(Error::Conflict { detail, pointer: pointer(table, index.attribute) });
             }
@@ -443,7 +446,7 @@ impl<'d> Transaction<'d> {
         let Some(written) = &mut self.written else {
             return Ok(());
         };
-        for index in before.table().indexes.iter().filter(|index| index.kind == IndexKind::Unique) {
+        for index in uniques(before.table()) {
             written.owners.extend(released(index, &before.value(index.attribute)?));
         }
         Ok(())
@@ -455,6 +458,15 @@ impl<'d> Transaction<'d> {
         }
         let owner = self.database.store().get(Space::Indexes, entry, self.database.reach)?;
         Ok(owner.map(|id| String::from_utf8_lossy(&id).into_owned()))
+    }
+
+    /// Whether the owner of a unique value is still there; one that has expired is deleted.
+    fn is_alive(&mut self, table: &Table, owner: &str) -> Result<bool> {
+        if !table.expires() {
+            return Ok(true);
+        }
+        self.hold(table.id, owner.as_bytes())?;
+        Ok(self.open(table, owner)?.is_some())
     }
 
     /// Takes the lock of a key, if it is free; else leaves word which one is wanted.
@@ -475,19 +487,32 @@ impl<'d> Transaction<'d> {
         }
     }
 
-    fn open<'t>(&self, table: &'t Table, id: &str) -> Result<Option<Record<'t, Stored<'d>>>> {
-        self.stored(table, id)?.map(|bytes| Record::open(table, bytes)).transpose()
+    /// A record as this transaction sees it. One that has expired is none: it is deleted with whatever else this transaction does.
+    fn open<'t>(&mut self, table: &'t Table, id: &str) -> Result<Option<Read<'t, 'd>>> {
+        let Some(record) = self.stored(table, id)? else { return Ok(None) };
+        if table.expires() && record.has_expired(self.now())? {
+            self.remove(table, id, &record)?;
+            return Ok(None);
+        }
+        Ok(Some(record))
     }
 
-    fn stored(&self, table: &Table, id: &str) -> Result<Option<Stored<'d>>> {
+    /// A record as it stands in the store, or as this transaction has written it.
+    fn stored<'t>(&self, table: &'t Table, id: &str) -> Result<Option<Read<'t, 'd>>> {
         KEY.with_borrow_mut(|key| {
             key::record(table.id, id, key);
             if let Some(bytes) = self.written.as_ref().and_then(|written| written.records.get(key)) {
-                return Ok(bytes.clone().map(Stored::Written));
+                return bytes.clone().map(|bytes| Record::trusted(table, Current::Rewritten(bytes))).transpose();
             }
             let database = self.database;
-            Ok(database.store().get(Space::Records, key, database.reach)?.map(Stored::Pinned))
+            let stored = database.store().get(Space::Records, key, database.reach)?;
+            stored.map(|bytes| Record::open(table, bytes)).transpose()
         })
+    }
+
+    /// The one moment at which this transaction happens, in microseconds since 1970. It is looked up when it is first asked for.
+    fn now(&self) -> i64 {
+        *self.now.get_or_init(|| self.database.now())
     }
 }
 
@@ -515,7 +540,7 @@ impl<'t> New<'t> {
         if !self.made {
             slots.push(locks.slot(table.id, self.record.id()?.as_bytes()));
         }
-        for index in table.indexes.iter().filter(|index| index.kind == IndexKind::Unique) {
+        for index in uniques(table) {
             if let Some(entry) = unique_entry(index, &self.record.value(index.attribute)?) {
                 slots.push(locks.slot(index.id | UNIQUE, &entry));
             }
@@ -560,7 +585,7 @@ impl<'t, 'v> Whole<'t, 'v> {
     pub(super) fn name_keys(&self, locks: &Locks, slots: &mut Vec<Slot>) {
         let table = self.fields.table();
         slots.extend(self.id.as_ref().map(|id| locks.slot(table.id, id.as_bytes())));
-        for index in table.indexes.iter().filter(|index| index.kind == IndexKind::Unique) {
+        for index in uniques(table) {
             let value = self.fields.values()[index.attribute].as_ref();
             let entry = value.and_then(|value| unique_entry(index, value));
             slots.extend(entry.map(|entry| locks.slot(index.id | UNIQUE, &entry)));
@@ -572,12 +597,12 @@ impl<'t, 'v> Whole<'t, 'v> {
 ///
 /// # Errors
 /// `Invalid`.
-pub(super) fn encode_one<'t>(table: &'t Table, body: &[u8]) -> Result<New<'t>> {
-    encode_body(table, body).map(|(record, made)| New { record: record.into_shared(), made })
+pub(super) fn encode_one<'t>(table: &'t Table, body: &[u8], now: i64) -> Result<New<'t>> {
+    encode_body(table, body, || now).map(|(record, made)| New { record: record.into_shared(), made })
 }
 
 /// The same; the flag says whether its id was made.
-fn encode_body<'t>(table: &'t Table, body: &[u8]) -> Result<(Owned<'t>, bool)> {
+fn encode_body<'t>(table: &'t Table, body: &[u8], now: impl FnOnce() -> i64) -> Result<(Owned<'t>, bool)> {
     let mut out = Vec::with_capacity(body.len() + 32 * table.attributes.len());
     let mut made = false;
     let make_id = |out: &mut Vec<u8>| {
@@ -586,7 +611,7 @@ fn encode_body<'t>(table: &'t Table, body: &[u8]) -> Result<(Owned<'t>, bool)> {
     };
     // In one pass, if the server has nothing to add and the body is in the usual order.
     if is_stamped(table) || record::encode_body(table, body, make_id, &mut out).is_none() {
-        return encode_new(parse_object(table, body)?);
+        return encode_new(parse_object(table, body)?, now());
     }
     Ok((Record::trusted(table, out)?, made))
 }
@@ -595,7 +620,7 @@ fn encode_body<'t>(table: &'t Table, body: &[u8]) -> Result<(Owned<'t>, bool)> {
 ///
 /// # Errors
 /// `Invalid`, pointers beginning with the number of the element.
-pub(super) fn encode_all<'t>(table: &'t Table, bodies: &[u8]) -> Result<Vec<New<'t>>> {
+pub(super) fn encode_all<'t>(table: &'t Table, bodies: &[u8], now: i64) -> Result<Vec<New<'t>>> {
     // Room for what a record has beside its body, where bodies are not very short.
     let mut out = Vec::with_capacity(bodies.len() + bodies.len() / 4);
     let ids = Maker::new();
@@ -605,7 +630,7 @@ pub(super) fn encode_all<'t>(table: &'t Table, bodies: &[u8]) -> Result<Vec<New<
     };
     let Some(places) = places else {
         let encoded = parse_array(table, bodies)?.into_iter().enumerate().map(|(position, fields)| {
-            let (record, made) = encode_new(fields).map_err(|error| below(position, error))?;
+            let (record, made) = encode_new(fields, now).map_err(|error| below(position, error))?;
             Ok(New { record: record.into_shared(), made })
         });
         return encoded.collect();
@@ -619,19 +644,24 @@ pub(super) fn encode_all<'t>(table: &'t Table, bodies: &[u8]) -> Result<Vec<New<
 }
 
 /// Encodes a new record; the flag says whether its id was made.
-fn encode_new<'t>(mut fields: Fields<'t, '_>) -> Result<(Owned<'t>, bool)> {
+fn encode_new<'t>(mut fields: Fields<'t, '_>, now: i64) -> Result<(Owned<'t>, bool)> {
     let table = fields.table();
     let id = &mut fields.values_mut()[table.primary_key];
     let made = matches!(id, None | Some(Value::Null));
     if made {
         *id = Some(Value::Text(Cow::Owned(Maker::new().make().to_string())));
     }
-    stamp(&mut fields, None::<&Owned<'_>>);
+    stamp(&mut fields, None::<&Owned<'_>>, now);
     keep_blobs(&mut fields, None::<&Owned<'_>>)?;
     check_required(&fields)?;
     let mut out = Vec::with_capacity(1280);
     record::encode(&fields, None::<&Owned<'_>>, &mut out)?;
     Ok((Record::trusted(table, out)?, made))
+}
+
+/// The unique indexes of a table that bind.
+fn uniques(table: &Table) -> impl Iterator<Item = &Index> {
+    table.indexes.iter().filter(|index| index.kind == IndexKind::Unique && index.is_kept())
 }
 
 /// The key of the entry of a unique value; null has none.
@@ -648,7 +678,7 @@ fn released(index: &Index, value: &Value<'_>) -> Option<(Vec<u8>, Option<String>
 
 /// Whether the server keeps times in the records of a table.
 fn is_stamped(table: &Table) -> bool {
-    table.attributes.iter().any(|attribute| attribute.stamp.is_some())
+    table.expiration.is_some() || table.attributes.iter().any(|attribute| attribute.stamp.is_some())
 }
 
 fn pointer(table: &Table, attribute: usize) -> String {
@@ -752,21 +782,26 @@ pub(super) fn check_patch_of_many(fields: &Fields<'_, '_>) -> Result<()> {
 }
 
 /// Fills in the times that the server keeps; what a body says of them is not heard.
-fn stamp<B: AsRef<[u8]>>(fields: &mut Fields<'_, '_>, before: Option<&Record<'_, B>>) {
+fn stamp<B: AsRef<[u8]>>(fields: &mut Fields<'_, '_>, before: Option<&Record<'_, B>>, now: i64) {
     let table = fields.table();
     if !is_stamped(table) {
         return;
     }
-    let now = jiff::Timestamp::now();
+    let lifetime = |seconds: u64| i64::try_from(seconds).map_or(NEVER, |seconds| seconds.saturating_mul(1_000_000));
+    fields.set_deadline(table.expiration.map_or(NEVER, |seconds| now.saturating_add(lifetime(seconds))));
     for (attribute, field) in table.attributes.iter().zip(fields.values_mut()) {
         let kept = attribute.stamp == Some(Stamp::Created) && before.is_some();
         if kept {
             *field = None;
         } else if attribute.stamp.is_some() {
-            let millisecond = now.as_millisecond();
+            let millisecond = now.div_euclid(1000);
+            let instant = Timestamp::from_millisecond(millisecond).unwrap_or(Timestamp::MAX);
             *field = Some(match attribute.kind {
                 Kind::Int => Value::Int(millisecond),
-                _ => Value::Date(Date { text: Cow::Owned(format!("{now:.3}")), microseconds: millisecond * 1000 }),
+                _ => Value::Date(Date {
+                    text: Cow::Owned(format!("{instant:.3}")),
+                    microseconds: instant.as_microsecond(),
+                }),
             });
         }
     }

@@ -4,11 +4,69 @@ use std::ops::Bound;
 
 use smallvec::{SmallVec, smallvec};
 
-use super::{Access, RequiredOrder, Step, Steps};
+use super::{Access, Required, RequiredOrder, Step, Steps};
 use crate::encoding::{Value, key};
 use crate::indexes::{self, KeyRange};
 use crate::query::tree::{Condition, Filter, Node, Pattern, Test, has_related};
-use crate::schema::{Index, IndexKind, Table};
+use crate::schema::{Index, IndexKind, IndexState, Table};
+
+/// The indexes of a table that may be used.
+#[derive(Clone, Copy)]
+pub(in crate::query) struct Indexes<'p> {
+    pub table: &'p Table,
+    is_usable: Usable,
+}
+
+/// Which indexes may be used.
+#[derive(Clone, Copy)]
+enum Usable {
+    /// Those that have all entries as of a snapshot of this number.
+    At(u64),
+    /// Those, and those that will have them once they are built.
+    Sometime,
+}
+
+impl<'p> Indexes<'p> {
+    /// Those that are ready. They have all entries as of any snapshot that is taken afterwards.
+    pub fn ready(table: &'p Table) -> Self {
+        Self { table, is_usable: Usable::At(u64::MAX) }
+    }
+
+    /// Those that are ready as of a snapshot of this number.
+    pub fn ready_at(table: &'p Table, sequence: u64) -> Self {
+        Self { table, is_usable: Usable::At(sequence) }
+    }
+
+    /// Those that are ready, and those that are being built: to see what they would be good for, not to read them.
+    pub fn ready_or_building(table: &'p Table) -> Self {
+        Self { table, is_usable: Usable::Sometime }
+    }
+
+    fn all(self) -> impl Iterator<Item = &'p Index> {
+        self.table.indexes.iter().filter(move |index| match self.is_usable {
+            Usable::At(sequence) => index.is_ready_at(sequence),
+            Usable::Sometime => index.state() != IndexState::Failed,
+        })
+    }
+
+    /// The index of a kind over one attribute.
+    fn of(self, attribute: usize, kind: IndexKind) -> Option<&'p Index> {
+        self.all().find(|index| index.attribute == attribute && index.kind == kind)
+    }
+
+    /// The index that answers equality on an attribute most cheaply.
+    pub fn of_equality(self, attribute: usize) -> Option<&'p Index> {
+        [IndexKind::Unique, IndexKind::Ordered, IndexKind::Hash].into_iter().find_map(|kind| self.of(attribute, kind))
+    }
+
+    /// Those whose entries have an order and are one a record.
+    pub(super) fn in_order(self) -> impl Iterator<Item = &'p Index> {
+        self.all().filter(move |index| match index.kind {
+            IndexKind::Ordered => !self.table.attributes[index.attribute].list,
+            kind => kind == IndexKind::Composite,
+        })
+    }
+}
 
 /// How selective an access path is taken to be, until it is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,15 +89,15 @@ pub(super) enum Selectivity {
 
 /// The orders that an access path provides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ProvidedOrder {
+pub(super) enum ProvidedOrder<'p> {
     /// No particular one.
     Nothing,
     /// Every one: there is one record at most.
     Everything,
     /// By id.
     Ids,
-    /// By this attribute, then by id.
-    Attribute(usize),
+    /// By the attributes of an index, but for so many of the first, then by id.
+    Values(&'p Index, usize),
 }
 
 /// An access path to all records of a query.
@@ -47,16 +105,26 @@ pub(super) enum ProvidedOrder {
 pub(super) struct AccessPath<'p> {
     pub steps: Steps<'p>,
     pub selectivity: Selectivity,
-    pub provides: ProvidedOrder,
-    /// Which of the access paths of the query it is, always the same of one query and one schema; the greatest number is the whole table.
+    pub provides: ProvidedOrder<'p>,
+    /// The conditions by which it leads to no more records than it does.
+    serves: SmallVec<[usize; 2]>,
+    /// Which of the access paths of the query it is, always the same of one query: the place of the first condition that it serves among
+    /// those of the query; the greatest number is the whole table.
     pub number: u8,
 }
 
-impl ProvidedOrder {
-    pub fn satisfies(self, required: RequiredOrder) -> bool {
-        match (self, required) {
+impl ProvidedOrder<'_> {
+    pub fn satisfies(self, required: &Required) -> bool {
+        match (self, &required.order) {
             (_, RequiredOrder::Nothing) | (Self::Everything, _) | (Self::Ids, RequiredOrder::Ids(_)) => true,
-            (Self::Attribute(own), RequiredOrder::Attribute(asked, _)) => own == asked,
+            (Self::Values(index, shared), order) => {
+                let mut own = index.attributes().skip(shared).filter(|own| !required.fixed.contains(own));
+                match order {
+                    RequiredOrder::Ids(_) => own.next().is_none(),
+                    RequiredOrder::Attributes(asked, _) => own.eq(asked.iter().copied()),
+                    _ => false,
+                }
+            }
             _ => false,
         }
     }
@@ -65,61 +133,136 @@ impl ProvidedOrder {
 /// Every access path to all records that satisfy the conditions but a scan of the whole table.
 pub(super) fn to_all_records<'p>(
     filter: &'p Filter<'_>,
-    table: &'p Table,
+    indexes: Indexes<'p>,
     conjuncts: &[usize],
 ) -> SmallVec<[AccessPath<'p>; 1]> {
-    let mut found = simple_paths(filter, table, conjuncts);
+    let mut found = paths_of_one_step(filter, indexes, conjuncts);
     for &node in conjuncts.iter().filter(|node| matches!(filter.nodes[**node], Node::Any(_))) {
         // A later alternative asks whether a record satisfies an earlier one, which one record alone does not say of its related ones.
         if !has_related(&filter.nodes[node..filter.end_of(node)]) {
-            found.extend(alternatives(filter, table, conjuncts, node));
+            found.extend(alternatives(filter, indexes, conjuncts, node));
         }
     }
-    found.iter_mut().enumerate().for_each(|(number, path)| path.number = u8::try_from(number).unwrap_or(u8::MAX - 1));
+    for path in &mut found {
+        let first = conjuncts.iter().position(|node| path.serves.contains(node)).unwrap_or_default();
+        path.number = u8::try_from(first).unwrap_or(u8::MAX - 1);
+    }
     found
 }
 
 /// The access paths of one step.
-fn simple_paths<'p>(filter: &'p Filter<'_>, table: &'p Table, conjuncts: &[usize]) -> SmallVec<[AccessPath<'p>; 1]> {
+fn paths_of_one_step<'p>(
+    filter: &'p Filter<'_>,
+    indexes: Indexes<'p>,
+    conjuncts: &[usize],
+) -> SmallVec<[AccessPath<'p>; 1]> {
+    let mut found = simple_paths(filter, indexes, conjuncts);
+    let composite = indexes.all().filter(|index| index.kind == IndexKind::Composite);
+    found.extend(composite.filter_map(|index| composite_path(filter, indexes, conjuncts, index)));
+    found
+}
+
+/// Drops the access paths that another one makes superfluous: it serves all their conditions, and the order if they do, so it leads to no
+/// more records. Of those that serve the same the first stays.
+pub(super) fn drop_superfluous(paths: &mut SmallVec<[AccessPath<'_>; 1]>, required: &Required) {
+    let covers = |one: &AccessPath<'_>, other: &AccessPath<'_>| {
+        other.selectivity != Selectivity::Point
+            && other.serves.iter().all(|node| one.serves.contains(node))
+            && (one.provides.satisfies(required) || !other.provides.satisfies(required))
+    };
+    let is_superfluous = |place: usize| {
+        let own = &paths[place];
+        let mut others = paths.iter().enumerate().filter(|(other, _)| *other != place);
+        others.any(|(other, path)| covers(path, own) && (other < place || !covers(own, path)))
+    };
+    let superfluous: SmallVec<[bool; 4]> = (0..paths.len()).map(is_superfluous).collect();
+    let mut superfluous = superfluous.into_iter();
+    paths.retain(|_| superfluous.next() != Some(true));
+}
+
+/// The access path by a composite index: some of its first attributes have one value, the next lies in a range.
+fn composite_path<'p>(
+    filter: &'p Filter<'_>,
+    indexes: Indexes<'p>,
+    conjuncts: &[usize],
+    index: &'p Index,
+) -> Option<AccessPath<'p>> {
+    let conditions = || {
+        conjuncts.iter().filter_map(|node| match &filter.nodes[*node] {
+            Node::Is(condition) if condition.path.is_empty() => Some((*node, condition)),
+            _ => None,
+        })
+    };
+    let mut all = IndexRange::whole(index);
+    for attribute in index.attributes() {
+        let own = || conditions().filter(move |(_, condition)| condition.attribute == attribute);
+        let equal = own().find_map(|(node, condition)| match &condition.test {
+            Test::Equal(value) => Some((node, value)),
+            Test::Null => Some((node, &Value::Null)),
+            _ => None,
+        });
+        if let Some((node, value)) = equal {
+            all.step_into(value, node);
+            continue;
+        }
+        let beginning = all.range.lower.clone();
+        for (node, condition) in own() {
+            if let Some(range) = range_of_values(&beginning, index, &condition.test, false, node) {
+                all.narrow(IndexRange { shared: all.shared, ..range });
+            }
+        }
+        break;
+    }
+    (!all.serves.is_empty()).then(|| all.path(indexes.table, conjuncts))
+}
+
+/// The access paths of one step, each by the conditions on one attribute.
+fn simple_paths<'p>(
+    filter: &'p Filter<'_>,
+    indexes: Indexes<'p>,
+    conjuncts: &[usize],
+) -> SmallVec<[AccessPath<'p>; 1]> {
     let (mut found, mut ranges) = (SmallVec::new(), SmallVec::<[IndexRange<'p>; 1]>::new());
     for &node in conjuncts {
         let (condition, range) = match (&filter.nodes[node], filter.nodes.get(node + 1)) {
-            (Node::Is(condition), _) => (condition, index_range(table, condition, node)),
+            (Node::Is(condition), _) => (condition, index_range(indexes, condition, node)),
             (Node::Not, Some(Node::Is(condition))) if matches!(condition.test, Test::Null) => {
-                (condition, not_null(table, condition.attribute, node))
+                (condition, not_null(indexes, condition.attribute, node))
             }
             _ => continue,
         };
         let Some(range) = range else {
             // A negation names nothing.
             let is_positive = matches!(filter.nodes[node], Node::Is(_));
-            found.extend(is_positive.then(|| named(table, condition, conjuncts, node)).flatten());
+            found.extend(is_positive.then(|| named(indexes, condition, conjuncts, node)).flatten());
             continue;
         };
-        let is_list = table.attributes[condition.attribute].list;
+        let is_list = indexes.table.attributes[condition.attribute].list;
         match ranges.iter_mut().find(|other| !is_list && other.index == range.index) {
             Some(other) => other.narrow(range),
             None => ranges.push(range),
         }
     }
-    found.extend(ranges.into_iter().map(|range| range.path(table, conjuncts)));
+    found.extend(ranges.into_iter().map(|range| range.path(indexes.table, conjuncts)));
     found
 }
 
 /// The steps of a group of alternatives, if each has an access path.
 fn alternatives<'p>(
     filter: &'p Filter<'_>,
-    table: &'p Table,
+    indexes: Indexes<'p>,
     conjuncts: &[usize],
     group: usize,
 ) -> Option<AccessPath<'p>> {
     let (mut steps, mut selectivity) = (Steps::new(), Selectivity::Point);
+    let required = Required { order: RequiredOrder::Nothing, fixed: SmallVec::new() };
     for subtree in filter.below(group) {
         let mut own = SmallVec::new();
         filter.conjuncts_of(subtree, &mut own);
-        let simple = simple_paths(filter, table, &own).into_iter();
-        let best =
-            simple.filter(|path| path.selectivity != Selectivity::NotNull).min_by_key(|path| path.selectivity)?;
+        let mut paths = paths_of_one_step(filter, indexes, &own);
+        drop_superfluous(&mut paths, &required);
+        let paths = paths.into_iter().filter(|path| path.selectivity != Selectivity::NotNull);
+        let best = paths.min_by_key(|path| path.selectivity)?;
         selectivity = selectivity.max(best.selectivity);
         for mut step in best.steps {
             step.checks.extend(conjuncts.iter().copied().filter(|other| *other != group));
@@ -128,52 +271,57 @@ fn alternatives<'p>(
         }
     }
     let selectivity = if selectivity == Selectivity::Equality { Selectivity::Set } else { selectivity };
-    Some(AccessPath { steps, selectivity, provides: ProvidedOrder::Nothing, number: 0 })
+    Some(AccessPath { steps, selectivity, provides: ProvidedOrder::Nothing, serves: smallvec![group], number: 0 })
 }
 
-/// The access path where no record can be meant.
-fn nothing<'p>() -> AccessPath<'p> {
-    AccessPath { steps: Steps::new(), selectivity: Selectivity::Point, provides: ProvidedOrder::Everything, number: 0 }
+/// The access path where no record can be meant, by these conditions.
+fn nothing<'p>(serves: SmallVec<[usize; 2]>) -> AccessPath<'p> {
+    let (steps, selectivity) = (Steps::new(), Selectivity::Point);
+    AccessPath { steps, selectivity, provides: ProvidedOrder::Everything, serves, number: 0 }
 }
 
 /// The whole table.
 pub(super) fn everything<'p>(table: &Table, conjuncts: &[usize]) -> AccessPath<'p> {
     let all = KeyRange::of_prefix(table.id.to_be_bytes().to_vec());
-    let path = one_step(Access::Table(all), Selectivity::NotNull, ProvidedOrder::Ids, conjuncts, &[]);
+    let path = one_step(Access::Table(all), Selectivity::NotNull, ProvidedOrder::Ids, conjuncts, &[], &[]);
     AccessPath { number: u8::MAX, ..path }
 }
 
-/// An access path of one step, which answers some of the conditions.
+/// An access path of one step, which serves some of the conditions, and answers some of these so that they need not be asked again.
 pub(super) fn one_step<'p>(
     access: Access<'p>,
     selectivity: Selectivity,
-    provides: ProvidedOrder,
+    provides: ProvidedOrder<'p>,
     conjuncts: &[usize],
+    serves: &[usize],
     answered: &[usize],
 ) -> AccessPath<'p> {
     let checks = conjuncts.iter().copied().filter(|node| !answered.contains(node)).collect();
-    AccessPath { steps: smallvec![Step { access, checks, alternative: None }], selectivity, provides, number: 0 }
+    let steps = smallvec![Step { access, checks, alternative: None }];
+    AccessPath { steps, selectivity, provides, serves: SmallVec::from_slice(serves), number: 0 }
 }
 
-pub(super) fn index_of(table: &Table, attribute: usize, kind: IndexKind) -> Option<&Index> {
-    table.indexes.iter().find(|index| index.attribute == attribute && index.kind == kind)
-}
-
-/// What several conditions on one scalar attribute leave of its ordered index, or conditions on the id of the table.
+/// What several conditions leave of an index that has an order, or conditions on the id of the table.
 struct IndexRange<'p> {
     /// `None`: of the table.
     index: Option<&'p Index>,
     range: KeyRange,
+    /// How many values, from the first, all entries share.
+    shared: usize,
     selectivity: Selectivity,
     /// Whether it begins at a value, and whether it ends at one.
     ends: [bool; 2],
+    serves: SmallVec<[usize; 2]>,
+    /// Those of these conditions that hold for all entries in it.
     answered: SmallVec<[usize; 2]>,
 }
 
 impl<'p> IndexRange<'p> {
     /// `exact`: no records but those of the condition lie in it.
     fn new(index: Option<&'p Index>, range: KeyRange, selectivity: Selectivity, exact: bool, node: usize) -> Self {
-        Self { index, range, selectivity, ends: [true; 2], answered: exact.then_some(node).into_iter().collect() }
+        let shared = usize::from(matches!(selectivity, Selectivity::Equality | Selectivity::Null));
+        let answered = exact.then_some(node).into_iter().collect();
+        Self { index, range, shared, selectivity, ends: [true; 2], serves: smallvec![node], answered }
     }
 
     /// The same, of what lies between two values, one of which may be open.
@@ -188,61 +336,91 @@ impl<'p> IndexRange<'p> {
         Self { ends, ..Self::new(index, range, selectivity_between(ends), exact, node) }
     }
 
+    /// All of an index.
+    fn whole(index: &'p Index) -> Self {
+        let range = KeyRange::of_prefix(index.id.to_be_bytes().to_vec());
+        let (serves, answered) = (SmallVec::new(), SmallVec::new());
+        let (shared, selectivity) = (0, Selectivity::NotNull);
+        Self { index: Some(index), range, shared, selectivity, ends: [false; 2], serves, answered }
+    }
+
+    /// Leaves the entries with one value next to those that all share.
+    fn step_into(&mut self, value: &Value<'_>, node: usize) {
+        self.range = entries_of(&self.range.lower, value);
+        self.shared += 1;
+        self.selectivity = Selectivity::Equality;
+        self.serves.push(node);
+        self.answered.extend(indexes::is_whole(value).then_some(node));
+    }
+
     /// Leaves what another condition on the same attribute leaves of it.
     fn narrow(&mut self, other: Self) {
         self.range.intersect(other.range);
+        self.shared = self.shared.max(other.shared);
         self.selectivity = self.selectivity.min(other.selectivity);
         self.ends = [self.ends[0] || other.ends[0], self.ends[1] || other.ends[1]];
         if self.selectivity == Selectivity::Beyond {
             self.selectivity = selectivity_between(self.ends);
         }
+        self.serves.extend(other.serves);
         self.answered.extend(other.answered);
     }
 
     fn path(self, table: &Table, conjuncts: &[usize]) -> AccessPath<'p> {
         if self.range.is_empty() {
-            return nothing();
+            return nothing(self.serves);
         }
-        let one_value = matches!(self.selectivity, Selectivity::Equality | Selectivity::Null);
         let (access, provides) = match self.index {
             None => (Access::Table(self.range), ProvidedOrder::Ids),
             Some(index) => {
-                let repeated = table.attributes[index.attribute].list && !one_value;
-                let provides = match one_value {
+                let of_one_value = self.shared == index.values();
+                let repeated = table.attributes[index.attribute].list && !of_one_value;
+                let provides = match of_one_value {
                     true => ProvidedOrder::Ids,
                     false if repeated => ProvidedOrder::Nothing,
-                    false => ProvidedOrder::Attribute(index.attribute),
+                    false => ProvidedOrder::Values(index, self.shared),
                 };
                 (Access::Entries { index, ranges: smallvec![self.range], repeated }, provides)
             }
         };
-        one_step(access, self.selectivity, provides, conjuncts, &self.answered)
+        one_step(access, self.selectivity, provides, conjuncts, &self.serves, &self.answered)
     }
 }
 
 /// The one range of an ordered index, or of the table, in which the records of a condition lie.
-fn index_range<'p>(table: &'p Table, condition: &Condition<'_>, node: usize) -> Option<IndexRange<'p>> {
-    if condition.attribute == table.primary_key {
-        return range_of_ids(table, &condition.test, node);
+fn index_range<'p>(indexes: Indexes<'p>, condition: &Condition<'_>, node: usize) -> Option<IndexRange<'p>> {
+    if condition.attribute == indexes.table.primary_key {
+        return range_of_ids(indexes.table, &condition.test, node);
     }
-    let is_unique = index_of(table, condition.attribute, IndexKind::Unique).is_some();
-    let index = index_of(table, condition.attribute, IndexKind::Ordered)?;
-    let (range, selectivity, exact) = match &condition.test {
-        Test::Equal(value) if !is_unique => {
-            (KeyRange::of_value(index, value), Selectivity::Equality, indexes::is_exact(index, value))
-        }
-        Test::Null => (KeyRange::of_value(index, &Value::Null), Selectivity::Null, true),
+    let is_unique = indexes.of(condition.attribute, IndexKind::Unique).is_some();
+    let index = indexes.of(condition.attribute, IndexKind::Ordered)?;
+    range_of_values(&index.id.to_be_bytes(), index, &condition.test, !is_unique, node)
+}
+
+/// The range of an index that has an order, of the entries that begin so, in which the records of a condition lie on the value that
+/// follows; with `equal` also of one value.
+fn range_of_values<'p>(
+    beginning: &[u8],
+    index: &'p Index,
+    test: &Test<'_>,
+    equal: bool,
+    node: usize,
+) -> Option<IndexRange<'p>> {
+    let (range, selectivity, exact) = match test {
+        Test::Equal(value) if equal => (entries_of(beginning, value), Selectivity::Equality, indexes::is_whole(value)),
+        Test::Null => (entries_of(beginning, &Value::Null), Selectivity::Null, true),
         Test::Within(lower, upper) => {
             let bounds = [lower, upper];
-            let ((lower, exact_below), (upper, exact_above)) = (edge(index, lower, false), edge(index, upper, true));
+            let ((lower, exact_below), (upper, exact_above)) =
+                (edge(beginning, lower, false), edge(beginning, upper, true));
             let (range, exact) = (KeyRange { lower, upper }, exact_below && exact_above);
             return Some(IndexRange::between(Some(index), range, bounds, exact, node));
         }
         Test::StartsWith(start) => {
-            (texts_beginning(index, start), Selectivity::Between, start.len() <= key::INDEXED_BYTES)
+            (texts_beginning(beginning, start), Selectivity::Between, start.len() <= key::INDEXED_BYTES)
         }
         Test::Like(Pattern { start, .. }) if !start.is_empty() => {
-            (texts_beginning(index, start), Selectivity::Between, false)
+            (texts_beginning(beginning, start), Selectivity::Between, false)
         }
         _ => return None,
     };
@@ -250,11 +428,12 @@ fn index_range<'p>(table: &'p Table, condition: &Condition<'_>, node: usize) -> 
 }
 
 /// All but the entries of null, if an ordered index has them once.
-fn not_null(table: &Table, attribute: usize, node: usize) -> Option<IndexRange<'_>> {
-    let index = index_of(table, attribute, IndexKind::Ordered)?;
-    let range = KeyRange { lower: index.id.to_be_bytes().to_vec(), upper: nulls(index) };
+fn not_null(indexes: Indexes<'_>, attribute: usize, node: usize) -> Option<IndexRange<'_>> {
+    let index = indexes.of(attribute, IndexKind::Ordered)?;
+    let beginning = index.id.to_be_bytes();
+    let range = KeyRange { lower: beginning.to_vec(), upper: nulls(&beginning) };
     // An empty list is not null, and has no entry.
-    let is_list = table.attributes[attribute].list;
+    let is_list = indexes.table.attributes[attribute].list;
     (!is_list).then(|| IndexRange {
         ends: [false; 2],
         ..IndexRange::new(Some(index), range, Selectivity::NotNull, true, node)
@@ -266,23 +445,30 @@ fn selectivity_between(ends: [bool; 2]) -> Selectivity {
     if ends == [true, true] { Selectivity::Between } else { Selectivity::Beyond }
 }
 
-/// Where the entries of null begin.
-fn nulls(index: &Index) -> Vec<u8> {
-    KeyRange::of_value(index, &Value::Null).lower
+/// The entries that begin so and go on with a value.
+fn entries_of(beginning: &[u8], value: &Value<'_>) -> KeyRange {
+    let mut prefix = beginning.to_vec();
+    key::value(value, &mut prefix);
+    KeyRange::of_prefix(prefix)
 }
 
-fn texts_beginning(index: &Index, start: &str) -> KeyRange {
-    let mut prefix = Vec::new();
-    key::ordered_text_prefix(index.id, start, &mut prefix);
+/// Where the entries of null begin.
+fn nulls(beginning: &[u8]) -> Vec<u8> {
+    entries_of(beginning, &Value::Null).lower
+}
+
+fn texts_beginning(beginning: &[u8], start: &str) -> KeyRange {
+    let mut prefix = beginning.to_vec();
+    key::text_beginning(start, &mut prefix);
     KeyRange::of_prefix(prefix)
 }
 
 /// Where a range of values begins or, if it is `upper`, what follows it; and whether that is exactly where the bound is.
-fn edge(index: &Index, bound: &Bound<Value<'_>>, upper: bool) -> (Vec<u8>, bool) {
+fn edge(beginning: &[u8], bound: &Bound<Value<'_>>, upper: bool) -> (Vec<u8>, bool) {
     let (Bound::Included(value) | Bound::Excluded(value)) = bound else {
-        return (if upper { nulls(index) } else { index.id.to_be_bytes().to_vec() }, true);
+        return (if upper { nulls(beginning) } else { beginning.to_vec() }, true);
     };
-    let (entries, exact) = (KeyRange::of_value(index, value), indexes::is_exact(index, value));
+    let (entries, exact) = (entries_of(beginning, value), indexes::is_whole(value));
     let excluded = matches!(bound, Bound::Excluded(_));
     // Among the entries of a text that is cut there may be some on either side of the bound.
     let behind = if exact { excluded != upper } else { upper };
@@ -322,37 +508,41 @@ fn range_of_ids<'p>(table: &Table, test: &Test<'_>, node: usize) -> Option<Index
     Some(IndexRange::new(None, range, selectivity, exact, node))
 }
 
-/// The access path to the records of a condition that names one or more values: ids, values of a unique index, entries of others.
+/// The access path to the records of a condition that names one or more values: ids, values of a unique index, entries of others, terms.
 fn named<'p>(
-    table: &'p Table,
+    indexes: Indexes<'p>,
     condition: &'p Condition<'_>,
     conjuncts: &[usize],
     node: usize,
 ) -> Option<AccessPath<'p>> {
-    let attribute = condition.attribute;
+    let (attribute, table) = (condition.attribute, indexes.table);
     let values: &'p [Value<'p>] = match &condition.test {
         Test::Equal(value) => std::slice::from_ref(value),
         Test::OneOf(values) => values,
         Test::Null => &[Value::Null],
+        Test::Terms(terms) => return all_terms(indexes, attribute, terms, conjuncts, node),
         _ => return None,
     };
     if values.is_empty() {
-        return Some(nothing());
+        return Some(nothing(smallvec![node]));
     }
+    let one_step = |access, selectivity, provides, answered: &[usize]| {
+        one_step(access, selectivity, provides, conjuncts, &[node], answered)
+    };
     let (one, is_list) = (values.len() == 1, table.attributes[attribute].list);
     let provides = |several| if one { ProvidedOrder::Everything } else { several };
     if attribute == table.primary_key {
         let mut ids: SmallVec<[&str; 1]> = values.iter().filter_map(text).collect();
         ids.sort_unstable();
         ids.dedup();
-        return Some(one_step(Access::Ids(ids), Selectivity::Point, provides(ProvidedOrder::Ids), conjuncts, &[node]));
+        return Some(one_step(Access::Ids(ids), Selectivity::Point, provides(ProvidedOrder::Ids), &[node]));
     }
     let is_null = matches!(condition.test, Test::Null);
-    let index = |kind| index_of(table, attribute, kind);
+    let index = |kind| indexes.of(attribute, kind);
     if let Some(unique) = index(IndexKind::Unique).filter(|_| !is_null) {
         // The record is asked for its value, since the owner is read before it.
         let access = Access::Owners(unique, values.iter().collect());
-        return Some(one_step(access, Selectivity::Point, provides(ProvidedOrder::Nothing), conjuncts, &[]));
+        return Some(one_step(access, Selectivity::Point, provides(ProvidedOrder::Nothing), &[]));
     }
     let index = index(IndexKind::Ordered).or_else(|| index(IndexKind::Hash))?;
     let mut ranges: SmallVec<[KeyRange; 1]> = values.iter().map(|value| KeyRange::of_value(index, value)).collect();
@@ -362,12 +552,36 @@ fn named<'p>(
     let (selectivity, provides) = match index.kind {
         _ if is_null => (Selectivity::Null, ProvidedOrder::Ids),
         _ if one => (Selectivity::Equality, ProvidedOrder::Ids),
-        IndexKind::Ordered if !is_list => (Selectivity::Set, ProvidedOrder::Attribute(attribute)),
+        IndexKind::Ordered if !is_list => (Selectivity::Set, ProvidedOrder::Values(index, 0)),
         _ => (Selectivity::Set, ProvidedOrder::Nothing),
     };
     let answered: &[usize] = if exact { &[node] } else { &[] };
     let access = Access::Entries { index, ranges, repeated: is_list && !one };
-    Some(one_step(access, selectivity, provides, conjuncts, answered))
+    Some(one_step(access, selectivity, provides, answered))
+}
+
+/// The access path to the records that have all of some terms.
+fn all_terms<'p>(
+    indexes: Indexes<'p>,
+    attribute: usize,
+    terms: &[String],
+    conjuncts: &[usize],
+    node: usize,
+) -> Option<AccessPath<'p>> {
+    let index = indexes.of(attribute, IndexKind::FullText)?;
+    let values: Vec<Value<'_>> = terms.iter().map(|term| Value::from(term.as_str())).collect();
+    let mut ranges: SmallVec<[KeyRange; 1]> = values.iter().map(|term| KeyRange::of_value(index, term)).collect();
+    ranges.sort_unstable_by(|one, other| one.lower.cmp(&other.lower));
+    ranges.dedup();
+    // Of a list one element has to have all of them.
+    let is_one = ranges.len() == 1;
+    let exact = (is_one || !indexes.table.attributes[attribute].list) && values.iter().all(indexes::is_whole);
+    let answered: &[usize] = if exact { &[node] } else { &[] };
+    let access = match is_one {
+        true => Access::Entries { index, ranges, repeated: false },
+        false => Access::Common(index, ranges),
+    };
+    Some(one_step(access, Selectivity::Equality, ProvidedOrder::Ids, conjuncts, &[node], answered))
 }
 
 fn text<'v>(value: &'v Value<'_>) -> Option<&'v str> {

@@ -69,24 +69,26 @@ struct Runner<'s> {
     source: Source<'s>,
     /// Ids and values that are looked up one by one, not yet passed.
     lookups: usize,
-    /// Stretches that have not begun, last first.
-    ranges: SmallVec<[(Space, &'s KeyRange); 1]>,
-    scan: Option<Scan<'s>>,
+    /// Stretches that have not begun, last first; those that are walked together.
+    ranges: SmallVec<[(Space, &'s [KeyRange]); 1]>,
+    scans: SmallVec<[Scan<'s>; 1]>,
     /// Entries, ids and values so far.
     passed: usize,
 }
 
 impl<'s> Runner<'s> {
     fn new(source: Source<'s>, steps: &'s [Step<'_>]) -> Self {
-        let mut runner = Self { source, lookups: 0, ranges: SmallVec::new(), scan: None, passed: 0 };
+        let mut runner = Self { source, lookups: 0, ranges: SmallVec::new(), scans: SmallVec::new(), passed: 0 };
         for step in steps {
             match &step.access {
                 Access::Ids(ids) => runner.lookups += ids.len(),
                 Access::Owners(_, values) => runner.lookups += values.len(),
-                Access::Table(range) => runner.ranges.push((Space::Records, range)),
+                Access::Table(range) => runner.ranges.push((Space::Records, std::slice::from_ref(range))),
                 Access::Entries { ranges, .. } => {
-                    runner.ranges.extend(ranges.iter().map(|range| (Space::Indexes, range)));
+                    runner.ranges.extend(ranges.chunks(1).map(|range| (Space::Indexes, range)));
                 }
+                // No more have an entry in each than in the shortest.
+                Access::Common(_, ranges) => runner.ranges.push((Space::Indexes, ranges)),
             }
         }
         runner.ranges.reverse();
@@ -101,15 +103,26 @@ impl<'s> Runner<'s> {
             self.passed += 1;
             return Ok(true);
         }
-        if let Some(scan) = &mut self.scan
-            && scan.next()?.is_some()
-        {
+        if !self.scans.is_empty() && self.all_advance()? {
             self.passed += 1;
             return Ok(true);
         }
-        let Some((space, range)) = self.ranges.pop() else { return Ok(false) };
-        let scan = self.scan.insert(self.source.scan(space, range, Direction::Forwards)?);
-        self.passed += usize::from(scan.next()?.is_some());
+        let Some((space, ranges)) = self.ranges.pop() else { return Ok(false) };
+        self.scans.clear();
+        for range in ranges {
+            self.scans.push(self.source.scan(space, range, Direction::Forwards)?);
+        }
+        self.passed += usize::from(self.all_advance()?);
+        Ok(true)
+    }
+
+    /// Goes on by an entry in each of the ranges that are walked together; false if one is at its end.
+    fn all_advance(&mut self) -> Result<bool> {
+        for scan in &mut self.scans {
+            if scan.next()?.is_none() {
+                return Ok(false);
+            }
+        }
         Ok(true)
     }
 }

@@ -1,0 +1,69 @@
+//! Records that were written under an earlier schema, read as if they had been written under the schema as it is.
+//!
+//! Nothing is rewritten when a schema changes: each record names the layout that it has, and whoever opens it gets the text that it
+//! would have now. An attribute that is newer is null, one that is gone is left out, the order is the schema's, and a value whose type
+//! became wider is of the wider type. The result is byte for byte what writing it anew would give, its checksum included.
+
+use std::borrow::Cow;
+
+use super::{Current, Record, Writer, check_lengths, damaged, write_json};
+use crate::encoding::value::{Date, Value};
+use crate::error::Result;
+use crate::schema::{Kind, Table};
+
+/// A record in another layout than the table's; its checksum was compared.
+#[cold]
+pub(super) fn rewrite<'t, B>(table: &'t Table, stored: &[u8]) -> Result<Record<'t, Current<B>>> {
+    let earlier = table.earlier.iter().find(|earlier| earlier.table.layout == stored[1]);
+    let earlier = earlier.ok_or_else(|| damaged(table, "it was written under another schema"))?;
+    let before = Record { table: &earlier.table, bytes: stored, json_bytes: check_lengths(&earlier.table, stored)? };
+    let mut out = Vec::with_capacity(stored.len() + 32 * table.attributes.len());
+    let mut writer = Writer::new(table, &[], &mut out);
+    for (attribute, source) in table.attributes.iter().zip(&earlier.sources) {
+        match source {
+            Some(source) => writer.value(&widened(before.value(*source)?, attribute.kind)),
+            None => writer.value(&Value::Null),
+        }
+    }
+    let json_bytes = writer.finish(before.deadline().unwrap_or(earlier.deadline))?.json_bytes;
+    Ok(Record { table, bytes: Current::Rewritten(out), json_bytes })
+}
+
+/// Whether every value of a type is one of another without a loss; those of Int are Floats if [`is_kept`] says so.
+pub fn widens(from: Kind, to: Kind) -> bool {
+    use Kind::{Boolean, Date, Float, Id, Int, String};
+    match to {
+        Id | String => matches!(from, Id | String | Int | Float | Boolean | Date),
+        Float => matches!(from, Int | Float),
+        other => from == other,
+    }
+}
+
+/// Whether a value of a narrower type is exactly one of a wider type.
+pub fn is_kept(value: &Value<'_>, wider: Kind) -> bool {
+    match value {
+        Value::List(elements) => elements.iter().all(|element| is_kept(element, wider)),
+        Value::Int(integer) if wider == Kind::Float => *integer as f64 as i128 == i128::from(*integer),
+        _ => true,
+    }
+}
+
+/// Whether a value has the same entries in an index when its type has become wider.
+pub fn keeps_entries(from: Kind, to: Kind) -> bool {
+    let is_text = |kind| matches!(kind, Kind::Id | Kind::String);
+    from == to || is_text(from) && is_text(to) || (from, to) == (Kind::Int, Kind::Float)
+}
+
+fn widened(value: Value<'_>, kind: Kind) -> Value<'_> {
+    match (kind, value) {
+        (_, Value::List(elements)) => Value::List(elements.into_iter().map(|element| widened(element, kind)).collect()),
+        (Kind::Float, Value::Int(integer)) => Value::Float(integer as f64),
+        (Kind::Id | Kind::String, Value::Date(Date { text, .. })) => Value::Text(text),
+        (Kind::Id | Kind::String, scalar @ (Value::Int(_) | Value::Float(_) | Value::Boolean(_))) => {
+            let mut text = Vec::new();
+            write_json(&scalar, &mut text);
+            Value::Text(Cow::Owned(String::from_utf8(text).expect("numbers and Booleans are written in ASCII")))
+        }
+        (_, value) => value,
+    }
+}

@@ -1,0 +1,250 @@
+//! The catalogue as it is stored: JSON, in the names of the schema language, not of this program's types.
+//!
+//! History of the format:
+//!   1: the first; an attribute was a pair of its name and its type, ID was Id, and nothing said what is required.
+//!   2: an attribute has `name`, `type` (ID, String, Int, Float, Boolean, Date, Any, Blob, or one in brackets for a list) and `required`.
+//!   3: attributes have numbers (`id`); a table has all the `layouts` that its records may have; an index has `attributes`, as many as it
+//!      is over, and a `state`; `dropped` are the indexes whose entries are still to be removed.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::schema::{Attribute, Kind, Table};
+
+const FORMAT: u32 = 3;
+
+/// What a store says of itself.
+#[derive(Serialize, Deserialize)]
+pub(in crate::transaction) struct Catalogue {
+    format: u32,
+    pub next_table: u32,
+    pub next_index: u32,
+    pub tables: Vec<StoredTable>,
+    pub dropped: Vec<u32>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(in crate::transaction) struct StoredTable {
+    pub name: String,
+    pub id: u32,
+    pub primary_key: String,
+    pub next_attribute: u32,
+    /// The number of the layout in which records are written.
+    pub layout: u8,
+    /// By their numbers.
+    pub layouts: Vec<StoredLayout>,
+    pub indexes: Vec<StoredIndex>,
+}
+
+/// The attributes that a record has, in its order.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(in crate::transaction) struct StoredLayout {
+    pub attributes: Vec<StoredAttribute>,
+    pub deadline: Deadline,
+}
+
+/// When the records of a layout expire.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(in crate::transaction) enum Deadline {
+    /// Each says it.
+    InRecord,
+    /// All at this moment, if the table has an expiration: microseconds since 1970.
+    At(i64),
+    /// The table has never had an expiration.
+    Never,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(in crate::transaction) struct StoredAttribute {
+    /// Unlike any other of the table: one that is dropped and added again is another one.
+    pub id: u32,
+    pub name: String,
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub required: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(in crate::transaction) struct StoredIndex {
+    pub id: u32,
+    pub attributes: Vec<String>,
+    pub kind: String,
+    pub state: StoredState,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(in crate::transaction) enum StoredState {
+    Ready,
+    /// It has the entries of all records up to this id, which are so many.
+    Building {
+        after: Option<String>,
+        records: u64,
+    },
+    Failed {
+        why: String,
+    },
+}
+
+impl Catalogue {
+    /// Of an empty store.
+    pub fn new() -> Self {
+        Self { format: FORMAT, next_table: 1, next_index: 1, tables: Vec::new(), dropped: Vec::new() }
+    }
+
+    /// Reads any format.
+    pub fn read(bytes: &[u8]) -> Result<Self> {
+        let corrupt = |error| Error::corrupt(format!("the catalogue of the store: {error}"));
+        let catalogue: Self = match serde_json::from_slice::<Format>(bytes).map_err(corrupt)?.format {
+            ..FORMAT => serde_json::from_slice::<Second>(bytes).map_err(corrupt)?.into(),
+            FORMAT => serde_json::from_slice(bytes).map_err(corrupt)?,
+            format => {
+                let detail =
+                    format!("the store has format {format}, this program knows up to {FORMAT}: use a newer one");
+                return Err(Error::invalid(detail));
+            }
+        };
+        match catalogue.tables.iter().find(|table| usize::from(table.layout) >= table.layouts.len()) {
+            None => Ok(catalogue),
+            Some(table) => Err(Error::corrupt(format!("the catalogue of the store: {} has no layout", table.name))),
+        }
+    }
+
+    pub fn to_json(&self) -> Result<Vec<u8>> {
+        serde_json::to_vec(self).map_err(|error| Error::storage("cannot write the catalogue", error))
+    }
+
+    /// The index of that number.
+    pub fn index_mut(&mut self, id: u32) -> Option<&mut StoredIndex> {
+        self.tables.iter_mut().flat_map(|table| &mut table.indexes).find(|index| index.id == id)
+    }
+}
+
+impl StoredTable {
+    /// The layout in which records are written.
+    pub fn current(&self) -> &StoredLayout {
+        &self.layouts[usize::from(self.layout)]
+    }
+}
+
+impl StoredLayout {
+    /// Whether records have the same bytes under both.
+    pub fn is_like(&self, other: &Self) -> bool {
+        let bytes = |attribute: &StoredAttribute| (attribute.id, attribute.kind.clone());
+        let ends = |layout: &Self| layout.deadline == Deadline::InRecord;
+        ends(self) == ends(other) && self.attributes.iter().map(bytes).eq(other.attributes.iter().map(bytes))
+    }
+}
+
+impl StoredAttribute {
+    /// An attribute of a schema.
+    pub fn of(id: u32, attribute: &Attribute) -> Self {
+        Self { id, name: attribute.name.clone(), kind: type_of(attribute), required: attribute.required }
+    }
+
+    /// The attribute as a schema has it, as far as stored values go.
+    ///
+    /// # Errors
+    /// `Corrupt` if there is no such type.
+    pub fn to_attribute(&self, fixed_widths: &mut usize) -> Result<Attribute> {
+        let element = self.kind.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+        let kind = Kind::named(element.unwrap_or(&self.kind));
+        let kind = kind.ok_or_else(|| Error::corrupt(format!("the catalogue has a type {}", self.kind)))?;
+        let list = element.is_some();
+        let fixed_width = (!list && kind.has_fixed_width()).then_some(*fixed_widths);
+        *fixed_widths += usize::from(fixed_width.is_some());
+        Ok(Attribute { name: self.name.clone(), kind, list, required: self.required, stamp: None, fixed_width })
+    }
+}
+
+/// The type of an attribute's values, as it is stored.
+pub(super) fn type_of(attribute: &Attribute) -> String {
+    let name = attribute.kind.name();
+    if attribute.list { format!("[{name}]") } else { name.to_owned() }
+}
+
+/// The attributes of an index by name.
+pub(super) fn names_of(table: &Table, attributes: impl Iterator<Item = usize>) -> Vec<String> {
+    attributes.map(|attribute| table.attributes[attribute].name.clone()).collect()
+}
+
+/// What every format has.
+#[derive(Deserialize)]
+struct Format {
+    format: u32,
+}
+
+/// The second format, and the first.
+#[derive(Deserialize)]
+struct Second {
+    next_table: u32,
+    next_index: u32,
+    tables: Vec<SecondTable>,
+}
+
+#[derive(Deserialize)]
+struct SecondTable {
+    name: String,
+    id: u32,
+    attributes: Vec<SecondAttribute>,
+    primary_key: String,
+    indexes: Vec<SecondIndex>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum SecondAttribute {
+    First(String, String),
+    Second {
+        name: String,
+        #[serde(rename = "type")]
+        kind: String,
+        required: bool,
+    },
+}
+
+#[derive(Deserialize)]
+struct SecondIndex {
+    id: u32,
+    attribute: String,
+    kind: String,
+}
+
+impl From<Second> for Catalogue {
+    fn from(stored: Second) -> Self {
+        Self {
+            next_table: stored.next_table,
+            next_index: stored.next_index,
+            tables: stored.tables.into_iter().map(StoredTable::from).collect(),
+            ..Self::new()
+        }
+    }
+}
+
+impl From<SecondTable> for StoredTable {
+    fn from(stored: SecondTable) -> Self {
+        let attributes = (0..).zip(stored.attributes).map(|(id, attribute)| match attribute {
+            SecondAttribute::First(name, kind) => {
+                StoredAttribute { id, name, kind: kind.replace("Id", "ID"), required: false }
+            }
+            SecondAttribute::Second { name, kind, required } => StoredAttribute { id, name, kind, required },
+        });
+        let attributes: Vec<_> = attributes.collect();
+        let indexes = stored.indexes.into_iter().map(|index| StoredIndex {
+            id: index.id,
+            attributes: vec![index.attribute],
+            kind: index.kind,
+            state: StoredState::Ready,
+        });
+        Self {
+            name: stored.name,
+            id: stored.id,
+            primary_key: stored.primary_key,
+            next_attribute: attributes.len() as u32,
+            layout: 0,
+            layouts: vec![StoredLayout { attributes, deadline: Deadline::Never }],
+            indexes: indexes.collect(),
+        }
+    }
+}
