@@ -3,14 +3,16 @@
 //! A document with examples has its schema in the first block of `graphql`. It gets a server of its own, on which its examples run in
 //! their order. A block of `http` is a request as in `tests/golden/http`, a line `---`, and the answer: the status, such headers as
 //! matter, and the body. A block of `fiql T` has one query on the table `T` a line, `→`, and the ids of what it lists (`nothing`
-//! without any), or `400 at BYTE: why`. Ids have their order if the query says `sort`. Outside of texts, white space in JSON says
-//! nothing; `…` in an answer stands for any text.
+//! without any), or `400 at BYTE: why`. Ids have their order if the query says `sort`. A block of `sh` is what a reader types whose server is
+//! at `localhost:9996`; the block behind it is what that prints. Outside of texts, white space in JSON says nothing; `…` in an answer
+//! stands for any text.
 
 #![expect(clippy::unwrap_used, reason = "a test stops where something is not as it should be")]
 
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use serde_json::Value;
 
@@ -43,7 +45,7 @@ fn blocks(document: &str) -> Vec<Block<'_>> {
 fn run(document: &str) -> (String, usize) {
     let (mut wrong, mut examples) = (String::new(), 0);
     let blocks = blocks(document);
-    let is_example = |block: &&Block<'_>| matches!(block.words.first(), Some(&("http" | "fiql")));
+    let is_example = |block: &&Block<'_>| matches!(block.words.first(), Some(&("http" | "fiql" | "sh")));
     if !blocks.iter().any(|block| is_example(&block)) {
         return (wrong, 0);
     }
@@ -52,15 +54,16 @@ fn run(document: &str) -> (String, usize) {
     let path = folder.path().join("schema.graphql");
     fs::write(&path, &schema.expect("a document with examples has a schema").text).unwrap();
     let server = start(folder.path(), |config| config.schema = Some(path));
-    for block in blocks.iter().filter(is_example) {
+    for (position, block) in blocks.iter().enumerate().filter(|(_, block)| is_example(block)) {
         let complaints = match block.words[..] {
+            ["sh"] => vec![(block.line, typed(server.url(), &block.text, &blocks[position + 1].text))],
             ["http"] => vec![(block.line, exchange(server.url(), &block.text))],
             ["fiql", table] => (block.line..)
                 .zip(block.text.lines())
                 .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
                 .map(|(number, line)| (number, list(server.url(), table, line)))
                 .collect(),
-            _ => panic!("line {}: ```http or ```fiql TABLE", block.line),
+            _ => panic!("line {}: ```http, ```fiql TABLE or ```sh", block.line),
         };
         examples += complaints.len();
         for (line, complaint) in complaints.into_iter().filter(|(_, complaint)| !complaint.is_empty()) {
@@ -88,6 +91,18 @@ fn exchange(url: &str, text: &str) -> String {
     }
     let body = without_white_space(&lines.collect::<Vec<_>>().join("\n"));
     if body.is_empty() || fits(&body, &without_white_space(&answer.body)) { String::new() } else { answer.body }
+}
+
+/// Has a shell do what a reader types, and says what is wrong with what it prints.
+fn typed(url: &str, command: &str, expected: &str) -> String {
+    let here = command.replace("localhost:9996", url.strip_prefix("http://").unwrap());
+    let done = Command::new("sh").arg("-c").arg(here).output().unwrap();
+    if done.status.code() == Some(127) {
+        println!("skipped: {}", String::from_utf8_lossy(&done.stderr));
+        return String::new();
+    }
+    let printed = String::from_utf8(done.stdout).unwrap();
+    if fits(&without_white_space(expected), &without_white_space(&printed)) { String::new() } else { printed }
 }
 
 /// Asks for a list, and says what is wrong with it.
@@ -152,6 +167,11 @@ fn an_example_that_is_wrong_is_found() {
     assert!(wrong("```fiql T\nid==a → a\nsort=-id → a, b\n```").starts_with("line 15: sort=-id → b, a"));
     assert!(wrong("```fiql T\nno → 400 at 1: …\n```").contains("400 at 0: table T has no attribute"));
     assert!(wrong("```http\nGET /T/a\n---\n404 Not Found\n```").contains("200 OK"));
+    assert_eq!(
+        wrong("```sh\nprintf '{\"id\": \"%s\"}' localhost:9996\n```\n```json\n{\"id\":\"127.0.0.1:…\"}\n```"),
+        ""
+    );
+    assert_eq!(wrong("```sh\necho a\n```\n```\nb\n```"), "line 14: a\n\n");
     assert!(
         wrong("```http\nGET /T/a\n---\n200 OK\ncontent-type: text/plain\n```")
             .contains("content-type: application/json")
