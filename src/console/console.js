@@ -261,7 +261,7 @@ function showResult(table, { value, next, length, waited, took }, page) {
 }
 
 function rows(table, list) {
-  if (list.length === 0) return element("p", { class: "note" }, isEmpty(table) ? howToCreate(table) : "No record satisfies the query.");
+  if (list.length === 0) return element("p", { class: "note" }, asksForAll() ? howToCreate(table) : "No record satisfies the query.");
   const columns = columnsOf(table, list);
   const isNumber = ({ of }) => list.some((record) => of(record) instanceof Digits);
   const head = element("tr", {}, element("th", { scope: "col" }, element("span", { class: "away" }, "Record")),
@@ -302,8 +302,8 @@ function open(table, record) {
   byId("record").showModal();
 }
 
-/** Whether a table without a row to show has none at all. */
-const isEmpty = (table) => table.count === 0 || (byId("query").value === FIRST_QUERY && byId("first").hidden);
+/** Whether the query that was run has no condition and is of the first page: no row means that there is no record. */
+const asksForAll = () => byId("query").value === FIRST_QUERY && byId("first").hidden;
 
 /** Of an empty table: a command that fills in what is required. */
 function howToCreate(table) {
