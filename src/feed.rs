@@ -125,9 +125,18 @@ pub struct Counters {
     pub queued_bytes: usize,
 }
 
-/// The changes of a database. Clones are the same feed.
+/// The changes of a database. Clones are the same feed; it ends when the last of them is dropped, its subscriptions too.
 #[derive(Clone)]
-pub struct Feed(Arc<Shared>);
+pub struct Feed(Arc<Running>);
+
+/// Ends the feed when it is dropped: a thread that outlived it would keep the database open, and close it who knows when.
+struct Running(Arc<Shared>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
 
 struct Shared {
     database: Database,
@@ -164,7 +173,7 @@ enum Tail {
 impl Feed {
     /// Over a database; `write` makes the text of each message, once for all who get it.
     pub fn new(database: Database, options: Options, write: Write) -> Self {
-        Self(Arc::new(Shared {
+        Self(Arc::new(Running(Arc::new(Shared {
             database,
             write,
             options,
@@ -173,7 +182,7 @@ impl Feed {
             queued_bytes: AtomicUsize::new(0),
             events: AtomicU64::new(0),
             lagged: AtomicU64::new(0),
-        }))
+        }))))
     }
 
     /// Subscribes from now on: to everything whose write begins after this call. Does not wait.
@@ -181,7 +190,7 @@ impl Feed {
     /// # Errors
     /// `Busy` if there are as many subscribers as there may be, or the feed has ended; `Storage` if the machine has no thread to give.
     pub fn subscribe(&self, topic: Topic) -> Result<Subscription> {
-        Subscription::begin(&self.0, topic)
+        Subscription::begin(self.shared(), topic)
     }
 
     /// Subscribes to what has happened since an event and goes on happening. Reads from the disk.
@@ -189,31 +198,27 @@ impl Feed {
     /// # Errors
     /// As [`Feed::subscribe`]; `Gone` if the log is not kept from there on; `Corrupt` if it is damaged.
     pub fn resume(&self, topic: Topic, after: EventId) -> Result<Subscription> {
-        Subscription::resume(&self.0, topic, after)
+        Subscription::resume(self.shared(), topic, after)
     }
 
     /// Ends all subscriptions, and there are no more.
     pub fn stop(&self) {
-        let mut hub = self.0.hub.lock();
-        hub.stopped = true;
-        let (topics, thread) = (std::mem::take(&mut hub.topics), hub.thread.take());
-        drop(hub);
-        topics.into_queues().for_each(|queue| queue.end());
-        if let Some(thread) = thread {
-            thread.thread().unpark();
-            // It ends what it has begun; if it has panicked, that was told to its subscribers.
-            let _ = thread.join();
-        }
+        self.shared().stop();
     }
 
     /// What was counted.
     pub fn counters(&self) -> Counters {
+        let shared = self.shared();
         Counters {
-            subscribers: self.0.subscribers.load(Ordering::Relaxed),
-            events: self.0.events.load(Ordering::Relaxed),
-            lagged: self.0.lagged.load(Ordering::Relaxed),
-            queued_bytes: self.0.queued_bytes.load(Ordering::Relaxed),
+            subscribers: shared.subscribers.load(Ordering::Relaxed),
+            events: shared.events.load(Ordering::Relaxed),
+            lagged: shared.lagged.load(Ordering::Relaxed),
+            queued_bytes: shared.queued_bytes.load(Ordering::Relaxed),
         }
+    }
+
+    fn shared(&self) -> &Arc<Shared> {
+        &self.0.0
     }
 }
 
@@ -257,6 +262,19 @@ impl Shared {
         }
         hub.topics.add(queue);
         Ok(true)
+    }
+
+    fn stop(&self) {
+        let mut hub = self.hub();
+        hub.stopped = true;
+        let (topics, thread) = (std::mem::take(&mut hub.topics), hub.thread.take());
+        drop(hub);
+        topics.into_queues().for_each(|queue| queue.end());
+        if let Some(thread) = thread {
+            thread.thread().unpark();
+            // It ends what it has begun; if it has panicked, that was told to its subscribers.
+            let _ = thread.join();
+        }
     }
 
     /// Takes a queue off the end of the log.

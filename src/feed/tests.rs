@@ -362,9 +362,9 @@ fn who_is_behind_the_reader_does_not_join_it() {
     put(&database, "a", 1);
     live.take(2);
     let join = |id: EventId| {
-        let queue = Queue::new(&feed.0, items(&database));
-        let joined = feed.0.join(&queue, Some(id.position())).unwrap();
-        feed.0.leave(&queue);
+        let queue = Queue::new(feed.shared(), items(&database));
+        let joined = feed.shared().join(&queue, Some(id.position())).unwrap();
+        feed.shared().leave(&queue);
         joined
     };
     assert_eq!((join(live.told[0].0), join(live.told[1].0)), (false, true));
@@ -426,7 +426,7 @@ fn who_is_told_nothing_learns_how_far_the_log_was_read() {
 #[test]
 fn a_stop_ends_all_and_the_reader_ends_without_subscribers() {
     let (_directory, database, feed) = fresh(Options::default());
-    let is_idle = || matches!(feed.0.hub().tail, Tail::Idle);
+    let is_idle = || matches!(feed.shared().hub().tail, Tail::Idle);
     assert!(is_idle());
     let subscriber = Subscriber::new(feed.subscribe(items(&database)).unwrap()).positioned();
     assert!(!is_idle());
@@ -444,4 +444,18 @@ fn a_stop_ends_all_and_the_reader_ends_without_subscribers() {
     for outcome in [feed.subscribe(items(&database)), feed.resume(items(&database), live.id.unwrap())] {
         assert!(matches!(outcome, Err(Error::Busy { .. })));
     }
+}
+
+#[test]
+fn it_ends_with_its_last_clone_and_keeps_no_database_open() {
+    let (directory, database, feed) = fresh(Options::default());
+    let mut live = Subscriber::new(feed.subscribe(items(&database)).unwrap()).positioned();
+    drop(feed.clone());
+    put(&database, "a", 0);
+    live.take(1);
+    drop(feed);
+    live.take(usize::MAX);
+    assert!(live.is_over);
+    drop((live, database));
+    open(directory.path(), 1 << 30);
 }
