@@ -1,0 +1,19 @@
+//! `load-rest-crud`: reads and writes of single rows and lists over REST, 80 reads to 20 writes.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use strata_load::command::{Flags, exit, scenario};
+
+/// Reads and writes over REST, 80 to 20
+#[derive(Parser)]
+#[command(name = "load-rest-crud", version)]
+struct Line {
+    #[command(flatten)]
+    flags: Flags,
+}
+
+fn main() -> ExitCode {
+    let flags = Line::parse().flags;
+    exit(scenario("rest-crud").and_then(|scenario| flags.run(scenario, None)).map(|run| vec![run]))
+}

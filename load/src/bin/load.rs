@@ -1,0 +1,97 @@
+//! `load`: runs scenarios, judges stored results again, and applies the laws to reports of other tools.
+//!
+//! Exit codes: 0 all is well, 1 something is not to be believed or not reached, 2 a mistake in what was asked.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use strata_load::command::{Flags, exit, scenario};
+use strata_load::result::Run;
+use strata_load::{lint, rules};
+
+/// Load tests whose report can be believed
+#[derive(Parser)]
+#[command(name = "load", version)]
+struct Line {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run scenarios: names of those that are carried, or files
+    Run {
+        /// Names or files
+        #[arg(required = true)]
+        scenarios: Vec<String>,
+        #[command(flatten)]
+        flags: Flags,
+    },
+    /// Judge stored results again
+    Check {
+        /// A folder of results, or one of them
+        results: PathBuf,
+    },
+    /// Apply the laws to a report of wrk, hey, oha, k6, vegeta or drill, or to tables in Markdown
+    Lint {
+        /// The report
+        file: PathBuf,
+    },
+}
+
+fn main() -> ExitCode {
+    match Line::parse().command {
+        Command::Run { scenarios, flags } => {
+            exit(scenarios.iter().map(|name| flags.run(scenario(name)?, None)).collect())
+        }
+        Command::Check { results } => report(check(&results)),
+        Command::Lint { file } => report(read(&file).map(|text| lint::report(&text))),
+    }
+}
+
+fn report(found: Result<Vec<String>, String>) -> ExitCode {
+    match found {
+        Ok(found) if found.is_empty() => ExitCode::SUCCESS,
+        Ok(found) => {
+            found.iter().for_each(|line| println!("{line}"));
+            ExitCode::from(1)
+        }
+        Err(reason) => exit(Err(reason)),
+    }
+}
+
+fn read(file: &Path) -> Result<String, String> {
+    fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))
+}
+
+fn check(results: &Path) -> Result<Vec<String>, String> {
+    let entries = match results.is_dir() {
+        false => vec![results.to_owned()],
+        true => {
+            let entries = fs::read_dir(results).map_err(|error| format!("{}: {error}", results.display()))?;
+            let paths = entries.flatten().map(|entry| entry.path());
+            paths.filter(|path| path.extension().is_some_and(|extension| extension == "json")).collect()
+        }
+    };
+    if entries.is_empty() {
+        return Err(format!("{}: no result to check", results.display()));
+    }
+    let (mut lines, mut ids) = (Vec::new(), std::collections::HashSet::new());
+    for file in entries {
+        let place = file.display();
+        let run: Run = match serde_json::from_str(&read(&file)?) {
+            Ok(run) => run,
+            Err(error) => {
+                lines.push(format!("{place}: T19: it holds what no run of this format measured: {error}"));
+                continue;
+            }
+        };
+        lines.extend(rules::check(&run).iter().map(|broken| format!("{place}: {broken}")));
+        if !ids.insert(run.id.clone()) {
+            lines.push(format!("{place}: T25: another result is of the same run, {}", run.id));
+        }
+    }
+    Ok(lines)
+}

@@ -1,0 +1,130 @@
+//! One connection to the server, made again when it was lost, and one exchange on it.
+//!
+//! The engine owns its connections one by one; a pool would hide when a request waited for one. A connection carries plain TCP; what
+//! HTTP speaks through is made in one place, `transport`, where TLS has its place too.
+
+use std::cell::RefCell;
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use http::uri::Authority;
+use http::{HeaderValue, Request, StatusCode};
+use http_body_util::{BodyExt, Full};
+use hyper::client::conn::{http1, http2};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::net::TcpStream;
+use tokio::sync::Mutex;
+
+use crate::expectation::Failure;
+use crate::scenario::Http;
+
+/// Where the server is, and which HTTP it is spoken to.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// The address.
+    pub address: SocketAddr,
+    /// The host and port that requests name.
+    pub authority: Authority,
+    /// The version.
+    pub http: Http,
+}
+
+/// A whole answer.
+#[derive(Debug)]
+pub struct Answer {
+    /// The status.
+    pub status: StatusCode,
+    /// The body.
+    pub body: Bytes,
+}
+
+type Body = Full<Bytes>;
+
+enum Sender {
+    One(http1::SendRequest<Body>),
+    Two(http2::SendRequest<Body>),
+}
+
+/// A connection for one request at a time, or one of the streams of a connection that others use too.
+pub struct Connection {
+    target: Target,
+    shared: Rc<Mutex<Option<http2::SendRequest<Body>>>>,
+    own: RefCell<Option<http1::SendRequest<Body>>>,
+}
+
+impl Connection {
+    /// A connection, with so many slots to use it.
+    pub fn slots(target: &Target, slots: usize) -> Vec<Self> {
+        let shared = Rc::new(Mutex::new(None));
+        let slot = || Self { target: target.clone(), shared: Rc::clone(&shared), own: RefCell::new(None) };
+        std::iter::repeat_with(slot).take(slots).collect()
+    }
+
+    /// Makes the connection, if there is none.
+    pub async fn open(&self) -> Result<(), Failure> {
+        match self.sender().await? {
+            Sender::One(own) => *self.own.borrow_mut() = Some(own),
+            Sender::Two(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Sends a request whose target is a path and a query, and reads the answer to its end.
+    pub async fn exchange(&self, mut request: Request<Body>) -> Result<Answer, Failure> {
+        let (answer, back) = match self.sender().await? {
+            Sender::One(mut own) => {
+                let host = HeaderValue::from_str(self.target.authority.as_str()).map_err(|_| Failure::Connect)?;
+                request.headers_mut().insert(http::header::HOST, host);
+                (own.send_request(request).await, Some(own))
+            }
+            Sender::Two(mut shared) => {
+                let mut parts = std::mem::take(request.uri_mut()).into_parts();
+                (parts.scheme, parts.authority) = (Some(http::uri::Scheme::HTTP), Some(self.target.authority.clone()));
+                *request.uri_mut() = http::Uri::from_parts(parts).map_err(|_| Failure::Connection)?;
+                (shared.send_request(request).await, None)
+            }
+        };
+        let answer = answer.map_err(|_| Failure::Connection)?;
+        let status = answer.status();
+        let body = answer.into_body().collect().await.map_err(|_| Failure::Broken)?.to_bytes();
+        // Only now: a connection whose answer was not read to its end is not used again.
+        *self.own.borrow_mut() = back;
+        Ok(Answer { status, body })
+    }
+
+    async fn sender(&self) -> Result<Sender, Failure> {
+        match self.target.http {
+            Http::One => {
+                let kept = self.own.borrow_mut().take();
+                if let Some(mut own) = kept
+                    && own.ready().await.is_ok()
+                {
+                    return Ok(Sender::One(own));
+                }
+                let (sender, connection) =
+                    http1::handshake(self.transport().await?).await.map_err(|_| Failure::Connect)?;
+                tokio::spawn(connection);
+                Ok(Sender::One(sender))
+            }
+            Http::Two => {
+                let mut shared = self.shared.lock().await;
+                if let Some(sender) = shared.as_ref().filter(|sender| !sender.is_closed()) {
+                    return Ok(Sender::Two(sender.clone()));
+                }
+                let (sender, connection) = http2::handshake(TokioExecutor::new(), self.transport().await?)
+                    .await
+                    .map_err(|_| Failure::Connect)?;
+                tokio::spawn(connection);
+                *shared = Some(sender.clone());
+                Ok(Sender::Two(sender))
+            }
+        }
+    }
+
+    async fn transport(&self) -> Result<TokioIo<TcpStream>, Failure> {
+        let stream = TcpStream::connect(self.target.address).await.map_err(|_| Failure::Connect)?;
+        stream.set_nodelay(true).map_err(|_| Failure::Connect)?;
+        Ok(TokioIo::new(stream))
+    }
+}

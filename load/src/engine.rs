@@ -1,0 +1,296 @@
+//! The engine: threads that each own their connections, and send what a schedule or their users say.
+//!
+//! In an open loop the intended start of a request does not depend on any answer: an arrival that finds no free connection waits in
+//! a bounded queue, and its wait is in its response time; beyond the queue it is dropped. When arrivals end, what is queued and in
+//! flight is still carried out; only what has no end by the end of the drain is given up, and counted as such (T16).
+
+mod open;
+mod timer;
+mod users;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::{Arc, Barrier, Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::{HeaderValue, Method, Request};
+use http_body_util::Full;
+use tokio::task::{JoinSet, LocalSet};
+
+use crate::connection::{Connection, Target};
+use crate::expectation::Failure;
+use crate::ledger::{Account, Arrival, Ledger};
+use crate::random::{Choice, Random, mixed};
+use crate::scenario::{Operation, Row, Scenario};
+
+/// What one window measured.
+#[derive(Debug)]
+pub struct Measured {
+    /// One for each operation.
+    pub accounts: Vec<Account>,
+    /// When the window began.
+    pub start: Instant,
+    /// When the last request had its end, or was given up.
+    pub end: Instant,
+    /// The users' own time between an answer and the next request, in a closed loop; seconds over all users.
+    pub think_seconds: f64,
+    /// CPU of the busiest thread over the window, of one processor.
+    pub busiest_thread: f64,
+}
+
+/// The requests of a scenario, ready to be made: shared by all threads.
+#[derive(Debug)]
+struct Plan {
+    scenario: Scenario,
+    methods: Vec<Method>,
+    content_types: Vec<HeaderValue>,
+    target: Target,
+    choice: Choice,
+}
+
+/// Runs the warm-up and then the window of a scenario. `between` is called when the warm-up is over and nothing is in flight, with
+/// the accounts of the warm-up; an error there ends the run.
+pub fn run(
+    scenario: &Scenario,
+    target: &Target,
+    between: impl FnOnce(&[Account]) -> Result<(), String>,
+) -> Result<Measured, String> {
+    let plan = Arc::new(Plan::new(scenario, target)?);
+    let threads = scenario.load.threads;
+    let (warm, go) = (Arc::new(Barrier::new(threads + 1)), Arc::new(Barrier::new(threads + 1)));
+    let warmed = Arc::new(Mutex::new((vec![Account::default(); scenario.operations.len()], None)));
+    let begun = Arc::new(OnceLock::new());
+    let thread = |number: usize| {
+        let (plan, warm, go) = (Arc::clone(&plan), Arc::clone(&warm), Arc::clone(&go));
+        let (warmed, begun) = (Arc::clone(&warmed), Arc::clone(&begun));
+        let body = move || {
+            let worker = Worker::new(plan, number);
+            worker.block_on(async {
+                note(&warmed, worker.warm_up().await);
+                warm.wait();
+                go.wait();
+                match begun.get() {
+                    Some(Some(start)) => Some(worker.measure(*start).await),
+                    _ => None,
+                }
+            })
+        };
+        std::thread::Builder::new().name(format!("load-{number}")).spawn(body).expect("a thread can be started")
+    };
+    let handles: Vec<_> = (0..threads).map(thread).collect();
+    warm.wait();
+    let (accounts, failure) = warmed.lock().map(|shared| shared.clone()).expect("no thread panics with the accounts");
+    let outcome = match failure {
+        Some(error) => Err(error),
+        None => between(&accounts),
+    };
+    let start = outcome.is_ok().then(|| Instant::now() + Duration::from_millis(20));
+    begun.get_or_init(|| start);
+    go.wait();
+    let measured: Vec<_> = handles.into_iter().map(|handle| handle.join().expect("no thread panics")).collect();
+    outcome.map(|()| Measured::join(measured.into_iter().flatten().collect()))
+}
+
+/// What the warm-up of all threads came to: their accounts, and why it could not be done.
+type WarmedUp = (Vec<Account>, Option<String>);
+
+fn note(all: &Mutex<WarmedUp>, outcome: Result<Vec<Account>, String>) {
+    let mut all = all.lock().expect("no thread panics with the accounts");
+    match outcome {
+        Ok(accounts) => all.0.iter_mut().zip(&accounts).for_each(|(all, own)| all.add(own)),
+        Err(error) => all.1 = Some(error),
+    }
+}
+
+impl Measured {
+    fn join(mut parts: Vec<Self>) -> Self {
+        let mut all = parts.pop().expect("there is at least one thread");
+        for part in parts {
+            all.accounts.iter_mut().zip(&part.accounts).for_each(|(all, own)| all.add(own));
+            all.end = all.end.max(part.end);
+            all.think_seconds += part.think_seconds;
+            all.busiest_thread = all.busiest_thread.max(part.busiest_thread);
+        }
+        all
+    }
+}
+
+impl Plan {
+    fn new(scenario: &Scenario, target: &Target) -> Result<Self, String> {
+        let method = |operation: &Operation| {
+            operation.method.parse::<Method>().map_err(|_| "a method that HTTP has not".to_owned())
+        };
+        let content = |operation: &Operation| {
+            HeaderValue::from_str(&operation.content_type).map_err(|_| "a content type that HTTP has not".to_owned())
+        };
+        Ok(Self {
+            methods: scenario.operations.iter().map(method).collect::<Result<_, _>>()?,
+            content_types: scenario.operations.iter().map(content).collect::<Result<_, _>>()?,
+            target: target.clone(),
+            choice: Choice::new(scenario.data.distribution, scenario.data.rows),
+            scenario: scenario.clone(),
+        })
+    }
+
+    fn request(&self, operation: usize, row: u64) -> Request<Full<Bytes>> {
+        let described = &self.scenario.operations[operation];
+        let body = described.body.as_ref().map(|body| Bytes::from(body.of(row)));
+        let mut request = Request::new(Full::new(body.clone().unwrap_or_default()));
+        *request.method_mut() = self.methods[operation].clone();
+        // The scenario was refused if its paths were none.
+        *request.uri_mut() = described.path.of(row).parse().unwrap_or_default();
+        if body.is_some() {
+            request.headers_mut().insert(http::header::CONTENT_TYPE, self.content_types[operation].clone());
+        }
+        request
+    }
+}
+
+/// One thread's share of a run.
+struct Worker {
+    plan: Arc<Plan>,
+    number: usize,
+    slots: Vec<Rc<Connection>>,
+    rows: RefCell<Rows>,
+}
+
+/// Which rows this thread may still make and take away.
+struct Rows {
+    random: Random,
+    next_new: u64,
+    spare: Vec<u64>,
+}
+
+impl Worker {
+    fn new(plan: Arc<Plan>, number: usize) -> Rc<Self> {
+        let (load, data) = (&plan.scenario.load, &plan.scenario.data);
+        let connections = (number..load.connections).step_by(load.threads);
+        let slots = connections.flat_map(|_| Connection::slots(&plan.target, load.streams)).map(Rc::new).collect();
+        let spare = (data.rows..data.rows + data.spare).skip(number).step_by(load.threads).collect();
+        let random = Random::new(mixed(load.seed) ^ number as u64);
+        let rows = Rows { random, next_new: data.rows + data.spare + number as u64, spare };
+        Rc::new(Self { number, slots, rows: RefCell::new(rows), plan })
+    }
+
+    fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        LocalSet::new().block_on(&runtime.expect("a runtime on this thread"), future)
+    }
+
+    /// This thread's share of a number.
+    fn share(&self, of: u64) -> u64 {
+        let threads = self.plan.scenario.load.threads as u64;
+        of / threads + u64::from((self.number as u64) < of % threads)
+    }
+
+    async fn warm_up(self: &Rc<Self>) -> Result<Vec<Account>, String> {
+        for slot in &self.slots {
+            let open = slot.open().await;
+            open.map_err(|_| format!("no connection to {}", self.plan.target.address))?;
+        }
+        let ledger = Ledger::new(self.plan.scenario.operations.len(), Instant::now());
+        let end = users::End { deadline: None, requests: Some(self.share(self.plan.scenario.load.warm_up_requests)) };
+        let mut tasks = JoinSet::new();
+        users::start(self, &ledger, end, &mut tasks);
+        while tasks.join_next().await.is_some() {}
+        Ok(ledger.accounts())
+    }
+
+    async fn measure(self: &Rc<Self>, start: Instant) -> Measured {
+        let load = &self.plan.scenario.load;
+        let ledger = Ledger::new(self.plan.scenario.operations.len(), start);
+        let before = own_cpu_seconds();
+        let mut tasks = JoinSet::new();
+        tokio::time::sleep_until(start.into()).await;
+        let think = match &load.schedule {
+            Some(schedule) => {
+                open::arrive(self, &ledger, schedule, start, &mut tasks).await;
+                None
+            }
+            None => {
+                let deadline = load.seconds.map(|seconds| start + Duration::from_secs_f64(seconds));
+                let requests = load.requests.map(|requests| self.share(requests));
+                Some(users::start(self, &ledger, users::End { deadline, requests }, &mut tasks))
+            }
+        };
+        // A closed loop starts requests until its end; only then the drain begins.
+        if let Some(seconds) = load.seconds.filter(|_| !load.is_open()) {
+            tokio::time::sleep_until((start + Duration::from_secs_f64(seconds)).into()).await;
+        }
+        self.drain(tasks).await;
+        let end = Instant::now();
+        let used = own_cpu_seconds() - before;
+        Measured {
+            accounts: ledger.accounts(),
+            start,
+            end,
+            think_seconds: think.map_or(0.0, |think| think.get().as_secs_f64()),
+            busiest_thread: used / end.duration_since(start).as_secs_f64(),
+        }
+    }
+
+    /// Waits for what is queued and in flight, and gives up what has no end in time. What ends by a number of requests is no drain:
+    /// it has as long as its requests' own time-outs.
+    async fn drain(&self, mut tasks: JoinSet<()>) {
+        let load = &self.plan.scenario.load;
+        let all = async { while tasks.join_next().await.is_some() {} };
+        if load.requests.is_some() && load.seconds.is_none() {
+            return all.await;
+        }
+        // What is aborted says by its ticket what it was.
+        let _ = tokio::time::timeout(Duration::from_secs_f64(load.drain_seconds), all).await;
+        tasks.shutdown().await;
+    }
+
+    /// Which operation comes next, by the weights.
+    fn operation(&self) -> usize {
+        let operations = &self.plan.scenario.operations;
+        let total: f64 = operations.iter().map(|operation| operation.weight).sum();
+        let mut left = self.rows.borrow_mut().random.unit() * total;
+        let chosen = operations.iter().position(|operation| {
+            left -= operation.weight;
+            left < 0.0
+        });
+        chosen.unwrap_or(operations.len() - 1)
+    }
+
+    /// The row of a request; none if all spare rows are taken.
+    fn row(&self, operation: usize) -> Option<u64> {
+        let mut rows = self.rows.borrow_mut();
+        match self.plan.scenario.operations[operation].row {
+            Row::Seeded => Some(self.plan.choice.row(&mut rows.random)),
+            Row::Spare => rows.spare.pop(),
+            Row::New => {
+                let row = rows.next_new;
+                rows.next_new += self.plan.scenario.load.threads as u64;
+                Some(row)
+            }
+        }
+    }
+
+    /// Sends one request and follows it to its end; returns its start and its end. An arrival without a row is dropped.
+    async fn carry_out(&self, slot: &Connection, arrival: Arrival, free: Instant) -> Option<(Instant, Instant)> {
+        let operation = &self.plan.scenario.operations[arrival.operation];
+        let row = self.row(arrival.operation)?;
+        let request = self.plan.request(arrival.operation, row);
+        let limit = Duration::from_secs_f64(self.plan.scenario.load.timeout_seconds);
+        let flight = arrival.send(free);
+        let started = flight.started;
+        let answer = tokio::time::timeout(limit, slot.exchange(request)).await.unwrap_or(Err(Failure::Timeout));
+        let ended = Instant::now();
+        let bytes = answer.as_ref().map_or(0, |answer| answer.body.len());
+        let outcome = answer.and_then(|answer| operation.expect.check(row, answer.status.as_u16(), &answer.body));
+        if outcome.is_ok() && operation.row == Row::New {
+            self.rows.borrow_mut().spare.push(row);
+        }
+        flight.end(ended, bytes, outcome);
+        Some((started, ended))
+    }
+}
+
+/// CPU of the calling thread.
+fn own_cpu_seconds() -> f64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}

@@ -1,0 +1,93 @@
+//! The open loop: arrivals at their intended times, and slots that take them from a bounded queue.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::time::Instant;
+
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+
+use crate::ledger::{Arrival, Ledger};
+use crate::schedule::Schedule;
+
+use super::Worker;
+use super::timer::Timer;
+
+/// Arrivals that wait for a connection.
+struct Queue {
+    waiting: RefCell<VecDeque<Arrival>>,
+    idle: Cell<usize>,
+    bound: usize,
+    closed: Cell<bool>,
+    changed: Notify,
+}
+
+impl Queue {
+    /// Takes an arrival in, or lets it go: then it is dropped. Those that idle slots are about to take do not count as waiting.
+    fn push(&self, arrival: Arrival) {
+        let mut waiting = self.waiting.borrow_mut();
+        if waiting.len() < self.bound + self.idle.get() {
+            waiting.push_back(arrival);
+            self.changed.notify_one();
+        }
+    }
+
+    fn close(&self) {
+        self.closed.set(true);
+        self.changed.notify_waiters();
+    }
+
+    /// The next arrival; none after the last.
+    async fn next(&self) -> Option<Arrival> {
+        loop {
+            if let Some(arrival) = self.waiting.borrow_mut().pop_front() {
+                return Some(arrival);
+            }
+            if self.closed.get() {
+                return None;
+            }
+            self.idle.set(self.idle.get() + 1);
+            self.changed.notified().await;
+            self.idle.set(self.idle.get() - 1);
+        }
+    }
+}
+
+/// Lets all arrivals of this thread come, at their times. Returns when the last has come; the tasks carry on.
+pub(super) async fn arrive(
+    worker: &Rc<Worker>,
+    ledger: &Rc<Ledger>,
+    schedule: &Schedule,
+    start: Instant,
+    tasks: &mut JoinSet<()>,
+) {
+    let load = &worker.plan.scenario.load;
+    let queue = Rc::new(Queue {
+        waiting: RefCell::default(),
+        idle: Cell::new(0),
+        bound: worker.share(load.queue as u64) as usize,
+        closed: Cell::new(false),
+        changed: Notify::new(),
+    });
+    for slot in &worker.slots {
+        let (worker, queue, slot) = (Rc::clone(worker), Rc::clone(&queue), Rc::clone(slot));
+        tasks.spawn_local(async move {
+            let mut free = start;
+            while let Some(arrival) = queue.next().await {
+                worker.carry_out(&slot, arrival, free).await;
+                free = Instant::now();
+            }
+        });
+    }
+    // So that the slots are known to be idle when the first arrivals come.
+    tokio::task::yield_now().await;
+    let timer = Timer::new();
+    let times = schedule.times(load.poisson.then_some(load.seed));
+    for time in times.skip(worker.number).step_by(load.threads) {
+        let intended = start + time;
+        timer.until(intended).await;
+        queue.push(ledger.schedule(worker.operation(), intended));
+    }
+    queue.close();
+}

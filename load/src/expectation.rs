@@ -1,0 +1,131 @@
+//! What an answer must be to count as a success, and the classes of what else can come of a request.
+//!
+//! The status alone proves nothing: a test that reads an empty table has statuses of 200 too. So an expectation says something about
+//! the body, always.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::template::Template;
+
+/// What an answer must be; of the keys about the body at least one is there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Expectation {
+    /// The status.
+    pub status: u16,
+    /// The whole body.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body: Option<Template>,
+    /// JSON pointers and the text of the value there.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub has: BTreeMap<String, Template>,
+    /// The length of the list that the body is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rows: Option<usize>,
+    /// The length of the body in bytes; 0 where none may come.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<usize>,
+}
+
+impl Expectation {
+    /// Whether it says anything about the body.
+    pub fn is_about_the_body(&self) -> bool {
+        self.body.is_some() || !self.has.is_empty() || self.rows.is_some() || self.bytes.is_some()
+    }
+
+    /// Whether an answer to a request about a row is right.
+    pub fn check(&self, row: u64, status: u16, body: &[u8]) -> Result<(), Failure> {
+        if status != self.status {
+            return Err(Failure::Status(status));
+        }
+        let right = self.bytes.is_none_or(|bytes| bytes == body.len())
+            && self.body.as_ref().is_none_or(|expected| expected.of(row).as_bytes() == body)
+            && ((self.rows.is_none() && self.has.is_empty()) || self.reads_right(row, body));
+        if right { Ok(()) } else { Err(Failure::Body) }
+    }
+
+    fn reads_right(&self, row: u64, body: &[u8]) -> bool {
+        let Ok(read) = serde_json::from_slice::<Value>(body) else { return false };
+        let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let holds = |(pointer, expected): (&String, &Template)| {
+            read.pointer(pointer).is_some_and(|value| text(value) == expected.of(row))
+        };
+        // GraphQL answers 200 with errors in the body.
+        read.get("errors").is_none()
+            && self.rows.is_none_or(|rows| read.as_array().is_some_and(|list| list.len() == rows))
+            && self.has.iter().all(holds)
+    }
+}
+
+/// Why a request that was sent is not a success.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Failure {
+    /// No connection could be made.
+    Connect,
+    /// The connection ended before the head of an answer.
+    Connection,
+    /// The head came, the body did not end as it should.
+    Broken,
+    /// No whole answer in time.
+    Timeout,
+    /// Another status than expected.
+    Status(u16),
+    /// The expected status and not the expected body.
+    Body,
+}
+
+impl Failure {
+    /// Whether the server sent a whole answer.
+    pub fn is_answered(self) -> bool {
+        matches!(self, Self::Status(_) | Self::Body)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connect => write!(formatter, "connect"),
+            Self::Connection => write!(formatter, "connection"),
+            Self::Broken => write!(formatter, "broken"),
+            Self::Timeout => write!(formatter, "timeout"),
+            Self::Status(status) => write!(formatter, "status_{status}"),
+            Self::Body => write!(formatter, "body"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn expectation(toml: &str) -> Expectation {
+        toml::from_str(toml).unwrap()
+    }
+
+    #[test]
+    fn an_answer_is_right_only_if_all_of_it_is() {
+        let one = expectation("status = 200\nhas = { \"/id\" = \"p{n}\", \"/price\" = \"{n%10}\" }");
+        assert_eq!(one.check(12, 200, br#"{"id":"p12","price":2}"#), Ok(()));
+        assert_eq!(one.check(12, 200, br#"{"id":"p13","price":2}"#), Err(Failure::Body));
+        assert_eq!(one.check(12, 200, br#"{"id":"p12","price":2"#), Err(Failure::Body));
+        assert_eq!(one.check(12, 503, b""), Err(Failure::Status(503)));
+        let list = expectation("status = 200\nrows = 2");
+        assert_eq!(list.check(0, 200, b"[1,2]"), Ok(()));
+        assert_eq!(list.check(0, 200, b"[]"), Err(Failure::Body));
+        let whole = expectation("status = 200\nbody = \"p{n}\"\nbytes = 2");
+        assert_eq!(whole.check(1, 200, b"p1"), Ok(()));
+        assert_eq!(whole.check(1, 200, b"p2"), Err(Failure::Body));
+        assert_eq!(expectation("status = 204\nbytes = 0").check(1, 204, b"x"), Err(Failure::Body));
+    }
+
+    #[test]
+    fn errors_of_graphql_are_no_success() {
+        let answer = expectation("status = 200\nhas = { \"/data/a\" = \"1\" }");
+        assert_eq!(answer.check(0, 200, br#"{"data":{"a":1}}"#), Ok(()));
+        assert_eq!(answer.check(0, 200, br#"{"data":{"a":1},"errors":[]}"#), Err(Failure::Body));
+    }
+}

@@ -1,0 +1,204 @@
+//! The account of every request: what was scheduled is sent or dropped, and what was sent is ok, failed or censored.
+//!
+//! The account balances by construction. An [`Arrival`] that is let go without being sent is a dropped one, a [`Flight`] that is
+//! let go without an end is a censored one; so a task may be cancelled wherever it waits, and nothing is lost.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+
+use crate::expectation::Failure;
+
+/// What became of the requests of one operation.
+#[derive(Clone, Debug)]
+pub struct Account {
+    /// Arrivals that should start.
+    pub scheduled: u64,
+    /// Arrivals that never started.
+    pub dropped: u64,
+    /// Requests that started.
+    pub sent: u64,
+    /// Requests with the right answer.
+    pub ok: u64,
+    /// Requests without an end when the drain ended.
+    pub censored: u64,
+    /// Bytes of bodies that were received, of whatever outcome.
+    pub body_bytes_received: u64,
+    /// From intended start to end, of the right answers; nanoseconds.
+    pub response: Histogram<u64>,
+    /// From start to end, of the right answers.
+    pub service: Histogram<u64>,
+    /// From when it could have started (intended, and a connection free) to its start, of all that started.
+    pub send_lag: Histogram<u64>,
+    /// From start to end, of the others, by what was wrong.
+    pub failed: BTreeMap<Failure, Histogram<u64>>,
+    /// What no histogram could hold; they grow, so it is 0.
+    pub unrecorded: u64,
+    /// Right answers by the second of the window in which they ended.
+    pub ok_by_second: Vec<u64>,
+}
+
+fn histogram() -> Histogram<u64> {
+    // Made so, it grows with what is recorded.
+    Histogram::new(3).expect("3 significant digits are allowed")
+}
+
+impl Default for Account {
+    fn default() -> Self {
+        Self {
+            scheduled: 0,
+            dropped: 0,
+            sent: 0,
+            ok: 0,
+            censored: 0,
+            body_bytes_received: 0,
+            response: histogram(),
+            service: histogram(),
+            send_lag: histogram(),
+            failed: BTreeMap::new(),
+            unrecorded: 0,
+            ok_by_second: Vec::new(),
+        }
+    }
+}
+
+impl Account {
+    /// Adds what another thread has.
+    pub fn add(&mut self, other: &Self) {
+        self.scheduled += other.scheduled;
+        self.dropped += other.dropped;
+        self.sent += other.sent;
+        self.ok += other.ok;
+        self.censored += other.censored;
+        self.body_bytes_received += other.body_bytes_received;
+        self.unrecorded += other.unrecorded;
+        let mut join = |mine: &mut Histogram<u64>, theirs: &Histogram<u64>| {
+            if mine.add(theirs).is_err() {
+                self.unrecorded += theirs.len();
+            }
+        };
+        join(&mut self.response, &other.response);
+        join(&mut self.service, &other.service);
+        join(&mut self.send_lag, &other.send_lag);
+        for (failure, theirs) in &other.failed {
+            join(self.failed.entry(*failure).or_insert_with(histogram), theirs);
+        }
+        self.ok_by_second.resize(self.ok_by_second.len().max(other.ok_by_second.len()), 0);
+        self.ok_by_second.iter_mut().zip(&other.ok_by_second).for_each(|(mine, theirs)| *mine += theirs);
+    }
+
+    fn record(histogram: &mut Histogram<u64>, took: Duration, unrecorded: &mut u64) {
+        let nanoseconds = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        if histogram.record(nanoseconds).is_err() {
+            *unrecorded += 1;
+        }
+    }
+}
+
+/// The accounts of one thread, one for each operation.
+#[derive(Debug)]
+pub struct Ledger {
+    start: Instant,
+    accounts: RefCell<Vec<Account>>,
+}
+
+impl Ledger {
+    /// Of so many operations, in a window that starts now or later.
+    pub fn new(operations: usize, start: Instant) -> Rc<Self> {
+        Rc::new(Self { start, accounts: RefCell::new(vec![Account::default(); operations]) })
+    }
+
+    /// A request should start.
+    pub fn schedule(self: &Rc<Self>, operation: usize, intended: Instant) -> Arrival {
+        self.on(operation, |account| account.scheduled += 1);
+        Arrival { ledger: Some(Rc::clone(self)), operation, intended }
+    }
+
+    /// What the accounts say now.
+    pub fn accounts(&self) -> Vec<Account> {
+        self.accounts.borrow().clone()
+    }
+
+    fn on(&self, operation: usize, change: impl FnOnce(&mut Account)) {
+        change(&mut self.accounts.borrow_mut()[operation]);
+    }
+}
+
+/// A request that should start at a time.
+#[derive(Debug)]
+pub struct Arrival {
+    ledger: Option<Rc<Ledger>>,
+    /// Which operation it is.
+    pub operation: usize,
+    /// When it should start.
+    pub intended: Instant,
+}
+
+impl Arrival {
+    /// It starts. It could have since `free`, when its connection was free.
+    pub fn send(mut self, free: Instant) -> Flight {
+        let ledger = self.ledger.take().expect("it is taken only here, which consumes it");
+        let started = Instant::now();
+        ledger.on(self.operation, |account| {
+            account.sent += 1;
+            let lag = started.saturating_duration_since(self.intended.max(free));
+            Account::record(&mut account.send_lag, lag, &mut account.unrecorded);
+        });
+        Flight { ledger: Some(ledger), operation: self.operation, intended: self.intended, started }
+    }
+}
+
+impl Drop for Arrival {
+    fn drop(&mut self) {
+        if let Some(ledger) = self.ledger.take() {
+            ledger.on(self.operation, |account| account.dropped += 1);
+        }
+    }
+}
+
+/// A request that has started.
+#[derive(Debug)]
+pub struct Flight {
+    ledger: Option<Rc<Ledger>>,
+    operation: usize,
+    intended: Instant,
+    /// When it started.
+    pub started: Instant,
+}
+
+impl Flight {
+    /// It ended then, with so many bytes of body.
+    pub fn end(mut self, ended: Instant, body_bytes: usize, outcome: Result<(), Failure>) {
+        let ledger = self.ledger.take().expect("it is taken only here, which consumes it");
+        let second = ended.saturating_duration_since(ledger.start).as_secs() as usize;
+        let service = ended.saturating_duration_since(self.started);
+        let response = ended.saturating_duration_since(self.intended);
+        ledger.on(self.operation, |account| {
+            account.body_bytes_received += body_bytes as u64;
+            match outcome {
+                Ok(()) => {
+                    account.ok += 1;
+                    Account::record(&mut account.service, service, &mut account.unrecorded);
+                    Account::record(&mut account.response, response, &mut account.unrecorded);
+                    account.ok_by_second.resize(account.ok_by_second.len().max(second + 1), 0);
+                    account.ok_by_second[second] += 1;
+                }
+                Err(failure) => {
+                    let failed = account.failed.entry(failure).or_insert_with(histogram);
+                    Account::record(failed, service, &mut account.unrecorded);
+                }
+            }
+        });
+    }
+}
+
+impl Drop for Flight {
+    fn drop(&mut self) {
+        if let Some(ledger) = self.ledger.take() {
+            ledger.on(self.operation, |account| account.censored += 1);
+        }
+    }
+}

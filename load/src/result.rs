@@ -1,0 +1,375 @@
+//! What a run stores: one JSON document, enough to judge it again without the run.
+//!
+//! Format 1. A statistic of nothing is null; unknown fields are refused when read, so that no figure from elsewhere hides in it.
+//! Files are created and never written over, and never go through the server that was measured (T25).
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::V2DeflateSerializer;
+use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::clocks::Cpu;
+use crate::ledger::Account;
+use crate::scenario::{Objective, Scenario};
+
+/// The version of the format.
+pub const FORMAT: u32 = 1;
+
+/// The quantiles that are looked at.
+pub const QUANTILES: [f64; 6] = [0.5, 0.9, 0.95, 0.99, 0.995, 0.999];
+
+/// A run of a scenario.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Run {
+    /// The version of this format.
+    pub format: u32,
+    /// Names this run among all: the scenario and when it began.
+    pub id: String,
+    /// When it began, in seconds since 1970.
+    pub began_unix_seconds: u64,
+    /// The scenario as it was run.
+    pub scenario: Scenario,
+    /// Open or closed (T7).
+    pub r#loop: Loop,
+    /// The configuration that the server said it had; null where the server was there already.
+    pub server_configuration: Option<Value>,
+    /// Processors of the machine that both ran on.
+    pub processors: usize,
+    /// The operations that were to be measured, written before the run.
+    pub plan: Vec<String>,
+    /// What was done before the window.
+    pub setup: Setup,
+    /// The time that all figures are about.
+    pub window: Window,
+    /// One for each operation of the plan.
+    pub cells: Vec<Cell>,
+    /// Of all operations.
+    pub total: Counts,
+    /// Right answers a second over the window.
+    pub throughput: f64,
+    /// Of both sides.
+    pub processes: Processes,
+    /// The server's counters.
+    pub counters: Counters,
+    /// What came of the objectives.
+    pub objectives: Vec<Judged>,
+    /// Whether to believe it.
+    pub validity: Validity,
+    /// Rules that are broken, and how.
+    pub broken: Vec<String>,
+    /// Whether Ctrl-C ended it.
+    pub aborted: bool,
+}
+
+/// Which loop: part of what a result may be compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Loop {
+    /// Requests start when a schedule says so.
+    Open,
+    /// Users ask again when they have their answer.
+    Closed,
+}
+
+/// What was done before the window.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Setup {
+    /// Rows that were written; null if the data was there already.
+    pub rows_written: Option<u64>,
+    /// Rows that the server counted then.
+    pub rows_found: Option<u64>,
+    /// Requests of the warm-up.
+    pub warm_up: Counts,
+}
+
+/// The time that all figures are about.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Window {
+    /// From the first intended start to the end of the last request.
+    pub seconds: f64,
+    /// How long the schedule, or the closed loop, was to start requests; null if it ended by their number.
+    pub arrivals_seconds: Option<f64>,
+}
+
+/// A planned measurement and its state.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cell {
+    /// The operation.
+    pub operation: String,
+    /// What came of it.
+    pub state: State,
+    /// Why it did not run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// What became of its requests.
+    pub counts: Counts,
+    /// Bytes of bodies that were received, counted.
+    pub body_bytes_received: u64,
+    /// From intended start to end, of right answers; beyond them, dropped and censored ones are later than any. Null in a closed loop.
+    pub response: Option<Statistics>,
+    /// From start to end, of right answers.
+    pub service: Option<Statistics>,
+    /// From when it could have started to its start, of all that started.
+    pub send_lag: Option<Statistics>,
+    /// From start to end, of the others by class.
+    pub failed_service: BTreeMap<String, Statistics>,
+    /// Right answers by the second of the window in which they ended.
+    pub ok_by_second: Vec<u64>,
+}
+
+/// What came of a planned measurement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// It was measured.
+    Ran,
+    /// None of its requests was sent.
+    NotRun,
+    /// It was left out.
+    Skipped,
+}
+
+/// What became of requests.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Counts {
+    /// That should start.
+    pub scheduled: u64,
+    /// That never started.
+    pub dropped: u64,
+    /// That started.
+    pub sent: u64,
+    /// With the right answer.
+    pub ok: u64,
+    /// Without an end when the drain ended.
+    pub censored: u64,
+    /// With another end, by class.
+    pub failed: BTreeMap<String, u64>,
+}
+
+/// Statistics of times; nanoseconds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Statistics {
+    /// How many were measured.
+    pub count: u64,
+    /// How many are later than any that was measured: dropped and censored ones.
+    pub beyond: u64,
+    /// What could not be recorded.
+    pub overflow: u64,
+    /// The least.
+    pub min: u64,
+    /// The mean of those measured.
+    pub mean: f64,
+    /// Their standard deviation.
+    pub standard_deviation: f64,
+    /// The largest measured.
+    pub max: u64,
+    /// Quantiles that at least ten values are above.
+    pub quantiles: Vec<Quantile>,
+}
+
+/// A quantile over the measured and those beyond.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Quantile {
+    /// From 0 to 1.
+    pub quantile: f64,
+    /// Nanoseconds; null where it is beyond the largest measured.
+    pub value: Option<u64>,
+}
+
+/// CPU of both sides over the window.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Processes {
+    /// Of the client.
+    pub client: Cpu,
+    /// Of the server, where it was started here.
+    pub server: Option<Cpu>,
+    /// CPU of the client's busiest thread, as a share of one processor.
+    pub busiest_client_thread: f64,
+    /// How long the client's threads were ready and had no processor, in all.
+    pub client_run_queue_wait_seconds: Option<f64>,
+    /// The users' own time between answers and requests, in all; null in an open loop.
+    pub think_seconds: Option<f64>,
+}
+
+/// The server's counters before and after the window; null where it has none for us.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Counters {
+    /// Before.
+    pub before: Option<BTreeMap<String, u64>>,
+    /// After.
+    pub after: Option<BTreeMap<String, u64>>,
+}
+
+/// An objective and what came of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Judged {
+    /// As declared.
+    pub objective: Objective,
+    /// What was measured, in the unit of the bound; null where there is nothing, or it is beyond all measured.
+    pub measured: Option<f64>,
+    /// What came of it.
+    pub outcome: Outcome,
+}
+
+/// What came of an objective.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// Reached.
+    Pass,
+    /// Not reached.
+    Fail,
+    /// Nothing was measured that could say so.
+    NoData,
+    /// The run is not valid.
+    Blocked,
+}
+
+/// Whether to believe a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Validity {
+    /// A rule is broken.
+    Invalid,
+    /// The client was the bottleneck: its throughput is a lower bound.
+    ClientBound,
+    /// It ended before it had measured what was planned.
+    Inconclusive,
+    /// All rules hold.
+    Valid,
+}
+
+impl Counts {
+    /// Of an account.
+    pub fn of(account: &Account) -> Self {
+        let failed = account.failed.iter().map(|(failure, times)| (failure.to_string(), times.len())).collect();
+        let Account { scheduled, dropped, sent, ok, censored, .. } = *account;
+        Self { scheduled, dropped, sent, ok, censored, failed }
+    }
+
+    /// With others.
+    pub fn plus(mut self, other: &Self) -> Self {
+        self.scheduled += other.scheduled;
+        self.dropped += other.dropped;
+        self.sent += other.sent;
+        self.ok += other.ok;
+        self.censored += other.censored;
+        for (class, count) in &other.failed {
+            *self.failed.entry(class.clone()).or_default() += count;
+        }
+        self
+    }
+
+    /// All that failed.
+    pub fn failures(&self) -> u64 {
+        self.failed.values().sum()
+    }
+}
+
+impl Statistics {
+    /// Of a histogram, with so many beyond it; none if nothing was measured.
+    pub fn of(histogram: &Histogram<u64>, beyond: u64, overflow: u64) -> Option<Self> {
+        let count = histogram.len();
+        let all = (count + beyond) as f64;
+        let value = |quantile: f64| {
+            let rank = (quantile * all).ceil().max(1.0) as u64;
+            (rank <= count).then(|| histogram.value_at_quantile(rank as f64 / count as f64).min(histogram.max()))
+        };
+        let printed = QUANTILES.into_iter().filter(|quantile| all * (1.0 - quantile) >= 10.0 - 1e-6);
+        (count > 0).then(|| Self {
+            count,
+            beyond,
+            overflow,
+            min: histogram.min(),
+            mean: histogram.mean(),
+            standard_deviation: histogram.stdev(),
+            max: histogram.max(),
+            quantiles: printed.map(|quantile| Quantile { quantile, value: value(quantile) }).collect(),
+        })
+    }
+
+    /// The value of a quantile: none if it is not printed, `Some(None)` if it is beyond all measured.
+    pub fn at(&self, quantile: f64) -> Option<Option<u64>> {
+        self.quantiles.iter().find(|found| found.quantile == quantile).map(|found| found.value)
+    }
+}
+
+impl Cell {
+    /// Of an account.
+    pub fn of(operation: &str, account: &Account, is_open: bool) -> Self {
+        let beyond = account.dropped + account.censored;
+        let of = |histogram, beyond| Statistics::of(histogram, beyond, account.unrecorded);
+        let failed = |(failure, times)| Some((ToString::to_string(failure), of(times, 0)?));
+        let ran = account.sent > 0;
+        Self {
+            operation: operation.to_owned(),
+            state: if ran { State::Ran } else { State::NotRun },
+            reason: (!ran).then(|| "no request was sent".to_owned()),
+            counts: Counts::of(account),
+            body_bytes_received: account.body_bytes_received,
+            response: if is_open { of(&account.response, beyond) } else { None },
+            service: of(&account.service, 0),
+            send_lag: of(&account.send_lag, 0),
+            failed_service: account.failed.iter().filter_map(failed).collect(),
+            ok_by_second: account.ok_by_second.clone(),
+        }
+    }
+}
+
+impl Run {
+    /// The cell of an operation.
+    pub fn cell(&self, operation: &str) -> Option<&Cell> {
+        self.cells.iter().find(|cell| cell.operation == operation)
+    }
+
+    /// Writes it into a folder as `ID.json`, and its histograms as `ID.hlog`. What is there is not written over.
+    pub fn store(&self, folder: &Path, accounts: &[Account]) -> io::Result<()> {
+        fs::create_dir_all(folder)?;
+        let create = |extension| fs::File::create_new(folder.join(format!("{}.{extension}", self.id)));
+        let mut json = create("json")?;
+        serde_json::to_writer_pretty(&mut json, self)?;
+        writeln!(json)?;
+        self.write_log(&mut create("hlog")?, accounts)
+    }
+
+    fn write_log(&self, file: &mut fs::File, accounts: &[Account]) -> io::Result<()> {
+        let mut serializer = V2DeflateSerializer::new();
+        let start = SystemTime::UNIX_EPOCH + Duration::from_secs(self.began_unix_seconds);
+        let failed = |error: &dyn std::fmt::Debug| io::Error::other(format!("{error:?}"));
+        let mut builder = IntervalLogWriterBuilder::new();
+        let mut log = builder
+            .add_comment("nanoseconds; a tag is operation.kind; ok answers, send_lag of all that were sent")
+            .with_start_time(start)
+            .with_max_value_divisor(1e6)
+            .begin_log_with(file, &mut serializer)
+            .map_err(|error| failed(&error))?;
+        let length = Duration::from_secs_f64(self.window.seconds);
+        for (cell, account) in self.cells.iter().zip(accounts) {
+            let name = cell.operation.replace([' ', ','], "_");
+            for (kind, times) in
+                [("response", &account.response), ("service", &account.service), ("send_lag", &account.send_lag)]
+            {
+                let tag = format!("{name}.{kind}");
+                log.write_histogram(times, Duration::ZERO, length, Tag::new(&tag)).map_err(|error| failed(&error))?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,136 @@
+//! The rules that make a result trustworthy, each a check of a stored run and of nothing else.
+//!
+//! A run judges itself by them when it is stored, and `load check` judges the file again. A rule that is broken is named; nothing is
+//! repaired. Rules about documents and comparisons (T17, T20, T21, T22) are not of one run, and stand with those.
+
+mod account;
+mod latency;
+mod promise;
+
+use std::fmt;
+
+use crate::result::{FORMAT, Judged, Outcome, Run, Validity};
+use crate::scenario::{Bound, Objective};
+
+/// A rule that is broken, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broken {
+    /// The rule's name.
+    pub rule: &'static str,
+    /// Where, and what is not as it should be.
+    pub how: String,
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}: {}", self.rule, self.how)
+    }
+}
+
+/// Collects what is broken.
+#[derive(Debug, Default)]
+struct Findings(Vec<Broken>);
+
+impl Findings {
+    fn require(&mut self, rule: &'static str, holds: bool, how: impl FnOnce() -> String) {
+        if !holds {
+            self.0.push(Broken { rule, how: how() });
+        }
+    }
+}
+
+/// What is broken in what was measured, without what the run says of itself.
+pub fn broken(run: &Run) -> Vec<Broken> {
+    let mut findings = Findings::default();
+    findings.require("T18", run.format == FORMAT, || format!("format {} is not {FORMAT}", run.format));
+    account::check(run, &mut findings);
+    latency::check(run, &mut findings);
+    promise::check(run, &mut findings);
+    findings.0
+}
+
+/// Why the client was the bottleneck; none where it was not.
+pub fn client_bound(run: &Run) -> Option<String> {
+    let busiest = run.processes.busiest_client_thread;
+    if busiest >= 0.9 {
+        return Some(format!("its busiest thread used {:.0} % of a processor", busiest * 100.0));
+    }
+    let late = run.cells.iter().find_map(|cell| {
+        let lag = cell.send_lag.as_ref()?.at(0.99)??;
+        let service = cell.service.as_ref()?.at(0.99)??;
+        (lag > 1_000_000 && lag > service / 4).then_some((cell, lag, service))
+    });
+    late.map(|(cell, lag, service)| {
+        let (lag, service) = (lag as f64 / 1e6, service as f64 / 1e6);
+        format!("{}: p99 of its send lag is {lag:.1} ms beside a service time of {service:.1} ms", cell.operation)
+    })
+}
+
+/// Whether to believe a run.
+pub fn validity(run: &Run) -> Validity {
+    match () {
+        () if !broken(run).is_empty() => Validity::Invalid,
+        () if run.aborted => Validity::Inconclusive,
+        () if client_bound(run).is_some() => Validity::ClientBound,
+        () => Validity::Valid,
+    }
+}
+
+/// What comes of the objectives of a scenario.
+pub fn judged(run: &Run) -> Vec<Judged> {
+    let validity = validity(run);
+    run.scenario.objectives.iter().map(|objective| judge(run, objective, validity)).collect()
+}
+
+fn judge(run: &Run, objective: &Objective, validity: Validity) -> Judged {
+    let counts = match &objective.operation {
+        Some(name) => run.cell(name).map(|cell| &cell.counts),
+        None => Some(&run.total),
+    };
+    let sent = counts.filter(|counts| counts.sent > 0);
+    let outcome = |reached: bool| if reached { Outcome::Pass } else { Outcome::Fail };
+    let (measured, outcome) = match &objective.bound {
+        Bound::ThroughputAtLeast(bound) => {
+            let measured = sent.map(|counts| counts.ok as f64 / run.window.seconds);
+            (measured, measured.map(|measured| outcome(measured >= *bound)))
+        }
+        Bound::FailuresAtMost(bound) => {
+            let lost = |counts: &crate::result::Counts| counts.scheduled - counts.ok.min(counts.scheduled);
+            let measured = sent.map(|counts| lost(counts) as f64 / counts.scheduled.max(1) as f64);
+            (measured, measured.map(|measured| outcome(measured <= *bound)))
+        }
+        Bound::Response { quantile, at_most_ms } => {
+            let cell = objective.operation.as_ref().and_then(|name| run.cell(name));
+            let found = cell.and_then(|cell| cell.response.as_ref()).and_then(|response| response.at(*quantile));
+            let dropped = counts.is_some_and(|counts| counts.dropped > 0);
+            let measured = found.flatten().map(|nanoseconds| nanoseconds as f64 / 1e6);
+            (measured, found.map(|_| outcome(!dropped && measured.is_some_and(|measured| measured <= *at_most_ms))))
+        }
+    };
+    // A client that was the bottleneck makes a server look worse, never better: what passes passes.
+    let believed = match (validity, outcome) {
+        (Validity::Valid, outcome) | (Validity::ClientBound, outcome @ Some(Outcome::Pass)) => {
+            outcome.unwrap_or(Outcome::NoData)
+        }
+        _ => Outcome::Blocked,
+    };
+    Judged { objective: objective.clone(), measured, outcome: believed }
+}
+
+/// All that is wrong with a stored run: broken rules, and where it says of itself what it is not.
+pub fn check(run: &Run) -> Vec<Broken> {
+    let mut findings = Findings(broken(run));
+    let stated = run.validity;
+    findings.require("T10", stated != Validity::Valid || client_bound(run).is_none(), || {
+        format!("it says valid, but the client was the bottleneck: {}", client_bound(run).unwrap_or_default())
+    });
+    let found = validity(run);
+    findings.require("T15", stated == found, || format!("it says {stated:?}, and is {found:?}"));
+    let judged = judged(run);
+    findings.require("T15", judged == run.objectives, || {
+        let outcomes =
+            |judged: &[Judged]| judged.iter().map(|one| format!("{:?}", one.outcome)).collect::<Vec<_>>().join(", ");
+        format!("its objectives are [{}], and come out as [{}]", outcomes(&run.objectives), outcomes(&judged))
+    });
+    findings.0
+}

@@ -1,0 +1,112 @@
+//! Rules about counts: every request is accounted for, what ran is what was planned, and sums are sums.
+
+use crate::result::{Cell, Counts, Run, State};
+
+use super::Findings;
+
+pub(super) fn check(run: &Run, findings: &mut Findings) {
+    plan(run, findings);
+    for cell in &run.cells {
+        conservation(&format!("{}: ", cell.operation), &cell.counts, findings);
+        by_second(run, cell, findings);
+        bytes(run, cell, findings);
+    }
+    sums(run, findings);
+    shape(run, findings);
+}
+
+/// T2: every planned cell has one state, and its reason.
+fn plan(run: &Run, findings: &mut Findings) {
+    let declared: Vec<_> = run.scenario.operations.iter().map(|operation| &operation.name).collect();
+    findings.require("T2", run.plan.iter().eq(declared), || "the plan is not the scenario's operations".to_owned());
+    let cells = run.cells.iter().map(|cell| &cell.operation);
+    findings.require("T2", run.plan.iter().eq(cells), || "the cells are not those of the plan".to_owned());
+    for cell in &run.cells {
+        let (ran, sent) = (cell.state == State::Ran, cell.counts.sent);
+        findings
+            .require("T2", ran == (sent > 0), || format!("{}: {:?} with {sent} requests", cell.operation, cell.state));
+        findings.require("T2", ran || cell.reason.is_some(), || {
+            format!("{}: no reason why it did not run", cell.operation)
+        });
+    }
+}
+
+/// T3: `scheduled = sent + dropped`, `sent = ok + failed + censored`.
+fn conservation(place: &str, counts: &Counts, findings: &mut Findings) {
+    let Counts { scheduled, dropped, sent, ok, censored, .. } = counts;
+    let failed = counts.failures();
+    findings.require("T3", *scheduled == sent + dropped, || {
+        format!("{place}{scheduled} scheduled, but {sent} sent and {dropped} dropped")
+    });
+    findings.require("T3", *sent == ok + failed + censored, || {
+        format!("{place}{sent} sent, but {ok} ok, {failed} failed and {censored} censored")
+    });
+}
+
+/// T11: a row's seconds are those of the window, and add up to it.
+fn by_second(run: &Run, cell: &Cell, findings: &mut Findings) {
+    let sum: u64 = cell.ok_by_second.iter().sum();
+    findings.require("T11", sum == cell.counts.ok, || {
+        format!("{}: {sum} right answers by second, {} in all", cell.operation, cell.counts.ok)
+    });
+    let seconds = cell.ok_by_second.len() as f64;
+    findings.require("T11", seconds <= run.window.seconds.floor() + 1.0, || {
+        format!("{}: {seconds} seconds in a window of {:.3}", cell.operation, run.window.seconds)
+    });
+}
+
+/// T5: bytes are counted; where their number is declared, the right answers have at least so many.
+fn bytes(run: &Run, cell: &Cell, findings: &mut Findings) {
+    let Some(operation) = run.scenario.operations.iter().find(|operation| operation.name == cell.operation) else {
+        return;
+    };
+    let expect = &operation.expect;
+    let each =
+        expect.bytes.unwrap_or(usize::from(expect.body.is_some() || expect.rows.is_some() || !expect.has.is_empty()));
+    let least = each as u64 * cell.counts.ok;
+    let received = cell.body_bytes_received;
+    findings.require("T5", received >= least, || {
+        format!("{}: {received} bytes received, where right answers alone have {least}", cell.operation)
+    });
+    let only_ok = cell.counts.failures() == 0;
+    findings.require("T5", expect.bytes.is_none() || !only_ok || received == least, || {
+        format!("{}: {received} bytes received, where right answers have {least}", cell.operation)
+    });
+}
+
+/// T3: the summary is the sum of its details, and throughput is right answers a second.
+fn sums(run: &Run, findings: &mut Findings) {
+    let sum = run.cells.iter().fold(Counts::default(), |sum, cell| sum.plus(&cell.counts));
+    findings.require("T3", sum == run.total, || format!("the total has {} ok, its parts {}", run.total.ok, sum.ok));
+    let throughput = run.total.ok as f64 / run.window.seconds;
+    findings.require("T3", (run.throughput - throughput).abs() <= throughput * 1e-6, || {
+        format!(
+            "throughput {:.1}/s, but {} right answers in {:.3} s are {throughput:.1}/s",
+            run.throughput, run.total.ok, run.window.seconds
+        )
+    });
+}
+
+/// T12: mix and schedule are those declared; five standard deviations where they are random.
+fn shape(run: &Run, findings: &mut Findings) {
+    let load = &run.scenario.load;
+    let scheduled = run.total.scheduled as f64;
+    let weights: f64 = run.scenario.operations.iter().map(|operation| operation.weight).sum();
+    for (operation, cell) in run.scenario.operations.iter().zip(&run.cells) {
+        let share = operation.weight / weights;
+        let deviation = 5.0 * (scheduled * share * (1.0 - share)).sqrt() + 1.0;
+        let found = cell.counts.scheduled as f64;
+        findings.require("T12", (found - scheduled * share).abs() <= deviation, || {
+            format!("{}: {found} of {scheduled} requests, where its weight is a share of {share:.3}", operation.name)
+        });
+    }
+    let (planned, deviation) = match (&load.schedule, load.requests) {
+        (Some(schedule), _) if load.poisson => (schedule.arrivals(), 5.0 * schedule.arrivals().sqrt()),
+        (Some(schedule), _) => (schedule.planned() as f64, 0.0),
+        (None, Some(requests)) if load.seconds.is_none() => (requests as f64, 0.0),
+        (None, _) => return,
+    };
+    findings.require("T12", run.aborted || (scheduled - planned).abs() <= deviation, || {
+        format!("{scheduled} requests were scheduled, where the schedule has {planned}")
+    });
+}

@@ -1,0 +1,369 @@
+//! What a load test does, as TOML: data, load, operations with what must come back, effects that the server must show, objectives.
+//!
+//! Whatever is wrong is refused before anything runs, with file, key and reason: a scenario that is half understood measures
+//! something else. The same structure, as it was run, stands in the result.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::expectation::Expectation;
+use crate::random::Distribution;
+use crate::schedule::Schedule;
+use crate::template::Template;
+
+/// A load test.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// One word; results are named after it.
+    pub name: String,
+    /// What it is for, in a sentence.
+    pub about: String,
+    /// Which HTTP is spoken.
+    #[serde(default)]
+    pub http: Http,
+    /// What is in the server before.
+    pub data: Data,
+    /// How much is asked, for how long.
+    pub load: Load,
+    /// What is asked.
+    pub operations: Vec<Operation>,
+    /// What the server's own counters must show afterwards.
+    pub effects: Vec<Effect>,
+    /// What must be reached.
+    #[serde(default)]
+    pub objectives: Vec<Objective>,
+}
+
+/// A version of HTTP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Http {
+    /// HTTP/1.1: one request at a time on a connection.
+    #[default]
+    #[serde(rename = "1.1")]
+    One,
+    /// HTTP/2 without negotiation.
+    #[serde(rename = "2")]
+    Two,
+}
+
+/// What is in the server before: rows that follow from their numbers, written by the run itself, and counted afterwards.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Data {
+    /// The schema (GraphQL SDL) of the server that is started.
+    pub schema: String,
+    /// The table that the rows are in.
+    pub table: String,
+    /// Rows that stay, numbered from 0.
+    pub rows: u64,
+    /// Rows after them, for operations that take a row away.
+    #[serde(default)]
+    pub spare: u64,
+    /// A row as JSON.
+    pub row: Template,
+    /// How requests choose among the rows that stay.
+    #[serde(default)]
+    pub distribution: Distribution,
+}
+
+/// How much is asked, for how long. With a schedule the loop is open: requests start when the schedule says so. Without one it is
+/// closed: each connection asks again when it has its answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Load {
+    /// Connections in all.
+    pub connections: usize,
+    /// Requests at once on one connection of HTTP/2.
+    #[serde(default = "one")]
+    pub streams: usize,
+    /// Threads of the client; each owns its connections.
+    #[serde(default = "one")]
+    pub threads: usize,
+    /// When requests start; none is a closed loop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<Schedule>,
+    /// Random arrivals at the schedule's rate.
+    #[serde(default)]
+    pub poisson: bool,
+    /// How long a closed loop starts requests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<f64>,
+    /// After how many requests a closed loop ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests: Option<u64>,
+    /// Arrivals that may wait for a connection, in all; the next is dropped.
+    #[serde(default = "thousand")]
+    pub queue: usize,
+    /// Requests before the window, of which none may fail.
+    #[serde(default = "thousand_requests")]
+    pub warm_up_requests: u64,
+    /// How long one request may take.
+    #[serde(default = "thirty")]
+    pub timeout_seconds: f64,
+    /// How long is waited for what is in flight at the end.
+    #[serde(default = "thirty")]
+    pub drain_seconds: f64,
+    /// Of everything random.
+    #[serde(default)]
+    pub seed: u64,
+}
+
+fn one() -> usize {
+    1
+}
+
+fn thousand() -> usize {
+    1000
+}
+
+fn thousand_requests() -> u64 {
+    1000
+}
+
+fn thirty() -> f64 {
+    30.0
+}
+
+impl Load {
+    /// Whether requests start when a schedule says so.
+    pub fn is_open(&self) -> bool {
+        self.schedule.is_some()
+    }
+
+    /// How many requests can be in flight: the users of a closed loop.
+    pub fn slots(&self) -> usize {
+        self.connections * self.streams
+    }
+}
+
+/// A kind of request.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Operation {
+    /// What it is called.
+    pub name: String,
+    /// Its share of all requests, over the sum of all weights.
+    pub weight: f64,
+    /// The method.
+    pub method: String,
+    /// Path and query.
+    pub path: Template,
+    /// The body, and its content type.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body: Option<Template>,
+    /// The content type of the body.
+    #[serde(default = "json")]
+    pub content_type: String,
+    /// Which row it is about.
+    #[serde(default)]
+    pub row: Row,
+    /// What an answer must be.
+    pub expect: Expectation,
+}
+
+fn json() -> String {
+    "application/json".to_owned()
+}
+
+/// Which row a request is about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Row {
+    /// One of those that stay.
+    #[default]
+    Seeded,
+    /// One that was never there.
+    New,
+    /// One that is there, is not among those that stay, and is taken by no other request.
+    Spare,
+}
+
+/// What a counter of the server must show: so many steps for each success of these operations.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Effect {
+    /// A name in the answer of `GET /_counters`.
+    pub counter: String,
+    /// The operations that make it step.
+    pub operations: Vec<String>,
+    /// Steps for each success.
+    pub each: f64,
+    /// Whether more steps are as good.
+    #[serde(default)]
+    pub at_least: bool,
+}
+
+/// What must be reached; declared before the run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Objective {
+    /// The operation; none is all of them, for a throughput or a share of failures.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operation: Option<String>,
+    /// What is looked at.
+    pub bound: Bound,
+}
+
+/// A bound on what was measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Bound {
+    /// Successes a second.
+    ThroughputAtLeast(f64),
+    /// Failed, dropped and censored requests over all.
+    FailuresAtMost(f64),
+    /// A quantile of the response time.
+    Response {
+        /// From 0 to 1.
+        quantile: f64,
+        /// In milliseconds.
+        at_most_ms: f64,
+    },
+}
+
+/// TOML has infinities, and what is no number.
+fn above_zero(number: f64) -> bool {
+    number.is_finite() && number > 0.0
+}
+
+/// Why a scenario is not run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The file.
+    pub file: String,
+    /// The key that is wrong, from the root.
+    pub key: String,
+    /// What is wrong, and what would be right.
+    pub reason: String,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}: {}: {}", self.file, self.key, self.reason)
+    }
+}
+
+impl Scenario {
+    /// Reads a file.
+    pub fn read(path: &Path) -> Result<Self, Refusal> {
+        let file = path.display().to_string();
+        match std::fs::read_to_string(path) {
+            Ok(text) => Self::parse(&file, &text),
+            Err(error) => Err(Refusal { file, key: ".".to_owned(), reason: error.to_string() }),
+        }
+    }
+
+    /// Reads the text of a file.
+    pub fn parse(file: &str, text: &str) -> Result<Self, Refusal> {
+        let refusal = |key: String, reason: String| Refusal { file: file.to_owned(), key, reason };
+        let read = toml::Deserializer::parse(text)
+            .map_err(|error| refusal(".".to_owned(), error.to_string().trim().replace('\n', " ")))?;
+        let scenario: Self = serde_path_to_error::deserialize(read)
+            .map_err(|error| refusal(error.path().to_string(), error.inner().message().to_owned()))?;
+        match scenario.fault() {
+            None => Ok(scenario),
+            Some((key, reason)) => Err(refusal(key, reason)),
+        }
+    }
+
+    /// What is wrong with what could be read: a key, and the reason.
+    pub fn fault(&self) -> Option<(String, String)> {
+        self.load_fault().or_else(|| self.operations_fault()).or_else(|| self.promises_fault())
+    }
+
+    fn load_fault(&self) -> Option<(String, String)> {
+        let (load, data) = (&self.load, &self.data);
+        let closed_end = load.seconds.is_some() || load.requests.is_some();
+        let wrong = [
+            (self.name.is_empty() || self.name.contains(['/', '.', ' ']), "name", "one word without / and ."),
+            (load.threads == 0, "load.threads", "at least 1"),
+            (load.connections < load.threads, "load.connections", "at least one for each thread"),
+            (load.streams == 0, "load.streams", "at least 1"),
+            (
+                load.streams > 1 && self.http == Http::One,
+                "load.streams",
+                "HTTP/1.1 has one request at a time on a connection",
+            ),
+            (load.is_open() && closed_end, "load.schedule", "a schedule has its own end: without seconds and requests"),
+            (!load.is_open() && !closed_end, "load.seconds", "a closed loop ends after seconds or requests"),
+            (load.seconds.is_some_and(|seconds| !above_zero(seconds)), "load.seconds", "above 0"),
+            (load.requests == Some(0), "load.requests", "above 0"),
+            (load.poisson && !load.is_open(), "load.poisson", "only a schedule has random arrivals"),
+            (!above_zero(load.timeout_seconds), "load.timeout_seconds", "above 0"),
+            (!above_zero(load.drain_seconds), "load.drain_seconds", "above 0"),
+            (data.rows == 0, "data.rows", "at least 1: reads of an empty table prove nothing"),
+        ];
+        let found =
+            wrong.iter().find(|(wrong, ..)| *wrong).map(|(_, key, reason)| ((*key).to_owned(), (*reason).to_owned()));
+        let schedule = || load.schedule.as_ref().and_then(Schedule::fault);
+        found.or_else(|| schedule().map(|(key, reason)| (format!("load.schedule.{key}"), reason.to_owned())))
+    }
+
+    fn operations_fault(&self) -> Option<(String, String)> {
+        let mut names = HashSet::new();
+        if self.operations.is_empty() {
+            return Some(("operations".to_owned(), "at least one".to_owned()));
+        }
+        for (at, operation) in self.operations.iter().enumerate() {
+            let fault = |key: &str, reason: &str| Some((format!("operations[{at}].{key}"), reason.to_owned()));
+            if !names.insert(&operation.name) {
+                return fault("name", "another operation has it");
+            }
+            if !above_zero(operation.weight) {
+                return fault("weight", "above 0: an operation that never runs is no operation");
+            }
+            if operation.method.parse::<http::Method>().is_err() {
+                return fault("method", "no method of HTTP");
+            }
+            if operation.path.of(0).parse::<http::uri::PathAndQuery>().is_err()
+                || !operation.path.of(0).starts_with('/')
+            {
+                return fault("path", "no path of a URL; it begins with /");
+            }
+            if !operation.expect.is_about_the_body() {
+                return fault("expect", "a status alone proves nothing: body, has, rows or bytes");
+            }
+            if operation.row == Row::Spare && self.data.spare == 0 {
+                return fault("row", "there are no spare rows: data.spare");
+            }
+        }
+        None
+    }
+
+    fn promises_fault(&self) -> Option<(String, String)> {
+        let known = |name: &String| self.operations.iter().any(|operation| operation.name == *name);
+        if self.effects.is_empty() {
+            return Some(("effects".to_owned(), "at least one: what the server's counters must show".to_owned()));
+        }
+        for (at, effect) in self.effects.iter().enumerate() {
+            if effect.operations.is_empty() || !effect.operations.iter().all(known) {
+                return Some((format!("effects[{at}].operations"), "names of operations".to_owned()));
+            }
+            if !above_zero(effect.each) {
+                return Some((format!("effects[{at}].each"), "above 0: nothing is no effect".to_owned()));
+            }
+        }
+        for (at, objective) in self.objectives.iter().enumerate() {
+            let fault = |reason: &str| Some((format!("objectives[{at}]"), reason.to_owned()));
+            if !objective.operation.as_ref().is_none_or(known) {
+                return fault("no operation has this name");
+            }
+            if let Bound::Response { quantile, .. } = objective.bound {
+                if !self.load.is_open() {
+                    return fault("a bound on response times needs an open loop: load.schedule");
+                }
+                if objective.operation.is_none() {
+                    return fault("response times are those of one operation");
+                }
+                if !(0.0..1.0).contains(&quantile) {
+                    return fault("a quantile is from 0 to below 1");
+                }
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,144 @@
+//! The server of a run: started in a folder of its own and stopped again, or one that is there already.
+//!
+//! It is a process of its own, so that its CPU is its own, and it takes a free port, so that runs do not meet.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use http::Uri;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::connection::Target;
+use crate::scenario::Http;
+
+/// A server that requests go to.
+#[derive(Debug)]
+pub struct Server {
+    /// Its URL.
+    pub url: String,
+    /// Its process, where it was started here.
+    pub process: Option<u32>,
+    /// The configuration it says it has, where it was started here.
+    pub configuration: Option<Value>,
+    started: Option<Started>,
+}
+
+#[derive(Debug)]
+struct Started {
+    child: Child,
+    _directory: TempDir,
+}
+
+impl Server {
+    /// One that is there. Unless it is on this machine the caller has to say that it is theirs.
+    pub fn at(url: &str, owned: bool) -> Result<Self, String> {
+        let server =
+            Self { url: url.trim_end_matches('/').to_owned(), process: None, configuration: None, started: None };
+        match server.target(Http::One)?.address.ip().is_loopback() || owned {
+            true => Ok(server),
+            false => Err(format!("{url} is another machine: --i-own-this-target says that it is yours")),
+        }
+    }
+
+    /// Starts a binary in a temporary folder with a schema, and waits until it is ready.
+    pub fn start(binary: &Path, schema: &str) -> Result<Self, String> {
+        let directory = TempDir::new().map_err(|error| format!("no temporary folder: {error}"))?;
+        let [schema_file, data, ready] = ["schema.graphql", "data", "ready"].map(|name| directory.path().join(name));
+        std::fs::write(&schema_file, schema).map_err(|error| format!("{}: {error}", schema_file.display()))?;
+        let command = || {
+            let mut command = Command::new(binary);
+            command.arg("serve").arg("--schema").arg(&schema_file).arg("--data-dir").arg(&data);
+            command.args(["--listen", "127.0.0.1:0"]).arg("--ready-file").arg(&ready).stdin(Stdio::null());
+            command
+        };
+        let failed = |error: std::io::Error| format!("cannot start {}: {error}", binary.display());
+        let printed = command().arg("--print-config").output().map_err(failed)?;
+        let configuration = serde_json::from_slice(&printed.stdout)
+            .map_err(|_| format!("{}: {}", binary.display(), String::from_utf8_lossy(&printed.stderr).trim()))?;
+        let child = command().stdout(Stdio::null()).stderr(Stdio::null()).spawn().map_err(failed)?;
+        let process = Some(child.id());
+        let started = Some(Started { child, _directory: directory });
+        let mut server = Self { url: String::new(), process, configuration: Some(configuration), started };
+        server.url = server.wait_until_ready(&ready)?;
+        Ok(server)
+    }
+
+    fn wait_until_ready(&mut self, ready: &Path) -> Result<String, String> {
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_secs(60) {
+            match std::fs::read_to_string(ready) {
+                Ok(url) if url.ends_with('\n') => return Ok(url.trim().to_owned()),
+                _ => std::thread::sleep(Duration::from_millis(10)),
+            }
+            let ended = self.started.as_mut().and_then(|started| started.child.try_wait().ok().flatten());
+            if let Some(status) = ended {
+                return Err(format!("the server ended before it was ready: {status}"));
+            }
+        }
+        Err("the server was not ready within 60 s".to_owned())
+    }
+
+    /// Where requests go.
+    pub fn target(&self, http: Http) -> Result<Target, String> {
+        let uri: Uri = self.url.parse().map_err(|error| format!("{}: {error}", self.url))?;
+        let authority = uri.authority().ok_or(format!("{}: a URL with a host", self.url))?.clone();
+        if uri.scheme_str() != Some("http") {
+            return Err(format!("{}: only http is spoken", self.url));
+        }
+        let host = authority.host().trim_matches(['[', ']']);
+        let addresses = (host, authority.port_u16().unwrap_or(80)).to_socket_addrs();
+        let address: Option<SocketAddr> = addresses.ok().and_then(|mut addresses| addresses.next());
+        Ok(Target { address: address.ok_or(format!("{}: no such host", self.url))?, authority, http })
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(process) = self.process.and_then(|process| Pid::from_raw(process as i32)) {
+            // It may have ended: then there is nothing to do.
+            let _ = kill_process(process, signal);
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.signal(Signal::TERM);
+        if let Some(started) = &mut self.started {
+            let begun = Instant::now();
+            while matches!(started.child.try_wait(), Ok(None)) {
+                if begun.elapsed() > Duration::from_secs(20) {
+                    // What it holds is temporary.
+                    let _ = started.child.kill();
+                }
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        }
+    }
+}
+
+/// The server's binary: the one that was named, else the one beside this program, built if this is a checkout.
+pub fn binary(named: Option<&Path>) -> Result<PathBuf, String> {
+    if let Some(named) = named {
+        return Ok(named.to_owned());
+    }
+    let own = std::env::current_exe().map_err(|error| error.to_string())?;
+    let beside = own.with_file_name("strata");
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().filter(|parent| parent.join("Cargo.toml").exists());
+    if let Some(workspace) = workspace {
+        eprintln!("building the server (cargo build --release --bin strata)");
+        let built = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+            .args(["build", "--release", "--quiet", "--package", "strata", "--bin", "strata"])
+            .current_dir(workspace)
+            .status();
+        if !built.is_ok_and(|status| status.success()) {
+            return Err("the server could not be built; --server names a binary".to_owned());
+        }
+    }
+    match beside.exists() {
+        true => Ok(beside),
+        false => Err(format!("there is no {}; --server names a binary", beside.display())),
+    }
+}

@@ -1,0 +1,11 @@
+//! The tool from outside: a server with scripted faults and known answers, results that are wrong, scenarios that are wrong.
+
+#![expect(clippy::unwrap_used, reason = "a test stops where something is not as it should be")]
+
+mod conservation;
+mod faults;
+mod faulty_server;
+mod lint;
+mod pause;
+mod scenarios;
+mod wrong_results;

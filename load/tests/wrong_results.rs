@@ -1,0 +1,174 @@
+//! Results that a report of this kind has printed, each small change of one that holds, and the rule that `load check` names.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use strata_load::clocks::Cpu;
+use strata_load::expectation::Failure;
+use strata_load::ledger::Account;
+use strata_load::result::{Cell, Counters, Counts, Loop, Processes, Run, Setup, Validity, Window};
+use strata_load::rules;
+use strata_load::scenario::Scenario;
+
+/// A wrong result.
+#[derive(Deserialize)]
+struct Wrong {
+    /// What happened.
+    story: String,
+    /// The rule that names it.
+    rule: String,
+    /// Which right result it was: open or closed.
+    of: String,
+    /// JSON pointers and what stands there.
+    set: BTreeMap<String, Value>,
+}
+
+const SCENARIO: &str = r#"
+name = "two"
+about = "two operations, each half"
+effects = [{ counter = "gets", operations = ["get"], each = 1.0 }]
+data = { schema = "", table = "row", rows = 1000, row = "row-{n}" }
+objectives = [{ operation = "get", bound = { throughput_at_least = 10.0 } }]
+
+[load]
+connections = 2
+LOOP
+
+[[operations]]
+name = "get"
+weight = 1.0
+method = "GET"
+path = "/row/{n}"
+expect = { status = 200, bytes = 100 }
+
+[[operations]]
+name = "delete"
+weight = 1.0
+method = "DELETE"
+path = "/row/{n}"
+expect = { status = 204, bytes = 0 }
+"#;
+
+/// A run of 20 s: of each operation 1000 requests that take 10 us to 10 ms, ten of the reads being refused.
+fn right(open: bool) -> Run {
+    let closed_loop = "requests = 2000";
+    let open_loop = "schedule = { shape = \"constant\", rate = 100.0, seconds = 20.0 }";
+    let text = SCENARIO.replace("LOOP", if open { open_loop } else { closed_loop });
+    let scenario = Scenario::parse("two.toml", &text).unwrap();
+    let accounts = [account(10, 100), account(0, 0)];
+    let names = ["get", "delete"];
+    let cells: Vec<_> = names.iter().zip(&accounts).map(|(name, account)| Cell::of(name, account, open)).collect();
+    let total = cells.iter().fold(Counts::default(), |sum, cell| sum.plus(&cell.counts));
+    // Of the users' 40 s, what is not in requests is their own.
+    let busy = |account: &Account| {
+        let failed: f64 = account.failed.values().map(|times| times.mean() * times.len() as f64).sum();
+        (account.service.mean() * account.service.len() as f64 + failed) / 1e9
+    };
+    let think = 40.0 - accounts.iter().map(busy).sum::<f64>();
+    let counters = |gets| Some([("gets".to_owned(), gets)].into_iter().collect());
+    let mut run = Run {
+        format: 1,
+        id: "two-1".to_owned(),
+        began_unix_seconds: 1,
+        r#loop: if open { Loop::Open } else { Loop::Closed },
+        server_configuration: Some(json!({})),
+        processors: 2,
+        plan: names.map(str::to_owned).to_vec(),
+        setup: Setup { rows_written: Some(1000), rows_found: Some(1000), warm_up: Counts::default() },
+        window: Window { seconds: 20.0, arrivals_seconds: open.then_some(20.0) },
+        throughput: total.ok as f64 / 20.0,
+        cells,
+        total,
+        processes: Processes {
+            client: Cpu { user_seconds: 1.0, system_seconds: 1.0 },
+            server: Some(Cpu { user_seconds: 1.0, system_seconds: 1.0 }),
+            busiest_client_thread: 0.1,
+            client_run_queue_wait_seconds: Some(0.1),
+            think_seconds: (!open).then_some(think),
+        },
+        counters: Counters { before: counters(5), after: counters(995) },
+        objectives: Vec::new(),
+        validity: Validity::Valid,
+        broken: Vec::new(),
+        aborted: false,
+        scenario,
+    };
+    run.objectives = rules::judged(&run);
+    run
+}
+
+fn account(failed: u64, bytes: u64) -> Account {
+    let mut account = Account { scheduled: 1000, sent: 1000, ok: 1000 - failed, ..Account::default() };
+    for number in 1..=1000u64 {
+        let took = Duration::from_micros(10 * number).as_nanos() as u64;
+        account.send_lag.record(1000).unwrap();
+        if number <= failed {
+            let empty = Account::default().service;
+            account.failed.entry(Failure::Status(503)).or_insert(empty).record(took).unwrap();
+        } else {
+            account.service.record(took).unwrap();
+            account.response.record(took + 1000).unwrap();
+        }
+    }
+    account.body_bytes_received = account.ok * bytes + failed * 20;
+    account.ok_by_second = vec![50; 20];
+    account.ok_by_second[0] -= failed;
+    account
+}
+
+fn set(whole: &mut Value, pointer: &str, value: &Value) {
+    let (parent, name) = pointer.rsplit_once('/').unwrap();
+    match whole.pointer_mut(parent).unwrap_or_else(|| panic!("no {parent}")) {
+        Value::Object(object) => drop(object.insert(name.to_owned(), value.clone())),
+        Value::Array(list) => list[name.parse::<usize>().unwrap()] = value.clone(),
+        other => panic!("{parent} is {other}"),
+    }
+}
+
+fn check(folder: &Path) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_load")).arg("check").arg(folder).output().unwrap()
+}
+
+fn text(of: &str) -> Value {
+    serde_json::to_value(right(of == "open")).unwrap()
+}
+
+#[test]
+fn right_results_are_left_in_peace() {
+    for of in ["open", "closed"] {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("right.json"), text(of).to_string()).unwrap();
+        let output = check(folder.path());
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), "", "{of}");
+        assert_eq!(output.status.code(), Some(0), "{of}");
+    }
+}
+
+#[test]
+fn each_wrong_result_is_refused_by_the_name_of_its_rule() {
+    let wrong: Vec<Wrong> = serde_json::from_str(include_str!("wrong_results.json")).unwrap();
+    assert!(wrong.len() >= 30, "{}", wrong.len());
+    for Wrong { story, rule, of, set: changes } in wrong {
+        let mut result = text(&of);
+        changes.iter().for_each(|(pointer, value)| set(&mut result, pointer, value));
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("wrong.json"), result.to_string()).unwrap();
+        let output = check(folder.path());
+        let said = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{story}: {said}");
+        assert!(said.lines().any(|line| line.contains(&format!("json: {rule}: "))), "{story}: {rule} is not in {said}");
+    }
+}
+
+#[test]
+fn two_results_of_one_run_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["a.json", "b.json"] {
+        std::fs::write(folder.path().join(name), text("open").to_string()).unwrap();
+    }
+    assert!(String::from_utf8(check(folder.path()).stdout).unwrap().contains("T25"));
+}
