@@ -550,21 +550,30 @@ pub fn owners<'s>(
     store.multi_get(Space::Indexes, &entries, snapshot, reach)
 }
 
-/// The keys of the first records of a table behind one, or of its first if there is none.
+/// The keys of the first records of a table behind one, or of its first if there is none: at most `most`, and no more once these records
+/// have `most_bytes`.
 ///
 /// # Errors
 /// What the engine returns.
-pub fn keys_after(store: &Store, table: u32, after: Option<&str>, most: usize) -> Result<Vec<Vec<u8>>> {
+pub fn keys_after(
+    store: &Store,
+    table: u32,
+    after: Option<&str>,
+    most: usize,
+    most_bytes: usize,
+) -> Result<Vec<Vec<u8>>> {
     let (mut lower, mut upper) = (Vec::new(), Vec::new());
     key::successor(&table.to_be_bytes(), &mut upper);
     key::record(table, after.unwrap_or_default(), &mut lower);
     lower.extend(after.map(|_| 0)); // The least key that is greater.
-    let (snapshot, mut keys) = (store.snapshot(), Vec::new());
+    let (snapshot, mut keys, mut bytes) = (store.snapshot(), Vec::new(), 0);
     let mut records = store.scan(Space::Records, &lower, &upper, &snapshot, Reach::Disk);
     while keys.len() < most
-        && let Some((key, _)) = records.next()?
+        && bytes < most_bytes
+        && let Some((key, record)) = records.next()?
     {
         keys.push(key.to_vec());
+        bytes += record.len();
     }
     Ok(keys)
 }
@@ -580,7 +589,7 @@ const BUILT_BYTES: usize = 1 << 20;
 /// unique index: then some of the entries may be missing.
 ///
 /// # Errors
-/// `Corrupt` if a record is; `Busy` if the engine is behind; what the engine returns.
+/// `Corrupt` if a record is, unless the index is of when records expire; `Busy` if the engine is behind; what the engine returns.
 pub fn build(store: &Store, table: &Table, index: &Index, keys: &[Vec<u8>]) -> Result<Option<Sharing>> {
     let ([first, ..], Some(last)) = (keys, keys.last()) else { return Ok(None) };
     let (snapshot, mut batch, mut owners) = (store.snapshot(), Batch::default(), HashMap::new());
@@ -592,7 +601,11 @@ pub fn build(store: &Store, table: &Table, index: &Index, keys: &[Vec<u8>]) -> R
         if keys.binary_search_by(|held| held.as_slice().cmp(key)).is_err() {
             continue;
         }
-        let record = Record::open(table, bytes)?;
+        let record = match Record::open(table, bytes) {
+            // Nobody can delete it by its entry, and no query misses that.
+            Err(Error::Corrupt { .. }) if index.kind == IndexKind::Expiry => continue,
+            record => record?,
+        };
         let id = record.id()?;
         each_entry(index, &record, &id, |entry| {
             if index.kind == IndexKind::Unique {

@@ -40,7 +40,7 @@ impl Fixture {
 
     /// The keys of all records.
     fn keys(&self) -> Vec<Vec<u8>> {
-        keys_after(&self.store, self.table().id, None, usize::MAX).unwrap()
+        keys_after(&self.store, self.table().id, None, usize::MAX, usize::MAX).unwrap()
     }
 
     fn encode(&self, body: &str) -> Vec<u8> {
@@ -391,7 +391,7 @@ fn keys_are_found_behind_a_key() {
         fixture.write(|batch| fixture.put_record(batch, id, &bytes));
     }
     let behind = |id, most| {
-        let keys = keys_after(&fixture.store, fixture.table().id, id, most).unwrap();
+        let keys = keys_after(&fixture.store, fixture.table().id, id, most, usize::MAX).unwrap();
         keys.iter().map(|key| key::id_of_record(key).unwrap().to_owned()).collect::<Vec<_>>()
     };
     assert_eq!(behind(None, 2), ["a", "a\0"]);

@@ -11,7 +11,7 @@
 //!
 //! **Expired records** are served to nobody; they are found by an index on when they expire, and deleted as if somebody had asked for it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::catalogue::{Catalogue, StoredState};
 use super::{Database, LOCK_WAIT, held_too_long};
@@ -25,6 +25,10 @@ use crate::storage::{Batch, Reach, Space};
 /// How many records a piece of work is about.
 const PIECE_ROWS: usize = 256;
 
+/// How many bytes of records a piece of a build reads, and how many of deletes a piece of reclaiming writes, about: both hold the records
+/// meanwhile.
+const PIECE_BYTES: usize = 4 << 20;
+
 /// After so many pieces of a build it is written down how far it is.
 const NOTED_PIECES: u32 = 64;
 
@@ -36,11 +40,30 @@ pub(super) struct Background {
     /// By table, the entry at which the search for expired records goes on, which begins anew when it has come to its end: what was
     /// deleted stays in the engine for a while, and is not to be stepped over again and again.
     searched: HashMap<u32, Vec<u8>>,
+    /// The tables in which something is damaged that has expired. The operator was told of the first of it.
+    damaged: HashSet<u32>,
+}
+
+/// What became of records that may have expired.
+#[derive(Default)]
+struct Reclaimed {
+    /// How many were looked at, in their order.
+    examined: usize,
+    deleted: usize,
+    /// Why the first of them that cannot be read is not deleted.
+    damage: Option<Error>,
 }
 
 impl Background {
     pub(super) fn new(catalogue: Catalogue) -> Self {
-        Self { catalogue, unnoted: 0, searched: HashMap::new() }
+        Self { catalogue, unnoted: 0, searched: HashMap::new(), damaged: HashSet::new() }
+    }
+
+    /// Tells the operator, once for each table, that not everything can be deleted that has expired.
+    fn report_damage(&mut self, table: &Table, error: &Error) {
+        if self.damaged.insert(table.id) {
+            tracing::error!("table {} keeps what has expired and is damaged: {error}", table.name);
+        }
     }
 }
 
@@ -91,7 +114,7 @@ impl Database {
         let StoredState::Building { after, records } = &mut stored.state else {
             return Err(Error::corrupt(format!("index {} is not being built", index.id)));
         };
-        let keys = indexes::keys_after(self.store(), table.id, after.as_deref(), PIECE_ROWS)?;
+        let keys = indexes::keys_after(self.store(), table.id, after.as_deref(), PIECE_ROWS, PIECE_BYTES)?;
         let Some(last) = keys.last().and_then(|key| key::id_of_record(key)).map(str::to_owned) else {
             let records = *records;
             stored.state = StoredState::Ready;
@@ -131,7 +154,7 @@ impl Database {
 
     /// Whether one of two records that share a value had expired, and is deleted now.
     fn is_resolved(&self, table: &Table, sharing: &Sharing) -> Result<bool> {
-        Ok(table.expires() && self.delete_expired(table, sharing)? > 0)
+        Ok(table.expires() && self.delete_expired(table, &sharing.each_ref().map(String::as_str))?.deleted > 0)
     }
 
     /// Gives up an index that cannot be built.
@@ -150,40 +173,67 @@ impl Database {
         Ok(())
     }
 
-    /// Deletes some of the records that have expired; whether there may be more.
+    /// Deletes some of the records that have expired; whether there may be more. What is damaged stays, and keeps nothing else.
     fn reclaim(&self, background: &mut Background) -> Result<bool> {
         let mut may_be_more = false;
         for table in &self.schema().tables {
             let index = table.indexes.iter().find(|index| index.kind == IndexKind::Expiry);
             let Some(index) = index.filter(|index| index.is_kept()) else { continue };
-            let mut range = KeyRange::expired(index, self.now());
-            if let Some(from) = background.searched.remove(&table.id) {
-                range.intersect(KeyRange { lower: from, upper: Vec::new() });
-            }
-            let (store, mut keys) = (self.store(), Keys::default());
-            let snapshot = store.snapshot();
-            let scan = store.scan(Space::Indexes, &range.lower, &range.upper, &snapshot, Reach::Disk);
-            let mut entries = Matches::of(scan, table, index, &range).keeping_values();
-            while keys.len() < PIECE_ROWS && entries.append(&mut keys)? {}
-            let ids = keys.slices().into_iter().filter_map(key::id_of_record).map(str::to_owned);
-            let deleted = self.delete_expired(table, &ids.collect::<Vec<_>>())?;
-            if deleted > 0 && keys.len() == PIECE_ROWS {
-                background.searched.insert(table.id, keys.before_id(PIECE_ROWS - 1).to_vec());
-                may_be_more = true;
+            match self.reclaim_from(background, table, index) {
+                Ok(more) => may_be_more |= more,
+                Err(error @ Error::Corrupt { .. }) => background.report_damage(table, &error),
+                Err(error) => return Err(error),
             }
         }
         Ok(may_be_more)
     }
 
-    /// Deletes those of some records that have expired, in one transaction; how many there were.
-    fn delete_expired(&self, table: &Table, ids: &[String]) -> Result<usize> {
+    /// The same in one table.
+    fn reclaim_from(&self, background: &mut Background, table: &Table, index: &Index) -> Result<bool> {
+        let mut range = KeyRange::expired(index, self.now());
+        if let Some(from) = background.searched.remove(&table.id) {
+            range.intersect(KeyRange { lower: from, upper: Vec::new() });
+        }
+        let (store, mut keys) = (self.store(), Keys::default());
+        let snapshot = store.snapshot();
+        let scan = store.scan(Space::Indexes, &range.lower, &range.upper, &snapshot, Reach::Disk);
+        let mut entries = Matches::of(scan, table, index, &range).keeping_values();
+        while keys.len() < PIECE_ROWS && entries.append(&mut keys)? {}
+        let slices = keys.slices();
+        let ids = slices.iter().map(|key| key::id_of_record(key).ok_or_else(|| Error::corrupt("an entry has no id")));
+        let ids = ids.collect::<Result<Vec<_>>>()?;
+        let Reclaimed { examined, damage, .. } = self.delete_expired(table, &ids)?;
+        if let Some(error) = damage {
+            background.report_damage(table, &error);
+        }
+        if examined < PIECE_ROWS && examined == ids.len() {
+            return Ok(false);
+        }
+        let last = examined - 1;
+        background.searched.insert(table.id, [keys.before_id(last), ids[last].as_bytes(), b"\0"].concat());
+        Ok(true)
+    }
+
+    /// Deletes those of some records that have expired, in one transaction, as many as fit in one piece.
+    fn delete_expired(&self, table: &Table, ids: &[&str]) -> Result<Reclaimed> {
         let slots = ids.iter().map(|id| self.shared.locks.slot(table.id, id.as_bytes())).collect();
         self.run(slots, false, |transaction| {
-            let mut deleted = 0;
+            let mut reclaimed = Reclaimed::default();
             for id in ids {
-                deleted += usize::from(transaction.reclaim(table, id)?);
+                if transaction.batch.bytes() >= PIECE_BYTES {
+                    break;
+                }
+                reclaimed.examined += 1;
+                match transaction.reclaim(table, id) {
+                    Ok(is_deleted) => reclaimed.deleted += usize::from(is_deleted),
+                    Err(Error::Corrupt { detail }) => {
+                        let damage = || Error::corrupt(format!("record {id:?}: {detail}"));
+                        reclaimed.damage.get_or_insert_with(damage);
+                    }
+                    Err(error) => return Err(error),
+                }
             }
-            Ok(deleted)
+            Ok(reclaimed)
         })
     }
 

@@ -267,10 +267,13 @@ impl<'d> Transaction<'d> {
     /// Deletes a record if there is one that has expired; whether there was.
     ///
     /// # Errors
-    /// As [`Transaction::delete`].
+    /// `Corrupt` if it is damaged, and then nothing is staged; what the engine returns.
     pub(super) fn reclaim(&mut self, table: &Table, id: &str) -> Result<bool> {
         self.hold(table.id, id.as_bytes())?;
-        Ok(self.stored(table, id)?.is_some() && self.open(table, id)?.is_none())
+        match self.stored(table, id)? {
+            Some(record) if record.has_expired(self.now())? => self.remove(table, id, &record).map(|()| true),
+            _ => Ok(false),
+        }
     }
 
     /// Stages that a record is no more.

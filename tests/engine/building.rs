@@ -224,6 +224,24 @@ fn an_index_is_ready_for_later_snapshots() {
     }
 }
 
+/// A piece holds its records against their writers, so it ends soon.
+#[test]
+fn long_records_are_built_from_in_shorter_pieces() {
+    let (directory, database) = fresh(BARE);
+    let (table, filler) = (database.table("T").expect("it exists"), "f".repeat(1 << 20));
+    for number in 0..12 {
+        let body = format!(r#"{{"id":"{number:02}","name":"n","mail":"{filler}"}}"#);
+        database.create(table, body.as_bytes()).expect("valid");
+    }
+    drop(database);
+    let sdl = BARE.replace("name: String", "name: String @indexed");
+    let database = open_idle(directory.path(), &sdl).expect("indexes may be added");
+    assert!(database.work().expect("it can be built"));
+    assert_eq!(entries(&database), 4);
+    database.catch_up().expect("it can be built");
+    assert_eq!(entries(&database), 12);
+}
+
 #[test]
 fn a_corrupt_record_fails_the_index_and_not_the_database() {
     let directory = filled();

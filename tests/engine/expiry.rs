@@ -4,7 +4,7 @@ use strata::blobs::Reader;
 use strata::encoding::Value;
 use strata::error::Error;
 use strata::query::Query;
-use strata::schema::IndexState;
+use strata::schema::{Durability, IndexState};
 use strata::storage::{Batch, Reach, Space, Store};
 use strata::transaction::{Clock, Database, Precondition};
 
@@ -213,6 +213,79 @@ fn expired_records_are_deleted_in_pieces_by_when_they_expire() {
     assert_consistent(&database);
     clock.set(START + 1000 * SECOND);
     database.catch_up().expect("all are due");
+    assert_eq!(stored(&database), 0);
+}
+
+/// Changes a byte of a stored record, as a bad disk would.
+fn damage(database: &Database, table: &str, id: &str) {
+    let (store, mut key) = (database.store(), Vec::new());
+    strata::encoding::key::record(database.table(table).expect("it exists").id, id, &mut key);
+    let mut bytes = store.get(Space::Records, &key, Reach::Disk).expect("readable").expect("it is there").to_vec();
+    bytes[20] ^= 1;
+    let mut batch = Batch::default();
+    store.put(&mut batch, Space::Records, &key, &bytes);
+    store.write(&batch, Durability::Soft).expect("there is room");
+}
+
+#[test]
+fn a_damaged_record_keeps_no_other_from_being_deleted() {
+    let sdl = "type A @table(expiration: 60) { id: ID @primaryKey }
+        type B @table(expiration: 60) { id: ID @primaryKey name: String }";
+    let (directory, database, clock) = started(sdl);
+    for number in 0..600 {
+        assert_eq!(create(&database, "A", &format!(r#"{{"id":"{number:03}"}}"#)), "ok");
+    }
+    assert_eq!(create(&database, "B", r#"{"id":"1","name":"n"}"#), "ok");
+    // More of them than a piece has, of one moment: the search has to go on behind them.
+    (0..300).for_each(|number| damage(&database, "A", &format!("{number:03}")));
+    clock.set(START + 60 * SECOND);
+    database.catch_up().expect("they keep nothing else");
+    let records = |database: &Database, table: &str| {
+        let table = database.table(table).expect("it exists");
+        database.store().count_prefix(Space::Records, &table.id.to_be_bytes()).expect("readable").0
+    };
+    assert_eq!((records(&database, "A"), records(&database, "B")), (300, 0));
+    assert_eq!(create(&database, "B", r#"{"id":"2","name":"n"}"#), "ok");
+    drop(database);
+    let indexed = sdl.replace("name: String", "name: String @indexed");
+    let database = open_idle(directory.path(), &indexed).expect("an index may be added").by_clock(&clock);
+    database.catch_up().expect("nor does it keep an index of another table from being built");
+    assert_eq!(found(&database, "B", "name", &value("n")), ["2"]);
+    assert_eq!(database.table("B").expect("it exists").indexes[0].state().name(), "ready");
+}
+
+#[test]
+fn damaged_records_keep_a_table_from_nothing_that_begins_to_expire() {
+    let bare = "type T @table { id: ID @primaryKey }";
+    let (directory, database) = fresh(bare);
+    for number in 0..10 {
+        assert_eq!(create(&database, "T", &format!(r#"{{"id":"{number}"}}"#)), "ok");
+    }
+    damage(&database, "T", "3");
+    let now = database.now();
+    drop(database);
+    let sdl = bare.replace("@table", "@table(expiration: 3600)");
+    let database = open(directory.path(), &sdl).expect("the schema is right");
+    let database = database.by_clock(&Clock::standing_at(now + 7200 * SECOND));
+    database.catch_up().expect("it keeps nothing else");
+    assert_eq!(database.store().count_prefix(Space::Records, &1u32.to_be_bytes()).expect("readable").0, 1);
+}
+
+/// The deletes of one piece fit in memory, however many entries its records have.
+#[test]
+fn records_with_many_entries_are_deleted_in_shorter_pieces() {
+    let (_directory, database, clock) =
+        started("type T @table(expiration: 60) { id: ID @primaryKey tags: [String] @indexed }");
+    let (long, tags) = ("i".repeat(1000), (0..2000).map(|tag| format!("\"{tag}\"")).collect::<Vec<_>>().join(","));
+    for number in 0..12 {
+        assert_eq!(create(&database, "T", &format!(r#"{{"id":"{long}{number}","tags":[{tags}]}}"#)), "ok");
+    }
+    clock.set(START + 60 * SECOND);
+    let all = stored(&database);
+    assert!(database.work().expect("they are due"));
+    let left = stored(&database);
+    assert!(all / 2 < left && left < all, "{left} of {all}: 2 MB of deletes a record");
+    database.catch_up().expect("they are due");
     assert_eq!(stored(&database), 0);
 }
 
