@@ -278,6 +278,7 @@ impl<'d> Transaction<'d> {
 
     /// Stages that a record is no more.
     fn remove<B: AsRef<[u8]>>(&mut self, table: &Table, id: &str, before: &Record<'_, B>) -> Result<()> {
+        self.check_room()?;
         indexes::remove(self.database.store(), self.database.reach, &mut self.batch, id, before)?;
         self.release_uniques(before)?;
         self.remove_blobs(before, None::<&Owned<'_>>);
@@ -358,10 +359,10 @@ impl<'d> Transaction<'d> {
         Record::trusted(table, out)
     }
 
-    /// Refuses another change once there are as many bytes of them as are kept in memory: a short patch makes a long record longer, and
-    /// there may be thousands.
+    /// Refuses another change once there are as many bytes of them as are kept in memory: a short patch makes a long record longer, a
+    /// short record may have thousands of entries, and there may be thousands of records.
     fn check_room(&self) -> Result<()> {
-        if self.written.is_some() && self.batch.bytes() >= CHANGED_BYTES {
+        if self.batch.bytes() >= CHANGED_BYTES {
             let detail =
                 format!("the changes of one transaction take at most {} MiB: make several", CHANGED_BYTES >> 20);
             return Err(Error::invalid(detail));

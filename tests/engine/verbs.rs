@@ -448,6 +448,23 @@ fn a_transaction_has_no_more_changes_than_memory_has_room_for() {
     assert_eq!(database.merge_where(&ids[..100], &patch, |_| Ok(true)).expect("100 MiB"), 100);
 }
 
+/// A delete has a key for each entry of its record, so a short record may have a long one.
+#[test]
+fn nor_has_it_more_deletes() {
+    let (_directory, database) = fresh("type T @table { id: ID @primaryKey tags: [String] @indexed }");
+    let (table, tags) = (database.table("T").expect("it exists"), (0..8000).map(|tag| format!("\"{tag}\"")));
+    let tags = tags.collect::<Vec<_>>().join(",");
+    let ids: Vec<_> = (0..20).map(|number| format!("{number:02}{}", "i".repeat(1000))).collect();
+    for id in &ids {
+        database.create(table, format!(r#"{{"id":"{id}","tags":[{tags}]}}"#).as_bytes()).expect("valid");
+    }
+    let refused = database.delete_where(table, &ids, |_| Ok(true));
+    assert!(refused.expect_err("160 MB").to_string().contains("at most 128 MiB"));
+    assert_eq!(super::ids(&database, "T").len(), 20);
+    assert_eq!(database.delete_where(table, &ids[..10], |_| Ok(true)).expect("80 MB"), 10);
+    assert_consistent(&database);
+}
+
 #[test]
 fn a_transaction_reads_its_own_writes() {
     let (_directory, database) = with_ann();
