@@ -494,10 +494,12 @@ impl Database {
         // An update that is under way stages only the entries that change: written after this, it would revive a record without the
         // others. While every slot is held none is under way.
         let _guards = self.shared.locks.lock_every(Wait::AtMost(LOCK_WAIT)).ok_or_else(held_too_long)?;
-        self.shared.uploads.retire(table.id);
         let mut batch = Batch::default();
         indexes::drop_table(self.store(), &mut batch, table.id, table.indexes.iter().map(|index| index.id));
-        self.write(&batch, table.durability)
+        let outcome = self.write(&batch, table.durability);
+        // Behind the write: an upload that begins before it may lose its beginning to it. A refused write may have happened.
+        self.shared.uploads.retire(table.id);
+        outcome
     }
 
     fn write(&self, batch: &Batch, durability: Durability) -> Result<()> {
