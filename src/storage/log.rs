@@ -149,6 +149,8 @@ impl<'s> LogReader<'s> {
             }
             let found = loop {
                 match self.read()? {
+                    // One without operations has no position of its own.
+                    Some(found) if found.last < found.first => {}
                     Some(found) => break found,
                     None => self.go_on()?,
                 }
