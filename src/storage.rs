@@ -27,7 +27,7 @@ pub use commit::{Call, Lead};
 use commit::{Committer, Log};
 use engine::{Background, Engine};
 pub use gauges::Gauges;
-use log::Watcher;
+use log::{Openings, Watcher};
 pub use log::{LogPosition, LogReader, LoggedBatch, Operation};
 pub use scan::Scan;
 
@@ -122,6 +122,7 @@ pub struct Store {
     calls: Calls,
     background: Arc<Background>,
     watcher: Watcher,
+    openings: Openings,
     options: Options,
 }
 
@@ -133,6 +134,7 @@ impl Store {
     pub fn open(directory: &Path, options: &Options) -> Result<Self> {
         let background = Arc::new(Background::default());
         let engine = engine::open(directory, options, &background)?;
+        let openings = Openings::begin(directory)?;
         let mut read_memory = rocksdb::ReadOptions::default();
         read_memory.set_read_tier(rocksdb::ReadTier::BlockCache);
         let mut write = rocksdb::WriteOptions::default();
@@ -146,6 +148,7 @@ impl Store {
             calls: Calls::default(),
             background,
             watcher: Watcher::default(),
+            openings,
             options: options.clone(),
         })
     }

@@ -1,7 +1,8 @@
-//! The id of an event: its place in the log, as three numbers, `12-4096-771`.
+//! The id of an event: its place in the log, as four numbers, `3735928559-12-4096-771`.
 //!
-//! The file of the log, where in it the batch begins, the number of the operation. So resuming from an event looks nothing up; and an
-//! id whose event the store has lost, because a power cut took the end of the log, is not mistaken for a later one.
+//! A random number of the opening of the store, the file of the log, where in it the batch begins, the number of the operation. So
+//! resuming from an event looks nothing up; and an id is not mistaken for another's if the store has lost its event (a power cut took the
+//! end of the log) or never had it (it was restored from a copy).
 
 use std::fmt;
 use std::str::FromStr;
@@ -21,9 +22,9 @@ impl EventId {
 
     /// Appends its text.
     pub fn write(self, out: &mut Vec<u8>) {
-        let (LogPosition { file, offset, sequence }, mut digits) = (self.0, itoa::Buffer::new());
-        out.extend_from_slice(digits.format(file).as_bytes());
-        for number in [offset, sequence] {
+        let (LogPosition { opening, file, offset, sequence }, mut digits) = (self.0, itoa::Buffer::new());
+        out.extend_from_slice(digits.format(opening).as_bytes());
+        for number in [file, offset, sequence] {
             out.push(b'-');
             out.extend_from_slice(digits.format(number).as_bytes());
         }
@@ -49,19 +50,17 @@ impl FromStr for EventId {
     /// # Errors
     /// `Invalid` if it is none that was given out.
     fn from_str(text: &str) -> Result<Self, Error> {
-        let number = |digits: Option<&str>| {
-            // `+1` would be a number, too.
-            let digits = digits.filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
-            digits.and_then(|digits| digits.parse().ok())
+        let wrong = || {
+            let detail = "no id of an event: those are four numbers, such as 3735928559-12-4096-771";
+            Error::invalid(format!("{text:?} is {detail}"))
         };
-        let mut parts = text.split('-');
-        let parsed = (number(parts.next()), number(parts.next()), number(parts.next()));
-        match (parsed, parts.next()) {
-            ((Some(file), Some(offset), Some(sequence)), None) => Ok(Self(LogPosition { file, offset, sequence })),
-            _ => Err(Error::invalid(format!(
-                "{text:?} is no id of an event: those are three numbers, such as 12-4096-771"
-            ))),
-        }
+        // `+1` would be a number, too.
+        let is_number = |part: &&str| part.bytes().all(|byte| byte.is_ascii_digit());
+        let numbers = text.split('-').map(|part| Some(part).filter(is_number)?.parse::<u64>().ok());
+        let numbers = numbers.collect::<Option<Vec<_>>>().ok_or_else(wrong)?;
+        let [opening, file, offset, sequence] = numbers[..] else { return Err(wrong()) };
+        let opening = u32::try_from(opening).map_err(|_| wrong())?;
+        Ok(Self(LogPosition { opening, file, offset, sequence }))
     }
 }
 
@@ -70,11 +69,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_are_three_numbers() {
-        let id: EventId = "12-4096-771".parse().unwrap();
-        assert_eq!(id, EventId(LogPosition { file: 12, offset: 4096, sequence: 771 }));
-        assert_eq!(id.to_string(), "12-4096-771");
-        for wrong in ["", "1", "1-2", "1-2-3-4", "1--3", "+1-2-3", "1-2-x", " 1-2-3", "1-2-18446744073709551616"] {
+    fn ids_are_four_numbers() {
+        let id: EventId = "3735928559-12-4096-771".parse().unwrap();
+        assert_eq!(id, EventId(LogPosition { opening: 0xDEAD_BEEF, file: 12, offset: 4096, sequence: 771 }));
+        assert_eq!(id.to_string(), "3735928559-12-4096-771");
+        let too_great = ["4294967296-2-3-4", "1-2-3-18446744073709551616"];
+        for wrong in ["", "1", "1-2-3", "1-2-3-4-5", "1-2--4", "1-+2-3-4", "1-2-3-x", " 1-2-3-4"].iter().chain(&too_great) {
             assert!(matches!(wrong.parse::<EventId>(), Err(Error::Invalid { .. })), "{wrong}");
         }
     }

@@ -8,11 +8,15 @@
 //! file by then is in a later one. Numbers rise by one with every operation, across files and restarts, so a gap, or numbers that begin
 //! anew because a power cut took the end of the log, are noticed: the log is not kept from there on, and who reads is told.
 //!
+//! A position names the opening of the store by which its file was written ([`Openings`]), so that one of another store, of which this is
+//! a copy, is not taken for one of this log.
+//!
 //! The engine archives files that it needs no more and would look once in ten minutes whether there are too many of them, whatever was
 //! written meanwhile; so they are trimmed here, after every flush.
 
 mod batch;
 mod file;
+mod openings;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,10 +30,13 @@ use super::{Space, Store};
 use crate::error::{Error, Result};
 pub use batch::{LoggedBatch, Operation};
 use file::LogFile;
+pub(super) use openings::Openings;
 
 /// A position in the log, between two operations. It stays the same as long as the log is kept from there on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogPosition {
+    /// Random number of the opening of the store that has written the file: a copy of the store may have other files of the same numbers.
+    pub opening: u32,
     /// Number of a file of the log.
     pub file: u64,
     /// Where in it the batch begins that has the operation before the position; 0 also where the file has none before it.
@@ -66,7 +73,7 @@ impl Store {
     /// # Errors
     /// `Gone` if the log is not kept from there on, or was never there; `Storage` if the machine refuses.
     pub fn log_from(&self, space: Space, position: LogPosition) -> Result<LogReader<'_>> {
-        if position.sequence > self.latest_sequence() {
+        if position.sequence > self.latest_sequence() || self.openings.of(position.file) != Some(position.opening) {
             return Err(gone());
         }
         let file = LogFile::open(self.db().path(), position.file, position.offset)?.ok_or_else(gone)?;
@@ -89,8 +96,9 @@ impl Store {
         let directory = self.db().path();
         let numbers = file_numbers(directory)?;
         for number in numbers.iter().rev() {
+            let Some(opening) = self.openings.of(*number) else { break };
             let Some(file) = LogFile::open(directory, *number, 0)? else { continue };
-            let mut reader = LogReader::new(self, space, file, LogPosition { file: *number, offset: 0, sequence });
+            let mut reader = LogReader::new(self, space, file, LogPosition { opening, file: *number, offset: 0, sequence });
             while let Some(found) = reader.read()?.filter(|found| found.first <= sequence) {
                 reader.position.offset = found.offset;
                 if found.covers(sequence) {
@@ -101,7 +109,8 @@ impl Store {
         }
         // All that is kept was written later: what comes next is the first of its file.
         let newest = numbers.last().copied().ok_or_else(gone)?;
-        self.log_from(space, LogPosition { file: newest, offset: 0, sequence })
+        let opening = self.openings.of(newest).ok_or_else(gone)?;
+        self.log_from(space, LogPosition { opening, file: newest, offset: 0, sequence })
     }
 
     /// Has a thread woken after every write, or nobody. A write that is under way may not know of it yet.
@@ -181,7 +190,8 @@ impl<'s> LogReader<'s> {
         let next = file_numbers(directory)?.into_iter().find(|number| *number > self.file.number());
         let next = next.ok_or_else(gone)?;
         self.file = LogFile::open(directory, next, 0)?.ok_or_else(gone)?;
-        (self.position.file, self.position.offset) = (next, 0);
+        let opening = self.store.openings.of(next).ok_or_else(gone)?;
+        self.position = LogPosition { opening, file: next, offset: 0, ..self.position };
         Ok(())
     }
 }

@@ -94,7 +94,7 @@ fn operations(batch: &LoggedBatch<'_>) -> Vec<(u64, String)> {
 
 fn begin(store: &Store) -> LogPosition {
     let first = *file_numbers(store.db().path()).unwrap().first().unwrap();
-    LogPosition { file: first, offset: 0, sequence: 0 }
+    LogPosition { opening: store.openings.of(first).unwrap(), file: first, offset: 0, sequence: 0 }
 }
 
 fn is_gone<T>(outcome: Result<T>) -> bool {
@@ -223,6 +223,7 @@ fn positions_that_are_not_there_are_gone() {
     let ours = by_the_reader(store.log_from(Space::Records, begin(&store)).unwrap()).unwrap();
     let (_, good) = ours[10];
     for wrong in [
+        LogPosition { opening: !good.opening, ..good },
         LogPosition { file: good.file + 1, ..good },
         LogPosition { file: u64::MAX, ..good },
         LogPosition { offset: good.offset + 1, ..good },
@@ -356,6 +357,33 @@ fn batches_of_no_operations_are_passed_over() {
     for (before, (_, position)) in all.iter().enumerate() {
         let rest = by_the_reader(store.log_from(Space::Records, *position).unwrap()).unwrap();
         assert_eq!(rest, all[before + 1..], "{position:?}");
+    }
+}
+
+/// Two copies that both go on write files of the same names, in which the same numbers stand at the same places.
+#[test]
+fn positions_of_a_copy_that_went_its_own_way_are_gone() {
+    let (directory, store) = fresh(LONG);
+    write_some(&store, &mut Random(11));
+    let common = store.log_behind(Space::Records, store.latest_sequence()).unwrap().position();
+    drop(store);
+    let copy = killed(directory.path());
+    let (one, other) = (open(directory.path(), LONG), open(copy.path(), LONG));
+    let write = |store: &Store, value: &[u8]| {
+        let mut batch = Batch::default();
+        store.put(&mut batch, Space::Records, b"key", value);
+        store.write(&batch, Durability::Soft).unwrap();
+        store.log_behind(Space::Records, store.latest_sequence()).unwrap().position()
+    };
+    for number in 0..10 {
+        let (of_one, of_other) = (write(&one, &[number, 1]), write(&other, &[number, 2]));
+        assert_eq!(of_one, LogPosition { opening: of_one.opening, ..of_other }, "they differ in nothing else");
+        for (store, own, foreign) in [(&one, of_one, of_other), (&other, of_other, of_one)] {
+            assert!(store.log_from(Space::Records, own).unwrap().next().unwrap().is_none());
+            assert!(is_gone(store.log_from(Space::Records, foreign)));
+            let since = by_the_reader(store.log_from(Space::Records, common).unwrap()).unwrap();
+            assert_eq!(since.len(), usize::from(number) + 1, "what both have had is good for both");
+        }
     }
 }
 

@@ -1,0 +1,72 @@
+//! Which opening of the store has written a file of the log.
+//!
+//! Two copies of a store that both go on give the same numbers to different operations, in files of the same names. So each opening has
+//! a random number, which is a part of every position, and a file beside those of the engine remembers which openings there were. A
+//! position is of this log only if the opening that it names has written its file.
+//!
+//! The file, `OPENINGS`, is JSON. It is replaced by rename and not synced: if a power cut takes it, the positions that it would have
+//! confirmed are gone.
+//!
+//! History of the format: 1, the first.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::file_numbers;
+use crate::error::{Error, Result};
+
+const NAME: &str = "OPENINGS";
+const FORMAT: u32 = 1;
+
+/// How many are remembered, the latest.
+const KEPT: usize = 1000;
+
+/// The openings of a store, the latest last.
+#[derive(Serialize, Deserialize)]
+pub(in crate::storage) struct Openings {
+    format: u32,
+    openings: Vec<Opening>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Opening {
+    number: u32,
+    /// The first file of the log that it has written.
+    first_file: u64,
+}
+
+impl Openings {
+    /// Adds an opening of the store in a directory, which the engine has just opened.
+    ///
+    /// # Errors
+    /// `Storage` if the machine refuses.
+    pub(in crate::storage) fn begin(directory: &Path) -> Result<Self> {
+        let cannot = |error| Error::storage(format!("cannot replace the file {NAME}"), error);
+        let (path, written) = (directory.join(NAME), directory.join(format!("{NAME}.new")));
+        let mut openings: Vec<Opening> = match fs::read(&path) {
+            Ok(bytes) => {
+                let stored = serde_json::from_slice::<Self>(&bytes).ok().filter(|stored| stored.format == FORMAT);
+                stored.map(|stored| stored.openings).unwrap_or_default()
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
+            Err(error) => return Err(cannot(error)),
+        };
+        let first_file = file_numbers(directory)?.last().copied().unwrap_or_default();
+        openings.push(Opening { number: Uuid::new_v4().as_fields().0, first_file });
+        openings.drain(..openings.len().saturating_sub(KEPT));
+        let openings = Self { format: FORMAT, openings };
+        let json = serde_json::to_vec(&openings).map_err(|error| Error::storage("cannot write the openings", error))?;
+        fs::write(&written, json).and_then(|()| fs::rename(&written, &path)).map_err(cannot)?;
+        Ok(openings)
+    }
+
+    /// The number of the opening that has written a file of the log; `None` if it is not remembered.
+    pub(super) fn of(&self, file: u64) -> Option<u32> {
+        let opening = self.openings.iter().rev().find(|opening| opening.first_file <= file);
+        opening.map(|opening| opening.number)
+    }
+}
