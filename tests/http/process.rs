@@ -205,6 +205,42 @@ fn a_disk_that_takes_no_more_is_an_error_and_shows_in_health() {
     assert_eq!(ask(&server.url, "GET", "/Product?limit=1", "").status, 200, "what is stored is readable");
 }
 
+/// The data directory is a file system of its own, of which a file takes the most.
+#[test]
+fn a_disk_that_has_room_again_is_written_to_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    fs::create_dir(&data).unwrap();
+    // The server alone sees it, and it goes with the server.
+    let mount = r#"mount -t tmpfs -o size=40m tmpfs "$0" && head -c 36M /dev/zero > "$0/filler""#;
+    let apart = |script: &str| {
+        let mut command = Command::new("unshare");
+        command.args(["--map-root-user", "--mount", "sh", "-c", script]).arg(&data);
+        command
+    };
+    if !apart(mount).stderr(Stdio::null()).status().is_ok_and(|status| status.success()) {
+        println!("skipped: here nobody may mount a file system of his own");
+        return;
+    }
+    let mut shell = apart(&format!(r#"{mount} && exec "$@""#));
+    shell.arg(env!("CARGO_BIN_EXE_strata"));
+    let mut server = Running::start_by(shell, folder.path(), &["--write-buffer-bytes", "1M"]);
+    let body = format!(r#"{{"name":"{}"}}"#, "n".repeat(16 << 10));
+    let status = |server: &Running| ask(&server.url, "POST", "/Product", &body).status;
+    assert_eq!((0..1000).map(|_| status(&server)).find(|status| *status != 201), Some(500), "there are 4 MiB");
+    assert_eq!(ask(&server.url, "GET", "/_health", "").status, 503);
+    let filler = format!("/proc/{}/root{}/filler", server.child.id(), data.display());
+    fs::remove_file(filler).unwrap();
+    wait_until("it is written to again", || ask(&server.url, "GET", "/_health", "").status == 200);
+    assert_eq!(status(&server), 201);
+    server.signal("TERM");
+    let mut log = String::new();
+    server.log.read_to_string(&mut log).unwrap();
+    let said = |words: &str| log.lines().filter(|line| line.contains(words)).count();
+    assert_eq!((said("the storage takes no writes"), said("the storage takes writes again")), (1, 1), "{log}");
+    assert_eq!(server.exit_code(), Some(0));
+}
+
 #[test]
 fn connections_are_taken_while_it_drains() {
     let folder = tempfile::tempdir().unwrap();
