@@ -34,6 +34,7 @@ use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 
+use crate::encoding::Record;
 use crate::error::{Error, Result};
 use crate::schema::Table;
 use crate::storage::LogPosition;
@@ -314,15 +315,25 @@ impl Shared {
         self.counted(text)
     }
 
-    /// What a change is to those it concerns.
+    /// Appends what those are told whom a change concerns. The record is as a reader would have it, under the schema as it is now.
     ///
     /// # Errors
     /// `Corrupt` if the record is damaged.
-    fn message<'m>(&'m self, change: &Change<'m>) -> Result<Message<'m>> {
-        change.message(|table| {
-            let table = self.database.schema().tables.iter().find(|known| known.id == table);
-            table.map_or("id", |table| &table.attributes[table.primary_key].name)
-        })
+    fn write_change(&self, change: &Change<'_>, behind: LogPosition, text: &mut Vec<u8>) -> Result<()> {
+        let table = self.database.schema().tables.iter().find(|table| table.id == change.table);
+        let table = table.ok_or_else(|| Error::corrupt("a change concerns somebody, and is of no table"))?;
+        let event = EventId::of(behind);
+        match (change.id, change.stored) {
+            (Some(_), Some(stored)) => {
+                (self.write)(event, &Message::Put { json: Record::open(table, stored)?.json() }, text);
+            }
+            (Some(id), None) => {
+                let primary_key = &table.attributes[table.primary_key].name;
+                (self.write)(event, &Message::Delete { primary_key, id }, text);
+            }
+            (None, _) => (self.write)(event, &Message::Truncate, text),
+        }
+        Ok(())
     }
 }
 

@@ -332,20 +332,6 @@ fn finish<'t, 'o>(
     Ok(Record { table, bytes, json_bytes: json_bytes as usize })
 }
 
-/// The canonical JSON text in stored bytes, checked, whatever schema they were written under.
-///
-/// # Errors
-/// `Corrupt` if any byte is not what was written, or another version wrote it.
-pub fn json_text(stored: &[u8]) -> Result<&[u8]> {
-    let corrupt = || Error::corrupt("a record in the log is not what was written");
-    let header = stored.first_chunk::<HEADER_BYTES>().ok_or_else(corrupt)?;
-    if checksum(stored) != u64::from_le_bytes(*header.last_chunk().expect("8 of 16")) || header[0] != VERSION {
-        return Err(corrupt());
-    }
-    let json_bytes = u32::from_le_bytes([header[4], header[5], header[6], header[7]]);
-    stored.get(HEADER_BYTES..HEADER_BYTES + json_bytes as usize).ok_or_else(corrupt)
-}
-
 /// A stored record, checked: whatever is read from it is what was written.
 ///
 /// `B` is where the bytes are: borrowed, owned, or pinned in the engine.

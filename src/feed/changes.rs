@@ -7,8 +7,7 @@ use std::collections::HashSet;
 
 use smallvec::SmallVec;
 
-use super::Message;
-use crate::encoding::{key, record};
+use crate::encoding::key;
 use crate::error::{Error, Result};
 use crate::storage::{LoggedBatch, Operation};
 
@@ -21,7 +20,7 @@ pub(super) struct Change<'b> {
     /// The record; `None`: all of the table were deleted.
     pub(super) id: Option<&'b str>,
     /// Its stored bytes; `None`: it was deleted.
-    stored: Option<&'b [u8]>,
+    pub(super) stored: Option<&'b [u8]>,
 }
 
 /// The changes that a batch makes, in its order.
@@ -58,21 +57,4 @@ fn keep_last(changes: &mut SmallVec<[Change<'_>; 4]>) {
     changes.reverse();
     changes.retain(|change| change.id.is_none() || later.insert((change.table, change.id)));
     changes.reverse();
-}
-
-impl<'b> Change<'b> {
-    /// What those are told whom it concerns; `primary_key` knows the name of a table's.
-    ///
-    /// # Errors
-    /// `Corrupt` if the record is damaged.
-    pub(super) fn message<'m>(&self, primary_key: impl Fn(u32) -> &'m str) -> Result<Message<'m>>
-    where
-        'b: 'm,
-    {
-        Ok(match (self.id, self.stored) {
-            (Some(_), Some(stored)) => Message::Put { json: record::json_text(stored)? },
-            (Some(id), None) => Message::Delete { primary_key: primary_key(self.table), id },
-            (None, _) => Message::Truncate,
-        })
-    }
 }

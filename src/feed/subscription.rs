@@ -127,7 +127,7 @@ impl Subscription {
             position = batch.position(batch.last());
             for change in changes(&batch)? {
                 if self.queue.topic.concerns(&change) {
-                    (shared.write)(EventId::of(batch.position(change.sequence)), &shared.message(&change)?, &mut text);
+                    shared.write_change(&change, batch.position(change.sequence), &mut text)?;
                     events += 1;
                 }
                 if text.len() >= most_bytes {

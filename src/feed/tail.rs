@@ -103,7 +103,9 @@ impl Reader {
         if queues.is_empty() {
             return Ok(());
         }
-        let text = self.0.text(behind, &self.0.message(change)?);
+        let mut text = Vec::new();
+        self.0.write_change(change, behind, &mut text)?;
+        let text = self.0.counted(text);
         for queue in queues {
             let queued = text.clone().map(|text| Queued { text, events: 1 });
             if !queued.is_some_and(|queued| queue.put(behind, queued)) {

@@ -31,13 +31,17 @@ fn write(id: EventId, message: &Message<'_>, out: &mut Vec<u8>) {
 }
 
 fn open(directory: &Path, log_bytes: usize) -> Database {
+    open_under(SDL, directory, log_bytes)
+}
+
+fn open_under(sdl: &str, directory: &Path, log_bytes: usize) -> Database {
     let options = storage::Options {
         cache_bytes: 8 << 20,
         write_buffer_bytes: 256 << 10,
         feed_log_bytes: log_bytes,
         ..storage::Options::default()
     };
-    Database::open(directory, Schema::parse(SDL).unwrap(), &options).unwrap()
+    Database::migrate(directory, Schema::parse(sdl).unwrap(), &options).unwrap()
 }
 
 /// A store that keeps its log, and its feed.
@@ -222,6 +226,21 @@ fn who_resumes_gets_what_came_since_also_after_a_restart() {
     put(&database, "after", 60);
     let all = [all, vec![told("after", 60)]].concat();
     resume_everywhere(&database, &feed, &all);
+}
+
+/// As whoever reads the record: attributes that are gone are told to nobody, those that are new are null.
+#[test]
+fn events_have_the_attributes_of_the_schema_as_it_is() {
+    let (directory, database, feed) = fresh(Options::default());
+    let before = Subscriber::new(feed.subscribe(items(&database)).unwrap()).positioned().id.unwrap();
+    put(&database, "a", 1);
+    feed.stop();
+    drop((feed, database));
+    let sdl = SDL.replace("number: Int @indexed, filler: String @unique", "filler: String, added: Int");
+    let database = open_under(&sdl, directory.path(), 1 << 30);
+    let feed = Feed::new(database.clone(), Options::default(), write);
+    let mut resumed = Subscriber::new(feed.resume(items(&database), before).unwrap());
+    assert_eq!(resumed.take(1), [r#"put {"id":"a","filler":null,"added":null}"#]);
 }
 
 #[test]
@@ -421,6 +440,14 @@ fn who_is_told_nothing_learns_how_far_the_log_was_read() {
     put(&database, "a", 0);
     let mut resumed = Subscriber::new(feed.resume(items(&database), idle.id.unwrap()).unwrap());
     assert_eq!(resumed.take(1), [told("a", 0)]);
+}
+
+#[test]
+fn a_feed_need_not_say_where_it_is() {
+    let (_directory, database, feed) = fresh(Options { keep_alive_ms: u64::MAX, ..Options::default() });
+    let mut subscriber = Subscriber::new(feed.subscribe(items(&database)).unwrap()).positioned();
+    put(&database, "a", 0);
+    assert_eq!(subscriber.take(1), [told("a", 0)]);
 }
 
 #[test]

@@ -338,12 +338,10 @@ fn every_changed_byte_of_a_long_record_is_noticed() {
     for at in 0..stored.len() {
         stored[at] ^= 0x55;
         assert!(matches!(Record::open(&TABLE, &stored), Err(Error::Corrupt { .. })), "byte {at}");
-        assert!(matches!(json_text(&stored), Err(Error::Corrupt { .. })), "byte {at}, without a schema");
         stored[at] ^= 0x55;
     }
-    assert_eq!(Record::open(&TABLE, &stored).unwrap().json(), json_text(&stored).unwrap());
     for length in 0..40 {
-        assert!(matches!(json_text(&stored[..length]), Err(Error::Corrupt { .. })), "{length} bytes of it");
+        assert!(matches!(Record::open(&TABLE, &stored[..length]), Err(Error::Corrupt { .. })), "{length} bytes of it");
     }
 }
 
