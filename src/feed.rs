@@ -55,7 +55,7 @@ pub struct Options {
     /// written lags.
     #[serde(deserialize_with = "crate::size::deserialize")]
     pub queued_bytes: usize,
-    /// After how long without an event a subscriber is told how far the log was read, in milliseconds.
+    /// After how long without an event a subscriber is told how far the log was read, in milliseconds; from 1 to an hour.
     pub keep_alive_ms: u64,
 }
 

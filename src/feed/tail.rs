@@ -4,6 +4,7 @@
 //! under load a write finds it awake and pays for no wake-up. Each batch is decoded once, and the text of an event is made once for all
 //! who get it.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -19,6 +20,9 @@ const PAUSE: Duration = Duration::from_millis(1);
 
 /// How long it waits at first: a write that was under way when it began to be woken may not have seen that.
 const SETTLING: Duration = Duration::from_millis(20);
+
+/// What `keep_alive_ms` may be: zero would keep the thread busy, and clocks have an end.
+const KEEP_ALIVE_MS: RangeInclusive<u64> = 1..=3_600_000;
 
 /// After how many batches it looks after those who get nothing of them.
 const ROUND: usize = 1024;
@@ -118,7 +122,8 @@ impl Reader {
 
     /// Tells those who were told nothing for long how far the log was read; when the next is due.
     fn keep_alive(&self, reached: LogPosition) -> Instant {
-        let (now, longest) = (Instant::now(), Duration::from_millis(self.0.options.keep_alive_ms));
+        let keep_alive_ms = self.0.options.keep_alive_ms.clamp(*KEEP_ALIVE_MS.start(), *KEEP_ALIVE_MS.end());
+        let (now, longest) = (Instant::now(), Duration::from_millis(keep_alive_ms));
         let (hub, mut text) = (self.0.hub(), None);
         let mut next = now + longest;
         for queue in hub.topics.queues() {
