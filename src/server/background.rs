@@ -38,12 +38,16 @@ impl Background {
 fn run(database: &Database, stopping: &Receiver<()>) {
     let mut refused = String::new();
     loop {
-        let pause = match database.work() {
+        let outcome = database.work();
+        if outcome.is_ok() {
+            refused.clear();
+        }
+        let pause = match outcome {
             Ok(true) => Duration::ZERO,
             Ok(false) if database.schema().tables.iter().all(|table| !table.expires()) => return,
             Ok(false) | Err(Error::Busy { .. }) => PAUSE,
             Err(error) => {
-                // Said once, however often it is tried again.
+                // Logged once, however often it is tried again in vain.
                 let said = error.to_string();
                 if said != refused {
                     tracing::error!("work in the background has to wait: {said}");
