@@ -48,7 +48,7 @@ impl Ingress {
         if !held.grow(PIECE_BYTES.min(self.options.all_bodies_bytes.max(self.options.body_bytes))) {
             return self.refuse(Failure::Overloaded, parts, body);
         }
-        let mut uploading = match Uploading::begin(&self.crossing, blob, parts).await {
+        let uploading = match Uploading::begin(&self.crossing, blob, parts).await {
             Ok(uploading) => uploading,
             Err(failure) => return self.refuse(failure, parts, body),
         };
@@ -57,7 +57,7 @@ impl Ingress {
         if let Err(Failure::TooLarge { .. }) = received {
             self.take_in(body);
         }
-        received?;
+        let uploading = received?;
         let waited_ms = self.options.request_timeout_ms;
         let finished = timeout(Duration::from_millis(waited_ms), uploading.finish()).await;
         context.mark(Span::Pool);
@@ -65,10 +65,11 @@ impl Ingress {
     }
 }
 
-/// An upload, whose writes are done in the pool. When it is dropped before its end, what it has written is removed there.
+/// An upload, whose writes are done in the pool. When it is dropped before its end, what it has written is removed there: also where
+/// nobody waits any more for a job that has it.
 struct Uploading {
     crossing: Arc<Crossing>,
-    /// Not here while the pool has it.
+    /// Until it is dropped.
     upload: Option<Upload>,
 }
 
@@ -88,7 +89,7 @@ impl Uploading {
     }
 
     /// Takes in a body to its end. The time that it waits for the engine is not the client's.
-    async fn fill(&mut self, body: &mut impl Source, options: &Options, context: &mut Context) -> Result<()> {
+    async fn fill(mut self, body: &mut impl Source, options: &Options, context: &mut Context) -> Result<Self> {
         let (limit_bytes, waited_ms) = (options.blob_bytes, options.body_timeout_ms);
         let (longest, mut length_bytes, mut arrived) = (Duration::from_millis(waited_ms), 0, 0);
         let mut deadline = Instant::now() + longest;
@@ -96,7 +97,7 @@ impl Uploading {
             let next = timeout_at(deadline, body::next(body)).await;
             let bytes = next.unwrap_or(Err(Failure::TooSlow { waited_ms }))?;
             if bytes.is_empty() {
-                return Ok(());
+                return Ok(self);
             }
             context.add_bytes_in(bytes.len());
             length_bytes += bytes.len();
@@ -104,7 +105,7 @@ impl Uploading {
                 return Err(Failure::TooLarge { limit_bytes });
             }
             let begun = Instant::now();
-            self.take(&bytes).await?;
+            self = self.take(&bytes).await?;
             arrived += bytes.len();
             if arrived >= CHUNK_BYTES {
                 (deadline, arrived) = (Instant::now() + longest, 0);
@@ -114,48 +115,51 @@ impl Uploading {
         }
     }
 
-    async fn take(&mut self, mut bytes: &[u8]) -> Result<()> {
+    async fn take(mut self, mut bytes: &[u8]) -> Result<Self> {
         loop {
-            let upload = self.upload.as_mut().ok_or(Failure::Overloaded)?;
-            bytes = &bytes[upload.take(bytes)..];
+            bytes = &bytes[self.upload().take(bytes)..];
             if bytes.is_empty() {
-                return Ok(());
+                return Ok(self);
             }
-            self.in_pool(|upload| Ok(upload.write()?)).await?;
+            (self, ()) = self.in_pool(|upload| Ok(upload.write()?)).await?;
         }
     }
 
-    async fn finish(mut self) -> Result<Answer> {
+    async fn finish(self) -> Result<Answer> {
         let database = self.crossing.database().leaving_syncs();
         let end = move |upload: &mut Upload| {
             let answer = finish(&database, upload)?;
             Ok((answer, database.has_left_sync()))
         };
-        let (answer, is_unsynced) = self.in_pool(end).await?;
+        let (this, (answer, is_unsynced)) = self.in_pool(end).await?;
         if is_unsynced {
-            self.crossing.synced().await?;
+            this.crossing.synced().await?;
         }
         Ok(answer)
     }
 
+    fn upload(&mut self) -> &mut Upload {
+        self.upload.as_mut().expect("it is taken out only when this is dropped")
+    }
+
     /// Does something with the upload in the pool; again, where the engine is behind, as long as an answer may take.
     async fn in_pool<T: Send + 'static>(
-        &mut self,
+        mut self,
         job: impl Fn(&mut Upload) -> Result<T> + Clone + Send + 'static,
-    ) -> Result<T> {
-        let deadline = Instant::now() + self.crossing.longest_wait;
+    ) -> Result<(Self, T)> {
+        let crossing = Arc::clone(&self.crossing);
+        let deadline = Instant::now() + crossing.longest_wait;
         loop {
-            // It is not here, or does not come back, only if the server stops or the job has panicked.
-            let (mut upload, job) = (self.upload.take().ok_or(Failure::Overloaded)?, job.clone());
+            let job = job.clone();
             let done = move || {
-                let outcome = job(&mut upload);
-                (upload, outcome)
+                let outcome = job(self.upload());
+                (self, outcome)
             };
-            let (upload, outcome) = self.crossing.in_pool(Lane::Uploading, done).await?;
-            self.upload = Some(upload);
+            let outcome;
+            (self, outcome) = crossing.in_pool(Lane::Uploading, done).await?;
             match outcome {
                 Err(Failure::Error(Error::Busy { .. })) if Instant::now() < deadline => sleep(PAUSE).await,
-                outcome => return outcome,
+                outcome => return outcome.map(|value| (self, value)),
             }
         }
     }
