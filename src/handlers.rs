@@ -20,7 +20,7 @@ mod problem;
 pub mod ranges;
 
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderName, IF_NONE_MATCH, LINK, LOCATION};
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderName, IF_NONE_MATCH, LINK, LOCATION};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use percent_encoding::utf8_percent_encode;
 use serde::{Deserialize, Serialize};
@@ -441,6 +441,18 @@ fn written(status: StatusCode, record: Owned<'_>, headers: &HeaderMap) -> Answer
 fn minimal(status: StatusCode) -> Answer {
     let mut answer = empty(if status == StatusCode::OK { StatusCode::NO_CONTENT } else { status });
     answer.headers_mut().insert(PREFERENCE_APPLIED, HeaderValue::from_static("return=minimal"));
+    answer
+}
+
+/// What is left of the answer to a write where there is no room for its body: that it was done, and as what it is known.
+pub fn without_content(mut answer: Answer) -> Answer {
+    if answer.status() == StatusCode::OK {
+        *answer.status_mut() = StatusCode::NO_CONTENT;
+    }
+    *answer.body_mut() = Bytes::new();
+    for name in [CONTENT_TYPE, CONTENT_ENCODING, CONTENT_LENGTH] {
+        answer.headers_mut().remove(name);
+    }
     answer
 }
 

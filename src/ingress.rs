@@ -694,6 +694,47 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_write_that_was_done_is_never_refused_for_the_length_of_its_answer() {
+        let folder = tempfile::tempdir().unwrap();
+        let ingress = ingress(&folder, Options { all_answers_bytes: 1 << 10, ..Options::default() });
+        let name = "n".repeat(20 << 10);
+        let record = format!("{{\"id\":\"1\",\"name\":\"{name}\"}}");
+        let bodies = [
+            ("POST", "/Product", record.clone(), 201),
+            ("PUT", "/Product/1", record.clone(), 204),
+            ("PATCH", "/Product/1", "{}".to_owned(), 204),
+            ("PUT", "/Product/2", record.replace("\"1\"", "\"2\""), 201),
+            ("POST", "/Product", format!("[{}]", record.replace("\"1\"", "\"3\"")), 201),
+            (
+                "POST",
+                "/_batch",
+                format!(
+                    r#"{{"operations":[{{"method":"POST","path":"/Product","body":{{"id":"4","name":"{name}"}}}}]}}"#
+                ),
+                204,
+            ),
+            (
+                "POST",
+                "/graphql",
+                format!(
+                    r#"{{"query":"mutation {{ createProduct(data: {{id: \"5\", name: \"{name}\"}}) {{ name }} }}"}}"#
+                ),
+                204,
+            ),
+        ];
+        for (method, path, body, expected) in bodies {
+            let body: &'static str = body.leak();
+            assert_eq!(ask(&ingress, method, path, body).await, (expected, String::new()), "{method} {path}");
+        }
+        assert_eq!(
+            ask(&ingress, "GET", "/Product?pagination=true&limit=0", "").await.1,
+            r#"{"data":[],"total":5,"limit":0,"offset":0}"#
+        );
+        assert_eq!(ask(&ingress, "GET", "/Product/1", "").await.0, 503, "what only reads is refused");
+        assert_eq!(ask(&ingress, "POST", "/graphql", r#"{"query":"{ Product(id: \"1\") { name } }"}"#).await.0, 503);
+    }
+
+    #[tokio::test]
     async fn a_panic_is_an_answer_with_a_name() {
         let folder = tempfile::tempdir().unwrap();
         let ingress = ingress(&folder, Options::default());

@@ -577,6 +577,19 @@ impl Route<'_> {
         }
     }
 
+    /// Whether the answer to this body, once there is one, tells what was written.
+    pub fn has_written(&self, body: &[u8]) -> bool {
+        match &self.target {
+            Target::Table(_, verb) => verb.counts() || verb.lane() == Lane::Writing,
+            Target::Load(_) | Target::Batch => true,
+            Target::Graphql(asked, _) => {
+                let request = asked.request(body).ok();
+                request.and_then(|request| self.routes.graphql.known_kind(&request)) == Some(Kind::Mutation)
+            }
+            Target::Options(_) | Target::Changes(..) | Target::Blob(_) => false,
+        }
+    }
+
     /// How much work the handler has with this body.
     pub fn work(&self, body: &[u8]) -> Work {
         let long = match &self.target {

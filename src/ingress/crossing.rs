@@ -21,7 +21,7 @@ use super::pieces::{Broken, Piece, Pieces, Waiting};
 use super::{Options, body};
 use crate::error::Error;
 use crate::handlers::{
-    Answer, Failure, Result,
+    self, Answer, Failure, Result,
     coding::{self, Encoder, coded},
 };
 use crate::routing::{Lane, Route, Routes, Work};
@@ -161,6 +161,18 @@ struct Begun {
 /// Answers that are shorter are not counted: it would take longer than they are long.
 const COUNTED_BYTES: usize = 16 << 10;
 
+/// Marks an answer that may find no room: what it tells was written, so it must not become a refusal.
+#[derive(Clone)]
+struct Written;
+
+/// The same answer, marked if it tells what was written.
+fn marked(mut answer: Answer, route: &Route<'_>, body: &[u8]) -> Answer {
+    if answer.body().len() >= COUNTED_BYTES && route.has_written(body) {
+        answer.extensions_mut().insert(Written);
+    }
+    answer
+}
+
 /// Answers that are shorter are compressed where they were made: in about a tenth of a millisecond.
 const CODED_BYTES: usize = 16 << 10;
 
@@ -194,6 +206,7 @@ impl Job {
             let route = crossing.route(&parts)?;
             let hand_over = |piece| self.hand_over(&crossing, &route, piece);
             let answer = route.answer_in_pieces(&database, &parts.headers, &body, hand_over)?;
+            let answer = marked(answer, &route, &body);
             Ok(match (self.encoder.take(), route.coding_of(&answer)) {
                 // The end of what was compressed as it came, which may be all of it.
                 (Some(mut encoder), _) => {
@@ -380,7 +393,7 @@ impl Crossing {
         }
         // One of its own, which says what it has left to be waited for.
         let database = self.in_memory.clone();
-        match caught(|| route.answer(&database, headers, body)) {
+        match caught(|| route.answer(&database, headers, body).map(|answer| marked(answer, route, body))) {
             Err(Failure::Error(Error::WouldBlock)) => {
                 let (release, released) = oneshot::channel();
                 match database.when_released(move || drop(release)) {
@@ -503,17 +516,22 @@ impl Crossing {
         Waited { began, outcome, headers }
     }
 
-    /// The same bytes, counted until they are sent.
+    /// The same bytes, counted until they are sent. Where there is no room for them, a write that was done says that it was, without them.
     ///
     /// # Errors
-    /// `Overloaded` if there is no room for them.
+    /// `Overloaded` if there is no room for them, and nothing was written.
     pub(super) fn counted(&self, answer: Answer) -> Result<Answer> {
         if answer.body().len() < COUNTED_BYTES {
             return Ok(answer);
         }
         let (head, body) = answer.into_parts();
-        let body = self.answers.count(body).ok_or(Failure::Overloaded)?;
-        Ok(Answer::from_parts(head, body))
+        match self.answers.count(body) {
+            Some(body) => Ok(Answer::from_parts(head, body)),
+            None if head.extensions.get::<Written>().is_some() => {
+                Ok(handlers::without_content(Answer::from_parts(head, Bytes::new())))
+            }
+            None => Err(Failure::Overloaded),
+        }
     }
 
     /// Does what may wait in the pool, for an operator: it counts against no limit.
