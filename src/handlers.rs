@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::encoding::{Value, body::parse_object, url};
 use crate::error::{Error, Place};
-use crate::query::{Clause, Limits, NOT_IN_URL, Query};
+use crate::query::{Clause, Cursor, Limits, NOT_IN_URL, Query};
 use crate::schema::Table;
 use crate::storage::Reach;
 use crate::transaction::{Database, Owned, Precondition, Replaced};
@@ -191,8 +191,8 @@ pub fn list_in_pieces(
     })?;
     list.end(shown.total, &mut piece)?;
     let mut answer = list_head(format).map(|_| Bytes::from(piece));
-    if let Some(link) = shown.next.and_then(|next| link_to_next(table, &query.text_after(&next))) {
-        answer.headers_mut().insert(LINK, link);
+    if let Some(next) = shown.next {
+        answer.headers_mut().insert(LINK, link_to_next(table, query, &next));
     }
     Ok(answer)
 }
@@ -218,13 +218,16 @@ pub fn list_head(format: Format) -> Answer {
     answer
 }
 
-/// Where a list goes on, as a value of `Link` (RFC 8288); `None` if the query is too long for a URL.
-fn link_to_next(table: &Table, query: &str) -> Option<HeaderValue> {
+/// Where a list goes on, as a value of `Link` (RFC 8288). A query that is too long for a URL goes on as a body, and the link has the cursor
+/// that belongs into it.
+fn link_to_next(table: &Table, query: &Query<'_>, next: &Cursor) -> HeaderValue {
     // What a URL cannot have as it stands means the same encoded.
-    let query = utf8_percent_encode(query, &NOT_IN_URL).to_string();
-    let link = format!("</{}?{query}>; rel=\"next\"", table.name);
-    let fits = query.len() <= Limits::in_url(0).query_bytes;
-    fits.then(|| HeaderValue::from_str(&link).expect("encoded text is visible ASCII"))
+    let text = utf8_percent_encode(&query.text_after(next), &NOT_IN_URL).to_string();
+    let link = match text.len() <= Limits::in_url(0).query_bytes {
+        true => format!("</{}?{text}>; rel=\"next\"", table.name),
+        false => format!("</{}/query>; rel=\"next\"; after=\"{next}\"", table.name),
+    };
+    HeaderValue::from_str(&link).expect("encoded text is visible ASCII")
 }
 
 /// `POST /T` with an object: 201, where the record is, and the record.
@@ -572,6 +575,32 @@ mod tests {
         };
         assert_eq!(status(in_memory("limit=5")), 200);
         assert!(matches!(in_memory("limit=50"), Err(Failure::Error(Error::WouldBlock))));
+    }
+
+    #[test]
+    fn a_list_that_was_cut_says_how_it_goes_on_however_long_its_query_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let database = database(&folder);
+        let table = database.table("Product").unwrap();
+        let body = br#"[{"id":"1","name":"a"},{"id":"2","name":"b"},{"id":"3","name":"c"}]"#;
+        create_all(&database, table, &HeaderMap::new(), body).unwrap();
+        let listed = |text: &str| {
+            let query = Query::parse(database.schema(), table, text, &Limits::in_body(100)).unwrap();
+            let answer = list(&database, table, &query, Format::Json).unwrap();
+            let link = answer.headers().get(LINK).map(|link| link.to_str().unwrap().to_owned());
+            (String::from_utf8(answer.into_body().to_vec()).unwrap(), link)
+        };
+        let short = listed("limit=2&select=id").1.unwrap();
+        assert!(
+            short.starts_with("</Product?limit=2&select=id&after=") && short.ends_with(">; rel=\"next\""),
+            "{short}"
+        );
+        let long = format!("id=in=1,2,3{}&limit=2&select=id", ",4".repeat(5000));
+        let (first, link) = listed(&long);
+        let link = link.unwrap();
+        let cursor = link.strip_prefix("</Product/query>; rel=\"next\"; after=\"").unwrap().strip_suffix('"').unwrap();
+        assert_eq!(first, r#"[{"id":"1"},{"id":"2"}]"#);
+        assert_eq!(listed(&format!("{long}&after={cursor}")), (r#"[{"id":"3"}]"#.to_owned(), None));
     }
 
     #[test]
