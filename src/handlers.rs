@@ -32,8 +32,8 @@ use crate::schema::Table;
 use crate::storage::Reach;
 use crate::transaction::{Database, Owned, Precondition, Replaced};
 pub use events::{accepts_events, event_stream, last_event_id, write_event};
-use headers::prefers_minimal;
 pub use headers::{Validator, expected};
+use headers::{is_stale, prefers_minimal};
 use media::{Accepted, Format, ListWriter};
 pub use problem::{Failure, PROBLEM_JSON};
 
@@ -72,7 +72,7 @@ const WHOLE_BYTES: usize = 16 << 20;
 /// `GET /T/{id}`: the record, or 304 if the client has it already.
 ///
 /// # Errors
-/// 404 if there is none; what the database returns.
+/// 404 if there is none; 412 by `If-Match`; what the database returns.
 pub fn read(database: &Database, table: &Table, id: &str, headers: &HeaderMap, accepted: Accepted) -> Result<Answer> {
     let record = database.read(table, id)?.ok_or_else(|| no_record(table, id))?;
     represented(database, table, record.json(), Validator::of(&record), headers, accepted)
@@ -111,6 +111,9 @@ fn represented(
     headers: &HeaderMap,
     accepted: Accepted,
 ) -> Result<Answer> {
+    if is_stale(headers, &validator) {
+        return Err(Error::Stale.into());
+    }
     let Accepted { format, coded } = accepted;
     let converted = match format {
         Format::Json => None,
@@ -507,6 +510,7 @@ mod tests {
 
         let mut stale = HeaderMap::new();
         stale.insert(http::header::IF_MATCH, HeaderValue::from_static("\"0000000000000000\""));
+        assert_eq!(status(read(&database, table, "a b", &stale, Accepted::default())), 412);
         assert_eq!(status(merge(&database, table, "a b", &stale, b"{}")), 412);
         assert_eq!(status(replace(&database, table, "new", &stale, br#"{"name":"n"}"#)), 412);
         assert_eq!(status(delete(&database, table, "new", &stale)), 404);

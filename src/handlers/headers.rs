@@ -78,6 +78,15 @@ impl Validator {
     }
 }
 
+/// Whether `If-Match` asks for another version of a record than the one with this validator.
+pub fn is_stale(headers: &HeaderMap, validator: &Validator) -> bool {
+    headers.contains_key(IF_MATCH)
+        && match matching(members(headers, IF_MATCH)) {
+            Precondition::OneOf(versions) => !checksum(&validator.0).is_some_and(|version| versions.contains(&version)),
+            _ => false,
+        }
+}
+
 fn write_digits(number: u64, text: &mut [u8]) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     for (position, digit) in text.iter_mut().enumerate() {
@@ -161,6 +170,16 @@ mod tests {
             assert!(!known(value), "{value}");
         }
         assert!(!validator.is_known(&HeaderMap::new()));
+    }
+
+    #[test]
+    fn a_reader_names_the_version_that_it_wants() {
+        let stale = |value| is_stale(&headers(&[(IF_MATCH, value)]), &Validator::new(10).with("cbor"));
+        assert!(
+            ["*", "\"000000000000000a\"", "\"1\", \"000000000000000a-gzip\""].into_iter().all(|value| !stale(value))
+        );
+        assert!(["\"000000000000000b\"", "W/\"000000000000000a\"", ""].into_iter().all(stale));
+        assert!(!is_stale(&HeaderMap::new(), &Validator::new(10)));
     }
 
     #[test]
