@@ -374,11 +374,15 @@ impl BodyFormat {
     /// # Errors
     /// 415 if the body is not said to be one of those, or is compressed by anything but gzip.
     pub fn by(headers: &HeaderMap, bodies: Bodies) -> Result<Self> {
-        let gzip = match headers.get(CONTENT_ENCODING).map(HeaderValue::as_bytes) {
-            None => false,
-            Some(coding) if coding.eq_ignore_ascii_case(b"identity") => false,
-            Some(coding) if coding.eq_ignore_ascii_case(b"gzip") || coding.eq_ignore_ascii_case(b"x-gzip") => true,
-            Some(_) => return Err(Failure::ContentCoding),
+        let mut codings = members(headers, CONTENT_ENCODING).filter(|coding| !coding.eq_ignore_ascii_case(b"identity"));
+        let gzip = match (codings.next(), codings.next()) {
+            (None, _) => false,
+            (Some(coding), None)
+                if [b"gzip".as_slice(), b"x-gzip"].iter().any(|name| coding.eq_ignore_ascii_case(name)) =>
+            {
+                true
+            }
+            _ => return Err(Failure::ContentCoding),
         };
         let refused = || Failure::MediaType { supported: bodies.names() };
         // A body without a type could come from a page of another site, which needs no preflight for it.
@@ -522,8 +526,11 @@ mod tests {
                 .ok()
                 .map(|body_format| body_format.gzip)
         };
-        assert_eq!([gzip("gzip"), gzip("X-GZIP"), gzip("identity")], [Some(true), Some(true), Some(false)]);
-        assert_eq!([gzip("br"), gzip("gzip, gzip"), gzip("")], [None; 3]);
+        assert_eq!([gzip("gzip"), gzip("X-GZIP"), gzip("identity, gzip")], [Some(true); 3]);
+        assert_eq!([gzip("identity"), gzip("")], [Some(false); 2]);
+        assert_eq!([gzip("br"), gzip("gzip, gzip")], [None; 2]);
+        let lines = headers(&[json.clone(), (CONTENT_ENCODING, "gzip"), (CONTENT_ENCODING, "br")]);
+        assert!(BodyFormat::by(&lines, Bodies::Records).is_err(), "the lines of a field are one list");
     }
 
     #[test]
