@@ -284,11 +284,15 @@ impl Ingress {
         };
         let request = Unanswered::new(self, context);
         Answering::later(async move {
-            let mut answer = request.ingress.operations.answer(parts, peer).await.map(Either::Right);
+            let (head, headers) = (parts.method == Method::HEAD, parts.headers.clone());
+            let mut answer = match request.ingress.operations.answer(parts, peer).await {
+                Ok(answer) => request.finish(answer.map(Either::Right)),
+                Err(failure) => request.whole(Err(failure), head, &headers),
+            };
             if has_page {
                 answer.headers_mut().append(VARY, HeaderValue::from_static("accept"));
             }
-            request.finish(answer)
+            answer
         })
     }
 
@@ -768,6 +772,16 @@ mod tests {
         let request = Request::get("/_counters").header("host", "localhost").body(Full::new(Bytes::new())).unwrap();
         let elsewhere = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
         assert_eq!(ingress.answer(request, elsewhere).await.status(), 403);
+    }
+
+    #[tokio::test]
+    async fn what_fails_beside_the_tables_has_a_name_in_the_log() {
+        let folder = tempfile::tempdir().unwrap();
+        let ingress = ingress(&folder, Options::default());
+        let (status, body) = ask(&ingress, "POST", "/_checkpoint?directory=/proc/copy", "").await;
+        let body: serde_json::Value = serde_json::from_str(&body).unwrap();
+        assert!(status == 500 && body["requestId"].is_string(), "{status} {body}");
+        assert_eq!(ask(&ingress, "HEAD", "/_nothing", "").await, (404, String::new()));
     }
 
     #[tokio::test]

@@ -4,7 +4,7 @@
 //! An axum `Router`, because nothing here is hot.
 
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -51,6 +51,10 @@ struct Shown {
     ready: AtomicBool,
 }
 
+/// A failure on its way out of the router, which knows answers alone. Who takes it out knows the name of the request.
+#[derive(Clone)]
+struct Refused(Arc<Failure>);
+
 /// Where a request came from.
 #[derive(Clone, Copy)]
 struct Peer(IpAddr);
@@ -72,7 +76,7 @@ impl Operations {
             .route("/_console/", any(console))
             .route("/_console/{*file}", any(console))
             .fallback(nothing)
-            .method_not_allowed_fallback(|| async { problem(&Failure::Method { allow: ALLOW }) })
+            .method_not_allowed_fallback(|| async { refused(Failure::Method { allow: ALLOW }) })
             .with_state(Arc::clone(&state));
         Self { router: TowerToHyperService::new(router), state }
     }
@@ -82,16 +86,21 @@ impl Operations {
     }
 
     /// Answers a request whose path is no table's.
-    pub(super) async fn answer(&self, parts: Parts, peer: IpAddr) -> Response<Body> {
+    ///
+    /// # Errors
+    /// 400, 403, 404, 405; what the database returns.
+    pub(super) async fn answer(&self, parts: Parts, peer: IpAddr) -> handlers::Result<Response<Body>> {
         if parts.method == Method::OPTIONS && parts.uri.path() == "*" {
-            return into_response(handlers::options(routing::METHODS));
+            return Ok(into_response(handlers::options(routing::METHODS)));
         }
         let mut request = Request::from_parts(parts, Body::empty());
         request.extensions_mut().insert(Peer(peer));
-        match self.router.call(request).await {
+        let mut answer = match self.router.call(request).await {
             Ok(answer) => answer,
             Err(never) => match never {},
-        }
+        };
+        let refused = answer.extensions_mut().remove::<Refused>().and_then(|Refused(failure)| Arc::into_inner(failure));
+        refused.map_or(Ok(answer), Err)
     }
 }
 
@@ -137,7 +146,7 @@ async fn counters(State(shown): State<Arc<Shown>>, Extension(Peer(peer)): Extens
             let (storage, feed) = (shown.crossing.database().counters(), shown.feed.counters());
             Json(Counted { storage, feed }).into_response()
         }
-        false => problem(&Failure::LocalOnly),
+        false => refused(Failure::LocalOnly),
     }
 }
 
@@ -214,12 +223,12 @@ async fn console(
     request: Request,
 ) -> Response<Body> {
     if !peer.to_canonical().is_loopback() {
-        return problem(&Failure::LocalOnly);
+        return refused(Failure::LocalOnly);
     }
     match shown.console.answer(request.method(), request.uri(), request.headers()) {
         Some(Ok(answer)) => into_response(answer),
-        Some(Err(failure)) => problem(&failure),
-        None => problem(&Failure::nothing_at(request.uri().path())),
+        Some(Err(failure)) => refused(failure),
+        None => refused(Failure::nothing_at(request.uri().path())),
     }
 }
 
@@ -234,7 +243,7 @@ fn checkpoints() -> MethodRouter<Arc<Shown>> {
     const ALLOW: &str = "POST, OPTIONS";
     post(checkpoint)
         .options(|| async { into_response(handlers::options(ALLOW)) })
-        .fallback(|| async { problem(&Failure::Method { allow: ALLOW }) })
+        .fallback(|| async { refused(Failure::Method { allow: ALLOW }) })
 }
 
 /// A copy of the store in a new directory of the server's machine, while it goes on.
@@ -244,16 +253,23 @@ async fn checkpoint(
     destination: Result<Query<Destination>, QueryRejection>,
 ) -> Response<Body> {
     if !peer.to_canonical().is_loopback() {
-        return problem(&Failure::LocalOnly);
+        return refused(Failure::LocalOnly);
     }
     let Ok(Query(Destination { directory })) = destination else {
-        return problem(&Error::invalid("where to: /_checkpoint?directory=PATH, which must not exist").into());
+        return refused(Error::invalid("where to: /_checkpoint?directory=PATH, which must not exist").into());
     };
     let store = shown.crossing.database().clone();
     let copy = directory.clone();
-    match shown.crossing.blocking(move || store.store().checkpoint(&copy)).await {
+    let job = move || {
+        if copy.exists() || !copy.parent().is_some_and(Path::is_dir) {
+            let detail = "a checkpoint makes its directory: give one that does not exist, in one that does";
+            return Err(Error::invalid(format!("{}: {detail}", copy.display())));
+        }
+        store.store().checkpoint(&copy)
+    };
+    match shown.crossing.blocking(job).await {
         Ok(()) => (StatusCode::CREATED, Json(json!({ "directory": directory }))).into_response(),
-        Err(failure) => problem(&failure),
+        Err(failure) => refused(failure),
     }
 }
 
@@ -291,11 +307,13 @@ fn register_feed(counters: &feed::Counters, registry: &mut Registry) {
 }
 
 async fn nothing(request: Request) -> Response<Body> {
-    problem(&Failure::nothing_at(request.uri().path()))
+    refused(Failure::nothing_at(request.uri().path()))
 }
 
-fn problem(failure: &Failure) -> Response<Body> {
-    into_response(failure.answer(None))
+fn refused(failure: Failure) -> Response<Body> {
+    let mut answer = Response::new(Body::empty());
+    answer.extensions_mut().insert(Refused(Arc::new(failure)));
+    answer
 }
 
 fn into_response(answer: Answer) -> Response<Body> {

@@ -158,7 +158,10 @@ fn a_backup_is_restored_and_verified() {
     assert_eq!(ask(&server.url, "PUT", "/Product/1", r#"{"name":"Lamp","category":"light"}"#).status, 201);
     let made = ask(&server.url, "POST", &format!("/_checkpoint?directory={running}"), "");
     assert_eq!(made.status, 201, "{}", made.body);
-    assert_eq!(ask(&server.url, "POST", &format!("/_checkpoint?directory={running}"), "").status, 500, "it exists");
+    for refused in [running.as_str(), "no/such/folder", ""] {
+        let answer = ask(&server.url, "POST", &format!("/_checkpoint?directory={refused}"), "");
+        assert_eq!(answer.status, 400, "{refused}: {}", answer.body);
+    }
     assert_eq!(ask(&server.url, "POST", "/_checkpoint", "").status, 400);
     assert_eq!(ask(&server.url, "PUT", "/Product/2", r#"{"name":"Chair"}"#).status, 201);
     let schema = schema();
