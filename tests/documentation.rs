@@ -1,4 +1,4 @@
-//! The examples of the documents against a real server: what README.md and `docs/*.md` show is what the server does.
+//! The documents: what README.md and `docs/*.md` show is what a real server does, their links lead somewhere, and no option is left out.
 //!
 //! A document with examples has its schema in the first block of `graphql`. It gets a server of its own, on which its examples run in
 //! their order. A block of `http` is a request as in `tests/golden/http`, a line `---`, and the answer: the status, such headers as
@@ -6,12 +6,13 @@
 //! without any), or `400 at BYTE: why`. Ids have their order if the query says `sort`. A block of `sh` is what a reader types whose server is
 //! at `localhost:9996`; the block behind it is what that prints. Outside of texts, white space in JSON says nothing; `…` in an answer
 //! stands for any text.
+//! Documents with blocks of `sh` need curl, so they are a test of their own, which a machine without curl leaves out by name.
 
 #![expect(clippy::unwrap_used, reason = "a test stops where something is not as it should be")]
 
 use std::fmt::Write as _;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
@@ -97,12 +98,11 @@ fn exchange(url: &str, text: &str) -> String {
 fn typed(url: &str, command: &str, expected: &str) -> String {
     let here = command.replace("localhost:9996", url.strip_prefix("http://").unwrap());
     let done = Command::new("sh").arg("-c").arg(here).output().unwrap();
-    if done.status.code() == Some(127) {
-        println!("skipped: {}", String::from_utf8_lossy(&done.stderr));
-        return String::new();
-    }
     let printed = String::from_utf8(done.stdout).unwrap();
-    if fits(&without_white_space(expected), &without_white_space(&printed)) { String::new() } else { printed }
+    match fits(&without_white_space(expected), &without_white_space(&printed)) {
+        true => String::new(),
+        false => format!("{printed}{}", String::from_utf8_lossy(&done.stderr)),
+    }
 }
 
 /// Asks for a list, and says what is wrong with it.
@@ -134,17 +134,26 @@ fn fits(expected: &str, text: &str) -> bool {
     text.char_indices().map(|(at, _)| at).chain([text.len()]).any(|at| fits(rest, &text[at..]))
 }
 
-#[test]
-fn the_examples_of_the_documents_are_right() {
+/// README.md and its like, and all below `docs`.
+fn documents() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let docs = fs::read_dir(root.join("docs")).unwrap().map(|document| document.unwrap().path());
+    let folders = ["", "docs", "docs/performance"].map(|folder| fs::read_dir(root.join(folder)).unwrap());
+    let files = folders.into_iter().flatten().map(|file| file.unwrap().path());
     let mut documents: Vec<_> =
-        docs.filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect();
-    documents.push(root.join("README.md"));
+        files.filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect();
     documents.sort();
+    documents
+}
+
+/// Runs the examples of the documents that are typed into a shell, or of the others; returns how many there were.
+fn run_all(are_typed: bool) -> usize {
     let (mut wrong, mut all) = (String::new(), 0);
-    for path in documents {
-        let (complaints, examples) = run(&fs::read_to_string(&path).unwrap());
+    for path in documents() {
+        let document = fs::read_to_string(&path).unwrap();
+        if blocks(&document).iter().any(|block| block.words.first() == Some(&"sh")) != are_typed {
+            continue;
+        }
+        let (complaints, examples) = run(&document);
         let name = path.file_name().unwrap().display();
         if examples > 0 {
             println!("{name}: {examples} examples");
@@ -153,7 +162,116 @@ fn the_examples_of_the_documents_are_right() {
         all += examples;
     }
     assert!(wrong.is_empty(), "{wrong}");
-    assert!(all > 120, "docs/queries.md alone has so many");
+    all
+}
+
+#[test]
+fn the_examples_of_the_documents_are_right() {
+    assert!(run_all(false) > 120, "docs/queries.md alone has so many");
+}
+
+#[test]
+#[ignore = "needs curl 7.82: `run-benches.py test` runs it where there is one"]
+fn what_a_reader_types_is_right() {
+    assert!(run_all(true) > 5, "docs/getting-started.md alone has so many");
+}
+
+/// The text of a document without its fenced blocks and what stands between backticks, line by line.
+fn prose(document: &str) -> Vec<String> {
+    let mut is_fenced = false;
+    let lines = document.lines().map(|line| {
+        let is_fence = line.starts_with("```");
+        is_fenced ^= is_fence;
+        if is_fenced || is_fence { String::new() } else { line.split('`').step_by(2).collect() }
+    });
+    lines.collect()
+}
+
+/// The targets of the links in a line: `](here)`, `src="here"` and `[name]: here`.
+fn targets(line: &str) -> Vec<&str> {
+    let within =
+        |start: &'static str, end: char| line.split(start).skip(1).filter_map(move |rest| rest.split(end).next());
+    let definition = line.strip_prefix('[').and_then(|rest| rest.split_once("]: ")).map(|(_, target)| target.trim());
+    within("](", ')').chain(within("src=\"", '"')).chain(definition).collect()
+}
+
+/// The names by which the headings of a document can be linked to, as GitHub makes them.
+fn anchors(document: &str) -> Vec<String> {
+    let mut is_fenced = false;
+    let mut anchors: Vec<String> = Vec::new();
+    for line in document.lines() {
+        is_fenced ^= line.starts_with("```");
+        let heading = line.trim_start_matches('#');
+        if is_fenced || heading.len() == line.len() || !heading.starts_with(' ') {
+            continue;
+        }
+        let kept = heading.trim().to_lowercase();
+        let kept = kept.chars().filter(|sign| sign.is_alphanumeric() || matches!(sign, ' ' | '-' | '_'));
+        let anchor: String = kept.map(|sign| if sign == ' ' { '-' } else { sign }).collect();
+        let before = anchors.iter().filter(|known| **known == anchor).count();
+        anchors.push(if before == 0 { anchor } else { format!("{anchor}-{before}") });
+    }
+    anchors
+}
+
+/// The links of a document to files of this repository that lead nowhere.
+fn broken_links(path: &Path, document: &str) -> Vec<String> {
+    let mut broken = Vec::new();
+    for (line, number) in prose(document).iter().zip(1..) {
+        for target in targets(line).into_iter().filter(|target| !target.contains("://")) {
+            let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
+            let other = if file.is_empty() { path.to_owned() } else { path.parent().unwrap().join(file) };
+            let is_right = match anchor {
+                "" => other.exists(),
+                _ if file.is_empty() => anchors(document).iter().any(|known| known == anchor),
+                _ => fs::read_to_string(other).is_ok_and(|text| anchors(&text).iter().any(|known| known == anchor)),
+            };
+            if !is_right {
+                broken.push(format!("{}:{number}: {target}", path.file_name().unwrap().display()));
+            }
+        }
+    }
+    broken
+}
+
+#[test]
+fn links_lead_somewhere() {
+    let broken = |path: PathBuf| broken_links(&path, &fs::read_to_string(&path).unwrap());
+    assert_eq!(documents().into_iter().flat_map(broken).collect::<Vec<_>>(), Vec::<String>::new());
+}
+
+#[test]
+fn a_link_that_leads_nowhere_is_found() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let document = "# A `b`, c\n## A b c\n[1](#a-b-c-1) [2](#a) [3](docs) [4](no.md) [5](docs/rest.md#requests)\n[6](docs/rest.md#no)\n\
+                    `[7](no.md)`\n```\n[8](no.md)\n# No\n```\n[9](https://example.org/no) [10](#no)\n";
+    let expected = ["3: #a", "3: no.md", "4: docs/rest.md#no", "10: #no"].map(|place| format!("new.md:{place}"));
+    assert_eq!(broken_links(&root.join("new.md"), document), expected);
+}
+
+#[test]
+fn every_option_stands_in_the_documents() {
+    let documents: String = documents().iter().map(|path| fs::read_to_string(path).unwrap()).collect();
+    let help = |arguments: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_strata")).args(arguments).arg("--help").output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let is_flag = |word: &&str| word.len() > 2 && word.starts_with("--");
+    let mut missing = Vec::new();
+    for command in ["serve", "check", "verify", "stats", "backup", "restore", "compact"] {
+        let help = help(&[command]);
+        let flags: Vec<_> =
+            help.split(|sign: char| !sign.is_ascii_alphanumeric() && sign != '-').filter(is_flag).collect();
+        assert!(flags.len() > 1, "{command}: {help}");
+        let is_named = |flag: &str| {
+            let mut behind = documents.split(flag).skip(1);
+            flag == "--help"
+                || behind.any(|rest| !rest.starts_with(|sign: char| sign.is_ascii_alphanumeric() || sign == '-'))
+        };
+        missing.extend(flags.into_iter().filter(|flag| !is_named(flag)).map(|flag| format!("{command} {flag}")));
+    }
+    missing.dedup();
+    assert_eq!(missing, Vec::<String>::new());
 }
 
 #[test]

@@ -78,6 +78,7 @@ def steps(full: bool) -> list[Step]:
         Step("tests of the runner", _python("-m", "pytest", "-q", "-n", "auto", "--dist", "loadfile", "run_benches/tests")),
         Step("lints", _cargo(["clippy", *release, "--all-targets", "--", "-D", "warnings"], "clippy", "rustup component add clippy")),
         Step("tests", _cargo(["test", *release])),
+        Step("what the documents have a reader type", _typed),
         Step("plants", _cargo(["test", "--release", "--lib", "--features", "plant", "plant"])),
         Step("every bench once, at smoke scale", _cargo(["test", *release, "--benches"])),
         Step("every published row has its bench", _published_rows),
@@ -134,9 +135,21 @@ def _in_browser(tests: str) -> Callable[[], bool]:
     def do() -> bool:
         if not browser.found():
             raise Skip("apt-get install chromium")
+        if tests == "console_in_browser.py" and not shutil.which("curl"):
+            raise Skip("apt-get install curl")
         return _python("-m", "pytest", "-q", f"run_benches/tests/{tests}")()
 
     return do
+
+
+def _typed() -> bool:
+    """The examples with curl, by a curl that knows `--json`."""
+    version = subprocess.run(["curl", "--version"], capture_output=True, text=True, check=False).stdout if shutil.which("curl") else ""
+    found = re.match(r"curl (\d+)\.(\d+)", version)
+    if not found or (int(found[1]), int(found[2])) < (7, 82):
+        raise Skip("apt-get install curl, of version 7.82 or later")
+    toolchain.check()
+    return _call(["cargo", "test", "--release", "--test", "main", "documentation::what_a_reader_types", "--", "--ignored"])
 
 
 def _bench_stanzas() -> bool:
