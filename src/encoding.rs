@@ -22,6 +22,8 @@ mod terms;
 pub mod url;
 pub mod value;
 
+pub use body::RECORDS;
+pub use coerce::ELEMENTS;
 pub use fields::Fields;
 pub use json::DEPTH;
 pub use path::each_at;

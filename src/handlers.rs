@@ -143,6 +143,13 @@ fn no_record(table: &Table, id: &str) -> Error {
     Error::NotFound { detail: format!("there is no record {id:?} in {}", table.name) }
 }
 
+/// An answer that the client has already: 304.
+pub fn not_modified(validator: &Validator) -> Answer {
+    let mut answer = empty(StatusCode::NOT_MODIFIED);
+    answer.headers_mut().insert(ETAG, validator.header());
+    answer
+}
+
 /// `GET /T?query`, `POST /T/query`: a list of records, or the plan. Where nobody may wait, only a short list.
 ///
 /// # Errors

@@ -22,6 +22,7 @@ pub mod handlers;
 pub mod graphql;
 pub mod static_files;
 pub mod console;
+pub mod openapi;
 pub mod routing;
 pub mod ingress;
 pub mod tls;

@@ -22,6 +22,7 @@ use crate::handlers::{
     load::Load,
     media::{self, Accepted, Bodies, BodyFormat, Format, Shown, Syntax},
 };
+use crate::openapi;
 use crate::query::{Limits, Query};
 use crate::schema::{Schema, Table};
 use crate::transaction::Database;
@@ -167,6 +168,11 @@ impl Routes {
         let places = places(database.schema(), &tables);
         let graphql = Graphql::new(&database, options.max_rows);
         Self { database, options, tables, places, graphql }
+    }
+
+    /// The OpenAPI document of these paths and those beside them.
+    pub fn described(&self) -> serde_json::Value {
+        openapi::document(self.database.schema(), self.options.max_rows)
     }
 
     /// The shapes of all paths, `{id}` standing for any id and `{blob}` for what is below one.

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 
 /// The layers, lowest first. A layer that is not there yet has its place already.
-const LAYERS: [&str; 24] = [
+const LAYERS: [&str; 25] = [
     "plant",
     "error",
     "size",
@@ -27,6 +27,7 @@ const LAYERS: [&str; 24] = [
     "graphql",
     "static_files",
     "console",
+    "openapi",
     "routing",
     "ingress",
     "tls",

@@ -11,5 +11,6 @@ mod engine;
 mod golden;
 mod graphql;
 mod http;
+mod openapi;
 mod query;
 mod settings;

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from run_benches import serialization
+from run_benches.cli import described
 from run_benches.errors import Complaint, Exit
 from run_benches.measure import published
 from run_benches.places import BENCHES, ROOT
@@ -92,6 +93,7 @@ def steps(full: bool) -> list[Step]:
             Step("tests that take long", _cargo(["test", "--release", "--test", "main", "--", "--ignored"])),
             Step("RocksDB is compiled once", _rocksdb_once),
             Step("a baseline of Criterion's, saved and compared", _criterion_baseline),
+            Step("schemathesis over the REST interface", described.keeps_its_word),
             Step("calibrate --smoke", _python("run-benches.py", "calibrate", "--smoke")),
         ]
     return found

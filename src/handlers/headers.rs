@@ -32,6 +32,11 @@ impl Validator {
         Self::new(tag)
     }
 
+    /// Of a text that is no record.
+    pub fn of_text(text: &[u8]) -> Self {
+        Self::new(XxHash3_64::oneshot(text))
+    }
+
     fn new(checksum: u64) -> Self {
         let mut text = smallvec![b'"'; 18];
         write_digits(checksum, &mut text[1..17]);

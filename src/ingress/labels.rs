@@ -10,8 +10,18 @@ pub(super) const OTHER: RouteNumber = RouteNumber(0);
 pub(super) const STATIC: RouteNumber = RouteNumber(1);
 
 /// What stands beside the tables, in the order of its numbers.
-const BESIDE: [&str; 9] =
-    ["other", "static", "/_health", "/_ready", "/_counters", "/_metrics", "/_tables", "/_checkpoint", "/_console"];
+const BESIDE: [&str; 10] = [
+    "other",
+    "static",
+    "/_health",
+    "/_ready",
+    "/_counters",
+    "/_metrics",
+    "/_tables",
+    "/_openapi.json",
+    "/_checkpoint",
+    "/_console",
+];
 
 /// All names, in the order of their numbers.
 pub(super) fn names(routes: &Routes) -> Vec<String> {

@@ -5,8 +5,8 @@
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use axum::Json;
 use axum::body::Body;
@@ -14,9 +14,10 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{Extension, Query, Request, State};
 use axum::response::IntoResponse;
 use axum::routing::{MethodRouter, any, get, post};
+use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
-use http::{Method, Response, StatusCode};
+use http::{HeaderMap, Method, Response, StatusCode};
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 use prometheus_client::encoding::text::encode;
@@ -30,7 +31,7 @@ use super::crossing::Crossing;
 use crate::console::Console;
 use crate::error::Error;
 use crate::feed::{self, Feed};
-use crate::handlers::{self, Answer, Failure};
+use crate::handlers::{self, Answer, Failure, Validator};
 use crate::observability::Observability;
 use crate::routing;
 use crate::schema::IndexState;
@@ -49,6 +50,13 @@ struct Shown {
     observability: Arc<Observability>,
     console: Console,
     ready: AtomicBool,
+    description: OnceLock<Description>,
+}
+
+/// The OpenAPI document, and by what it is known again.
+struct Description {
+    validator: Validator,
+    text: Bytes,
 }
 
 /// A failure on its way out of the router, which knows answers alone. Who takes it out knows the name of the request.
@@ -63,14 +71,21 @@ const ALLOW: &str = "GET, HEAD, OPTIONS";
 
 impl Operations {
     pub(super) fn new(crossing: Arc<Crossing>, feed: Feed, observability: Arc<Observability>) -> Self {
-        let not_yet = AtomicBool::new(false);
-        let state = Arc::new(Shown { crossing, feed, observability, console: Console::new(), ready: not_yet });
+        let state = Arc::new(Shown {
+            crossing,
+            feed,
+            observability,
+            console: Console::new(),
+            ready: AtomicBool::new(false),
+            description: OnceLock::new(),
+        });
         let router = axum::Router::new()
             .route("/_health", get(health).options(options))
             .route("/_ready", get(ready).options(options))
             .route("/_counters", get(counters).options(options))
             .route("/_metrics", get(metrics).options(options))
             .route("/_tables", get(tables).options(options))
+            .route("/_openapi.json", get(described).options(options))
             .route("/_checkpoint", checkpoints())
             .route("/_console", any(console))
             .route("/_console/", any(console))
@@ -230,6 +245,19 @@ async fn console(
         Some(Err(failure)) => refused(failure),
         None => refused(Failure::nothing_at(request.uri().path())),
     }
+}
+
+/// What is served, as OpenAPI has it. The schema stays as it is while the server runs, so the document is made once.
+async fn described(State(shown): State<Arc<Shown>>, headers: HeaderMap) -> Response<Body> {
+    let description = shown.description.get_or_init(|| {
+        let text = Bytes::from(shown.crossing.routes().described().to_string());
+        Description { validator: Validator::of_text(&text), text }
+    });
+    let Description { validator, text } = description;
+    into_response(match validator.is_known(&headers) {
+        true => handlers::not_modified(validator),
+        false => handlers::with_record(StatusCode::OK, validator, text.clone()),
+    })
 }
 
 /// Where a checkpoint is to be made.

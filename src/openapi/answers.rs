@@ -1,0 +1,128 @@
+//! The answers of operations: those with a body, and the refusals, which are made by the failures themselves.
+
+use std::collections::BTreeMap;
+
+use http::StatusCode;
+use serde_json::{Map, Value, json};
+
+use crate::error::{Error, Place};
+use crate::handlers::Failure;
+
+/// One of each kind of failure that the document speaks of.
+fn failures() -> Vec<Failure> {
+    let detail = |text: &str| text.to_owned();
+    vec![
+        Error::Invalid { detail: detail("\"many\" cannot be coerced to Int"), place: Place::Pointer("/stock".into()) }
+            .into(),
+        Failure::ForeignOrigin,
+        Error::NotFound { detail: detail("there is no record \"lamp\" in Product") }.into(),
+        Failure::Method { allow: "POST" },
+        Failure::NotAcceptable { made: "records, lists and answers are application/json" },
+        Failure::TooSlow { waited_ms: 30_000 },
+        Error::Conflict { detail: detail("the id exists"), pointer: detail("/id") }.into(),
+        Error::Gone { detail: detail("the log of changes is not kept from there on") }.into(),
+        Error::Stale.into(),
+        Failure::TooLarge { limit_bytes: 1 << 20 },
+        Failure::MediaType { supported: "application/json" },
+        Failure::Misdirected { host: detail("example.org") },
+        Error::storage("cannot write", "no space").into(),
+        Error::Busy { detail: detail("the engine is behind") }.into(),
+        Failure::Overloaded,
+        Failure::TimedOut { waited_ms: 30_000 },
+    ]
+}
+
+/// The refusals by their status.
+pub(super) fn refused() -> Value {
+    let mut by_status: BTreeMap<StatusCode, Vec<Failure>> = BTreeMap::new();
+    for failure in failures() {
+        by_status.entry(failure.status()).or_default().push(failure);
+    }
+    by_status.into_iter().map(|(status, failures)| (status.as_str().to_owned(), refusal(status, &failures))).collect()
+}
+
+fn refusal(status: StatusCode, failures: &[Failure]) -> Value {
+    let examples = failures.iter().map(|failure| (kind(failure), json!({"value": example(failure)})));
+    let examples: Map<String, Value> = examples.collect();
+    let mut answer = json!({
+        "description": example(&failures[0])["title"],
+        "content": {"application/problem+json": {
+            "schema": super::schemas::reference("strata.Problem"),
+            "examples": examples,
+        }},
+    });
+    let header = match status {
+        StatusCode::METHOD_NOT_ALLOWED => "Allow",
+        StatusCode::SERVICE_UNAVAILABLE => "Retry-After",
+        StatusCode::INTERNAL_SERVER_ERROR => "X-Request-Id",
+        _ => return answer,
+    };
+    answer["headers"] = headers_named(&[header]);
+    answer
+}
+
+/// The last word of its type.
+fn kind(failure: &Failure) -> String {
+    failure.type_name().replace("urn:strata:error:", "")
+}
+
+/// What a client is told of a failure.
+fn example(failure: &Failure) -> Value {
+    let request_id = failure.is_internal().then_some("0af7651916cd43dd8448eb211c80319c");
+    serde_json::from_slice(failure.answer(request_id).body()).expect("a problem is JSON")
+}
+
+/// The headers that answers have, by name.
+pub(super) fn headers() -> Value {
+    let header =
+        |description: &str, schema: Value| json!({"description": description, "required": true, "schema": schema});
+    json!({
+        "Allow": header("The methods that there are.", json!({"type": "string"})),
+        "ETag": header("The strong validator of what is answered.", json!({"type": "string", "pattern": ETAG})),
+        "Link": {
+            "description": "Where a list that was cut goes on (RFC 8288); a trailer of one that is sent in pieces.",
+            "schema": {"type": "string"},
+        },
+        "Location": header("The path of the record.", json!({"type": "string", "pattern": "^/"})),
+        "Retry-After": header("After how many seconds to try again.", json!({"type": "string", "pattern": "^[0-9]+$"})),
+        "X-Request-Id": header("The name under which the log has the cause.", json!({"type": "string"})),
+    })
+}
+
+/// A tag: 16 digits of checksum, and what names a representation.
+const ETAG: &str = "^\"[0-9a-f]{16}(-[0-9a-f]{16})?\"$";
+
+/// References to headers by their names.
+pub(super) fn headers_named(names: &[&str]) -> Value {
+    let reference = |name: &&str| ((*name).to_owned(), json!({"$ref": format!("#/components/headers/{name}")}));
+    names.iter().map(reference).collect()
+}
+
+/// The answers of an operation: its own, and the refusals with these statuses.
+pub(super) fn of(own: &[(u16, Value)], refusals: &[u16]) -> Value {
+    let refusal = |status: &u16| (status.to_string(), json!({"$ref": format!("#/components/responses/{status}")}));
+    let own = own.iter().map(|(status, answer)| (status.to_string(), answer.clone()));
+    refusals.iter().map(refusal).chain(own).collect()
+}
+
+/// An answer in JSON.
+pub(super) fn in_json(description: &str, schema: Value, headers: &[&str]) -> Value {
+    let mut answer = json!({"description": description, "content": {"application/json": {"schema": schema}}});
+    if !headers.is_empty() {
+        answer["headers"] = headers_named(headers);
+    }
+    answer
+}
+
+/// The same answer, with headers that only some of its kind have: name and what it is.
+pub(super) fn that_may_have(mut answer: Value, headers: &[(&str, &str)]) -> Value {
+    for (name, description) in headers {
+        answer["headers"][*name] = json!({"description": description, "schema": {"type": "string"}});
+    }
+    answer
+}
+
+/// An answer without a body.
+pub(super) fn empty(description: &str, headers: &[&str]) -> Value {
+    json!({"description": description, "headers": headers_named(headers)})
+}

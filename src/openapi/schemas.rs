@@ -1,0 +1,206 @@
+//! The JSON Schemas of records: as they are answered, as they are given, and as a list may show them.
+//!
+//! Names with a dot are ours; a table's name has none, so they never meet.
+
+use serde_json::{Map, Value, json};
+
+use crate::encoding;
+use crate::schema::{Attribute, Kind, Schema, Table};
+
+/// How deep related records are shown in one another is said by the query; the names of these schemas go round.
+pub(super) fn of<'t>(schema: &'t Schema, tables: impl Iterator<Item = &'t Table>) -> Value {
+    let mut all: Map<String, Value> =
+        [Kind::Id, Kind::String, Kind::Int, Kind::Float, Kind::Boolean, Kind::Date, Kind::Any]
+            .into_iter()
+            .map(|kind| (given_name(kind), given(kind)))
+            .collect();
+    all.insert(KEY_GIVEN.to_owned(), text_given(1, Some(1024)));
+    all.insert("strata.Problem".to_owned(), problem());
+    for table in &schema.tables {
+        // One that is not exported may be shown, related to one that is.
+        all.insert(format!("{}.shown", table.name), shown(schema, table));
+    }
+    for table in tables {
+        all.insert(table.name.clone(), answered(table));
+        all.insert(format!("{}.new", table.name), record_given(table, true, true));
+        all.insert(format!("{}.whole", table.name), record_given(table, false, true));
+        all.insert(format!("{}.patch", table.name), record_given(table, false, false));
+    }
+    Value::Object(all)
+}
+
+/// The primary key in a body.
+const KEY_GIVEN: &str = "given.key";
+
+/// A reference to one of them.
+pub(super) fn reference(name: &str) -> Value {
+    json!({"$ref": format!("#/components/schemas/{name}")})
+}
+
+/// A record as it is stored: every attribute, null where there is none.
+fn answered(table: &Table) -> Value {
+    let names: Vec<_> = table.attributes.iter().map(|attribute| &attribute.name).collect();
+    json!({
+        "type": "object",
+        "description": format!("A record of {}.", table.name),
+        "properties": properties(table),
+        "required": names,
+        "additionalProperties": false,
+    })
+}
+
+/// A record as a list shows it: `select` may leave attributes out and add related records.
+fn shown(schema: &Schema, table: &Table) -> Value {
+    let mut properties = properties(table);
+    for relationship in &table.relationships {
+        let record = reference(&format!("{}.shown", schema.tables[relationship.table].name));
+        let related = match relationship.many {
+            true => json!({"type": "array", "items": record}),
+            false => json!({"anyOf": [record, {"type": "null"}]}),
+        };
+        properties.insert(relationship.name.clone(), related);
+    }
+    json!({
+        "type": "object",
+        "description": format!("A record of {}, or what `select` shows of it.", table.name),
+        "properties": properties,
+        "additionalProperties": false,
+    })
+}
+
+fn properties(table: &Table) -> Map<String, Value> {
+    let of = |attribute: &Attribute| (attribute.name.clone(), stored(attribute));
+    table.attributes.iter().map(of).collect()
+}
+
+/// What stands in a record.
+fn stored(attribute: &Attribute) -> Value {
+    let scalar = stored_scalar(attribute.kind);
+    let mut schema = match attribute.list {
+        true => json!({"type": "array", "items": scalar}),
+        false => scalar,
+    };
+    let may_be_null = !attribute.required && attribute.stamp.is_none();
+    if let Some(Value::String(one)) = schema.get("type").cloned()
+        && may_be_null
+    {
+        schema["type"] = json!([one, "null"]);
+    }
+    if attribute.stamp.is_some() {
+        schema["readOnly"] = json!(true);
+    }
+    schema
+}
+
+fn stored_scalar(kind: Kind) -> Value {
+    match kind {
+        Kind::Id | Kind::String => json!({"type": "string"}),
+        Kind::Int => json!({"type": "integer", "format": "int64", "minimum": i64::MIN, "maximum": i64::MAX}),
+        Kind::Float => json!({"type": "number", "format": "double"}),
+        Kind::Boolean => json!({"type": "boolean"}),
+        Kind::Date => json!({"type": "string", "description": "An ISO 8601 date or date-time, as it was given."}),
+        Kind::Any => json!({"description": "Any JSON."}),
+    }
+}
+
+/// A record in a body: as it is created, replaced or merged.
+fn record_given(table: &Table, with_id: bool, whole: bool) -> Value {
+    let is_id = |position: usize| position == table.primary_key;
+    let members = || table.attributes.iter().enumerate().filter(move |(position, _)| with_id || !is_id(*position));
+    let is_owed =
+        |position: usize, attribute: &Attribute| attribute.required && attribute.stamp.is_none() && !is_id(position);
+    let properties: Map<String, Value> = members()
+        .map(|(position, attribute)| {
+            let scalar = if is_id(position) { KEY_GIVEN.to_owned() } else { given_name(attribute.kind) };
+            (attribute.name.clone(), value_given(attribute, &scalar, is_owed(position, attribute)))
+        })
+        .collect();
+    let required: Vec<_> = members()
+        .filter(|(position, attribute)| whole && is_owed(*position, attribute))
+        .map(|(_, attribute)| &attribute.name)
+        .collect();
+    json!({
+        "type": "object",
+        "description": match (with_id, whole) {
+            (true, _) => "Without an id one is made. Values are coerced where nothing is lost.",
+            (false, true) => "What is left out becomes null. The id may be repeated, not changed.",
+            (false, false) => "A JSON merge patch (RFC 7396): null removes. The id may be repeated, not changed.",
+        },
+        "properties": properties,
+        "required": required,
+        "additionalProperties": false,
+    })
+}
+
+fn value_given(attribute: &Attribute, scalar: &str, owed: bool) -> Value {
+    let scalar = reference(scalar);
+    let value = match attribute.list {
+        true => json!({"type": "array", "items": scalar, "maxItems": encoding::ELEMENTS}),
+        false => scalar,
+    };
+    let mut value = match owed {
+        true => value,
+        false => json!({"anyOf": [value, {"type": "null"}]}),
+    };
+    if attribute.stamp.is_some() {
+        value["description"] = json!("Kept by the server: what a body says of it is not heard.");
+    }
+    value
+}
+
+fn given_name(kind: Kind) -> String {
+    format!("given.{}", kind.name())
+}
+
+/// What a body may give for text of so many characters.
+fn text_given(least: usize, most: Option<usize>) -> Value {
+    // Beyond 2^53 a double may stand for digits that it does not have: then only an integer is text.
+    const INEXACT: i64 = 1 << 53;
+    let mut text = json!({"type": "string", "minLength": least});
+    if let Some(most) = most {
+        text["maxLength"] = json!(most);
+    }
+    json!({"anyOf": [
+        text,
+        {"type": "boolean"},
+        {"type": "integer", "minimum": i64::MIN, "maximum": u64::MAX},
+        {"type": "number", "exclusiveMinimum": -INEXACT, "exclusiveMaximum": INEXACT},
+    ]})
+}
+
+/// What a body may give for a type.
+fn given(kind: Kind) -> Value {
+    match kind {
+        Kind::Id | Kind::String => text_given(0, None),
+        Kind::Int => json!({"anyOf": [stored_scalar(kind), {"type": "string", "pattern": "^[+-]?[0-9]{1,18}$"}]}),
+        Kind::Float => json!({"anyOf": [
+            stored_scalar(kind),
+            {"type": "string", "pattern": r"^[+-]?([0-9]{1,99}(\.[0-9]{0,99})?|\.[0-9]{1,99})([eE][+-]?[0-9]{1,2})?$"},
+        ]}),
+        Kind::Boolean => json!({"anyOf": [{"type": "boolean"}, {"enum": ["true", "false"]}]}),
+        Kind::Date => json!({"anyOf": [
+            {"type": "string", "format": "date-time"},
+            {"type": "string", "format": "date"},
+        ]}),
+        Kind::Any => json!({"description": "Any JSON, at most 128 levels deep."}),
+    }
+}
+
+/// The body of a refusal (RFC 9457).
+fn problem() -> Value {
+    json!({
+        "type": "object",
+        "description": "What is wrong, and where (RFC 9457).",
+        "properties": {
+            "type": {"type": "string", "pattern": "^urn:strata:error:[a-z-]+$"},
+            "title": {"type": "string"},
+            "status": {"type": "integer", "minimum": 400, "maximum": 599},
+            "detail": {"type": "string"},
+            "pointer": {"type": "string", "description": "A JSON pointer into the body."},
+            "position": {"type": "integer", "minimum": 0, "description": "A byte of the raw query."},
+            "requestId": {"type": "string", "description": "The name under which the log has the cause."},
+        },
+        "required": ["type", "title", "status", "detail"],
+        "additionalProperties": false,
+    })
+}
