@@ -50,6 +50,25 @@ pub enum Shown {
     List,
 }
 
+impl Shown {
+    /// The formats that it can have; of those that are liked equally, the first.
+    pub fn formats(self) -> &'static [Format] {
+        const ALL: [Format; 7] = [
+            Format::Json,
+            Format::JsonIntsAsText,
+            Format::Cbor,
+            Format::MessagePack,
+            Format::Lines,
+            Format::LinesIntsAsText,
+            Format::Csv,
+        ];
+        match self {
+            Self::One => &ALL[..4],
+            Self::List => &ALL,
+        }
+    }
+}
+
 /// What the client takes, settled before anything is done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Accepted {
@@ -72,16 +91,6 @@ impl Accepted {
 impl Format {
     /// Which format is liked best; of those that are liked equally, the first here.
     fn accepted(headers: &HeaderMap, shown: Shown) -> Result<Self> {
-        const ONE: [Format; 4] = [Format::Json, Format::JsonIntsAsText, Format::Cbor, Format::MessagePack];
-        const LIST: [Format; 7] = [
-            Format::Json,
-            Format::JsonIntsAsText,
-            Format::Cbor,
-            Format::MessagePack,
-            Format::Lines,
-            Format::LinesIntsAsText,
-            Format::Csv,
-        ];
         let Some(first) = headers.get(ACCEPT) else { return Ok(Self::Json) };
         if matches!(first.as_bytes(), b"*/*" | b"application/json") {
             return Ok(Self::Json);
@@ -90,11 +99,11 @@ impl Format {
         if Self::Json.quality(headers) == MOST {
             return Ok(Self::Json);
         }
-        let (made, refused) = match shown {
-            Shown::One => (&ONE[..], MADE_OF_ONE),
-            Shown::List => (&LIST[..], MADE_OF_LISTS),
+        let refused = match shown {
+            Shown::One => MADE_OF_ONE,
+            Shown::List => MADE_OF_LISTS,
         };
-        let liked = made.iter().rev().map(|format| (format.quality(headers), *format));
+        let liked = shown.formats().iter().rev().map(|format| (format.quality(headers), *format));
         match liked.max_by_key(|(quality, _)| *quality) {
             Some((1.., format)) => Ok(format),
             _ => Err(Failure::NotAcceptable { made: refused }),

@@ -6,7 +6,10 @@ use http::StatusCode;
 use serde_json::{Map, Value, json};
 
 use crate::error::{Error, Place};
-use crate::handlers::Failure;
+use crate::handlers::{
+    Failure,
+    media::{Format, Shown},
+};
 
 /// One of each kind of failure that the document speaks of.
 fn failures() -> Vec<Failure> {
@@ -15,6 +18,7 @@ fn failures() -> Vec<Failure> {
         Error::Invalid { detail: detail("\"many\" cannot be coerced to Int"), place: Place::Pointer("/stock".into()) }
             .into(),
         Failure::ForeignOrigin,
+        Failure::LocalOnly,
         Error::NotFound { detail: detail("there is no record \"lamp\" in Product") }.into(),
         Failure::Method { allow: "POST" },
         Failure::NotAcceptable { made: "records, lists and answers are application/json" },
@@ -24,6 +28,8 @@ fn failures() -> Vec<Failure> {
         Error::Stale.into(),
         Failure::TooLarge { limit_bytes: 1 << 20 },
         Failure::MediaType { supported: "application/json" },
+        Failure::ContentCoding,
+        Failure::Range { length_bytes: 88 },
         Failure::Misdirected { host: detail("example.org") },
         Error::storage("cannot write", "no space").into(),
         Error::Busy { detail: detail("the engine is behind") }.into(),
@@ -42,8 +48,11 @@ pub(super) fn refused() -> Value {
 }
 
 fn refusal(status: StatusCode, failures: &[Failure]) -> Value {
-    let examples = failures.iter().map(|failure| (kind(failure), json!({"value": example(failure)})));
-    let examples: Map<String, Value> = examples.collect();
+    let mut examples = Map::new();
+    for failure in failures {
+        // The first of a kind; another one differs in its detail alone.
+        examples.entry(kind(failure)).or_insert_with(|| json!({"value": example(failure)}));
+    }
     let mut answer = json!({
         "description": example(&failures[0])["title"],
         "content": {"application/problem+json": {
@@ -53,6 +62,7 @@ fn refusal(status: StatusCode, failures: &[Failure]) -> Value {
     });
     let header = match status {
         StatusCode::METHOD_NOT_ALLOWED => "Allow",
+        StatusCode::RANGE_NOT_SATISFIABLE => "Content-Range",
         StatusCode::SERVICE_UNAVAILABLE => "Retry-After",
         StatusCode::INTERNAL_SERVER_ERROR => "X-Request-Id",
         _ => return answer,
@@ -78,6 +88,9 @@ pub(super) fn headers() -> Value {
         |description: &str, schema: Value| json!({"description": description, "required": true, "schema": schema});
     json!({
         "Allow": header("The methods that there are.", json!({"type": "string"})),
+        "Accept-Ranges": header("Parts can be asked for.", json!({"const": "bytes"})),
+        "Content-Range": header("Which part, of how many bytes.", json!({"type": "string", "pattern": "^bytes "})),
+        "Preference-Applied": header("What of `Prefer` was heard.", json!({"const": "return=minimal"})),
         "ETag": header("The strong validator of what is answered.", json!({"type": "string", "pattern": ETAG})),
         "Link": {
             "description": "Where a list that was cut goes on (RFC 8288); a trailer of one that is sent in pieces.",
@@ -90,7 +103,7 @@ pub(super) fn headers() -> Value {
 }
 
 /// A tag: 16 digits of checksum, and what names a representation.
-const ETAG: &str = "^\"[0-9a-f]{16}(-[0-9a-f]{16})?\"$";
+const ETAG: &str = "^\"[0-9a-f]{16}(-[0-9a-f]{16})?(-(ints|cbor|msgpack))?(-(gzip|br|zstd))?\"$";
 
 /// References to headers by their names.
 pub(super) fn headers_named(names: &[&str]) -> Value {
@@ -105,9 +118,36 @@ pub(super) fn of(own: &[(u16, Value)], refusals: &[u16]) -> Value {
     refusals.iter().map(refusal).chain(own).collect()
 }
 
-/// An answer in JSON.
+/// An answer in JSON alone.
 pub(super) fn in_json(description: &str, schema: Value, headers: &[&str]) -> Value {
-    let mut answer = json!({"description": description, "content": {"application/json": {"schema": schema}}});
+    with_headers(json!({"description": description, "content": {"application/json": {"schema": schema}}}), headers)
+}
+
+/// An answer in each format that it can have.
+pub(super) fn in_formats(description: &str, schema: &Value, shown: Shown, headers: &[&str]) -> Value {
+    let of = |format: &Format| {
+        let name = format.media_type().to_str().expect("names are ASCII").to_owned();
+        (name, json!({"schema": in_format(*format, schema)}))
+    };
+    let content: Map<String, Value> = shown.formats().iter().map(of).collect();
+    with_headers(json!({"description": description, "content": content}), headers)
+}
+
+/// The schema of what is in a format, by that of JSON. A schema speaks of one document, and lines are many.
+fn in_format(format: Format, schema: &Value) -> Value {
+    let text = |description: &str| json!({"type": "string", "description": description});
+    match format {
+        Format::Json | Format::Cbor | Format::MessagePack => schema.clone(),
+        Format::JsonIntsAsText => {
+            json!({"description": "As in application/json, Int attributes as texts of their digits."})
+        }
+        Format::Lines => text("A record in JSON a line."),
+        Format::LinesIntsAsText => text("A record in JSON a line, Int attributes as texts of their digits."),
+        Format::Csv => text("A record a line (RFC 4180), behind one with the names of attributes."),
+    }
+}
+
+fn with_headers(mut answer: Value, headers: &[&str]) -> Value {
     if !headers.is_empty() {
         answer["headers"] = headers_named(headers);
     }

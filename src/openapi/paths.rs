@@ -4,10 +4,11 @@
 
 use serde_json::{Map, Value, json};
 
-use super::answers::{self, empty, in_json, that_may_have};
-use super::beside;
+use super::answers::{self, empty, in_formats, that_may_have};
 use super::schemas::reference;
+use super::{batch, beside, blobs};
 use crate::encoding;
+use crate::handlers::media::Shown;
 use crate::schema::{Attribute, Kind, Table};
 
 /// Every request may be for another host, or say nothing of it.
@@ -15,12 +16,18 @@ pub(super) const ANY: [u16; 2] = [400, 421];
 /// A request that reads records.
 const READ: [u16; 5] = [400, 406, 421, 500, 503];
 /// One that writes and has no body.
-const DELETE: [u16; 5] = [400, 403, 421, 500, 503];
+pub(super) const DELETE: [u16; 5] = [400, 403, 421, 500, 503];
 /// One with a body.
 pub(super) const WITH_BODY: [u16; 9] = [400, 403, 406, 408, 413, 415, 421, 500, 503];
 
+/// In what a body with records is.
+pub(super) const RECORDS: [&str; 3] = ["application/json", "application/cbor", "application/msgpack"];
+/// In what a merge patch is.
+const PATCH: [&str; 4] =
+    ["application/merge-patch+json", "application/json", "application/cbor", "application/msgpack"];
+
 /// A list of tags (RFC 9110, 13.1.1).
-const TAGS: &str = "^(W/)?\"[!#-~]*\"(, ?(W/)?\"[!#-~]*\")*$";
+pub(super) const TAGS: &str = "^(W/)?\"[!#-~]*\"(, ?(W/)?\"[!#-~]*\")*$";
 
 /// All paths.
 pub(super) fn of<'t>(tables: impl Iterator<Item = &'t Table>) -> Value {
@@ -29,7 +36,11 @@ pub(super) fn of<'t>(tables: impl Iterator<Item = &'t Table>) -> Value {
         paths.insert(format!("/{}", table.name), collection(table));
         paths.insert(format!("/{}/query", table.name), json!({"post": list_by_body(table)}));
         paths.insert(format!("/{}/{{id}}", table.name), record(table));
+        for attribute in table.blobs.iter().map(|position| &table.attributes[*position]) {
+            paths.insert(blobs::path(table, attribute), blobs::item(table, attribute));
+        }
     }
+    paths.insert("/_batch".to_owned(), batch::item());
     paths.extend(beside::paths());
     Value::Object(paths)
 }
@@ -52,6 +63,9 @@ pub(super) fn parameters(max_rows: usize) -> Value {
         "If-Match": header("If-Match", "Tags, one of which is the stored version's, or `*`; else 412.", tags),
         "If-None-Match": header("If-None-Match", "Tags that the client has: 304.", text()),
         "If-Absent": header("If-None-Match", "There must be no such record; else 412.", json!({"enum": ["*"]})),
+        "Range": header("Range", "A part of the bytes; of several, the whole is answered.", text()),
+        "If-Range": header("If-Range", "The tag that the part is wanted of; else the whole.", text()),
+        "Prefer": header("Prefer", "`return=minimal`: the answer has no record.", text()),
         "limit": clause("limit", "The most records.", json!({"type": "integer", "minimum": 0, "maximum": max_rows})),
         "offset": clause("offset", "How many records are passed over first.", json!({"type": "integer", "minimum": 0})),
         "after": clause("after", "The cursor of a list that was cut, from its `Link`.", text()),
@@ -73,11 +87,11 @@ pub(super) fn shared(names: &[&str]) -> Vec<Value> {
     names.iter().map(|name| json!({"$ref": format!("#/components/parameters/{name}")})).collect()
 }
 
-fn operation(table: &Table, verb: &str, summary: &str) -> Value {
+pub(super) fn operation(table: &Table, verb: &str, summary: &str) -> Value {
     json!({"operationId": format!("{verb}.{}", table.name), "tags": [table.name], "summary": summary})
 }
 
-fn with(mut operation: Value, members: Value) -> Value {
+pub(super) fn with(mut operation: Value, members: Value) -> Value {
     if let (Some(all), Value::Object(members)) = (operation.as_object_mut(), members) {
         all.extend(members);
     }
@@ -85,7 +99,13 @@ fn with(mut operation: Value, members: Value) -> Value {
 }
 
 fn collection(table: &Table) -> Value {
-    json!({"get": list(table), "post": create(table), "delete": delete_matching(table)})
+    json!({
+        "get": list(table),
+        "post": create(table),
+        "put": replace_all(table),
+        "patch": merge_matching(table),
+        "delete": delete_matching(table),
+    })
 }
 
 fn record(table: &Table) -> Value {
@@ -102,7 +122,8 @@ fn list(table: &Table) -> Value {
     let mut parameters = conditions(table);
     parameters.extend([select(table), sort(table)]);
     parameters.extend(shared(&["limit", "offset", "after", "pagination", "explain", "stream", "Last-Event-ID"]));
-    let answer = or_changes(in_json("The records, the plan, or their changes.", listed(table), &["Link"]));
+    let answer =
+        or_changes(in_formats("The records, the plan, or their changes.", &listed(table), Shown::List, &["Link"]));
     let members =
         json!({"parameters": parameters, "responses": answers::of(&[(200, answer)], &[&READ[..], &[410]].concat())});
     with(operation(table, "list", "The records that satisfy a query"), members)
@@ -113,7 +134,7 @@ fn list_by_body(table: &Table) -> Value {
         "schema": {"type": "string", "maxLength": 256 << 10},
         "example": format!("{}!=x&limit=3", table.attributes[table.primary_key].name),
     }}});
-    let answer = in_json("The records, or the plan.", listed(table), &["Link"]);
+    let answer = in_formats("The records, or the plan.", &listed(table), Shown::List, &["Link"]);
     let members = json!({"requestBody": body, "responses": answers::of(&[(200, answer)], &WITH_BODY)});
     with(operation(table, "query", "The records that satisfy a query, which is the body"), members)
 }
@@ -121,18 +142,51 @@ fn list_by_body(table: &Table) -> Value {
 fn create(table: &Table) -> Value {
     let (new, created) = (reference(&format!("{}.new", table.name)), reference(&table.name));
     let many = json!({"type": "array", "items": new, "maxItems": encoding::RECORDS});
-    let answer = in_json(
-        "The record, or the records of an array.",
-        json!({"anyOf": [created, {"type": "array", "items": created}]}),
-        &[],
-    );
-    let answer = that_may_have(answer, &[("ETag", "Of one record."), ("Location", "The path of one record.")]);
+    let created = json!({"anyOf": [created, {"type": "array", "items": created}]});
+    let answer = in_formats("The record, or the records of an array.", &created, Shown::One, &[]);
+    let of_one = [("ETag", "Of one record."), ("Location", "The path of one record.")];
+    let answer = that_may_have(or_minimal(answer), &of_one);
+    let loaded = in_formats("What has become of the lines.", &reference("strata.Load"), Shown::One, &[]);
+    let mut body = body_of(json!({"anyOf": [new, many]}), &RECORDS);
+    let lines = json!({"type": "string", "description": "Any number of records in JSON, one a line, each for itself."});
+    body["content"]["application/x-ndjson"] = json!({"schema": lines});
     let members = json!({
-        "parameters": shared(&["If-Absent"]),
-        "requestBody": body_of(json!({"anyOf": [new, many]}), &["application/json"]),
-        "responses": answers::of(&[(201, answer)], &[&WITH_BODY[..], &[409, 412]].concat()),
+        "parameters": shared(&["If-Absent", "Prefer"]),
+        "requestBody": body,
+        "responses": answers::of(&[(200, loaded), (201, answer)], &[&WITH_BODY[..], &[409, 412]].concat()),
     });
-    with(operation(table, "create", "Creates a record, or all of an array or none"), members)
+    with(
+        operation(table, "create", "Creates a record, all of an array or none, or each of any number of lines"),
+        members,
+    )
+}
+
+fn replace_all(table: &Table) -> Value {
+    let new = reference(&format!("{}.new", table.name));
+    let many = json!({"type": "array", "items": new, "maxItems": encoding::RECORDS});
+    let answer = in_formats("How many.", &counts(&["created", "replaced"]), Shown::One, &[]);
+    let members = json!({
+        "requestBody": body_of(many, &RECORDS),
+        "responses": answers::of(&[(200, answer)], &[&WITH_BODY[..], &[409]].concat()),
+    });
+    with(operation(table, "replaceAll", "Replaces or creates all records of an array, or none"), members)
+}
+
+fn merge_matching(table: &Table) -> Value {
+    let answer = in_formats("How many.", &counts(&["updated"]), Shown::One, &[]);
+    let members = json!({
+        "parameters": conditions(table),
+        "requestBody": body_of(reference(&format!("{}.patch", table.name)), &PATCH),
+        "responses": answers::of(&[(200, answer)], &[&WITH_BODY[..], &[409]].concat()),
+    });
+    with(operation(table, "mergeMatching", "Changes the records that satisfy a query by a merge patch"), members)
+}
+
+/// An object of numbers of records.
+fn counts(names: &[&str]) -> Value {
+    let properties: Map<String, Value> =
+        names.iter().map(|name| ((*name).to_owned(), json!({"type": "integer", "minimum": 0}))).collect();
+    json!({"type": "object", "properties": properties, "required": names, "additionalProperties": false})
 }
 
 /// What may be asked of a record that is there now.
@@ -145,13 +199,14 @@ fn links(table: &Table) -> Value {
 fn delete_matching(table: &Table) -> Value {
     let mut parameters = conditions(table);
     parameters.extend(shared(&["truncate"]));
-    let one = |name: &str, value: Value| {
-        let properties = json!({(name): value});
-        json!({"type": "object", "properties": properties, "required": [name], "additionalProperties": false})
-    };
-    let count = json!({"type": "integer", "minimum": 0});
-    let schema = json!({"oneOf": [one("deleted", count), one("truncated", json!({"const": true}))]});
-    let answer = in_json("How many were deleted, or that all were.", schema, &[]);
+    let all = json!({
+        "type": "object",
+        "properties": {"truncated": {"const": true}},
+        "required": ["truncated"],
+        "additionalProperties": false,
+    });
+    let schema = json!({"oneOf": [counts(&["deleted"]), all]});
+    let answer = in_formats("How many were deleted, or that all were.", &schema, Shown::One, &[]);
     let members =
         json!({"parameters": parameters, "responses": answers::of(&[(200, answer)], &[&DELETE[..], &[406]].concat())});
     with(
@@ -164,7 +219,7 @@ fn read(table: &Table) -> Value {
     let mut parameters = shared(&["If-None-Match", "stream", "Last-Event-ID"]);
     parameters.push(select(table));
     let record = reference(&format!("{}.shown", table.name));
-    let answer = in_json("The record, what `select` shows of it, or its changes.", record, &[]);
+    let answer = in_formats("The record, what `select` shows of it, or its changes.", &record, Shown::One, &[]);
     let answer = that_may_have(or_changes(answer), &[("ETag", "Of the record; changes have none.")]);
     let own = [(200, answer), (304, empty("The client has it already.", &["ETag"]))];
     let members = json!({"parameters": parameters, "responses": answers::of(&own, &[&READ[..], &[404, 410]].concat())});
@@ -172,31 +227,42 @@ fn read(table: &Table) -> Value {
 }
 
 fn replace(table: &Table) -> Value {
-    let record = || reference(&table.name);
-    let mut own = [
-        (200, in_json("Replaced: the record.", record(), &["ETag"])),
-        (201, in_json("Created: the record.", record(), &["ETag", "Location"])),
-    ];
-    for (_, answer) in &mut own {
+    let answer = |description, headers: &[&str]| {
+        let mut answer = in_formats(description, &reference(&table.name), Shown::One, headers);
         answer["links"] = links(table);
-    }
+        answer
+    };
+    let own = [
+        (200, answer("Replaced: the record.", &["ETag"])),
+        (201, or_minimal(answer("Created: the record.", &["ETag", "Location"]))),
+        minimal(),
+    ];
     let members = json!({
-        "parameters": shared(&["If-Match", "If-Absent"]),
-        "requestBody": body_of(reference(&format!("{}.whole", table.name)), &["application/json"]),
+        "parameters": shared(&["If-Match", "If-Absent", "Prefer"]),
+        "requestBody": body_of(reference(&format!("{}.whole", table.name)), &RECORDS),
         "responses": answers::of(&own, &[&WITH_BODY[..], &[409, 412]].concat()),
     });
     with(operation(table, "replace", "Replaces a record, or creates it"), members)
 }
 
 fn merge(table: &Table) -> Value {
-    let answer = in_json("The record afterwards.", reference(&table.name), &["ETag"]);
-    let types = ["application/merge-patch+json", "application/json"];
+    let answer = in_formats("The record afterwards.", &reference(&table.name), Shown::One, &["ETag"]);
     let members = json!({
-        "parameters": shared(&["If-Match"]),
-        "requestBody": body_of(reference(&format!("{}.patch", table.name)), &types),
-        "responses": answers::of(&[(200, answer)], &[&WITH_BODY[..], &[404, 409, 412]].concat()),
+        "parameters": shared(&["If-Match", "Prefer"]),
+        "requestBody": body_of(reference(&format!("{}.patch", table.name)), &PATCH),
+        "responses": answers::of(&[(200, answer), minimal()], &[&WITH_BODY[..], &[404, 409, 412]].concat()),
     });
     with(operation(table, "merge", "Changes a record by a merge patch"), members)
+}
+
+/// What stands for 200 where `Prefer` wants no record.
+fn minimal() -> (u16, Value) {
+    (204, empty("Done, and `Prefer` wants no record.", &["ETag", "Preference-Applied"]))
+}
+
+/// The same answer, which has no body where `Prefer` wants none.
+fn or_minimal(answer: Value) -> Value {
+    that_may_have(answer, &[("Preference-Applied", "There is no body, as `Prefer` wants it.")])
 }
 
 fn delete(table: &Table) -> Value {
@@ -263,6 +329,7 @@ fn compared(kind: Kind) -> Value {
         Kind::Any => json!({"type": "string", "minLength": 1}),
         Kind::Int | Kind::Float => json!({"anyOf": [{"type": "number"}, {"const": "null"}]}),
         Kind::Boolean => json!({"enum": ["true", "false", "null"]}),
+        Kind::Blob => json!({"const": "null"}),
         Kind::Date => json!({"anyOf": [
             {"type": "string", "format": "date-time"},
             {"type": "string", "format": "date"},
@@ -290,7 +357,10 @@ fn select(table: &Table) -> Value {
 }
 
 fn sort(table: &Table) -> Value {
-    let sortable = table.attributes.iter().filter(|attribute| !attribute.list && attribute.kind != Kind::Any);
+    let sortable = table
+        .attributes
+        .iter()
+        .filter(|attribute| !attribute.list && !matches!(attribute.kind, Kind::Any | Kind::Blob));
     let both: Vec<_> = sortable.map(|attribute| [attribute.name.clone(), format!("-{}", attribute.name)]).collect();
     let once = both
         .iter()

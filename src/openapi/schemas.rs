@@ -4,18 +4,22 @@
 
 use serde_json::{Map, Value, json};
 
+use super::batch;
 use crate::encoding;
 use crate::schema::{Attribute, Kind, Schema, Table};
 
 /// How deep related records are shown in one another is said by the query; the names of these schemas go round.
-pub(super) fn of<'t>(schema: &'t Schema, tables: impl Iterator<Item = &'t Table>) -> Value {
+pub(super) fn of<'t>(schema: &'t Schema, tables: impl Iterator<Item = &'t Table> + Clone, max_rows: usize) -> Value {
     let mut all: Map<String, Value> =
-        [Kind::Id, Kind::String, Kind::Int, Kind::Float, Kind::Boolean, Kind::Date, Kind::Any]
+        [Kind::Id, Kind::String, Kind::Int, Kind::Float, Kind::Boolean, Kind::Date, Kind::Any, Kind::Blob]
             .into_iter()
             .map(|kind| (given_name(kind), given(kind)))
             .collect();
     all.insert(KEY_GIVEN.to_owned(), text_given(1, Some(1024)));
     all.insert("strata.Problem".to_owned(), problem());
+    all.insert("strata.Batch".to_owned(), batch::asked(tables.clone(), max_rows));
+    all.insert("strata.Results".to_owned(), batch::answered(tables.clone()));
+    all.insert("strata.Load".to_owned(), load());
     for table in &schema.tables {
         // One that is not exported may be shown, related to one that is.
         all.insert(format!("{}.shown", table.name), shown(schema, table));
@@ -100,19 +104,24 @@ fn stored_scalar(kind: Kind) -> Value {
         Kind::Boolean => json!({"type": "boolean"}),
         Kind::Date => json!({"type": "string", "description": "An ISO 8601 date or date-time, as it was given."}),
         Kind::Any => json!({"description": "Any JSON."}),
+        Kind::Blob => json!({"type": "string", "description": "The path of its bytes."}),
     }
 }
 
-/// A record in a body: as it is created, replaced or merged.
+/// A record in a body: as it is created, replaced or merged. What is `readOnly` may be sent back as it was read, not changed.
 fn record_given(table: &Table, with_id: bool, whole: bool) -> Value {
     let is_id = |position: usize| position == table.primary_key;
-    let members = || table.attributes.iter().enumerate().filter(move |(position, _)| with_id || !is_id(*position));
+    let members = || table.attributes.iter().enumerate();
     let is_owed =
         |position: usize, attribute: &Attribute| attribute.required && attribute.stamp.is_none() && !is_id(position);
     let properties: Map<String, Value> = members()
         .map(|(position, attribute)| {
-            let scalar = if is_id(position) { KEY_GIVEN.to_owned() } else { given_name(attribute.kind) };
-            (attribute.name.clone(), value_given(attribute, &scalar, is_owed(position, attribute)))
+            let value = match is_id(position) {
+                true if !with_id => json!({"type": "string", "readOnly": true, "description": "As in the path."}),
+                true => value_given(attribute, KEY_GIVEN, false),
+                false => value_given(attribute, &given_name(attribute.kind), is_owed(position, attribute)),
+            };
+            (attribute.name.clone(), value)
         })
         .collect();
     let required: Vec<_> = members()
@@ -123,8 +132,8 @@ fn record_given(table: &Table, with_id: bool, whole: bool) -> Value {
         "type": "object",
         "description": match (with_id, whole) {
             (true, _) => "Without an id one is made. Values are coerced where nothing is lost.",
-            (false, true) => "What is left out becomes null. The id may be repeated, not changed.",
-            (false, false) => "A JSON merge patch (RFC 7396): null removes. The id may be repeated, not changed.",
+            (false, true) => "What is left out becomes null, but for blobs, which stay.",
+            (false, false) => "A JSON merge patch (RFC 7396): null removes.",
         },
         "properties": properties,
         "required": required,
@@ -144,6 +153,9 @@ fn value_given(attribute: &Attribute, scalar: &str, owed: bool) -> Value {
     };
     if attribute.stamp.is_some() {
         value["description"] = json!("Kept by the server: what a body says of it is not heard.");
+    }
+    if attribute.kind == Kind::Blob {
+        value["readOnly"] = json!(true);
     }
     value
 }
@@ -183,7 +195,28 @@ fn given(kind: Kind) -> Value {
             {"type": "string", "format": "date"},
         ]}),
         Kind::Any => json!({"description": "Any JSON, at most 128 levels deep."}),
+        Kind::Blob => {
+            json!({"type": "string", "description": "Its own path, which keeps it; its bytes are written by PUT to there."})
+        }
     }
+}
+
+/// The answer to a load.
+fn load() -> Value {
+    let count = json!({"type": "integer", "minimum": 0});
+    let error = json!({
+        "type": "object",
+        "properties": {"line": count, "detail": {"type": "string"}, "pointer": {"type": "string"}},
+        "required": ["line", "detail"],
+        "additionalProperties": false,
+    });
+    json!({
+        "type": "object",
+        "description": "How many lines were created and refused, and why the first hundred were.",
+        "properties": {"created": count, "failed": count, "errors": {"type": "array", "items": error}},
+        "required": ["created", "failed", "errors"],
+        "additionalProperties": false,
+    })
 }
 
 /// The body of a refusal (RFC 9457).

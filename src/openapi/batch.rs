@@ -1,0 +1,66 @@
+//! Many operations at once: what each may be, of which table, and what it leads to.
+
+use serde_json::{Value, json};
+
+use super::answers::{self, in_formats};
+use super::paths::{RECORDS, TAGS, WITH_BODY, body_of, with};
+use super::schemas::reference;
+use crate::handlers::media::Shown;
+use crate::schema::Table;
+
+/// An id in a path, percent-encoded.
+const ID: &str = "([A-Za-z0-9._~-]|%[0-7][0-9A-Fa-f]){1,300}";
+
+/// The path.
+pub(super) fn item() -> Value {
+    let answer = in_formats("What each has led to.", &reference("strata.Results"), Shown::One, &[]);
+    json!({"post": {
+        "operationId": "batch",
+        "tags": ["Batch"],
+        "summary": "Many operations on records of any tables in one transaction, or none",
+        "requestBody": body_of(reference("strata.Batch"), &RECORDS),
+        "responses": answers::of(&[(200, answer)], &[&WITH_BODY[..], &[404, 409, 412]].concat()),
+    }})
+}
+
+/// The body of the request: at most so many operations.
+pub(super) fn asked<'t>(tables: impl Iterator<Item = &'t Table>, most: usize) -> Value {
+    let operations: Vec<_> = tables.flat_map(operations).collect();
+    object(json!({"operations": {"type": "array", "maxItems": most, "items": {"anyOf": operations}}}), &["operations"])
+}
+
+/// The body of its answer.
+pub(super) fn answered<'t>(tables: impl Iterator<Item = &'t Table>) -> Value {
+    let records: Vec<_> = tables.map(|table| reference(&table.name)).collect();
+    let text = json!({"type": "string"});
+    let result = json!({
+        "status": {"enum": [200, 201, 204]},
+        "location": text,
+        "etag": text,
+        "body": {"anyOf": records},
+    });
+    object(json!({"results": {"type": "array", "items": object(result, &["status"])}}), &["results"])
+}
+
+fn operations(table: &Table) -> Vec<Value> {
+    let path = json!({"type": "string", "pattern": format!("^/{}/{ID}$", table.name)});
+    let tags = json!({"anyOf": [{"const": "*"}, {"type": "string", "pattern": TAGS}]});
+    let of_record = |method: &str, more: Value, required: &[&str]| {
+        let members = with(json!({"method": {"const": method}, "path": path}), more);
+        object(members, &[&["method", "path"], required].concat())
+    };
+    let body = |form: &str| reference(&format!("{}.{form}", table.name));
+    let members =
+        json!({"method": {"const": "POST"}, "path": {"const": format!("/{}", table.name)}, "body": body("new")});
+    vec![
+        object(members, &["method", "path", "body"]),
+        of_record("GET", json!({}), &[]),
+        of_record("PUT", json!({"body": body("whole"), "ifMatch": tags}), &["body"]),
+        of_record("PATCH", json!({"body": body("patch"), "ifMatch": tags}), &["body"]),
+        of_record("DELETE", json!({"ifMatch": tags}), &[]),
+    ]
+}
+
+fn object(properties: Value, required: &[&str]) -> Value {
+    json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
+}
