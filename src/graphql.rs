@@ -15,7 +15,7 @@ mod variables;
 use std::sync::Arc;
 
 use async_graphql::dynamic;
-use async_graphql_value::ConstValue;
+use async_graphql_value::{ConstValue, Name, indexmap::IndexMap};
 use futures_util::FutureExt;
 use lru::LruCache;
 use parking_lot::Mutex;
@@ -62,7 +62,7 @@ pub struct Request {
     pub operation_name: Option<String>,
     /// The values of its variables, by name.
     #[serde(default)]
-    pub variables: Option<ConstValue>,
+    pub variables: Option<IndexMap<Name, ConstValue>>,
 }
 
 impl Request {
@@ -191,7 +191,7 @@ impl Graphql {
     fn introspect(&self, request: &Request) -> ConstValue {
         let mut asked = async_graphql::Request::new(&request.query).only_introspection();
         asked.operation_name.clone_from(&request.operation_name);
-        if let Some(ConstValue::Object(variables)) = &request.variables {
+        if let Some(variables) = &request.variables {
             asked.variables = async_graphql::Variables::from_value(ConstValue::Object(variables.clone()));
         }
         let response = self.types.execute(asked).now_or_never().expect("no resolver waits for anything");

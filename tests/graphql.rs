@@ -144,7 +144,7 @@ fn document(random: &mut Random) -> String {
 
 /// The answer to a document.
 fn ask(graphql: &Graphql, database: &Database, query: &str, variables: Json) -> Json {
-    let variables = Some(Value::from_json(variables).expect("JSON"));
+    let variables = serde_json::from_value(variables).expect("an object");
     let request = Request { query: query.to_owned(), operation_name: None, variables };
     let answer = graphql.answer(database, &request, MANNER).expect("it is answered");
     serde_json::from_slice(answer.body()).expect("JSON")

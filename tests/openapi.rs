@@ -89,6 +89,55 @@ fn collect<'d>(value: &'d Value, references: &mut Vec<&'d str>, links: &mut Vec<
     }
 }
 
+/// A body of each type that is described is read, and of no other; an answer in each type that is described is made, and in no other.
+#[test]
+fn media_types_are_those_that_are_described() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = client::start(folder.path(), |_| {});
+    let ask = |method: &str, path: &str, header: &str| {
+        let mut connection = client::Connection::open(server.url());
+        let length = if header.starts_with("Accept") { "" } else { "Content-Length: 0\r\n" };
+        connection.send(&format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\n{header}\r\n{length}\r\n"));
+        connection.receive(false)
+    };
+    let document = document();
+    let (mut read, mut made) = (0, 0);
+    for (path, item) in document["paths"].as_object().unwrap() {
+        let path = path.replace("{id}", "1");
+        for method in ["post", "put", "patch"] {
+            let types = item[method]["requestBody"]["content"].as_object();
+            let method = method.to_uppercase();
+            for name in types.into_iter().flat_map(serde_json::Map::keys).filter(|name| *name != "*/*") {
+                assert_ne!(
+                    ask(&method, &path, &format!("Content-Type: {name}")).status,
+                    415,
+                    "{method} {path}: {name}"
+                );
+                read += 1;
+            }
+            if types.is_some_and(|types| !types.contains_key("*/*")) {
+                assert_eq!(ask(&method, &path, "Content-Type: image/png").status, 415, "{method} {path}");
+            }
+        }
+        let types = item["get"]["responses"]["200"]["content"].as_object();
+        for name in types
+            .into_iter()
+            .flat_map(serde_json::Map::keys)
+            .filter(|name| path.starts_with("/Author") && *name != "text/event-stream")
+        {
+            let answer = ask("GET", &path, &format!("Accept: {}", name.replace("; charset=utf-8", "")));
+            match answer.status {
+                200 => assert_eq!(answer.header("content-type"), name, "{path}"),
+                other => assert_eq!(other, 404, "{path}: {name}"),
+            }
+            made += 1;
+        }
+    }
+    assert_eq!(ask("GET", "/Author", "Accept: image/png").status, 406);
+    assert!(read > 50 && made > 10, "{read} {made}");
+    server.stop().unwrap();
+}
+
 /// A request of the manual and its answer.
 struct Step<'s> {
     request: &'s str,

@@ -1,5 +1,7 @@
 """What is asked of the server that its own document describes."""
 
+from typing import Any
+
 from run_benches.cli import described
 from run_benches.places import ROOT
 
@@ -19,6 +21,14 @@ def test_what_no_schema_can_say_is_left_out_and_nothing_else() -> None:
     assert paths["/Product"]["get"]["parameters"] == [own, parameter("limit")]
     assert paths["/Product"]["post"] == {"responses": {}}
     assert paths["/Product/{id}"] == {"parameters": [parameter("id")], "put": {"parameters": [parameter("If-Match")]}}
+
+
+def test_a_body_of_any_type_gets_one() -> None:
+    def document(content: dict[str, Any]) -> dict[str, Any]:
+        return {"paths": {"/Photo/{id}/picture": {"put": {"requestBody": {"required": True, "content": content}}}}}
+
+    assert described.testable(document({"*/*": {}})) == document(described.BYTES)
+    assert described.testable(document({"text/plain": {}})) == document({"text/plain": {}})
 
 
 def test_each_is_a_parameter_of_the_document() -> None:

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use async_graphql_parser::types::{BaseType, Type, VariableDefinition};
-use async_graphql_value::{ConstValue, Name, Value};
+use async_graphql_value::{ConstValue, Name, Value, indexmap::IndexMap};
 
 use super::Fault;
 
@@ -27,12 +27,10 @@ impl Variables {
 ///
 /// # Errors
 /// One is missing, or is not of its type.
-pub(super) fn coerce(definitions: &[VariableDefinition], given: Option<&ConstValue>) -> Result<Variables, Fault> {
-    let given = match given {
-        None | Some(ConstValue::Null) => None,
-        Some(ConstValue::Object(values)) => Some(values),
-        Some(_) => return Err(Fault::new("variables is an object")),
-    };
+pub(super) fn coerce(
+    definitions: &[VariableDefinition],
+    given: Option<&IndexMap<Name, ConstValue>>,
+) -> Result<Variables, Fault> {
     let mut values = HashMap::new();
     for definition in definitions {
         let (name, of) = (&definition.name.node, &definition.var_type.node);

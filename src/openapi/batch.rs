@@ -44,7 +44,7 @@ pub(super) fn answered<'t>(tables: impl Iterator<Item = &'t Table>) -> Value {
 
 fn operations(table: &Table) -> Vec<Value> {
     let path = json!({"type": "string", "pattern": format!("^/{}/{ID}$", table.name)});
-    let tags = json!({"anyOf": [{"const": "*"}, {"type": "string", "pattern": TAGS}]});
+    let tags = json!({"anyOf": [{"const": "*"}, {"type": "string", "pattern": TAGS}, {"type": "null"}]});
     let of_record = |method: &str, more: Value, required: &[&str]| {
         let members = with(json!({"method": {"const": method}, "path": path}), more);
         object(members, &[&["method", "path"], required].concat())

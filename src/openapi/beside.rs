@@ -69,13 +69,18 @@ fn graphql() -> Value {
         "query": {"type": "string"},
         "operationName": {"type": ["string", "null"]},
         "variables": {"type": ["object", "null"]},
-        "extensions": {"type": ["object", "null"]},
     });
     let schema = json!({"type": "object", "properties": members, "required": ["query"]});
     let text = |name: &str, description: &str| parameter("query", name, description, json!({"type": "string"}));
     let mut query = text("query", "The document.");
     query["required"] = json!(true);
-    let in_url = [query, text("operationName", "Which of its operations."), text("variables", "A JSON object.")];
+    let variables = json!({
+        "name": "variables",
+        "in": "query",
+        "description": "Their values by name.",
+        "content": {"application/json": {"schema": {"type": ["object", "null"]}}},
+    });
+    let in_url = [query, text("operationName", "Which of its operations."), variables];
     json!({
         "get": {
             "operationId": "graphql.get",

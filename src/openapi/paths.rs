@@ -191,9 +191,17 @@ fn counts(names: &[&str]) -> Value {
 
 /// What may be asked of a record that is there now.
 fn links(table: &Table) -> Value {
-    let id = "$request.path.id";
-    let link = |verb: &str| json!({"operationId": format!("{verb}.{}", table.name), "parameters": {"id": id}});
-    ["read", "merge", "delete"].into_iter().map(|verb| (verb.to_owned(), link(verb))).collect()
+    let of_record = ["read", "merge", "delete"].map(|verb| (verb.to_owned(), link(format!("{verb}.{}", table.name))));
+    let of_blobs = table.blobs.iter().map(|position| {
+        let name = &table.attributes[*position].name;
+        (format!("write-{name}"), link(format!("writeBlob.{}.{name}", table.name)))
+    });
+    of_record.into_iter().chain(of_blobs).collect()
+}
+
+/// A link to an operation on the same record.
+pub(super) fn link(operation: String) -> Value {
+    json!({"operationId": operation, "parameters": {"id": "$request.path.id"}})
 }
 
 fn delete_matching(table: &Table) -> Value {
