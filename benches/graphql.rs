@@ -1,7 +1,8 @@
 //! GraphQL, against the REST twin of each request, in process: from the body of a request to the answer.
 //!
 //! The document has variables, and is known after the first time, as those of a program are; `first` is one that is new, parsed, validated
-//! and compiled. The floor is the handler of REST that shows the same attributes of the same records, from the text of its query.
+//! and compiled. The floor is the handler of REST that shows the same attributes of the same records, from the text of its query; in a
+//! list with a join, those of a related record, too.
 
 mod floor;
 mod prepared;
@@ -10,6 +11,7 @@ mod verbs;
 use std::sync::Arc;
 
 use http::HeaderMap;
+use prepared::joined::{self, NESTED};
 use prepared::{Ours, SST, described, options, records};
 use strata::graphql::{Graphql, Manner, Request};
 use strata::handlers::{
@@ -30,6 +32,7 @@ fn main() {
         suite.engine(serde_json::to_value(options()).expect("options are JSON"));
         by_id(suite);
         list(suite);
+        joined_list(suite);
         first(suite);
     });
 }
@@ -122,6 +125,57 @@ fn list(suite: &mut Suite) {
                 let query = Query::parse(ours.database.schema(), table, text, &limits).expect("a query");
                 let answer = handlers::list(&ours.database, table, &query, Format::Json).expect("a healthy store");
                 answer.body().split(|byte| *byte == b'{').count() as u64 - 1
+            }
+        },
+    );
+}
+
+/// With two attributes of the related record of each.
+fn joined_list(suite: &mut Suite) {
+    let n = records(suite.scale());
+    let case = format!("{LISTED}_records_joined");
+    let about = |op: &str| facts(op, n).indexes(1).unit(Unit::Records, LISTED);
+    let of_strata = about("answers a list of a hundred records, with two attributes each and two of a related record");
+    suite.row(
+        "list",
+        "strata",
+        &case,
+        of_strata.floor("floor", 0.70, 0.85),
+        || joined::ours(n),
+        move |ours: Arc<Ours>| {
+            let document = "query ($filter: String!) { \
+                ProductList(filter: $filter, sort: \"id\", limit: 100) { id name shelf { id title } } }";
+            let list = |(first, json): (u64, String)| {
+                let body = body(document, &format!("{{\"filter\":\"id=ge={}\"}}", data::id(first)));
+                (body, format!("{{\"data\":{{\"ProductList\":{json}}},\"extensions\":"))
+            };
+            let lists: Vec<_> = NESTED.lists(n).into_iter().map(list).collect();
+            let graphql = Graphql::new(&ours.database, 10_000);
+            move |index| {
+                let (body, json) = &lists[index as usize % lists.len()];
+                let request = Request::in_body(body.as_bytes()).expect("a request");
+                let answer = graphql.answer(&ours.database, &request, MANNER).expect("a healthy store");
+                if answer.body().starts_with(json.as_bytes()) { LISTED } else { 0 }
+            }
+        },
+    );
+    let of_floor = about("answers GET of a list of a hundred records, with the same attributes");
+    suite.row(
+        "list",
+        "floor",
+        &case,
+        of_floor,
+        || joined::ours(n),
+        move |ours: Arc<Ours>| {
+            let list = |(first, json): (u64, String)| (NESTED.query(first), json);
+            let (lists, limits): (Vec<_>, _) =
+                (NESTED.lists(n).into_iter().map(list).collect(), Limits::in_url(10_000));
+            move |index| {
+                let (text, json) = &lists[index as usize % lists.len()];
+                let query = Query::parse(ours.database.schema(), ours.product(), text, &limits).expect("a query");
+                let answer = handlers::list(&ours.database, ours.product(), &query, Format::Json);
+                let answer = answer.expect("a healthy store");
+                if answer.body() == json.as_bytes() { LISTED } else { 0 }
             }
         },
     );

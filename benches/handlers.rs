@@ -13,6 +13,7 @@ use std::sync::Arc;
 use floor::Promise;
 use http::header::{ACCEPT, ACCEPT_ENCODING, VARY};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use prepared::joined::{self, LISTED, NESTED, Shown as Listed, TWO_ATTRIBUTES};
 use prepared::{MIXED, Ours, POOL, SST, WRITES, WRITTEN, bodies, described, options, records, soft};
 use strata::handlers::{
     self,
@@ -37,6 +38,9 @@ fn main() {
         }
         thousand_posts(suite);
         batch(suite);
+        for shown in [TWO_ATTRIBUTES, NESTED] {
+            list(suite, shown);
+        }
         for threads in [1, 8] {
             mixed(suite, threads);
         }
@@ -97,6 +101,31 @@ fn get_converted(suite: &mut Suite, case: &str, (name, value): (HeaderName, &'st
                     None => answer,
                 });
                 u64::from(answer.is_ok_and(|answer| answer.headers().contains_key(VARY)))
+            }
+        },
+    );
+}
+
+/// A hundred records by id, with two attributes each, and with those of a related record.
+fn list(suite: &mut Suite, shown: Listed) {
+    let n = records(suite.scale());
+    let facts = Facts::new(format!("answers GET of a list of {LISTED} records{}", shown.select.replace('&', ", ")));
+    let facts = facts.data(described(n)).state(SST).indexes(1).unit(Unit::Records, LISTED);
+    let plain = TWO_ATTRIBUTES.case;
+    let facts = if shown.case == plain { facts } else { facts.against(format!("list/strata/{plain}")) };
+    suite.row(
+        "list",
+        "strata",
+        shown.case,
+        facts,
+        || joined::ours(n),
+        |ours: Arc<Ours>| {
+            let list = |(first, json)| (joined::parsed(&ours, shown.query(first)), json);
+            let lists: Vec<_> = shown.lists(n).into_iter().map(list).collect();
+            move |index| {
+                let (query, json) = &lists[index as usize % lists.len()];
+                let answer = handlers::list(&ours.database, ours.product(), query, Format::Json);
+                if answer.is_ok_and(|answer| answer.body() == json.as_bytes()) { LISTED } else { 0 }
             }
         },
     );

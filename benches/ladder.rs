@@ -14,6 +14,8 @@
 //! A rung does what its layer and those below it do for the request; what the layer above would hand it stands ready. Encoding is
 //! none: it calls no layer, so its rows are what that layer alone costs the request, and stand beside the rungs. Locking has no row,
 //! because none of the three takes a lock: an id that the server makes is known to nobody else. GET asks no index.
+//!
+//! GRAPHQL_GET and GRAPHQL_LIST are GET and LIST once more, asked over GraphQL for all attributes, from the layer query on.
 
 mod floor;
 mod prepared;
@@ -24,6 +26,8 @@ mod verbs;
 mod create;
 #[path = "ladder/get.rs"]
 mod get;
+#[path = "ladder/graphql.rs"]
+mod graphql;
 #[path = "ladder/list.rs"]
 mod list;
 
@@ -58,6 +62,7 @@ fn main() {
         list::in_process(suite);
         list::encoding(suite);
         list::tcp(suite);
+        graphql::rows(suite);
     });
 }
 

@@ -4,6 +4,7 @@
 //! so that both sides of a pair and every sample begin with the same store at the price of opening it.
 #![allow(dead_code, reason = "each target prepares what its rows need")]
 
+pub mod joined;
 pub mod searched;
 mod settings;
 

@@ -4,7 +4,9 @@
 //! read before, against a raw iterator over the same entries and one multi-get of the same records; so do `composite`, by one value and
 //! in the order of another one, and `full_text`, by two terms. `filter` asks a condition of records in memory, against a closure written
 //! by hand that reads the same bytes at the same offsets. The rest have no floor: they begin with the text and end with the JSON of the
-//! records, as a request does. Each asserts how much it found, by an answer that was computed from the data set without us.
+//! records, as a request does. Of these, `select` lists the same records and shows more or less of them, up to a related record of each;
+//! `join` finds the same records by a condition on a related one and by one on the foreign key. Each asserts how much it found, by an
+//! answer that was computed from the data set without us.
 
 mod floor;
 mod prepared;
@@ -12,6 +14,8 @@ mod verbs;
 
 #[path = "query/filter.rs"]
 mod filter;
+#[path = "query/joined.rs"]
+mod joined;
 #[path = "query/parse.rs"]
 mod parse;
 #[path = "query/searches.rs"]
@@ -43,6 +47,7 @@ fn main() {
         ranges(suite);
         searches::rows(suite);
         whole::rows(suite);
+        joined::rows(suite);
     });
 }
 

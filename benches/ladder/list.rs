@@ -22,10 +22,10 @@ use crate::prepared::{Ours, SST, described, records, schema};
 use crate::served::{Bare, Client, Served};
 use crate::{Requests, from_driver_on, over_tcp, stored};
 
-const LISTED: u64 = 20;
+pub const LISTED: u64 = 20;
 
 /// Products enough for a whole list of every category.
-fn products(scale: Scale) -> u64 {
+pub fn products(scale: Scale) -> u64 {
     records(scale).max(LISTED * CATEGORIES)
 }
 
@@ -63,7 +63,7 @@ fn lists(schema: &Schema) -> Vec<Vec<Vec<u8>>> {
 }
 
 /// How many bytes each answer must have: a list that lacks a record is shorter.
-fn answer_bytes() -> Vec<usize> {
+pub fn answer_bytes() -> Vec<usize> {
     let schema = schema(2);
     let json_bytes = |bytes: &Vec<u8>| Record::open(&schema.tables[0], bytes).expect("encoded just now").json().len();
     let commas_and_brackets = LISTED as usize + 1;

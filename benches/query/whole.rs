@@ -137,7 +137,7 @@ fn explained(suite: &mut Suite) {
 }
 
 /// Reads and answers one text after the other; how many records it had, which must be `expected`.
-fn answers(ours: Arc<Ours>, texts: Vec<String>, expected: u64) -> impl FnMut(u64) -> u64 + Send {
+pub fn answers(ours: Arc<Ours>, texts: Vec<String>, expected: u64) -> impl FnMut(u64) -> u64 + Send {
     let mut answer = Vec::new();
     move |turn| {
         let mut found = 0;
@@ -151,7 +151,7 @@ fn answers(ours: Arc<Ours>, texts: Vec<String>, expected: u64) -> impl FnMut(u64
 }
 
 /// From text to the JSON of each record.
-fn list(ours: &Ours, text: &str, mut visit: impl FnMut(&[u8])) {
+pub fn list(ours: &Ours, text: &str, mut visit: impl FnMut(&[u8])) {
     let table = ours.product();
     let query =
         Query::parse(ours.database.schema(), table, text, &Limits::in_url(10_000)).expect("a query of the grammar");
