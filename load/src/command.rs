@@ -9,9 +9,10 @@ use clap::Args;
 
 use crate::result::{Outcome, Run, Validity};
 use crate::run;
-use crate::scenario::{Bound, Objective, Scenario};
+use crate::scenario::{Bound, Http, Objective, Scenario};
 use crate::server::{self, Server};
 use crate::table;
+use crate::tls::Trust;
 
 /// How a run differs from its scenario's file.
 #[derive(Args, Clone, Debug)]
@@ -19,6 +20,18 @@ pub struct Flags {
     /// A server that is there; without it one is built, started with a temporary data directory, and stopped
     #[arg(long, env = "BASE_URL", value_name = "URL")]
     pub base_url: Option<String>,
+    /// Trust what the certificates in this file (PEM) vouch for, at an https URL
+    #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
+    pub ca: Option<PathBuf>,
+    /// Trust any certificate, at an https URL
+    #[arg(long)]
+    pub insecure: bool,
+    /// Plain HTTP, from a server that is started
+    #[arg(long, conflicts_with = "base_url")]
+    pub no_tls: bool,
+    /// The version of HTTP, in place of the scenario's
+    #[arg(long, value_name = "VERSION")]
+    pub http: Option<Http>,
     /// The server's binary; without it the one of this checkout is built
     #[arg(long, env = "STRATA_BINARY", value_name = "FILE")]
     pub server: Option<PathBuf>,
@@ -71,6 +84,12 @@ impl Flags {
                 None => (load.seconds, load.requests) = (Some(seconds), None),
             }
         }
+        // What is there decides for itself; what is started does as the scenario says.
+        scenario.tls = match &self.base_url {
+            Some(url) => url.starts_with("https:"),
+            None => scenario.tls && !self.no_tls,
+        };
+        scenario.http = self.http.unwrap_or(scenario.http);
         load.connections = self.concurrent_tasks.unwrap_or(load.connections);
         load.warm_up_requests = self.warmup_requests.unwrap_or(load.warm_up_requests);
         scenario.data.rows = self.seed_record_count.unwrap_or(scenario.data.rows);
@@ -80,14 +99,21 @@ impl Flags {
         }
     }
 
+    fn trust(&self) -> Option<Trust> {
+        self.ca.clone().map(Trust::Certificates).or(self.insecure.then_some(Trust::Everyone))
+    }
+
     /// Runs a scenario, stores its result and prints it.
     pub fn run(&self, scenario: Scenario, target: Option<f64>) -> Result<Run, String> {
         let mut scenario = self.over(scenario)?;
         let bound = |rate| Objective { operation: None, bound: Bound::ThroughputAtLeast(rate) };
         scenario.objectives.extend(target.map(bound));
-        let server = match &self.base_url {
-            Some(url) => Server::at(url, self.i_own_this_target)?,
-            None => Server::start(&server::binary(self.server.as_deref())?, &scenario.data.schema)?,
+        let server = match (&self.base_url, self.trust()) {
+            (Some(url), trust) => Server::at(url, self.i_own_this_target, trust)?,
+            (None, Some(_)) => return Err("--ca and --insecure are about the server of --base-url".to_owned()),
+            (None, None) => {
+                Server::start(&server::binary(self.server.as_deref())?, &scenario.data.schema, scenario.tls)?
+            }
         };
         let (run, accounts) = run::run(&scenario, &server, self.has_data)?;
         run.store(&self.results, &accounts).map_err(|error| format!("{}: {error}", self.results.display()))?;

@@ -1,26 +1,29 @@
 //! One connection to the server, made again when it was lost, and one exchange on it.
 //!
-//! The engine owns its connections one by one; a pool would hide when a request waited for one. A connection carries plain TCP; what
-//! HTTP speaks through is made in one place, `transport`, where TLS has its place too.
+//! The engine owns its connections one by one; a pool would hide when a request waited for one. What HTTP speaks through, TCP or TLS
+//! over it, is made in one place, `connect`.
 
 use std::cell::RefCell;
+use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
 use bytes::Bytes;
-use http::uri::Authority;
+use http::uri::{Authority, Scheme};
 use http::{HeaderValue, Request, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 
 use crate::expectation::Failure;
 use crate::scenario::Http;
+use crate::tls::Tls;
 
-/// Where the server is, and which HTTP it is spoken to.
-#[derive(Clone, Debug)]
+/// Where the server is, and how it is spoken to.
+#[derive(Clone)]
 pub struct Target {
     /// The address.
     pub address: SocketAddr,
@@ -28,6 +31,8 @@ pub struct Target {
     pub authority: Authority,
     /// The version.
     pub http: Http,
+    /// TLS below it; none is plain TCP.
+    pub tls: Option<Tls>,
 }
 
 /// A whole answer.
@@ -62,7 +67,7 @@ impl Connection {
     }
 
     /// Makes the connection, if there is none.
-    pub async fn open(&self) -> Result<(), Failure> {
+    pub async fn open(&self) -> io::Result<()> {
         match self.sender().await? {
             Sender::One(own) => *self.own.borrow_mut() = Some(own),
             Sender::Two(_) => {}
@@ -72,7 +77,7 @@ impl Connection {
 
     /// Sends a request whose target is a path and a query, and reads the answer to its end.
     pub async fn exchange(&self, mut request: Request<Body>) -> Result<Answer, Failure> {
-        let (answer, back) = match self.sender().await? {
+        let (answer, back) = match self.sender().await.map_err(|_| Failure::Connect)? {
             Sender::One(mut own) => {
                 let host = HeaderValue::from_str(self.target.authority.as_str()).map_err(|_| Failure::Connect)?;
                 request.headers_mut().insert(http::header::HOST, host);
@@ -80,7 +85,8 @@ impl Connection {
             }
             Sender::Two(mut shared) => {
                 let mut parts = std::mem::take(request.uri_mut()).into_parts();
-                (parts.scheme, parts.authority) = (Some(http::uri::Scheme::HTTP), Some(self.target.authority.clone()));
+                let scheme = if self.target.tls.is_some() { Scheme::HTTPS } else { Scheme::HTTP };
+                (parts.scheme, parts.authority) = (Some(scheme), Some(self.target.authority.clone()));
                 *request.uri_mut() = http::Uri::from_parts(parts).map_err(|_| Failure::Connection)?;
                 (shared.send_request(request).await, None)
             }
@@ -93,7 +99,8 @@ impl Connection {
         Ok(Answer { status, body })
     }
 
-    async fn sender(&self) -> Result<Sender, Failure> {
+    /// What the next request is sent by: what is there, or a new connection.
+    async fn sender(&self) -> io::Result<Sender> {
         match self.target.http {
             Http::One => {
                 let kept = self.own.borrow_mut().take();
@@ -102,29 +109,45 @@ impl Connection {
                 {
                     return Ok(Sender::One(own));
                 }
-                let (sender, connection) =
-                    http1::handshake(self.transport().await?).await.map_err(|_| Failure::Connect)?;
-                tokio::spawn(connection);
-                Ok(Sender::One(sender))
+                self.connect().await
             }
             Http::Two => {
                 let mut shared = self.shared.lock().await;
                 if let Some(sender) = shared.as_ref().filter(|sender| !sender.is_closed()) {
                     return Ok(Sender::Two(sender.clone()));
                 }
-                let (sender, connection) = http2::handshake(TokioExecutor::new(), self.transport().await?)
-                    .await
-                    .map_err(|_| Failure::Connect)?;
-                tokio::spawn(connection);
-                *shared = Some(sender.clone());
-                Ok(Sender::Two(sender))
+                let made = self.connect().await?;
+                if let Sender::Two(sender) = &made {
+                    *shared = Some(sender.clone());
+                }
+                Ok(made)
             }
         }
     }
 
-    async fn transport(&self) -> Result<TokioIo<TcpStream>, Failure> {
-        let stream = TcpStream::connect(self.target.address).await.map_err(|_| Failure::Connect)?;
-        stream.set_nodelay(true).map_err(|_| Failure::Connect)?;
-        Ok(TokioIo::new(stream))
+    async fn connect(&self) -> io::Result<Sender> {
+        let stream = TcpStream::connect(self.target.address).await?;
+        stream.set_nodelay(true)?;
+        match &self.target.tls {
+            None => self.speak(stream).await,
+            Some(tls) => self.speak(tls.connect(stream).await?).await,
+        }
+    }
+
+    async fn speak(&self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> io::Result<Sender> {
+        let stream = TokioIo::new(stream);
+        match self.target.http {
+            Http::One => {
+                let (sender, connection) = http1::handshake(stream).await.map_err(io::Error::other)?;
+                tokio::spawn(connection);
+                Ok(Sender::One(sender))
+            }
+            Http::Two => {
+                let executor = TokioExecutor::new();
+                let (sender, connection) = http2::handshake(executor, stream).await.map_err(io::Error::other)?;
+                tokio::spawn(connection);
+                Ok(Sender::Two(sender))
+            }
+        }
     }
 }

@@ -40,7 +40,6 @@ pub struct Measured {
 }
 
 /// The requests of a scenario, ready to be made: shared by all threads.
-#[derive(Debug)]
 struct Plan {
     scenario: Scenario,
     methods: Vec<Method>,
@@ -187,7 +186,7 @@ impl Worker {
     async fn warm_up(self: &Rc<Self>) -> Result<Vec<Account>, String> {
         for slot in &self.slots {
             let open = slot.open().await;
-            open.map_err(|_| format!("no connection to {}", self.plan.target.address))?;
+            open.map_err(|error| format!("no connection to {}: {error}", self.plan.target.address))?;
         }
         let ledger = Ledger::new(self.plan.scenario.operations.len(), Instant::now());
         let end = users::End { deadline: None, requests: Some(self.share(self.plan.scenario.load.warm_up_requests)) };

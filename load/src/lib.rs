@@ -1,8 +1,8 @@
 //! Load tests over HTTP: requests on a schedule, latencies from the intended start, and a verdict that names what cannot be believed.
 //!
 //! It speaks HTTP to a server process and shares no code with it. A module imports only from those above it:
-//! a `scenario` says what to do, `schedule` when, `ledger` keeps account of every request, `connection` carries them, `engine` runs
-//! them, `result` is what is stored, `rules` read a result and nothing else, so that `load check` can judge a file as the run did.
+//! a `scenario` says what to do, `schedule` when, `ledger` keeps account of every request, `connection` carries them, over `tls` or
+//! not, `engine` runs them, `result` is what is stored, `rules` read a result and nothing else, so that `load check` can judge a file as the run did.
 
 pub mod random;
 pub mod schedule;
@@ -11,6 +11,7 @@ pub mod expectation;
 pub mod scenario;
 pub mod ledger;
 pub mod clocks;
+pub mod tls;
 pub mod connection;
 pub mod server;
 pub mod engine;

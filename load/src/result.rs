@@ -18,6 +18,7 @@ use serde_json::Value;
 use crate::clocks::Cpu;
 use crate::ledger::Account;
 use crate::scenario::{Objective, Scenario};
+use crate::tls::Negotiated;
 
 /// The version of the format.
 pub const FORMAT: u32 = 1;
@@ -39,6 +40,8 @@ pub struct Run {
     pub scenario: Scenario,
     /// Open or closed (T7).
     pub r#loop: Loop,
+    /// What all connections negotiated; null over plain TCP.
+    pub tls: Option<Negotiated>,
     /// The configuration that the server said it had; null where the server was there already.
     pub server_configuration: Option<Value>,
     /// Processors of the machine that both ran on.

@@ -16,6 +16,7 @@ use crate::result::{Cell, Counters, Counts, FORMAT, Loop, Processes, Run, Setup,
 use crate::rules;
 use crate::scenario::{Data, Http, Scenario};
 use crate::server::Server;
+use crate::tls::Tls;
 
 /// Rows that are written in one request.
 const ROWS_A_REQUEST: u64 = 500;
@@ -31,13 +32,17 @@ struct Reading {
 /// Runs a scenario against a server, which gets the scenario's data first unless it has it. The accounts are for the log of histograms.
 pub fn run(scenario: &Scenario, server: &Server, has_data: bool) -> Result<(Run, Vec<Account>), String> {
     let began_unix_seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    if scenario.tls != server.has_tls() {
+        return Err(format!("{}: the scenario has tls = {}", server.url, scenario.tls));
+    }
     let client = Client::new(server.target(Http::One)?)?;
+    let target = server.target(scenario.http)?;
     let (rows_written, rows_found) = match has_data {
         true => (None, None),
         false => (Some(client.seed(&scenario.data)?), Some(client.count(&scenario.data)?)),
     };
     let (mut before, mut warm_up) = (None, Counts::default());
-    let measured = engine::run(scenario, &server.target(scenario.http)?, |accounts| {
+    let measured = engine::run(scenario, &target, |accounts| {
         warm_up = accounts.iter().fold(Counts::default(), |sum, account| sum.plus(&Counts::of(account)));
         if warm_up.ok < warm_up.scheduled {
             return Err(format!(
@@ -63,6 +68,7 @@ pub fn run(scenario: &Scenario, server: &Server, has_data: bool) -> Result<(Run,
         id: format!("{}-{began_unix_seconds}-{}", scenario.name, std::process::id()),
         began_unix_seconds,
         r#loop: if load.is_open() { Loop::Open } else { Loop::Closed },
+        tls: target.tls.as_ref().and_then(Tls::negotiated).cloned(),
         server_configuration: server.configuration.clone(),
         processors: std::thread::available_parallelism().map_or(1, usize::from),
         plan: names.collect(),
@@ -103,8 +109,10 @@ struct Client {
 impl Client {
     fn new(target: Target) -> Result<Self, String> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let (runtime, address) = (runtime.map_err(|error| error.to_string())?, target.address);
         let connection = Connection::slots(&target, 1).remove(0);
-        Ok(Self { runtime: runtime.map_err(|error| error.to_string())?, connection })
+        runtime.block_on(connection.open()).map_err(|error| format!("no connection to {address}: {error}"))?;
+        Ok(Self { runtime, connection })
     }
 
     fn ask(&self, method: &str, path: &str, body: String) -> Result<Answer, String> {

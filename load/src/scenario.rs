@@ -7,6 +7,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::path::Path;
 
+use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use crate::expectation::Expectation;
@@ -25,6 +26,9 @@ pub struct Scenario {
     /// Which HTTP is spoken.
     #[serde(default)]
     pub http: Http,
+    /// Whether it is spoken over TLS.
+    #[serde(default = "yes")]
+    pub tls: bool,
     /// What is in the server before.
     pub data: Data,
     /// How much is asked, for how long.
@@ -38,15 +42,21 @@ pub struct Scenario {
     pub objectives: Vec<Objective>,
 }
 
+fn yes() -> bool {
+    true
+}
+
 /// A version of HTTP.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 pub enum Http {
     /// HTTP/1.1: one request at a time on a connection.
     #[default]
     #[serde(rename = "1.1")]
+    #[value(name = "1.1")]
     One,
-    /// HTTP/2 without negotiation.
+    /// HTTP/2: agreed on in the handshake of TLS, without TLS taken for granted.
     #[serde(rename = "2")]
+    #[value(name = "2")]
     Two,
 }
 

@@ -14,6 +14,7 @@ use tempfile::TempDir;
 
 use crate::connection::Target;
 use crate::scenario::Http;
+use crate::tls::{Tls, Trust};
 
 /// A server that requests go to.
 #[derive(Debug)]
@@ -24,6 +25,7 @@ pub struct Server {
     pub process: Option<u32>,
     /// The configuration it says it has, where it was started here.
     pub configuration: Option<Value>,
+    trust: Option<Trust>,
     started: Option<Started>,
 }
 
@@ -34,18 +36,20 @@ struct Started {
 }
 
 impl Server {
-    /// One that is there. Unless it is on this machine the caller has to say that it is theirs.
-    pub fn at(url: &str, owned: bool) -> Result<Self, String> {
-        let server =
-            Self { url: url.trim_end_matches('/').to_owned(), process: None, configuration: None, started: None };
+    /// One that is there. Unless it is on this machine the caller has to say that it is theirs; over HTTPS, whom they trust.
+    pub fn at(url: &str, owned: bool, trust: Option<Trust>) -> Result<Self, String> {
+        let url = url.trim_end_matches('/').to_owned();
+        let server = Self { url, process: None, configuration: None, trust, started: None };
+        let url = &server.url;
         match server.target(Http::One)?.address.ip().is_loopback() || owned {
             true => Ok(server),
             false => Err(format!("{url} is another machine: --i-own-this-target says that it is yours")),
         }
     }
 
-    /// Starts a binary in a temporary folder with a schema, and waits until it is ready.
-    pub fn start(binary: &Path, schema: &str) -> Result<Self, String> {
+    /// Starts a binary in a temporary folder with a schema, and waits until it is ready. Over TLS it shows a certificate that it makes
+    /// itself, and nothing else is trusted.
+    pub fn start(binary: &Path, schema: &str, tls: bool) -> Result<Self, String> {
         let directory = TempDir::new().map_err(|error| format!("no temporary folder: {error}"))?;
         let [schema_file, data, ready] = ["schema.graphql", "data", "ready"].map(|name| directory.path().join(name));
         std::fs::write(&schema_file, schema).map_err(|error| format!("{}: {error}", schema_file.display()))?;
@@ -53,6 +57,7 @@ impl Server {
             let mut command = Command::new(binary);
             command.arg("serve").arg("--schema").arg(&schema_file).arg("--data-dir").arg(&data);
             command.args(["--listen", "127.0.0.1:0"]).arg("--ready-file").arg(&ready).stdin(Stdio::null());
+            command.args(tls.then_some(["--tls", "self-signed"]).into_iter().flatten());
             command
         };
         let failed = |error: std::io::Error| format!("cannot start {}: {error}", binary.display());
@@ -61,8 +66,9 @@ impl Server {
             .map_err(|_| format!("{}: {}", binary.display(), String::from_utf8_lossy(&printed.stderr).trim()))?;
         let child = command().stdout(Stdio::null()).stderr(Stdio::null()).spawn().map_err(failed)?;
         let process = Some(child.id());
+        let trust = tls.then(|| Trust::Certificates(data.join("tls").join("certificate.pem")));
         let started = Some(Started { child, _directory: directory });
-        let mut server = Self { url: String::new(), process, configuration: Some(configuration), started };
+        let mut server = Self { url: String::new(), process, configuration: Some(configuration), trust, started };
         server.url = server.wait_until_ready(&ready)?;
         Ok(server)
     }
@@ -82,17 +88,29 @@ impl Server {
         Err("the server was not ready within 60 s".to_owned())
     }
 
+    /// Whether it is spoken to over TLS.
+    pub fn has_tls(&self) -> bool {
+        self.url.starts_with("https:")
+    }
+
     /// Where requests go.
     pub fn target(&self, http: Http) -> Result<Target, String> {
-        let uri: Uri = self.url.parse().map_err(|error| format!("{}: {error}", self.url))?;
-        let authority = uri.authority().ok_or(format!("{}: a URL with a host", self.url))?.clone();
-        if uri.scheme_str() != Some("http") {
-            return Err(format!("{}: only http is spoken", self.url));
-        }
+        let url = &self.url;
+        let uri: Uri = url.parse().map_err(|error| format!("{url}: {error}"))?;
+        let authority = uri.authority().ok_or(format!("{url}: a URL with a host"))?.clone();
         let host = authority.host().trim_matches(['[', ']']);
-        let addresses = (host, authority.port_u16().unwrap_or(80)).to_socket_addrs();
+        let (port, tls) = match (uri.scheme_str(), &self.trust) {
+            (Some("http"), None) => (80, None),
+            (Some("https"), Some(trust)) => (443, Some(Tls::new(trust, host, http)?)),
+            (Some("https"), None) => {
+                return Err(format!("{url}: whom to trust: --ca FILE, or --insecure for everyone"));
+            }
+            (Some("http"), Some(_)) => return Err(format!("{url}: plain HTTP has no certificate to trust")),
+            _ => return Err(format!("{url}: http and https are spoken")),
+        };
+        let addresses = (host, authority.port_u16().unwrap_or(port)).to_socket_addrs();
         let address: Option<SocketAddr> = addresses.ok().and_then(|mut addresses| addresses.next());
-        Ok(Target { address: address.ok_or(format!("{}: no such host", self.url))?, authority, http })
+        Ok(Target { address: address.ok_or(format!("{url}: no such host"))?, authority, http, tls })
     }
 
     fn signal(&self, signal: Signal) {

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use crate::result::{Cell, Loop, Run, State, Statistics, Validity};
 use crate::rules::client_bound;
+use crate::scenario::Http;
 
 /// The text of a run.
 pub fn text(run: &Run) -> String {
@@ -24,6 +25,8 @@ fn write_all(run: &Run, out: &mut String) -> std::fmt::Result {
         "{}: {kind}, {} connections, {:.2} s, {} requests",
         run.id, load.connections, run.window.seconds, run.total.scheduled
     )?;
+    let tls = run.tls.as_ref().map_or("no TLS".to_owned(), ToString::to_string);
+    writeln!(out, "HTTP/{}, {tls}", if run.scenario.http == Http::One { "1.1" } else { "2" })?;
     writeln!(out, "{times} of right answers, in milliseconds\n")?;
     let head = [
         "operation",

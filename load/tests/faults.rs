@@ -9,7 +9,7 @@ use strata_load::server::Server;
 use crate::faulty_server::{self, Fault};
 
 fn measure(script: fn(u64) -> Fault, load: &str) -> Run {
-    let server = Server::at(&faulty_server::start(script), false).unwrap();
+    let server = Server::at(&faulty_server::start(script), false, None).unwrap();
     run(&faulty_server::scenario(load), &server, true).unwrap().0
 }
 
@@ -50,7 +50,7 @@ fn a_run_without_faults_is_believed_and_judged_the_same_from_its_file() {
 
 #[test]
 fn a_warm_up_that_fails_ends_the_run() {
-    let server = Server::at(&faulty_server::start(|_| Fault::WrongBody), false).unwrap();
+    let server = Server::at(&faulty_server::start(|_| Fault::WrongBody), false, None).unwrap();
     let error = run(&faulty_server::scenario("connections = 1\nrequests = 10"), &server, true).unwrap_err();
     assert!(error.contains("warm-up"), "{error}");
 }

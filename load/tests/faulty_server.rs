@@ -107,6 +107,7 @@ pub fn scenario(load: &str) -> strata_load::scenario::Scenario {
         r#"
 name = "rows"
 about = "rows of the server with scripted faults"
+tls = false
 effects = [{{ counter = "right", operations = ["row"], each = 1.0 }}]
 operations = [{{ name = "row", weight = 1.0, method = "GET", path = "/row/{{n}}", expect = {{ status = 200, body = "row-{{n}}" }} }}]
 data = {{ schema = "", table = "row", rows = 1000, row = "row-{{n}}" }}

@@ -8,4 +8,5 @@ mod faulty_server;
 mod lint;
 mod pause;
 mod scenarios;
+mod tls;
 mod wrong_results;

@@ -48,7 +48,7 @@ fn a_second_of_standing_still_is_in_the_response_times_of_all_that_arrive_in_it(
     let load = format!(
         "connections = {connections}\nqueue = 400\nwarm_up_requests = 10\nschedule = {{ shape = \"constant\", rate = {rate:?}, seconds = 4.0 }}"
     );
-    let (run, accounts) = run(&faulty_server::scenario(&load), &Server::at(&url, false).unwrap(), true).unwrap();
+    let (run, accounts) = run(&faulty_server::scenario(&load), &Server::at(&url, false, None).unwrap(), true).unwrap();
     stop.join().unwrap();
     child.kill().unwrap();
     child.wait().unwrap();

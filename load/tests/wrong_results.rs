@@ -13,6 +13,7 @@ use strata_load::ledger::Account;
 use strata_load::result::{Cell, Counters, Counts, Loop, Processes, Run, Setup, Validity, Window};
 use strata_load::rules;
 use strata_load::scenario::Scenario;
+use strata_load::tls::Negotiated;
 
 /// A wrong result.
 #[derive(Deserialize)]
@@ -75,6 +76,12 @@ fn right(open: bool) -> Run {
         id: "two-1".to_owned(),
         began_unix_seconds: 1,
         r#loop: if open { Loop::Open } else { Loop::Closed },
+        tls: Some(Negotiated {
+            version: "TLSv1_3".to_owned(),
+            suite: "TLS13_AES_256_GCM_SHA384".to_owned(),
+            key_exchange: "X25519".to_owned(),
+            alpn: Some("http/1.1".to_owned()),
+        }),
         server_configuration: Some(json!({})),
         processors: 2,
         plan: names.map(str::to_owned).to_vec(),

@@ -15,6 +15,11 @@ pub(super) fn check(run: &Run, findings: &mut Findings) {
         let (key, reason) = fault.unwrap_or_default();
         format!("the scenario could not have run: {key}: {reason}")
     });
+    let agreed = run.tls.as_ref().is_none_or(|negotiated| negotiated.carries(run.scenario.http));
+    findings.require("T18", run.tls.is_some() == run.scenario.tls && agreed, || {
+        let negotiated = run.tls.as_ref().map_or("nothing".to_owned(), ToString::to_string);
+        format!("the scenario's TLS and HTTP are not those of the connections, which negotiated {negotiated}")
+    });
     setup(run, findings);
     effects(run, findings);
     clocks(run, findings);
