@@ -16,7 +16,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request};
 use http_body_util::Full;
-use tokio::task::{JoinSet, LocalSet};
+use tokio::runtime::{Builder, LocalOptions};
+use tokio::task::JoinSet;
 
 use crate::connection::{Connection, Target};
 use crate::expectation::Failure;
@@ -65,7 +66,7 @@ pub fn run(
         let (warmed, begun) = (Arc::clone(&warmed), Arc::clone(&begun));
         let body = move || {
             let worker = Worker::new(plan, number);
-            worker.block_on(async {
+            on_this_thread(async move {
                 note(&warmed, worker.warm_up().await);
                 warm.wait();
                 go.wait();
@@ -89,6 +90,21 @@ pub fn run(
     go.wait();
     let measured: Vec<_> = handles.into_iter().map(|handle| handle.join().expect("no thread panics")).collect();
     outcome.map(|()| Measured::join(measured.into_iter().flatten().collect()))
+}
+
+/// Runs a future, and what it spawns, on the calling thread, which wakes itself as rarely as can be: a future that a runtime blocks on,
+/// and a time-out that is its next timer, are made known through an event descriptor, two system calls for each arrival. So all are
+/// tasks, and a timer that goes off often is always the next.
+fn on_this_thread<T: 'static>(future: impl Future<Output = T> + 'static) -> T {
+    let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
+    let runtime = runtime.expect("a runtime on this thread");
+    let mut often = runtime.block_on(async { tokio::time::interval(Duration::from_millis(50)) });
+    runtime.spawn_local(async move {
+        loop {
+            often.tick().await;
+        }
+    });
+    runtime.block_on(runtime.spawn_local(future)).expect("no task panics")
 }
 
 /// What the warm-up of all threads came to: their accounts, and why it could not be done.
@@ -170,11 +186,6 @@ impl Worker {
         let random = Random::new(mixed(load.seed) ^ number as u64);
         let rows = Rows { random, next_new: data.rows + data.spare + number as u64, spare };
         Rc::new(Self { number, slots, rows: RefCell::new(rows), plan })
-    }
-
-    fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        LocalSet::new().block_on(&runtime.expect("a runtime on this thread"), future)
     }
 
     /// This thread's share of a number.
