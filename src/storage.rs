@@ -27,8 +27,8 @@ pub use commit::{Call, Lead};
 use commit::{Committer, Log};
 use engine::{Background, Engine};
 pub use gauges::Gauges;
-use log::{Openings, Watcher};
 pub use log::{LogPosition, LogReader, LoggedBatch, Operation};
+use log::{Openings, Watcher};
 pub use scan::Scan;
 
 /// How the engine is set up. Sizes in bytes.

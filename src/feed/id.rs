@@ -74,7 +74,9 @@ mod tests {
         assert_eq!(id, EventId(LogPosition { opening: 0xDEAD_BEEF, file: 12, offset: 4096, sequence: 771 }));
         assert_eq!(id.to_string(), "3735928559-12-4096-771");
         let too_great = ["4294967296-2-3-4", "1-2-3-18446744073709551616"];
-        for wrong in ["", "1", "1-2-3", "1-2-3-4-5", "1-2--4", "1-+2-3-4", "1-2-3-x", " 1-2-3-4"].iter().chain(&too_great) {
+        for wrong in
+            ["", "1", "1-2-3", "1-2-3-4-5", "1-2--4", "1-+2-3-4", "1-2-3-x", " 1-2-3-4"].iter().chain(&too_great)
+        {
             assert!(matches!(wrong.parse::<EventId>(), Err(Error::Invalid { .. })), "{wrong}");
         }
     }

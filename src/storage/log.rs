@@ -98,7 +98,8 @@ impl Store {
         for number in numbers.iter().rev() {
             let Some(opening) = self.openings.of(*number) else { break };
             let Some(file) = LogFile::open(directory, *number, 0)? else { continue };
-            let mut reader = LogReader::new(self, space, file, LogPosition { opening, file: *number, offset: 0, sequence });
+            let mut reader =
+                LogReader::new(self, space, file, LogPosition { opening, file: *number, offset: 0, sequence });
             while let Some(found) = reader.read()?.filter(|found| found.first <= sequence) {
                 reader.position.offset = found.offset;
                 if found.covers(sequence) {
