@@ -1,10 +1,10 @@
 //! Queries: text to tree, tree to plan, plan to records.
 //!
 //! Four steps, each in its files. `parse` reads the text (FIQL) into a [`Query`], in which nothing has to be decoded, coerced or
-//! looked up again; what is not served is refused at its byte. `plan` chooses an access path. `run` reads
+//! looked up again; what is not served is refused at its byte. `plan` chooses an access path. `run` has it carried out: `walk` reads
 //! entries and records as of one moment, and asks of each record what the index has not answered (`filter`), and of its related records
-//! (`related`). What has no order yet is put in order (`sort`), and `select` copies what the answer shows. Memory follows the limit of the list, never the number of
-//! records that are looked at, and has a bound in bytes; where others wait, work has one too (`budget`).
+//! (`related`). What has no order yet is put in order (`sort`), and `select` copies what the answer shows. Memory follows the limit of
+//! the list, never the number of records that are looked at, and has a bound in bytes; where others wait, work has one too (`budget`).
 //!
 //! ```text
 //! "category==light&price=lt=20&sort=-rating&limit=5"
@@ -30,13 +30,14 @@ mod seen;
 mod select;
 mod sort;
 mod tree;
+mod walk;
 
 pub use cursor::{Cursor, NOT_IN_URL};
 pub use explain::Explanation;
 pub use filter::CompiledFilter;
 pub use parse::{CONDITIONS, DEPTH, EXPRESSIONS, Limits, RELATIONSHIPS, VALUES};
 pub use plan::{PROBED, SORTED_ROWS};
-pub use run::GATHERED_BYTES;
 pub use select::{JOINED_BYTES, Shown};
 pub use sort::SORTED_BYTES;
 pub use tree::{Clause, Filter, Order, Query, Selection};
+pub use walk::GATHERED_BYTES;

@@ -8,9 +8,11 @@
 //! [`Database`] is also the door for a program that embeds the store: open it and call the verbs.
 
 mod background;
+mod bodies;
 mod catalogue;
 mod clock;
 mod ids;
+mod uniques;
 mod uploads;
 mod verbs;
 
@@ -313,14 +315,14 @@ impl Database {
     /// As [`Database::create`], pointers beginning with the number of the element; `Invalid` if there are too many.
     pub fn create_all<'t>(&self, table: &'t Table, body: &[u8]) -> Result<Vec<Shared<'t>>> {
         self.check_issued(table)?;
-        let records = verbs::encode_all(table, body, self.now())?;
+        let records = bodies::encode_all(table, body, self.now())?;
         // All keys are named beforehand: it starts again for no lock, however many of them others hold.
         let mut slots = Vec::new();
         for record in &records {
             record.name_keys(&self.shared.locks, &mut slots)?;
         }
         self.run(slots, true, |transaction| transaction.create_encoded(&records))?;
-        Ok(records.into_iter().map(verbs::New::into_record).collect())
+        Ok(records.into_iter().map(bodies::New::into_record).collect())
     }
 
     /// Creates records from JSON objects, each for itself: one that is refused keeps none of the others out. What became of each, in
@@ -331,7 +333,7 @@ impl Database {
     pub fn create_each(&self, table: &Table, bodies: &[&[u8]]) -> Result<Vec<Result<()>>> {
         self.check_issued(table)?;
         let now = self.now();
-        let records: Vec<_> = bodies.iter().map(|body| verbs::encode_one(table, body, now)).collect();
+        let records: Vec<_> = bodies.iter().map(|body| bodies::encode_one(table, body, now)).collect();
         let mut slots = Vec::new();
         for record in records.iter().flatten() {
             record.name_keys(&self.shared.locks, &mut slots)?;
@@ -354,7 +356,7 @@ impl Database {
     /// As [`Database::replace`], pointers beginning with the number of the element; `Invalid` if an id is given twice.
     pub fn replace_all(&self, table: &Table, body: &[u8]) -> Result<Replaced> {
         self.check_issued(table)?;
-        let records = verbs::Whole::parse_all(table, body)?;
+        let records = bodies::Whole::parse_all(table, body)?;
         let mut slots = Vec::new();
         for record in &records {
             record.name_keys(&self.shared.locks, &mut slots);
@@ -428,7 +430,7 @@ impl Database {
     ) -> Result<usize> {
         let table = patch.table();
         self.check_issued(table)?;
-        verbs::check_patch_of_many(patch)?;
+        bodies::check_patch_of_many(patch)?;
         let slots = ids.iter().map(|id| self.shared.locks.slot(table.id, id.as_bytes())).collect();
         self.run(slots, true, |transaction| {
             let mut merged = 0;

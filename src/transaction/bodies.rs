@@ -1,0 +1,272 @@
+//! Bodies to records: what the JSON of a request means, made whole and checked before any lock is taken.
+//!
+//! Ids are made here where a body has none, and the times that the server keeps are filled in. What depends on the record that is there
+//! is left to the verbs.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use jiff::Timestamp;
+
+use super::ids::Maker;
+use super::{Owned, Shared, below, uniques};
+use crate::encoding::body::{parse_array, parse_object};
+use crate::encoding::record::NEVER;
+use crate::encoding::value::{Date, Value};
+use crate::encoding::{Fields, Record, record};
+use crate::error::{Error, Result};
+use crate::locking::{Locks, Slot};
+use crate::schema::{Kind, Stamp, Table};
+
+/// An id longer than this is refused.
+const ID_BYTES: usize = 1024;
+
+/// A record that is to be created.
+pub(super) struct New<'t> {
+    pub(super) record: Shared<'t>,
+    /// Whether its id was made just now.
+    pub(super) made: bool,
+}
+
+impl<'t> New<'t> {
+    /// Adds the slots of the keys that it needs.
+    ///
+    /// # Errors
+    /// `Corrupt`, which would be a defect.
+    pub(super) fn name_keys(&self, locks: &Locks, slots: &mut Vec<Slot>) -> Result<()> {
+        let table = self.record.table();
+        if !self.made {
+            slots.push(locks.slot(table.id, self.record.id()?.as_bytes()));
+        }
+        for index in uniques::of(table) {
+            if let Some(entry) = uniques::entry(index, &self.record.value(index.attribute)?) {
+                slots.push(uniques::slot(locks, index, &entry));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn into_record(self) -> Shared<'t> {
+        self.record
+    }
+}
+
+/// A record that replaces the one with its id, or is created.
+pub(super) struct Whole<'t, 'v> {
+    /// As the body gives it; none, and one is made.
+    pub(super) id: Option<String>,
+    pub(super) fields: Fields<'t, 'v>,
+}
+
+impl<'t, 'v> Whole<'t, 'v> {
+    /// What a JSON array of objects means.
+    ///
+    /// # Errors
+    /// `Invalid`, pointers beginning with the number of the element: an id that cannot be one or is given twice among them.
+    pub(super) fn parse_all(table: &'t Table, bodies: &'v [u8]) -> Result<Vec<Self>> {
+        let mut places = HashMap::new();
+        let parsed = parse_array(table, bodies)?.into_iter().enumerate().map(|(position, fields)| {
+            let Some(Value::Text(id)) = &fields.values()[table.primary_key] else {
+                return Ok(Self { id: None, fields });
+            };
+            check_id(table, id).map_err(|error| below(position, error))?;
+            if let Some(first) = places.insert(id.clone().into_owned(), position) {
+                let place = format!("/{position}{}", pointer(table, table.primary_key));
+                return Err(Error::invalid_at(place, format!("element {first} has the same id {id:?}")));
+            }
+            Ok(Self { id: Some(id.clone().into_owned()), fields })
+        });
+        parsed.collect()
+    }
+
+    /// Adds the slots of the keys that it needs.
+    pub(super) fn name_keys(&self, locks: &Locks, slots: &mut Vec<Slot>) {
+        let table = self.fields.table();
+        slots.extend(self.id.as_ref().map(|id| locks.slot(table.id, id.as_bytes())));
+        for index in uniques::of(table) {
+            let value = self.fields.values()[index.attribute].as_ref();
+            let entry = value.and_then(|value| uniques::entry(index, value));
+            slots.extend(entry.map(|entry| uniques::slot(locks, index, &entry)));
+        }
+    }
+}
+
+/// Encodes the record that a JSON object means.
+///
+/// # Errors
+/// `Invalid`.
+pub(super) fn encode_one<'t>(table: &'t Table, body: &[u8], now: i64) -> Result<New<'t>> {
+    encode_body(table, body, || now).map(|(record, made)| New { record: record.into_shared(), made })
+}
+
+/// The same; the flag says whether its id was made.
+pub(super) fn encode_body<'t>(table: &'t Table, body: &[u8], now: impl FnOnce() -> i64) -> Result<(Owned<'t>, bool)> {
+    let mut out = Vec::with_capacity(body.len() + 32 * table.attributes.len());
+    let mut made = false;
+    let make_id = |out: &mut Vec<u8>| {
+        made = true;
+        Maker::new().write(out);
+    };
+    // In one pass, if the server has nothing to add and the body is in the usual order.
+    if is_stamped(table) || record::encode_body(table, body, make_id, &mut out).is_none() {
+        return encode_new(parse_object(table, body)?, now());
+    }
+    Ok((Record::trusted(table, out)?, made))
+}
+
+/// Encodes the records that a JSON array of objects means.
+///
+/// # Errors
+/// `Invalid`, pointers beginning with the number of the element.
+pub(super) fn encode_all<'t>(table: &'t Table, bodies: &[u8], now: i64) -> Result<Vec<New<'t>>> {
+    // Room for what a record has beside its body, where bodies are not very short.
+    let mut out = Vec::with_capacity(bodies.len() + bodies.len() / 4);
+    let ids = Maker::new();
+    let places = match is_stamped(table) {
+        true => None,
+        false => record::encode_bodies(table, bodies, |out| ids.write(out), &mut out),
+    };
+    let Some(places) = places else {
+        let encoded = parse_array(table, bodies)?.into_iter().enumerate().map(|(position, fields)| {
+            let (record, made) = encode_new(fields, now).map_err(|error| below(position, error))?;
+            Ok(New { record: record.into_shared(), made })
+        });
+        return encoded.collect();
+    };
+    let memory = Bytes::from(out);
+    let encoded = places.into_iter().map(|place| {
+        let record = Record::trusted(table, memory.slice(place.bytes))?;
+        Ok(New { record, made: place.made })
+    });
+    encoded.collect()
+}
+
+/// Encodes a new record; the flag says whether its id was made.
+pub(super) fn encode_new<'t>(mut fields: Fields<'t, '_>, now: i64) -> Result<(Owned<'t>, bool)> {
+    let table = fields.table();
+    let id = &mut fields.values_mut()[table.primary_key];
+    let made = matches!(id, None | Some(Value::Null));
+    if made {
+        *id = Some(Value::Text(Cow::Owned(Maker::new().make().to_string())));
+    }
+    stamp(&mut fields, None::<&Owned<'_>>, now);
+    keep_blobs(&mut fields, None::<&Owned<'_>>)?;
+    check_required(&fields)?;
+    let mut out = Vec::with_capacity(1280);
+    record::encode(&fields, None::<&Owned<'_>>, &mut out)?;
+    Ok((Record::trusted(table, out)?, made))
+}
+
+/// Whether the server keeps times in the records of a table.
+fn is_stamped(table: &Table) -> bool {
+    table.expiration.is_some() || table.attributes.iter().any(|attribute| attribute.stamp.is_some())
+}
+
+/// Fills in the times that the server keeps; what a body says of them is not heard.
+pub(super) fn stamp<B: AsRef<[u8]>>(fields: &mut Fields<'_, '_>, before: Option<&Record<'_, B>>, now: i64) {
+    let table = fields.table();
+    if !is_stamped(table) {
+        return;
+    }
+    let lifetime = |seconds: u64| i64::try_from(seconds).map_or(NEVER, |seconds| seconds.saturating_mul(1_000_000));
+    fields.set_deadline(table.expiration.map_or(NEVER, |seconds| now.saturating_add(lifetime(seconds))));
+    for (attribute, field) in table.attributes.iter().zip(fields.values_mut()) {
+        let kept = attribute.stamp == Some(Stamp::Created) && before.is_some();
+        if kept {
+            *field = None;
+        } else if attribute.stamp.is_some() {
+            let millisecond = now.div_euclid(1000);
+            let instant = Timestamp::from_millisecond(millisecond).unwrap_or(Timestamp::MAX);
+            *field = Some(match attribute.kind {
+                Kind::Int => Value::Int(millisecond),
+                _ => Value::Date(Date {
+                    text: Cow::Owned(format!("{instant:.3}")),
+                    microseconds: instant.as_microsecond(),
+                }),
+            });
+        }
+    }
+}
+
+pub(super) fn pointer(table: &Table, attribute: usize) -> String {
+    format!("/{}", table.attributes[attribute].name)
+}
+
+pub(super) fn check_id(table: &Table, id: &str) -> Result<()> {
+    match id.len() {
+        1..=ID_BYTES => Ok(()),
+        bytes => {
+            let detail = format!("an id has 1 to {ID_BYTES} bytes, not {bytes}");
+            Err(Error::invalid_at(pointer(table, table.primary_key), detail))
+        }
+    }
+}
+
+/// A body may repeat the id of the path, not contradict it.
+pub(super) fn check_same_id(id: &str, fields: &Fields<'_, '_>) -> Result<()> {
+    let table = fields.table();
+    check_id(table, id)?;
+    match &fields.values()[table.primary_key] {
+        Some(Value::Text(other)) if other != id => {
+            let detail = format!("the body's id {other:?} is not the path's id {id:?}");
+            Err(Error::invalid_at(pointer(table, table.primary_key), detail))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A body may repeat the path of a blob that is there, which then stays, not name another.
+pub(super) fn keep_blobs<B: AsRef<[u8]>>(fields: &mut Fields<'_, '_>, before: Option<&Record<'_, B>>) -> Result<()> {
+    let table = fields.table();
+    for &attribute in &table.blobs {
+        let Some(Value::Blob(given)) = &fields.values()[attribute] else { continue };
+        let is_there = match before.map(|before| before.value(attribute)).transpose()? {
+            Some(Value::Blob(blob)) => blob.path == given.path,
+            _ => false,
+        };
+        if !is_there {
+            let detail =
+                "in a body a Blob is null, or its own path if there is one: its bytes are written by PUT to that path";
+            return Err(Error::invalid_at(pointer(table, attribute), detail));
+        }
+        fields.values_mut()[attribute] = None;
+    }
+    Ok(())
+}
+
+/// A whole record has all that is required.
+pub(super) fn check_required(fields: &Fields<'_, '_>) -> Result<()> {
+    let table = fields.table();
+    for (position, attribute) in table.attributes.iter().enumerate() {
+        let filled = attribute.stamp.is_some() || position == table.primary_key;
+        if attribute.required && !filled && matches!(fields.values()[position], None | Some(Value::Null)) {
+            return Err(Error::invalid_at(pointer(table, position), format!("{} is required", attribute.name)));
+        }
+    }
+    Ok(())
+}
+
+/// A patch takes nothing away that is required.
+pub(super) fn check_not_null(fields: &Fields<'_, '_>) -> Result<()> {
+    let table = fields.table();
+    for (position, attribute) in table.attributes.iter().enumerate() {
+        if attribute.required && fields.values()[position] == Some(Value::Null) {
+            return Err(Error::invalid_at(pointer(table, position), format!("{} is required", attribute.name)));
+        }
+    }
+    Ok(())
+}
+
+/// A patch of many records names none of them, and takes nothing away that is required.
+///
+/// # Errors
+/// `Invalid`.
+pub(super) fn check_patch_of_many(fields: &Fields<'_, '_>) -> Result<()> {
+    let table = fields.table();
+    if fields.values()[table.primary_key].is_some() {
+        let detail = "the id of several records cannot be set at once".to_owned();
+        return Err(Error::invalid_at(pointer(table, table.primary_key), detail));
+    }
+    check_not_null(fields)
+}

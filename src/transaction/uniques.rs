@@ -1,0 +1,121 @@
+//! Unique values: no two records of a table have the same, whoever writes at the same time.
+//!
+//! A value is claimed under a lock of its own before its entry is read, and the lock is held until the record is written. A value that a
+//! transaction gives up is free for its verbs that follow.
+
+use super::Transaction;
+use super::bodies::pointer;
+use crate::encoding::value::Value;
+use crate::encoding::{Record, key};
+use crate::error::{Error, Result};
+use crate::locking::{Locks, Slot};
+use crate::schema::{Index, IndexKind, IndexState, Table};
+use crate::storage::Space;
+
+/// The tables' numbers and the indexes' numbers share the locks; this bit tells them apart.
+const UNIQUE: u32 = 1 << 31;
+
+impl Transaction<'_> {
+    /// Checks that no other record owns a unique value that the new version has, and keeps others from claiming it.
+    pub(super) fn claim_uniques<B: AsRef<[u8]>, A: AsRef<[u8]>>(
+        &mut self,
+        id: &str,
+        before: Option<&Record<'_, B>>,
+        after: &Record<'_, A>,
+    ) -> Result<()> {
+        let table = after.table();
+        // Remembered only when all are free: a verb that is refused leaves nothing behind for those that follow it.
+        let mut changed = Vec::new();
+        for index in of(table) {
+            let json = after.json_of(index.attribute)?;
+            let unchanged = before.map(|before| before.json_of(index.attribute)).transpose()? == Some(json);
+            if unchanged {
+                continue;
+            }
+            if let Some(before) = before
+                && self.written.is_some()
+            {
+                changed.extend(released(index, &before.value(index.attribute)?));
+            }
+            let Some(entry) = entry(index, &after.value(index.attribute)?) else {
+                continue;
+            };
+            let name = &table.attributes[index.attribute].name;
+            if index.state() == IndexState::Building {
+                // Records that are there may have the value and no entry yet: nobody can say that it is free.
+                let detail =
+                    format!("the unique index of {name} of {} is being built: it takes no new values yet", table.name);
+                return Err(Error::Busy { detail });
+            }
+            self.hold(space(index), &entry)?;
+            if let Some(owner) = self.owner(&entry)?.filter(|owner| owner != id)
+                && self.is_alive(table, &owner)?
+            {
+                let detail = format!("another record of {} has the same {name}", table.name);
+                return Err(Error::Conflict { detail, pointer: pointer(table, index.attribute) });
+            }
+            if self.written.is_some() {
+                changed.push((entry, Some(id.to_owned())));
+            }
+        }
+        if let Some(written) = &mut self.written {
+            written.owners.extend(changed);
+        }
+        Ok(())
+    }
+
+    /// Notes that the values of a record are free.
+    pub(super) fn release_uniques<B: AsRef<[u8]>>(&mut self, before: &Record<'_, B>) -> Result<()> {
+        let Some(written) = &mut self.written else {
+            return Ok(());
+        };
+        for index in of(before.table()) {
+            written.owners.extend(released(index, &before.value(index.attribute)?));
+        }
+        Ok(())
+    }
+
+    fn owner(&self, entry: &[u8]) -> Result<Option<String>> {
+        if let Some(owner) = self.written.as_ref().and_then(|written| written.owners.get(entry)) {
+            return Ok(owner.clone());
+        }
+        let owner = self.database.store().get(Space::Indexes, entry, self.database.reach)?;
+        Ok(owner.map(|id| String::from_utf8_lossy(&id).into_owned()))
+    }
+
+    /// Whether the owner of a unique value is still there; one that has expired is deleted.
+    fn is_alive(&mut self, table: &Table, owner: &str) -> Result<bool> {
+        if !table.expires() {
+            return Ok(true);
+        }
+        self.hold(table.id, owner.as_bytes())?;
+        Ok(self.open(table, owner)?.is_some())
+    }
+}
+
+/// The unique indexes of a table that bind.
+pub(super) fn of(table: &Table) -> impl Iterator<Item = &Index> {
+    table.indexes.iter().filter(|index| index.kind == IndexKind::Unique && index.is_kept())
+}
+
+/// The key of the entry of a unique value; null has none.
+pub(super) fn entry(index: &Index, value: &Value<'_>) -> Option<Vec<u8>> {
+    let mut entry = Vec::new();
+    key::unique(index.id, value, &mut entry);
+    (*value != Value::Null).then_some(entry)
+}
+
+/// The entry of a unique value, which has no owner any more.
+fn released(index: &Index, value: &Value<'_>) -> Option<(Vec<u8>, Option<String>)> {
+    Some((entry(index, value)?, None))
+}
+
+/// The lock of an entry.
+pub(super) fn slot(locks: &Locks, index: &Index, entry: &[u8]) -> Slot {
+    locks.slot(space(index), entry)
+}
+
+/// What tells the locks of the entries of an index from those of other keys.
+fn space(index: &Index) -> u32 {
+    index.id | UNIQUE
+}
