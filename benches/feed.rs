@@ -40,16 +40,8 @@ struct Fed {
 }
 
 impl State for Fed {
-    fn settle(&self) {
-        self.ours.settle();
-    }
-
-    fn counters(&self) -> Vec<(&'static str, u64)> {
-        self.ours.counters()
-    }
-
-    fn thread_counters(&self) -> Vec<(&'static str, u64)> {
-        self.ours.thread_counters()
+    fn inner(&self) -> Option<&dyn State> {
+        Some(&self.ours)
     }
 
     fn verify(&self, operations: u64) {

@@ -82,20 +82,12 @@ impl Shared {
 }
 
 impl State for Shared {
-    fn settle(&self) {
-        self.ours.settle();
-    }
-
-    fn counters(&self) -> Vec<(&'static str, u64)> {
-        self.ours.counters()
+    fn inner(&self) -> Option<&dyn State> {
+        Some(&self.ours)
     }
 
     fn verify(&self, operations: u64) {
         self.ours.verify(operations);
-    }
-
-    fn thread_counters(&self) -> Vec<(&'static str, u64)> {
-        self.ours.thread_counters()
     }
 }
 

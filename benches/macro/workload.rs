@@ -83,16 +83,8 @@ impl<P: Particular> Workload<P> {
 }
 
 impl<P: Particular> State for Workload<P> {
-    fn settle(&self) {
-        self.ours.settle();
-    }
-
-    fn counters(&self) -> Vec<(&'static str, u64)> {
-        self.ours.counters()
-    }
-
-    fn thread_counters(&self) -> Vec<(&'static str, u64)> {
-        self.ours.thread_counters()
+    fn inner(&self) -> Option<&dyn State> {
+        Some(&self.ours)
     }
 
     fn begin(&self) {

@@ -49,24 +49,18 @@ fn composite(suite: &mut Suite) {
         list(Arc::clone(&ours), queries(&ours, halves(n, rows).into_iter().map(text)))
     });
     let about = facts(format!("iterates over {rows} entries, then gets their records in one call and copies them out"));
-    suite.row(
-        "composite",
-        "floor",
-        &case,
-        about,
-        move || searched::raw(n),
-        move |raw: Arc<Raw>| {
-            let table = searched::schema().tables.swap_remove(0);
-            let index = searched::index(&table, IndexKind::Composite);
-            let range = |(category, price): (String, f64)| {
-                let category = Value::Text(category.into());
-                let mut lower = Vec::new();
-                key::composite_prefix(index.id, [&category, &Value::Float(price)], &mut lower);
-                (lower, KeyRange::of_values(index, [&category]).upper)
-            };
-            raw_list(raw, halves(n, rows).into_iter().map(range).collect(), rows)
-        },
-    );
+    let raw = move || searched::raw(n);
+    suite.row("composite", "floor", &case, about, raw, move |raw: Arc<Raw>| {
+        let table = searched::schema().tables.swap_remove(0);
+        let index = searched::index(&table, IndexKind::Composite);
+        let range = |(category, price): (String, f64)| {
+            let category = Value::Text(category.into());
+            let mut lower = Vec::new();
+            key::composite_prefix(index.id, [&category, &Value::Float(price)], &mut lower);
+            (lower, KeyRange::of_values(index, [&category]).upper)
+        };
+        raw_list(raw, halves(n, rows).into_iter().map(range).collect(), rows)
+    });
 }
 
 /// The records that have two terms.
@@ -84,27 +78,21 @@ fn full_text(suite: &mut Suite) {
     let about = facts(format!(
         "seeks in the entries of both terms in turns, then gets the {count} records in one call and copies them out"
     ));
-    suite.row(
-        "full_text",
-        "floor",
-        &case,
-        about,
-        move || searched::raw(n),
-        move |raw: Arc<Raw>| {
-            let table = searched::schema().tables.swap_remove(0);
-            let index = searched::index(&table, IndexKind::FullText);
-            let of_term = |term: String| KeyRange::of_value(index, &Value::Text(term.into()));
-            let ranges: Vec<[KeyRange; 2]> = (0..n).map(|turn| two_keywords(scatter(turn, n)).map(of_term)).collect();
-            let (table, mut keys, mut answer) = (table.id, floor::Keys::default(), Vec::new());
-            move |turn| {
-                let [one, other] = &ranges[turn as usize % ranges.len()];
-                raw.common([(&one.lower, &one.upper), (&other.lower, &other.upper)], table, &mut keys);
-                answer.clear();
-                raw.multi_get(&keys.slices(), &mut answer);
-                if black_box(&answer).is_empty() { 0 } else { keys.slices().len() as u64 }
-            }
-        },
-    );
+    let raw = move || searched::raw(n);
+    suite.row("full_text", "floor", &case, about, raw, move |raw: Arc<Raw>| {
+        let table = searched::schema().tables.swap_remove(0);
+        let index = searched::index(&table, IndexKind::FullText);
+        let of_term = |term: String| KeyRange::of_value(index, &Value::Text(term.into()));
+        let ranges: Vec<[KeyRange; 2]> = (0..n).map(|turn| two_keywords(scatter(turn, n)).map(of_term)).collect();
+        let (table, mut keys, mut answer) = (table.id, floor::Keys::default(), Vec::new());
+        move |turn| {
+            let [one, other] = &ranges[turn as usize % ranges.len()];
+            raw.common([(&one.lower, &one.upper), (&other.lower, &other.upper)], table, &mut keys);
+            answer.clear();
+            raw.multi_get(&keys.slices(), &mut answer);
+            if black_box(&answer).is_empty() { 0 } else { keys.slices().len() as u64 }
+        }
+    });
 }
 
 /// The queries of some texts, which live as long as the process.

@@ -15,18 +15,27 @@ use crate::found::Found;
 
 /// What a row measures: an open store, a running server, or plain [`Data`].
 pub trait State: Send + Sync {
+    /// The state with the store, where this is something around it: it settles and counts as that does.
+    fn inner(&self) -> Option<&dyn State> {
+        None
+    }
+
     /// Waits until flushes and compactions are idle. Called outside every clock.
-    fn settle(&self) {}
+    fn settle(&self) {
+        if let Some(inner) = self.inner() {
+            inner.settle();
+        }
+    }
 
     /// Counters that only grow (flushes, compactions, bytes written); their growth within the timed part goes into the facts.
     fn counters(&self) -> Vec<(&'static str, u64)> {
-        Vec::new()
+        self.inner().map(|inner| inner.counters()).unwrap_or_default()
     }
 
     /// Counters of the work that the calling thread has done in the engine (keys compared, blocks read). They are read only around
     /// counted operations, which one thread does alone and nobody times.
     fn thread_counters(&self) -> Vec<(&'static str, u64)> {
-        Vec::new()
+        self.inner().map(|inner| inner.thread_counters()).unwrap_or_default()
     }
 
     /// A workload is warm: what was noted so far does not count, and what goes on beside its operations begins.

@@ -97,6 +97,11 @@ fn begin(store: &Store) -> LogPosition {
     LogPosition { opening: store.openings.of(first).unwrap(), file: first, offset: 0, sequence: 0 }
 }
 
+/// Everything that is kept of the log.
+fn all(store: &Store) -> Vec<(Vec<u8>, LogPosition)> {
+    by_the_reader(store.log_from(Space::Records, begin(store)).unwrap()).unwrap()
+}
+
 fn is_gone<T>(outcome: Result<T>) -> bool {
     matches!(outcome, Err(Error::Gone { .. }))
 }
@@ -131,7 +136,7 @@ fn the_reader_sees_what_the_engine_sees() {
         }
     }
     assert!(file_numbers(directory.path()).unwrap().len() > 5, "there are several files");
-    let ours = by_the_reader(store.log_from(Space::Records, begin(&store)).unwrap()).unwrap();
+    let ours = all(&store);
     assert_eq!(
         ours.iter().map(|(batch, _)| batch).collect::<Vec<_>>(),
         by_the_engine(&store, 0).iter().collect::<Vec<_>>()
@@ -220,7 +225,7 @@ fn positions_that_are_not_there_are_gone() {
     for _ in 0..20 {
         write_some(&store, &mut random);
     }
-    let ours = by_the_reader(store.log_from(Space::Records, begin(&store)).unwrap()).unwrap();
+    let ours = all(&store);
     let (_, good) = ours[10];
     for wrong in [
         LogPosition { opening: !good.opening, ..good },
@@ -245,7 +250,7 @@ fn only_so_much_is_archived() {
     let (directory, store) = fresh(most);
     let mut random = Random(6);
     write_some(&store, &mut random);
-    let first = by_the_reader(store.log_from(Space::Records, begin(&store)).unwrap()).unwrap()[0].1;
+    let first = all(&store)[0].1;
     let archived = || {
         let mut numbers = Vec::new();
         add_numbers(&archive(directory.path()), &mut numbers).unwrap();
@@ -280,7 +285,7 @@ fn a_checkpoint_is_a_store_without_the_archive() {
         store.flush().unwrap();
     }
     write_some(&store, &mut random);
-    let first = by_the_reader(store.log_from(Space::Records, begin(&store)).unwrap()).unwrap()[0].1;
+    let first = all(&store)[0].1;
     let copy = directory.path().join("copy");
     store.checkpoint(&copy).unwrap();
     let copied = open(&copy, LONG);
@@ -315,7 +320,7 @@ fn a_log_that_has_lost_its_end_is_not_mistaken_for_another() {
     for _ in 0..40 {
         write_some(&store, &mut random);
     }
-    let ours = by_the_reader(store.log_from(Space::Records, begin(&store)).unwrap()).unwrap();
+    let ours = all(&store);
     let copy = killed(directory.path());
     let (_, kept) = ours[20];
     let lost = &ours[21..];
@@ -352,7 +357,7 @@ fn batches_of_no_operations_are_passed_over() {
         store.write(&empty, Durability::Soft).unwrap();
     }
     write_some(&store, &mut random);
-    let all = by_the_reader(store.log_from(Space::Records, begin(&store)).unwrap()).unwrap();
+    let all = all(&store);
     assert_eq!(all.len(), 11);
     for (before, (_, position)) in all.iter().enumerate() {
         let rest = by_the_reader(store.log_from(Space::Records, *position).unwrap()).unwrap();
