@@ -1,9 +1,9 @@
-//! Changes of records as they happen: who subscribes to a table or to a record is told of every put and delete, in their order, none
+//! Changes of records as they happen: a subscriber of a table or of a record receives every put and delete, in their order, none
 //! left out and none twice.
 //!
 //! ```text
 //! write ── the engine's log ──┬─ one thread reads its end for all ([`tail`]) ── a queue for each subscriber ─┐
-//!                             └─ who resumes from an earlier event reads for itself, piece by piece ─────────┴─ Subscription::next
+//!                             └─ one that resumes from an earlier event reads for itself, piece by piece ─────┴─ Subscription::next
 //! ```
 //! A write puts nothing aside for the feed: its batch stands in the log anyway, and all that a commit adds is to wake the reader, if
 //! there is one. The place of an event in the log is its id, so a subscriber that was away goes on where it was, over restarts too, as
@@ -51,7 +51,7 @@ use topics::Topics;
 pub struct Options {
     /// How many subscribers there may be.
     pub subscribers: usize,
-    /// How many bytes of events may wait to be sent, all together. A subscriber for whom more than a 64th of that waits when a batch is
+    /// How many bytes of events may wait to be sent, all together. A subscriber with more than a 64th of that in its queue when a batch is
     /// written lags.
     #[serde(deserialize_with = "crate::size::deserialize")]
     pub queued_bytes: usize,
@@ -130,7 +130,7 @@ pub struct Counters {
 #[derive(Clone)]
 pub struct Feed(Arc<Running>);
 
-/// Ends the feed when it is dropped: a thread that outlived it would keep the database open, and close it who knows when.
+/// Ends the feed when it is dropped: a thread that outlived it would keep the database open, and close it while the process ends.
 struct Running(Arc<Shared>);
 
 impl Drop for Running {
@@ -167,12 +167,12 @@ enum Tail {
     Idle,
     /// It is being looked for behind this operation.
     Behind(u64),
-    /// So far: what comes up to here was told to all who were there, and nothing behind it.
+    /// Up to here: all subscribers have what precedes, and nothing that follows.
     At(LogPosition),
 }
 
 impl Feed {
-    /// Over a database; `write` makes the text of each message, once for all who get it.
+    /// Over a database; `write` makes the text of each message, once for all its subscribers.
     pub fn new(database: Database, options: Options, write: Write) -> Self {
         Self(Arc::new(Running(Arc::new(Shared {
             database,
@@ -315,13 +315,15 @@ impl Shared {
         self.counted(text)
     }
 
-    /// Appends what those are told whom a change concerns. The record is as a reader would have it, under the schema as it is now.
+    /// Appends the text of a change. The record is as a reader would have it, under the schema as it is now.
     ///
     /// # Errors
     /// `Corrupt` if the record is damaged.
     fn write_change(&self, change: &Change<'_>, behind: LogPosition, text: &mut Vec<u8>) -> Result<()> {
         let table = self.database.schema().tables.iter().find(|table| table.id == change.table);
-        let table = table.ok_or_else(|| Error::corrupt("a change concerns somebody, and is of no table"))?;
+        let table = table.ok_or_else(|| {
+            Error::corrupt("a change in the log is of a table that has subscribers and is not in the schema")
+        })?;
         let event = EventId::of(behind);
         match (change.id, change.stored) {
             (Some(_), Some(stored)) => {

@@ -5,7 +5,7 @@
 //! stored texts of the indexed attributes only, and touches only entries that change.
 //!
 //! An index that is being built is kept in step from the start: whoever writes a record writes its entries, and [`build`] adds those of
-//! the records that are there already, of which nobody else writes any meanwhile. So it does not matter who comes first.
+//! the records that are there already, which are locked meanwhile. So the order of the two does not matter.
 //!
 //! Non-goals: locks and uniqueness across writers (`transaction`), choosing an index for a query (`query`).
 
@@ -597,12 +597,12 @@ pub fn build(store: &Store, table: &Table, index: &Index, keys: &[Vec<u8>]) -> R
     let mut records = store.scan(Space::Records, first, &behind, &snapshot, Reach::Disk);
     let mut sharing = None;
     while let Some((key, bytes)) = records.next()? {
-        // Who has come between them since has entries of its own, and is not held.
+        // A record that was created between them since has entries of its own, and is not locked.
         if keys.binary_search_by(|held| held.as_slice().cmp(key)).is_err() {
             continue;
         }
         let record = match Record::open(table, bytes) {
-            // Nobody can delete it by its entry, and no query misses that.
+            // Without its deadline there is no entry to write. No query reads this index, so none misses the entry.
             Err(Error::Corrupt { .. }) if index.kind == IndexKind::Expiry => continue,
             record => record?,
         };

@@ -67,7 +67,7 @@ impl Queue {
         self.state.lock().position = Some(position);
     }
 
-    /// Says how far the log was read, once, to who has not been told anything.
+    /// Tells a subscriber that has received nothing yet how far the log was read.
     pub(super) fn tell_position(&self, shared: &Arc<Shared>, reached: LogPosition) {
         if self.state.lock().position.is_none()
             && let Some(text) = shared.text(reached, &Message::Progress)
@@ -83,7 +83,7 @@ impl Queue {
         if is_known || state.end.is_some() {
             return true;
         }
-        // Nobody can take the events of one batch while they are put in: they have room together or not at all.
+        // No subscriber can take the events of one batch while they are put in: they have room together or not at all.
         let begun =
             state.position.is_some_and(|position| (position.file, position.offset) == (behind.file, behind.offset));
         if !begun && !state.texts.is_empty() && state.bytes + queued.text.len() > self.most_bytes {

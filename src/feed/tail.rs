@@ -1,4 +1,4 @@
-//! The one thread that reads the end of the log, for all who are subscribed.
+//! The one thread that reads the end of the log, for all subscribers.
 //!
 //! It is there as long as somebody is. A write wakes it; it reads what there is, then pauses for a moment before it looks again, so that
 //! under load a write finds it awake and pays for no wake-up. Each batch is decoded once, and the text of an event is made once for all
@@ -24,7 +24,7 @@ const SETTLING: Duration = Duration::from_millis(20);
 /// What `keep_alive_ms` may be: zero would keep the thread busy, and clocks have an end.
 const KEEP_ALIVE_MS: RangeInclusive<u64> = 1..=3_600_000;
 
-/// After how many batches it looks after those who get nothing of them.
+/// After how many batches it looks whether a subscriber is due for a keep-alive.
 const ROUND: usize = 1024;
 
 /// Starts it, to read from here.
@@ -77,7 +77,7 @@ impl Reader {
         }
     }
 
-    /// Says where the end of the log is to those who have waited for that.
+    /// Tells the subscribers that have waited for it where the end of the log is.
     fn begin_at(&self, end: LogPosition) {
         let mut hub = self.0.hub();
         hub.tail = Tail::At(end);
@@ -96,10 +96,10 @@ impl Reader {
         Ok(ROUND)
     }
 
-    /// Tells a change to those whom it concerns.
+    /// Puts a change into the queues of its subscribers.
     fn tell(&self, change: &Change<'_>, behind: LogPosition) -> Result<()> {
         let queues = {
-            // Who joins after this has the change, or subscribes after it.
+            // A subscriber that joins after this has the change already, or begins behind it.
             let mut hub = self.0.hub();
             hub.tail = Tail::At(behind);
             hub.topics.concerned(change)
@@ -120,14 +120,14 @@ impl Reader {
         Ok(())
     }
 
-    /// Tells those who were told nothing for long how far the log was read; when the next is due.
+    /// Tells subscribers that have received nothing for long how far the log was read; when the next one is due.
     fn keep_alive(&self, reached: LogPosition) -> Instant {
         let keep_alive_ms = self.0.options.keep_alive_ms.clamp(*KEEP_ALIVE_MS.start(), *KEEP_ALIVE_MS.end());
         let (now, longest) = (Instant::now(), Duration::from_millis(keep_alive_ms));
         let (hub, mut text) = (self.0.hub(), None);
         let mut next = now + longest;
         for queue in hub.topics.queues() {
-            // To who has not taken the last there is nothing to say.
+            // A subscriber that has not taken the last text needs no other.
             let Some(since) = queue.idle_since() else { continue };
             if since + longest > now {
                 next = next.min(since + longest);
@@ -148,7 +148,7 @@ impl Reader {
         is_over
     }
 
-    /// Leaves all whom it has read for.
+    /// Takes all queues, and reads for none from now on.
     fn leave_all(&self) -> impl Iterator<Item = Arc<Queue>> {
         let mut hub = self.0.hub();
         self.go_idle(&mut hub);

@@ -1,4 +1,4 @@
-//! Who is subscribed to what.
+//! Subscribers by the table or the record that they are subscribed to.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -56,7 +56,7 @@ impl Topics {
         was_there
     }
 
-    /// Those whom a change concerns.
+    /// The queues of the subscribers of a change.
     pub(super) fn concerned(&self, change: &Change<'_>) -> SmallVec<[Arc<Queue>; 4]> {
         let Some(of_table) = self.0.get(&change.table) else { return SmallVec::new() };
         let whole = of_table.whole.iter();

@@ -109,7 +109,7 @@ pub(super) struct Plan<'p> {
     pub steps: Steps<'p>,
     /// Which way each of them is walked.
     pub direction: Direction,
-    /// Whether records come in the order that is asked for; else they have to be sorted.
+    /// Whether records come in the required order; else they have to be sorted.
     pub ordered: bool,
     /// If the order is that of texts in entries, how many values stand before them there, which all entries share: texts that were cut
     /// still have to be put in order.
@@ -345,7 +345,7 @@ impl<'p> AccessPaths<'p> {
         Ok(plan_of(chosen.unwrap_or_else(|| everything(table, &self.conjuncts)), required, None))
     }
 
-    /// The walk in the order that is asked for, if something has it: an access path, or all there is.
+    /// The walk in the required order, if something has it: an access path, or the whole table or index.
     fn walk(&self) -> Option<AccessPath<'p>> {
         if self.required.order == RequiredOrder::Nothing {
             return None;
@@ -360,7 +360,7 @@ impl<'p> AccessPaths<'p> {
         }
     }
 
-    /// The walk through all entries of an index that has the order that is asked for.
+    /// The walk through all entries of an index that has the required order.
     fn walk_of_all(&self) -> Option<AccessPath<'p>> {
         let provides = |index| ProvidedOrder::Values(index, 0);
         let in_order = self.indexes.in_order().filter(|index| provides(index).satisfies(&self.required));
@@ -412,7 +412,7 @@ impl<'p> Plan<'p> {
     }
 }
 
-/// The order that is asked for. An attribute that has one value in all records of the list orders nothing; what follows the id
+/// The order that the query requires. An attribute that has one value in all records of the list orders nothing; what follows the id
 /// neither.
 fn required(query: &Query<'_>, table: &Table, conjuncts: &[usize]) -> Required {
     let fixed = conjuncts.iter().filter_map(|node| match &query.filter.nodes[*node] {

@@ -286,7 +286,7 @@ fn satisfies(
     Ok(checks.accept(record)? && are_related(checks, Source::of(database, table, &snapshot, &budget), record)?)
 }
 
-/// Whether a record satisfies what is asked of its related records.
+/// Whether a record satisfies the conditions on its related records.
 fn are_related(checks: &CompiledFilter<'_>, source: Source<'_>, record: &Record<'_, &[u8]>) -> Result<bool> {
     for tree in checks.related() {
         if !related::answers(source, tree, &[record.view()])?[0] {

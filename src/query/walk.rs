@@ -139,7 +139,7 @@ struct Pending {
 /// How many bytes of records may wait to be asked of their related ones.
 const PENDING_BYTES: usize = 4 << 20;
 
-/// What is asked of the records that a step leads to.
+/// The residual filter of the records that a step leads to.
 struct Asked<'w, 'e> {
     /// Which step it is.
     number: usize,
@@ -157,7 +157,7 @@ impl Asked<'_, '_> {
         self.checks.is_empty() && self.earlier.is_empty() && !table.expires()
     }
 
-    /// About how much a record is asked.
+    /// How many conditions a record is compared with, about.
     fn conditions(&self) -> usize {
         self.checks.nodes() + self.earlier.iter().map(CompiledFilter::nodes).sum::<usize>()
     }
@@ -253,7 +253,8 @@ impl<'w, 'p> Walk<'w, 'p> {
         Ok(())
     }
 
-    /// Takes a record that satisfies everything but what is asked of its related records, which it waits for with others.
+    /// Takes a record that satisfies all conditions on itself. If there are conditions on its related records, it waits, and these are
+    /// looked up for many at once.
     #[inline]
     fn take<V>(
         &self,

@@ -6,7 +6,7 @@
 //!
 //! What may be read is what readers of the store see: the engine says the number of the latest such operation, and what is not in one
 //! file by then is in a later one. Numbers rise by one with every operation, across files and restarts, so a gap, or numbers that begin
-//! anew because a power cut took the end of the log, are noticed: the log is not kept from there on, and who reads is told.
+//! anew because a power cut took the end of the log, are noticed: the log is not kept from there on, and the reader returns `Gone`.
 //!
 //! A position names the opening of the store by which its file was written ([`Openings`]), so that one of another store, of which this is
 //! a copy, is not taken for one of this log.
@@ -201,7 +201,7 @@ fn gone() -> Error {
     Error::Gone { detail: "the log of changes is not kept from there on".to_owned() }
 }
 
-/// Who is woken after writes.
+/// The thread that is woken after writes.
 #[derive(Default)]
 pub(super) struct Watcher {
     is_there: AtomicBool,

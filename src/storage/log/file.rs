@@ -24,7 +24,7 @@ const FIRST: u8 = 2;
 const MIDDLE: u8 = 3;
 const LAST: u8 = 4;
 
-/// A type with this bit may be passed over by who does not know it.
+/// A record of a type with this bit may be passed over by a reader that does not know it.
 const OPTIONAL: u8 = 1 << 7;
 
 /// How much is read at once.
