@@ -151,8 +151,8 @@ impl Query<'_> {
         }
         let Some(rival) = rival else { return Walk::new(self, source, plan).all(list) };
         let is_done = {
-            let rival = Some(RefCell::new(Rival::new(source, &rival)));
-            let walk = Walk { rival, ..Walk::new(self, source, plan) };
+            let mut walk = Walk::new(self, source, plan);
+            walk.rival = Some(RefCell::new(Rival::new(source, &rival)));
             walk.all(list)?;
             !walk.has_given_up.get()
         };
@@ -181,8 +181,9 @@ impl Query<'_> {
             fits.set(first.offer(&record)?);
             if fits.get() { Ok(()) } else { Err(self.too_long_to_sort()) }
         };
-        let mut all = List { offset: 0, left: usize::MAX, after: None, ..List::of(self, offer) };
-        let gathered = Walk { from: None, ..Walk::new(self, source, plan) }.all(&mut all);
+        let (mut all, mut walk) = (List::of(self, offer), Walk::new(self, source, plan));
+        (all.offset, all.left, all.after, walk.from) = (0, usize::MAX, None, None);
+        let gathered = walk.all(&mut all);
         if !fits.get() {
             return Ok(false);
         }
