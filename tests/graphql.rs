@@ -195,7 +195,20 @@ fn what_a_document_may_cost_has_limits() {
     assert_eq!(fault(&nested(6)), None);
     let told = |document: &str| fault(document).expect("it is refused");
     assert!(told(&nested(30)).contains("deep"), "{}", told(&nested(30)));
-    assert!(told(&"{".repeat(50_000)).contains("brackets"));
+    for level in ["{", "{a", "{a#}\n", "{a(x:\")}\")", "{...on Book", "{a(x:[", "{a(x:{a:"] {
+        assert!(fault(&level.repeat(65_000 / level.len())).is_some(), "the stack suffices: {level}");
+    }
+    let chain = (0..2000).map(|level| format!("fragment f{level} on Book{{...f{}}}", level + 1)).collect::<String>();
+    assert!(fault(&format!("{{BookList{{...f0}}}} {chain} fragment f2000 on Book{{id}}")).is_some());
+    assert_eq!(
+        fault(&format!(
+            "{{ BookList(filter: \"{}id==1{}\") {{ id }} }} # {}",
+            "(".repeat(40),
+            ")".repeat(40),
+            "{".repeat(99)
+        )),
+        None
+    );
     assert!(told(&format!("{{ BookList {{ {} }} }}", "id ".repeat(30_000))).contains("bytes"));
     let names =
         |count: usize| (0..count).map(|number| format!("n{number}: Author(id: 1) {{ id }} ")).collect::<String>();

@@ -209,10 +209,7 @@ fn parse(text: &str) -> Result<ExecutableDocument, Fault> {
     if text.len() > DOCUMENT_BYTES {
         return Err(Fault::new(format!("a document has at most {DOCUMENT_BYTES} bytes, not {}", text.len())));
     }
-    // The parser takes a piece of the stack for each bracket that is open.
-    if deepest(text) > 4 * DEPTH {
-        return Err(Fault::new(format!("brackets stand more than {} deep in one another", 4 * DEPTH)));
-    }
+    // The parser looks how much stack is left, and gives up before it ends.
     parse_query(text).map_err(|error| {
         let at = error.positions().next().map(|at| (at.line, at.column));
         Fault {
@@ -220,20 +217,6 @@ fn parse(text: &str) -> Result<ExecutableDocument, Fault> {
             at,
         }
     })
-}
-
-/// How many brackets are open at most, wherever they stand, in texts and comments too.
-fn deepest(text: &str) -> usize {
-    let (mut open, mut deepest) = (0usize, 0);
-    for byte in text.bytes() {
-        match byte {
-            b'{' | b'[' | b'(' => open += 1,
-            b'}' | b']' | b')' => open = open.saturating_sub(1),
-            _ => {}
-        }
-        deepest = deepest.max(open);
-    }
-    deepest
 }
 
 /// How many fields selections have, and how deep they stand in one another, with the fragments that they spread: each fragment is measured
