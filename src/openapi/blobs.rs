@@ -59,7 +59,12 @@ fn write(table: &Table, attribute: &Attribute) -> Value {
 }
 
 fn delete(table: &Table, attribute: &Attribute) -> Value {
-    let own = [(204, json!({"description": "Deleted."}))];
+    let mut own =
+        [(201, empty("They are the first.", &["ETag", "Location"])), (204, empty("They replace others.", &["ETag"]))];
+    for (_, answer) in &mut own {
+        let of = |verb: &str| (verb.to_owned(), link(format!("{verb}.{}.{}", table.name, attribute.name)));
+        answer["links"] = ["readBlob", "deleteBlob"].into_iter().map(of).collect();
+    }
     let members = json!({
         "parameters": shared(&["If-Match"]),
         "responses": answers::of(&own, &[&DELETE[..], &[404, 412]].concat()),
