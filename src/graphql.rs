@@ -86,7 +86,7 @@ impl Request {
                 "operationName" => operation_name = Some(value.into_owned()),
                 "variables" => {
                     let parsed = serde_json::from_str(&value);
-                    variables = Some(parsed.map_err(|error| Error::invalid(format!("variables: {error}")))?);
+                    variables = parsed.map_err(|error| Error::invalid(format!("variables: {error}")))?;
                 }
                 _ => {}
             }
