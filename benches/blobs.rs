@@ -1,9 +1,10 @@
 //! Bytes of blobs in and out, in process: 150 KB, as a picture has, and 2 MB, which are more than one piece.
 //!
-//! The floor keeps the same bytes as values of 256 KiB, as much as a piece of ours: for each a pinned get and one copy, or a put, in a
-//! store of its own with the same options. Ours reads record, manifest and chunks from a snapshot and compares the checksum of each chunk;
-//! it writes chunks with their checksums, a manifest and the record, which is read before, and deletes what was there. Where the
-//! memtables are full, ours waits until a flush has ended, and the floor's engine waits for it.
+//! The floor keeps the same bytes as values of 256 KiB, as much as a piece of ours, each behind a checksum by the same hash: for each a
+//! pinned get, a comparison and one copy, or a checksum and a put of bytes that stand together already, in a store of its own with the
+//! same options. Ours reads record, manifest and chunks from a snapshot, and compares and copies chunks of 64 KiB; it gathers what comes
+//! into chunks, writes them with a manifest and the record, which is read before, and deletes what was there. Where the memtables are
+//! full, ours waits until a flush has ended, and the floor's engine waits for it.
 
 mod floor;
 mod prepared;
@@ -21,6 +22,7 @@ use strata::transaction::{Database, Precondition};
 use strata_harness::data::scatter;
 use strata_harness::{Facts, Scale, State, Suite, Unit, suite, temporary_directory};
 use tempfile::TempDir;
+use twox_hash::XxHash3_64;
 
 /// The attribute that is one.
 const PICTURE: usize = 1;
@@ -151,7 +153,7 @@ impl State for Photos {
     }
 }
 
-/// The same bytes as values of keys, each a piece.
+/// The same bytes as values of keys, each a piece behind its checksum.
 struct Raw {
     database: rocksdb::DB,
     /// Of one blob.
@@ -188,7 +190,7 @@ impl Raw {
             _directory: directory,
         };
         for number in 0..blobs.count {
-            raw.put(number, &blobs.content(number));
+            raw.put(number, &mut Raw::pieces(&blobs.content(number)));
         }
         raw.database.flush().expect("a healthy store");
         for number in 0..blobs.count {
@@ -206,18 +208,28 @@ impl Raw {
         key
     }
 
+    /// The pieces of a blob, each behind room for its checksum.
+    fn pieces(bytes: &[u8]) -> Vec<Vec<u8>> {
+        bytes.chunks(PIECE_BYTES).map(|piece| [&[0; 8], piece].concat()).collect()
+    }
+
     /// Hands over one piece after the other, each copied once, as the body of an answer has it.
     fn get(&self, number: u64, mut hand_over: impl FnMut(Vec<u8>)) -> u64 {
         for piece in 0..self.bytes.div_ceil(PIECE_BYTES) {
             let value = self.database.get_pinned_opt(Self::key(number, piece), &self.read).expect("a healthy store");
-            hand_over(value.expect("a key that is there").to_vec());
+            let value = value.expect("a key that is there");
+            let (checksum, bytes) = value.split_first_chunk().expect("a checksum");
+            assert_eq!(u64::from_le_bytes(*checksum), XxHash3_64::oneshot(bytes));
+            hand_over(bytes.to_vec());
         }
         self.bytes as u64
     }
 
-    fn put(&self, number: u64, bytes: &[u8]) {
-        for (piece, bytes) in bytes.chunks(PIECE_BYTES).enumerate() {
-            self.database.put_opt(Self::key(number, piece), bytes, &self.write).expect("a healthy store");
+    fn put(&self, number: u64, pieces: &mut [Vec<u8>]) {
+        for (piece, value) in pieces.iter_mut().enumerate() {
+            let (checksum, bytes) = value.split_first_chunk_mut().expect("room for a checksum");
+            *checksum = XxHash3_64::oneshot(bytes).to_le_bytes();
+            self.database.put_opt(Self::key(number, piece), value, &self.write).expect("a healthy store");
         }
     }
 }
@@ -251,7 +263,8 @@ fn get(suite: &mut Suite, blobs: Blobs) {
         || Photos::fresh(blobs),
         |photos: Arc<Photos>| move |index| photos.read(scatter(index, n), |piece| drop(black_box(piece))),
     );
-    let about = blobs.facts("gets values of as many bytes, pinned, and copies each").state(state);
+    let about =
+        blobs.facts("gets values of as many bytes, pinned, compares the checksum of each, and copies it").state(state);
     suite.row(
         "get",
         "floor",
@@ -287,14 +300,14 @@ fn put(suite: &mut Suite, blobs: Blobs) {
         "put",
         "floor",
         case,
-        facts("puts values of as many bytes"),
+        facts("puts values of as many bytes, each with its checksum"),
         || Raw::fresh(blobs),
         |raw: Arc<Raw>| {
             raw.before.get_or_init(|| raw.database.latest_sequence_number());
-            let bytes = blobs.content(n);
+            let mut pieces = Raw::pieces(&blobs.content(n));
             move |index| {
-                raw.put(scatter(index, n), &bytes);
-                bytes.len() as u64
+                raw.put(scatter(index, n), &mut pieces);
+                raw.bytes as u64
             }
         },
     );

@@ -75,14 +75,20 @@ fn none(table: &Table, id: &str, attribute: usize) -> Error {
     Error::NotFound { detail: format!("record {id:?} of {} has no {name}", table.name) }
 }
 
-/// A chunk as it is stored: its checksum, its bytes.
-fn stored_form(bytes: &[u8]) -> Vec<u8> {
-    [&XxHash3_64::oneshot(bytes).to_le_bytes(), bytes].concat()
+/// Bytes of the checksum before those of a chunk.
+const CHECKSUM_BYTES: usize = 8;
+
+/// Writes the checksum of a chunk, for which there is room before its bytes; which it is.
+fn seal(stored: &mut [u8]) -> u64 {
+    let (room, bytes) = stored.split_at_mut(CHECKSUM_BYTES);
+    let checksum = XxHash3_64::oneshot(bytes);
+    room.copy_from_slice(&checksum.to_le_bytes());
+    checksum
 }
 
 /// The bytes of a stored chunk, which has so many.
 fn checked(stored: &[u8], length: usize) -> Result<&[u8]> {
-    let parts = stored.split_first_chunk().filter(|(_, bytes)| bytes.len() == length);
+    let parts = stored.split_first_chunk::<CHECKSUM_BYTES>().filter(|(_, bytes)| bytes.len() == length);
     let (checksum, bytes) = parts.ok_or_else(|| damaged("a chunk has another length"))?;
     match u64::from_le_bytes(*checksum) == XxHash3_64::oneshot(bytes) {
         true => Ok(bytes),

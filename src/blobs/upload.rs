@@ -6,12 +6,16 @@ use std::time::Duration;
 
 use twox_hash::XxHash3_64;
 
-use super::{CHUNK_BYTES, MEDIA_TYPE_BYTES, Manifest, PIECE_BYTES, admit, stored_form};
+use super::{CHECKSUM_BYTES, CHUNK_BYTES, MEDIA_TYPE_BYTES, Manifest, PIECE_BYTES, admit, seal};
 use crate::encoding::{key, url};
 use crate::error::{Error, Result};
 use crate::schema::{Durability, Table};
 use crate::storage::{Batch, Space, Store};
 use crate::transaction::{Database, Precondition};
+
+/// A chunk, and a piece, as they are stored.
+const STORED_CHUNK_BYTES: usize = CHECKSUM_BYTES + CHUNK_BYTES;
+const STORED_PIECE_BYTES: usize = PIECE_BYTES / CHUNK_BYTES * STORED_CHUNK_BYTES;
 
 /// How often, and how long after each other, an upload that was broken off attempts to remove its chunks where the engine is behind.
 const ATTEMPTS: usize = 100;
@@ -28,12 +32,14 @@ pub struct Upload {
     expected: Precondition,
     media_type: String,
     number: u64,
-    /// Bytes that were not written, at most a piece.
+    /// Chunks that were not written, at most a piece, in their stored form.
     pending: Vec<u8>,
-    /// How many chunks were.
+    /// Where in it the chunk begins that is not whole yet, and has no checksum.
+    unfinished: Option<usize>,
+    /// How many chunks were written.
     written: u32,
     length_bytes: u64,
-    /// Of the media type, a zero byte and all bytes so far.
+    /// Of the media type, a zero byte and the checksums of all chunks so far.
     tag: XxHash3_64,
     /// Whether chunks were written to which no record refers yet.
     is_open: bool,
@@ -81,7 +87,8 @@ impl Upload {
             attribute,
             expected,
             media_type: media_type.to_owned(),
-            pending: Vec::with_capacity(PIECE_BYTES),
+            pending: Vec::with_capacity(STORED_PIECE_BYTES),
+            unfinished: None,
             written: 0,
             length_bytes: 0,
             tag,
@@ -91,11 +98,31 @@ impl Upload {
 
     /// Takes over as many bytes as there is room for; how many. When there is none left, it takes more after [`Upload::write`].
     pub fn take(&mut self, bytes: &[u8]) -> usize {
-        let taken = &bytes[..bytes.len().min(PIECE_BYTES - self.pending.len())];
-        self.pending.extend_from_slice(taken);
-        self.length_bytes += taken.len() as u64;
-        self.tag.write(taken);
-        taken.len()
+        let mut left = bytes;
+        while !left.is_empty() && self.pending.len() < STORED_PIECE_BYTES {
+            let begin = self.unfinished.unwrap_or(self.pending.len());
+            if self.unfinished.is_none() {
+                self.unfinished = Some(begin);
+                self.pending.extend_from_slice(&[0; CHECKSUM_BYTES]);
+            }
+            let (taken, rest) = left.split_at(left.len().min(begin + STORED_CHUNK_BYTES - self.pending.len()));
+            self.pending.extend_from_slice(taken);
+            left = rest;
+            if self.pending.len() == begin + STORED_CHUNK_BYTES {
+                self.end_chunk();
+            }
+        }
+        let taken = bytes.len() - left.len();
+        self.length_bytes += taken as u64;
+        taken
+    }
+
+    /// Gives the chunk that has none its checksum: it is whole, or the last one.
+    fn end_chunk(&mut self) {
+        if let Some(begin) = self.unfinished.take() {
+            let checksum = seal(&mut self.pending[begin..]);
+            self.tag.write_u64(checksum);
+        }
     }
 
     /// The path of the blob.
@@ -114,7 +141,7 @@ impl Upload {
     /// # Errors
     /// `Busy` if the engine is behind: nothing was written, try again later; what else the engine returns.
     pub fn write(&mut self) -> Result<()> {
-        if self.pending.len() == PIECE_BYTES { self.write_pending() } else { Ok(()) }
+        if self.pending.len() == STORED_PIECE_BYTES { self.write_pending() } else { Ok(()) }
     }
 
     fn write_pending(&mut self) -> Result<()> {
@@ -129,7 +156,7 @@ impl Upload {
         // The log has them in their order: whatever becomes durable with the end of the upload, these are.
         store.write(&batch, Durability::Soft)?;
         self.is_open = true;
-        self.written += self.pending.len().div_ceil(CHUNK_BYTES) as u32;
+        self.written += self.pending.len().div_ceil(STORED_CHUNK_BYTES) as u32;
         self.pending.clear();
         Ok(())
     }
@@ -141,6 +168,7 @@ impl Upload {
     /// `NotFound` if the record is not there any more; `Stale` by the precondition; `Busy` if the engine is behind; as
     /// [`Database::set_blob`].
     pub fn finish(&mut self, database: &Database) -> Result<Ended> {
+        self.end_chunk();
         // What is longer than a piece is not held until the record is locked.
         match self.is_open && !self.pending.is_empty() {
             true => self.write_pending()?,
@@ -177,8 +205,8 @@ impl Upload {
     /// Stages the bytes that were not written yet.
     fn stage(&self, store: &Store, batch: &mut Batch) {
         let table = self.table().id;
-        for (bytes, number) in self.pending.chunks(CHUNK_BYTES).zip(self.written..) {
-            store.put(batch, Space::Blobs, &key::chunk(table, self.number, number), &stored_form(bytes));
+        for (chunk, number) in self.pending.chunks(STORED_CHUNK_BYTES).zip(self.written..) {
+            store.put(batch, Space::Blobs, &key::chunk(table, self.number, number), chunk);
         }
     }
 }
