@@ -53,6 +53,8 @@ def _whole(rungs: Sequence[Rung], clock: str) -> str:
 
 
 def _added_cell(rungs: Sequence[Rung], name: str) -> str:
+    if not rungs:
+        return "not measured"
     rung = next((rung for rung in rungs if rung.name == name), None)
     if rung is None:
         return "does not pass it"
