@@ -1,7 +1,7 @@
 //! Bytes of blobs in and out, in process: 150 KB, as a picture has, and 2 MB, which are more than one piece.
 //!
 //! The floor keeps the same bytes as values of 256 KiB, as much as a piece of ours, each behind a checksum by the same hash: for each a
-//! pinned get, a comparison and one copy, or a checksum and a put of bytes that stand together already, in a store of its own with the
+//! pinned get, one copy and a comparison, or a checksum and a put of bytes that stand together already, in a store of its own with the
 //! same options. Ours reads record, manifest and chunks from a snapshot, and compares and copies chunks of 64 KiB; it gathers what comes
 //! into chunks, writes them with a manifest and the record, which is read before, and deletes what was there. Where the memtables are
 //! full, ours waits until a flush has ended, and the floor's engine waits for it.
@@ -219,8 +219,9 @@ impl Raw {
             let value = self.database.get_pinned_opt(Self::key(number, piece), &self.read).expect("a healthy store");
             let value = value.expect("a key that is there");
             let (checksum, bytes) = value.split_first_chunk().expect("a checksum");
-            assert_eq!(u64::from_le_bytes(*checksum), XxHash3_64::oneshot(bytes));
-            hand_over(bytes.to_vec());
+            let copy = bytes.to_vec();
+            assert_eq!(u64::from_le_bytes(*checksum), XxHash3_64::oneshot(&copy));
+            hand_over(copy);
         }
         self.bytes as u64
     }
@@ -264,7 +265,7 @@ fn get(suite: &mut Suite, blobs: Blobs) {
         |photos: Arc<Photos>| move |index| photos.read(scatter(index, n), |piece| drop(black_box(piece))),
     );
     let about =
-        blobs.facts("gets values of as many bytes, pinned, compares the checksum of each, and copies it").state(state);
+        blobs.facts("gets values of as many bytes, pinned, copies each, and compares its checksum").state(state);
     suite.row(
         "get",
         "floor",

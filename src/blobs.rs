@@ -86,12 +86,17 @@ fn seal(stored: &mut [u8]) -> u64 {
     checksum
 }
 
-/// The bytes of a stored chunk, which has so many.
-fn checked(stored: &[u8], length: usize) -> Result<&[u8]> {
+/// The checksum of a stored chunk, and its bytes, which are so many.
+fn parts(stored: &[u8], length: usize) -> Result<(u64, &[u8])> {
     let parts = stored.split_first_chunk::<CHECKSUM_BYTES>().filter(|(_, bytes)| bytes.len() == length);
     let (checksum, bytes) = parts.ok_or_else(|| damaged("a chunk has another length"))?;
-    match u64::from_le_bytes(*checksum) == XxHash3_64::oneshot(bytes) {
-        true => Ok(bytes),
+    Ok((u64::from_le_bytes(*checksum), bytes))
+}
+
+/// Compares the checksum of a chunk with its bytes.
+fn verify(checksum: u64, bytes: &[u8]) -> Result<()> {
+    match checksum == XxHash3_64::oneshot(bytes) {
+        true => Ok(()),
         false => Err(damaged("the checksum of a chunk differs")),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Manifest, checked};
+use super::{Manifest, parts, verify};
 use crate::encoding::{Record, key, url};
 use crate::error::Result;
 use crate::indexes;
@@ -119,7 +119,8 @@ impl Walked {
         self.chunks += 1;
         match &self.manifest {
             Some(manifest) if u64::from(number) < manifest.chunks() => {
-                checked(stored, manifest.bytes_of(number.into())).map(drop)
+                let (checksum, bytes) = parts(stored, manifest.bytes_of(number.into()))?;
+                verify(checksum, bytes)
             }
             Some(_) => Err(super::damaged("a chunk is behind its end")),
             // Told once, for all of it.

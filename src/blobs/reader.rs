@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use self_cell::self_cell;
 
-use super::{CHUNK_BYTES, Manifest, PIECE_BYTES, checked, damaged, none};
+use super::{CHUNK_BYTES, Manifest, PIECE_BYTES, damaged, none, parts, verify};
 use crate::encoding::{Record, key};
 use crate::error::{Error, Result};
 use crate::schema::Table;
@@ -98,13 +98,18 @@ impl Reader {
         let end = self.left.end.min((first * CHUNK_BYTES as u64) + PIECE_BYTES as u64);
         let chunks = first..end.div_ceil(CHUNK_BYTES as u64);
         let values = self.chunks(database, chunks.clone())?;
-        let mut piece = Vec::with_capacity((end - self.left.start) as usize);
+        let begin = first * CHUNK_BYTES as u64;
+        let whole = end.next_multiple_of(CHUNK_BYTES as u64).min(self.manifest.length_bytes) - begin;
+        let mut piece = Vec::with_capacity(whole as usize);
         for (value, chunk) in values.iter().zip(chunks) {
             let stored = value.as_deref().ok_or_else(|| damaged("a chunk is missing"))?;
-            let (bytes, begin) = (checked(stored, self.manifest.bytes_of(chunk))?, chunk * CHUNK_BYTES as u64);
-            let within = |place: u64| (place.max(begin) - begin).min(bytes.len() as u64) as usize;
-            piece.extend_from_slice(&bytes[within(self.left.start)..within(end)]);
+            let ((checksum, bytes), copied) = (parts(stored, self.manifest.bytes_of(chunk))?, piece.len());
+            piece.extend_from_slice(bytes);
+            // The copy is compared: it is what is handed out, and near the processor.
+            verify(checksum, &piece[copied..])?;
         }
+        piece.truncate((end - begin) as usize);
+        piece.drain(..(self.left.start - begin) as usize);
         self.left.start = end;
         Ok(piece)
     }
