@@ -1,12 +1,13 @@
 //! What the binaries share: flags and variables, a scenario from its file or from this program, exit codes.
 //!
-//! Exit codes: 0 valid and every objective passed; 1 not so; 2 a mistake in what was asked.
+//! Exit codes: 0 valid and every objective passed; 1 not so, or interrupted; 2 a mistake in what was asked; 130 interrupted twice.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
 
+use crate::interrupt;
 use crate::result::{Outcome, Run, Validity};
 use crate::run;
 use crate::scenario::{Bound, Http, Objective, Scenario};
@@ -105,6 +106,7 @@ impl Flags {
 
     /// Runs a scenario, stores its result and prints it.
     pub fn run(&self, scenario: Scenario, target: Option<f64>) -> Result<Run, String> {
+        interrupt::listen(server::kill_started)?;
         let mut scenario = self.over(scenario)?;
         let bound = |rate| Objective { operation: None, bound: Bound::ThroughputAtLeast(rate) };
         scenario.objectives.extend(target.map(bound));
@@ -133,7 +135,7 @@ pub fn exit(runs: Result<Vec<Run>, String>) -> ExitCode {
         Ok(_) => ExitCode::from(1),
         Err(reason) => {
             eprintln!("load: {reason}");
-            ExitCode::from(2)
+            ExitCode::from(if interrupt::is_asked() { 1 } else { 2 })
         }
     }
 }

@@ -21,6 +21,7 @@ use tokio::task::JoinSet;
 
 use crate::connection::{Connection, Target};
 use crate::expectation::Failure;
+use crate::interrupt;
 use crate::ledger::{Account, Arrival, Ledger};
 use crate::random::{Choice, Random, mixed};
 use crate::scenario::{Operation, Row, Scenario};
@@ -226,7 +227,8 @@ impl Worker {
         };
         // A closed loop starts requests until its end; only then the drain begins.
         if let Some(seconds) = load.seconds.filter(|_| !load.is_open()) {
-            tokio::time::sleep_until((start + Duration::from_secs_f64(seconds)).into()).await;
+            let end = tokio::time::sleep_until((start + Duration::from_secs_f64(seconds)).into());
+            tokio::select! { () = end => {}, () = interrupt::asked() => {} }
         }
         self.drain(tasks).await;
         let end = Instant::now();

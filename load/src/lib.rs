@@ -4,6 +4,7 @@
 //! a `scenario` says what to do, `schedule` when, `ledger` keeps account of every request, `connection` carries them, over `tls` or
 //! not, `engine` runs them, `result` is what is stored, `rules` read a result and nothing else, so that `load check` can judge a file as the run did.
 
+pub mod interrupt;
 pub mod random;
 pub mod schedule;
 pub mod template;

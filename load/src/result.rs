@@ -100,7 +100,7 @@ pub struct Setup {
 pub struct Window {
     /// From the first intended start to the end of the last request.
     pub seconds: f64,
-    /// How long the schedule, or the closed loop, was to start requests; null if it ended by their number.
+    /// How long the schedule, or the closed loop, was to start requests, or did until it was aborted; null if it ended by their number.
     pub arrivals_seconds: Option<f64>,
 }
 

@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::clocks::{self, Cpu};
 use crate::connection::{Answer, Connection, Target};
 use crate::engine;
+use crate::interrupt;
 use crate::ledger::Account;
 use crate::result::{Cell, Counters, Counts, FORMAT, Loop, Processes, Run, Setup, Validity, Window};
 use crate::rules;
@@ -31,7 +32,7 @@ struct Reading {
 
 /// Runs a scenario against a server, which gets the scenario's data first unless it has it. The accounts are for the log of histograms.
 pub fn run(scenario: &Scenario, server: &Server, has_data: bool) -> Result<(Run, Vec<Account>), String> {
-    let began_unix_seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     if scenario.tls != server.has_tls() {
         return Err(format!("{}: the scenario has tls = {}", server.url, scenario.tls));
     }
@@ -43,16 +44,12 @@ pub fn run(scenario: &Scenario, server: &Server, has_data: bool) -> Result<(Run,
     };
     let (mut before, mut warm_up) = (None, Counts::default());
     let measured = engine::run(scenario, &target, |accounts| {
-        warm_up = accounts.iter().fold(Counts::default(), |sum, account| sum.plus(&Counts::of(account)));
-        if warm_up.ok < warm_up.scheduled {
-            return Err(format!(
-                "the warm-up failed: {} of {} right, {:?}",
-                warm_up.ok, warm_up.scheduled, warm_up.failed
-            ));
-        }
+        not_interrupted()?;
+        warm_up = all_right(accounts)?;
         before = Some(client.read(server.process));
         Ok(())
     })?;
+    let aborted = interrupt::is_asked();
     let after = client.read(server.process);
     let before = before.expect("the engine called back before it measured");
     let names = scenario.operations.iter().map(|operation| operation.name.clone());
@@ -65,15 +62,18 @@ pub fn run(scenario: &Scenario, server: &Server, has_data: bool) -> Result<(Run,
     let between = |before: Option<Cpu>, after: Option<Cpu>| Some(after?.since(&before?));
     let mut run = Run {
         format: FORMAT,
-        id: format!("{}-{began_unix_seconds}-{}", scenario.name, std::process::id()),
-        began_unix_seconds,
+        id: format!("{}-{}-{}", scenario.name, began.as_millis(), std::process::id()),
+        began_unix_seconds: began.as_secs(),
         r#loop: if load.is_open() { Loop::Open } else { Loop::Closed },
         tls: target.tls.as_ref().and_then(Tls::negotiated).cloned(),
         server_configuration: server.configuration.clone(),
         processors: std::thread::available_parallelism().map_or(1, usize::from),
         plan: names.collect(),
         setup: Setup { rows_written, rows_found, warm_up },
-        window: Window { seconds, arrivals_seconds },
+        window: Window {
+            seconds,
+            arrivals_seconds: arrivals_seconds.map(|planned| if aborted { planned.min(seconds) } else { planned }),
+        },
         throughput: total.ok as f64 / seconds,
         cells,
         total,
@@ -91,13 +91,26 @@ pub fn run(scenario: &Scenario, server: &Server, has_data: bool) -> Result<(Run,
         objectives: Vec::new(),
         validity: Validity::Inconclusive,
         broken: Vec::new(),
-        aborted: false,
+        aborted,
         scenario: scenario.clone(),
     };
     run.broken = rules::broken(&run).iter().map(ToString::to_string).collect();
     run.validity = rules::validity(&run);
     run.objectives = rules::judged(&run);
     Ok((run, measured.accounts))
+}
+
+/// What became of the requests of the warm-up, of which none may fail.
+fn all_right(accounts: &[Account]) -> Result<Counts, String> {
+    let counts = accounts.iter().fold(Counts::default(), |sum, account| sum.plus(&Counts::of(account)));
+    match counts.ok < counts.scheduled {
+        false => Ok(counts),
+        true => Err(format!("the warm-up failed: {} of {} right, {:?}", counts.ok, counts.scheduled, counts.failed)),
+    }
+}
+
+fn not_interrupted() -> Result<(), String> {
+    if interrupt::is_asked() { Err("interrupted before anything was measured".to_owned()) } else { Ok(()) }
 }
 
 /// A client for what stands beside the load: data and counters.
@@ -127,6 +140,7 @@ impl Client {
     fn seed(&self, data: &Data) -> Result<u64, String> {
         let rows = data.rows + data.spare;
         for first in (0..rows).step_by(ROWS_A_REQUEST as usize) {
+            not_interrupted()?;
             let some: Vec<_> = (first..rows.min(first + ROWS_A_REQUEST)).map(|row| data.row.of(row)).collect();
             let answer = self.ask("POST", &format!("/{}", data.table), format!("[{}]", some.join(",")))?;
             if answer.status != 201 {

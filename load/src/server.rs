@@ -3,16 +3,19 @@
 //! It is a process of its own, so that its CPU is its own, and it takes a free port, so that runs do not meet.
 
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use http::Uri;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::connection::Target;
+use crate::interrupt;
 use crate::scenario::Http;
 use crate::tls::{Tls, Trust};
 
@@ -64,7 +67,9 @@ impl Server {
         let printed = command().arg("--print-config").output().map_err(failed)?;
         let configuration = serde_json::from_slice(&printed.stdout)
             .map_err(|_| format!("{}: {}", binary.display(), String::from_utf8_lossy(&printed.stderr).trim()))?;
-        let child = command().stdout(Stdio::null()).stderr(Stdio::null()).spawn().map_err(failed)?;
+        // In a group of its own: Ctrl-C goes to the whole group of a terminal, and the server is to answer what is in flight.
+        let child = command().process_group(0).stdout(Stdio::null()).stderr(Stdio::null()).spawn().map_err(failed)?;
+        running().push((child.id(), directory.path().to_owned()));
         let process = Some(child.id());
         let trust = tls.then(|| Trust::Certificates(data.join("tls").join("certificate.pem")));
         let started = Some(Started { child, _directory: directory });
@@ -79,6 +84,9 @@ impl Server {
             match std::fs::read_to_string(ready) {
                 Ok(url) if url.ends_with('\n') => return Ok(url.trim().to_owned()),
                 _ => std::thread::sleep(Duration::from_millis(10)),
+            }
+            if interrupt::is_asked() {
+                return Err("interrupted before the server was ready".to_owned());
             }
             let ended = self.started.as_mut().and_then(|started| started.child.try_wait().ok().flatten());
             if let Some(status) = ended {
@@ -133,7 +141,27 @@ impl Drop for Server {
                 }
                 std::thread::sleep(Duration::from_millis(10));
             }
+            running().retain(|(process, _)| Some(*process) != self.process);
         }
+    }
+}
+
+/// The servers that were started here and not stopped yet, and their folders: what a process that ends at once has to take with it.
+fn running() -> MutexGuard<'static, Vec<(u32, PathBuf)>> {
+    static RUNNING: Mutex<Vec<(u32, PathBuf)>> = Mutex::new(Vec::new());
+    RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Kills the servers that were started here, and removes what they wrote.
+pub fn kill_started() {
+    for (process, folder) in running().drain(..) {
+        if let Some(process) = Pid::from_raw(process as i32) {
+            // It may have ended, and been waited for.
+            let _ = kill_process(process, Signal::KILL);
+            let _ = waitpid(Some(process), WaitOptions::empty());
+        }
+        // What is left is in the folder for temporary things.
+        let _ = std::fs::remove_dir_all(folder);
     }
 }
 

@@ -5,8 +5,10 @@
 mod conservation;
 mod faults;
 mod faulty_server;
+mod interrupt;
 mod lint;
 mod pause;
 mod scenarios;
+mod strata;
 mod tls;
 mod wrong_results;

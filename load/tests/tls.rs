@@ -1,17 +1,11 @@
 //! Runs against the real server over HTTPS: what was negotiated is in the result, and a server that is not trusted is refused.
 
-use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 use strata_load::server::Server;
 
-/// The server's binary, built as `load` builds it.
-fn strata() -> PathBuf {
-    let build = ["build", "--release", "--quiet", "--package", "strata", "--bin", "strata"];
-    assert!(Command::new(env!("CARGO")).args(build).status().unwrap().success());
-    Path::new(env!("CARGO_BIN_EXE_load")).with_file_name("strata")
-}
+use crate::strata::{binary, result};
 
 fn load(arguments: &[&str]) -> Output {
     let short = ["run", "throughput-read", "--seed-record-count", "100", "--warmup-requests", "100"];
@@ -20,16 +14,9 @@ fn load(arguments: &[&str]) -> Output {
     command.output().unwrap()
 }
 
-/// The one result in a folder.
-fn result(folder: &Path) -> Value {
-    let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let file = paths.into_iter().find(|path| path.extension().is_some_and(|extension| extension == "json")).unwrap();
-    serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap()
-}
-
 #[test]
 fn a_started_server_is_spoken_to_over_https_unless_plain_http_is_asked_for() {
-    let strata = strata();
+    let strata = binary();
     let handshake = |alpn| json!({"version": "TLSv1_3", "suite": "TLS13_AES_256_GCM_SHA384", "key_exchange": "X25519", "alpn": alpn});
     for (arguments, http, tls) in [
         (&[][..], "1.1", handshake("http/1.1")),
@@ -50,7 +37,7 @@ fn a_started_server_is_spoken_to_over_https_unless_plain_http_is_asked_for() {
 #[test]
 fn a_server_that_is_not_trusted_is_refused_before_anything_is_sent() {
     let schema = "type Product @table @export { id: ID @primaryKey }";
-    let server = Server::start(&strata(), schema, true).unwrap();
+    let server = Server::start(&binary(), schema, true).unwrap();
     let another = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/another.pem");
     let plain = server.url.replace("https", "http");
     for (arguments, reason) in [
@@ -72,7 +59,7 @@ fn a_server_that_is_not_trusted_is_refused_before_anything_is_sent() {
 fn any_certificate_will_do_if_that_is_said() {
     let scenario = include_str!("../scenarios/throughput-read.toml");
     let schema = scenario.split("'''").nth(1).unwrap();
-    let server = Server::start(&strata(), schema, true).unwrap();
+    let server = Server::start(&binary(), schema, true).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let output = load(&["--base-url", &server.url, "--insecure", "--results", folder.path().to_str().unwrap()]);
     assert_eq!(result(folder.path())["tls"]["version"], "TLSv1_3", "{output:?}");

@@ -2,12 +2,14 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::pin::pin;
 use std::rc::Rc;
 use std::time::Instant;
 
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
+use crate::interrupt;
 use crate::ledger::{Arrival, Ledger};
 use crate::schedule::Schedule;
 
@@ -54,7 +56,7 @@ impl Queue {
     }
 }
 
-/// Lets all arrivals of this thread come, at their times. Returns when the last has come; the tasks carry on.
+/// Lets all arrivals of this thread come, at their times. Returns when the last has come, or a signal; the tasks carry on.
 pub(super) async fn arrive(
     worker: &Rc<Worker>,
     ledger: &Rc<Ledger>,
@@ -82,11 +84,15 @@ pub(super) async fn arrive(
     }
     // So that the slots are known to be idle when the first arrivals come.
     tokio::task::yield_now().await;
-    let timer = Timer::new();
+    let (timer, mut asked) = (Timer::new(), pin!(interrupt::asked()));
     let times = schedule.times(load.poisson.then_some(load.seed));
     for time in times.skip(worker.number).step_by(load.threads) {
         let intended = start + time;
-        timer.until(intended).await;
+        tokio::select! {
+            biased;
+            () = timer.until(intended) => {}
+            () = &mut asked => break,
+        }
         queue.push(ledger.schedule(worker.operation(), intended));
     }
     queue.close();

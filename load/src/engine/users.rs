@@ -7,11 +7,12 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 
+use crate::interrupt;
 use crate::ledger::Ledger;
 
 use super::Worker;
 
-/// When users stop asking: whichever comes first.
+/// When users stop asking: whichever comes first, or a signal.
 #[derive(Clone, Copy)]
 pub(super) struct End {
     pub deadline: Option<Instant>,
@@ -29,7 +30,8 @@ pub(super) fn start(worker: &Rc<Worker>, ledger: &Rc<Ledger>, end: End, tasks: &
             let mut free = Instant::now();
             loop {
                 let now = Instant::now();
-                if left.get() == Some(0) || end.deadline.is_some_and(|deadline| now >= deadline) {
+                let over = left.get() == Some(0) || end.deadline.is_some_and(|deadline| now >= deadline);
+                if over || interrupt::is_asked() {
                     return;
                 }
                 left.set(left.get().map(|left| left - 1));

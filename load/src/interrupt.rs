@@ -1,0 +1,49 @@
+//! Ctrl-C (SIGINT, or SIGTERM): the first ends a run in order, the second ends the program at once.
+//!
+//! Signals belong to the process, so whether one came is asked here, and not handed from function to function.
+
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::runtime::Builder;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+static ASKED: LazyLock<watch::Sender<bool>> = LazyLock::new(|| watch::Sender::new(false));
+
+/// Listens to signals from the first call on. The second signal calls `at_once`, and ends the process with 130.
+pub fn listen(at_once: fn()) -> Result<(), String> {
+    static LISTENS: AtomicBool = AtomicBool::new(false);
+    if LISTENS.swap(true, Ordering::Relaxed) {
+        return Ok(());
+    }
+    let failed = |error: std::io::Error| format!("cannot wait for signals: {error}");
+    let runtime = Builder::new_current_thread().enable_io().build().map_err(failed)?;
+    let inside = runtime.enter();
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
+    drop(inside);
+    let listener = move || {
+        runtime.block_on(async {
+            let mut next = async || tokio::select! { _ = interrupt.recv() => {}, _ = terminate.recv() => {} };
+            next().await;
+            ASKED.send_replace(true);
+            eprintln!("load: no more requests are started; a second signal ends it at once");
+            next().await;
+        });
+        at_once();
+        std::process::exit(130)
+    };
+    std::thread::Builder::new().name("signals".to_owned()).spawn(listener).map(drop).map_err(failed)
+}
+
+/// Whether to end.
+pub fn is_asked() -> bool {
+    *ASKED.borrow()
+}
+
+/// Until it is to end.
+pub async fn asked() {
+    // The sender is never dropped.
+    let _ = ASKED.subscribe().wait_for(|asked| *asked).await;
+}

@@ -1,0 +1,20 @@
+//! The real server and what runs against it leave behind.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+/// The server's binary, built as `load` builds it.
+pub fn binary() -> PathBuf {
+    let build = ["build", "--release", "--quiet", "--package", "strata", "--bin", "strata"];
+    assert!(Command::new(env!("CARGO")).args(build).status().unwrap().success());
+    Path::new(env!("CARGO_BIN_EXE_load")).with_file_name("strata")
+}
+
+/// The one result in a folder.
+pub fn result(folder: &Path) -> Value {
+    let mut paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let file = paths.find(|path| path.extension().is_some_and(|extension| extension == "json")).unwrap();
+    serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap()
+}
