@@ -7,8 +7,11 @@ use std::process::ExitCode;
 
 use clap::Args;
 
+use crate::calibration;
+use crate::capacity;
 use crate::interrupt;
 use crate::result::{Outcome, Run, Validity};
+use crate::rules;
 use crate::run;
 use crate::scenario::{Bound, Http, Objective, Scenario};
 use crate::server::{self, Server};
@@ -104,12 +107,36 @@ impl Flags {
         self.ca.clone().map(Trust::Certificates).or(self.insecure.then_some(Trust::Everyone))
     }
 
-    /// Runs a scenario, stores its result and prints it.
+    /// Runs a scenario with what the flags say, stores its result and prints it.
     pub fn run(&self, scenario: Scenario, target: Option<f64>) -> Result<Run, String> {
         interrupt::listen(server::kill_started)?;
         let mut scenario = self.over(scenario)?;
         let bound = |rate| Objective { operation: None, bound: Bound::ThroughputAtLeast(rate) };
         scenario.objectives.extend(target.map(bound));
+        self.run_one(&scenario)
+    }
+
+    /// Searches the highest rate at which a scenario meets its objectives, from a first one on; all probes are stored, and printed.
+    pub fn capacity(&self, scenario: Scenario, first: f64) -> Result<Vec<Run>, String> {
+        interrupt::listen(server::kill_started)?;
+        let found = capacity::search(&self.over(scenario)?, first, |probe| self.run_one(probe))?;
+        println!("{}", found.text());
+        Ok(Vec::new())
+    }
+
+    /// Measures what the client itself can do.
+    pub fn calibrate(&self) -> Result<Vec<Run>, String> {
+        interrupt::listen(server::kill_started)?;
+        if self.base_url.is_some() {
+            return Err("the null server is started here: without --base-url".to_owned());
+        }
+        for run in calibration::calibrate(&self.over(calibration::scenario())?, &self.results)? {
+            println!("{}", table::text(&run));
+        }
+        Ok(Vec::new())
+    }
+
+    fn run_one(&self, scenario: &Scenario) -> Result<Run, String> {
         let server = match (&self.base_url, self.trust()) {
             (Some(url), trust) => Server::at(url, self.i_own_this_target, trust)?,
             (None, Some(_)) => return Err("--ca and --insecure are about the server of --base-url".to_owned()),
@@ -117,7 +144,9 @@ impl Flags {
                 Server::start(&server::binary(self.server.as_deref())?, &scenario.data.schema, scenario.tls)?
             }
         };
-        let (run, accounts) = run::run(&scenario, &server, self.has_data)?;
+        let (mut run, accounts) = run::run(scenario, &server, self.has_data)?;
+        run.ceiling = calibration::ceiling(&self.results, scenario);
+        rules::give_verdict(&mut run);
         run.store(&self.results, &accounts).map_err(|error| format!("{}: {error}", self.results.display()))?;
         println!("{}", table::text(&run));
         println!("stored as {}", self.results.join(format!("{}.json", run.id)).display());

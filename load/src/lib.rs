@@ -5,6 +5,7 @@
 //! not, `engine` runs them, `result` is what is stored, `rules` read a result and nothing else, so that `load check` can judge a file as the run did.
 
 pub mod interrupt;
+pub mod search;
 pub mod random;
 pub mod schedule;
 pub mod template;
@@ -14,6 +15,7 @@ pub mod ledger;
 pub mod clocks;
 pub mod tls;
 pub mod connection;
+pub mod null_server;
 pub mod server;
 pub mod engine;
 pub mod result;
@@ -21,4 +23,6 @@ pub mod rules;
 pub mod table;
 pub mod lint;
 pub mod run;
+pub mod capacity;
+pub mod calibration;
 pub mod command;

@@ -60,6 +60,8 @@ pub struct Run {
     pub throughput: f64,
     /// Of both sides.
     pub processes: Processes,
+    /// What the client can do, where that was measured; null where not.
+    pub ceiling: Option<Ceiling>,
     /// The server's counters.
     pub counters: Counters,
     /// What came of the objectives.
@@ -207,6 +209,16 @@ pub struct Processes {
     pub client_run_queue_wait_seconds: Option<f64>,
     /// The users' own time between answers and requests, in all; null in an open loop.
     pub think_seconds: Option<f64>,
+}
+
+/// What the client can do: a run against the null server.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ceiling {
+    /// The run.
+    pub run: String,
+    /// Right answers a second.
+    pub throughput: f64,
 }
 
 /// The server's counters before and after the window; null where it has none for us.

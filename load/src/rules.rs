@@ -55,6 +55,12 @@ pub fn client_bound(run: &Run) -> Option<String> {
     if busiest >= 0.9 {
         return Some(format!("its busiest thread used {:.0} % of a processor", busiest * 100.0));
     }
+    if let Some(ceiling) = &run.ceiling {
+        let (sent, most) = (run.total.sent as f64 / run.window.seconds, ceiling.throughput);
+        if sent >= 0.9 * most {
+            return Some(format!("it sent {sent:.0}/s, and can send {most:.0}/s ({})", ceiling.run));
+        }
+    }
     let late = run.cells.iter().find_map(|cell| {
         let lag = cell.send_lag.as_ref()?.at(0.99)??;
         let service = cell.service.as_ref()?.at(0.99)??;
@@ -74,6 +80,13 @@ pub fn validity(run: &Run) -> Validity {
         () if client_bound(run).is_some() => Validity::ClientBound,
         () => Validity::Valid,
     }
+}
+
+/// Judges a run, and has it say so.
+pub fn give_verdict(run: &mut Run) {
+    run.broken = broken(run).iter().map(ToString::to_string).collect();
+    run.validity = validity(run);
+    run.objectives = judged(run);
 }
 
 /// What comes of the objectives of a scenario.

@@ -67,7 +67,7 @@ pub fn run(scenario: &Scenario, server: &Server, has_data: bool) -> Result<(Run,
         r#loop: if load.is_open() { Loop::Open } else { Loop::Closed },
         tls: target.tls.as_ref().and_then(Tls::negotiated).cloned(),
         server_configuration: server.configuration.clone(),
-        processors: std::thread::available_parallelism().map_or(1, usize::from),
+        processors: processors(),
         plan: names.collect(),
         setup: Setup { rows_written, rows_found, warm_up },
         window: Window {
@@ -87,6 +87,7 @@ pub fn run(scenario: &Scenario, server: &Server, has_data: bool) -> Result<(Run,
                 .map(|(before, after)| (after - before).max(0.0)),
             think_seconds: (!load.is_open()).then_some(measured.think_seconds),
         },
+        ceiling: None,
         counters: Counters { before: before.counters, after: after.counters },
         objectives: Vec::new(),
         validity: Validity::Inconclusive,
@@ -94,9 +95,7 @@ pub fn run(scenario: &Scenario, server: &Server, has_data: bool) -> Result<(Run,
         aborted,
         scenario: scenario.clone(),
     };
-    run.broken = rules::broken(&run).iter().map(ToString::to_string).collect();
-    run.validity = rules::validity(&run);
-    run.objectives = rules::judged(&run);
+    rules::give_verdict(&mut run);
     Ok((run, measured.accounts))
 }
 
@@ -107,6 +106,11 @@ fn all_right(accounts: &[Account]) -> Result<Counts, String> {
         false => Ok(counts),
         true => Err(format!("the warm-up failed: {} of {} right, {:?}", counts.ok, counts.scheduled, counts.failed)),
     }
+}
+
+/// Of this machine, as far as this process may use them.
+pub fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 fn not_interrupted() -> Result<(), String> {

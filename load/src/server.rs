@@ -67,14 +67,39 @@ impl Server {
         let printed = command().arg("--print-config").output().map_err(failed)?;
         let configuration = serde_json::from_slice(&printed.stdout)
             .map_err(|_| format!("{}: {}", binary.display(), String::from_utf8_lossy(&printed.stderr).trim()))?;
+        let trust = tls.then(|| Trust::Certificates(data.join("tls").join("certificate.pem")));
+        Self::launch(command(), directory, &ready, configuration, trust)
+    }
+
+    /// Starts the null server, which is in the program `load` itself.
+    pub fn start_null(tls: bool) -> Result<Self, String> {
+        let directory = TempDir::new().map_err(|error| format!("no temporary folder: {error}"))?;
+        let [ready, certificate] = ["ready", "certificate.pem"].map(|name| directory.path().join(name));
+        let mut command = Command::new(std::env::current_exe().map_err(|error| error.to_string())?);
+        command.arg("null-server").arg("--ready-file").arg(&ready);
+        if tls {
+            command.arg("--certificate").arg(&certificate);
+        }
+        let trust = tls.then_some(Trust::Certificates(certificate));
+        Self::launch(command, directory, &ready, serde_json::json!({"server": "null"}), trust)
+    }
+
+    fn launch(
+        mut command: Command,
+        directory: TempDir,
+        ready: &Path,
+        configuration: Value,
+        trust: Option<Trust>,
+    ) -> Result<Self, String> {
         // In a group of its own: Ctrl-C goes to the whole group of a terminal, and the server is to answer what is in flight.
-        let child = command().process_group(0).stdout(Stdio::null()).stderr(Stdio::null()).spawn().map_err(failed)?;
+        command.process_group(0).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let name = command.get_program().to_owned();
+        let child = command.spawn().map_err(|error| format!("cannot start {}: {error}", name.display()))?;
         running().push((child.id(), directory.path().to_owned()));
         let process = Some(child.id());
-        let trust = tls.then(|| Trust::Certificates(data.join("tls").join("certificate.pem")));
         let started = Some(Started { child, _directory: directory });
         let mut server = Self { url: String::new(), process, configuration: Some(configuration), trust, started };
-        server.url = server.wait_until_ready(&ready)?;
+        server.url = server.wait_until_ready(ready)?;
         Ok(server)
     }
 

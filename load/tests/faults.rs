@@ -36,6 +36,24 @@ fn faults_are_counted_in_their_classes() {
 }
 
 #[test]
+#[ignore = "it takes a minute"]
+fn a_million_requests_are_counted_the_same_on_both_sides() {
+    let script = |number| match number % 1000 {
+        2 => Fault::Broken,
+        7 => Fault::Dropped,
+        rest if rest % 10 == 3 => Fault::Unavailable,
+        rest if rest % 10 == 5 => Fault::WrongBody,
+        _ => Fault::None,
+    };
+    let run = measure(script, "connections = 16\nthreads = 2\nrequests = 1000000\nwarm_up_requests = 0");
+    assert_eq!(classes(&run), [("body", 100_000), ("broken", 1000), ("connection", 1000), ("status_503", 100_000)]);
+    assert_eq!((run.total.scheduled, run.total.ok), (1_000_000, 798_000));
+    let counters = |counters: &Option<std::collections::BTreeMap<String, u64>>| counters.as_ref().unwrap()["right"];
+    assert_eq!(counters(&run.counters.after) - counters(&run.counters.before), run.total.ok);
+    assert_ne!(run.validity, Validity::Invalid, "{:?}", run.broken);
+}
+
+#[test]
 fn a_run_without_faults_is_believed_and_judged_the_same_from_its_file() {
     let run = measure(|_| Fault::None, "connections = 4\nseconds = 1.0\nwarm_up_requests = 100");
     assert_eq!(run.broken, [""; 0]);

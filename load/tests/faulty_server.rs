@@ -103,7 +103,12 @@ fn answer(writer: &mut impl Write, status: &str, body: &str) -> Option<()> {
 
 /// A scenario that asks it for rows; `load` is the table of that name.
 pub fn scenario(load: &str) -> strata_load::scenario::Scenario {
-    let text = format!(
+    strata_load::scenario::Scenario::parse("rows.toml", &text(load)).unwrap()
+}
+
+/// The text of that scenario.
+pub fn text(load: &str) -> String {
+    format!(
         r#"
 name = "rows"
 about = "rows of the server with scripted faults"
@@ -114,6 +119,5 @@ data = {{ schema = "", table = "row", rows = 1000, row = "row-{{n}}" }}
 [load]
 {load}
 "#
-    );
-    strata_load::scenario::Scenario::parse("rows.toml", &text).unwrap()
+    )
 }

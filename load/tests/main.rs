@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops where something is not as it should be")]
 
+mod calibration;
+mod capacity;
 mod conservation;
 mod faults;
 mod faulty_server;

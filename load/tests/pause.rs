@@ -2,9 +2,11 @@
 //! requests in flight.
 
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
 use strata_load::run::run;
 use strata_load::server::Server;
 
@@ -19,6 +21,36 @@ fn a_process_that_serves() {
     let file = std::env::var(ADDRESS_FILE).unwrap();
     std::fs::write(file, faulty_server::start(|_| Fault::None) + "\n").unwrap();
     std::thread::sleep(Duration::from_secs(120));
+}
+
+#[test]
+fn a_client_that_stood_still_says_so() {
+    static ASKED: AtomicU64 = AtomicU64::new(0);
+    let url = faulty_server::start(|number| {
+        ASKED.store(number, Ordering::SeqCst);
+        Fault::None
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("rows.toml");
+    let load = "connections = 4\nqueue = 4000\nwarm_up_requests = 10\nschedule = { shape = \"constant\", rate = 500.0, seconds = 4.0 }";
+    std::fs::write(&file, faulty_server::text(load)).unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_load"))
+        .args(["run", file.to_str().unwrap(), "--has-data", "--base-url", &url])
+        .args(["--results", folder.path().to_str().unwrap()])
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    while ASKED.load(Ordering::SeqCst) < 200 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let process = Pid::from_raw(child.id() as i32).unwrap();
+    kill_process(process, Signal::STOP).unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    kill_process(process, Signal::CONT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    let result = crate::strata::result(folder.path());
+    // An eighth of the arrivals could not start while it stood still, and the server was as quick as ever.
+    assert_eq!((&result["validity"], &result["broken"]), (&json!("client_bound"), &json!([])));
 }
 
 #[test]

@@ -12,9 +12,14 @@ pub fn binary() -> PathBuf {
     Path::new(env!("CARGO_BIN_EXE_load")).with_file_name("strata")
 }
 
-/// The one result in a folder.
+/// One of the results in a folder.
 pub fn result(folder: &Path) -> Value {
-    let mut paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let file = paths.find(|path| path.extension().is_some_and(|extension| extension == "json")).unwrap();
-    serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap()
+    results(folder).pop().unwrap()
+}
+
+/// The results in a folder.
+pub fn results(folder: &Path) -> Vec<Value> {
+    let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let files = paths.filter(|path| path.extension().is_some_and(|extension| extension == "json"));
+    files.map(|file| serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap()).collect()
 }

@@ -97,6 +97,7 @@ fn right(open: bool) -> Run {
             client_run_queue_wait_seconds: Some(0.1),
             think_seconds: (!open).then_some(think),
         },
+        ceiling: None,
         counters: Counters { before: counters(5), after: counters(995) },
         objectives: Vec::new(),
         validity: Validity::Valid,

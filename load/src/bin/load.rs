@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use strata_load::command::{Flags, exit, scenario};
 use strata_load::result::Run;
-use strata_load::{lint, rules};
+use strata_load::{lint, null_server, rules};
 
 /// Load tests whose report can be believed
 #[derive(Parser)]
@@ -29,6 +29,31 @@ enum Command {
         #[command(flatten)]
         flags: Flags,
     },
+    /// Search the highest rate at which a scenario meets its objectives
+    Capacity {
+        /// Name or file
+        scenario: String,
+        /// The first rate that is tried, in requests a second
+        #[arg(long, value_name = "RATE", default_value_t = 1000.0)]
+        first: f64,
+        #[command(flatten)]
+        flags: Flags,
+    },
+    /// Measure what the client itself can do, against a server that does nothing; later runs are judged by it
+    Calibrate {
+        #[command(flatten)]
+        flags: Flags,
+    },
+    /// The server that does nothing
+    #[command(hide = true)]
+    NullServer {
+        /// Where its URL is written
+        #[arg(long)]
+        ready_file: PathBuf,
+        /// Where its certificate is written; without it, it speaks plain HTTP
+        #[arg(long)]
+        certificate: Option<PathBuf>,
+    },
     /// Judge stored results again
     Check {
         /// A folder of results, or one of them
@@ -45,6 +70,14 @@ fn main() -> ExitCode {
     match Line::parse().command {
         Command::Run { scenarios, flags } => {
             exit(scenarios.iter().map(|name| flags.run(scenario(name)?, None)).collect())
+        }
+        Command::Capacity { scenario: name, first, flags } => {
+            exit(scenario(&name).and_then(|scenario| flags.capacity(scenario, first)))
+        }
+        Command::Calibrate { flags } => exit(flags.calibrate()),
+        Command::NullServer { ready_file, certificate } => {
+            let Err(reason) = null_server::serve(&ready_file, certificate.as_deref());
+            exit(Err(reason))
         }
         Command::Check { results } => report(check(&results)),
         Command::Lint { file } => report(read(&file).map(|text| lint::report(&text))),

@@ -1,0 +1,66 @@
+//! What the generator itself can do: its loops against the null server. A run that came near to that says so.
+//!
+//! A ceiling is a stored run like any other, in the folder `calibration` of the results. It holds for the same loop, TLS, HTTP and threads
+//! on the same processors; where there is none, a run is judged by its own clocks alone.
+
+use std::path::Path;
+
+use crate::result::{Ceiling, Run, Validity};
+use crate::run;
+use crate::scenario::Scenario;
+use crate::schedule::Schedule;
+use crate::server::Server;
+
+const SCENARIO: &str = include_str!("../scenarios/calibrate.toml");
+
+/// What is asked of the null server, in a closed loop.
+pub fn scenario() -> Scenario {
+    Scenario::parse("load/scenarios/calibrate.toml", SCENARIO).expect("a test reads it")
+}
+
+/// Measures the ceilings of both loops and stores them. The open loop is offered twice what the closed one reached, more than can be sent:
+/// the rest is dropped.
+pub fn calibrate(closed: &Scenario, results: &Path) -> Result<[Run; 2], String> {
+    let server = Server::start_null(closed.tls)?;
+    let measure = |scenario: &Scenario| {
+        let (run, accounts) = run::run(scenario, &server, true)?;
+        let folder = results.join(FOLDER);
+        run.store(&folder, &accounts).map_err(|error| format!("{}: {error}", folder.display()))?;
+        if run.aborted { Err(format!("{} was interrupted", run.id)) } else { Ok(run) }
+    };
+    let first = measure(closed)?;
+    let mut open = closed.clone();
+    let seconds = first.window.arrivals_seconds.unwrap_or(first.window.seconds);
+    (open.load.seconds, open.load.requests) = (None, None);
+    open.load.schedule = Some(Schedule::Constant { rate: first.throughput * 2.0, seconds });
+    let second = measure(&open)?;
+    Ok([first, second])
+}
+
+const FOLDER: &str = "calibration";
+
+/// The newest ceiling that holds for a scenario; none where it was not measured.
+pub fn ceiling(results: &Path, scenario: &Scenario) -> Option<Ceiling> {
+    let entries = std::fs::read_dir(results.join(FOLDER)).ok()?;
+    let read = |path: &Path| serde_json::from_slice::<Run>(&std::fs::read(path).ok()?).ok();
+    let paths = entries.flatten().map(|entry| entry.path());
+    let runs = paths.filter(|path| path.extension().is_some_and(|extension| extension == "json"));
+    let holds = |run: &Run| {
+        let (of, load, other) = (&run.scenario, &run.scenario.load, &scenario.load);
+        (of.tls, of.http, load.is_open(), load.threads) == (scenario.tls, scenario.http, other.is_open(), other.threads)
+            && run.processors == run::processors()
+            && matches!(run.validity, Validity::Valid | Validity::ClientBound)
+    };
+    let newest = runs.filter_map(|path| read(&path)).filter(holds).max_by_key(|run| run.began_unix_seconds)?;
+    Some(Ceiling { run: newest.id, throughput: newest.throughput })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_scenario_is_right() {
+        assert!(!scenario().load.is_open());
+    }
+}
