@@ -2,7 +2,8 @@
 """Measures the same server with load, wrk and oha in short windows that take turns, and says whether they agree.
 
 The server has one processor and the clients the other, so that the server is what is measured. Each tool asks for the same row on the same
-number of connections. What is printed is the ratio of ours to a peer's within a turn, its median and its range over the turns.
+number of connections. What is printed is the ratio of ours to a peer's within a turn, its median and its range over the turns. Where others
+use the machine too, requests for a second of the server's CPU are compared beside requests a second.
 
     python3 load/tests/peers.py throughput     exit 1 unless within 5 % of both, and within twice wrk's CPU per request
     python3 load/tests/peers.py pause          what each tool sees of a second in which the server stands still
@@ -45,7 +46,7 @@ row = '{{"id":"p{n}","text":"{filler:900}"}}'
 
 [load]
 connections = CONNECTIONS
-warm_up_requests = 1000
+warm_up_requests = CONNECTIONS
 LOOP
 
 [[operations]]
@@ -59,7 +60,7 @@ expect = { status = 200, has = { "/id" = "p17" } }
 
 @dataclass
 class Seen:
-    """What a tool says of a window, and the CPU it used for each of its requests; times in seconds."""
+    """What a tool says of a window, the CPU it used for each of its requests, and the CPU that the server used meanwhile; in seconds."""
 
     rate: float
     requests: int
@@ -67,6 +68,7 @@ class Seen:
     p50: float | None
     p99: float | None
     longest: float
+    server_cpu: float = 0.0
 
 
 class Bench:
@@ -97,6 +99,18 @@ class Bench:
         if done.returncode not in (0, 1) or not done.stdout:
             sys.exit(f"{' '.join(line)}: {done.returncode}\n{done.stdout}{done.stderr}")
         return done.stdout, cpu() - before
+
+    def server_cpu(self) -> float:
+        """What the server has used since it began."""
+        fields = Path(f"/proc/{self.server.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def seen(self, tool: Callable[[], Seen]) -> Seen:
+        """A window, with the server's CPU."""
+        before = self.server_cpu()
+        seen = tool()
+        seen.server_cpu = self.server_cpu() - before
+        return seen
 
     def ours(self, loop: str, connections: int = CONNECTIONS) -> Seen:
         """A closed loop of so many seconds, or an open one."""
@@ -153,7 +167,7 @@ class Bench:
 
 def ratio_line(what: str, ratios: list[float]) -> str:
     """A ratio with its spread."""
-    return f"{what:<40} median {statistics.median(ratios):.3f}, {min(ratios):.3f} to {max(ratios):.3f}"
+    return f"{what:<52} median {statistics.median(ratios):.3f}, {min(ratios):.3f} to {max(ratios):.3f}"
 
 
 def throughput(bench: Bench, turns: int, seconds: int) -> bool:
@@ -167,7 +181,7 @@ def throughput(bench: Bench, turns: int, seconds: int) -> bool:
     seen: dict[str, list[Seen]] = {name: [] for name in tools}
     for turn in range(turns):
         for name in sorted(tools, reverse=turn % 2 == 1):
-            seen[name].append(tools[name]())
+            seen[name].append(bench.seen(tools[name]))
             print(f"turn {turn} {name:<5}{seen[name][-1].rate:10.0f}/s {seen[name][-1].cpu_us:6.2f} us CPU a request")
     good = True
     for peer in ("wrk", "oha"):
@@ -175,6 +189,8 @@ def throughput(bench: Bench, turns: int, seconds: int) -> bool:
         rates = [ours.rate / theirs.rate for ours, theirs in pairs]
         costs = [ours.cpu_us / theirs.cpu_us for ours, theirs in pairs]
         print(ratio_line(f"requests a second, load over {peer}", rates))
+        work = [(ours.requests / ours.server_cpu) / (theirs.requests / theirs.server_cpu) for ours, theirs in pairs]
+        print(ratio_line(f"requests a second of server CPU, load over {peer}", work))
         print(ratio_line(f"client CPU a request, load over {peer}", costs))
         good &= abs(statistics.median(rates) - 1) <= 0.05 and (peer != "wrk" or statistics.median(costs) <= 2)
     return good
