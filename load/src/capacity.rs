@@ -51,6 +51,7 @@ pub fn search(
         probes.push(run);
         match (validity, no_data) {
             (Validity::Invalid, _) => Err(format!("{id} is invalid: {broken}")),
+            (Validity::QuotaNotBinding, _) => Err(format!("{id}: a server with a part of a processor is not searched")),
             (Validity::Inconclusive, _) => Err(format!("{id} was interrupted")),
             (_, Some(bound)) => Err(format!("{id} is too short to say anything of {bound}")),
             (Validity::Valid | Validity::ClientBound, None) => {

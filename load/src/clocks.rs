@@ -1,9 +1,12 @@
-//! The clocks of processes: CPU of client and server, and how long threads of the client waited for a processor.
+//! The clocks of processes: CPU of client and server, how long threads of the client waited for a processor, and what the server holds.
 //!
 //! Read from `/proc` before and after a window, so that a share of CPU is a difference of clocks over that window and nothing else.
 //! Ticks are hundredths of a second: a window of seconds is known to a percent.
 
 use std::fs;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
@@ -56,6 +59,56 @@ pub fn run_queue_wait_seconds() -> Option<f64> {
     (!threads.is_empty()).then(|| threads.iter().sum::<f64>() / 1e9)
 }
 
+/// What a process holds at a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Held {
+    /// Since the start of the window.
+    pub seconds: f64,
+    /// Memory that it has in RAM.
+    pub resident_bytes: u64,
+    /// File descriptors.
+    pub descriptors: u64,
+}
+
+impl Held {
+    /// What a process holds now; none where it is not there, or is not ours to look at.
+    pub fn by(process: u32, seconds: f64) -> Option<Self> {
+        let pages = fs::read_to_string(format!("/proc/{process}/statm")).ok()?;
+        let pages: u64 = pages.split_whitespace().nth(1)?.parse().ok()?;
+        let descriptors = fs::read_dir(format!("/proc/{process}/fd")).ok()?.count() as u64;
+        Some(Self { seconds, resident_bytes: pages * rustix::param::page_size() as u64, descriptors })
+    }
+}
+
+/// Looks at what a process holds, again and again, until it is told to stop.
+#[derive(Debug)]
+pub struct Watch {
+    stop: mpsc::Sender<()>,
+    thread: JoinHandle<Vec<Held>>,
+}
+
+impl Watch {
+    /// Looks once in each piece of time, from now on.
+    pub fn start(process: u32, each: Duration) -> Self {
+        let (stop, stopped) = mpsc::channel();
+        let look = move || {
+            let (begun, mut held) = (Instant::now(), Vec::new());
+            while stopped.recv_timeout(each) == Err(RecvTimeoutError::Timeout) {
+                held.extend(Held::by(process, begun.elapsed().as_secs_f64()));
+            }
+            held
+        };
+        Self { stop, thread: std::thread::spawn(look) }
+    }
+
+    /// What was seen.
+    pub fn stop(self) -> Vec<Held> {
+        drop(self.stop);
+        self.thread.join().unwrap_or_default()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -68,5 +121,20 @@ mod tests {
             sum = std::hint::black_box(sum + 1);
         }
         assert_eq!(Cpu::of(u32::MAX), None);
+    }
+
+    #[test]
+    fn what_this_process_holds_is_seen() {
+        let own = std::process::id();
+        let before = Held::by(own, 0.0).unwrap();
+        let files: Vec<_> = (0..50).map(|_| fs::File::open("/dev/null").unwrap()).collect();
+        assert!(Held::by(own, 0.0).unwrap().descriptors >= before.descriptors + 25, "others may close some meanwhile");
+        assert!(before.resident_bytes > 100_000);
+        let watch = Watch::start(own, Duration::from_millis(1));
+        std::thread::sleep(Duration::from_millis(100));
+        let seen = watch.stop();
+        assert!(!seen.is_empty() && seen.is_sorted_by(|a, b| a.seconds < b.seconds));
+        drop(files);
+        assert_eq!(Held::by(u32::MAX, 0.0), None);
     }
 }

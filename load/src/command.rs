@@ -4,16 +4,18 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Instant;
 
 use clap::Args;
 
 use crate::calibration;
 use crate::capacity;
 use crate::interrupt;
-use crate::result::{Outcome, Run, Validity};
+use crate::result::{Outcome, Point, Validity};
 use crate::rules;
 use crate::run;
-use crate::scenario::{Bound, Http, Objective, Scenario};
+use crate::scenario::{Bound, Class, Http, Mix, Objective, Scenario};
+use crate::schedule::Schedule;
 use crate::server::{self, Server};
 use crate::table;
 use crate::tls::Trust;
@@ -45,15 +47,42 @@ pub struct Flags {
     /// How long requests are started
     #[arg(long, env = "TEST_DURATION_SECS", value_name = "SECONDS")]
     pub test_duration_secs: Option<f64>,
-    /// Connections
-    #[arg(long, env = "CONCURRENT_TASKS", value_name = "NUMBER")]
-    pub concurrent_tasks: Option<usize>,
+    /// A closed loop that ends after so many requests
+    #[arg(long, value_name = "NUMBER", conflicts_with_all = ["rate", "schedule", "test_duration_secs"])]
+    pub requests: Option<u64>,
+    /// A closed loop: each connection asks again when it has its answer
+    #[arg(long, conflicts_with_all = ["rate", "schedule"])]
+    pub closed: bool,
+    /// An open loop: so many requests a second
+    #[arg(long, value_name = "RATE", conflicts_with = "schedule")]
+    pub rate: Option<f64>,
+    /// An open loop: a schedule that is carried (ramp, burst), or one in a file
+    #[arg(long, value_name = "SCHEDULE")]
+    pub schedule: Option<String>,
+    /// Connections; several are a run each
+    #[arg(long, env = "CONCURRENT_TASKS", value_name = "NUMBER", value_delimiter = ',')]
+    pub concurrent_tasks: Vec<usize>,
+    /// Shares of reads/writes (80/20) or of reads of one/lists/writes (60/35/5); several are a run each
+    #[arg(long, value_name = "MIX", value_delimiter = ',')]
+    pub mix: Vec<Mix>,
+    /// Each operation in a run of its own
+    #[arg(long)]
+    pub apart: bool,
     /// Requests before the window
     #[arg(long, env = "WARMUP_REQUESTS", value_name = "NUMBER")]
     pub warmup_requests: Option<u64>,
     /// Rows that requests choose among
     #[arg(long, env = "SEED_RECORD_COUNT", value_name = "NUMBER")]
     pub seed_record_count: Option<u64>,
+    /// Processors that the server may use, as parts of one (0.05); several are a run each
+    #[arg(long, value_name = "NUMBER", value_delimiter = ',')]
+    pub server_cpus: Vec<f64>,
+    /// Right reads a second that must be reached
+    #[arg(long, env = "TARGET_READ_THROUGHPUT", value_name = "RATE")]
+    pub target_read_throughput: Option<f64>,
+    /// Right writes a second that must be reached
+    #[arg(long, env = "TARGET_WRITE_THROUGHPUT", value_name = "RATE")]
+    pub target_write_throughput: Option<f64>,
     /// The server of --base-url has the rows already
     #[arg(long)]
     pub has_data: bool,
@@ -62,70 +91,125 @@ pub struct Flags {
     pub results: PathBuf,
 }
 
+macro_rules! carried {
+    ($folder:literal: $($name:literal)*) => {
+        [$(($name, include_str!(concat!("../", $folder, "/", $name, ".toml")))),*]
+    };
+}
+
 /// The scenarios that this program carries, by name.
-const CARRIED: [(&str, &str); 3] = [
-    ("throughput-read", include_str!("../scenarios/throughput-read.toml")),
-    ("throughput-write", include_str!("../scenarios/throughput-write.toml")),
-    ("rest-crud", include_str!("../scenarios/rest-crud.toml")),
-];
+pub const SCENARIOS: [(&str, &str); 14] = carried!("scenarios":
+    "throughput-read" "throughput-write" "rest-crud" "rest-relationships" "graphql" "blob-storage" "update" "join" "select"
+    "static-files" "lists" "quota-static" "quota-list" "sustained");
+
+/// The schedules that it carries.
+pub const SCHEDULES: [(&str, &str); 2] = carried!("schedules": "ramp" "burst");
 
 /// A scenario that this program carries, or one in a file.
 pub fn scenario(name: &str) -> Result<Scenario, String> {
-    let read = match CARRIED.iter().find(|(carried, _)| *carried == name) {
+    let read = match SCENARIOS.iter().find(|(carried, _)| *carried == name) {
         Some((_, text)) => Scenario::parse(&format!("load/scenarios/{name}.toml"), text),
         None => Scenario::read(name.as_ref()),
     };
     read.map_err(|refusal| refusal.to_string())
 }
 
+/// A schedule that this program carries, or one in a file.
+pub fn schedule(name: &str) -> Result<Schedule, String> {
+    let text = match SCHEDULES.iter().find(|(carried, _)| *carried == name) {
+        Some((_, text)) => (*text).to_owned(),
+        None => std::fs::read_to_string(name).map_err(|error| format!("{name}: {error}"))?,
+    };
+    toml::from_str(&text).map_err(|error| format!("{name}: {}", error.message()))
+}
+
+/// Carries out scenarios that this program carries, as the flags say, and ends.
+pub fn carry_out(names: &[&str], flags: &Flags) -> ExitCode {
+    exit(names.iter().map(|name| scenario(name)).collect::<Result<_, _>>().and_then(|scenarios| flags.run(scenarios)))
+}
+
 impl Flags {
     /// A scenario with what the flags say in place of what its file says.
     pub fn over(&self, mut scenario: Scenario) -> Result<Scenario, String> {
+        self.loop_over(&mut scenario)?;
         let load = &mut scenario.load;
-        if let Some(seconds) = self.test_duration_secs {
-            match load.schedule.take() {
-                Some(schedule) => load.schedule = Some(schedule.lasting(seconds)),
-                None => (load.seconds, load.requests) = (Some(seconds), None),
-            }
-        }
         // What is there decides for itself; what is started does as the scenario says.
         scenario.tls = match &self.base_url {
             Some(url) => url.starts_with("https:"),
             None => scenario.tls && !self.no_tls,
         };
         scenario.http = self.http.unwrap_or(scenario.http);
-        load.connections = self.concurrent_tasks.unwrap_or(load.connections);
         load.warm_up_requests = self.warmup_requests.unwrap_or(load.warm_up_requests);
         scenario.data.rows = self.seed_record_count.unwrap_or(scenario.data.rows);
+        let sweep = &mut scenario.sweep;
+        match self.concurrent_tasks.as_slice() {
+            [] => {}
+            [one] => (load.connections, sweep.connections) = (*one, Vec::new()),
+            several => sweep.connections = several.to_vec(),
+        }
+        if !self.mix.is_empty() {
+            sweep.mixes.clone_from(&self.mix);
+        }
+        if !self.server_cpus.is_empty() {
+            sweep.server_cpus.clone_from(&self.server_cpus);
+        }
+        sweep.apart |= self.apart;
+        let targets = [
+            (self.target_read_throughput, vec![Class::Read, Class::List]),
+            (self.target_write_throughput, vec![Class::Write]),
+        ];
+        for (rate, classes) in targets {
+            if let Some(rate) = rate.filter(|_| scenario.has(&classes)) {
+                let bound = Bound::ThroughputAtLeast(rate);
+                scenario.objectives.push(Objective { operation: None, classes, bound });
+            }
+        }
         match scenario.fault() {
             None => Ok(scenario),
             Some((key, reason)) => Err(format!("flags: {key}: {reason}")),
         }
     }
 
+    /// When requests start, and when they end.
+    fn loop_over(&self, scenario: &mut Scenario) -> Result<(), String> {
+        let load = &mut scenario.load;
+        let seconds = load.schedule.as_ref().map(Schedule::seconds).or(load.seconds);
+        if let Some(name) = &self.schedule {
+            (load.schedule, load.seconds, load.requests) = (Some(schedule(name)?), None, None);
+        } else if let Some(rate) = self.rate {
+            let schedule = Schedule::Constant { rate, seconds: seconds.unwrap_or(10.0) };
+            (load.schedule, load.seconds, load.requests) = (Some(schedule), None, None);
+        } else if let Some(requests) = self.requests {
+            (load.schedule, load.seconds, load.requests) = (None, None, Some(requests));
+        } else if self.closed {
+            (load.schedule, load.seconds) = (None, seconds);
+        }
+        if let Some(seconds) = self.test_duration_secs {
+            match load.schedule.take() {
+                Some(schedule) => load.schedule = Some(schedule.lasting(seconds)),
+                None => (load.seconds, load.requests) = (Some(seconds), None),
+            }
+        }
+        Ok(())
+    }
+
     fn trust(&self) -> Option<Trust> {
         self.ca.clone().map(Trust::Certificates).or(self.insecure.then_some(Trust::Everyone))
     }
 
-    /// Runs a scenario with what the flags say, stores its result and prints it.
-    pub fn run(&self, scenario: Scenario, target: Option<f64>) -> Result<Run, String> {
-        interrupt::listen(server::kill_started)?;
-        let mut scenario = self.over(scenario)?;
-        let bound = |rate| Objective { operation: None, bound: Bound::ThroughputAtLeast(rate) };
-        scenario.objectives.extend(target.map(bound));
-        self.run_one(&scenario)
-    }
-
     /// Searches the highest rate at which a scenario meets its objectives, from a first one on; all probes are stored, and printed.
-    pub fn capacity(&self, scenario: Scenario, first: f64) -> Result<Vec<Run>, String> {
+    pub fn capacity(&self, scenario: Scenario, first: f64) -> Result<Vec<Point>, String> {
         interrupt::listen(server::kill_started)?;
-        let found = capacity::search(&self.over(scenario)?, first, |probe| self.run_one(probe))?;
+        let found = capacity::search(&self.over(scenario)?, first, |probe| match self.point(probe)? {
+            Point::Ran(run) => Ok(*run),
+            Point::Skipped { name, reason } => Err(format!("{name}: {reason}")),
+        })?;
         println!("{}", found.text());
         Ok(Vec::new())
     }
 
     /// Measures what the client itself can do.
-    pub fn calibrate(&self) -> Result<Vec<Run>, String> {
+    pub fn calibrate(&self) -> Result<Vec<Point>, String> {
         interrupt::listen(server::kill_started)?;
         if self.base_url.is_some() {
             return Err("the null server is started here: without --base-url".to_owned());
@@ -136,31 +220,64 @@ impl Flags {
         Ok(Vec::new())
     }
 
-    fn run_one(&self, scenario: &Scenario) -> Result<Run, String> {
-        let server = match (&self.base_url, self.trust()) {
+    /// Runs all variants of scenarios, each against a server of its own unless there is one already, and prints what came of them.
+    pub fn run(&self, scenarios: Vec<Scenario>) -> Result<Vec<Point>, String> {
+        interrupt::listen(server::kill_started)?;
+        let begun = Instant::now();
+        let mut points = Vec::new();
+        for scenario in scenarios {
+            for variant in self.over(scenario)?.variants() {
+                if let Some((key, reason)) = variant.fault() {
+                    return Err(format!("{}: {key}: {reason}", variant.name));
+                }
+                points.push(self.point(&variant)?);
+            }
+        }
+        print!("{}", table::summary(&points, begun.elapsed()));
+        Ok(points)
+    }
+
+    /// Runs a scenario, stores its result and prints it.
+    fn point(&self, scenario: &Scenario) -> Result<Point, String> {
+        let point = self.run_one(scenario)?;
+        match &point {
+            Point::Ran(run) => {
+                println!("{}", table::text(run));
+                println!("stored as {}\n", self.results.join(format!("{}.json", run.id)).display());
+            }
+            Point::Skipped { name, reason } => println!("{name}: skipped: {reason}\n"),
+        }
+        Ok(point)
+    }
+
+    /// Runs a scenario and stores its result.
+    fn run_one(&self, scenario: &Scenario) -> Result<Point, String> {
+        let mut server = match (&self.base_url, self.trust()) {
             (Some(url), trust) => Server::at(url, self.i_own_this_target, trust)?,
             (None, Some(_)) => return Err("--ca and --insecure are about the server of --base-url".to_owned()),
-            (None, None) => {
-                Server::start(&server::binary(self.server.as_deref())?, &scenario.data.schema, scenario.tls)?
-            }
+            (None, None) => Server::start(&server::binary(self.server.as_deref())?, &scenario.data, scenario.tls)?,
         };
+        if let Some(Err(reason)) = scenario.load.server_cpus.map(|cpus| server.limit(cpus)) {
+            return Ok(Point::Skipped { name: scenario.name.clone(), reason });
+        }
         let (mut run, accounts) = run::run(scenario, &server, self.has_data)?;
         run.ceiling = calibration::ceiling(&self.results, scenario);
         rules::give_verdict(&mut run);
         run.store(&self.results, &accounts).map_err(|error| format!("{}: {error}", self.results.display()))?;
-        println!("{}", table::text(&run));
-        println!("stored as {}", self.results.join(format!("{}.json", run.id)).display());
-        Ok(run)
+        Ok(Point::Ran(Box::new(run)))
     }
 }
 
-/// The exit code of runs, or of why there is none.
-pub fn exit(runs: Result<Vec<Run>, String>) -> ExitCode {
-    let good = |run: &Run| {
-        run.validity == Validity::Valid && run.objectives.iter().all(|judged| judged.outcome == Outcome::Pass)
+/// The exit code of runs, or of why there is none. What was skipped is no pass.
+pub fn exit(points: Result<Vec<Point>, String>) -> ExitCode {
+    let good = |point: &Point| match point {
+        Point::Ran(run) => {
+            run.validity == Validity::Valid && run.objectives.iter().all(|judged| judged.outcome == Outcome::Pass)
+        }
+        Point::Skipped { .. } => false,
     };
-    match runs {
-        Ok(runs) if runs.iter().all(good) => ExitCode::SUCCESS,
+    match points {
+        Ok(points) if points.iter().all(good) => ExitCode::SUCCESS,
         Ok(_) => ExitCode::from(1),
         Err(reason) => {
             eprintln!("load: {reason}");

@@ -4,6 +4,7 @@
 //! a bounded queue, and its wait is in its response time; beyond the queue it is dropped. When arrivals end, what is queued and in
 //! flight is still carried out; only what has no end by the end of the drain is given up, and counted as such (T16).
 
+mod follow;
 mod open;
 mod timer;
 mod users;
@@ -200,7 +201,7 @@ impl Worker {
             let open = slot.open().await;
             open.map_err(|error| format!("no connection to {}: {error}", self.plan.target.address))?;
         }
-        let ledger = Ledger::new(self.plan.scenario.operations.len(), Instant::now());
+        let ledger = Ledger::new(self.plan.scenario.operations.len(), Instant::now(), None);
         let end = users::End { deadline: None, requests: Some(self.share(self.plan.scenario.load.warm_up_requests)) };
         let mut tasks = JoinSet::new();
         users::start(self, &ledger, end, &mut tasks);
@@ -210,7 +211,7 @@ impl Worker {
 
     async fn measure(self: &Rc<Self>, start: Instant) -> Measured {
         let load = &self.plan.scenario.load;
-        let ledger = Ledger::new(self.plan.scenario.operations.len(), start);
+        let ledger = Ledger::new(self.plan.scenario.operations.len(), start, load.slice());
         let before = own_cpu_seconds();
         let mut tasks = JoinSet::new();
         tokio::time::sleep_until(start.into()).await;
@@ -290,9 +291,16 @@ impl Worker {
         let flight = arrival.send(free);
         let started = flight.started;
         let answer = tokio::time::timeout(limit, slot.exchange(request)).await.unwrap_or(Err(Failure::Timeout));
-        let ended = Instant::now();
-        let bytes = answer.as_ref().map_or(0, |answer| answer.body.len());
-        let outcome = answer.and_then(|answer| operation.expect.check(row, answer.status.as_u16(), &answer.body));
+        let mut ended = Instant::now();
+        let body = answer.as_ref().map_or_else(|_| Bytes::new(), |answer| answer.body.clone());
+        let mut bytes = body.len();
+        let mut outcome = answer.and_then(|answer| operation.expect.check(row, answer.status.as_u16(), &answer.body));
+        if outcome.is_ok() && !operation.follow.is_empty() {
+            let rest =
+                tokio::time::timeout(limit - (ended - started).min(limit), follow::all(slot, &body, &operation.follow));
+            let (more, followed) = rest.await.unwrap_or((0, Err(Failure::Timeout)));
+            (bytes, outcome, ended) = (bytes + more, followed, Instant::now());
+        }
         if outcome.is_ok() && operation.row == Row::New {
             self.rows.borrow_mut().spare.push(row);
         }

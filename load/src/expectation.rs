@@ -23,9 +23,15 @@ pub struct Expectation {
     /// JSON pointers and the text of the value there.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub has: BTreeMap<String, Template>,
-    /// The length of the list that the body is.
+    /// The length of a list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rows: Option<usize>,
+    /// A JSON pointer to that list, without one the body.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub list: String,
+    /// JSON pointers into each row of that list and the text of the value there.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub each: BTreeMap<String, Template>,
     /// The length of the body in bytes; 0 where none may come.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<usize>,
@@ -34,7 +40,11 @@ pub struct Expectation {
 impl Expectation {
     /// Whether it says anything about the body.
     pub fn is_about_the_body(&self) -> bool {
-        self.body.is_some() || !self.has.is_empty() || self.rows.is_some() || self.bytes.is_some()
+        self.body.is_some() || self.is_about_json() || self.bytes.is_some()
+    }
+
+    fn is_about_json(&self) -> bool {
+        !self.has.is_empty() || self.rows.is_some() || !self.each.is_empty()
     }
 
     /// Whether an answer to a request about a row is right.
@@ -44,21 +54,27 @@ impl Expectation {
         }
         let right = self.bytes.is_none_or(|bytes| bytes == body.len())
             && self.body.as_ref().is_none_or(|expected| expected.of(row).as_bytes() == body)
-            && ((self.rows.is_none() && self.has.is_empty()) || self.reads_right(row, body));
+            && (!self.is_about_json() || self.reads_right(row, body));
         if right { Ok(()) } else { Err(Failure::Body) }
     }
 
     fn reads_right(&self, row: u64, body: &[u8]) -> bool {
         let Ok(read) = serde_json::from_slice::<Value>(body) else { return false };
-        let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        let holds = |(pointer, expected): (&String, &Template)| {
-            read.pointer(pointer).is_some_and(|value| text(value) == expected.of(row))
-        };
+        let list = read.pointer(&self.list).and_then(Value::as_array);
         // GraphQL answers 200 with errors in the body.
         read.get("errors").is_none()
-            && self.rows.is_none_or(|rows| read.as_array().is_some_and(|list| list.len() == rows))
-            && self.has.iter().all(holds)
+            && holds(&read, &self.has, row)
+            && self.rows.is_none_or(|rows| list.is_some_and(|list| list.len() == rows))
+            && (self.each.is_empty()
+                || list.is_some_and(|list| !list.is_empty() && list.iter().all(|value| holds(value, &self.each, row))))
     }
+}
+
+fn holds(read: &Value, expected: &BTreeMap<String, Template>, row: u64) -> bool {
+    expected.iter().all(|(pointer, expected)| {
+        let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        read.pointer(pointer).is_some_and(|value| text(value) == expected.of(row))
+    })
 }
 
 /// Why a request that was sent is not a success.
@@ -116,6 +132,10 @@ mod tests {
         let list = expectation("status = 200\nrows = 2");
         assert_eq!(list.check(0, 200, b"[1,2]"), Ok(()));
         assert_eq!(list.check(0, 200, b"[]"), Err(Failure::Body));
+        let each = expectation("status = 200\nlist = \"/data/of\"\neach = { \"/in/id\" = \"{n/10}\" }");
+        assert_eq!(each.check(12, 200, br#"{"data":{"of":[{"in":{"id":1}},{"in":{"id":"1"}}]}}"#), Ok(()));
+        assert_eq!(each.check(12, 200, br#"{"data":{"of":[{"in":{"id":1}},{"in":null}]}}"#), Err(Failure::Body));
+        assert_eq!(each.check(12, 200, br#"{"data":{"of":[]}}"#), Err(Failure::Body));
         let whole = expectation("status = 200\nbody = \"p{n}\"\nbytes = 2");
         assert_eq!(whole.check(1, 200, b"p1"), Ok(()));
         assert_eq!(whole.check(1, 200, b"p2"), Err(Failure::Body));

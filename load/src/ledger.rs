@@ -39,11 +39,18 @@ pub struct Account {
     pub unrecorded: u64,
     /// Right answers by the second of the window in which they ended.
     pub ok_by_second: Vec<u64>,
+    /// From intended start to end, of the right answers, by the slice of the window in which they ended; two significant digits.
+    pub response_by_slice: Vec<Histogram<u64>>,
 }
 
 fn histogram() -> Histogram<u64> {
     // Made so, it grows with what is recorded.
     Histogram::new(3).expect("3 significant digits are allowed")
+}
+
+/// As long as a run is, it has few slices; each is small, so that memory stays so.
+fn slice_histogram() -> Histogram<u64> {
+    Histogram::new(2).expect("2 significant digits are allowed")
 }
 
 impl Default for Account {
@@ -61,6 +68,7 @@ impl Default for Account {
             failed: BTreeMap::new(),
             unrecorded: 0,
             ok_by_second: Vec::new(),
+            response_by_slice: Vec::new(),
         }
     }
 }
@@ -86,6 +94,9 @@ impl Account {
         for (failure, theirs) in &other.failed {
             join(self.failed.entry(*failure).or_insert_with(histogram), theirs);
         }
+        let slices = self.response_by_slice.len().max(other.response_by_slice.len());
+        self.response_by_slice.resize_with(slices, slice_histogram);
+        self.response_by_slice.iter_mut().zip(&other.response_by_slice).for_each(|(mine, theirs)| join(mine, theirs));
         self.ok_by_second.resize(self.ok_by_second.len().max(other.ok_by_second.len()), 0);
         self.ok_by_second.iter_mut().zip(&other.ok_by_second).for_each(|(mine, theirs)| *mine += theirs);
     }
@@ -102,13 +113,14 @@ impl Account {
 #[derive(Debug)]
 pub struct Ledger {
     start: Instant,
+    slice: Option<Duration>,
     accounts: RefCell<Vec<Account>>,
 }
 
 impl Ledger {
-    /// Of so many operations, in a window that starts now or later.
-    pub fn new(operations: usize, start: Instant) -> Rc<Self> {
-        Rc::new(Self { start, accounts: RefCell::new(vec![Account::default(); operations]) })
+    /// Of so many operations, in a window that starts now or later, with slices of a length where they are wanted.
+    pub fn new(operations: usize, start: Instant, slice: Option<Duration>) -> Rc<Self> {
+        Rc::new(Self { start, slice, accounts: RefCell::new(vec![Account::default(); operations]) })
     }
 
     /// A request should start.
@@ -173,7 +185,9 @@ impl Flight {
     /// It ended then, with so many bytes of body.
     pub fn end(mut self, ended: Instant, body_bytes: usize, outcome: Result<(), Failure>) {
         let ledger = self.ledger.take().expect("it is taken only here, which consumes it");
-        let second = ended.saturating_duration_since(ledger.start).as_secs() as usize;
+        let at = ended.saturating_duration_since(ledger.start);
+        let second = at.as_secs() as usize;
+        let slice = ledger.slice.map(|slice| (at.as_secs_f64() / slice.as_secs_f64()) as usize);
         let service = ended.saturating_duration_since(self.started);
         let response = ended.saturating_duration_since(self.intended);
         ledger.on(self.operation, |account| {
@@ -185,6 +199,11 @@ impl Flight {
                     Account::record(&mut account.response, response, &mut account.unrecorded);
                     account.ok_by_second.resize(account.ok_by_second.len().max(second + 1), 0);
                     account.ok_by_second[second] += 1;
+                    if let Some(slice) = slice {
+                        let slices = account.response_by_slice.len().max(slice + 1);
+                        account.response_by_slice.resize_with(slices, slice_histogram);
+                        Account::record(&mut account.response_by_slice[slice], response, &mut account.unrecorded);
+                    }
                 }
                 Err(failure) => {
                     let failed = account.failed.entry(failure).or_insert_with(histogram);

@@ -15,9 +15,11 @@ use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::clocks::Cpu;
+use crate::clocks::{Cpu, Held};
+use crate::counters;
+use crate::growth;
 use crate::ledger::Account;
-use crate::scenario::{Objective, Scenario};
+use crate::scenario::{Growing, Objective, Operation, Scenario};
 use crate::tls::Negotiated;
 
 /// The version of the format.
@@ -62,6 +64,12 @@ pub struct Run {
     pub processes: Processes,
     /// What the client can do, where that was measured; null where not.
     pub ceiling: Option<Ceiling>,
+    /// What the server held, once in each slice of the window, where it was started here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub held: Vec<Held>,
+    /// By what the server's processors were limited, where the scenario limits them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quota: Option<Limited>,
     /// The server's counters.
     pub counters: Counters,
     /// What came of the objectives.
@@ -72,6 +80,30 @@ pub struct Run {
     pub broken: Vec<String>,
     /// Whether Ctrl-C ended it.
     pub aborted: bool,
+}
+
+/// How the server's processors were limited.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Limited {
+    /// By what.
+    pub mechanism: String,
+    /// Periods of the window in which the server had used up its share; null where nobody counts them.
+    pub throttled_periods: Option<u64>,
+}
+
+/// What came of a run that was to be.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Point {
+    /// It was measured.
+    Ran(Box<Run>),
+    /// It was left out.
+    Skipped {
+        /// Of the scenario.
+        name: String,
+        /// Why.
+        reason: String,
+    },
 }
 
 /// Which loop: part of what a result may be compared with.
@@ -131,6 +163,10 @@ pub struct Cell {
     pub failed_service: BTreeMap<String, Statistics>,
     /// Right answers by the second of the window in which they ended.
     pub ok_by_second: Vec<u64>,
+    /// The 99th percentile of the response time in each slice of the window (see `Load::slice`), of the service time in a closed loop;
+    /// null where there were too few.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub p99_by_slice: Vec<Option<u64>>,
 }
 
 /// What came of a planned measurement.
@@ -226,9 +262,16 @@ pub struct Ceiling {
 #[serde(deny_unknown_fields)]
 pub struct Counters {
     /// Before.
-    pub before: Option<BTreeMap<String, u64>>,
+    pub before: Option<counters::Counters>,
     /// After.
-    pub after: Option<BTreeMap<String, u64>>,
+    pub after: Option<counters::Counters>,
+}
+
+impl Counters {
+    /// How much each has grown; none where they are not known.
+    pub fn grown(&self) -> Option<counters::Counters> {
+        Some(counters::grown(self.before.as_ref()?, self.after.as_ref()?))
+    }
 }
 
 /// An objective and what came of it.
@@ -265,6 +308,8 @@ pub enum Validity {
     Invalid,
     /// The client was the bottleneck: its throughput is a lower bound.
     ClientBound,
+    /// The server did not need all of the processors that it was given, so they were not what it was limited by.
+    QuotaNotBinding,
     /// It ended before it had measured what was planned.
     Inconclusive,
     /// All rules hold.
@@ -344,14 +389,55 @@ impl Cell {
             send_lag: of(&account.send_lag, 0),
             failed_service: account.failed.iter().filter_map(failed).collect(),
             ok_by_second: account.ok_by_second.clone(),
+            p99_by_slice: account.response_by_slice.iter().map(p99).collect(),
         }
     }
 }
 
+fn p99(times: &Histogram<u64>) -> Option<u64> {
+    (times.len() >= 1000).then(|| times.value_at_quantile(0.99))
+}
+
+impl Cell {
+    /// The times that it is judged by: of responses in an open loop, of the service in a closed one.
+    pub fn times(&self) -> Option<&Statistics> {
+        self.response.as_ref().or(self.service.as_ref())
+    }
+}
+
 impl Run {
+    /// By which share something grew after the first third of the window; none where too little is known.
+    pub fn growth(&self, of: Growing, operation: Option<&str>) -> Option<f64> {
+        let of_held = |value: fn(&Held) -> u64| -> Vec<_> {
+            self.held.iter().map(|held| (held.seconds, value(held) as f64)).collect()
+        };
+        let points = match of {
+            Growing::Memory => of_held(|held| held.resident_bytes),
+            Growing::Descriptors => of_held(|held| held.descriptors),
+            Growing::P99 => {
+                let slices = self.cell(operation?)?.p99_by_slice.iter().enumerate();
+                slices.filter_map(|(at, value)| Some((at as f64, (*value)? as f64))).collect()
+            }
+        };
+        growth::share(&points)
+    }
+
     /// The cell of an operation.
     pub fn cell(&self, operation: &str) -> Option<&Cell> {
         self.cells.iter().find(|cell| cell.operation == operation)
+    }
+
+    /// What became of the requests that an objective is about; none if there is no such operation.
+    pub fn counts_of(&self, objective: &Objective) -> Option<Counts> {
+        let about = |operation: &Operation| {
+            let classes = &objective.classes;
+            objective.operation.as_ref().is_none_or(|name| *name == operation.name)
+                && (classes.is_empty() || classes.contains(&operation.class()))
+        };
+        let names =
+            self.scenario.operations.iter().filter(|operation| about(operation)).map(|operation| &operation.name);
+        let counts = names.filter_map(|name| self.cell(name)).map(|cell| &cell.counts);
+        counts.fold(None, |sum, counts| Some(sum.unwrap_or_else(Counts::default).plus(counts)))
     }
 
     /// Writes it into a folder as `ID.json`, and its histograms as `ID.hlog`. What is there is not written over.

@@ -72,11 +72,24 @@ pub fn client_bound(run: &Run) -> Option<String> {
     })
 }
 
+/// Why the server's processors were not what limited it (T24); none where they were, or are not limited.
+pub fn quota_not_binding(run: &Run) -> Option<String> {
+    let cpus = run.scenario.load.server_cpus?;
+    let used = run.processes.server.as_ref().map_or(0.0, |cpu| cpu.seconds()) / run.window.seconds;
+    let throttled = run.quota.as_ref().and_then(|quota| quota.throttled_periods);
+    match () {
+        () if used < cpus * 0.95 => Some(format!("the server used {used:.3} of its {cpus} processors")),
+        () if throttled == Some(0) => Some("in no period the server had used up its share".to_owned()),
+        () => None,
+    }
+}
+
 /// Whether to believe a run.
 pub fn validity(run: &Run) -> Validity {
     match () {
         () if !broken(run).is_empty() => Validity::Invalid,
         () if run.aborted => Validity::Inconclusive,
+        () if quota_not_binding(run).is_some() => Validity::QuotaNotBinding,
         () if client_bound(run).is_some() => Validity::ClientBound,
         () => Validity::Valid,
     }
@@ -96,11 +109,8 @@ pub fn judged(run: &Run) -> Vec<Judged> {
 }
 
 fn judge(run: &Run, objective: &Objective, validity: Validity) -> Judged {
-    let counts = match &objective.operation {
-        Some(name) => run.cell(name).map(|cell| &cell.counts),
-        None => Some(&run.total),
-    };
-    let sent = counts.filter(|counts| counts.sent > 0);
+    let counts = run.counts_of(objective);
+    let sent = counts.as_ref().filter(|counts| counts.sent > 0);
     let outcome = |reached: bool| if reached { Outcome::Pass } else { Outcome::Fail };
     let (measured, outcome) = match &objective.bound {
         Bound::ThroughputAtLeast(bound) => {
@@ -112,10 +122,14 @@ fn judge(run: &Run, objective: &Objective, validity: Validity) -> Judged {
             let measured = sent.map(|counts| lost(counts) as f64 / counts.scheduled.max(1) as f64);
             (measured, measured.map(|measured| outcome(measured <= *bound)))
         }
+        Bound::Growth { of, at_most } => {
+            let measured = run.growth(*of, objective.operation.as_deref());
+            (measured, measured.map(|measured| outcome(measured <= *at_most)))
+        }
         Bound::Response { quantile, at_most_ms } => {
             let cell = objective.operation.as_ref().and_then(|name| run.cell(name));
             let found = cell.and_then(|cell| cell.response.as_ref()).and_then(|response| response.at(*quantile));
-            let dropped = counts.is_some_and(|counts| counts.dropped > 0);
+            let dropped = counts.as_ref().is_some_and(|counts| counts.dropped > 0);
             let measured = found.flatten().map(|nanoseconds| nanoseconds as f64 / 1e6);
             (measured, found.map(|_| outcome(!dropped && measured.is_some_and(|measured| measured <= *at_most_ms))))
         }

@@ -3,9 +3,12 @@
 //! Whatever is wrong is refused before anything runs, with file, key and reason: a scenario that is half understood measures
 //! something else. The same structure, as it was run, stands in the result.
 
-use std::collections::HashSet;
+mod variants;
+
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::path::Path;
+use std::time::Duration;
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
@@ -14,6 +17,8 @@ use crate::expectation::Expectation;
 use crate::random::Distribution;
 use crate::schedule::Schedule;
 use crate::template::Template;
+
+pub use variants::{Mix, Sweep};
 
 /// A load test.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -40,6 +45,12 @@ pub struct Scenario {
     /// What must be reached.
     #[serde(default)]
     pub objectives: Vec<Objective>,
+    /// What is varied from run to run.
+    #[serde(default, skip_serializing_if = "Sweep::is_empty")]
+    pub sweep: Sweep,
+    /// What belongs here and cannot be measured, and why.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub not_run: BTreeMap<String, String>,
 }
 
 fn yes() -> bool {
@@ -78,6 +89,37 @@ pub struct Data {
     /// How requests choose among the rows that stay.
     #[serde(default)]
     pub distribution: Distribution,
+    /// What is uploaded beside each row.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blob: Option<Blob>,
+    /// Rows of other tables, to which those of the table lead; no request takes them away.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub related: Vec<Related>,
+    /// Static files by their path, with the text of row 0.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub files: BTreeMap<String, Template>,
+}
+
+/// Bytes beside a row.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Blob {
+    /// Where they are.
+    pub path: Template,
+    /// What they are.
+    pub content: Template,
+}
+
+/// Rows of another table.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Related {
+    /// The table.
+    pub table: String,
+    /// Rows, numbered from 0.
+    pub rows: u64,
+    /// A row as JSON.
+    pub row: Template,
 }
 
 /// How much is asked, for how long. With a schedule the loop is open: requests start when the schedule says so. Without one it is
@@ -117,6 +159,9 @@ pub struct Load {
     /// How long is waited for what is in flight at the end.
     #[serde(default = "thirty")]
     pub drain_seconds: f64,
+    /// Processors that the server may use, as parts of one; all without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_cpus: Option<f64>,
     /// Of everything random.
     #[serde(default)]
     pub seed: u64,
@@ -142,6 +187,16 @@ impl Load {
     /// Whether requests start when a schedule says so.
     pub fn is_open(&self) -> bool {
         self.schedule.is_some()
+    }
+
+    /// How long requests are started, where that is known before; seconds.
+    pub fn arrivals_seconds(&self) -> Option<f64> {
+        self.schedule.as_ref().map(Schedule::seconds).or(self.seconds)
+    }
+
+    /// The pieces of a run in which growth is looked for: 60 of them, and none shorter than a second.
+    pub fn slice(&self) -> Option<Duration> {
+        self.arrivals_seconds().map(|seconds| Duration::from_secs_f64((seconds / 60.0).max(1.0)))
     }
 
     /// How many requests can be in flight: the users of a closed loop.
@@ -171,8 +226,45 @@ pub struct Operation {
     /// Which row it is about.
     #[serde(default)]
     pub row: Row,
+    /// What kind of work it is, for mixes; without it GET reads and all else writes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<Class>,
     /// What an answer must be.
     pub expect: Expectation,
+    /// What the same user asks next, as part of the same operation, before it has its end.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub follow: Vec<Follow>,
+}
+
+impl Operation {
+    /// What kind of work it is.
+    pub fn class(&self) -> Class {
+        self.class.unwrap_or(if self.method == "GET" { Class::Read } else { Class::Write })
+    }
+}
+
+/// A kind of work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Class {
+    /// Reads one.
+    Read,
+    /// Reads many.
+    List,
+    /// Writes.
+    Write,
+}
+
+/// A request for each row of the answers before, one after the other: what a client does that is not given related rows at once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Follow {
+    /// A JSON pointer to a value of a row.
+    pub key: String,
+    /// The path that this value is put behind.
+    pub path: String,
+    /// A JSON pointer to where the value stands in the answer, which is 200.
+    pub has: String,
 }
 
 fn json() -> String {
@@ -214,6 +306,9 @@ pub struct Objective {
     /// The operation; none is all of them, for a throughput or a share of failures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation: Option<String>,
+    /// Only operations of these kinds; none is all of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<Class>,
     /// What is looked at.
     pub bound: Bound,
 }
@@ -233,6 +328,25 @@ pub enum Bound {
         /// In milliseconds.
         at_most_ms: f64,
     },
+    /// How much something grows after the first third of the run.
+    Growth {
+        /// What.
+        of: Growing,
+        /// As a share of its median.
+        at_most: f64,
+    },
+}
+
+/// What must not grow with the age of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Growing {
+    /// Memory that the server holds.
+    Memory,
+    /// File descriptors that the server holds.
+    Descriptors,
+    /// The 99th percentile of an operation's response time.
+    P99,
 }
 
 /// TOML has infinities, and what is no number.
@@ -282,7 +396,8 @@ impl Scenario {
 
     /// What is wrong with what could be read: a key, and the reason.
     pub fn fault(&self) -> Option<(String, String)> {
-        self.load_fault().or_else(|| self.operations_fault()).or_else(|| self.promises_fault())
+        (self.load_fault().or_else(|| self.operations_fault()).or_else(|| self.promises_fault()))
+            .or_else(|| self.sweep.fault(self))
     }
 
     fn load_fault(&self) -> Option<(String, String)> {
@@ -305,6 +420,7 @@ impl Scenario {
             (load.poisson && !load.is_open(), "load.poisson", "only a schedule has random arrivals"),
             (!above_zero(load.timeout_seconds), "load.timeout_seconds", "above 0"),
             (!above_zero(load.drain_seconds), "load.drain_seconds", "above 0"),
+            (load.server_cpus.is_some_and(|cpus| !above_zero(cpus)), "load.server_cpus", "above 0"),
             (data.rows == 0, "data.rows", "at least 1: reads of an empty table prove nothing"),
         ];
         let found =
@@ -372,6 +488,9 @@ impl Scenario {
                 if !(0.0..1.0).contains(&quantile) {
                     return fault("a quantile is from 0 to below 1");
                 }
+            }
+            if matches!(objective.bound, Bound::Growth { of: Growing::P99, .. }) && objective.operation.is_none() {
+                return fault("p99 is that of one operation");
             }
         }
         None

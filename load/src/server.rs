@@ -16,7 +16,8 @@ use tempfile::TempDir;
 
 use crate::connection::Target;
 use crate::interrupt;
-use crate::scenario::Http;
+use crate::quota::Quota;
+use crate::scenario::{Data, Http};
 use crate::tls::{Tls, Trust};
 
 /// A server that requests go to.
@@ -29,6 +30,8 @@ pub struct Server {
     /// The configuration it says it has, where it was started here.
     pub configuration: Option<Value>,
     trust: Option<Trust>,
+    /// What limits its processors, where something does.
+    pub quota: Option<Quota>,
     started: Option<Started>,
 }
 
@@ -42,7 +45,7 @@ impl Server {
     /// One that is there. Unless it is on this machine the caller has to say that it is theirs; over HTTPS, whom they trust.
     pub fn at(url: &str, owned: bool, trust: Option<Trust>) -> Result<Self, String> {
         let url = url.trim_end_matches('/').to_owned();
-        let server = Self { url, process: None, configuration: None, trust, started: None };
+        let server = Self { url, process: None, configuration: None, trust, quota: None, started: None };
         let url = &server.url;
         match server.target(Http::One)?.address.ip().is_loopback() || owned {
             true => Ok(server),
@@ -50,17 +53,22 @@ impl Server {
         }
     }
 
-    /// Starts a binary in a temporary folder with a schema, and waits until it is ready. Over TLS it shows a certificate that it makes
-    /// itself, and nothing else is trusted.
-    pub fn start(binary: &Path, schema: &str, tls: bool) -> Result<Self, String> {
+    /// Starts a binary in a temporary folder with a schema and static files, and waits until it is ready. It times its requests. Over TLS
+    /// it shows a certificate that it makes itself, and nothing else is trusted.
+    pub fn start(binary: &Path, served: &Data, tls: bool) -> Result<Self, String> {
         let directory = TempDir::new().map_err(|error| format!("no temporary folder: {error}"))?;
-        let [schema_file, data, ready] = ["schema.graphql", "data", "ready"].map(|name| directory.path().join(name));
-        std::fs::write(&schema_file, schema).map_err(|error| format!("{}: {error}", schema_file.display()))?;
+        let [schema_file, data, files, ready] =
+            ["schema.graphql", "data", "static", "ready"].map(|name| directory.path().join(name));
+        write(&schema_file, &served.schema)?;
+        served.files.iter().try_for_each(|(path, text)| write(&files.join(path), &text.of(0)))?;
         let command = || {
             let mut command = Command::new(binary);
             command.arg("serve").arg("--schema").arg(&schema_file).arg("--data-dir").arg(&data);
-            command.args(["--listen", "127.0.0.1:0"]).arg("--ready-file").arg(&ready).stdin(Stdio::null());
+            command.args(["--listen", "127.0.0.1:0", "--timings"]).arg("--ready-file").arg(&ready).stdin(Stdio::null());
             command.args(tls.then_some(["--tls", "self-signed"]).into_iter().flatten());
+            if !served.files.is_empty() {
+                command.arg("--static").arg(&files);
+            }
             command
         };
         let failed = |error: std::io::Error| format!("cannot start {}: {error}", binary.display());
@@ -98,7 +106,8 @@ impl Server {
         running().push((child.id(), directory.path().to_owned()));
         let process = Some(child.id());
         let started = Some(Started { child, _directory: directory });
-        let mut server = Self { url: String::new(), process, configuration: Some(configuration), trust, started };
+        let configuration = Some(configuration);
+        let mut server = Self { url: String::new(), process, configuration, trust, quota: None, started };
         server.url = server.wait_until_ready(ready)?;
         Ok(server)
     }
@@ -119,6 +128,16 @@ impl Server {
             }
         }
         Err("the server was not ready within 60 s".to_owned())
+    }
+
+    /// Gives it so many processors, from now on.
+    ///
+    /// # Errors
+    /// Why that cannot be done.
+    pub fn limit(&mut self, cpus: f64) -> Result<(), String> {
+        let process = self.process.ok_or("the server was not started here")?;
+        self.quota = Some(Quota::set(process, cpus)?);
+        Ok(())
     }
 
     /// Whether it is spoken to over TLS.
@@ -156,6 +175,8 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
+        // With all processors it stops at once.
+        self.quota = None;
         self.signal(Signal::TERM);
         if let Some(started) = &mut self.started {
             let begun = Instant::now();
@@ -169,6 +190,11 @@ impl Drop for Server {
             running().retain(|(process, _)| Some(*process) != self.process);
         }
     }
+}
+
+fn write(file: &Path, text: &str) -> Result<(), String> {
+    let folder = file.parent().map_or(Ok(()), std::fs::create_dir_all);
+    folder.and_then(|()| std::fs::write(file, text)).map_err(|error| format!("{}: {error}", file.display()))
 }
 
 /// The servers that were started here and not stopped yet, and their folders: what a process that ends at once has to take with it.

@@ -1,137 +1,448 @@
-//! A run as a table for people: what is absent is "not run", what is beyond all measured is "> max", and units stand in the heads.
+//! Runs as text for people: what is absent is "not run", what is beyond all measured is "> max", and units stand beside the figures.
+//!
+//! Operations are columns and figures are rows, because there are more figures than operations, and a terminal is longer than it is
+//! wide. What does not fit beside each other stands below.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::time::Duration;
 
-use crate::result::{Cell, Loop, Run, State, Statistics, Validity};
-use crate::rules::client_bound;
-use crate::scenario::Http;
+use crate::quota::PERIOD_US;
+use crate::result::{Cell, Counts, Judged, Loop, Point, Run, State, Statistics, Validity};
+use crate::rules::{client_bound, quota_not_binding};
+use crate::scenario::{Bound, Http};
+
+/// Columns of a terminal that nobody has made wider.
+const WIDTH: usize = 80;
+
+/// Calls into the storage, as the server's counters name them.
+const STORAGE_CALLS: [&str; 5] = ["gets", "multi_gets", "looked_up", "scans", "writes"];
 
 /// The text of a run.
 pub fn text(run: &Run) -> String {
     let mut text = String::new();
     // Writing to a String cannot fail.
-    let _ = write_all(run, &mut text);
+    let _ = write_run(run, &mut text);
     text
 }
 
-fn write_all(run: &Run, out: &mut String) -> std::fmt::Result {
-    let load = &run.scenario.load;
-    let (kind, times) = match run.r#loop {
-        Loop::Open => ("open loop", "response times from the intended start"),
-        Loop::Closed => ("closed loop", "service times"),
+/// One table of runs that belong together, with the date of the first and the time that all took.
+pub fn summary(points: &[Point], took: Duration) -> String {
+    let ran = |point: &Point| match point {
+        Point::Ran(run) => Some(run.as_ref().clone()),
+        Point::Skipped { .. } => None,
     };
+    let runs: Vec<_> = points.iter().filter_map(ran).collect();
+    let mut text = String::new();
+    if let Some(first) = runs.first() {
+        let _ = writeln!(
+            text,
+            "summary: {}, {} run{}, {:.0} s in all\n",
+            date(first),
+            runs.len(),
+            plural(runs.len()),
+            took.as_secs_f64()
+        );
+        let _ = write_summary(&runs, &mut text);
+    }
+    for point in points {
+        if let Point::Skipped { name, reason } = point {
+            let _ = writeln!(text, "skipped: {name}: {reason}");
+        }
+    }
+    let not_run: BTreeMap<_, _> = runs.iter().flat_map(|run| &run.scenario.not_run).collect();
+    for (what, why) in not_run {
+        let _ = writeln!(text, "not run: {what}: {why}");
+    }
+    text
+}
+
+fn date(run: &Run) -> String {
+    let moment =
+        i64::try_from(run.began_unix_seconds).ok().and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
+    moment.map_or("-".to_owned(), |moment| moment.strftime("%Y-%m-%d %H:%M:%S UTC").to_string())
+}
+
+fn plural(number: usize) -> &'static str {
+    if number == 1 { "" } else { "s" }
+}
+
+fn loop_name(run: &Run) -> &'static str {
+    match run.r#loop {
+        Loop::Open => "open",
+        Loop::Closed => "closed",
+    }
+}
+
+fn write_run(run: &Run, out: &mut String) -> std::fmt::Result {
+    let load = &run.scenario.load;
+    writeln!(out, "{}, {}", run.id, date(run))?;
     writeln!(
         out,
-        "{}: {kind}, {} connections, {:.2} s, {} requests",
-        run.id, load.connections, run.window.seconds, run.total.scheduled
+        "{} loop, {} connections, {} requests in {:.2} s\n",
+        loop_name(run),
+        load.connections,
+        run.total.scheduled,
+        run.window.seconds
     )?;
     let tls = run.tls.as_ref().map_or("no TLS".to_owned(), ToString::to_string);
-    writeln!(out, "HTTP/{}, {tls}", if run.scenario.http == Http::One { "1.1" } else { "2" })?;
-    writeln!(out, "{times} of right answers, in milliseconds\n")?;
-    let head = [
-        "operation",
-        "ok/s",
-        "ok",
-        "failed",
-        "dropped",
-        "censored",
-        "mean",
-        "p50",
-        "p95",
-        "p99",
-        "p99.9",
-        "max",
-        "send lag p99",
-        "MB/s",
-    ];
-    let rows = run.cells.iter().map(|cell| row(run, cell));
-    write_table(out, &head.map(str::to_owned), &rows.collect::<Vec<_>>())?;
-    writeln!(out)?;
-    for cell in &run.cells {
-        for (class, count) in &cell.counts.failed {
-            writeln!(out, "failed: {} {class} {count}", cell.operation)?;
-        }
-    }
+    writeln!(out, "HTTP/{}, {tls}\n", if run.scenario.http == Http::One { "1.1" } else { "2" })?;
+    write_cells(run, out)?;
     write_processes(run, out)?;
+    write_server(run, out)?;
     for judged in &run.objectives {
-        let measured = judged.measured.map_or("nothing measured".to_owned(), |measured| format!("{measured:.3}"));
-        writeln!(
-            out,
-            "objective {:?} {:?}: {measured}: {:?}",
-            judged.objective.operation.as_deref().unwrap_or("all"),
-            judged.objective.bound,
-            judged.outcome
-        )?;
+        writeln!(out, "{}", objective(judged))?;
     }
+    write_quota(run, out)?;
     run.broken.iter().try_for_each(|broken| writeln!(out, "broken {broken}"))?;
-    match (run.validity, client_bound(run)) {
-        (Validity::ClientBound, Some(why)) => {
+    match run.validity {
+        Validity::ClientBound => {
+            let why = client_bound(run).unwrap_or_default();
             writeln!(out, "client_bound: {why}; throughput >= {:.0}/s", run.throughput)
         }
-        (validity, _) => writeln!(out, "{validity:?}"),
+        Validity::QuotaNotBinding => {
+            writeln!(out, "quota_not_binding: {}", quota_not_binding(run).unwrap_or_default())
+        }
+        validity => writeln!(out, "{}", validity_name(validity)),
     }
 }
 
-fn write_processes(run: &Run, out: &mut String) -> std::fmt::Result {
-    let ok = run.total.ok as f64;
-    let per_request =
-        |seconds: f64| if ok > 0.0 { format!("{:.1} us", seconds / ok * 1e6) } else { "not run".to_owned() };
-    let client = &run.processes.client;
-    write!(out, "total {:.0} ok/s; CPU a right answer: client {}", run.throughput, per_request(client.seconds()))?;
-    match &run.processes.server {
-        Some(server) => writeln!(
-            out,
-            ", server {} (user {:.2} s, system {:.2} s, {:.0} ok a second of CPU)",
-            per_request(server.seconds()),
-            server.user_seconds,
-            server.system_seconds,
-            ok / server.seconds()
-        ),
-        None => writeln!(out, ", server not known"),
+/// How the server was limited, and where a time is one of the kernel's and not of the server's: about a multiple of its period.
+fn write_quota(run: &Run, out: &mut String) -> std::fmt::Result {
+    let (Some(cpus), Some(quota)) = (run.scenario.load.server_cpus, &run.quota) else { return Ok(()) };
+    let used = run.processes.server.map_or(0.0, |cpu| cpu.seconds()) / run.window.seconds;
+    let throttled = quota.throttled_periods.map_or("not counted".to_owned(), |periods| periods.to_string());
+    let share = used / cpus * 100.0;
+    let mechanism = &quota.mechanism;
+    writeln!(out, "quota {cpus} CPU by {mechanism}: {share:.1} % of it used, throttled periods: {throttled}")?;
+    for cell in &run.cells {
+        let Some(p99) = cell.times().and_then(|times| times.at(0.99)).flatten() else { continue };
+        let periods = p99 as f64 / 1e3 / PERIOD_US as f64;
+        if periods.round() >= 1.0 && (periods - periods.round()).abs() < 0.1 {
+            let (name, ms) = (&cell.operation, PERIOD_US / 1000);
+            writeln!(out, "{name}: p99 is {:.0} periods of {ms} ms: waiting for the next share", periods.round())?;
+        }
     }
+    Ok(())
 }
 
-fn row(run: &Run, cell: &Cell) -> Vec<String> {
-    let counts = &cell.counts;
+/// The figures of each operation, and what can be said of all.
+fn write_cells(run: &Run, out: &mut String) -> std::fmt::Result {
+    let times = match run.r#loop {
+        Loop::Open => "response ms",
+        Loop::Closed => "service ms",
+    };
+    let mut columns = vec![heads(run, times)];
+    columns.extend(run.cells.iter().map(|cell| column(run, cell)));
+    columns.push(total(run));
+    write_columns(out, &columns)
+}
+
+fn classes(run: &Run) -> impl Iterator<Item = &String> {
+    run.total.failed.keys()
+}
+
+fn heads(run: &Run, times: &str) -> Vec<String> {
+    let mut heads = vec![String::new()];
+    heads.extend(["share declared %", "share realised %", "offered/s", "ok/s", "ok"].map(str::to_owned));
+    heads.extend(classes(run).map(|class| format!("failed {class}")));
+    heads.extend(["dropped", "censored", "received MB/s"].map(str::to_owned));
+    heads.push(format!("{times}: min"));
+    heads.extend(["mean", "deviation"].map(str::to_owned));
+    heads.extend(crate::result::QUANTILES.map(|quantile| format!("p{}", (quantile * 1000.0).round() / 10.0)));
+    heads.extend(["max", "send lag p99"].map(str::to_owned));
+    heads
+}
+
+fn counted(run: &Run, name: &str, share: f64, counts: &Counts, bytes: u64) -> Vec<String> {
+    let seconds = run.window.seconds;
+    let offered = counts.scheduled as f64 / run.window.arrivals_seconds.unwrap_or(seconds);
+    let realised = counts.scheduled as f64 / run.total.scheduled.max(1) as f64;
+    let mut column = vec![name.to_owned(), figure(share * 100.0), figure(realised * 100.0), figure(offered)];
+    column.extend([figure(counts.ok as f64 / seconds), counts.ok.to_string()]);
+    column.extend(classes(run).map(|class| counts.failed.get(class).copied().unwrap_or(0).to_string()));
+    column.extend([counts.dropped.to_string(), counts.censored.to_string(), figure(bytes as f64 / seconds / 1e6)]);
+    column
+}
+
+fn column(run: &Run, cell: &Cell) -> Vec<String> {
     if cell.state != State::Ran {
         return vec![cell.operation.clone(), "not run".to_owned()];
     }
-    let times = cell.response.as_ref().or(cell.service.as_ref());
-    let milliseconds = |nanoseconds: f64| format!("{:.3}", nanoseconds / 1e6);
-    let not = || "-".to_owned();
-    let quantile = |found: Option<&Statistics>, quantile| match found.and_then(|found| found.at(quantile)) {
-        Some(Some(value)) => milliseconds(value as f64),
-        Some(None) => "> max".to_owned(),
-        None => not(),
-    };
-    let mut row = vec![
-        cell.operation.clone(),
-        format!("{:.0}", counts.ok as f64 / run.window.seconds),
-        counts.ok.to_string(),
-        counts.failures().to_string(),
-        counts.dropped.to_string(),
-        counts.censored.to_string(),
-        times.map_or_else(not, |times| milliseconds(times.mean)),
-    ];
-    row.extend([0.5, 0.95, 0.99, 0.999].map(|at| quantile(times, at)));
-    row.push(times.map_or_else(not, |times| milliseconds(times.max as f64)));
-    row.push(quantile(cell.send_lag.as_ref(), 0.99));
-    row.push(format!("{:.2}", cell.body_bytes_received as f64 / run.window.seconds / 1e6));
-    row
+    let weights: f64 = run.scenario.operations.iter().map(|operation| operation.weight).sum();
+    let declared = run.scenario.operations.iter().find(|operation| operation.name == cell.operation);
+    let share = declared.map_or(0.0, |operation| operation.weight / weights);
+    let mut column = counted(run, &cell.operation, share, &cell.counts, cell.body_bytes_received);
+    let times = cell.times();
+    let of = |value: fn(&Statistics) -> f64| times.map_or_else(absent, |times| milliseconds(value(times)));
+    column.extend([of(|times| times.min as f64), of(|times| times.mean), of(|times| times.standard_deviation)]);
+    column.extend(crate::result::QUANTILES.map(|at| quantile(times, at)));
+    column.extend([of(|times| times.max as f64), quantile(cell.send_lag.as_ref(), 0.99)]);
+    column
 }
 
-fn write_table(out: &mut String, head: &[String], rows: &[Vec<String>]) -> std::fmt::Result {
-    let width = |column: usize| {
-        let of = |row: &[String]| row.get(column).map_or(0, |cell| cell.len());
-        rows.iter().map(|row| of(row)).max().unwrap_or(0).max(head[column].len())
+fn total(run: &Run) -> Vec<String> {
+    let bytes = run.cells.iter().map(|cell| cell.body_bytes_received).sum();
+    counted(run, "all", 1.0, &run.total, bytes)
+}
+
+/// What has no value.
+fn absent() -> String {
+    "-".to_owned()
+}
+
+fn milliseconds(nanoseconds: f64) -> String {
+    format!("{:.3}", nanoseconds / 1e6)
+}
+
+fn quantile(found: Option<&Statistics>, quantile: f64) -> String {
+    match found.and_then(|found| found.at(quantile)) {
+        Some(Some(value)) => milliseconds(value as f64),
+        Some(None) => "> max".to_owned(),
+        None => absent(),
+    }
+}
+
+/// Three digits, and all those before the point.
+fn figure(value: f64) -> String {
+    match value.abs() {
+        large if large >= 100.0 => format!("{value:.0}"),
+        middle if middle >= 10.0 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+/// CPU of both sides, and right answers a second through the window.
+fn write_processes(run: &Run, out: &mut String) -> std::fmt::Result {
+    let ok = run.total.ok as f64;
+    let mut rows = vec![["", "user s", "system s", "CPU %", "us an ok", "ok/s of CPU"].map(str::to_owned).to_vec()];
+    for (side, cpu) in [("client", Some(run.processes.client)), ("server", run.processes.server)] {
+        let Some(cpu) = cpu else {
+            rows.push(vec![side.to_owned(), "not known".to_owned()]);
+            continue;
+        };
+        let of = |whole: bool, value: f64| if whole { figure(value) } else { absent() };
+        let (seconds, share) = (cpu.seconds(), cpu.seconds() / run.window.seconds * 100.0);
+        let mut row = vec![side.to_owned(), figure(cpu.user_seconds), figure(cpu.system_seconds), figure(share)];
+        row.extend([of(ok > 0.0, seconds / ok * 1e6), of(seconds > 0.0, ok / seconds)]);
+        rows.push(row);
+    }
+    write_rows(out, &rows)?;
+    let seconds = run.cells.iter().map(|cell| cell.ok_by_second.len()).max().unwrap_or(0);
+    let ok = |second: usize| -> u64 { run.cells.iter().filter_map(|cell| cell.ok_by_second.get(second)).sum() };
+    let five = |from: usize| {
+        // The last piece may be shorter than five seconds.
+        let length = (run.window.seconds - from as f64).min(5.0);
+        figure((from..from + 5).map(ok).sum::<u64>() as f64 / length)
     };
-    let widths: Vec<_> = (0..head.len()).map(width).collect();
-    for row in [head].into_iter().chain(rows.iter().map(Vec::as_slice)) {
-        for (column, cell) in row.iter().enumerate() {
-            let width = widths[column];
-            if column == 0 { write!(out, "{cell:<width$}")? } else { write!(out, "  {cell:>width$}")? }
+    let pieces: Vec<_> = (0..seconds).step_by(5).map(five).collect();
+    writeln!(out, "ok/s in each 5 s: {}", pieces.join(" "))
+}
+
+/// What the server says of itself: its own time, and its calls into the storage.
+fn write_server(run: &Run, out: &mut String) -> std::fmt::Result {
+    let Some(grown) = run.counters.grown() else { return writeln!(out, "server's counters: not known") };
+    let mut timed = false;
+    for (route, answers) in grown.iter().filter_map(|(name, count)| Some((name.strip_prefix("answers ")?, *count))) {
+        let spent = grown.get(&format!("answer_ns {route}")).copied().unwrap_or(0);
+        if !route.starts_with("/_") {
+            timed = true;
+            let mean = milliseconds(spent as f64 / answers as f64);
+            writeln!(out, "server's own time: {route}: {answers} answers, mean {mean} ms")?;
+        }
+    }
+    if !timed {
+        writeln!(out, "server's own time: not measured")?;
+    }
+    let calls =
+        |name: &str| grown.get(name).map(|calls| format!("{name} {}", figure(*calls as f64 / run.total.ok as f64)));
+    let calls: Vec<_> = STORAGE_CALLS.into_iter().filter_map(calls).collect();
+    match run.total.ok {
+        0 => Ok(()),
+        _ if calls.is_empty() => writeln!(out, "calls into the storage: none"),
+        _ => writeln!(out, "calls into the storage for each ok: {}", calls.join(", ")),
+    }
+}
+
+fn objective(judged: &Judged) -> String {
+    let what = &judged.objective;
+    let kinds: Vec<_> = what.classes.iter().map(|class| format!("{class:?}").to_lowercase()).collect();
+    let about = what.operation.clone().unwrap_or(if kinds.is_empty() { "all".to_owned() } else { kinds.join(" and ") });
+    let measured = judged.measured.map_or("nothing measured".to_owned(), figure);
+    let bound = match &what.bound {
+        Bound::ThroughputAtLeast(rate) => match judged.measured {
+            Some(measured) => format!("target {}/s, reached {:.1} %", figure(*rate), measured / rate * 100.0),
+            None => format!("target {}/s", figure(*rate)),
+        },
+        Bound::FailuresAtMost(share) => format!("failures at most {share}"),
+        Bound::Growth { of, at_most } => {
+            format!("growth of {} at most {at_most}", format!("{of:?}").to_lowercase())
+        }
+        Bound::Response { quantile, at_most_ms } => format!("p{} at most {at_most_ms} ms", quantile * 100.0),
+    };
+    format!("objective {about}: {bound}: {measured}: {}", format!("{:?}", judged.outcome).to_lowercase())
+}
+
+fn validity_name(validity: Validity) -> &'static str {
+    match validity {
+        Validity::Invalid => "invalid",
+        Validity::ClientBound => "client_bound",
+        Validity::QuotaNotBinding => "quota_not_binding",
+        Validity::Inconclusive => "inconclusive",
+        Validity::Valid => "valid",
+    }
+}
+
+fn write_summary(runs: &[Run], out: &mut String) -> std::fmt::Result {
+    let heads = ["run", "loop", "conn.", "ok/s", "failed", "server %", "client %", "ok/CPU s", "verdict"];
+    let mut rows = vec![heads.map(str::to_owned).to_vec()];
+    let targets = runs.iter().any(|run| target(run).is_some());
+    if targets {
+        rows[0].extend(["target/s", "reached %"].map(str::to_owned));
+    }
+    for (run, name) in runs.iter().zip(short_names(runs)) {
+        let share = |seconds: f64| figure(seconds / run.window.seconds * 100.0);
+        let lost = run.total.scheduled - run.total.ok.min(run.total.scheduled);
+        let mut row = vec![name, loop_name(run).to_owned(), run.scenario.load.connections.to_string()];
+        row.extend([figure(run.throughput), lost.to_string()]);
+        let server = run.processes.server.as_ref();
+        row.push(server.map_or_else(absent, |cpu| share(cpu.seconds())));
+        row.push(share(run.processes.client.seconds()));
+        let used = server.map(|cpu| cpu.seconds()).filter(|seconds| *seconds > 0.0);
+        row.push(used.map_or_else(absent, |seconds| figure(run.total.ok as f64 / seconds)));
+        row.push(validity_name(run.validity).to_owned());
+        if targets {
+            let (rate, reached) = target(run).map_or((absent(), absent()), |(rate, reached)| (figure(rate), reached));
+            row.extend([rate, reached]);
+        }
+        rows.push(row);
+    }
+    write_rows(out, &rows)?;
+    match runs {
+        [_] => Ok(()),
+        _ if runs.iter().all(|run| run.cells.len() == 1) => write_alone(runs, out),
+        _ => write_operations(runs, out),
+    }
+}
+
+/// The names of runs without the words that all begin with.
+fn short_names(runs: &[Run]) -> Vec<String> {
+    let names: Vec<&str> = runs.iter().map(|run| run.scenario.name.as_str()).collect();
+    let common = |prefix: &str| names.iter().all(|name| name.starts_with(prefix));
+    let first = names.first().copied().unwrap_or_default();
+    let ends = first.match_indices('-').map(|(at, _)| at + 1);
+    let cut = ends.filter(|end| names.len() > 1 && common(&first[..*end])).last().unwrap_or(0);
+    names.iter().map(|name| name[cut..].to_owned()).collect()
+}
+
+/// The bound on a throughput, and how much of it was reached; the first if there are several.
+fn target(run: &Run) -> Option<(f64, String)> {
+    run.objectives.iter().find_map(|judged| match judged.objective.bound {
+        Bound::ThroughputAtLeast(rate) => {
+            let reached = judged.measured.map_or_else(absent, |measured| figure(measured / rate * 100.0));
+            Some((rate, reached))
+        }
+        _ => None,
+    })
+}
+
+/// Times of each operation of each run.
+fn write_operations(runs: &[Run], out: &mut String) -> std::fmt::Result {
+    let mut rows = vec![["run", "operation", "ok/s", "mean ms", "p50", "p99", "max"].map(str::to_owned).to_vec()];
+    for (run, name) in runs.iter().zip(short_names(runs)) {
+        for cell in &run.cells {
+            let mut row = vec![name.clone(), cell.operation.clone()];
+            row.push(figure(cell.counts.ok as f64 / run.window.seconds));
+            row.extend(times(cell));
+            row.push(cell.times().map_or_else(absent, |times| milliseconds(times.max as f64)));
+            rows.push(row);
+        }
+    }
+    write_rows(out, &rows)
+}
+
+/// Times of operations that ran alone, each beside its calls into the storage: of `multi_get` (m-gets) and the keys that it was asked
+/// for, too.
+fn write_alone(runs: &[Run], out: &mut String) -> std::fmt::Result {
+    let heads = ["operation", "mean ms", "p50", "p99", "gets", "m-gets", "keys", "scans", "writes"];
+    let mut rows = vec![heads.map(str::to_owned).to_vec()];
+    for (run, cell) in runs.iter().flat_map(|run| run.cells.iter().map(move |cell| (run, cell))) {
+        let mut row = vec![cell.operation.clone()];
+        row.extend(times(cell));
+        let grown = run.counters.grown().filter(|_| cell.counts.ok > 0);
+        row.extend(STORAGE_CALLS.map(|name| match &grown {
+            Some(grown) => figure(grown.get(name).copied().unwrap_or(0) as f64 / cell.counts.ok as f64),
+            None => absent(),
+        }));
+        rows.push(row);
+    }
+    write_rows(out, &rows)
+}
+
+/// Mean, p50 and p99.
+fn times(cell: &Cell) -> [String; 3] {
+    let times = cell.times();
+    [times.map_or_else(absent, |times| milliseconds(times.mean)), quantile(times, 0.5), quantile(times, 0.99)]
+}
+
+fn transposed(rows: &[Vec<String>]) -> Vec<Vec<String>> {
+    let column = |at: usize| rows.iter().map(|row| row.get(at).cloned().unwrap_or_default()).collect();
+    (0..rows.first().map_or(0, Vec::len)).map(column).collect()
+}
+
+fn write_rows(out: &mut String, rows: &[Vec<String>]) -> std::fmt::Result {
+    write_columns(out, &transposed(rows))
+}
+
+/// Columns beside each other, of which the first names the rows; those that do not fit stand below, with the names again.
+fn write_columns(out: &mut String, columns: &[Vec<String>]) -> std::fmt::Result {
+    let Some((names, mut rest)) = columns.split_first() else { return Ok(()) };
+    let width = |column: &[String]| column.iter().map(|text| text.chars().count()).max().unwrap_or(0);
+    let first = width(names);
+    while !rest.is_empty() {
+        let mut room = WIDTH.saturating_sub(first);
+        let fits = rest.iter().take_while(|column| {
+            let needs = width(column) + 2;
+            let fits = needs <= room;
+            room = room.saturating_sub(needs);
+            fits
+        });
+        let (block, below) = rest.split_at(fits.count().max(1));
+        for (row, name) in names.iter().enumerate() {
+            let mut line = format!("{name:<first$}");
+            for column in block {
+                let text = column.get(row).map_or("", String::as_str);
+                write!(line, "  {text:>width$}", width = width(column))?;
+            }
+            writeln!(out, "{}", line.trim_end())?;
         }
         writeln!(out)?;
+        rest = below;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_that_do_not_fit_stand_below_with_the_names_again() {
+        let column = |number: usize| vec![format!("c{number}"), "1234567890".to_owned()];
+        let names = vec![String::new(), "row".to_owned()];
+        let columns: Vec<_> = std::iter::once(names).chain((0..12).map(column)).collect();
+        let mut text = String::new();
+        write_columns(&mut text, &columns).unwrap();
+        assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+        assert_eq!(text.lines().filter(|line| line.starts_with("row")).count(), 2);
+        assert_eq!(text.matches("1234567890").count(), 12);
+    }
+
+    #[test]
+    fn figures_have_three_digits_and_all_before_the_point() {
+        assert_eq!(
+            [0.0, 0.126, 9.99, 12.34, 123.4, 54321.9].map(figure),
+            ["0.00", "0.13", "9.99", "12.3", "123", "54322"]
+        );
+    }
 }

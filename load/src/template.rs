@@ -1,7 +1,8 @@
 //! Texts with the number of a row in them: paths, bodies, and the answers that are expected.
 //!
-//! `{n}` is the number, `{n%50}` its remainder, `{filler:700}` so many letters that follow from it; two braces are one. The same
-//! template makes a row and says what must come back for it, so a wrong body cannot pass.
+//! `{n}` is the number, `{n/20}` its quotient, `{n%50}` its remainder, `{n/20%50}` the remainder of the quotient, `{filler:700}` so many
+//! letters that follow from it; two braces are one. The same template makes a row and says what must come back for it, so a wrong body
+//! cannot pass.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,8 +19,7 @@ pub struct Template {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Part {
     Text(String),
-    Number,
-    Remainder(u64),
+    Number { divisor: u64, modulus: Option<u64> },
     Filler(usize),
 }
 
@@ -30,8 +30,10 @@ impl Template {
         for part in &self.parts {
             match part {
                 Part::Text(literal) => text.push_str(literal),
-                Part::Number => text.push_str(&row.to_string()),
-                Part::Remainder(divisor) => text.push_str(&(row % divisor).to_string()),
+                Part::Number { divisor, modulus } => {
+                    let quotient = row / divisor;
+                    text.push_str(&modulus.map_or(quotient, |modulus| quotient % modulus).to_string());
+                }
                 Part::Filler(length) => fill(&mut text, row, *length),
             }
         }
@@ -39,12 +41,24 @@ impl Template {
     }
 }
 
+/// Sixteen letters from a to p a step, each from four bits: a body of 150 kB has to cost less to make than to send.
 fn fill(text: &mut String, row: u64, length: usize) {
-    let mut bits = 0;
-    for at in 0..length {
-        bits = if at % 16 == 0 { mixed(row ^ ((at as u64) << 40)) } else { bits >> 4 };
-        text.push(char::from(b'a' + (bits & 15) as u8));
+    text.reserve(length);
+    for at in (0..length).step_by(16) {
+        let bits = mixed(row ^ ((at as u64) << 40));
+        let letters = [letters(bits as u32), letters((bits >> 32) as u32)].concat();
+        let letters = std::str::from_utf8(&letters).expect("letters from a to p are ASCII");
+        text.push_str(&letters[..(length - at).min(16)]);
     }
+}
+
+/// A letter for each four bits, the lowest first.
+fn letters(bits: u32) -> [u8; 8] {
+    let mut spread = u64::from(bits);
+    spread = (spread | (spread << 16)) & 0x0000_ffff_0000_ffff;
+    spread = (spread | (spread << 8)) & 0x00ff_00ff_00ff_00ff;
+    spread = (spread | (spread << 4)) & 0x0f0f_0f0f_0f0f_0f0f;
+    (spread + 0x6161_6161_6161_6161).to_le_bytes()
 }
 
 impl TryFrom<String> for Template {
@@ -78,14 +92,28 @@ impl TryFrom<String> for Template {
 
 fn part(name: &str) -> Result<Part, String> {
     let number = |digits: &str| digits.parse::<u64>().ok().filter(|number| *number > 0);
-    let known = match name {
-        "n" => Some(Part::Number),
-        _ => (name.strip_prefix("n%").and_then(number).map(Part::Remainder))
-            .or_else(|| name.strip_prefix("filler:").and_then(number).map(|length| Part::Filler(length as usize))),
+    let filler = || name.strip_prefix("filler:").and_then(number).map(|length| Part::Filler(length as usize));
+    let known = match name.strip_prefix('n') {
+        Some(arithmetic) => row_number(arithmetic, number),
+        None => filler(),
     };
     known.ok_or(format!(
-        "{{{name}}} is none of {{n}}, {{n%NUMBER}}, {{filler:NUMBER}}; a brace that is meant is written twice"
+        "{{{name}}} is none of {{n}}, {{n/NUMBER}}, {{n%NUMBER}}, {{n/NUMBER%NUMBER}}, {{filler:NUMBER}}; a brace that is meant is \
+         written twice"
     ))
+}
+
+/// What stands behind the `n`: a divisor, a modulus, both or neither.
+fn row_number(arithmetic: &str, number: impl Fn(&str) -> Option<u64>) -> Option<Part> {
+    let (quotient, modulus) = match arithmetic.split_once('%') {
+        Some((quotient, modulus)) => (quotient, Some(number(modulus)?)),
+        None => (arithmetic, None),
+    };
+    let divisor = match quotient {
+        "" => 1,
+        _ => quotient.strip_prefix('/').and_then(number)?,
+    };
+    Some(Part::Number { divisor, modulus })
 }
 
 impl From<Template> for String {
@@ -105,15 +133,19 @@ mod tests {
     #[test]
     fn places_are_filled_from_the_number() {
         assert_eq!(text("/T/p{n}?a=={n%10}", 123), "/T/p123?a==3");
+        assert_eq!(text("{n/20} {n/20%4}", 123), "6 2");
         assert_eq!(text(r#"{{"id":"p{n}"}}"#, 7), r#"{"id":"p7"}"#);
         assert_eq!(text("{filler:40}", 1), text("{filler:40}", 1));
         assert_ne!(text("{filler:40}", 1), text("{filler:40}", 2));
         assert_eq!(text("{filler:40}", 1).len(), 40);
+        assert_eq!(text("{filler:3}", 5), text("{filler:40}", 5)[..3]);
+        let all: std::collections::BTreeSet<_> = text("{filler:4000}", 1).chars().collect();
+        assert!(all.into_iter().eq('a'..='p'));
     }
 
     #[test]
     fn what_is_no_place_is_refused() {
-        for wrong in ["{m}", "{n%0}", "{n", "}", "{filler:x}"] {
+        for wrong in ["{m}", "{n%0}", "{n/0}", "{n%2/3}", "{n+1}", "{n", "}", "{filler:x}"] {
             assert!(Template::try_from(wrong.to_owned()).is_err(), "{wrong}");
         }
     }

@@ -97,3 +97,12 @@ fn a_slow_body_is_within_the_time_and_a_slower_one_is_a_time_out() {
     assert_eq!(run.total.ok, 0);
     assert!(run.cells[0].service.is_none());
 }
+
+#[test]
+fn what_follows_from_an_answer_that_holds_no_rows_is_wrong() {
+    let server = Server::at(&faulty_server::start(|_| Fault::None), false, None).unwrap();
+    let mut scenario = faulty_server::scenario("connections = 1\nrequests = 10\nwarm_up_requests = 0");
+    scenario.operations[0].follow = vec![toml::from_str("key = \"/a\"\npath = \"/row/\"\nhas = \"/a\"").unwrap()];
+    let run = run(&scenario, &server, true).unwrap().0;
+    assert_eq!((classes(&run), run.total.ok), (vec![("body", 10)], 0));
+}

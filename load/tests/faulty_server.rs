@@ -54,6 +54,10 @@ fn serve(shared: &Shared, stream: &TcpStream) -> Option<()> {
             answer(&mut writer, "200 OK", &format!("{{\"right\":{right}}}"))?;
             continue;
         }
+        if path == "/_metrics" {
+            answer(&mut writer, "404 Not Found", "")?;
+            continue;
+        }
         let body = path.replace("/row/", "row-");
         match (shared.script)(shared.requests.fetch_add(1, Ordering::SeqCst)) {
             Fault::Unavailable => answer(&mut writer, "503 Service Unavailable", "later")?,

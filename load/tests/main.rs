@@ -4,6 +4,7 @@
 
 mod calibration;
 mod capacity;
+mod carried;
 mod conservation;
 mod faults;
 mod faulty_server;

@@ -1,17 +1,82 @@
 //! Scenarios that are wrong are refused with file, key and reason, and those that the program carries are right.
 
+use std::collections::BTreeSet;
+use std::path::Path;
 use std::process::Command;
 
-use strata_load::command::scenario;
+use strata_load::command::{SCENARIOS, SCHEDULES, scenario, schedule};
 use strata_load::scenario::Scenario;
 
 const GOOD: &str = include_str!("../scenarios/rest-crud.toml");
 
+/// The names of files in a folder of this package.
+fn files(folder: &str) -> BTreeSet<String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+    let name = |entry: std::io::Result<std::fs::DirEntry>| entry.unwrap().path().file_stem().unwrap().to_owned();
+    std::fs::read_dir(folder).unwrap().map(|entry| name(entry).into_string().unwrap()).collect()
+}
+
 #[test]
-fn carried_scenarios_are_right() {
-    for name in ["throughput-read", "throughput-write", "rest-crud"] {
-        assert_eq!(scenario(name).unwrap().name, name);
+fn carried_scenarios_are_right_and_all_are_carried() {
+    for (name, _) in SCENARIOS {
+        let scenario = scenario(name).unwrap();
+        assert_eq!(scenario.name, name);
+        for variant in scenario.variants() {
+            assert_eq!(variant.fault(), None, "{}", variant.name);
+        }
     }
+    for (name, _) in SCHEDULES {
+        assert_eq!(schedule(name).unwrap().fault(), None, "{name}");
+    }
+    let names = |carried: &[(&str, &str)]| carried.iter().map(|(name, _)| (*name).to_owned()).collect::<BTreeSet<_>>();
+    // It is of the null server, and has a command of its own.
+    let mut scenarios = files("scenarios");
+    assert!(scenarios.remove("calibrate"));
+    assert_eq!(names(&SCENARIOS), scenarios);
+    assert_eq!(names(&SCHEDULES), files("schedules"));
+}
+
+/// The operations of a scenario and their shares, in percent.
+fn shares(scenario: &Scenario) -> Vec<(&str, f64)> {
+    let sum: f64 = scenario.operations.iter().map(|operation| operation.weight).sum();
+    let share = |weight: f64| (weight / sum * 10_000.0).round() / 100.0;
+    scenario.operations.iter().map(|operation| (operation.name.as_str(), share(operation.weight))).collect()
+}
+
+#[test]
+fn a_mix_shares_out_by_kind_and_leaves_nothing_that_never_runs() {
+    let mixed = |mix: &str| {
+        let text = GOOD.replacen("[[operations]]", &format!("[sweep]\nmixes = [\"{mix}\"]\n\n[[operations]]"), 1);
+        Scenario::parse("file.toml", &text).map(|scenario| scenario.variants().remove(0))
+    };
+    let [half, thirds] = ["50/50", "60/35/5"].map(|mix| mixed(mix).unwrap());
+    let writes = [("post", 15.0), ("put", 12.5), ("patch", 12.5), ("delete", 10.0)];
+    assert_eq!(shares(&half), [("get one", 43.75), ("get list", 6.25)].into_iter().chain(writes).collect::<Vec<_>>());
+    assert_eq!(shares(&thirds)[..2], [("get one", 60.0), ("get list", 35.0)]);
+    assert_eq!(thirds.name, "rest-crud-60-35-5");
+    let reading = mixed("100/0").unwrap();
+    assert_eq!(shares(&reading), [("get one", 87.5), ("get list", 12.5)]);
+    assert!(reading.effects.iter().all(|effect| effect.counter != "writes"), "nothing is promised of what never runs");
+    for wrong in ["80/30", "100", "80/20/", "a/b", "120/-20"] {
+        assert_eq!(mixed(wrong).unwrap_err().key, "sweep.mixes[0]", "{wrong}");
+    }
+    let lists_alone = GOOD.replacen("method = \"GET\"", "method = \"GET\"\nclass = \"list\"", 1).replacen(
+        "[[operations]]",
+        "[sweep]\nmixes = [\"60/35/5\"]\n\n[[operations]]",
+        1,
+    );
+    assert_eq!(Scenario::parse("file.toml", &lists_alone).unwrap_err().key, "sweep.mixes");
+}
+
+#[test]
+fn what_is_varied_is_combined_and_each_combination_has_a_name() {
+    let sweep = "[sweep]\nmixes = [\"100/0\", \"0/100\"]\nconnections = [10, 20]\napart = true\n\n[[operations]]";
+    let scenario = Scenario::parse("file.toml", &GOOD.replacen("[[operations]]", sweep, 1)).unwrap();
+    let variants = scenario.variants();
+    let names: BTreeSet<_> = variants.iter().map(|variant| variant.name.as_str()).collect();
+    assert_eq!((variants.len(), names.len()), (12, 12));
+    assert!(names.contains("rest-crud-100-0-get-list-20c"), "{names:?}");
+    assert!(variants.iter().all(|variant| variant.operations.len() == 1 && variant.sweep.is_empty()));
 }
 
 #[test]
@@ -35,6 +100,7 @@ fn mistakes_are_refused_by_their_key() {
         ("name = \"put\"", "name = \"post\"", "operations[3].name"),
         ("operations = [\"get list\"]", "operations = [\"get\"]", "effects[1].operations"),
         ("each = 1.0", "each = 0.0", "effects[0].each"),
+        ("[load]", "[sweep]\nconnections = [0]\n[load]", "sweep.connections"),
         ("[data]", "[[objectives]]\noperation = \"x\"\nbound = { throughput_at_least = 1.0 }\n[data]", "objectives[0]"),
         (
             "[data]",

@@ -98,6 +98,8 @@ fn right(open: bool) -> Run {
             think_seconds: (!open).then_some(think),
         },
         ceiling: None,
+        held: Vec::new(),
+        quota: None,
         counters: Counters { before: counters(5), after: counters(995) },
         objectives: Vec::new(),
         validity: Validity::Valid,

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use strata_load::command::{Flags, exit, scenario};
+use strata_load::command::{Flags, carry_out};
 
 /// Reads and writes over REST, 80 to 20
 #[derive(Parser)]
@@ -14,6 +14,5 @@ struct Line {
 }
 
 fn main() -> ExitCode {
-    let flags = Line::parse().flags;
-    exit(scenario("rest-crud").and_then(|scenario| flags.run(scenario, None)).map(|run| vec![run]))
+    carry_out(&["rest-crud"], &Line::parse().flags)
 }

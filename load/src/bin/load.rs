@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use strata_load::command::{Flags, exit, scenario};
+use strata_load::command::{Flags, carry_out, exit};
 use strata_load::result::Run;
 use strata_load::{lint, null_server, rules};
 
@@ -27,7 +27,7 @@ enum Command {
         #[arg(required = true)]
         scenarios: Vec<String>,
         #[command(flatten)]
-        flags: Flags,
+        flags: Box<Flags>,
     },
     /// Search the highest rate at which a scenario meets its objectives
     Capacity {
@@ -69,7 +69,8 @@ enum Command {
 fn main() -> ExitCode {
     match Line::parse().command {
         Command::Run { scenarios, flags } => {
-            exit(scenarios.iter().map(|name| flags.run(scenario(name)?, None)).collect())
+            let names: Vec<_> = scenarios.iter().map(String::as_str).collect();
+            carry_out(&names, &flags)
         }
         Command::Capacity { scenario: name, first, flags } => {
             exit(scenario(&name).and_then(|scenario| flags.capacity(scenario, first)))

@@ -61,8 +61,7 @@ fn bytes(run: &Run, cell: &Cell, findings: &mut Findings) {
         return;
     };
     let expect = &operation.expect;
-    let each =
-        expect.bytes.unwrap_or(usize::from(expect.body.is_some() || expect.rows.is_some() || !expect.has.is_empty()));
+    let each = expect.bytes.unwrap_or(usize::from(expect.is_about_the_body()));
     let least = each as u64 * cell.counts.ok;
     let received = cell.body_bytes_received;
     findings.require("T5", received >= least, || {

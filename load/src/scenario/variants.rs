@@ -1,0 +1,176 @@
+//! What is varied from run to run: the mix, the connections, the server's processors, or one operation at a time.
+//!
+//! Each variant is a scenario of its own, with a name of its own, so that a result says what was run without its siblings. Where a
+//! mix leaves a kind of work out, its operations are gone, not there with a weight of 0: what never runs is no operation.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Class, Scenario, above_zero};
+
+/// What is varied; each combination is a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Sweep {
+    /// Shares of kinds of work, in place of the weights' own.
+    pub mixes: Vec<Mix>,
+    /// Connections.
+    pub connections: Vec<usize>,
+    /// Processors that the server may use, as parts of one.
+    pub server_cpus: Vec<f64>,
+    /// Whether each operation runs alone.
+    pub apart: bool,
+}
+
+/// Shares of kinds of work: `80/20` of reads, lists included, and writes, or `60/35/5` of reads of one, lists and writes. Operations of a
+/// kind share what it has by their weights.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Mix(Vec<f64>);
+
+impl FromStr for Mix {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let shares: Vec<f64> = text.split('/').map_while(|share| share.parse().ok()).collect();
+        let whole = matches!(shares.len(), 2 | 3) && shares.len() == text.split('/').count();
+        match whole && shares.iter().all(|share| *share >= 0.0) && (shares.iter().sum::<f64>() - 100.0).abs() < 1e-6 {
+            true => Ok(Self(shares)),
+            false => Err(format!("{text}: reads/writes (80/20) or reads of one/lists/writes (60/35/5), together 100")),
+        }
+    }
+}
+
+impl TryFrom<String> for Mix {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl fmt::Display for Mix {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}", self.0.iter().map(f64::to_string).collect::<Vec<_>>().join("/"))
+    }
+}
+
+impl From<Mix> for String {
+    fn from(mix: Mix) -> Self {
+        mix.to_string()
+    }
+}
+
+impl Mix {
+    /// Which share the work of a kind is in.
+    fn part(&self, class: Class) -> usize {
+        match class {
+            Class::Read => 0,
+            Class::List => self.0.len() - 2,
+            Class::Write => self.0.len() - 1,
+        }
+    }
+}
+
+impl Sweep {
+    /// Whether nothing is varied.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    pub(super) fn fault(&self, scenario: &Scenario) -> Option<(String, String)> {
+        let fault = |key: &str, reason: String| Some((format!("sweep.{key}"), reason));
+        if self.connections.iter().any(|connections| *connections < scenario.load.threads) {
+            return fault("connections", "at least one for each thread".to_owned());
+        }
+        if !self.server_cpus.iter().all(|cpus| above_zero(*cpus)) {
+            return fault("server_cpus", "above 0".to_owned());
+        }
+        for mix in &self.mixes {
+            for (part, share) in mix.0.iter().enumerate() {
+                let none = !scenario.operations.iter().any(|operation| mix.part(operation.class()) == part);
+                if *share > 0.0 && none {
+                    return fault("mixes", format!("{mix}: no operation is in the share of {share}"));
+                }
+            }
+        }
+        None
+    }
+}
+
+impl Scenario {
+    /// One scenario for each combination of what is varied; this one alone where nothing is.
+    pub fn variants(&self) -> Vec<Self> {
+        let mut scenario = self.clone();
+        let sweep = std::mem::take(&mut scenario.sweep);
+        let mut variants = vec![scenario];
+        vary(&mut variants, &sweep.mixes, Self::mixed);
+        let each: Vec<_> = self.operations.iter().map(|operation| operation.name.clone()).collect();
+        vary(&mut variants, if sweep.apart { &each } else { &[] }, |scenario, name| {
+            scenario.keep(|other| other == name)
+        });
+        // A mix may have taken away what was to run alone.
+        variants.retain(|scenario| !scenario.operations.is_empty());
+        vary(&mut variants, &sweep.connections, |scenario, connections| {
+            scenario.load.connections = *connections;
+            scenario.name += &format!("-{connections}c");
+        });
+        vary(&mut variants, &sweep.server_cpus, |scenario, cpus| {
+            scenario.load.server_cpus = Some(*cpus);
+            scenario.name += &format!("-{cpus}-cpu").replace('.', "-");
+        });
+        variants
+    }
+
+    fn mixed(&mut self, mix: &Mix) {
+        let part = |operation: &super::Operation| mix.part(operation.class());
+        let mut sums = vec![0.0; mix.0.len()];
+        self.operations.iter().for_each(|operation| sums[part(operation)] += operation.weight);
+        for operation in &mut self.operations {
+            let at = part(operation);
+            operation.weight *= mix.0[at] / sums[at];
+        }
+        let left: Vec<_> = self.operations.iter().filter(|operation| operation.weight > 0.0).collect();
+        let left: Vec<_> = left.into_iter().map(|operation| operation.name.clone()).collect();
+        self.retain(|name| left.iter().any(|left| left == name));
+        self.name += &format!("-{}", mix.to_string().replace(['/', '.'], "-"));
+    }
+
+    fn keep(&mut self, which: impl Fn(&String) -> bool) {
+        self.retain(which);
+        for operation in &self.operations {
+            let words = operation.name.split(|letter: char| !letter.is_ascii_alphanumeric());
+            words.filter(|word| !word.is_empty()).for_each(|word| self.name += &format!("-{word}"));
+        }
+    }
+
+    /// Leaves operations out, and what was promised of them.
+    fn retain(&mut self, which: impl Fn(&String) -> bool) {
+        self.operations.retain(|operation| which(&operation.name));
+        self.effects.iter_mut().for_each(|effect| effect.operations.retain(&which));
+        self.effects.retain(|effect| !effect.operations.is_empty());
+        let mut objectives = std::mem::take(&mut self.objectives);
+        objectives.retain(|objective| objective.operation.as_ref().is_none_or(&which) && self.has(&objective.classes));
+        self.objectives = objectives;
+    }
+
+    /// Whether there is an operation of one of these kinds; of no kind is any.
+    pub fn has(&self, classes: &[Class]) -> bool {
+        classes.is_empty() || self.operations.iter().any(|operation| classes.contains(&operation.class()))
+    }
+}
+
+/// Each of the variants so far with each of the values; where there is no value they stay as they are.
+fn vary<T>(variants: &mut Vec<Scenario>, values: &[T], set: impl Fn(&mut Scenario, &T)) {
+    if values.is_empty() {
+        return;
+    }
+    let with = |scenario: &Scenario, value: &T| {
+        let mut scenario = scenario.clone();
+        set(&mut scenario, value);
+        scenario
+    };
+    *variants = variants.iter().flat_map(|scenario| values.iter().map(move |value| with(scenario, value))).collect();
+}

@@ -1,0 +1,43 @@
+//! Every scenario that the program carries, against the real server: all answers are right, and the server's counters say so too.
+
+use strata_load::command::{SCENARIOS, scenario};
+use strata_load::run::run;
+use strata_load::server::Server;
+use strata_load::tls::Trust;
+
+use crate::strata::binary;
+
+#[test]
+fn every_answer_is_right_and_every_effect_is_seen() {
+    let strata = binary();
+    for (name, _) in SCENARIOS {
+        let mut scenario = scenario(name).unwrap();
+        let (load, data) = (&mut scenario.load, &mut scenario.data);
+        (load.schedule, load.seconds, load.requests) = (None, None, Some(600));
+        (load.connections, load.warm_up_requests) = (4, 60);
+        (data.rows, data.spare) = (data.rows.min(2000), data.spare.min(600));
+        let server = Server::start(&strata, data, scenario.tls).unwrap();
+        let (run, _) = run(&scenario, &server, false).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(run.broken, [""; 0], "{name}");
+        assert_eq!((run.total.ok, run.total.scheduled), (600, 600), "{name}: {:?}", run.total.failed);
+        let grown = run.counters.grown().unwrap();
+        assert!(grown.keys().any(|counter| counter.starts_with("answer_ns ")), "{name}: {grown:?}");
+    }
+}
+
+#[test]
+fn a_server_that_was_there_is_left_as_it_was_found() {
+    let mut scenario = scenario("throughput-write").unwrap();
+    (scenario.load.seconds, scenario.load.requests, scenario.data.rows) = (None, Some(100), 100);
+    let started = Server::start(&binary(), &scenario.data, true).unwrap();
+    let there = Server::at(&started.url, false, Some(Trust::Everyone)).unwrap();
+    // The second run would find the rows of the first.
+    for _ in 0..2 {
+        let (run, _) = run(&scenario, &there, false).unwrap();
+        assert_eq!((run.setup.rows_found, run.total.ok), (Some(100), 100));
+    }
+    // Rows that may be somebody's are left alone.
+    run(&scenario, &started, false).unwrap();
+    let error = run(&scenario, &there, false).unwrap_err();
+    assert!(error.contains("Product has 1200 rows already"), "{error}");
+}
