@@ -14,11 +14,17 @@ ROOT = Path(__file__).absolute().parent.parent
 BENCHES = ROOT / "benches"
 """The sources of the benches, one file a layer."""
 
+SCENARIOS = ROOT / "load" / "scenarios"
+"""The scenarios of load tests, one file each."""
+
 BASELINES = ROOT / "baselines"
 """Runs that were given a name; committed."""
 
 RUNS = ROOT / "runs"
 """Every run: `<run>.json`, and beside it the folder `<run>/` with raw samples and logs; ignored by git."""
+
+LOAD_BASELINES = BASELINES / "load"
+"""Load tests that were given a name; committed."""
 
 LAST_BUILD = RUNS / "last-build.json"
 """Which bench binaries the last build made: lets `list` answer without building."""

@@ -20,18 +20,22 @@ from run_benches.measure.layers import layer_names
 from run_benches.setup import packages
 from run_benches.stats.judge import MOST_PAIRS
 
-NOT_THERE_YET = {
-    "load": "load tests of the whole server",
+COMMANDS = ("run", "list", "save", "baselines", "runs", "compare", "explain", "more", "profile", "calibrate", "document", "report", "load", "doctor", "test")
+
+LOAD_TOOL = {
+    "check": "judge stored results again",
+    "lint": "apply the laws to a report of another tool",
 }
-COMMANDS = ("run", "list", "save", "baselines", "runs", "compare", "explain", "more", "profile", "calibrate", "document", "report", "doctor", "test", *NOT_THERE_YET)
+"""What the load tool does by itself, with the words that follow as they are."""
+
+LOAD_ACTIONS = ("run", "list", "save", "baselines", "runs", "show", *LOAD_TOOL)
 
 OUTSIDE_TROUBLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
 """A disk that is full or may not be written is no defect of the runner."""
 
-EPILOG = f"""exit codes: 0 fine; 1 something is slower, or a test, or with --strict a goal, failed; 2 usage, set-up, build or bench error; 3 contaminated, or
+EPILOG = """exit codes: 0 fine; 1 something is slower, or a test, or with --strict a goal, failed; 2 usage, set-up, build or bench error; 3 contaminated, or
 nothing, or not all, was measured
 
-not there yet: {"; ".join(f"{name} ({what})" for name, what in NOT_THERE_YET.items())}
 a first word that is a layer or a row means run: run-benches.py transaction"""
 
 
@@ -63,12 +67,22 @@ def main(arguments: list[str]) -> int:
 def _options(arguments: list[str]) -> argparse.Namespace:
     """What was typed, if it can be meant."""
     typed = arguments if arguments[:1] and arguments[0] in (*COMMANDS, "-h", "--help") else ["run", *arguments]
-    if typed[0] in NOT_THERE_YET:
-        raise Complaint(f"{typed[0]} ({NOT_THERE_YET[typed[0]]}) is not there yet")
+    typed, flags = _with_load_flags(typed) if typed[0] == "load" else (typed, [])
     options = _parser().parse_args(typed)
+    options.flags = flags
     if options.command in ("run", "save", "list"):
         selection.check_layers([*options.rows, *getattr(options, "skip", [])], layer_names(), COMMANDS)
     return options
+
+
+def _with_load_flags(typed: list[str]) -> tuple[list[str], list[str]]:
+    """`load` means `load run`; what follows `--`, or one of the load tool's own words, is for the load tool."""
+    if typed[1:2] == [] or typed[1] not in (*LOAD_ACTIONS, "-h", "--help"):
+        typed = ["load", "run", *typed[1:]]
+    if typed[1] in LOAD_TOOL and typed[2:3] not in (["-h"], ["--help"]):
+        return typed[:2], typed[2:]
+    at = typed.index("--") if "--" in typed else len(typed)
+    return typed[:at], typed[at + 1 :]
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -110,11 +124,12 @@ def _parser() -> argparse.ArgumentParser:
     report = commands.add_parser("report", help="the performance page of a run as one HTML file that needs nothing else")
     report.add_argument("run", nargs="?", metavar="RUN", help="a baseline, a run, a file or `last`; by default the last run, or else baselines/reference.json")
     report.add_argument("--output", type=Path, metavar="FILE", help="by default runs/RUN/report.html")
+    _add_load(commands.add_parser("load", help="load tests of the whole server", epilog="load SCENARIO... means load run; its own flags follow `--` (load rest-crud -- --concurrent-tasks 8)"))
     commands.add_parser("doctor", help="what makes this machine noisy, and what would help")
     test = commands.add_parser("test", help="all tests that this machine can run")
     test.add_argument("--full", action="store_true", help="slow tests too; fails on a skip")
     for name, command in commands.choices.items():
-        if name not in ("document", "report"):
+        if name not in ("document", "report", "load"):
             command.add_argument("--json", action="store_true", help="print JSON instead of tables")
     return parser
 
@@ -161,6 +176,23 @@ def _add_document(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", type=Path, metavar="FILE")
     parser.add_argument("--dry-run", action="store_true", help="print what would change")
     parser.add_argument("--check", action="store_true", help="fail if the document is not what the run renders to")
+
+
+def _add_load(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    run = actions.add_parser("run", help="run scenarios and store what they measured (the default)")
+    run.add_argument("scenarios", nargs="*", metavar="SCENARIO", help="names or files; by default all of this checkout")
+    listing = actions.add_parser("list", help="scenarios, what each is about")
+    save = actions.add_parser("save", help="keep a stored load test as a baseline; never overwrites")
+    save.add_argument("name", metavar="NAME")
+    save.add_argument("run", nargs="?", metavar="RUN", help="by default the last one")
+    show = actions.add_parser("show", help="the table of a stored load test")
+    show.add_argument("run", nargs="?", metavar="RUN", help="by default the last one")
+    past = [actions.add_parser(name, help=f"list the {name} of load tests") for name in ("runs", "baselines")]
+    for command in (run, listing, show, *past):
+        command.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    for name, about in LOAD_TOOL.items():
+        actions.add_parser(name, help=about)
 
 
 def _seconds(text: str) -> float:

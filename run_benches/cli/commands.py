@@ -51,6 +51,10 @@ def carry_out(options: argparse.Namespace, arguments: list[str]) -> int:
             return _document(options)
         case "report":
             return _report(options)
+        case "load":
+            from run_benches.cli import load
+
+            return load.main(options, arguments)
         case "doctor":
             return doctor.main(options.json)
         case _:

@@ -26,6 +26,7 @@ from run_benches.setup import build_failure, rocksdb_build, toolchain
 from run_benches.store.runs import Binary, Facts, Latency
 
 COMMAND = ["cargo", "bench", "--workspace", "--no-run", "--message-format=json-render-diagnostics"]
+PROGRAMS_COMMAND = ["cargo", "build", "--release", "--workspace", "--message-format=json-render-diagnostics"]
 LIST_DEADLINE_S = 60.0
 
 T = TypeVar("T")
@@ -76,8 +77,7 @@ class Suite:
 
     def binary(self) -> Binary:
         """Its fingerprint: a run is resumed only with the same one."""
-        content = self.executable.read_bytes()
-        return Binary(hashlib.sha256(content).hexdigest(), len(content))
+        return binary(self.executable)
 
 
 @dataclass(frozen=True)
@@ -100,6 +100,23 @@ def build() -> dict[str, Path]:
     return executables
 
 
+def programs(*names: str) -> dict[str, Path]:
+    """Builds binaries of the workspace, as a person's `cargo build --release` does; returns them by name."""
+    toolchain.check()
+    wanted = [word for name in names for word in ("--bin", name)]
+    executables, _ = run_cargo(ROOT, toolchain.target_folder(), wanted, "the build", os.environ, PROGRAMS_COMMAND)
+    missing = [name for name in names if name not in executables]
+    if missing:
+        raise Complaint(f"cargo built no binary {missing[0]}: check its [[bin]] in Cargo.toml")
+    return executables
+
+
+def binary(executable: Path) -> Binary:
+    """The fingerprint of an executable."""
+    content = executable.read_bytes()
+    return Binary(hashlib.sha256(content).hexdigest(), len(content))
+
+
 def link_of(executable: Path) -> relink.Link | None:
     """What `build` has kept of the link of an executable; none where it cannot be linked anew."""
     return relink.load(_links() / executable.name)
@@ -109,15 +126,16 @@ def _links() -> Path:
     return toolchain.target_folder() / "strata-links"
 
 
-def run_cargo(root: Path, target: Path, arguments: Sequence[str], what: str, environment: Mapping[str, str]) -> tuple[dict[str, Path], set[str]]:
-    """Builds benches of the workspace at `root` into the folder `target`; returns the executables by layer, and the workspace's libraries."""
+def run_cargo(root: Path, target: Path, arguments: Sequence[str], what: str, environment: Mapping[str, str], command: Sequence[str] = COMMAND) -> tuple[dict[str, Path], set[str]]:
+    """Builds benches (by default) or programs of the workspace at `root` into the folder `target`; returns the executables by name, and the
+    workspace's libraries."""
     if not rocksdb_build.builds(target):
         print("the first build compiles RocksDB, which takes about half an hour on two cores; later builds take a minute or two", file=sys.stderr)
     RUNS.mkdir(exist_ok=True)
     log = RUNS / "build.log"
     with log.open("wb") as errors, Line() as line:
         variables = {**environment, "CARGO_TARGET_DIR": str(target)}
-        process = subprocess.Popen([*COMMAND, *arguments], cwd=root, env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors)
+        process = subprocess.Popen([*command, *arguments], cwd=root, env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors)
         try:
             built = _follow(process, line, what, target)
         finally:
@@ -142,7 +160,7 @@ def _follow(process: "subprocess.Popen[bytes]", line: Line, what: str, target: P
         *complete, rest = (rest + _available(process.stdout)).split(b"\n")
         for message in map(json.loads, complete):
             crates += message["reason"] == "compiler-artifact"
-            if message.get("executable") and "bench" in message["target"]["kind"]:
+            if message.get("executable") and {"bench", "bin"} & set(message["target"]["kind"]):
                 executables[message["target"]["name"]] = Path(message["executable"])
             elif message["reason"] == "compiler-artifact" and "path+file:" in message["package_id"] and "lib" in message["target"]["kind"]:
                 libraries.add(message["target"]["name"])

@@ -85,6 +85,10 @@ def _made(root: Path) -> Checkout:
     for layer in LAYERS:
         (root / "benches" / f"{layer}.rs").write_text(f"//! What {layer} costs.\nfn main() {{}}\n")
         _install(FAKES / "bench.py", bin / f"{layer}-fake")
+    shutil.copytree(places.ROOT / "load" / "scenarios", root / "load" / "scenarios")
+    for program in ("load", "strata"):
+        _install(FAKES / "load.py", bin / f"{program}-program")
+    shutil.copy(FAKES / "load_result.json", bin)
     _install(FAKES / "cargo.py", bin / "cargo")
     for tool in ("rustc", "c++"):
         (bin / tool).write_text("#!/bin/sh\necho fake 1.0\n")

@@ -68,11 +68,6 @@ def test_an_unknown_row_is_an_error_once_the_rows_are_known(checkout: Checkout) 
     assert "no row 'storage/raed'; did you mean storage/read?" in checkout.complaint("storage/raed")
 
 
-def test_what_is_not_there_yet_says_so(checkout: Checkout) -> None:
-    assert "is not there yet" in checkout.complaint("load")
-    assert "load" in checkout.run("--help").stdout
-
-
 def test_a_broken_build_is_one_line(checkout: Checkout) -> None:
     (checkout.root / "bin" / "BROKEN").touch()
     assert checkout.complaint("storage") == "the build failed: error[E0308]: mismatched types (all of it: runs/build.log)"
@@ -162,7 +157,7 @@ def test_an_interrupted_run_is_kept_and_resumed(checkout: Checkout, number: sign
 
 
 def test_what_the_runner_starts_can_be_interrupted_too(checkout: Checkout) -> None:
-    code = "import subprocess; from run_benches.cli import command_line; command_line.main(['load']); subprocess.run(['grep', 'SigIgn', '/proc/self/status'])"
+    code = "import subprocess; from run_benches.cli import command_line; command_line.main(['nothing/like/it']); subprocess.run(['grep', 'SigIgn', '/proc/self/status'])"
     done = subprocess.run([sys.executable, "-c", code], cwd=checkout.root, preexec_fn=ignoring_interrupts, capture_output=True, text=True, check=True)
     assert int(done.stdout.split()[1], 16) & 1 << signal.SIGINT - 1 == 0
 
@@ -295,7 +290,7 @@ def test_a_bench_without_its_stanza_is_found(checkout: Checkout, monkeypatch: py
     assert "benches/routing.rs has no [[bench]]" in complaints and "storage lacks harness = false" in complaints
 
 
-@pytest.mark.parametrize("words", [["--help"], ["compare", "--help"], ["stoarge"], ["list", "storag"], ["run", "--nonsense"], ["load"]])
+@pytest.mark.parametrize("words", [["--help"], ["compare", "--help"], ["stoarge"], ["list", "storag"], ["run", "--nonsense"], ["load", "show", "--nonsense"]])
 def test_help_and_slips_are_answered_by_a_bare_python(checkout: Checkout, words: list[str]) -> None:
     (checkout.root / ".venv").unlink()
     (checkout.root / "bin/cargo").unlink()
@@ -304,7 +299,7 @@ def test_help_and_slips_are_answered_by_a_bare_python(checkout: Checkout, words:
     assert not (checkout.root / ".venv").exists() and not (checkout.root / "runs").exists()
 
 
-@pytest.mark.parametrize("command", [name for name in command_line.COMMANDS if name not in command_line.NOT_THERE_YET])
+@pytest.mark.parametrize("command", command_line.COMMANDS)
 def test_every_command_runs_inside_the_environment(monkeypatch: pytest.MonkeyPatch, command: str) -> None:
     needs = {"save": ["x"], "explain": ["x/y"], "profile": ["x/y"]}
     entered = []

@@ -1,0 +1,175 @@
+"""Load tests, one scenario after the other: each is a process of the load tool, and what it stored becomes a cell of the run.
+
+Why one process a scenario: one that fails costs its own cell, and what is done is on disk before the next begins. Why the load tool's
+standard output and error go on to ours: it says what it found, and shows what goes on, better than a line about it could.
+"""
+
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from run_benches import serialization
+from run_benches.analysis import figures
+from run_benches.errors import Complaint, Exit
+from run_benches.interrupts import raise_if_requested, until_stopped
+from run_benches.measure import build, machine, provenance
+from run_benches.measure.lock import alone
+from run_benches.places import ROOT, RUNS, SCENARIOS
+from run_benches.progress import duration
+from run_benches.store import loads
+from run_benches.store.loads import Cell, LoadRun
+from run_benches.store.runs import shown
+
+SETUP_S = 5.0
+"""A first guess of what a scenario takes beside its window: starting the server and filling it. The next ones take what those before did."""
+
+ENDING_S = 30.0
+"""How long an interrupted load tool may take to store what it has."""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One that can be run: its name or file as typed, and from its file what it is about and how long requests are started."""
+
+    name: str
+    about: str
+    seconds: float | None
+
+
+def carried() -> list[Scenario]:
+    """The scenarios of this checkout, by name."""
+    return [_read(path.stem, path) for path in sorted(SCENARIOS.glob("*.toml"))]
+
+
+def chosen(names: Sequence[str]) -> list[Scenario]:
+    """The scenarios of these names or files; all of this checkout's without any. An unknown one is a complaint before anything is built."""
+    known = {scenario.name: scenario for scenario in carried()}
+    unknown = [name for name in names if name not in known and not Path(name).is_file()]
+    if unknown:
+        raise Complaint(f"no scenario {unknown[0]!r}: give a file, or one of {', '.join(known)}")
+    if not known and not names:
+        raise Complaint(f"there is no scenario in {shown(SCENARIOS)}")
+    return [known.get(name) or _read(name, Path(name)) for name in dict.fromkeys(names or known)]
+
+
+def _read(name: str, path: Path) -> Scenario:
+    """What is needed for a list; whether it can be run is for the load tool to say."""
+    try:
+        content: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise Complaint(f"{shown(path.absolute())}: {error}") from error
+    stated = content.get("load", {})
+    seconds = stated.get("schedule", {}).get("seconds", stated.get("seconds"))
+    return Scenario(name, str(content.get("about", "")), seconds * content.get("repeats", 1) if seconds else None)
+
+
+def measure(scenarios: list[Scenario], flags: list[str], command: list[str], to_stderr: bool) -> tuple[LoadRun, Path]:
+    """Builds, runs these scenarios, and stores the run, which is not complete if it was interrupted."""
+    with alone():
+        programs = build.programs("load", "strata")
+        run = _new_run(scenarios, flags, command, programs)
+        path = _new_path(run)
+        loads.write(run, path)
+        known = sum(scenario.seconds or 0.0 for scenario in scenarios)
+        print(f"{figures.plural(len(scenarios), 'scenario')}: about {duration(known + SETUP_S * len(scenarios))}; stored as {shown(path)} while it grows", file=sys.stderr)
+        began = time.monotonic()
+        with until_stopped("run-benches.py load"):
+            beside: list[float] = []
+            for number, scenario in enumerate(scenarios):
+                raise_if_requested()
+                left = sum((later.seconds or 0.0) + (sum(beside) / len(beside) if beside else SETUP_S) for later in scenarios[number:])
+                print(f"scenario {number + 1} of {len(scenarios)}, {scenario.name}: about {duration(left)} left", file=sys.stderr, flush=True)
+                started = time.monotonic()
+                try:
+                    _one(run, scenario, programs, path, to_stderr)
+                finally:
+                    run.seconds = round(time.monotonic() - began, 1)
+                    loads.write(run, path)
+                beside.append(max(0.0, time.monotonic() - started - (scenario.seconds or 0.0)))
+            run.complete = True
+            loads.write(run, path)
+        return run, path
+
+
+def _one(run: LoadRun, scenario: Scenario, programs: dict[str, Path], path: Path, to_stderr: bool) -> None:
+    """Runs the load tool on one scenario; whatever happens to it, the cell has its state when this ends."""
+    folder = path.with_suffix("")
+    before = set(folder.glob("*.json"))
+    server = [] if any(flag.partition("=")[0] in ("--base-url", "--server") for flag in run.flags) else ["--server", str(programs["strata"])]
+    command = [str(programs["load"]), "run", scenario.name, *server, "--results", str(folder), *run.flags]
+    process = subprocess.Popen(command, cwd=ROOT if (SCENARIOS / f"{scenario.name}.toml").exists() else None, stdout=sys.stderr if to_stderr else None, stderr=subprocess.PIPE)
+    words = b""
+    try:
+        assert process.stderr is not None
+        while said := process.stderr.read1(4096):  # type: ignore[attr-defined]
+            sys.stderr.buffer.write(said)
+            sys.stderr.buffer.flush()
+            words = (words + said)[-4096:]
+        process.wait()
+    except KeyboardInterrupt:
+        _end(process)
+        run.code = max(run.code, Exit.FAILED)
+        run.scenarios[scenario.name] = _cell(folder, before, "it was interrupted")
+        raise
+    code = process.returncode
+    last = words.decode(errors="replace").strip().splitlines()[-1:]
+    cell = _cell(folder, before, last[0] if code == 2 and last else f"the load tool ended with code {code} and stored no result")
+    run.scenarios[scenario.name] = cell
+    run.code = max(run.code, code if cell.result and code >= 0 else Exit.ERROR)
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    """It was told to stop by the terminal, or is told now; what it has it stores, if it can."""
+    process.send_signal(signal.SIGINT)
+    try:
+        process.wait(ENDING_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _cell(folder: Path, before: set[Path], reason: str) -> Cell:
+    """The one result that came into the folder, or why there is none."""
+    found = sorted(set(folder.glob("*.json")) - before)
+    if not found:
+        return Cell("invalid", [reason])
+    try:
+        raw = serialization.load(dict[str, Any], found[-1])
+        loads.check_format(raw, found[-1])
+        result = serialization.parse(loads.Result, raw)
+    except serialization.Malformed as error:
+        return Cell("invalid", [f"its result is damaged: {error}"])
+    if result.validity == "invalid":
+        return Cell("invalid", result.broken, raw)
+    return Cell("ran", [], raw)
+
+
+def _new_run(scenarios: list[Scenario], flags: list[str], command: list[str], programs: dict[str, Path]) -> LoadRun:
+    return LoadRun(
+        schema=loads.SCHEMA,
+        name=None,
+        tool=provenance.tool(),
+        command=["run-benches.py", *command],
+        started=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        seconds=0.0,
+        complete=False,
+        machine=machine.describe(None),
+        build=provenance.how_built(),
+        binaries={name: build.binary(path) for name, path in programs.items()},
+        flags=flags,
+        scenarios={scenario.name: Cell("not_run", ["the run ended before it"]) for scenario in scenarios},
+    )
+
+
+def _new_path(run: LoadRun) -> Path:
+    """A name that no load test has yet: by its second and its revision, and a number where that is not enough."""
+    name = f"load-{run.started.replace('-', '').replace(':', '')}-{run.tool.commit[:9]}"
+    names = [name, *(f"{name}-{number}" for number in range(2, 100))]
+    return next(RUNS / f"{one}.json" for one in names if not (RUNS / f"{one}.json").exists())

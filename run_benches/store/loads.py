@@ -1,0 +1,249 @@
+"""Load tests on disk: what was planned and what came of it, around the results that the load tool itself stored.
+
+Why the results stand in it as they are: the load tool judges them by its own rules and can judge them again (`load check`), so nothing
+of them is left out or computed anew here. What the runner adds is what it adds to a run of benches: the revision, the machine, the
+build, and one state for every scenario that was planned. Histograms stay beside it, in the folder of the run.
+
+History of the format:
+  schema 1: the first; results are of format 1 of the load tool.
+"""
+
+import os
+import re
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from run_benches import serialization
+from run_benches.errors import Complaint
+from run_benches.places import LOAD_BASELINES, RUNS
+from run_benches.store.runs import Binary, Build, Machine, State, Tool, shown
+
+SCHEMA = 1
+
+FORMAT = 1
+"""Of the load tool's results."""
+
+
+@dataclass
+class Quantile:
+    """Nanoseconds; no value where it is beyond the largest that was measured."""
+
+    quantile: float
+    value: float | None
+
+
+@dataclass
+class Statistics:
+    """Of times, in nanoseconds; `beyond` are later than any that was measured."""
+
+    count: int
+    beyond: int
+    min: float
+    mean: float
+    standard_deviation: float
+    max: float
+    quantiles: list[Quantile]
+
+
+@dataclass
+class Counts:
+    """What became of requests; `failed` by class."""
+
+    scheduled: int
+    dropped: int
+    sent: int
+    ok: int
+    censored: int
+    failed: dict[str, int]
+
+
+@dataclass
+class Operation:
+    """What was measured of one operation; `response` runs from the intended start, and is there in an open loop only."""
+
+    operation: str
+    state: State
+    counts: Counts
+    body_bytes_received: int
+    response: Statistics | None
+    service: Statistics | None
+    send_lag: Statistics | None
+    failed_service: dict[str, Statistics]
+    ok_by_second: list[int]
+    reason: str | None = None
+
+
+@dataclass
+class Cpu:
+    """Seconds of a process over the window."""
+
+    user_seconds: float
+    system_seconds: float
+
+    @property
+    def seconds(self) -> float:
+        """Of both kinds."""
+        return self.user_seconds + self.system_seconds
+
+
+@dataclass
+class Processes:
+    """Both sides; the server's is there where the load tool started it."""
+
+    client: Cpu
+    server: Cpu | None
+    busiest_client_thread: float
+
+
+@dataclass
+class Window:
+    """From the first intended start to the end of the last request."""
+
+    seconds: float
+    arrivals_seconds: float | None
+
+
+@dataclass
+class Judged:
+    """An objective as declared, what was measured of it, and what came of it."""
+
+    objective: dict[str, Any]
+    measured: float | None
+    outcome: Literal["pass", "fail", "no_data", "blocked"]
+
+
+@dataclass
+class Result:
+    """What is read of a result of the load tool."""
+
+    format: int
+    id: str
+    began_unix_seconds: int
+    scenario: dict[str, Any]
+    loop: Literal["open", "closed"]
+    processors: int
+    window: Window
+    cells: list[Operation]
+    total: Counts
+    throughput: float
+    processes: Processes
+    objectives: list[Judged]
+    validity: Literal["invalid", "client_bound", "quota_not_binding", "inconclusive", "valid"]
+    broken: list[str]
+    aborted: bool
+
+
+@dataclass
+class Cell:
+    """A planned scenario: how it ended, why if it did not run, and the load tool's result as it was stored."""
+
+    state: State
+    reasons: list[str]
+    result: dict[str, Any] | None = None
+
+    def read(self) -> Result | None:
+        """The result, if there is one."""
+        return serialization.parse(Result, self.result) if self.result else None
+
+
+@dataclass
+class LoadRun:
+    """One run of scenarios. `flags` went to the load tool as they are; `code` is the worst of its exit codes."""
+
+    schema: int
+    name: str | None
+    tool: Tool
+    command: list[str]
+    started: str
+    seconds: float
+    complete: bool
+    machine: Machine
+    build: Build
+    binaries: dict[str, Binary]
+    flags: list[str]
+    scenarios: dict[str, Cell] = field(default_factory=dict)
+    code: int = 0
+
+
+def load(path: Path) -> LoadRun:
+    """Reads a load test; a damaged or newer file is a complaint of one line."""
+    try:
+        content = serialization.load(dict[str, Any], path)
+        schema = content.get("schema")
+        if isinstance(schema, int) and schema > SCHEMA:
+            raise Complaint(f"{shown(path)} has schema {schema}, and this version reads up to {SCHEMA}: use a newer run-benches.py")
+        run = serialization.parse(LoadRun, content)
+        for cell in run.scenarios.values():
+            check_format(cell.result or {"format": FORMAT}, path)
+            cell.read()
+        return run
+    except OSError as error:
+        raise Complaint(f"cannot read {shown(path)}: {error.strerror}") from error
+    except serialization.Malformed as error:
+        raise Complaint(f"{shown(path)} is damaged ({error}); restore it or remove it") from error
+
+
+def check_format(result: dict[str, Any], path: Path) -> None:
+    """Complains about a result of a format that is not read here."""
+    if result.get("format") != FORMAT:
+        raise Complaint(f"{shown(path)} has a result of format {result.get('format')}, and this version reads {FORMAT}: use the run-benches.py of its revision")
+
+
+def write(run: LoadRun, path: Path) -> None:
+    """Writes a load test that is under way, replacing what was there of it."""
+    serialization.store(path, run)
+
+
+def save(run: LoadRun, name: str) -> Path:
+    """Stores it as the baseline `name`; refuses to overwrite one, also when two processes save at once."""
+    path = baseline_path(name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    run.name = name
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=".", encoding="utf-8") as file:
+        file.write(serialization.text(run))
+        file.flush()
+        os.fsync(file.fileno())
+        os.chmod(file.name, 0o644)
+        try:
+            os.link(file.name, path)
+        except FileExistsError:
+            raise already_there(name) from None
+    return path
+
+
+def already_there(name: str) -> Complaint:
+    """A baseline is never overwritten."""
+    return Complaint(f"the load test {name} is already there and is never overwritten; choose another name, or remove {shown(baseline_path(name))}")
+
+
+def baseline_path(name: str) -> Path:
+    """The file of a baseline; the name is checked, since it becomes a file name."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name) or name.endswith(".json"):
+        raise Complaint(f"{name!r} is no name for a baseline: use up to 64 letters, digits, dots, dashes and underscores, without .json")
+    return LOAD_BASELINES / f"{name}.json"
+
+
+def stored() -> list[Path]:
+    """Every load test of this checkout, oldest first."""
+    return sorted(path for path in RUNS.glob("load-*.json") if re.match(r"load-\d{8}T\d{6}", path.name))
+
+
+def stored_baselines() -> list[Path]:
+    """Every one that was given a name."""
+    return sorted(LOAD_BASELINES.glob("*.json"))
+
+
+def find(name: str | None) -> Path:
+    """The file that a person means by `name`: a baseline, a run, a path, or `last`, which is the default."""
+    past = stored()
+    if name in (None, "last") and past:
+        return past[-1]
+    for path in (LOAD_BASELINES / f"{name}.json", RUNS / f"{name}.json", Path(name or "")):
+        if path.is_file():
+            return path
+    if not past and name in (None, "last"):
+        raise Complaint("no load test was run here yet: run-benches.py load")
+    known = ", ".join(path.stem for path in [*stored_baselines(), *past[-3:]]) or "none yet"
+    raise Complaint(f"no stored load test {name!r} (known: {known})")
