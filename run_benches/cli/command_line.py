@@ -28,7 +28,7 @@ LOAD_TOOL = {
 }
 """What the load tool does by itself, with the words that follow as they are."""
 
-LOAD_ACTIONS = ("run", "list", "save", "baselines", "runs", "show", *LOAD_TOOL)
+LOAD_ACTIONS = ("run", "list", "save", "baselines", "runs", "show", "report", *LOAD_TOOL)
 
 OUTSIDE_TROUBLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
 """A disk that is full or may not be written is no defect of the runner."""
@@ -188,6 +188,9 @@ def _add_load(parser: argparse.ArgumentParser) -> None:
     save.add_argument("run", nargs="?", metavar="RUN", help="by default the last one")
     show = actions.add_parser("show", help="the table of a stored load test")
     show.add_argument("run", nargs="?", metavar="RUN", help="by default the last one")
+    page = actions.add_parser("report", help="the page of a load test as one HTML file that needs nothing else")
+    page.add_argument("run", nargs="?", metavar="RUN", help="by default the last one")
+    page.add_argument("--output", type=Path, metavar="FILE", help="by default runs/RUN/report.html")
     past = [actions.add_parser(name, help=f"list the {name} of load tests") for name in ("runs", "baselines")]
     for command in (run, listing, show, *past):
         command.add_argument("--json", action="store_true", help="print JSON instead of tables")

@@ -36,6 +36,10 @@ def main(options: argparse.Namespace, arguments: list[str]) -> int:
         case "show":
             path = loads.find(options.run)
             return _printed(loads.load(path), path, options.json)
+        case "report":
+            from run_benches.render import load_page
+
+            return load_page.main(loads.find(options.run), options.output)
         case _:
             tool = build.programs("load")["load"]
             return subprocess.run([str(tool), options.action, *options.flags], check=False).returncode

@@ -4,6 +4,7 @@ Why one process a scenario: one that fails costs its own cell, and what is done 
 standard output and error go on to ours: it says what it found, and shows what goes on, better than a line about it could.
 """
 
+import re
 import signal
 import subprocess
 import sys
@@ -19,13 +20,13 @@ from run_benches import serialization
 from run_benches.analysis import figures
 from run_benches.errors import Complaint, Exit
 from run_benches.interrupts import raise_if_requested, until_stopped
-from run_benches.measure import build, machine, provenance
+from run_benches.measure import build, histogram_log, machine, provenance
 from run_benches.measure.lock import alone
 from run_benches.places import ROOT, RUNS, SCENARIOS
 from run_benches.progress import duration
 from run_benches.store import loads
 from run_benches.store.loads import Cell, LoadRun
-from run_benches.store.runs import shown
+from run_benches.store.runs import State, shown
 
 SETUP_S = 5.0
 """A first guess of what a scenario takes beside its window: starting the server and filling it. The next ones take what those before did."""
@@ -146,9 +147,17 @@ def _cell(folder: Path, before: set[Path], reason: str) -> Cell:
         result = serialization.parse(loads.Result, raw)
     except serialization.Malformed as error:
         return Cell("invalid", [f"its result is damaged: {error}"])
-    if result.validity == "invalid":
-        return Cell("invalid", result.broken, raw)
-    return Cell("ran", [], raw)
+    state: State = "invalid" if result.validity == "invalid" else "ran"
+    return Cell(state, result.broken, raw, curves(result, found[-1].with_suffix(".hlog")))
+
+
+def curves(result: loads.Result, log: Path) -> dict[str, dict[str, list[loads.Quantile]]]:
+    """By operation and by kind of time; in the log a tag is `operation.kind`, the operation without blanks and commas."""
+    tags = {(cell.operation, kind): f"{re.sub('[ ,]', '_', cell.operation)}.{kind}" for cell in result.cells for kind in ("response", "service", "send_lag")}
+    beyond = {tags[cell.operation, "response"]: cell.response.beyond for cell in result.cells if cell.response}
+    points = histogram_log.curves(log, beyond)
+    measured = {cell.operation: {kind for kind in ("response", "service", "send_lag") if getattr(cell, kind)} for cell in result.cells}
+    return {name: {kind: points[tags[name, kind]] for kind in sorted(kinds) if tags[name, kind] in points} for name, kinds in measured.items() if kinds}
 
 
 def _new_run(scenarios: list[Scenario], flags: list[str], command: list[str], programs: dict[str, Path]) -> LoadRun:

@@ -137,11 +137,13 @@ class Result:
 
 @dataclass
 class Cell:
-    """A planned scenario: how it ended, why if it did not run, and the load tool's result as it was stored."""
+    """A planned scenario: how it ended, why if it did not run, the load tool's result as it was stored, and points of its percentile
+    curves, by operation and by kind of time (`response`, `service`, `send_lag`)."""
 
     state: State
     reasons: list[str]
     result: dict[str, Any] | None = None
+    curves: dict[str, dict[str, list[Quantile]]] = field(default_factory=dict)
 
     def read(self) -> Result | None:
         """The result, if there is one."""

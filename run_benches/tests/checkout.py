@@ -88,7 +88,8 @@ def _made(root: Path) -> Checkout:
     shutil.copytree(places.ROOT / "load" / "scenarios", root / "load" / "scenarios")
     for program in ("load", "strata"):
         _install(FAKES / "load.py", bin / f"{program}-program")
-    shutil.copy(FAKES / "load_result.json", bin)
+    for result in FAKES.glob("load_result.*"):
+        shutil.copy(result, bin)
     _install(FAKES / "cargo.py", bin / "cargo")
     for tool in ("rustc", "c++"):
         (bin / tool).write_text("#!/bin/sh\necho fake 1.0\n")

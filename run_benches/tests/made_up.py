@@ -1,10 +1,17 @@
 """Rows of runs that nobody measured, for the tests of the page: their figures are chosen, so that what is said of them is known."""
 
+import json
 import math
 import statistics
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
-from run_benches.store.runs import Bench, Facts, Family, Latency, Measure, Place, Run
+from run_benches.measure import load_run
+from run_benches.store import loads
+from run_benches.store.loads import LoadRun
+from run_benches.store.runs import Bench, Build, Facts, Family, Latency, Machine, Measure, Place, Run, Tool
+
+FAKES = Path(__file__).parent / "fakes"
 
 SPREAD = (0.98, 1.03, 1.0, 0.99, 1.01)
 """What the processes measured, over the time of the row."""
@@ -86,3 +93,26 @@ def macro() -> dict[str, Bench]:
     load = bench(4000, "loads one record", unit="records", workload=True)
     load.measures = {"stall_time": Measure("seconds", [0.25]), "peak_memory": Measure("bytes", [])}
     return {"macro/ycsb_a/strata/zipfian": mixed, "macro/bulk_load/strata/1000000_records": load}
+
+
+def a_load_run() -> LoadRun:
+    """A load test of one scenario that ran, as the load tool once stored it, and of one that was refused."""
+    raw = json.loads((FAKES / "load_result.json").read_text(encoding="utf-8"))
+    ran = loads.Cell("ran", [], raw)
+    result = ran.read()
+    assert result
+    ran.curves = load_run.curves(result, FAKES / "load_result.hlog")
+    return LoadRun(
+        schema=loads.SCHEMA,
+        name=None,
+        tool=Tool("0123456789abcdef", False, ""),
+        command=["run-benches.py", "load"],
+        started="2026-01-01T00:00:00Z",
+        seconds=12.0,
+        complete=True,
+        machine=Machine({"cpu_model": "a processor", "cores": 2}, {}),
+        build=Build("rustc 1.0", "", "release"),
+        binaries={},
+        flags=[],
+        scenarios={"rest-crud": ran, "throughput-read": loads.Cell("invalid", ["load: throughput-read.toml: load.connections: it must be above 0"])},
+    )

@@ -1,12 +1,15 @@
 """Load tests from the command line, with a load tool that measures nothing: what is stored, what is said, how it ends."""
 
 import json
+import re
 import signal
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from run_benches.analysis import load_figures
+from run_benches.render import load_page
 from run_benches.store import loads
 from run_benches.store.loads import LoadRun
 from run_benches.tests.checkout import Checkout, edited
@@ -27,6 +30,8 @@ def test_every_scenario_is_run_and_stored_with_what_the_load_tool_stored(checkou
     assert found and found.validity == "valid" and found.loop == "open" and found.total.ok == 5000 and found.processes.server
     made = json.loads((checkout.root / "bin" / "load_result.json").read_text())
     assert run.scenarios["rest-crud"].result == made | {"id": found.id, "scenario": made["scenario"] | {"name": "rest-crud"}}
+    curves = run.scenarios["rest-crud"].curves
+    assert set(curves["get one"]) == {"response", "service", "send_lag"} and curves["get one"]["response"][12].quantile == 0.9
     (folder,) = (path for path in (checkout.root / "runs").glob("load-*") if path.is_dir())
     assert len(list(folder.glob("*.json"))) == 2
     assert "102.0 us" in done.stdout, "CPU of the server over the requests that were right: 0.51 s over 5000"
@@ -127,3 +132,53 @@ def test_a_file_is_a_scenario_too(checkout: Checkout, tmp_path: Path) -> None:
     assert {name: cell.state for name, cell in last(checkout).scenarios.items()} == {str(file): "ran"}
     file.write_text("no toml")
     assert "mine.toml: " in checkout.complaint("load", str(file))
+
+
+def test_the_page_says_first_what_was_not_run_and_what_is_not_to_be_believed(checkout: Checkout) -> None:
+    checkout.trouble("throughput-read refuse\nthroughput-write break\n")
+    assert checkout.run("load", "rest-crud", "throughput-read", "throughput-write").returncode == 2
+    done = checkout.run("load", "report")
+    assert done.returncode == 0, done.stderr
+    (file,) = (checkout.root / "runs").glob("load-*/report.html")
+    page = file.read_text()
+    assert "<script" not in page and not re.search(r"(?:src|href)=\"(?!data:|#)", page), "one file, no network, no scripts"
+    places = [page.index(words) for words in ("What was not run</h2>", "throughput-read.toml: load.connections: it must be above 0", "T3: sent is not ok", "What became of every request")]
+    assert places == sorted(places)
+    assert page.count("<img") == 2 + 2 + 1, "curves and throughput of two scenarios, CPU of all"
+
+
+@pytest.mark.parametrize(
+    ("schedule", "corners"),
+    [
+        ({"shape": "constant", "rate": 5.0, "seconds": 2.0}, [(0, 5), (2, 5)]),
+        ({"shape": "ramp", "rates": [0.0, 10.0, 100.0], "seconds": 4.0}, [(0, 0), (2, 10), (4, 100)]),
+        ({"shape": "step", "rates": [1.0, 2.0], "seconds": 4.0}, [(0, 1), (2, 1), (2, 2), (4, 2)]),
+        (
+            {"shape": "burst", "rate": 9.0, "base": 1.0, "burst_seconds": 2.0, "period_seconds": 3.0, "seconds": 4.0},
+            [(0, 9), (2, 9), (2, 1), (3, 1), (3, 9), (4, 9)],
+        ),
+    ],
+)
+def test_what_was_offered_has_the_corners_of_its_schedule(schedule: dict[str, object], corners: list[tuple[float, float]]) -> None:
+    assert [(point.second, point.rate) for point in load_figures.offered(schedule)] == corners
+
+
+def test_the_last_second_is_shown_if_it_is_whole(checkout: Checkout) -> None:
+    checkout.run("load", "rest-crud")
+    found = last(checkout).scenarios["rest-crud"].read()
+    assert found and found.window.seconds == pytest.approx(4.9993, abs=1e-4)
+    assert sum(load_figures.by_second(found)) == found.total.ok, "all five"
+    found.window.seconds = 4.9
+    assert len(load_figures.by_second(found)) == 4
+
+
+def test_a_quantile_without_enough_values_and_one_beyond_all_have_no_number(checkout: Checkout) -> None:
+    result = checkout.root / "bin" / "load_result.json"
+    cells = json.loads(result.read_text())["cells"]
+    cells[0]["response"]["beyond"] = 70
+    cells[0]["response"]["quantiles"][3]["value"] = None
+    edited(result, cells=cells)
+    checkout.run("load", "rest-crud")
+    page = load_page.markdown(last(checkout), [])
+    line = next(line for line in page.splitlines() if line.startswith("| get one | 3"))
+    assert "| > max |" in line and "| > max (" in line and f"| {load_page.TOO_FEW} |" in line

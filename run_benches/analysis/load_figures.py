@@ -1,0 +1,82 @@
+"""What a stored load test says, as values: what was not run, CPU a request, the load that was offered over time.
+
+Why apart from the page: the same figures stand on the page, in its pictures and in the performance document, and are formed once.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from run_benches.store.loads import LoadRun, Result, Statistics
+
+
+@dataclass(frozen=True)
+class Point:
+    """An arrival rate at a time of the window."""
+
+    second: float
+    rate: float
+
+
+def not_run(run: LoadRun) -> list[tuple[str, str]]:
+    """Every planned scenario and operation without figures, and why."""
+    found: list[tuple[str, str]] = []
+    for name, cell in run.scenarios.items():
+        result = cell.read()
+        if result is None:
+            found.append((name, "; ".join(cell.reasons) or "no reason was stored"))
+            continue
+        found += [(f"{name}: {operation.operation}", operation.reason or "no reason was stored") for operation in result.cells if operation.state != "ran"]
+    return found
+
+
+def server_cpu_ns(result: Result) -> float | None:
+    """CPU of the server for each right answer: of a server that the load tool did not start, nothing is known, and of no answer nothing."""
+    server = result.processes.server
+    return server.seconds / result.total.ok * 1e9 if server and result.total.ok else None
+
+
+def client_cpu_ns(result: Result) -> float | None:
+    """CPU of the client for each right answer."""
+    return result.processes.client.seconds / result.total.ok * 1e9 if result.total.ok else None
+
+
+def at(statistics: Statistics | None, quantile: float) -> tuple[bool, float | None]:
+    """Whether a quantile may be told, and its value; none where it is beyond all that was measured."""
+    for found in statistics.quantiles if statistics else ():
+        if found.quantile == quantile:
+            return True, found.value
+    return False, None
+
+
+def by_second(result: Result) -> list[int]:
+    """Right answers of all operations in each second of the window; its last one only if it is whole, but for a hundredth."""
+    whole = int(result.window.seconds + 0.01)
+    return [sum(cell.ok_by_second[second] for cell in result.cells if second < len(cell.ok_by_second)) for second in range(whole)]
+
+
+def offered(schedule: dict[str, Any]) -> list[Point]:
+    """The corners of a schedule of the load tool: between two of them the rate is a straight line."""
+    seconds: float = schedule["seconds"]
+    match schedule["shape"]:
+        case "ramp":
+            rates: list[float] = schedule["rates"]
+            return [Point(seconds * place / (len(rates) - 1), rate) for place, rate in enumerate(rates)]
+        case "step":
+            rates = schedule["rates"]
+            length = seconds / len(rates)
+            return [point for place, rate in enumerate(rates) for point in (Point(place * length, rate), Point((place + 1) * length, rate))]
+        case "burst":
+            return _bursts(schedule, seconds)
+        case _:
+            return [Point(0.0, schedule["rate"]), Point(seconds, schedule["rate"])]
+
+
+def _bursts(schedule: dict[str, Any], seconds: float) -> list[Point]:
+    points: list[Point] = []
+    start = 0.0
+    while start < seconds:
+        turn, end = min(start + schedule["burst_seconds"], seconds), min(start + schedule["period_seconds"], seconds)
+        points += [Point(start, schedule["rate"]), Point(turn, schedule["rate"])]
+        points += [Point(turn, schedule["base"]), Point(end, schedule["base"])] if turn < end else []
+        start += schedule["period_seconds"]
+    return points

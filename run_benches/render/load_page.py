@@ -1,0 +1,165 @@
+"""The page of a load test: what did not run first, then whether to believe the rest, then the figures of each scenario.
+
+Why in this order: who reads a throughput before its validity has read it already. Every figure is one that the load tool stored, or a
+quotient of two of them whose name says of what; a quantile that may not be told has no number.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from run_benches import files, places
+from run_benches.analysis import figures, load_figures
+from run_benches.errors import Complaint, Exit
+from run_benches.render import load_pictures, report, tables
+from run_benches.render.pictures import Picture
+from run_benches.store import loads
+from run_benches.store.loads import LoadRun, Operation, Result, Statistics
+from run_benches.store.runs import shown
+
+QUANTILES = (0.5, 0.9, 0.95, 0.99, 0.995, 0.999)
+
+BEYOND = "> max"
+"""What stands for a quantile that is later than any request that was measured."""
+
+TOO_FEW = "too few"
+"""What stands for a quantile that fewer than ten requests are beyond; the table is wide."""
+
+_LEGEND = f"`{TOO_FEW}`: fewer than ten requests lie beyond that quantile. `{BEYOND}`: it is later than any that was measured, since requests were dropped or censored."
+
+
+def main(path: Path, output: Path | None) -> Exit:
+    """Renders the page of a stored load test into one HTML file and says where it is."""
+    run = loads.load(path)
+    drawn = load_pictures.pictures(run)
+    file = output or places.RUNS / path.stem / "report.html"
+    try:
+        files.replace(file, report.page(markdown(run, drawn), {picture.file: picture.svg() for picture in drawn}))
+    except OSError as error:
+        raise Complaint(f"cannot write {shown(file)}: {error.strerror}; make room or give another --output") from error
+    print(f"wrote {shown(file)} from {shown(path)}: one file, to be opened in a browser")
+    return Exit.FINE
+
+
+def markdown(run: LoadRun, drawn: Sequence[Picture]) -> str:
+    """The page as Markdown."""
+    revision = run.tool.commit[:9] + (" with changes" if run.tool.dirty else "")
+    identity = run.machine.identity
+    lines = [
+        f"# Load tests of {run.started[:10]}",
+        "",
+        f"Revision {revision}, begun {run.started}, {figures.time(run.seconds * 1e9)} in all, on {identity.get('cpu_model')} with "
+        f"{figures.plural(int(identity.get('cores', 0)), 'core')}; client and server share it. Made by `{' '.join(run.command)}`.",
+        "",
+        *_not_run(run),
+        *_validity(run),
+        *_cpu(run, drawn),
+    ]
+    for number, (name, cell) in enumerate(run.scenarios.items(), start=1):
+        result = cell.read()
+        if result:
+            lines += _scenario(name, result, [picture for picture in drawn if picture.name.startswith(f"load-{number}-")])
+    return "\n".join(lines) + "\n"
+
+
+def _not_run(run: LoadRun) -> list[str]:
+    missing = load_figures.not_run(run)
+    lines = [f"* **{name}**: {why}" for name, why in missing] or ["Nothing: every scenario and every operation that was planned was run."]
+    interrupted = [] if run.complete else ["", "The run was interrupted."]
+    return ["## What was not run", "", *lines, *interrupted, ""]
+
+
+def _validity(run: LoadRun) -> list[str]:
+    body = []
+    for name, cell in run.scenarios.items():
+        result = cell.read()
+        validity = result.validity.replace("_", " ") if result else cell.state.replace("_", " ")
+        rules = "; ".join(result.broken) or "none" if result else ""
+        outcomes = "; ".join(f"{_objective(judged.objective)}: **{judged.outcome.replace('_', ' ')}**" for judged in result.objectives) if result else ""
+        body.append([name, f"**{validity}**", rules, outcomes or "none declared"])
+    explained = (
+        "`valid`: all rules hold. `client bound`: the client was the bottleneck, so the throughput is a lower bound. `inconclusive`: it ended before "
+        "it had measured what was planned. `invalid`: a rule is broken, and the figures below are shown only to say why."
+    )
+    return ["## Whether to believe it", "", *tables.markdown(["scenario", "validity", "broken rules", "objectives"], body), "", explained, ""]
+
+
+def _objective(objective: dict[str, object]) -> str:
+    said = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in objective.items() if key != "operation")
+    return f"{objective['operation']}: {said}" if objective.get("operation") else said
+
+
+def _cpu(run: LoadRun, drawn: Sequence[Picture]) -> list[str]:
+    body = []
+    for name, cell in run.scenarios.items():
+        result = cell.read()
+        if result:
+            each = [figures.time(found) if found is not None else figures.NOT_RUN for found in (load_figures.server_cpu_ns(result), load_figures.client_cpu_ns(result))]
+            body.append([name, _throughput(result), *each, _per_cpu(result), figures.percent(result.processes.busiest_client_thread)])
+    if not body:
+        return []
+    columns = ["scenario", "right answers/s>", "server CPU a request>", "client CPU a request>", "requests a CPU second of the server>", "busiest client thread>"]
+    pictures = [f"![{picture.alt}]({picture.file})" for picture in drawn if picture.name == "load-cpu"]
+    return ["## Throughput and CPU", "", *tables.markdown(columns, body), "", *pictures, ""]
+
+
+def _throughput(result: Result) -> str:
+    bound = ">= " if result.validity == "client_bound" else ""
+    return f"{bound}{figures.amount(result.throughput)}"
+
+
+def _per_cpu(result: Result) -> str:
+    found = load_figures.server_cpu_ns(result)
+    return figures.amount(1e9 / found) if found else figures.NOT_RUN
+
+
+def _scenario(name: str, result: Result, drawn: Sequence[Picture]) -> list[str]:
+    load = result.scenario["load"]
+    offered = load.get("schedule")
+    how = "an open loop: response times run from when a request should have started" if offered else "a closed loop: service times alone, from the start of each request"
+    said = f"{result.scenario.get('about') or name}. {how[0].upper()}{how[1:]}. {figures.plural(load['connections'], 'connection')}, window of {figures.time(result.window.seconds * 1e9)}"
+    kind = load_pictures.kind_of(result)
+    columns = ["operation", "ok>", "ok/s>", "min>", "mean>", "deviation>", *(f"p{quantile * 100:g}>" for quantile in QUANTILES), "max>", "body bytes/s>"]
+    cells = [cell for cell in result.cells if cell.state == "ran"]
+    body = [_operation(cell, kind, result.window.seconds) for cell in cells]
+    pictures = [line for picture in drawn for line in (f"![{picture.alt}]({picture.file})", "")]
+    return [f"## {name}", "", f"{said}.", "", *tables.markdown(columns, body), "", _LEGEND, "", *pictures, *_accounts(cells), *_failures(cells), ""]
+
+
+def _operation(cell: Operation, kind: str, seconds: float) -> list[str]:
+    found: Statistics | None = getattr(cell, kind)
+    times = [figures.time(value) for value in (found.min, found.mean, found.standard_deviation)] if found else [figures.NOT_RUN] * 3
+    received = figures.rate(1e9 * seconds / cell.body_bytes_received, "bytes") if cell.body_bytes_received else "0 B/s"
+    quantiles = [_quantile(found, quantile) for quantile in QUANTILES]
+    return [cell.operation, str(cell.counts.ok), figures.amount(cell.counts.ok / seconds), *times, *quantiles, _latest(found), received]
+
+
+def _latest(found: Statistics | None) -> str:
+    if found is None:
+        return figures.NOT_RUN
+    return f"{BEYOND} ({figures.time(found.max)})" if found.beyond else figures.time(found.max)
+
+
+def _quantile(found: Statistics | None, quantile: float) -> str:
+    told, value = load_figures.at(found, quantile)
+    if not told:
+        return TOO_FEW if found else figures.NOT_RUN
+    return BEYOND if value is None else figures.time(value)
+
+
+def _accounts(cells: Sequence[Operation]) -> list[str]:
+    columns = ["operation", "scheduled>", "dropped>", "sent>", "ok>", "failed>", "censored>"]
+    rows = [(cell.operation, cell.counts) for cell in cells]
+    body = [[name, *map(str, (one.scheduled, one.dropped, one.sent, one.ok, sum(one.failed.values()), one.censored))] for name, one in rows]
+    return ["What became of every request:", "", *tables.markdown(columns, body), ""]
+
+
+def _failures(cells: Sequence[Operation]) -> list[str]:
+    body = []
+    for cell in cells:
+        for failure, number in cell.counts.failed.items():
+            took = cell.failed_service.get(failure)
+            times = [figures.time(took.mean), figures.time(took.max)] if took else [figures.NOT_RUN] * 2
+            body.append([cell.operation, failure, str(number), figures.percent(number / cell.counts.sent), *times])
+    if not body:
+        return ["No request failed."]
+    return ["Failures by class:", "", *tables.markdown(["operation", "class", "requests>", "of those sent>", "mean>", "max>"], body)]
