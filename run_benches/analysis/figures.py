@@ -17,6 +17,9 @@ from run_benches.stats.estimates import Estimate
 NOT_RUN = "not run"
 """What stands where a figure would stand, always followed by the reason."""
 
+NOT_MEASURED = "not measured"
+"""What stands where nothing was planned that would give the figure."""
+
 TOO_FEW = "not enough samples"
 """What stands where a quantile would stand that too few operations lie beyond."""
 

@@ -9,9 +9,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from run_benches import serialization
+from run_benches import files, serialization
 from run_benches.errors import Complaint, Exit
 from run_benches.measure import build, load_run
+from run_benches.places import RUNS
 from run_benches.progress import duration
 from run_benches.render import tables
 from run_benches.render.tables import Column
@@ -37,9 +38,7 @@ def main(options: argparse.Namespace, arguments: list[str]) -> int:
             path = loads.find(options.run)
             return _printed(loads.load(path), path, options.json)
         case "report":
-            from run_benches.render import load_page
-
-            return load_page.main(loads.find(options.run), options.output)
+            return _report(loads.find(options.run), options.output)
         case _:
             tool = build.programs("load")["load"]
             return subprocess.run([str(tool), options.action, *options.flags], check=False).returncode
@@ -72,6 +71,21 @@ def _code(run: LoadRun) -> int:
     if run.code == 0 and any(cell.state == "not_run" for cell in run.scenarios.values()):
         return Exit.NOTHING
     return run.code if run.complete else Exit.NOTHING
+
+
+def _report(path: Path, output: Path | None) -> Exit:
+    """The page of a stored load test as one HTML file; says where it is."""
+    from run_benches.render import load_page, load_pictures, report
+
+    run = loads.load(path)
+    drawn = load_pictures.pictures(run)
+    file = output or RUNS / path.stem / "report.html"
+    try:
+        files.replace(file, report.page(load_page.markdown(run, drawn), {picture.file: picture.svg() for picture in drawn}))
+    except OSError as error:
+        raise Complaint(f"cannot write {shown(file)}: {error.strerror}; make room or give another --output") from error
+    print(f"wrote {shown(file)} from {shown(path)}: one file, to be opened in a browser")
+    return Exit.FINE
 
 
 def _list(as_json: bool) -> Exit:

@@ -2,7 +2,8 @@
 
 Why a check: a figure typed by hand cannot be traced, and sections of different days pasted together contradict each other. So the pages
 come out of one run and one source tree (page.py), and whoever changes a figure by hand, a run, a bench's words or the code that renders
-is told the first place that differs. What a page says of our own error rates comes from the one stored calibration, whatever its run. Text
+is told the first place that differs. What a page says of our own error rates comes from the one stored calibration, whatever its run; what it says of load tests comes from `baselines/load/reference.json`, and
+stands beside `baselines/reference.json` alone. Text
 is compared byte by byte and pictures by their seals (pictures.py says why), so that the check draws nothing.
 
 The main page lies above a folder of its name in small letters, with the other pages and the pictures: `docs/PERFORMANCE.md` above
@@ -25,17 +26,18 @@ from run_benches import files, places, serialization
 from run_benches.analysis import figures
 from run_benches.calibrate.error_rates import Results
 from run_benches.errors import Complaint, Exit
-from run_benches.render import calibration_pictures, calibration_report, layers_drawing, page_method
+from run_benches.render import calibration_pictures, calibration_report, layers_drawing, load_pictures, page_method
 from run_benches.render.gallery import pictures
 from run_benches.render.page import MAIN, MOST_LINES, bench_headers, render
 from run_benches.render.pictures import Picture, SEALED
 from run_benches.render.source import PICTURES, folder_of, marked
-from run_benches.store import fingerprint, pool, runs
+from run_benches.store import fingerprint, loads, pool, runs
 from run_benches.store.runs import Run, shown
 
 PAGE = places.ROOT / "docs" / MAIN
 README = places.ROOT / "README.md"
 REFERENCE = places.BASELINES / "reference.json"
+LOAD_REFERENCE = places.LOAD_BASELINES / "reference.json"
 
 
 def main(run_path: Path | None, output: Path | None, dry_run: bool, check: bool, calibrated: Path = pool.RESULTS) -> int:
@@ -60,8 +62,10 @@ def main(run_path: Path | None, output: Path | None, dry_run: bool, check: bool,
 def contents(source: Path, calibrated: Path = pool.RESULTS, main: str = MAIN) -> tuple[list[Path], dict[str, str], list[Picture]]:
     """What the pages of a run are rendered from, their texts by their place, the main one first, and their pictures."""
     run, calibration = runs.load(source), _calibration(calibrated)
-    drawn = [*pictures(run).values(), *(calibration_pictures.pictures(calibration) if calibration else [])]
-    return [source, *([calibrated] if calibration else [])], render(run, bench_headers(), calibration, main, _stale(run, calibration)), drawn
+    load = loads.load(LOAD_REFERENCE) if _is_reference(source) and LOAD_REFERENCE.exists() else None
+    drawn = [*pictures(run).values(), *(calibration_pictures.pictures(calibration) if calibration else []), *(load_pictures.pictures(load) if load else [])]
+    sources = [source, *([calibrated] if calibration else []), *([LOAD_REFERENCE] if load else [])]
+    return sources, render(run, bench_headers(), calibration, main, _stale(run, calibration), load), drawn
 
 
 def _stale(run: Run, calibration: Results | None) -> frozenset[str]:

@@ -5,16 +5,12 @@ quotient of two of them whose name says of what; a quantile that may not be told
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 
-from run_benches import files, places
 from run_benches.analysis import figures, load_figures
-from run_benches.errors import Complaint, Exit
-from run_benches.render import load_pictures, report, tables
+from run_benches.render import load_pictures, tables
 from run_benches.render.pictures import Picture
-from run_benches.store import loads
+from run_benches.render.source import PICTURES
 from run_benches.store.loads import LoadRun, Operation, Result, Statistics
-from run_benches.store.runs import shown
 
 QUANTILES = (0.5, 0.9, 0.95, 0.99, 0.995, 0.999)
 
@@ -27,19 +23,6 @@ TOO_FEW = "too few"
 _LEGEND = f"`{TOO_FEW}`: fewer than ten requests lie beyond that quantile. `{BEYOND}`: it is later than any that was measured, since requests were dropped or censored."
 
 
-def main(path: Path, output: Path | None) -> Exit:
-    """Renders the page of a stored load test into one HTML file and says where it is."""
-    run = loads.load(path)
-    drawn = load_pictures.pictures(run)
-    file = output or places.RUNS / path.stem / "report.html"
-    try:
-        files.replace(file, report.page(markdown(run, drawn), {picture.file: picture.svg() for picture in drawn}))
-    except OSError as error:
-        raise Complaint(f"cannot write {shown(file)}: {error.strerror}; make room or give another --output") from error
-    print(f"wrote {shown(file)} from {shown(path)}: one file, to be opened in a browser")
-    return Exit.FINE
-
-
 def markdown(run: LoadRun, drawn: Sequence[Picture]) -> str:
     """The page as Markdown."""
     revision = run.tool.commit[:9] + (" with changes" if run.tool.dirty else "")
@@ -50,15 +33,19 @@ def markdown(run: LoadRun, drawn: Sequence[Picture]) -> str:
         f"Revision {revision}, begun {run.started}, {figures.time(run.seconds * 1e9)} in all, on {identity.get('cpu_model')} with "
         f"{figures.plural(int(identity.get('cores', 0)), 'core')}; client and server share it. Made by `{' '.join(run.command)}`.",
         "",
-        *_not_run(run),
-        *_validity(run),
-        *_cpu(run, drawn),
+        *body(run, drawn),
     ]
+    return "\n".join(lines) + "\n"
+
+
+def body(run: LoadRun, drawn: Sequence[Picture]) -> list[str]:
+    """All that the page says of the figures, without its title."""
+    lines = [*_not_run(run), *_validity(run), *_cpu(run, drawn)]
     for number, (name, cell) in enumerate(run.scenarios.items(), start=1):
         result = cell.read()
         if result:
             lines += _scenario(name, result, [picture for picture in drawn if picture.name.startswith(f"load-{number}-")])
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def _not_run(run: LoadRun) -> list[str]:
@@ -98,7 +85,7 @@ def _cpu(run: LoadRun, drawn: Sequence[Picture]) -> list[str]:
     if not body:
         return []
     columns = ["scenario", "right answers/s>", "server CPU a request>", "client CPU a request>", "requests a CPU second of the server>", "busiest client thread>"]
-    pictures = [f"![{picture.alt}]({picture.file})" for picture in drawn if picture.name == "load-cpu"]
+    pictures = [f"![{picture.alt}]({PICTURES}/{picture.file})" for picture in drawn if picture.name == "load-cpu"]
     return ["## Throughput and CPU", "", *tables.markdown(columns, body), "", *pictures, ""]
 
 
@@ -121,7 +108,7 @@ def _scenario(name: str, result: Result, drawn: Sequence[Picture]) -> list[str]:
     columns = ["operation", "ok>", "ok/s>", "min>", "mean>", "deviation>", *(f"p{quantile * 100:g}>" for quantile in QUANTILES), "max>", "body bytes/s>"]
     cells = [cell for cell in result.cells if cell.state == "ran"]
     body = [_operation(cell, kind, result.window.seconds) for cell in cells]
-    pictures = [line for picture in drawn for line in (f"![{picture.alt}]({picture.file})", "")]
+    pictures = [line for picture in drawn for line in (f"![{picture.alt}]({PICTURES}/{picture.file})", "")]
     return [f"## {name}", "", f"{said}.", "", *tables.markdown(columns, body), "", _LEGEND, "", *pictures, *_accounts(cells), *_failures(cells), ""]
 
 

@@ -16,10 +16,11 @@ from run_benches.analysis import figures, findings
 from run_benches.analysis.findings import CrudLine
 from run_benches.calibrate.error_rates import Results
 from run_benches.progress import duration
-from run_benches.render import bottlenecks, cells, conclusions, macro, page_ladder, page_layer, page_method, peers, prices, scaling, tables
+from run_benches.render import bottlenecks, cells, conclusions, macro, page_ladder, page_layer, page_load, page_method, peers, prices, scaling, tables
 from run_benches.render.gallery import pictures
 from run_benches.render.pictures import threads_on_cores
 from run_benches.render.source import Address, Source, command, revision
+from run_benches.store.loads import LoadRun
 from run_benches.store.runs import Run
 
 MOST_LINES = 300
@@ -33,12 +34,12 @@ MAIN = "PERFORMANCE.md"
 _Section = Callable[[Source], list[str]]
 
 
-def render(run: Run, headers: Mapping[str, str], calibration: Results | None, main: str = MAIN, stale: frozenset[str] = frozenset()) -> dict[str, str]:
+def render(run: Run, headers: Mapping[str, str], calibration: Results | None, main: str = MAIN, stale: frozenset[str] = frozenset(), load: LoadRun | None = None) -> dict[str, str]:
     """All pages of a run, by their place from where the main page lies; that comes first. `headers` are the words of each bench by its
-    layer; `stale` as in `Source`. Pure: equal arguments, equal bytes."""
+    layer; `stale` and `load` as in `Source`. Pure: equal arguments, equal bytes."""
     drawn = pictures(run)
     address = Address(main)
-    here, inside = (Source(run, headers, drawn, calibration, one, stale) for one in (address, Address(main, inside=True)))
+    here, inside = (Source(run, headers, drawn, calibration, one, stale, load) for one in (address, Address(main, inside=True)))
     found = {main: _text(part for section in SECTIONS for part in section(here))}
     for name, section in _others(run, headers).items():
         found[f"{address.folder}/{name}.md"] = _text([*_titled(section(inside), main)])
@@ -55,9 +56,9 @@ def _titled(lines: list[str], main: str) -> list[str]:
 
 
 def _others(run: Run, headers: Mapping[str, str]) -> dict[str, _Section]:
-    """Every other page, by its name: a page a layer, lowest first, what crosses them, and two that are no layer's."""
+    """Every other page, by its name: a page a layer, lowest first, what crosses them, and three that are no layer's."""
     found = {layer: _layer_page(layer) for layer in findings.layers(run, [*headers, *findings.ACROSS])}
-    return found | {"bottlenecks": bottlenecks.section, "method": page_method.section}
+    return found | {"bottlenecks": bottlenecks.section, page_load.NAME: page_load.page, "method": page_method.section}
 
 
 INTEGRATION = "integration"

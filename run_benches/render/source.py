@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from run_benches.analysis import figures, findings
 from run_benches.analysis.findings import Held, Row
 from run_benches.render.pictures import Picture
+from run_benches.store.loads import LoadRun
 from run_benches.store.runs import Run
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ class Source:
     calibration: "Results | None" = None
     address: Address = Address()
     stale: frozenset[str] = frozenset()
+    load: LoadRun | None = None
 
     def block(self, name: str, lines: Sequence[str]) -> list[str]:
         """Figures, between the marks that say where they come from."""

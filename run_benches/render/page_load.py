@@ -1,0 +1,65 @@
+"""The page of the performance document about load tests: of the one stored load test that belongs to it, or the word that there is none.
+
+Why no figure of it stands elsewhere: a load test is of a client and a server on one machine, and everything else in the document is of benches
+inside one process. Side by side they stand in one table, which says what each is.
+"""
+
+import shlex
+
+from run_benches.analysis import figures, load_findings
+from run_benches.analysis.load_findings import Step
+from run_benches.render import load_page, load_pictures, tables
+from run_benches.render.source import Source, marked, revision
+from run_benches.store.loads import LoadRun
+
+NAME = "load"
+
+_WORDS = (
+    "What the whole server does over HTTP, client and server on one machine; `docs/load-tests.md` says how. The benches of the"
+    " other pages say what a layer costs; here requests queue, and a client has to keep up."
+)
+
+_BESIDE = (
+    "The ladder's highest rung is one request after the other over HTTP, told by the server's CPU, in the run of benches that the other pages are of."
+    " Under load an answer waits for a connection and for the client before it starts, and for a processor, the network stack and the client"
+    " while it is served. Means over the same requests: response = waited + service."
+)
+
+
+def page(source: Source) -> list[str]:
+    """The page."""
+    load = source.load
+    if load is None:
+        return [f"# {NAME}", "", _WORDS, "", *marked(NAME, "no stored load test", [figures.NOT_MEASURED])]
+    lines = load_page.body(load, load_pictures.pictures(load))
+    return [f"# {NAME}", "", _WORDS, "", *_block(load, "limits", _limits(load)), *_block(load, "micro against load", _beside(source, load)), *_block(load, NAME, lines)]
+
+
+def _block(load: LoadRun, name: str, lines: list[str]) -> list[str]:
+    origin = f"python3 {shlex.join(load.command)} @ {revision(load.tool.commit, load.tool.dirty)}"
+    return marked(name, origin, lines) if lines else []
+
+
+def _limits(load: LoadRun) -> list[str]:
+    said = load_findings.sentences(load)
+    return ["## What limits it", "", *(f"* {sentence}" for sentence in said)] if said else []
+
+
+def _beside(source: Source, load: LoadRun) -> list[str]:
+    found = load_findings.steps(load, source.run)
+    if not found:
+        return []
+    columns = ["scenario", "operation", "ladder's highest rung, server CPU>", "under load: server CPU>", "waited, mean>", "of that the client was late>", "service, mean>"]
+    return ["## Micro against load", "", _BESIDE, "", *tables.markdown(columns, [_line(step) for step in found])]
+
+
+def _line(step: Step) -> list[str]:
+    rung = _time(step.rung_ns) if step.request else "no such request"
+    waited = "closed loop" if step.waited_ns is None else _time(max(0.0, step.waited_ns))
+    lag = "" if step.waited_ns is None else _time(step.send_lag_ns)
+    cpu = "of several operations" if step.server_cpu_ns is None else _time(step.server_cpu_ns)
+    return [step.scenario, step.operation, rung, cpu, waited, lag, figures.time(step.service_ns)]
+
+
+def _time(nanoseconds: float | None) -> str:
+    return figures.time(nanoseconds) if nanoseconds is not None else figures.NOT_MEASURED

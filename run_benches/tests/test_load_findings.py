@@ -1,0 +1,85 @@
+"""What the performance document says of load tests: only what one window says, beside the ladder's highest rung, or nothing at all."""
+
+import re
+from typing import Any
+
+import pytest
+
+from run_benches.analysis import load_findings
+from run_benches.render import page, source
+from run_benches.store.loads import LoadRun
+from run_benches.store.runs import Run
+from run_benches.tests.made_up import a_load_run, bench, planned
+from run_benches.tests.test_document import HEADERS, a_run
+
+
+def with_rung() -> Run:
+    return planned(a_run(), {"ladder/get/strata/tcp": bench(16_000.0, "answers GET of one record", clock="cpu")})
+
+
+def on_the_machine_of(run: Run, load: LoadRun) -> LoadRun:
+    load.machine = run.machine
+    return load
+
+
+def raw(load: LoadRun) -> dict[str, Any]:
+    result = load.scenarios["rest-crud"].result
+    assert result
+    return result
+
+
+def test_without_a_stored_load_test_the_page_says_not_measured() -> None:
+    text = page.render(a_run(), HEADERS, None)["performance/load.md"]
+    assert "\nnot measured\n" in text and "| " not in text and "##" not in text
+
+
+def test_shares_of_one_window_are_told() -> None:
+    assert load_findings.sentences(a_load_run()) == [
+        "`rest-crud`: the server used 52 % of the CPU of both sides, the client the rest.",
+        "`rest-crud`: 31 % of the server's CPU was spent in the kernel.",
+    ], "0.51 s of 0.99 s; 0.16 s of 0.51 s"
+
+
+def test_where_a_figure_is_missing_so_is_its_sentence() -> None:
+    load = a_load_run()
+    raw(load)["processes"]["server"] = None
+    assert load_findings.sentences(load) == []
+    raw(load)["validity"] = "client_bound"
+    assert load_findings.sentences(load) == ["`rest-crud`: the client was the bottleneck; the server can do more than 1.00 k requests a second."]
+
+
+def test_of_an_invalid_window_nothing_is_told() -> None:
+    load = a_load_run()
+    raw(load)["validity"] = "invalid"
+    assert load_findings.sentences(load) == [] and load_findings.steps(load, with_rung()) == []
+
+
+def test_an_operation_stands_beside_the_rung_of_its_request_on_a_like_machine_only() -> None:
+    run = with_rung()
+    steps = {step.operation: step for step in load_findings.steps(on_the_machine_of(run, a_load_run()), run)}
+    assert {name: step.request for name, step in steps.items()} == {
+        "get one": "get", "get list": "list", "post": "create", "put": None, "patch": None, "delete": None,
+    }  # fmt: skip
+    assert steps["get one"].rung_ns == pytest.approx(16_000.0) and steps["post"].rung_ns != 16_000.0
+    assert steps["get one"].server_cpu_ns is None, "the server's clock does not tell operations apart"
+    response = next(cell for cell in raw(a_load_run())["cells"] if cell["operation"] == "get one")
+    assert steps["get one"].waited_ns == pytest.approx(response["response"]["mean"] - response["service"]["mean"])
+    assert {step.rung_ns for step in load_findings.steps(a_load_run(), run)} == {None}, "another machine"
+
+
+def test_a_scenario_of_one_operation_has_its_cpu() -> None:
+    load = a_load_run()
+    raw(load)["cells"] = raw(load)["cells"][:1]
+    (step,) = load_findings.steps(load, with_rung())
+    assert step.server_cpu_ns == pytest.approx(102_000.0)
+
+
+def test_the_page_has_its_figures_between_marks_that_name_the_load_test() -> None:
+    run = with_rung()
+    load = on_the_machine_of(run, a_load_run())
+    text = page.render(run, HEADERS, None, load=load)["performance/load.md"]
+    assert "<!-- BEGIN limits: python3 run-benches.py load @ 0123456789ab -->" in text
+    outside = re.sub(r"(?s)<!-- BEGIN .*?<!-- END .*? -->", "", text)
+    assert not re.search(r"\d", outside), outside
+    assert text.index("What limits it") < text.index("What was not run") < text.index("## Throughput and CPU")
+    assert f"]({source.PICTURES}/load-cpu.svg)" in text
