@@ -37,7 +37,7 @@ def run(
     try:
         return _watch(process, log, deadline_s, silence_s, tick)
     finally:
-        _end(process)
+        end(process)
 
 
 def _watch(process: "subprocess.Popen[bytes]", log: Path, deadline_s: float, silence_s: float, tick: Callable[[], None]) -> str | None:
@@ -79,8 +79,8 @@ def essence(lines: list[str]) -> str:
     return (said or ["it said nothing"])[-1][:LONGEST_QUOTE]
 
 
-def _end(process: "subprocess.Popen[bytes]") -> None:
-    """Also when it has ended itself: what it started may still run."""
+def end(process: "subprocess.Popen[bytes]") -> None:
+    """Kills a process that leads a session, and what it started: also when it has ended itself, that may still run."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):

@@ -11,12 +11,13 @@ import sys
 import time
 import tomllib
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from run_benches import serialization
+from run_benches import processes, serialization
 from run_benches.analysis import figures
 from run_benches.errors import Complaint, Exit
 from run_benches.interrupts import raise_if_requested, until_stopped
@@ -105,7 +106,9 @@ def _one(run: LoadRun, scenario: Scenario, programs: dict[str, Path], path: Path
     before = set(folder.glob("*.json"))
     server = [] if any(flag.partition("=")[0] in ("--base-url", "--server") for flag in run.flags) else ["--server", str(programs["strata"])]
     command = [str(programs["load"]), "run", scenario.name, *server, "--results", str(folder), *run.flags]
-    process = subprocess.Popen(command, cwd=ROOT if (SCENARIOS / f"{scenario.name}.toml").exists() else None, stdout=sys.stderr if to_stderr else None, stderr=subprocess.PIPE)
+    # A session of its own, as in `processes`: Ctrl-C reaches the runner alone, which tells the load tool once.
+    output = sys.stderr if to_stderr else None
+    process = subprocess.Popen(command, cwd=_folder_of(scenario), stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.PIPE, start_new_session=True)
     words = b""
     try:
         assert process.stderr is not None
@@ -115,10 +118,14 @@ def _one(run: LoadRun, scenario: Scenario, programs: dict[str, Path], path: Path
             words = (words + said)[-4096:]
         process.wait()
     except KeyboardInterrupt:
-        _end(process)
+        process.send_signal(signal.SIGINT)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(ENDING_S)
         run.code = max(run.code, Exit.FAILED)
         run.scenarios[scenario.name] = _cell(folder, before, "it was interrupted")
         raise
+    finally:
+        processes.end(process)
     code = process.returncode
     last = words.decode(errors="replace").strip().splitlines()[-1:]
     cell = _cell(folder, before, last[0] if code == 2 and last else f"the load tool ended with code {code} and stored no result")
@@ -126,14 +133,9 @@ def _one(run: LoadRun, scenario: Scenario, programs: dict[str, Path], path: Path
     run.code = max(run.code, code if cell.result and code >= 0 else Exit.ERROR)
 
 
-def _end(process: "subprocess.Popen[bytes]") -> None:
-    """It was told to stop by the terminal, or is told now; what it has it stores, if it can."""
-    process.send_signal(signal.SIGINT)
-    try:
-        process.wait(ENDING_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+def _folder_of(scenario: Scenario) -> Path | None:
+    """A scenario of this checkout runs in it; a file is named from where the person is."""
+    return ROOT if (SCENARIOS / f"{scenario.name}.toml").exists() else None
 
 
 def _cell(folder: Path, before: set[Path], reason: str) -> Cell:

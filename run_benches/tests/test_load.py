@@ -74,11 +74,13 @@ def test_an_interrupted_load_test_keeps_what_is_done(checkout: Checkout) -> None
     seen = ""
     for line in process.stderr:
         seen += line
-        if line == "waiting\n":
+        if line.startswith("waiting "):
             break
     process.send_signal(signal.SIGINT)
     output, errors = process.communicate(timeout=60)
     assert process.returncode == 3 and "Traceback" not in errors, seen + errors
+    server = Path("/proc") / seen.split()[-1] / "stat"
+    assert not server.exists() or server.read_text().split()[2] == "Z", "what the load tool had started has ended, too"
     run = last(checkout)
     assert not run.complete
     assert {name: (cell.state, cell.reasons) for name, cell in run.scenarios.items()} == {

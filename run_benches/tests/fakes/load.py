@@ -5,6 +5,7 @@
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -33,7 +34,8 @@ match troubles.get(name):
         sys.exit(0)
     case "wait":
         signal.signal(signal.SIGINT, lambda *_: sys.exit(1))
-        print("waiting", file=sys.stderr, flush=True)
+        server = subprocess.Popen(["sleep", "300"])
+        print("waiting", server.pid, file=sys.stderr, flush=True)
         time.sleep(60)
 folder.mkdir(parents=True, exist_ok=True)
 (folder / f"{found['id']}.json").write_text(json.dumps(found))
