@@ -8,8 +8,8 @@ use super::schemas::reference;
 use crate::handlers::media::Shown;
 use crate::schema::Table;
 
-/// An id in a path, percent-encoded.
-const ID: &str = "([A-Za-z0-9._~-]|%[0-7][0-9A-Fa-f]){1,300}";
+/// The longest id.
+const ID_LENGTH: usize = 1024;
 
 /// The path.
 pub(super) fn item() -> Value {
@@ -43,7 +43,8 @@ pub(super) fn answered<'t>(tables: impl Iterator<Item = &'t Table>) -> Value {
 }
 
 fn operations(table: &Table) -> Vec<Value> {
-    let path = json!({"type": "string", "pattern": format!("^/{}/{ID}$", table.name)});
+    let most = table.name.len() + "//".len() + ID_LENGTH;
+    let path = json!({"type": "string", "pattern": format!("^/{}/{}$", table.name, id()), "maxLength": most});
     let tags = json!({"anyOf": [{"const": "*"}, {"type": "string", "pattern": TAGS}, {"type": "null"}]});
     let of_record = |method: &str, more: Value, required: &[&str]| {
         let members = with(json!({"method": {"const": method}, "path": path}), more);
@@ -59,6 +60,15 @@ fn operations(table: &Table) -> Vec<Value> {
         of_record("PATCH", json!({"body": body("patch"), "ifMatch": tags}), &["body"]),
         of_record("DELETE", json!({"ifMatch": tags}), &[]),
     ]
+}
+
+/// An id in a path, percent-encoded where it has to be: bytes that are encoded are UTF-8 (RFC 3629, 4), up to U+FFFFF.
+fn id() -> String {
+    const TAIL: &str = "%[89ABab][0-9A-Fa-f]";
+    let of_two = format!("%([Cc][2-9A-Fa-f]|[Dd][0-9A-Fa-f]){TAIL}");
+    let of_three = format!("%([Ee]0%[ABab][0-9A-Fa-f]|[Ee][Dd]%[89][0-9A-Fa-f]|[Ee][1-9A-CEFa-cef]{TAIL}){TAIL}");
+    let of_four = format!("%[Ff](0%[9ABab][0-9A-Fa-f]|[1-3]{TAIL}){TAIL}{TAIL}");
+    format!("([^%/?#]|%[0-7][0-9A-Fa-f]|{of_two}|{of_three}|{of_four})+")
 }
 
 fn object(properties: Value, required: &[&str]) -> Value {
