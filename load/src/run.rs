@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::clocks::{self, Cpu, Watch};
 use crate::connection::{Answer, Connection, Target};
 use crate::counters;
-use crate::engine;
+use crate::engine::{self, Measured};
 use crate::interrupt;
 use crate::ledger::Account;
 use crate::quota::Quota;
@@ -68,7 +68,6 @@ pub fn run(scenario: &Scenario, server: &Server, has_data: bool) -> Result<(Run,
     let seconds = measured.end.duration_since(measured.start).as_secs_f64();
     let load = &scenario.load;
     let arrivals_seconds = load.arrivals_seconds();
-    let between = |before: Option<Cpu>, after: Option<Cpu>| Some(after?.since(&before?));
     let mut run = Run {
         format: FORMAT,
         id: format!("{}-{}-{}", scenario.name, began.as_millis(), std::process::id()),
@@ -86,16 +85,7 @@ pub fn run(scenario: &Scenario, server: &Server, has_data: bool) -> Result<(Run,
         throughput: total.ok as f64 / seconds,
         cells,
         total,
-        processes: Processes {
-            client: between(before.client, after.client).ok_or("/proc has no clocks of this process")?,
-            server: between(before.server, after.server),
-            busiest_client_thread: measured.busiest_thread,
-            client_run_queue_wait_seconds: before
-                .waited
-                .zip(after.waited)
-                .map(|(before, after)| (after - before).max(0.0)),
-            think_seconds: (!load.is_open()).then_some(measured.think_seconds),
-        },
+        processes: processes(&before, &after, &measured, load.is_open())?,
         ceiling: None,
         held,
         quota: server.quota.as_ref().map(|quota| limited(quota, before.throttled_periods, after.throttled_periods)),
@@ -108,6 +98,18 @@ pub fn run(scenario: &Scenario, server: &Server, has_data: bool) -> Result<(Run,
     };
     rules::give_verdict(&mut run);
     Ok((run, measured.accounts))
+}
+
+/// What both processes used between two readings.
+fn processes(before: &Reading, after: &Reading, measured: &Measured, is_open: bool) -> Result<Processes, String> {
+    let between = |before: Option<Cpu>, after: Option<Cpu>| Some(after?.since(&before?));
+    Ok(Processes {
+        client: between(before.client, after.client).ok_or("/proc has no clocks of this process")?,
+        server: between(before.server, after.server),
+        busiest_client_thread: measured.busiest_thread,
+        client_run_queue_wait_seconds: before.waited.zip(after.waited).map(|(before, after)| (after - before).max(0.0)),
+        think_seconds: (!is_open).then_some(measured.think_seconds),
+    })
 }
 
 /// What became of the requests of the warm-up, of which none may fail.

@@ -330,8 +330,8 @@ fn short_names(runs: &[Run]) -> Vec<String> {
     let names: Vec<&str> = runs.iter().map(|run| run.scenario.name.as_str()).collect();
     let common = |prefix: &str| names.iter().all(|name| name.starts_with(prefix));
     let first = names.first().copied().unwrap_or_default();
-    let ends = first.match_indices('-').map(|(at, _)| at + 1);
-    let cut = ends.filter(|end| names.len() > 1 && common(&first[..*end])).last().unwrap_or(0);
+    let mut ends = first.match_indices('-').map(|(at, _)| at + 1);
+    let cut = ends.rfind(|end| names.len() > 1 && common(&first[..*end])).unwrap_or(0);
     names.iter().map(|name| name[cut..].to_owned()).collect()
 }
 

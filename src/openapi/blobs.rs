@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::answers::{self, empty, headers_named};
-use super::paths::{DELETE, operation, shared, with};
+use super::paths::{DELETE, link, operation, shared, with};
 use crate::schema::{Attribute, Table};
 
 /// A request with the bytes; what they are said to be is kept, not accepted or refused.

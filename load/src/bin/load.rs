@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use strata_load::command::{Flags, carry_out, exit};
+use strata_load::command::{Flags, carry_out, exit, scenario};
 use strata_load::result::Run;
 use strata_load::{lint, null_server, rules};
 
