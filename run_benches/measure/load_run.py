@@ -82,7 +82,7 @@ def measure(scenarios: list[Scenario], flags: list[str], command: list[str], to_
         known = sum(scenario.seconds or 0.0 for scenario in scenarios)
         print(f"{figures.plural(len(scenarios), 'scenario')}: about {duration(known + SETUP_S * len(scenarios))}; stored as {shown(path)} while it grows", file=sys.stderr)
         began = time.monotonic()
-        with until_stopped("run-benches.py load"):
+        with until_stopped("run-benches.py load SCENARIO..., naming those that are left"):
             beside: list[float] = []
             for number, scenario in enumerate(scenarios):
                 raise_if_requested()
