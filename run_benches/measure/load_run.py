@@ -67,9 +67,10 @@ def _read(name: str, path: Path) -> Scenario:
         content: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise Complaint(f"{shown(path.absolute())}: {error}") from error
-    stated = content.get("load", {})
-    seconds = stated.get("schedule", {}).get("seconds", stated.get("seconds"))
-    return Scenario(name, str(content.get("about", "")), seconds * content.get("repeats", 1) if seconds else None)
+    stated = content.get("load")
+    parts = [stated.get("schedule"), stated] if isinstance(stated, dict) else []
+    found = [part["seconds"] for part in parts if isinstance(part, dict) and isinstance(part.get("seconds"), int | float)]
+    return Scenario(name, str(content.get("about", "")), found[0] if found else None)
 
 
 def measure(scenarios: list[Scenario], flags: list[str], command: list[str], to_stderr: bool) -> tuple[LoadRun, Path]:
