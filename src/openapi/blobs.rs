@@ -48,8 +48,12 @@ fn read(table: &Table, attribute: &Attribute) -> Value {
 }
 
 fn write(table: &Table, attribute: &Attribute) -> Value {
-    let own =
+    let mut own =
         [(201, empty("They are the first.", &["ETag", "Location"])), (204, empty("They replace others.", &["ETag"]))];
+    for (_, answer) in &mut own {
+        let of = |verb: &str| (verb.to_owned(), link(format!("{verb}.{}.{}", table.name, attribute.name)));
+        answer["links"] = ["readBlob", "deleteBlob"].into_iter().map(of).collect();
+    }
     let members = json!({
         "parameters": shared(&["If-Match", "If-Absent"]),
         "requestBody": {"required": true, "description": "Of any type, not compressed.", "content": any()},
@@ -59,12 +63,7 @@ fn write(table: &Table, attribute: &Attribute) -> Value {
 }
 
 fn delete(table: &Table, attribute: &Attribute) -> Value {
-    let mut own =
-        [(201, empty("They are the first.", &["ETag", "Location"])), (204, empty("They replace others.", &["ETag"]))];
-    for (_, answer) in &mut own {
-        let of = |verb: &str| (verb.to_owned(), link(format!("{verb}.{}.{}", table.name, attribute.name)));
-        answer["links"] = ["readBlob", "deleteBlob"].into_iter().map(of).collect();
-    }
+    let own = [(204, json!({"description": "Deleted."}))];
     let members = json!({
         "parameters": shared(&["If-Match"]),
         "responses": answers::of(&own, &[&DELETE[..], &[404, 412]].concat()),
