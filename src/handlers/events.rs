@@ -81,18 +81,18 @@ mod tests {
 
     fn text(message: &Message<'_>) -> String {
         let mut text = Vec::new();
-        write_event("1-2-3".parse().unwrap(), message, &mut text);
+        write_event("1-2-3-4".parse().unwrap(), message, &mut text);
         String::from_utf8(text).unwrap()
     }
 
     #[test]
     fn events_have_a_name_an_id_and_a_line_of_data() {
-        assert_eq!(text(&Message::Put { json: br#"{"id":"1"}"# }), "event: put\nid: 1-2-3\ndata: {\"id\":\"1\"}\n\n");
+        assert_eq!(text(&Message::Put { json: br#"{"id":"1"}"# }), "event: put\nid: 1-2-3-4\ndata: {\"id\":\"1\"}\n\n");
         let delete = text(&Message::Delete { primary_key: "sku", id: "a\n\"b" });
-        assert_eq!(delete, "event: delete\nid: 1-2-3\ndata: {\"sku\":\"a\\n\\\"b\"}\n\n");
-        assert_eq!(text(&Message::Truncate), "event: truncate\nid: 1-2-3\ndata: {}\n\n");
-        assert_eq!(text(&Message::Lagged), "event: lagged\nid: 1-2-3\ndata: {}\n\n");
-        assert_eq!(text(&Message::Progress), ":\nid: 1-2-3\n\n");
+        assert_eq!(delete, "event: delete\nid: 1-2-3-4\ndata: {\"sku\":\"a\\n\\\"b\"}\n\n");
+        assert_eq!(text(&Message::Truncate), "event: truncate\nid: 1-2-3-4\ndata: {}\n\n");
+        assert_eq!(text(&Message::Lagged), "event: lagged\nid: 1-2-3-4\ndata: {}\n\n");
+        assert_eq!(text(&Message::Progress), ":\nid: 1-2-3-4\n\n");
     }
 
     #[test]
@@ -112,9 +112,9 @@ mod tests {
     fn an_id_is_one_that_was_given_out() {
         let value = |text: &str| HeaderValue::from_bytes(text.as_bytes()).unwrap();
         let of = |text| last_event_id(&HeaderMap::from_iter([(LAST_EVENT_ID, value(text))]));
-        assert_eq!(of("1-2-3").unwrap(), Some("1-2-3".parse().unwrap()));
+        assert_eq!(of("1-2-3-4").unwrap(), Some("1-2-3-4".parse().unwrap()));
         assert_eq!(last_event_id(&HeaderMap::new()).unwrap(), None);
-        for wrong in ["", "7", "1-2-3, 1-2-3", "\u{e9}"] {
+        for wrong in ["", "7", "1-2-3-4, 1-2-3-4", "\u{e9}"] {
             assert_eq!(of(wrong).unwrap_err().answer(None).status(), 400, "{wrong}");
         }
     }

@@ -232,7 +232,7 @@ fn changes_are_followed_by_get_alone() {
     let with = |name, value| HeaderMap::from_iter([(name, HeaderValue::from_static(value))]);
     let last_event_id = http::HeaderName::from_static("last-event-id");
     let after = |id| describe(&routes, "GET", "/Product?stream=sse", &with(last_event_id.clone(), id));
-    assert_eq!((after("1-2-3"), after("3")), ("follow Product  1-2-3".to_owned(), "400".to_owned()));
+    assert_eq!((after("1-2-3-4"), after("3")), ("follow Product  1-2-3-4".to_owned(), "400".to_owned()));
     assert_eq!(describe(&routes, "GET", "/Product?stream=sse", &with(ACCEPT, "application/json")), "406");
     let place = |query| match asks_for_changes(query) {
         Err(Failure::Error(Error::Invalid { place: Place::Position(position), .. })) => position,
