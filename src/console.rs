@@ -136,7 +136,9 @@ mod tests {
             let page = std::str::from_utf8(bytes).unwrap();
             let named = ["src=\"", "href=\""].into_iter().flat_map(|start| page.split(start).skip(1));
             let mut links = 0;
-            for link in named.map(|rest| rest.split('"').next().unwrap()).filter(|link| !link.starts_with('#')) {
+            let links_of_page = named.map(|rest| rest.split('"').next().unwrap());
+            // The OpenAPI document is no file of the console.
+            for link in links_of_page.filter(|link| !link.starts_with('#') && *link != "/_openapi.json") {
                 assert!(ask(Method::GET, link).is_some(), "{name}: {link}");
                 links += 1;
             }

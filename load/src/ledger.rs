@@ -126,7 +126,7 @@ impl Ledger {
     /// A request should start.
     pub fn schedule(self: &Rc<Self>, operation: usize, intended: Instant) -> Arrival {
         self.on(operation, |account| account.scheduled += 1);
-        Arrival { ledger: Some(Rc::clone(self)), operation, intended }
+        Arrival { ledger: Some(Rc::clone(self)), operation, intended, noticed: Instant::now() }
     }
 
     /// What the accounts say now.
@@ -147,16 +147,20 @@ pub struct Arrival {
     pub operation: usize,
     /// When it should start.
     pub intended: Instant,
+    /// When the client came to know of it.
+    noticed: Instant,
 }
 
 impl Arrival {
-    /// It starts. It could have since `free`, when its connection was free.
+    /// It starts. It could have since `free`, when its connection was free. Its send lag is what the client itself lost: from the
+    /// intended time until it noticed, and from when it knew and had a connection until now.
     pub fn send(mut self, free: Instant) -> Flight {
         let ledger = self.ledger.take().expect("it is taken only here, which consumes it");
         let started = Instant::now();
         ledger.on(self.operation, |account| {
             account.sent += 1;
-            let lag = started.saturating_duration_since(self.intended.max(free));
+            let noticed_late = self.noticed.saturating_duration_since(self.intended);
+            let lag = noticed_late + started.saturating_duration_since(self.noticed.max(free));
             Account::record(&mut account.send_lag, lag, &mut account.unrecorded);
         });
         Flight { ledger: Some(ledger), operation: self.operation, intended: self.intended, started }

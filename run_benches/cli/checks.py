@@ -139,6 +139,7 @@ def _in_browser(tests: str) -> Callable[[], bool]:
             raise Skip("apt-get install chromium")
         if tests == "console_in_browser.py" and not shutil.which("curl"):
             raise Skip("apt-get install curl")
+        toolchain.check()
         return _python("-m", "pytest", "-q", f"run_benches/tests/{tests}")()
 
     return do
