@@ -82,8 +82,16 @@ impl Shared {
 }
 
 impl State for Shared {
-    fn inner(&self) -> Option<&dyn State> {
-        Some(&self.ours)
+    fn settle(&self) {
+        self.ours.settle();
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        self.ours.counters()
+    }
+
+    fn thread_counters(&self) -> Vec<(&'static str, u64)> {
+        self.ours.thread_counters()
     }
 
     fn verify(&self, operations: u64) {

@@ -83,8 +83,16 @@ impl<P: Particular> Workload<P> {
 }
 
 impl<P: Particular> State for Workload<P> {
-    fn inner(&self) -> Option<&dyn State> {
-        Some(&self.ours)
+    fn settle(&self) {
+        self.ours.settle();
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        self.ours.counters()
+    }
+
+    fn thread_counters(&self) -> Vec<(&'static str, u64)> {
+        self.ours.thread_counters()
     }
 
     fn begin(&self) {

@@ -15,27 +15,18 @@ use crate::found::Found;
 
 /// What a row measures: an open store, a running server, or plain [`Data`].
 pub trait State: Send + Sync {
-    /// The state with the store, where this is something around it: it settles and counts as that does.
-    fn inner(&self) -> Option<&dyn State> {
-        None
-    }
-
     /// Waits until flushes and compactions are idle. Called outside every clock.
-    fn settle(&self) {
-        if let Some(inner) = self.inner() {
-            inner.settle();
-        }
-    }
+    fn settle(&self) {}
 
     /// Counters that only grow (flushes, compactions, bytes written); their growth within the timed part goes into the facts.
     fn counters(&self) -> Vec<(&'static str, u64)> {
-        self.inner().map(|inner| inner.counters()).unwrap_or_default()
+        Vec::new()
     }
 
     /// Counters of the work that the calling thread has done in the engine (keys compared, blocks read). They are read only around
     /// counted operations, which one thread does alone and nobody times.
     fn thread_counters(&self) -> Vec<(&'static str, u64)> {
-        self.inner().map(|inner| inner.thread_counters()).unwrap_or_default()
+        Vec::new()
     }
 
     /// A workload is warm: what was noted so far does not count, and what goes on beside its operations begins.
