@@ -40,6 +40,14 @@ impl Cpu {
         self.user_seconds + self.system_seconds
     }
 
+    /// What was used in both times.
+    pub fn plus(&self, other: &Self) -> Self {
+        Self {
+            user_seconds: self.user_seconds + other.user_seconds,
+            system_seconds: self.system_seconds + other.system_seconds,
+        }
+    }
+
     /// What was used since an earlier reading.
     pub fn since(&self, earlier: &Self) -> Self {
         Self {

@@ -6,12 +6,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use clap::Args;
+use clap::{Args, Parser};
 
 use crate::calibration;
 use crate::capacity;
 use crate::interrupt;
-use crate::result::{Outcome, Point, Validity};
+use crate::ledger::Account;
+use crate::pair::{self, Side};
+use crate::result::{Outcome, Point, Run, Validity};
 use crate::rules;
 use crate::run;
 use crate::scenario::{Bound, Class, Http, Mix, Objective, Scenario};
@@ -89,6 +91,17 @@ pub struct Flags {
     /// Where results are stored
     #[arg(long, value_name = "DIR", default_value = "target/load")]
     pub results: PathBuf,
+}
+
+/// A scenario and the flags that it is run with: the other side of a pair.
+#[derive(Clone, Debug, Parser)]
+#[command(no_binary_name = true)]
+pub struct Versus {
+    /// Name or file
+    pub scenario: String,
+    /// How it differs.
+    #[command(flatten)]
+    pub flags: Flags,
 }
 
 macro_rules! carried {
@@ -250,6 +263,47 @@ impl Flags {
         Ok(point)
     }
 
+    /// Measures the variants of a scenario against those of another side, each pair of servers in windows that take turns. Stores the runs, and
+    /// prints a JSON array of both ids for each pair.
+    pub fn pair(&self, name: &str, other: (&str, &Self), windows: u32) -> Result<Vec<Point>, String> {
+        interrupt::listen(server::kill_started)?;
+        let variants = |flags: &Self, name: &str| {
+            let mut scenario = scenario(name)?;
+            scenario.objectives.clear();
+            Ok::<_, String>(flags.over(scenario)?.variants())
+        };
+        let sides = [variants(self, name)?, variants(other.1, other.0)?];
+        let [ours, theirs] = sides.each_ref().map(Vec::len);
+        if ours != theirs {
+            return Err(format!("one side has {ours} variants, the other {theirs}"));
+        }
+        let mut points = Vec::new();
+        let [ours, theirs] = sides;
+        for (one, another) in ours.into_iter().zip(theirs) {
+            let sides = [self.side(one)?, other.1.side(another)?];
+            let runs = pair::measure(&sides, windows)?;
+            for (run, accounts) in &runs {
+                self.store(run, accounts)?;
+            }
+            println!("{}", serde_json::json!(runs.iter().map(|(run, _)| &run.id).collect::<Vec<_>>()));
+            points.extend(runs.into_iter().map(|(run, _)| Point::Ran(Box::new(run))));
+        }
+        Ok(points)
+    }
+
+    fn side(&self, scenario: Scenario) -> Result<Side, String> {
+        if self.base_url.is_some() {
+            return Err("both servers of a pair are started here: without --base-url".to_owned());
+        }
+        let mut server = Server::start(&server::binary(self.server.as_deref())?, &scenario.data, scenario.tls)?;
+        scenario.load.server_cpus.map_or(Ok(()), |cpus| server.limit(cpus))?;
+        Ok((scenario, server))
+    }
+
+    fn store(&self, run: &Run, accounts: &[Account]) -> Result<(), String> {
+        run.store(&self.results, accounts).map_err(|error| format!("{}: {error}", self.results.display()))
+    }
+
     /// Runs a scenario and stores its result.
     fn run_one(&self, scenario: &Scenario) -> Result<Point, String> {
         let mut server = match (&self.base_url, self.trust()) {
@@ -263,7 +317,7 @@ impl Flags {
         let (mut run, accounts) = run::run(scenario, &server, self.has_data)?;
         run.ceiling = calibration::ceiling(&self.results, scenario);
         rules::give_verdict(&mut run);
-        run.store(&self.results, &accounts).map_err(|error| format!("{}: {error}", self.results.display()))?;
+        self.store(&run, &accounts)?;
         Ok(Point::Ran(Box::new(run)))
     }
 }

@@ -11,7 +11,8 @@ mod users;
 
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::sync::{Arc, Barrier, Mutex, OnceLock};
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -51,47 +52,59 @@ struct Plan {
     choice: Choice,
 }
 
-/// Runs the warm-up and then the window of a scenario. `between` is called when the warm-up is over and nothing is in flight, with
-/// the accounts of the warm-up; an error there ends the run.
-pub fn run(
-    scenario: &Scenario,
-    target: &Target,
-    between: impl FnOnce(&[Account]) -> Result<(), String>,
-) -> Result<Measured, String> {
-    let plan = Arc::new(Plan::new(scenario, target)?);
-    let threads = scenario.load.threads;
-    let (warm, go) = (Arc::new(Barrier::new(threads + 1)), Arc::new(Barrier::new(threads + 1)));
-    let warmed = Arc::new(Mutex::new((vec![Account::default(); scenario.operations.len()], None)));
-    let begun = Arc::new(OnceLock::new());
-    let thread = |number: usize| {
-        let (plan, warm, go) = (Arc::clone(&plan), Arc::clone(&warm), Arc::clone(&go));
-        let (warmed, begun) = (Arc::clone(&warmed), Arc::clone(&begun));
-        let body = move || {
-            let worker = Worker::new(plan, number);
-            on_this_thread(async move {
-                note(&warmed, worker.warm_up().await);
-                warm.wait();
-                go.wait();
-                match begun.get() {
-                    Some(Some(start)) => Some(worker.measure(*start).await),
-                    _ => None,
-                }
-            })
+/// Threads with open connections and a warmed-up server, which measure one window after another. Between windows nothing is in flight.
+#[derive(Debug)]
+pub struct Engine {
+    threads: Vec<Thread>,
+}
+
+/// A thread of the engine: it is told the start of a window, and answers what it measured.
+#[derive(Debug)]
+struct Thread {
+    starts: Sender<Instant>,
+    measured: Receiver<Measured>,
+}
+
+impl Engine {
+    /// Opens all connections and runs the warm-up of a scenario; the accounts are those of the warm-up.
+    pub fn start(scenario: &Scenario, target: &Target) -> Result<(Self, Vec<Account>), String> {
+        let plan = Arc::new(Plan::new(scenario, target)?);
+        let start = |number| {
+            let (starts, started) = mpsc::channel();
+            let (measured, results) = mpsc::channel();
+            let (warmed, warm) = mpsc::channel();
+            let plan = Arc::clone(&plan);
+            let body = move || {
+                on_this_thread(async move {
+                    let worker = Worker::new(plan, number);
+                    // Whoever started this thread may have gone; then there is no window.
+                    let _ = warmed.send(worker.warm_up().await);
+                    while let Ok(start) = started.recv() {
+                        let _ = measured.send(worker.measure(start).await);
+                    }
+                });
+            };
+            std::thread::Builder::new().name(format!("load-{number}")).spawn(body).expect("a thread can be started");
+            (Thread { starts, measured: results }, warm)
         };
-        std::thread::Builder::new().name(format!("load-{number}")).spawn(body).expect("a thread can be started")
-    };
-    let handles: Vec<_> = (0..threads).map(thread).collect();
-    warm.wait();
-    let (accounts, failure) = warmed.lock().map(|shared| shared.clone()).expect("no thread panics with the accounts");
-    let outcome = match failure {
-        Some(error) => Err(error),
-        None => between(&accounts),
-    };
-    let start = outcome.is_ok().then(|| Instant::now() + Duration::from_millis(20));
-    begun.get_or_init(|| start);
-    go.wait();
-    let measured: Vec<_> = handles.into_iter().map(|handle| handle.join().expect("no thread panics")).collect();
-    outcome.map(|()| Measured::join(measured.into_iter().flatten().collect()))
+        let (threads, warm): (Vec<_>, Vec<_>) = (0..scenario.load.threads).map(start).unzip();
+        let warmed: Vec<_> = warm.into_iter().map(|warmed| warmed.recv().expect("no thread panics")).collect();
+        let mut accounts = vec![Account::default(); scenario.operations.len()];
+        for own in warmed {
+            accounts.iter_mut().zip(&own?).for_each(|(all, own)| all.add(own));
+        }
+        Ok((Self { threads }, accounts))
+    }
+
+    /// Measures one window: the schedule of the scenario, or its closed loop.
+    pub fn window(&self) -> Measured {
+        let start = Instant::now() + Duration::from_millis(20);
+        for thread in &self.threads {
+            thread.starts.send(start).expect("no thread panics");
+        }
+        let measured = self.threads.iter().map(|thread| thread.measured.recv().expect("no thread panics"));
+        measured.reduce(Measured::with).expect("there is at least one thread")
+    }
 }
 
 /// Runs a future, and what it spawns, on the calling thread, which wakes itself as rarely as can be: a future that a runtime blocks on,
@@ -109,27 +122,14 @@ fn on_this_thread<T: 'static>(future: impl Future<Output = T> + 'static) -> T {
     runtime.block_on(runtime.spawn_local(future)).expect("no task panics")
 }
 
-/// What the warm-up of all threads came to: their accounts, and why it could not be done.
-type WarmedUp = (Vec<Account>, Option<String>);
-
-fn note(all: &Mutex<WarmedUp>, outcome: Result<Vec<Account>, String>) {
-    let mut all = all.lock().expect("no thread panics with the accounts");
-    match outcome {
-        Ok(accounts) => all.0.iter_mut().zip(&accounts).for_each(|(all, own)| all.add(own)),
-        Err(error) => all.1 = Some(error),
-    }
-}
-
 impl Measured {
-    fn join(mut parts: Vec<Self>) -> Self {
-        let mut all = parts.pop().expect("there is at least one thread");
-        for part in parts {
-            all.accounts.iter_mut().zip(&part.accounts).for_each(|(all, own)| all.add(own));
-            all.end = all.end.max(part.end);
-            all.think_seconds += part.think_seconds;
-            all.busiest_thread = all.busiest_thread.max(part.busiest_thread);
-        }
-        all
+    /// Of the same window, by another thread.
+    fn with(mut self, other: Self) -> Self {
+        self.accounts.iter_mut().zip(&other.accounts).for_each(|(all, own)| all.add(own));
+        self.end = self.end.max(other.end);
+        self.think_seconds += other.think_seconds;
+        self.busiest_thread = self.busiest_thread.max(other.busiest_thread);
+        self
     }
 }
 

@@ -27,6 +27,7 @@ pub mod rules;
 pub mod table;
 pub mod lint;
 pub mod run;
+pub mod pair;
 pub mod capacity;
 pub mod calibration;
 pub mod command;

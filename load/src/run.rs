@@ -1,16 +1,16 @@
-//! A scenario from end to end: the data, the warm-up, the window between two readings of every clock and counter, the verdict.
+//! A scenario from end to end: the data, the warm-up, windows between two readings of every clock, the verdict.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use http::Request;
 use http_body_util::Full;
 use serde_json::Value;
 
-use crate::clocks::{self, Cpu, Watch};
+use crate::clocks::{self, Cpu, Held, Watch};
 use crate::connection::{Answer, Connection, Target};
 use crate::counters;
-use crate::engine::{self, Measured};
+use crate::engine::Engine;
 use crate::interrupt;
 use crate::ledger::Account;
 use crate::quota::Quota;
@@ -24,92 +24,189 @@ use crate::tls::Tls;
 /// Rows that are written in one request.
 const ROWS_A_REQUEST: u64 = 500;
 
-/// Clocks and counters at one moment.
-struct Reading {
-    client: Option<Cpu>,
-    server: Option<Cpu>,
-    waited: Option<f64>,
-    counters: Option<counters::Counters>,
-    throttled_periods: Option<u64>,
-}
-
 /// Runs a scenario against a server, which gets the scenario's data first unless it has it. The accounts are for the log of histograms.
 pub fn run(scenario: &Scenario, server: &Server, has_data: bool) -> Result<(Run, Vec<Account>), String> {
-    let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    if scenario.tls != server.has_tls() {
-        return Err(format!("{}: the scenario has tls = {}", server.url, scenario.tls));
-    }
-    let client = Client::new(server.target(Http::One)?)?;
-    let target = server.target(scenario.http)?;
-    let (rows_written, rows_found) = match has_data {
-        true => (None, None),
-        false => (Some(client.seed(&scenario.data)?), Some(client.count(&scenario.data.table)?)),
-    };
-    let (mut before, mut watch, mut warm_up) = (None, None, Counts::default());
-    let measured = engine::run(scenario, &target, |accounts| {
-        not_interrupted()?;
-        warm_up = all_right(accounts)?;
-        before = Some(client.read(server));
-        watch = server.process.zip(scenario.load.slice()).map(|(process, each)| Watch::start(process, each));
-        Ok(())
+    let filled = Filled::new(scenario, server, has_data)?;
+    let measured = filled.warm_up(scenario).and_then(|mut session| {
+        session.window()?;
+        session.end(scenario)
     });
-    let aborted = interrupt::is_asked();
-    let after = client.read(server);
-    let held = watch.map_or_else(Vec::new, Watch::stop);
     if server.process.is_none() && !has_data {
-        client.clear(&scenario.data)?;
+        filled.client.clear(&scenario.data)?;
     }
-    let measured = measured?;
-    let before = before.expect("the engine called back before it measured");
-    let names = scenario.operations.iter().map(|operation| operation.name.clone());
-    let cell = |(name, account): (String, &Account)| Cell::of(&name, account, scenario.load.is_open());
-    let cells: Vec<_> = names.clone().zip(&measured.accounts).map(cell).collect();
-    let total = cells.iter().fold(Counts::default(), |sum, cell| sum.plus(&cell.counts));
-    let seconds = measured.end.duration_since(measured.start).as_secs_f64();
-    let load = &scenario.load;
-    let arrivals_seconds = load.arrivals_seconds();
-    let mut run = Run {
-        format: FORMAT,
-        id: format!("{}-{}-{}", scenario.name, began.as_millis(), std::process::id()),
-        began_unix_seconds: began.as_secs(),
-        r#loop: if load.is_open() { Loop::Open } else { Loop::Closed },
-        tls: target.tls.as_ref().and_then(Tls::negotiated).cloned(),
-        server_configuration: server.configuration.clone(),
-        processors: processors(),
-        plan: names.collect(),
-        setup: Setup { rows_written, rows_found, warm_up },
-        window: Window {
-            seconds,
-            arrivals_seconds: arrivals_seconds.map(|planned| if aborted { planned.min(seconds) } else { planned }),
-        },
-        throughput: total.ok as f64 / seconds,
-        cells,
-        total,
-        processes: processes(&before, &after, &measured, load.is_open())?,
-        ceiling: None,
-        held,
-        quota: server.quota.as_ref().map(|quota| limited(quota, before.throttled_periods, after.throttled_periods)),
-        counters: Counters { before: before.counters, after: after.counters },
-        objectives: Vec::new(),
-        validity: Validity::Inconclusive,
-        broken: Vec::new(),
-        aborted,
-        scenario: scenario.clone(),
-    };
-    rules::give_verdict(&mut run);
-    Ok((run, measured.accounts))
+    measured
 }
 
-/// What both processes used between two readings.
-fn processes(before: &Reading, after: &Reading, measured: &Measured, is_open: bool) -> Result<Processes, String> {
-    let between = |before: Option<Cpu>, after: Option<Cpu>| Some(after?.since(&before?));
-    Ok(Processes {
-        client: between(before.client, after.client).ok_or("/proc has no clocks of this process")?,
-        server: between(before.server, after.server),
-        busiest_client_thread: measured.busiest_thread,
-        client_run_queue_wait_seconds: before.waited.zip(after.waited).map(|(before, after)| (after - before).max(0.0)),
-        think_seconds: (!is_open).then_some(measured.think_seconds),
-    })
+/// A server that has the rows of a scenario.
+pub struct Filled<'a> {
+    server: &'a Server,
+    client: Client,
+    began: Duration,
+    rows_written: Option<u64>,
+    rows_found: Option<u64>,
+}
+
+impl<'a> Filled<'a> {
+    /// Gives a server the data of a scenario, unless it has it.
+    pub fn new(scenario: &Scenario, server: &'a Server, has_data: bool) -> Result<Self, String> {
+        let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        if scenario.tls != server.has_tls() {
+            return Err(format!("{}: the scenario has tls = {}", server.url, scenario.tls));
+        }
+        let client = Client::new(server.target(Http::One)?)?;
+        let (rows_written, rows_found) = match has_data {
+            true => (None, None),
+            false => (Some(client.seed(&scenario.data)?), Some(client.count(&scenario.data.table)?)),
+        };
+        Ok(Self { server, client, began, rows_written, rows_found })
+    }
+
+    /// Opens the connections of a scenario and runs its warm-up; what the windows do is measured from here on.
+    pub fn warm_up(&self, scenario: &Scenario) -> Result<Session<'_>, String> {
+        let target = self.server.target(scenario.http)?;
+        let (engine, accounts) = Engine::start(scenario, &target)?;
+        not_interrupted()?;
+        Ok(Session {
+            filled: self,
+            target,
+            engine,
+            slice: scenario.load.slice(),
+            setup: Setup {
+                rows_written: self.rows_written,
+                rows_found: self.rows_found,
+                warm_up: all_right(&accounts)?,
+            },
+            counters: self.client.counters(),
+            throttled_periods: self.server.throttled_periods(),
+            accounts: vec![Account::default(); scenario.operations.len()],
+            held: Vec::new(),
+            seconds: 0.0,
+            think_seconds: 0.0,
+            processes: None,
+        })
+    }
+}
+
+/// A warm server and what its windows have measured so far. Clocks are read before and after each window, counters before the first
+/// and after the last.
+pub struct Session<'a> {
+    filled: &'a Filled<'a>,
+    target: Target,
+    engine: Engine,
+    slice: Option<Duration>,
+    setup: Setup,
+    counters: Option<counters::Counters>,
+    throttled_periods: Option<u64>,
+    accounts: Vec<Account>,
+    held: Vec<Held>,
+    seconds: f64,
+    think_seconds: f64,
+    processes: Option<Processes>,
+}
+
+impl Session<'_> {
+    /// Measures a window.
+    pub fn window(&mut self) -> Result<(), String> {
+        let server = self.filled.server.process;
+        let watch = server.zip(self.slice).map(|(process, each)| Watch::start(process, each));
+        let before = Clocks::read(server)?;
+        let measured = self.engine.window();
+        let after = Clocks::read(server)?;
+        let held = watch.map_or_else(Vec::new, Watch::stop);
+        self.held.extend(held.into_iter().map(|held| Held { seconds: self.seconds + held.seconds, ..held }));
+        self.accounts.iter_mut().zip(&measured.accounts).for_each(|(all, window)| all.add(window));
+        self.seconds += measured.end.duration_since(measured.start).as_secs_f64();
+        self.think_seconds += measured.think_seconds;
+        let window = after.since(&before, measured.busiest_thread);
+        self.processes = Some(match self.processes.take() {
+            None => window,
+            Some(earlier) => both(&earlier, &window),
+        });
+        Ok(())
+    }
+
+    /// What all windows have measured, as a run of a scenario that is as long as all of them. At least one was measured.
+    pub fn end(self, scenario: &Scenario) -> Result<(Run, Vec<Account>), String> {
+        let Filled { server, client, began, .. } = self.filled;
+        let aborted = interrupt::is_asked();
+        let counters = client.counters();
+        let throttled_periods = self.throttled_periods.zip(server.throttled_periods());
+        let load = &scenario.load;
+        let names = || scenario.operations.iter().map(|operation| operation.name.clone());
+        let cells: Vec<_> =
+            names().zip(&self.accounts).map(|(name, own)| Cell::of(&name, own, load.is_open())).collect();
+        let total = cells.iter().fold(Counts::default(), |sum, cell| sum.plus(&cell.counts));
+        let think_seconds = (!load.is_open()).then_some(self.think_seconds);
+        let planned = load.arrivals_seconds();
+        let mut run = Run {
+            format: FORMAT,
+            id: format!("{}-{}-{}", scenario.name, began.as_millis(), std::process::id()),
+            began_unix_seconds: began.as_secs(),
+            r#loop: if load.is_open() { Loop::Open } else { Loop::Closed },
+            tls: self.target.tls.as_ref().and_then(Tls::negotiated).cloned(),
+            server_configuration: server.configuration.clone(),
+            processors: processors(),
+            plan: names().collect(),
+            setup: self.setup,
+            window: Window {
+                seconds: self.seconds,
+                arrivals_seconds: planned.map(|planned| if aborted { planned.min(self.seconds) } else { planned }),
+            },
+            throughput: total.ok as f64 / self.seconds,
+            cells,
+            total,
+            processes: Processes { think_seconds, ..self.processes.ok_or("no window was measured")? },
+            ceiling: None,
+            held: self.held,
+            quota: server.quota.as_ref().map(|quota| limited(quota, throttled_periods)),
+            counters: Counters { before: self.counters, after: counters },
+            objectives: Vec::new(),
+            validity: Validity::Inconclusive,
+            broken: Vec::new(),
+            aborted,
+            scenario: scenario.clone(),
+        };
+        rules::give_verdict(&mut run);
+        Ok((run, self.accounts))
+    }
+}
+
+/// The clocks of both sides at one moment.
+struct Clocks {
+    client: Cpu,
+    server: Option<Cpu>,
+    waited: Option<f64>,
+}
+
+impl Clocks {
+    fn read(server: Option<u32>) -> Result<Self, String> {
+        let client = Cpu::of(std::process::id()).ok_or("/proc has no clocks of this process")?;
+        Ok(Self { client, server: server.and_then(Cpu::of), waited: clocks::run_queue_wait_seconds() })
+    }
+
+    /// What both processes used since an earlier reading.
+    fn since(&self, earlier: &Self, busiest_client_thread: f64) -> Processes {
+        let waited = self.waited.zip(earlier.waited);
+        Processes {
+            client: self.client.since(&earlier.client),
+            server: self.server.zip(earlier.server).map(|(after, before)| after.since(&before)),
+            busiest_client_thread,
+            client_run_queue_wait_seconds: waited.map(|(after, before)| (after - before).max(0.0)),
+            think_seconds: None,
+        }
+    }
+}
+
+/// What both processes used in two windows.
+fn both(one: &Processes, other: &Processes) -> Processes {
+    let waited = one.client_run_queue_wait_seconds.zip(other.client_run_queue_wait_seconds);
+    Processes {
+        client: one.client.plus(&other.client),
+        server: one.server.zip(other.server).map(|(one, other)| one.plus(&other)),
+        busiest_client_thread: one.busiest_client_thread.max(other.busiest_client_thread),
+        client_run_queue_wait_seconds: waited.map(|(one, other)| one + other),
+        think_seconds: None,
+    }
 }
 
 /// What became of the requests of the warm-up, of which none may fail.
@@ -130,8 +227,8 @@ fn not_interrupted() -> Result<(), String> {
     if interrupt::is_asked() { Err("interrupted before anything was measured".to_owned()) } else { Ok(()) }
 }
 
-fn limited(quota: &Quota, before: Option<u64>, after: Option<u64>) -> Limited {
-    let throttled_periods = before.zip(after).map(|(before, after)| after - before);
+fn limited(quota: &Quota, throttled_periods: Option<(u64, u64)>) -> Limited {
+    let throttled_periods = throttled_periods.map(|(before, after)| after - before);
     Limited { mechanism: quota.mechanism.to_owned(), throttled_periods }
 }
 
@@ -208,22 +305,14 @@ impl Client {
         read["total"].as_u64().ok_or(format!("the server does not count the rows of {table}: {}", answer.status))
     }
 
-    /// The server may have closed a connection that nothing used for the length of a window: so once more.
-    fn read(&self, server: &Server) -> Reading {
+    /// What the server has counted so far; none where it tells nobody. It may have closed a connection that nothing used for the length
+    /// of a window: so once more.
+    fn counters(&self) -> Option<counters::Counters> {
         let ask = |path| self.ask("GET", path, String::new()).ok();
         let read = |path| ask(path).or_else(|| ask(path)).filter(|answer| answer.status == 200);
-        let storage = read("/_counters").and_then(|answer| serde_json::from_slice(&answer.body).ok());
+        let storage: Value = serde_json::from_slice(&read("/_counters")?.body).ok()?;
         let routes = read("/_metrics").map(|answer| counters::of_routes(&String::from_utf8_lossy(&answer.body)));
-        let numbers = |read: Value| counters::numbers(&read);
-        Reading {
-            counters: storage
-                .map(numbers)
-                .map(|storage| storage.into_iter().chain(routes.into_iter().flatten()).collect()),
-            server: server.process.and_then(Cpu::of),
-            throttled_periods: server.quota.as_ref().and_then(Quota::throttled_periods),
-            client: Cpu::of(std::process::id()),
-            waited: clocks::run_queue_wait_seconds(),
-        }
+        Some(counters::numbers(&storage).into_iter().chain(routes.into_iter().flatten()).collect())
     }
 }
 

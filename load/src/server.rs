@@ -140,6 +140,11 @@ impl Server {
         Ok(())
     }
 
+    /// Periods in which it had used up its processors, so far; none where nobody counts them.
+    pub fn throttled_periods(&self) -> Option<u64> {
+        self.quota.as_ref().and_then(Quota::throttled_periods)
+    }
+
     /// Whether it is spoken to over TLS.
     pub fn has_tls(&self) -> bool {
         self.url.starts_with("https:")

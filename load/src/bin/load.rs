@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use strata_load::command::{Flags, carry_out, exit, scenario};
+use strata_load::command::{Flags, Versus, carry_out, exit, scenario};
 use strata_load::result::Run;
 use strata_load::{lint, null_server, rules};
 
@@ -28,6 +28,19 @@ enum Command {
         scenarios: Vec<String>,
         #[command(flatten)]
         flags: Box<Flags>,
+    },
+    /// Measure two servers in windows that take turns; many pairs are judged by run-benches.py load compare
+    Pair {
+        /// Name or file
+        scenario: String,
+        /// Windows of each side, which together are as long as the scenario
+        #[arg(long, value_name = "NUMBER", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..))]
+        windows: u32,
+        #[command(flatten)]
+        flags: Box<Flags>,
+        /// The second side: a scenario and its flags
+        #[arg(last = true, required = true, value_name = "SCENARIO [FLAGS]")]
+        versus: Vec<String>,
     },
     /// Search the highest rate at which a scenario meets its objectives
     Capacity {
@@ -71,6 +84,10 @@ fn main() -> ExitCode {
         Command::Run { scenarios, flags } => {
             let names: Vec<_> = scenarios.iter().map(String::as_str).collect();
             carry_out(&names, &flags)
+        }
+        Command::Pair { scenario, windows, flags, versus } => {
+            let Versus { scenario: other, flags: others } = Versus::parse_from(versus);
+            exit(flags.pair(&scenario, (&other, &others), windows))
         }
         Command::Capacity { scenario: name, first, flags } => {
             exit(scenario(&name).and_then(|scenario| flags.capacity(scenario, first)))
