@@ -16,6 +16,9 @@ from pathlib import Path
 POLL_S = 0.1
 LONGEST_QUOTE = 300
 
+ENDING_S = 30.0
+"""How long a process that was interrupted may take to store what it has."""
+
 
 def run(
     command: list[str],
@@ -79,7 +82,14 @@ def essence(lines: list[str]) -> str:
     return (said or ["it said nothing"])[-1][:LONGEST_QUOTE]
 
 
-def end(process: "subprocess.Popen[bytes]") -> None:
+def interrupt(process: "subprocess.Popen[str] | subprocess.Popen[bytes]") -> None:
+    """Asks a process to end in order, and waits a while for it."""
+    process.send_signal(signal.SIGINT)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(ENDING_S)
+
+
+def end(process: "subprocess.Popen[str] | subprocess.Popen[bytes]") -> None:
     """Kills a process that leads a session, and what it started: also when it has ended itself, that may still run."""
     try:
         os.killpg(process.pid, signal.SIGKILL)

@@ -28,7 +28,7 @@ LOAD_TOOL = {
 }
 """What the load tool does by itself, with the words that follow as they are."""
 
-LOAD_ACTIONS = ("run", "list", "save", "baselines", "runs", "show", "report", *LOAD_TOOL)
+LOAD_ACTIONS = ("run", "compare", "list", "save", "baselines", "runs", "show", "report", *LOAD_TOOL)
 
 OUTSIDE_TROUBLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
 """A disk that is full or may not be written is no defect of the runner."""
@@ -183,6 +183,15 @@ def _add_load(parser: argparse.ArgumentParser) -> None:
     run = actions.add_parser("run", help="run scenarios and store what they measured (the default)")
     run.add_argument("scenarios", nargs="*", metavar="SCENARIO", help="names or files; by default all of this checkout")
     listing = actions.add_parser("list", help="scenarios, what each is about")
+    compare = actions.add_parser("compare", help="which figures of a scenario became worse between two revisions, judged over pairs of servers that take turns")
+    compare.add_argument("scenario", metavar="SCENARIO", help="a name or a file")
+    compare.add_argument("--base", metavar="REV", help="side A; by default where HEAD left main. Side B is the working tree")
+    compare.add_argument("--versus", metavar="FLAGS", help="the same server on both sides; side B has these flags of the load tool in addition, behind another scenario if it has one (--versus=--no-tls)")
+    compare.add_argument("--pairs", type=_count, metavar="NUMBER", help="pairs of servers; by default as many as the rule needs")
+    compare.add_argument("--windows", type=_count, metavar="NUMBER", default=8, help="windows of each side in a pair (8)")
+    compare.add_argument("--margin", type=_share, metavar="SHARE", default=0.05, help="changes within it count as the same (5%%)")
+    compare.add_argument("--alpha", type=_level, metavar="LEVEL", default=0.05, help="the probability of any false verdict (0.05)")
+    compare.add_argument("--seed", type=int, metavar="NUMBER", help="of everything random")
     save = actions.add_parser("save", help="keep a stored load test as a baseline; never overwrites")
     save.add_argument("name", metavar="NAME")
     save.add_argument("run", nargs="?", metavar="RUN", help="by default the last one")
@@ -192,10 +201,16 @@ def _add_load(parser: argparse.ArgumentParser) -> None:
     page.add_argument("run", nargs="?", metavar="RUN", help="by default the last one")
     page.add_argument("--output", type=Path, metavar="FILE", help="by default runs/RUN/report.html")
     past = [actions.add_parser(name, help=f"list the {name} of load tests") for name in ("runs", "baselines")]
-    for command in (run, listing, show, *past):
+    for command in (run, compare, listing, show, *past):
         command.add_argument("--json", action="store_true", help="print JSON instead of tables")
     for name, about in LOAD_TOOL.items():
         actions.add_parser(name, help=about)
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 on")
+    return int(text)
 
 
 def _seconds(text: str) -> float:

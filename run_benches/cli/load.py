@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from run_benches import files, serialization
+from run_benches.cli import load_compare
 from run_benches.errors import Complaint, Exit
 from run_benches.measure import build, load_run
 from run_benches.places import RUNS
@@ -28,6 +29,8 @@ def main(options: argparse.Namespace, arguments: list[str]) -> int:
     match options.action:
         case "run":
             return _printed(*load_run.measure(load_run.chosen(options.scenarios), options.flags, arguments, options.json), options.json)
+        case "compare":
+            return load_compare.main(options, arguments)
         case "list":
             return _list(options.json)
         case "save":

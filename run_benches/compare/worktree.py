@@ -14,7 +14,8 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -64,11 +65,7 @@ def build_side(
     revision: Revision, side: Literal["a", "b"], *, benches_of: Revision | None = None, features: Sequence[str] = (), layers: Sequence[str] | None = None
 ) -> dict[str, Target]:
     """The benches of a revision (by default all, and of `layers` those it has), built unless a kept build has them."""
-    if COMPARE_CACHE.is_relative_to(ROOT):
-        raise Complaint(f"{COMPARE_CACHE} lies in the checkout, whose flags cargo would add a second time: set STRATA_COMPARE_DIR to a folder outside")
-    COMPARE_CACHE.mkdir(parents=True, exist_ok=True)
-    with (COMPARE_CACHE / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with _only_one():
         tree = revisions.tree(revision, benches_of or revision)
         folder = BUILDS / _key(tree, features)
         manifest = _kept(folder)
@@ -79,6 +76,26 @@ def build_side(
         _prune()
     wanted = [layer for layer in (layers or manifest.benches) if layer in manifest.code]
     return {layer: Target(layer, folder / layer, manifest.code[layer], relink.load(folder / "links" / layer)) for layer in wanted}
+
+
+def build_program(revision: Revision, program: str) -> Path:
+    """A binary of a revision as `cargo build --release` makes it, built unless it was kept."""
+    with _only_one():
+        tree = revisions.tree(revision, revision)
+        folder = BUILDS / _key(tree, [f"program {program}"])
+        if not (folder / program).exists():
+            _clean(tree)
+            executables, _ = build.run_cargo(TREE, TARGET, ["--bin", program], f"the build of {revision.name}", os.environ, build.PROGRAMS_COMMAND)
+            if program not in executables:
+                raise Complaint(f"{revision.name} has no binary {program}")
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+            # In two steps, so that a copy that was cut off is not taken for the binary.
+            shutil.copy(executables[program], folder / "copying")
+            (folder / "copying").rename(folder / program)
+        os.utime(folder)
+        _prune()
+    return folder / program
 
 
 def checkout(tree: str) -> None:
@@ -92,6 +109,17 @@ def checkout(tree: str) -> None:
     if LOCAL_CARGO_CONFIG.exists():
         (TREE / ".cargo").mkdir(exist_ok=True)
         shutil.copy(LOCAL_CARGO_CONFIG, TREE / ".cargo")
+
+
+@contextmanager
+def _only_one() -> Iterator[None]:
+    """Builds of several runners follow one another."""
+    if COMPARE_CACHE.is_relative_to(ROOT):
+        raise Complaint(f"{COMPARE_CACHE} lies in the checkout, whose flags cargo would add a second time: set STRATA_COMPARE_DIR to a folder outside")
+    COMPARE_CACHE.mkdir(parents=True, exist_ok=True)
+    with (COMPARE_CACHE / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _key(tree: str, features: Sequence[str]) -> str:
@@ -112,11 +140,7 @@ def _wanted(benches: list[str], layers: Sequence[str] | None) -> set[str]:
 
 
 def _build(tree: str, folder: Path, features: Sequence[str], layers: Sequence[str] | None, name: str) -> _Manifest:
-    toolchain.check(TARGET)
-    checkout(tree)
-    _copy_rocksdb()
-    workspace = _workspace()
-    _cargo("clean", "--release", *(word for package in workspace.packages for word in ("--package", package)))
+    workspace = _clean(tree)
     shutil.rmtree(folder, ignore_errors=True)
     links = folder / "links"
     links.mkdir(parents=True)
@@ -129,6 +153,16 @@ def _build(tree: str, folder: Path, features: Sequence[str], layers: Sequence[st
     manifest = _Manifest(workspace.benches, {layer: elf.fingerprint(folder / layer) for layer in workspace.benches if layer in executables})
     serialization.store(folder / "manifest.json", manifest)
     return manifest
+
+
+def _clean(tree: str) -> _Workspace:
+    """Puts a tree in place whose own packages will be compiled anew."""
+    toolchain.check(TARGET)
+    checkout(tree)
+    _copy_rocksdb()
+    workspace = _workspace()
+    _cargo("clean", "--release", *(word for package in workspace.packages for word in ("--package", package)))
+    return workspace
 
 
 def _copy_rocksdb() -> None:

@@ -5,13 +5,11 @@ standard output and error go on to ours: it says what it found, and shows what g
 """
 
 import re
-import signal
 import subprocess
 import sys
 import time
 import tomllib
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,9 +29,6 @@ from run_benches.store.runs import State, shown
 
 SETUP_S = 5.0
 """A first guess of what a scenario takes beside its window: starting the server and filling it. The next ones take what those before did."""
-
-ENDING_S = 30.0
-"""How long an interrupted load tool may take to store what it has."""
 
 
 @dataclass(frozen=True)
@@ -119,9 +114,7 @@ def _one(run: LoadRun, scenario: Scenario, programs: dict[str, Path], path: Path
             words = (words + said)[-4096:]
         process.wait()
     except KeyboardInterrupt:
-        process.send_signal(signal.SIGINT)
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(ENDING_S)
+        processes.interrupt(process)
         run.code = max(run.code, Exit.FAILED)
         run.scenarios[scenario.name] = _cell(folder, before, "it was interrupted")
         raise

@@ -62,18 +62,19 @@ class Checkout:
 @pytest.fixture
 def checkout(tmp_path: Path) -> Checkout:
     """A fresh one for each test."""
-    return _made(tmp_path / "checkout")
+    return made(tmp_path / "checkout")
 
 
 @pytest.fixture(scope="session")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A run of the layer storage, as it was stored: for tests of what is done with one."""
-    checkout = _made(tmp_path_factory.mktemp("measured") / "checkout")
+    checkout = made(tmp_path_factory.mktemp("measured") / "checkout")
     assert checkout.run("storage", "--quick", "--seed", "7").returncode == 0
     return serialization.text(checkout.last())
 
 
-def _made(root: Path) -> Checkout:
+def made(root: Path) -> Checkout:
+    """A checkout with programs that measure nothing."""
     bin = root / "bin"
     bin.mkdir(parents=True)
     (root / "run_benches").symlink_to(places.ROOT / "run_benches")

@@ -1,6 +1,7 @@
 """Two revisions are built by real cargo, and each answers as its sources say, whatever was built before it."""
 
 import shutil
+import tomllib
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -137,6 +138,20 @@ def test_the_builds_that_were_used_last_are_kept(workspace: Workspace) -> None:
             names.append(workspace.python("worktree.KEPT_BUILDS = 2", build, "print(built['second'].executable.parent.name)"))
     two, _, three, two_again, four, _ = names
     assert two == two_again != three and {folder.name for folder in (workspace.cache / "builds").iterdir()} == {two, four}
+
+
+def test_a_program_is_that_of_its_revision_and_is_kept(workspace: Workspace) -> None:
+    workspace.write("src/main.rs", 'fn main() { println!("program 1"); }')
+    one = workspace.commit()
+    workspace.write("src/main.rs", 'fn main() { println!("program 2"); }')
+    two = workspace.commit()
+    build = "print(worktree.build_program(revisions.resolve({!r}), {!r}))"
+    name = tomllib.loads((workspace.root / "Cargo.toml").read_text())["package"]["name"]
+    for number, commit in ((1, one), (2, two), (1, one)):
+        assert workspace.call(workspace.python(build.format(commit, name))) == f"program {number}"
+    (kept,) = (folder for folder in (workspace.cache / "builds").iterdir() if workspace.call(folder / name) == "program 1")
+    (kept / name).write_text("#!/bin/sh\necho kept\n")
+    assert workspace.call(workspace.python(build.format(one, name))) == "kept"
 
 
 def test_files_of_another_revision_vanish(workspace: Workspace) -> None:

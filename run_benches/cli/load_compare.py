@@ -1,0 +1,114 @@
+"""`load compare`: builds the servers of both sides, has them compared, and prints the verdicts.
+
+Exit codes as of `compare`: 0 nothing is slower, 1 something is, 2 it could not be done, 3 nothing, or not all, was measured.
+"""
+
+import argparse
+import secrets
+import shlex
+import statistics
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+from run_benches import serialization
+from run_benches.analysis import effects, figures
+from run_benches.compare import load_comparison, revisions, worktree
+from run_benches.compare.load_comparison import Programs
+from run_benches.compare.revisions import Revision
+from run_benches.errors import Complaint, Exit
+from run_benches.interrupts import until_stopped
+from run_benches.measure import build, load_run, machine, provenance
+from run_benches.measure.lock import alone
+from run_benches.places import RUNS
+from run_benches.progress import duration
+from run_benches.render import tables
+from run_benches.render.tables import Column
+from run_benches.store import load_comparisons
+from run_benches.store.load_comparisons import LoadComparison, Row, Side
+from run_benches.store.runs import shown
+
+
+def main(options: argparse.Namespace, arguments: list[str]) -> Exit:
+    """Compares, stores and prints."""
+    (scenario,) = load_run.chosen([options.scenario])
+    versus = shlex.split(options.versus) if options.versus is not None else None
+    with alone():
+        a, b = _revisions(options.base, versus)
+        tool = build.programs("load", "strata")
+        programs = Programs(tool["load"], *([tool["strata"]] * 2 if versus is not None else [worktree.build_program(one, "strata") for one in (a, b)]))
+        other, flags = load_comparison.same_flags(scenario.name, options.flags, versus or [])
+        sides = [Side(a.name, a.commit, a.dirty, scenario.name, options.flags, build.binary(programs.a)), Side(b.name, b.commit, b.dirty, other, flags, build.binary(programs.b))]
+        if versus is None and sides[0].server == sides[1].server:
+            raise Complaint("the servers of both sides are the same to the byte, so there is nothing to compare: name another --base, or what differs with --versus")
+        compared = _new(options, arguments, sides)
+        path = RUNS / f"load-compare-{compared.started.replace('-', '').replace(':', '')}.json"
+        with until_stopped(f"nothing: {shown(path)} has what was measured, and no verdict"):
+            load_comparison.carry_out(compared, path, programs, options.pairs)
+    if options.json:
+        print(serialization.text(compared), end="")
+    else:
+        _print(compared, path)
+    return _code(compared)
+
+
+def _revisions(base: str | None, versus: list[str] | None) -> tuple[Revision, Revision]:
+    if versus is not None and base is not None:
+        raise Complaint("--versus is of one server with two loads, --base of two servers with one: give one of them")
+    working = revisions.resolve(None)
+    if versus is not None:
+        return working, working
+    return revisions.resolve(base) if base else revisions.merge_base(), working
+
+
+def _new(options: argparse.Namespace, arguments: list[str], sides: list[Side]) -> LoadComparison:
+    return LoadComparison(
+        schema=load_comparisons.SCHEMA,
+        tool=provenance.tool(),
+        command=["run-benches.py", *arguments],
+        started=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        seconds=0.0,
+        complete=False,
+        machine=machine.describe(None),
+        build=provenance.how_built(),
+        a=sides[0],
+        b=sides[1],
+        seed=options.seed if options.seed is not None else secrets.randbelow(2**32),
+        windows=options.windows,
+        margin=options.margin,
+        alpha=options.alpha,
+    )
+
+
+def _print(compared: LoadComparison, path: Path) -> None:
+    columns = [Column("row"), Column("verdict"), Column("change [95 %]", right=True), Column("A", right=True), Column("B", right=True), Column("of"), Column("adjusted p", right=True, spared=True), Column("pairs", right=True, spared=True)]
+    print(tables.render(f"{_side(compared.a)} (A) and {_side(compared.b)} (B)", columns, [_line(name, row) for name, row in compared.rows.items()]))
+    for reason in compared.invalid:
+        print(f"invalid, not counted: {reason}")
+    bound = compared.validities.get("client_bound", 0)
+    if bound:
+        print(f"in {bound} of {sum(compared.validities.values())} runs the client was the bottleneck: its own time is in what it measured; CPU of the server is not")
+    print(f"the same: within {compared.margin:.0%}. {figures.plural(compared.done, 'pair')} of servers, {2 * compared.windows} windows each, in {duration(compared.seconds)}; stored as {shown(path)}")
+
+
+def _side(side: Side) -> str:
+    return " ".join([f"{side.name}:" if side.name else "", side.scenario, *side.flags]).strip()
+
+
+def _line(name: str, row: Row) -> list[str]:
+    found = row.judgement
+    times = [figures.time(statistics.median(values)) if values else "" for values in (row.a_ns, row.b_ns)]
+    of = f"{row.times} time" if row.times else ""
+    if found is None:
+        return [name, "not judged", "", *times, of, "", ""]
+    return [name, effects.verdict(found), effects.estimated(found), *times, of, effects.probability(found.p_adjusted), str(found.pairs)]
+
+
+def _code(compared: LoadComparison) -> Exit:
+    verdicts = [row.judgement.verdict if row.judgement else None for row in compared.rows.values()]
+    if not compared.complete or not any(verdict in ("slower", "faster", "same") for verdict in verdicts):
+        return Exit.NOTHING
+    if len(compared.invalid) > load_comparison.MOST_INVALID:
+        print("too many pairs were invalid", file=sys.stderr)
+        return Exit.ERROR
+    return Exit.FAILED if "slower" in verdicts else Exit.FINE

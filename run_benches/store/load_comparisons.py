@@ -1,0 +1,105 @@
+"""A comparison of two servers under load on disk: the figures of both sides of every pair of servers, and what was concluded from them.
+
+Why a format of its own: a comparison of benches holds effects of rows that the harness timed; here a pair is two whole servers, and a
+row is a figure of one of their runs. The runs themselves lie in the folder beside it, as the load tool stored them.
+
+History of the format:
+  schema 1: the first.
+"""
+
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from run_benches import serialization
+from run_benches.errors import Complaint
+from run_benches.places import RUNS
+from run_benches.stats.judge import Judgement
+from run_benches.store.runs import Binary, Build, Machine, Tool, shown
+
+SCHEMA = 1
+
+Kind = Literal["server CPU a request", "p50", "p99"]
+
+
+@dataclass
+class Side:
+    """A server and what it is asked. `server` is the fingerprint of its binary, `flags` are those of the load tool."""
+
+    name: str
+    commit: str
+    dirty: bool
+    scenario: str
+    flags: list[str]
+    server: Binary
+
+
+@dataclass
+class Row:
+    """A figure that both sides have: nanoseconds on side A and on side B, one of each for every pair of servers. `times` says of what a
+    quantile is: `response` from the intended start (open loop), `service` from the start (closed loop); nothing for CPU."""
+
+    kind: Kind
+    times: Literal["response", "service"] | None
+    a_ns: list[float] = field(default_factory=list)
+    b_ns: list[float] = field(default_factory=list)
+    judgement: Judgement | None = None
+
+    def effects(self) -> list[float]:
+        """Natural logarithms of B's figure over A's."""
+        return [math.log(b / a) for a, b in zip(self.a_ns, self.b_ns, strict=True)]
+
+
+@dataclass
+class LoadComparison:
+    """One comparison. `pairs` were planned before the second pair, by the number of rows; `margin` is the share within which a row is
+    the same. `validities` counts the runs by their validity; a pair of which a run is invalid has no figures, and stands in `invalid`
+    with the reason."""
+
+    schema: int
+    tool: Tool
+    command: list[str]
+    started: str
+    seconds: float
+    complete: bool
+    machine: Machine
+    build: Build
+    a: Side
+    b: Side
+    seed: int
+    windows: int
+    margin: float
+    alpha: float
+    pairs: int | None = None
+    done: int = 0
+    rows: dict[str, Row] = field(default_factory=dict)
+    validities: dict[str, int] = field(default_factory=dict)
+    invalid: list[str] = field(default_factory=list)
+
+
+def store(compared: LoadComparison, path: Path) -> None:
+    """Replaces the file in one step."""
+    serialization.store(path, compared)
+
+
+def load(path: Path) -> LoadComparison:
+    """Reads a comparison; a damaged or newer file is a complaint of one line."""
+    try:
+        content = serialization.load(dict[str, Any], path)
+        schema = content.get("schema")
+        if isinstance(schema, int) and schema > SCHEMA:
+            raise Complaint(f"{shown(path)} has schema {schema}, and this version reads up to {SCHEMA}: use a newer run-benches.py")
+        return serialization.parse(LoadComparison, content)
+    except OSError as error:
+        raise Complaint(f"cannot read {shown(path)}: {error.strerror}") from error
+    except serialization.Malformed as error:
+        raise Complaint(f"{shown(path)} is damaged ({error}); restore it or remove it") from error
+
+
+def last() -> Path:
+    """The newest of this checkout."""
+    found = sorted(RUNS.glob("load-compare-*.json"))
+    if not found:
+        raise Complaint("no load comparison was run here yet: run-benches.py load compare SCENARIO")
+    return found[-1]

@@ -1,0 +1,79 @@
+"""`load compare` with a load tool that measures nothing: which pairs are run, what is concluded from them, how it ends."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from run_benches.store import load_comparisons
+from run_benches.store.load_comparisons import LoadComparison
+from run_benches.tests import checkout as checkouts
+from run_benches.tests.checkout import Checkout
+
+GIT = ["git", "-c", "user.name=nobody", "-c", "user.email=none"]
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Checkout:
+    """A checkout that is a repository."""
+    made = checkouts.made(tmp_path / "checkout")
+    for words in (["init", "-q", "-b", "main"], ["add", "Cargo.toml"], ["commit", "-q", "-m", "all"]):
+        subprocess.run([*GIT, *words], cwd=made.root, check=True)
+    return made
+
+
+def last(checkout: Checkout) -> LoadComparison:
+    return load_comparisons.load(sorted((checkout.root / "runs").glob("load-compare-*.json"))[-1])
+
+
+CPU = "rest-crud/server CPU a request"
+
+
+def compare(checkout: Checkout, *words: str) -> tuple[int, str, str]:
+    done = checkout.run("load", "compare", "rest-crud", "--seed", "7", *words)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_a_server_that_needs_less_is_faster_and_what_is_equal_is_the_same(checkout: Checkout) -> None:
+    code, output, errors = compare(checkout, "--versus=--no-tls", "--", "--concurrent-tasks", "8")
+    assert code == 0, errors
+    compared = last(checkout)
+    judgements = {name: row.judgement for name, row in compared.rows.items()}
+    cpu = judgements.pop(CPU)
+    assert cpu and cpu.verdict == "faster" and cpu.low is not None and cpu.high is not None and cpu.low < cpu.estimate < cpu.high < 0
+    assert judgements and {judgement.verdict for judgement in judgements.values() if judgement} == {"same"}
+    assert None not in judgements.values() and compared.complete and compared.done == 13, "all are clear at the early look"
+    assert compared.pairs and compared.pairs > 13 and f"{len(compared.rows)} rows, {compared.pairs} pairs of servers" in errors
+    assert (compared.a.flags, compared.b.flags) == (["--concurrent-tasks", "8"], ["--concurrent-tasks", "8", "--no-tls"])
+    assert compared.rows[CPU].times is None and compared.rows["rest-crud/get one/p50"].times == "response"
+    assert "faster" in output and "13 pairs of servers, 8 windows each" not in output and "13 pairs of servers, 16 windows each" in output
+
+
+def test_a_server_that_needs_more_is_slower_whichever_side_came_first(checkout: Checkout) -> None:
+    code, _, errors = compare(checkout, "--versus", "rest-crud", "--", "--no-tls")
+    assert code == 0, errors
+    assert "--no-tls" in last(checkout).b.flags
+    (checkout.root / "bin" / "load-program").write_text((checkout.root / "bin" / "load-program").read_text().replace("0.7", "1.4"))
+    code, output, _ = compare(checkout, "--versus=--no-tls")
+    judgement = last(checkout).rows[CPU].judgement
+    assert code == 1 and judgement and judgement.verdict == "slower" and "slower" in output
+
+
+def test_pairs_that_break_a_rule_do_not_count_and_end_it_when_they_are_many(checkout: Checkout) -> None:
+    checkout.trouble("rest-crud break\n")
+    code, output, _ = compare(checkout, "--versus=--no-tls")
+    assert code == 3 and "T3: sent is not ok + failed + censored" in output
+    assert last(checkout).done == 0 and len(last(checkout).invalid) == 4
+
+
+def test_fewer_pairs_than_the_rule_needs_are_refused(checkout: Checkout) -> None:
+    assert "pairs of servers, and --pairs says 3" in checkout.complaint("load", "compare", "rest-crud", "--versus=--no-tls", "--pairs", "3")
+    assert "is no number from 1 on" in checkout.run("load", "compare", "rest-crud", "--pairs", "0").stderr
+    assert "give one of them" in checkout.complaint("load", "compare", "rest-crud", "--versus=--no-tls", "--base", "main")
+    assert "no scenario 'never'" in checkout.complaint("load", "compare", "never")
+
+
+def test_the_comparison_is_printed_as_json(checkout: Checkout) -> None:
+    code, output, _ = compare(checkout, "--versus=--no-tls", "--json")
+    assert code == 0 and json.loads(output)["rows"][CPU]["kind"] == "server CPU a request"
