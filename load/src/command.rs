@@ -2,6 +2,8 @@
 //!
 //! Exit codes: 0 valid and every objective passed; 1 not so, or interrupted; 2 a mistake in what was asked; 130 interrupted twice.
 
+use std::collections::BTreeMap;
+use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -91,6 +93,9 @@ pub struct Flags {
     /// Where results are stored
     #[arg(long, value_name = "DIR", default_value = "target/load")]
     pub results: PathBuf,
+    /// Print what would be run, as JSON: a name and seconds (null if it ends by a number) for each, and what cannot be run, with the reason
+    #[arg(long)]
+    pub plan: bool,
 }
 
 /// A scenario and the flags that it is run with: the other side of a pair.
@@ -111,8 +116,8 @@ macro_rules! carried {
 }
 
 /// The scenarios that this program carries, by name.
-pub const SCENARIOS: [(&str, &str); 14] = carried!("scenarios":
-    "throughput-read" "throughput-write" "rest-crud" "rest-relationships" "graphql" "blob-storage" "update" "join" "select"
+pub const SCENARIOS: [(&str, &str); 15] = carried!("scenarios":
+    "throughput-read" "throughput-write" "rest-crud" "rest-relationships" "graphql" "graphql-twin" "blob-storage" "update" "join" "select"
     "static-files" "lists" "quota-static" "quota-list" "sustained");
 
 /// The schedules that it carries.
@@ -235,16 +240,25 @@ impl Flags {
 
     /// Runs all variants of scenarios, each against a server of its own unless there is one already, and prints what came of them.
     pub fn run(&self, scenarios: Vec<Scenario>) -> Result<Vec<Point>, String> {
+        let scenarios = scenarios.into_iter().map(|scenario| self.over(scenario)).collect::<Result<Vec<_>, _>>()?;
+        let variants: Vec<_> = scenarios.iter().flat_map(Scenario::variants).collect();
+        if let Some((variant, (key, reason))) = variants.iter().find_map(|variant| Some((variant, variant.fault()?))) {
+            return Err(format!("{}: {key}: {reason}", variant.name));
+        }
+        if self.plan {
+            let run = |variant: &Scenario| serde_json::json!({"name": variant.name, "seconds": variant.load.arrivals_seconds()});
+            let not_run: BTreeMap<_, _> = scenarios.iter().flat_map(|scenario| &scenario.not_run).collect();
+            println!(
+                "{}",
+                serde_json::json!({"run": variants.iter().map(run).collect::<Vec<_>>(), "not_run": not_run})
+            );
+            return Ok(Vec::new());
+        }
         interrupt::listen(server::kill_started)?;
         let begun = Instant::now();
         let mut points = Vec::new();
-        for scenario in scenarios {
-            for variant in self.over(scenario)?.variants() {
-                if let Some((key, reason)) = variant.fault() {
-                    return Err(format!("{}: {key}: {reason}", variant.name));
-                }
-                points.push(self.point(&variant)?);
-            }
+        for variant in &variants {
+            points.push(self.point(variant)?);
         }
         print!("{}", table::summary(&points, begun.elapsed()));
         Ok(points)
@@ -258,7 +272,12 @@ impl Flags {
                 println!("{}", table::text(run));
                 println!("stored as {}\n", self.results.join(format!("{}.json", run.id)).display());
             }
-            Point::Skipped { name, reason } => println!("{name}: skipped: {reason}\n"),
+            Point::Skipped { name, reason } => {
+                println!("{name}: skipped: {reason}\n");
+                let written = fs::create_dir_all(&self.results)
+                    .and_then(|()| fs::write(self.results.join(format!("{name}.skipped")), reason));
+                written.map_err(|error| format!("{}: {error}", self.results.display()))?;
+            }
         }
         Ok(point)
     }

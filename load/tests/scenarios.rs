@@ -124,3 +124,20 @@ fn a_file_that_is_wrong_ends_the_program_with_2() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.contains("wrong.toml: data.rows: at least 1"), "{said}");
 }
+
+#[test]
+fn a_plan_names_every_run_and_what_cannot_be_run() {
+    let plan = |words: &[&str]| {
+        let done =
+            Command::new(env!("CARGO_BIN_EXE_load")).args(["run", "quota-static", "--plan"]).args(words).output();
+        let done = done.unwrap();
+        (done.status.code(), String::from_utf8(done.stdout).unwrap(), String::from_utf8(done.stderr).unwrap())
+    };
+    let (code, printed, _) = plan(&["--server-cpus", "0.5,1", "--test-duration-secs", "3"]);
+    let planned: serde_json::Value = serde_json::from_str(&printed).unwrap();
+    let names: Vec<_> = planned["run"].as_array().unwrap().iter().map(|run| run["name"].as_str().unwrap()).collect();
+    assert_eq!((code, names.len()), (Some(0), 2), "{names:?}");
+    assert_eq!((&planned["run"][0]["seconds"], planned["not_run"].as_object().unwrap().len()), (&3.0.into(), 2));
+    let (code, _, error) = plan(&["--concurrent-tasks", "0"]);
+    assert_eq!((code, error.contains("load.connections")), (Some(2), true), "{error}");
+}

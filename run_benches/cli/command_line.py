@@ -192,6 +192,7 @@ def _add_load(parser: argparse.ArgumentParser) -> None:
     compare.add_argument("--margin", type=_share, metavar="SHARE", default=0.05, help="changes within it count as the same (5%%)")
     compare.add_argument("--alpha", type=_level, metavar="LEVEL", default=0.05, help="the probability of any false verdict (0.05)")
     compare.add_argument("--seed", type=int, metavar="NUMBER", help="of everything random")
+    compare.add_argument("--keep", metavar="NAME", help="keep it in baselines/load/comparisons, from where the document takes it")
     save = actions.add_parser("save", help="keep a stored load test as a baseline; never overwrites")
     save.add_argument("name", metavar="NAME")
     save.add_argument("run", nargs="?", metavar="RUN", help="by default the last one")

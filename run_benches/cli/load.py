@@ -70,9 +70,7 @@ def _line(name: str, cell: loads.Cell) -> list[str]:
 
 
 def _code(run: LoadRun) -> int:
-    """The load tool's worst; what was planned and did not run is no pass."""
-    if run.code == 0 and any(cell.state == "not_run" for cell in run.scenarios.values()):
-        return Exit.NOTHING
+    """The load tool's worst; an interrupted run is no pass."""
     return run.code if run.complete else Exit.NOTHING
 
 

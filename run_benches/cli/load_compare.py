@@ -6,13 +6,10 @@ Exit codes as of `compare`: 0 nothing is slower, 1 something is, 2 it could not 
 import argparse
 import secrets
 import shlex
-import statistics
 import sys
 from datetime import UTC, datetime
-from pathlib import Path
 
 from run_benches import serialization
-from run_benches.analysis import effects, figures
 from run_benches.compare import load_comparison, revisions, worktree
 from run_benches.compare.load_comparison import Programs
 from run_benches.compare.revisions import Revision
@@ -21,17 +18,17 @@ from run_benches.interrupts import until_stopped
 from run_benches.measure import build, load_run, machine, provenance
 from run_benches.measure.lock import alone
 from run_benches.places import RUNS
-from run_benches.progress import duration
+from run_benches.render import load_comparison_report as report
 from run_benches.render import tables
-from run_benches.render.tables import Column
 from run_benches.store import load_comparisons
-from run_benches.store.load_comparisons import LoadComparison, Row, Side
+from run_benches.store.load_comparisons import LoadComparison, Side
 from run_benches.store.runs import shown
 
 
 def main(options: argparse.Namespace, arguments: list[str]) -> Exit:
     """Compares, stores and prints."""
     (scenario,) = load_run.chosen([options.scenario])
+    keep = load_comparisons.new_place(options.keep) if options.keep else None
     versus = shlex.split(options.versus) if options.versus is not None else None
     with alone():
         a, b = _revisions(options.base, versus)
@@ -45,10 +42,13 @@ def main(options: argparse.Namespace, arguments: list[str]) -> Exit:
         path = RUNS / f"load-compare-{compared.started.replace('-', '').replace(':', '')}.json"
         with until_stopped(f"nothing: {shown(path)} has what was measured, and no verdict"):
             load_comparison.carry_out(compared, path, programs, options.pairs)
+        if keep and compared.complete:
+            load_comparisons.store(compared, keep)
     if options.json:
         print(serialization.text(compared), end="")
     else:
-        _print(compared, path)
+        print(tables.render(report.title(compared), list(report.COLUMNS), report.body(compared)))
+        print("\n".join([*report.sentences(compared), f"stored as {shown(path)}"]))
     return _code(compared)
 
 
@@ -78,30 +78,6 @@ def _new(options: argparse.Namespace, arguments: list[str], sides: list[Side]) -
         margin=options.margin,
         alpha=options.alpha,
     )
-
-
-def _print(compared: LoadComparison, path: Path) -> None:
-    columns = [Column("row"), Column("verdict"), Column("change [95 %]", right=True), Column("A", right=True), Column("B", right=True), Column("of"), Column("adjusted p", right=True, spared=True), Column("pairs", right=True, spared=True)]
-    print(tables.render(f"{_side(compared.a)} (A) and {_side(compared.b)} (B)", columns, [_line(name, row) for name, row in compared.rows.items()]))
-    for reason in compared.invalid:
-        print(f"invalid, not counted: {reason}")
-    bound = compared.validities.get("client_bound", 0)
-    if bound:
-        print(f"in {bound} of {sum(compared.validities.values())} runs the client was the bottleneck: its own time is in what it measured; CPU of the server is not")
-    print(f"the same: within {compared.margin:.0%}. {figures.plural(compared.done, 'pair')} of servers, {2 * compared.windows} windows each, in {duration(compared.seconds)}; stored as {shown(path)}")
-
-
-def _side(side: Side) -> str:
-    return " ".join([f"{side.name}:" if side.name else "", side.scenario, *side.flags]).strip()
-
-
-def _line(name: str, row: Row) -> list[str]:
-    found = row.judgement
-    times = [figures.time(statistics.median(values)) if values else "" for values in (row.a_ns, row.b_ns)]
-    of = f"{row.times} time" if row.times else ""
-    if found is None:
-        return [name, "not judged", "", *times, of, "", ""]
-    return [name, effects.verdict(found), effects.estimated(found), *times, of, effects.probability(found.p_adjusted), str(found.pairs)]
 
 
 def _code(compared: LoadComparison) -> Exit:

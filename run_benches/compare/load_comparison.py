@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from run_benches import processes, serialization
+from run_benches.analysis import load_figures
 from run_benches.errors import Complaint
 from run_benches.interrupts import raise_if_requested
 from run_benches.progress import Line, duration
@@ -136,9 +137,9 @@ def _figures(a: Result, b: Result) -> dict[str, tuple[_Figure, _Figure]]:
     """By row, what both sides have. Operations are held against each other in their order; those of equal name are named by it."""
     variant = a.scenario["name"]
     found: dict[str, tuple[_Figure, _Figure]] = {}
-    if a.processes.server and b.processes.server and a.total.ok and b.total.ok:
-        cpus = [_Figure("server CPU a request", None, run.processes.server.seconds / run.total.ok * 1e9) for run in (a, b) if run.processes.server]
-        found[f"{variant}/server CPU a request"] = (cpus[0], cpus[1])
+    cpu = [load_figures.server_cpu_ns(run) for run in (a, b)]
+    if cpu[0] and cpu[1]:
+        found[f"{variant}/server CPU a request"] = (_Figure("server CPU a request", None, cpu[0]), _Figure("server CPU a request", None, cpu[1]))
     if len(a.cells) != len(b.cells):
         raise Complaint(f"{variant} has {len(a.cells)} operations on one side and {len(b.cells)} on the other")
     for ours, theirs in zip(a.cells, b.cells, strict=True):

@@ -1,9 +1,11 @@
-"""Load tests, one scenario after the other: each is a process of the load tool, and what it stored becomes a cell of the run.
+"""Load tests, one scenario after the other: each is a process of the load tool, and what it stored becomes cells of the run, one for each
+variant that the load tool planned.
 
-Why one process a scenario: one that fails costs its own cell, and what is done is on disk before the next begins. Why the load tool's
+Why one process a scenario: one that fails costs its own cells, and what is done is on disk before the next begins. Why the load tool's
 standard output and error go on to ours: it says what it found, and shows what goes on, better than a line about it could.
 """
 
+import json
 import re
 import subprocess
 import sys
@@ -27,8 +29,10 @@ from run_benches.store import loads
 from run_benches.store.loads import Cell, LoadRun
 from run_benches.store.runs import State, shown
 
+ENDED_BEFORE = "the run ended before it"
+
 SETUP_S = 5.0
-"""A first guess of what a scenario takes beside its window: starting the server and filling it. The next ones take what those before did."""
+"""A first guess of what a run takes beside its window: starting the server and filling it. The next ones take what those before did."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,27 @@ class Scenario:
     name: str
     about: str
     seconds: float | None
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A run that the load tool plans, and how long it starts requests; nothing where it ends by their number."""
+
+    name: str
+    seconds: float | None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the load tool makes of a scenario and flags; `not_run` says what belongs to it and cannot be run, and why."""
+
+    run: list[Variant]
+    not_run: dict[str, str]
+
+    @property
+    def seconds(self) -> float:
+        """What it takes beside the set-up, as far as that is known."""
+        return sum(variant.seconds or 0.0 for variant in self.run)
 
 
 def carried() -> list[Scenario]:
@@ -72,34 +97,54 @@ def measure(scenarios: list[Scenario], flags: list[str], command: list[str], to_
     """Builds, runs these scenarios, and stores the run, which is not complete if it was interrupted."""
     with alone():
         programs = build.programs("load", "strata")
-        run = _new_run(scenarios, flags, command, programs)
+        run = _new_run(flags, command, programs)
         path = _new_path(run)
+        plans = {scenario: _plan(run, scenario, programs["load"]) for scenario in scenarios}
         loads.write(run, path)
-        known = sum(scenario.seconds or 0.0 for scenario in scenarios)
-        print(f"{figures.plural(len(scenarios), 'scenario')}: about {duration(known + SETUP_S * len(scenarios))}; stored as {shown(path)} while it grows", file=sys.stderr)
+        known = sum(plan.seconds + SETUP_S * len(plan.run) for plan in plans.values())
+        print(f"{figures.plural(len(run.scenarios), 'run')}: about {duration(known)}; stored as {shown(path)} while it grows", file=sys.stderr)
         began = time.monotonic()
         with until_stopped("run-benches.py load SCENARIO..., naming those that are left"):
-            beside: list[float] = []
-            for number, scenario in enumerate(scenarios):
+            left, beside, done = known, SETUP_S, 0
+            for number, (scenario, plan) in enumerate(plans.items()):
                 raise_if_requested()
-                left = sum((later.seconds or 0.0) + (sum(beside) / len(beside) if beside else SETUP_S) for later in scenarios[number:])
-                print(f"scenario {number + 1} of {len(scenarios)}, {scenario.name}: about {duration(left)} left", file=sys.stderr, flush=True)
+                print(f"scenario {number + 1} of {len(plans)}, {scenario.name}: about {duration(left)} left", file=sys.stderr, flush=True)
                 started = time.monotonic()
                 try:
-                    _one(run, scenario, programs, path, to_stderr)
+                    _one(run, scenario, plan, programs, path, to_stderr)
                 finally:
                     run.seconds = round(time.monotonic() - began, 1)
                     loads.write(run, path)
-                beside.append(max(0.0, time.monotonic() - started - (scenario.seconds or 0.0)))
+                took, done = max(0.0, time.monotonic() - started - plan.seconds), done + len(plan.run)
+                beside += (took - beside * len(plan.run)) / max(1, done)
+                left = sum(later.seconds + beside * len(later.run) for later in list(plans.values())[number + 1 :])
             run.complete = True
             loads.write(run, path)
         return run, path
 
 
-def _one(run: LoadRun, scenario: Scenario, programs: dict[str, Path], path: Path, to_stderr: bool) -> None:
-    """Runs the load tool on one scenario; whatever happens to it, the cell has its state when this ends."""
-    folder = path.with_suffix("")
-    before = set(folder.glob("*.json"))
+def _plan(run: LoadRun, scenario: Scenario, tool: Path) -> Plan:
+    """What a scenario will be, each with its cell in the run. One that cannot be run has a cell that says why."""
+    command = [str(tool), "run", scenario.name, "--plan", *run.flags]
+    done = subprocess.run(command, cwd=_folder_of(scenario), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        run.scenarios[scenario.name] = Cell("invalid", [processes.essence(done.stderr.splitlines())])
+        run.code = max(run.code, Exit.ERROR)
+        return Plan([], {})
+    plan = serialization.parse(Plan, json.loads(done.stdout))
+    for variant in plan.run:
+        if variant.name in run.scenarios:
+            raise Complaint(f"two scenarios are called {variant.name!r}: give one of them another name")
+        run.scenarios[variant.name] = Cell("not_run", [ENDED_BEFORE])
+    run.scenarios |= {f"{scenario.name}: {what}": Cell("not_run", [why]) for what, why in plan.not_run.items()}
+    return plan
+
+
+def _one(run: LoadRun, scenario: Scenario, plan: Plan, programs: dict[str, Path], path: Path, to_stderr: bool) -> None:
+    """Runs the load tool on one scenario; whatever happens to it, its cells have their states when this ends."""
+    if not plan.run:
+        return
+    folder, names = path.with_suffix(""), [variant.name for variant in plan.run]
     server = [] if any(flag.partition("=")[0] in ("--base-url", "--server") for flag in run.flags) else ["--server", str(programs["strata"])]
     command = [str(programs["load"]), "run", scenario.name, *server, "--results", str(folder), *run.flags]
     # A session of its own, as in `processes`: Ctrl-C reaches the runner alone, which tells the load tool once.
@@ -116,15 +161,16 @@ def _one(run: LoadRun, scenario: Scenario, programs: dict[str, Path], path: Path
     except KeyboardInterrupt:
         processes.interrupt(process)
         run.code = max(run.code, Exit.FAILED)
-        run.scenarios[scenario.name] = _cell(folder, before, "it was interrupted")
+        run.scenarios |= _cells(folder, names, "it was interrupted")
         raise
     finally:
         processes.end(process)
     code = process.returncode
     last = words.decode(errors="replace").strip().splitlines()[-1:]
-    cell = _cell(folder, before, last[0] if code == 2 and last else f"the load tool ended with code {code} and stored no result")
-    run.scenarios[scenario.name] = cell
-    run.code = max(run.code, code if cell.result and code >= 0 else Exit.ERROR)
+    cells = _cells(folder, names, last[0] if code == 2 and last else f"the load tool ended with code {code} and stored no result")
+    run.scenarios |= cells
+    lacking = code < 0 or any(cell.state == "invalid" and not cell.result for cell in cells.values())
+    run.code = max(run.code, Exit.ERROR if lacking else code)
 
 
 def _folder_of(scenario: Scenario) -> Path | None:
@@ -132,19 +178,32 @@ def _folder_of(scenario: Scenario) -> Path | None:
     return ROOT if (SCENARIOS / f"{scenario.name}.toml").exists() else None
 
 
-def _cell(folder: Path, before: set[Path], reason: str) -> Cell:
-    """The one result that came into the folder, or why there is none."""
-    found = sorted(set(folder.glob("*.json")) - before)
-    if not found:
-        return Cell("invalid", [reason])
+def _cells(folder: Path, names: list[str], reason: str) -> dict[str, Cell]:
+    """What came of planned runs. The first that left nothing has the reason why; those after it did not begin."""
+    cells: dict[str, Cell] = {}
+    for name in names:
+        cell = _stored(folder, name)
+        ended = any(other.state == "invalid" and not other.result for other in cells.values())
+        cells[name] = cell or (Cell("not_run", [ENDED_BEFORE]) if ended else Cell("invalid", [reason]))
+    return cells
+
+
+def _stored(folder: Path, name: str) -> Cell | None:
+    """What the load tool stored of a run: its result, or why it was skipped."""
+    skipped = folder / f"{name}.skipped"
+    if skipped.exists():
+        return Cell("skipped", [skipped.read_text(encoding="utf-8")])
+    found = next((path for path in folder.glob("*.json") if re.fullmatch(rf"{re.escape(name)}-\d+-\d+", path.stem)), None)
+    if found is None:
+        return None
     try:
-        raw = serialization.load(dict[str, Any], found[-1])
-        loads.check_format(raw, found[-1])
+        raw = serialization.load(dict[str, Any], found)
+        loads.check_format(raw, found)
         result = serialization.parse(loads.Result, raw)
     except serialization.Malformed as error:
         return Cell("invalid", [f"its result is damaged: {error}"])
     state: State = "invalid" if result.validity == "invalid" else "ran"
-    return Cell(state, result.broken, raw, curves(result, found[-1].with_suffix(".hlog")))
+    return Cell(state, result.broken, raw, curves(result, found.with_suffix(".hlog")))
 
 
 def curves(result: loads.Result, log: Path) -> dict[str, dict[str, list[loads.Quantile]]]:
@@ -156,7 +215,7 @@ def curves(result: loads.Result, log: Path) -> dict[str, dict[str, list[loads.Qu
     return {name: {kind: points[tags[name, kind]] for kind in sorted(kinds) if tags[name, kind] in points} for name, kinds in measured.items() if kinds}
 
 
-def _new_run(scenarios: list[Scenario], flags: list[str], command: list[str], programs: dict[str, Path]) -> LoadRun:
+def _new_run(flags: list[str], command: list[str], programs: dict[str, Path]) -> LoadRun:
     return LoadRun(
         schema=loads.SCHEMA,
         name=None,
@@ -169,7 +228,6 @@ def _new_run(scenarios: list[Scenario], flags: list[str], command: list[str], pr
         build=provenance.how_built(),
         binaries={name: build.binary(path) for name, path in programs.items()},
         flags=flags,
-        scenarios={scenario.name: Cell("not_run", ["the run ended before it"]) for scenario in scenarios},
     )
 
 

@@ -31,7 +31,7 @@ from run_benches.render.gallery import pictures
 from run_benches.render.page import MAIN, MOST_LINES, bench_headers, render
 from run_benches.render.pictures import Picture, SEALED
 from run_benches.render.source import PICTURES, folder_of, marked
-from run_benches.store import fingerprint, loads, pool, runs
+from run_benches.store import fingerprint, load_comparisons, loads, pool, runs
 from run_benches.store.runs import Run, shown
 
 PAGE = places.ROOT / "docs" / MAIN
@@ -64,8 +64,10 @@ def contents(source: Path, calibrated: Path = pool.RESULTS, main: str = MAIN) ->
     run, calibration = runs.load(source), _calibration(calibrated)
     load = loads.load(LOAD_REFERENCE) if _is_reference(source) and LOAD_REFERENCE.exists() else None
     drawn = [*pictures(run).values(), *(calibration_pictures.pictures(calibration) if calibration else []), *(load_pictures.pictures(load) if load else [])]
-    sources = [source, *([calibrated] if calibration else []), *([LOAD_REFERENCE] if load else [])]
-    return sources, render(run, bench_headers(), calibration, main, _stale(run, calibration), load), drawn
+    kept = load_comparisons.kept() if _is_reference(source) else []
+    sources = [source, *([calibrated] if calibration else []), *([LOAD_REFERENCE] if load else []), *kept]
+    compared = tuple(load_comparisons.load(path) for path in kept)
+    return sources, render(run, bench_headers(), calibration, main, _stale(run, calibration), load, compared), drawn
 
 
 def _stale(run: Run, calibration: Results | None) -> frozenset[str]:

@@ -20,6 +20,7 @@ from run_benches.render import bottlenecks, cells, conclusions, macro, page_ladd
 from run_benches.render.gallery import pictures
 from run_benches.render.pictures import threads_on_cores
 from run_benches.render.source import Address, Source, command, revision
+from run_benches.store.load_comparisons import LoadComparison
 from run_benches.store.loads import LoadRun
 from run_benches.store.runs import Run
 
@@ -34,12 +35,20 @@ MAIN = "PERFORMANCE.md"
 _Section = Callable[[Source], list[str]]
 
 
-def render(run: Run, headers: Mapping[str, str], calibration: Results | None, main: str = MAIN, stale: frozenset[str] = frozenset(), load: LoadRun | None = None) -> dict[str, str]:
+def render(
+    run: Run,
+    headers: Mapping[str, str],
+    calibration: Results | None,
+    main: str = MAIN,
+    stale: frozenset[str] = frozenset(),
+    load: LoadRun | None = None,
+    compared: tuple[LoadComparison, ...] = (),
+) -> dict[str, str]:
     """All pages of a run, by their place from where the main page lies; that comes first. `headers` are the words of each bench by its
-    layer; `stale` and `load` as in `Source`. Pure: equal arguments, equal bytes."""
+    layer; `stale`, `load` and `compared` as in `Source`. Pure: equal arguments, equal bytes."""
     drawn = pictures(run)
     address = Address(main)
-    here, inside = (Source(run, headers, drawn, calibration, one, stale, load) for one in (address, Address(main, inside=True)))
+    here, inside = (Source(run, headers, drawn, calibration, one, stale, load, compared) for one in (address, Address(main, inside=True)))
     found = {main: _text(part for section in SECTIONS for part in section(here))}
     for name, section in _others(run, headers).items():
         found[f"{address.folder}/{name}.md"] = _text([*_titled(section(inside), main)])

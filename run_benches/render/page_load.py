@@ -8,8 +8,9 @@ import shlex
 
 from run_benches.analysis import figures, load_findings
 from run_benches.analysis.load_findings import Step
-from run_benches.render import load_page, load_pictures, tables
+from run_benches.render import load_comparison_report, load_page, load_pictures, tables
 from run_benches.render.source import Source, marked, revision
+from run_benches.store.load_comparisons import LoadComparison
 from run_benches.store.loads import LoadRun
 
 NAME = "load"
@@ -17,6 +18,11 @@ NAME = "load"
 _WORDS = (
     "What the whole server does over HTTP, client and server on one machine; `docs/load-tests.md` says how. The benches of the"
     " other pages say what a layer costs; here requests queue, and a client has to keep up."
+)
+
+_IN_TURNS = (
+    "Differences are told of what took turns alone: two servers, each with its own data, in short windows, and pair after pair of new servers."
+    " A change is B's figure over A's."
 )
 
 _BESIDE = (
@@ -28,14 +34,26 @@ _BESIDE = (
 
 def page(source: Source) -> list[str]:
     """The page."""
-    load = source.load
+    load, turns = source.load, _turns(source)
     if load is None:
-        return [f"# {NAME}", "", _WORDS, "", *marked(NAME, "no stored load test", [figures.NOT_MEASURED])]
+        return [f"# {NAME}", "", _WORDS, "", *marked(NAME, "no stored load test", [figures.NOT_MEASURED]), *turns]
     lines = load_page.body(load, load_pictures.pictures(load))
-    return [f"# {NAME}", "", _WORDS, "", *_block(load, "limits", _limits(load)), *_block(load, "micro against load", _beside(source, load)), *_block(load, NAME, lines)]
+    return [f"# {NAME}", "", _WORDS, "", *_block(load, "limits", _limits(load)), *turns, *_block(load, "micro against load", _beside(source, load)), *_block(load, NAME, lines)]
 
 
-def _block(load: LoadRun, name: str, lines: list[str]) -> list[str]:
+def _turns(source: Source) -> list[str]:
+    """The comparisons that were kept: what differs between two loads, or two servers, that took turns."""
+    if not source.compared:
+        return []
+    found = ["## In turns", "", _IN_TURNS, ""]
+    columns = [column.title + (">" if column.right else "") for column in load_comparison_report.COLUMNS]
+    for number, compared in enumerate(source.compared, start=1):
+        lines = [f"### {load_comparison_report.title(compared)}", "", *tables.markdown(columns, load_comparison_report.body(compared)), "", *load_comparison_report.sentences(compared)]
+        found += _block(compared, f"comparison {number}", lines)
+    return found
+
+
+def _block(load: LoadRun | LoadComparison, name: str, lines: list[str]) -> list[str]:
     origin = f"python3 {shlex.join(load.command)} @ {revision(load.tool.commit, load.tool.dirty)}"
     return marked(name, origin, lines) if lines else []
 

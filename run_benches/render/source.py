@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from run_benches.analysis import figures, findings
 from run_benches.analysis.findings import Held, Row
 from run_benches.render.pictures import Picture
+from run_benches.store.load_comparisons import LoadComparison
 from run_benches.store.loads import LoadRun
 from run_benches.store.runs import Run
 
@@ -65,6 +66,7 @@ class Source:
     address: Address = Address()
     stale: frozenset[str] = frozenset()
     load: LoadRun | None = None
+    compared: tuple[LoadComparison, ...] = ()
 
     def block(self, name: str, lines: Sequence[str]) -> list[str]:
         """Figures, between the marks that say where they come from."""

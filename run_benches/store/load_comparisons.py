@@ -8,13 +8,14 @@ History of the format:
 """
 
 import math
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from run_benches import serialization
 from run_benches.errors import Complaint
-from run_benches.places import RUNS
+from run_benches.places import LOAD_BASELINES
 from run_benches.stats.judge import Judgement
 from run_benches.store.runs import Binary, Build, Machine, Tool, shown
 
@@ -80,6 +81,7 @@ class LoadComparison:
 
 def store(compared: LoadComparison, path: Path) -> None:
     """Replaces the file in one step."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     serialization.store(path, compared)
 
 
@@ -97,9 +99,20 @@ def load(path: Path) -> LoadComparison:
         raise Complaint(f"{shown(path)} is damaged ({error}); restore it or remove it") from error
 
 
-def last() -> Path:
-    """The newest of this checkout."""
-    found = sorted(RUNS.glob("load-compare-*.json"))
-    if not found:
-        raise Complaint("no load comparison was run here yet: run-benches.py load compare SCENARIO")
-    return found[-1]
+KEPT = LOAD_BASELINES / "comparisons"
+"""Those that the document is rendered from."""
+
+
+def kept() -> list[Path]:
+    """The comparisons that were kept, by name."""
+    return sorted(KEPT.glob("*.json"))
+
+
+def new_place(name: str) -> Path:
+    """Where a comparison of this name is kept; a name that is taken, or none, is a complaint."""
+    path = KEPT / f"{name}.json"
+    if not re.fullmatch(r"[\w-]+", name):
+        raise Complaint(f"{name!r} is no name: letters, digits, - and _")
+    if path.exists():
+        raise Complaint(f"{shown(path)} is there, and is never overwritten: give another name, or remove it")
+    return path

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from run_benches.render import page
 from run_benches.store import load_comparisons
 from run_benches.store.load_comparisons import LoadComparison
 from run_benches.tests import checkout as checkouts
 from run_benches.tests.checkout import Checkout
+from run_benches.tests.test_document import HEADERS, a_run
 
 GIT = ["git", "-c", "user.name=nobody", "-c", "user.email=none"]
 
@@ -72,6 +74,18 @@ def test_fewer_pairs_than_the_rule_needs_are_refused(checkout: Checkout) -> None
     assert "is no number from 1 on" in checkout.run("load", "compare", "rest-crud", "--pairs", "0").stderr
     assert "give one of them" in checkout.complaint("load", "compare", "rest-crud", "--versus=--no-tls", "--base", "main")
     assert "no scenario 'never'" in checkout.complaint("load", "compare", "never")
+
+
+def test_one_that_is_kept_stands_on_the_page_about_load_tests(checkout: Checkout) -> None:
+    words = ("load", "compare", "rest-crud", "--seed", "7", "--versus=--no-tls", "--keep", "tls")
+    assert checkout.run(*words).returncode == 0
+    assert "is never overwritten" in checkout.complaint(*words)
+    kept = load_comparisons.load(checkout.root / "baselines" / "load" / "comparisons" / "tls.json")
+    text = page.render(a_run(), HEADERS, None, compared=(kept,))["performance/load.md"]
+    assert "### the working tree: rest-crud (A) and the working tree: rest-crud --no-tls (B)" in text
+    (line,) = (line for line in text.splitlines() if line.startswith(f"| {CPU} "))
+    assert "| faster |" in line and "| CPU time |" in line
+    assert "13 pairs of servers, 16 windows each" in text and "@ " in text.partition("BEGIN comparison 1: ")[2].partition("-->")[0]
 
 
 def test_the_comparison_is_printed_as_json(checkout: Checkout) -> None:

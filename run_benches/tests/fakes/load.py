@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """A load tool that measures nothing: stores a result that the real one once made, under the name of the scenario. A line
-`SCENARIO refuse|break|fail|forget|wait` in `FAKE_TROUBLE` beside it lets that scenario go wrong. Of a pair, a side with `--no-tls` has
+`SCENARIO refuse|skip|break|fail|forget|wait` in `FAKE_TROUBLE` beside it lets that scenario go wrong. Of a pair, a side with `--no-tls` has
 seven tenths of the CPU, and a third of a percent more or less from pair to pair."""
 
 import json
@@ -41,14 +41,22 @@ if sys.argv[1] == "pair":
 if sys.argv[1] != "run":
     print("the load tool itself:", *sys.argv[1:])
     sys.exit(1)
-name, folder = Path(sys.argv[2]).stem, Path(sys.argv[sys.argv.index("--results") + 1])
-found = json.loads(RESULT.read_text())
-found["id"] = f"{name}-{os.getpid()}"
-found["scenario"]["name"] = name
-match troubles.get(name):
-    case "refuse":
+if "--plan" in sys.argv:
+    name = Path(sys.argv[2]).stem
+    if troubles.get(name) == "refuse":
         print(f"load: {name}.toml: load.connections: it must be above 0", file=sys.stderr)
         sys.exit(2)
+    print(json.dumps({"run": [{"name": name, "seconds": 10.0}], "not_run": {"images": "no pictures"} if name == "quota-static" else {}}))
+    sys.exit(0)
+name, folder = Path(sys.argv[2]).stem, Path(sys.argv[sys.argv.index("--results") + 1])
+found = json.loads(RESULT.read_text())
+found["id"] = f"{name}-1-{os.getpid()}"
+found["scenario"]["name"] = name
+match troubles.get(name):
+    case "skip":
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{name}.skipped").write_text("no control group")
+        sys.exit(1)
     case "break":
         found |= {"validity": "invalid", "broken": ["T3: sent is not ok + failed + censored"]}
     case "fail":
