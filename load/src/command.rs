@@ -14,6 +14,7 @@ use crate::calibration;
 use crate::capacity;
 use crate::interrupt;
 use crate::ledger::Account;
+use crate::live::{self, Style};
 use crate::pair::{self, Side};
 use crate::result::{Outcome, Point, Run, Validity};
 use crate::rules;
@@ -96,6 +97,15 @@ pub struct Flags {
     /// Print what would be run, as JSON: a name and seconds (null if it ends by a number) for each, and what cannot be run, with the reason
     #[arg(long)]
     pub plan: bool,
+    /// Say what goes on in a line of text each second, on standard error
+    #[arg(long, group = "view")]
+    pub plain: bool,
+    /// Say what goes on in a JSON object each second, on standard error
+    #[arg(long, group = "view")]
+    pub ndjson: bool,
+    /// Say what goes on in a line that is rewritten, also where standard error is no terminal
+    #[arg(long, group = "view")]
+    pub live: bool,
 }
 
 /// A scenario and the flags that it is run with: the other side of a pair.
@@ -211,6 +221,12 @@ impl Flags {
         Ok(())
     }
 
+    /// How it is shown what goes on, if at all.
+    fn view(&self) -> Option<Style> {
+        let asked = [(self.plain, Style::Plain), (self.ndjson, Style::Ndjson), (self.live, Style::Terminal)];
+        asked.into_iter().find_map(|(asked, style)| asked.then_some(style)).or_else(Style::of_stderr)
+    }
+
     fn trust(&self) -> Option<Trust> {
         self.ca.clone().map(Trust::Certificates).or(self.insecure.then_some(Trust::Everyone))
     }
@@ -266,7 +282,9 @@ impl Flags {
 
     /// Runs a scenario, stores its result and prints it.
     fn point(&self, scenario: &Scenario) -> Result<Point, String> {
+        let view = live::show(self.view());
         let point = self.run_one(scenario)?;
+        drop(view);
         match &point {
             Point::Ran(run) => {
                 println!("{}", table::text(run));
@@ -300,7 +318,9 @@ impl Flags {
         let [ours, theirs] = sides;
         for (one, another) in ours.into_iter().zip(theirs) {
             let sides = [self.side(one)?, other.1.side(another)?];
+            let view = live::show(self.view());
             let runs = pair::measure(&sides, windows)?;
+            drop(view);
             for (run, accounts) in &runs {
                 self.store(run, accounts)?;
             }

@@ -19,12 +19,13 @@ use bytes::Bytes;
 use http::{HeaderValue, Method, Request};
 use http_body_util::Full;
 use tokio::runtime::{Builder, LocalOptions};
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 
 use crate::connection::{Connection, Target};
 use crate::expectation::Failure;
 use crate::interrupt;
 use crate::ledger::{Account, Arrival, Ledger};
+use crate::live::{self, Phase};
 use crate::random::{Choice, Random, mixed};
 use crate::scenario::{Operation, Row, Scenario};
 
@@ -201,7 +202,7 @@ impl Worker {
             let open = slot.open().await;
             open.map_err(|error| format!("no connection to {}: {error}", self.plan.target.address))?;
         }
-        let ledger = Ledger::new(self.plan.scenario.operations.len(), Instant::now(), None);
+        let ledger = Ledger::new(self.plan.scenario.operations.len(), Instant::now(), None, false);
         let end = users::End { deadline: None, requests: Some(self.share(self.plan.scenario.load.warm_up_requests)) };
         let mut tasks = JoinSet::new();
         users::start(self, &ledger, end, &mut tasks);
@@ -211,10 +212,11 @@ impl Worker {
 
     async fn measure(self: &Rc<Self>, start: Instant) -> Measured {
         let load = &self.plan.scenario.load;
-        let ledger = Ledger::new(self.plan.scenario.operations.len(), start, load.slice());
+        let ledger = Ledger::new(self.plan.scenario.operations.len(), start, load.slice(), load.is_open());
         let before = own_cpu_seconds();
         let mut tasks = JoinSet::new();
         tokio::time::sleep_until(start.into()).await;
+        let view = self.publish(&ledger);
         let think = match &load.schedule {
             Some(schedule) => {
                 open::arrive(self, &ledger, schedule, start, &mut tasks).await;
@@ -231,7 +233,9 @@ impl Worker {
             let end = tokio::time::sleep_until((start + Duration::from_secs_f64(seconds)).into());
             tokio::select! { () = end => {}, () = interrupt::asked() => {} }
         }
+        live::phase(Phase::Draining);
         self.drain(tasks).await;
+        view.abort();
         let end = Instant::now();
         let used = own_cpu_seconds() - before;
         Measured {
@@ -241,6 +245,18 @@ impl Worker {
             think_seconds: think.map_or(0.0, |think| think.get().as_secs_f64()),
             busiest_thread: used / end.duration_since(start).as_secs_f64(),
         }
+    }
+
+    /// Shows what a ledger has, ten times a second, while somebody looks.
+    fn publish(&self, ledger: &Rc<Ledger>) -> JoinHandle<()> {
+        let (ledger, number) = (Rc::clone(ledger), self.number);
+        tokio::task::spawn_local(async move {
+            let mut often = tokio::time::interval(Duration::from_millis(100));
+            while let Some(sums) = ledger.look() {
+                live::publish(number, sums);
+                often.tick().await;
+            }
+        })
     }
 
     /// Waits for what is queued and in flight, and gives up what has no end in time. What ends by a number of requests is no drain:

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 
 use crate::expectation::Failure;
+use crate::live;
 
 /// What became of the requests of one operation.
 #[derive(Clone, Debug)]
@@ -39,6 +40,10 @@ pub struct Account {
     pub unrecorded: u64,
     /// Right answers by the second of the window in which they ended.
     pub ok_by_second: Vec<u64>,
+    /// The others by the second in which they ended.
+    pub failed_by_second: Vec<u64>,
+    /// Those that never started, by the second in which they should have.
+    pub dropped_by_second: Vec<u64>,
     /// From intended start to end, of the right answers, by the slice of the window in which they ended; two significant digits.
     pub response_by_slice: Vec<Histogram<u64>>,
 }
@@ -46,6 +51,12 @@ pub struct Account {
 fn histogram() -> Histogram<u64> {
     // Made so, it grows with what is recorded.
     Histogram::new(3).expect("3 significant digits are allowed")
+}
+
+/// The count of a second, which may be later than any before.
+fn at(counts: &mut Vec<u64>, second: usize) -> &mut u64 {
+    counts.resize(counts.len().max(second + 1), 0);
+    &mut counts[second]
 }
 
 /// As long as a run is, it has few slices; each is small, so that memory stays so.
@@ -68,6 +79,8 @@ impl Default for Account {
             failed: BTreeMap::new(),
             unrecorded: 0,
             ok_by_second: Vec::new(),
+            failed_by_second: Vec::new(),
+            dropped_by_second: Vec::new(),
             response_by_slice: Vec::new(),
         }
     }
@@ -97,8 +110,12 @@ impl Account {
         let slices = self.response_by_slice.len().max(other.response_by_slice.len());
         self.response_by_slice.resize_with(slices, slice_histogram);
         self.response_by_slice.iter_mut().zip(&other.response_by_slice).for_each(|(mine, theirs)| join(mine, theirs));
-        self.ok_by_second.resize(self.ok_by_second.len().max(other.ok_by_second.len()), 0);
-        self.ok_by_second.iter_mut().zip(&other.ok_by_second).for_each(|(mine, theirs)| *mine += theirs);
+        let by_second = |mine: &mut Vec<u64>, theirs: &[u64]| {
+            theirs.iter().enumerate().for_each(|(second, count)| *at(mine, second) += count);
+        };
+        by_second(&mut self.ok_by_second, &other.ok_by_second);
+        by_second(&mut self.failed_by_second, &other.failed_by_second);
+        by_second(&mut self.dropped_by_second, &other.dropped_by_second);
     }
 
     fn record(histogram: &mut Histogram<u64>, took: Duration, unrecorded: &mut u64) {
@@ -115,12 +132,32 @@ pub struct Ledger {
     start: Instant,
     slice: Option<Duration>,
     accounts: RefCell<Vec<Account>>,
+    is_open: bool,
+    /// Times since somebody looked, while somebody does.
+    recent: RefCell<Option<Histogram<u64>>>,
 }
 
 impl Ledger {
     /// Of so many operations, in a window that starts now or later, with slices of a length where they are wanted.
-    pub fn new(operations: usize, start: Instant, slice: Option<Duration>) -> Rc<Self> {
-        Rc::new(Self { start, slice, accounts: RefCell::new(vec![Account::default(); operations]) })
+    pub fn new(operations: usize, start: Instant, slice: Option<Duration>, is_open: bool) -> Rc<Self> {
+        let recent = RefCell::new(live::is_shown().then(slice_histogram));
+        Rc::new(Self { start, slice, accounts: RefCell::new(vec![Account::default(); operations]), is_open, recent })
+    }
+
+    /// What a view shows: sums, and the times since the call before. None where nobody looks.
+    pub fn look(&self) -> Option<live::Sums> {
+        let recent = self.recent.borrow_mut().as_mut().map(|recent| std::mem::replace(recent, slice_histogram()))?;
+        let mut sums = live::Sums { recent: Some(recent), ..live::Sums::default() };
+        for account in self.accounts.borrow().iter() {
+            sums.scheduled += account.scheduled;
+            sums.dropped += account.dropped;
+            sums.sent += account.sent;
+            sums.ok += account.ok;
+            for (failure, times) in &account.failed {
+                *sums.failed.entry(failure.to_string()).or_default() += times.len();
+            }
+        }
+        Some(sums)
     }
 
     /// A request should start.
@@ -170,7 +207,11 @@ impl Arrival {
 impl Drop for Arrival {
     fn drop(&mut self) {
         if let Some(ledger) = self.ledger.take() {
-            ledger.on(self.operation, |account| account.dropped += 1);
+            let second = self.intended.saturating_duration_since(ledger.start).as_secs() as usize;
+            ledger.on(self.operation, |account| {
+                account.dropped += 1;
+                *at(&mut account.dropped_by_second, second) += 1;
+            });
         }
     }
 }
@@ -189,9 +230,9 @@ impl Flight {
     /// It ended then, with so many bytes of body.
     pub fn end(mut self, ended: Instant, body_bytes: usize, outcome: Result<(), Failure>) {
         let ledger = self.ledger.take().expect("it is taken only here, which consumes it");
-        let at = ended.saturating_duration_since(ledger.start);
-        let second = at.as_secs() as usize;
-        let slice = ledger.slice.map(|slice| (at.as_secs_f64() / slice.as_secs_f64()) as usize);
+        let (is_ok, into) = (outcome.is_ok(), ended.saturating_duration_since(ledger.start));
+        let second = into.as_secs() as usize;
+        let slice = ledger.slice.map(|slice| (into.as_secs_f64() / slice.as_secs_f64()) as usize);
         let service = ended.saturating_duration_since(self.started);
         let response = ended.saturating_duration_since(self.intended);
         ledger.on(self.operation, |account| {
@@ -201,8 +242,7 @@ impl Flight {
                     account.ok += 1;
                     Account::record(&mut account.service, service, &mut account.unrecorded);
                     Account::record(&mut account.response, response, &mut account.unrecorded);
-                    account.ok_by_second.resize(account.ok_by_second.len().max(second + 1), 0);
-                    account.ok_by_second[second] += 1;
+                    *at(&mut account.ok_by_second, second) += 1;
                     if let Some(slice) = slice {
                         let slices = account.response_by_slice.len().max(slice + 1);
                         account.response_by_slice.resize_with(slices, slice_histogram);
@@ -212,9 +252,14 @@ impl Flight {
                 Err(failure) => {
                     let failed = account.failed.entry(failure).or_insert_with(histogram);
                     Account::record(failed, service, &mut account.unrecorded);
+                    *at(&mut account.failed_by_second, second) += 1;
                 }
             }
         });
+        if let (true, Some(recent)) = (is_ok, ledger.recent.borrow_mut().as_mut()) {
+            // What cannot be recorded is missing in a line that is gone in a second.
+            let _ = recent.record(if ledger.is_open { response } else { service }.as_nanos() as u64);
+        }
     }
 }
 

@@ -163,6 +163,12 @@ pub struct Cell {
     pub failed_service: BTreeMap<String, Statistics>,
     /// Right answers by the second of the window in which they ended.
     pub ok_by_second: Vec<u64>,
+    /// Those with another end, by the second in which they ended.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failed_by_second: Vec<u64>,
+    /// Those that never started, by the second in which they should have.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dropped_by_second: Vec<u64>,
     /// The 99th percentile of the response time in each slice of the window (see `Load::slice`), of the service time in a closed loop;
     /// null where there were too few.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -389,6 +395,8 @@ impl Cell {
             send_lag: of(&account.send_lag, 0),
             failed_service: account.failed.iter().filter_map(failed).collect(),
             ok_by_second: account.ok_by_second.clone(),
+            failed_by_second: account.failed_by_second.clone(),
+            dropped_by_second: account.dropped_by_second.clone(),
             p99_by_slice: account.response_by_slice.iter().map(p99).collect(),
         }
     }

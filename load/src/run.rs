@@ -13,6 +13,7 @@ use crate::counters;
 use crate::engine::Engine;
 use crate::interrupt;
 use crate::ledger::Account;
+use crate::live::{self, Phase};
 use crate::quota::Quota;
 use crate::result::{Cell, Counters, Counts, FORMAT, Limited, Loop, Processes, Run, Setup, Validity, Window};
 use crate::rules;
@@ -53,6 +54,7 @@ impl<'a> Filled<'a> {
         if scenario.tls != server.has_tls() {
             return Err(format!("{}: the scenario has tls = {}", server.url, scenario.tls));
         }
+        live::scenario(&scenario.name, scenario.load.is_open(), server.process);
         let client = Client::new(server.target(Http::One)?)?;
         let (rows_written, rows_found) = match has_data {
             true => (None, None),
@@ -64,6 +66,7 @@ impl<'a> Filled<'a> {
     /// Opens the connections of a scenario and runs its warm-up; what the windows do is measured from here on.
     pub fn warm_up(&self, scenario: &Scenario) -> Result<Session<'_>, String> {
         let target = self.server.target(scenario.http)?;
+        live::phase(Phase::WarmUp);
         let (engine, accounts) = Engine::start(scenario, &target)?;
         not_interrupted()?;
         Ok(Session {
@@ -71,6 +74,7 @@ impl<'a> Filled<'a> {
             target,
             engine,
             slice: scenario.load.slice(),
+            arrivals: scenario.load.arrivals_seconds().map(Duration::from_secs_f64),
             setup: Setup {
                 rows_written: self.rows_written,
                 rows_found: self.rows_found,
@@ -94,6 +98,7 @@ pub struct Session<'a> {
     target: Target,
     engine: Engine,
     slice: Option<Duration>,
+    arrivals: Option<Duration>,
     setup: Setup,
     counters: Option<counters::Counters>,
     throttled_periods: Option<u64>,
@@ -109,6 +114,7 @@ impl Session<'_> {
     pub fn window(&mut self) -> Result<(), String> {
         let server = self.filled.server.process;
         let watch = server.zip(self.slice).map(|(process, each)| Watch::start(process, each));
+        live::phase(Phase::Measuring(self.arrivals));
         let before = Clocks::read(server)?;
         let measured = self.engine.window();
         let after = Clocks::read(server)?;
@@ -284,6 +290,7 @@ impl Client {
     fn write(&self, table: &str, rows: u64, row: &Template) -> Result<(), String> {
         for first in (0..rows).step_by(ROWS_A_REQUEST as usize) {
             not_interrupted()?;
+            live::phase(Phase::Seeding(first, rows));
             let some: Vec<_> = (first..rows.min(first + ROWS_A_REQUEST)).map(|number| row.of(number)).collect();
             accepted(&self.ask("POST", &format!("/{table}"), format!("[{}]", some.join(",")))?, 201)?;
         }

@@ -22,7 +22,7 @@ proptest! {
     #[test]
     fn cancelled_at_any_moment_nothing_is_lost(requests in requests(), cancelled in 0..100u64) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let ledger = Ledger::new(1, Instant::now(), None);
+        let ledger = Ledger::new(1, Instant::now(), None, false);
         let scheduled = requests.len() as u64;
         let expected = requests.clone();
         LocalSet::new().block_on(&runtime, async {

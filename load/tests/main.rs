@@ -10,6 +10,7 @@ mod faults;
 mod faulty_server;
 mod interrupt;
 mod lint;
+mod live;
 mod pair;
 mod pause;
 mod scenarios;

@@ -50,8 +50,18 @@ def at(statistics: Statistics | None, quantile: float) -> tuple[bool, float | No
 
 def by_second(result: Result) -> list[int]:
     """Right answers of all operations in each second of the window; its last one only if it is whole, but for a hundredth."""
+    return _each_second(result, [cell.ok_by_second for cell in result.cells])
+
+
+def lost_by_second(result: Result) -> list[int]:
+    """Requests of all operations that failed or were dropped in each second, as `by_second` has the right answers; empty if none was."""
+    lost = [seconds for cell in result.cells for seconds in (cell.failed_by_second, cell.dropped_by_second) if seconds]
+    return _each_second(result, lost) if lost else []
+
+
+def _each_second(result: Result, counts: list[list[int]]) -> list[int]:
     whole = int(result.window.seconds + 0.01)
-    return [sum(cell.ok_by_second[second] for cell in result.cells if second < len(cell.ok_by_second)) for second in range(whole)]
+    return [sum(seconds[second] for seconds in counts if second < len(seconds)) for second in range(whole)]
 
 
 def offered(schedule: dict[str, Any]) -> list[Point]:

@@ -146,7 +146,7 @@ def _one(run: LoadRun, scenario: Scenario, plan: Plan, programs: dict[str, Path]
         return
     folder, names = path.with_suffix(""), [variant.name for variant in plan.run]
     server = [] if any(flag.partition("=")[0] in ("--base-url", "--server") for flag in run.flags) else ["--server", str(programs["strata"])]
-    command = [str(programs["load"]), "run", scenario.name, *server, "--results", str(folder), *run.flags]
+    command = [str(programs["load"]), "run", scenario.name, *server, "--results", str(folder), *run.flags, *_view()]
     # A session of its own, as in `processes`: Ctrl-C reaches the runner alone, which tells the load tool once.
     output = sys.stderr if to_stderr else None
     process = subprocess.Popen(command, cwd=_folder_of(scenario), stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.PIPE, start_new_session=True)
@@ -166,11 +166,16 @@ def _one(run: LoadRun, scenario: Scenario, plan: Plan, programs: dict[str, Path]
     finally:
         processes.end(process)
     code = process.returncode
-    last = words.decode(errors="replace").strip().splitlines()[-1:]
+    last = [line for line in re.split(r"[\r\n]|\x1b\[2K", words.decode(errors="replace")) if line.strip()][-1:]
     cells = _cells(folder, names, last[0] if code == 2 and last else f"the load tool ended with code {code} and stored no result")
     run.scenarios |= cells
     lacking = code < 0 or any(cell.state == "invalid" and not cell.result for cell in cells.values())
     run.code = max(run.code, Exit.ERROR if lacking else code)
+
+
+def _view() -> list[str]:
+    """The load tool's line about what goes on, where ours is a terminal: its standard error is a pipe."""
+    return ["--live"] if sys.stderr.isatty() else []
 
 
 def _folder_of(scenario: Scenario) -> Path | None:

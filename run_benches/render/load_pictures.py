@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from run_benches.analysis import figures, load_figures
 from run_benches.analysis.load_figures import Point
-from run_benches.render.pictures import BLUE, INK, ORANGE, PALE, SERIES, Picture, canvas, logarithmic, room
+from run_benches.render.pictures import BLUE, INK, ORANGE, PALE, RED, SERIES, Picture, canvas, logarithmic, room
 from run_benches.store.loads import Cell, Cpu, LoadRun, Quantile, Result
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ class _Curve:
 @dataclass(frozen=True)
 class _OverTime:
     ok: list[int]
+    lost: list[int]
     offered: list[Point]
 
 
@@ -69,12 +70,13 @@ def curves(number: int, name: str, cell: Cell, result: Result) -> Picture | None
 
 
 def over_time(number: int, name: str, result: Result) -> Picture | None:
-    """Right answers a second, and what was offered."""
-    ok, schedule = load_figures.by_second(result), result.scenario["load"].get("schedule")
+    """Right answers a second, what failed or was dropped, where something was, and what was offered."""
+    ok, lost, schedule = load_figures.by_second(result), load_figures.lost_by_second(result), result.scenario["load"].get("schedule")
     offered = load_figures.offered(schedule) if schedule else []
     words = "what was offered (line)" if offered else "a closed loop offers what it gets"
-    alt = f"{name}: right answers in each second (bars), {words}."
-    return Picture(f"load-{number}-time", alt, _OverTime(ok, offered), _draw_over_time) if ok else None
+    failures = f", and above them the {sum(lost)} requests that failed or were dropped" if lost else ""
+    alt = f"{name}: right answers in each second (bars){failures}, {words}."
+    return Picture(f"load-{number}-time", alt, _OverTime(ok, lost, offered), _draw_over_time) if ok else None
 
 
 def cpu(run: LoadRun) -> Picture | None:
@@ -116,6 +118,8 @@ def _nines(quantile: float) -> float:
 def _draw_over_time(seen: _OverTime) -> "Figure":
     figure, (axis,) = canvas(_ROWS * 0.7, 1, left=0.9, top=0.5)
     axis.bar([second + 0.5 for second in range(len(seen.ok))], seen.ok, width=0.9, color=BLUE, alpha=0.75, label="right answers a second")
+    if seen.lost:
+        axis.bar([second + 0.5 for second in range(len(seen.lost))], seen.lost, bottom=seen.ok, width=0.9, color=RED, alpha=0.85, label="failed or dropped a second")
     if seen.offered:
         axis.plot([point.second for point in seen.offered], [point.rate for point in seen.offered], color=ORANGE, linewidth=1.8, label="offered a second")
         for corner in seen.offered[1:-1]:
@@ -123,7 +127,7 @@ def _draw_over_time(seen: _OverTime) -> "Figure":
     axis.set_ylim(bottom=0)
     axis.set_xlim(0, max([len(seen.ok), *(point.second for point in seen.offered)]))
     axis.set_xlabel("seconds of the window; lines between phases", fontsize=8, loc="left")
-    figure.legend(loc="upper left", ncols=2, frameon=False, labelcolor=INK)
+    figure.legend(loc="upper left", ncols=3, frameon=False, labelcolor=INK)
     return figure
 
 
@@ -137,7 +141,7 @@ def _draw_cpu(used: list[_Used]) -> "Figure":
     axis.set_ylim(len(used) - 0.4, -0.6)
     axis.set_xlim(0, 1.2 * max(one.user + one.system for one in used) or 1.0)
     axis.set_xlabel("processors that were busy", fontsize=8, loc="left")
-    figure.legend(loc="upper left", ncols=2, frameon=False, labelcolor=INK)
+    figure.legend(loc="upper left", ncols=3, frameon=False, labelcolor=INK)
     return figure
 
 

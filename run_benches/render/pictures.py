@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 INK, PALE = "#7b7f86", "#9aa0a866"
 BLUE, ORANGE, _GREEN, _PINK = "#2a8fd0", "#d9660f", "#0d9f78", "#c46a9b"
+RED = "#b3261e"
 SERIES = ((BLUE, "o"), (ORANGE, "s"), (_GREEN, "^"), (_PINK, "D"))
 _WIDTH, _ROW = 9.0, 0.21  # inches
 _LETTER = 0.076  # inches a letter takes at most, at the size that labels have

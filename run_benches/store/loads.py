@@ -72,6 +72,8 @@ class Operation:
     send_lag: Statistics | None
     failed_service: dict[str, Statistics]
     ok_by_second: list[int]
+    failed_by_second: list[int] = field(default_factory=list)
+    dropped_by_second: list[int] = field(default_factory=list)
     reason: str | None = None
 
 

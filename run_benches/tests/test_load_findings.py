@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from run_benches.analysis import load_findings
-from run_benches.render import page, source
+from run_benches.analysis import load_figures, load_findings
+from run_benches.render import load_pictures, page, source
 from run_benches.store.loads import LoadRun
 from run_benches.store.runs import Run
 from run_benches.tests.made_up import a_load_run, bench, planned
@@ -83,3 +83,16 @@ def test_the_page_has_its_figures_between_marks_that_name_the_load_test() -> Non
     assert not re.search(r"\d", outside), outside
     assert text.index("What limits it") < text.index("What was not run") < text.index("## Throughput and CPU")
     assert f"]({source.PICTURES}/load-cpu.svg)" in text
+
+
+def test_what_failed_and_was_dropped_stands_above_what_was_right() -> None:
+    run = a_load_run()
+    result = raw(run)
+    assert "failed or were dropped" not in "".join(picture.alt for picture in load_pictures.pictures(run))
+    result["cells"][0] |= {"failed_by_second": [0, 3], "dropped_by_second": [2]}
+    result["cells"][1] |= {"failed_by_second": [0, 4, 0, 0, 9]}
+    found = run.scenarios["rest-crud"].read()
+    assert found and load_figures.lost_by_second(found)[:3] == [2, 7, 0]
+    (picture,) = (picture for picture in load_pictures.pictures(run) if picture.name.endswith("-time"))
+    assert f"the {sum(load_figures.lost_by_second(found))} requests that failed or were dropped" in picture.alt
+    assert "failed or dropped a second" in picture.svg()

@@ -45,14 +45,21 @@ fn conservation(place: &str, counts: &Counts, findings: &mut Findings) {
 
 /// T11: a row's seconds are those of the window, and add up to it.
 fn by_second(run: &Run, cell: &Cell, findings: &mut Findings) {
-    let sum: u64 = cell.ok_by_second.iter().sum();
-    findings.require("T11", sum == cell.counts.ok, || {
-        format!("{}: {sum} right answers by second, {} in all", cell.operation, cell.counts.ok)
-    });
-    let seconds = cell.ok_by_second.len() as f64;
-    findings.require("T11", seconds <= run.window.seconds.floor() + 1.0, || {
-        format!("{}: {seconds} seconds in a window of {:.3}", cell.operation, run.window.seconds)
-    });
+    let Cell { operation, counts, ok_by_second, failed_by_second, dropped_by_second, .. } = cell;
+    // Results of before there were seconds of these have none.
+    let known = |seconds: &[u64], count: u64| if seconds.is_empty() { 0 } else { count };
+    for (what, seconds, count) in [
+        ("right answers", ok_by_second, counts.ok),
+        ("failures", failed_by_second, known(failed_by_second, counts.failures())),
+        ("dropped requests", dropped_by_second, known(dropped_by_second, counts.dropped)),
+    ] {
+        let sum: u64 = seconds.iter().sum();
+        findings.require("T11", sum == count, || format!("{operation}: {sum} {what} by second, {count} in all"));
+        let length = seconds.len() as f64;
+        findings.require("T11", length <= run.window.seconds.floor() + 1.0, || {
+            format!("{operation}: {length} seconds of {what} in a window of {:.3}", run.window.seconds)
+        });
+    }
 }
 
 /// T5: bytes are counted; where their number is declared, the right answers have at least so many.
