@@ -232,7 +232,7 @@ pub fn binary(named: Option<&Path>) -> Result<PathBuf, String> {
     if let Some(workspace) = workspace {
         eprintln!("building the server (cargo build --release --bin strata)");
         let built = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-            .args(["build", "--release", "--quiet", "--package", "strata", "--bin", "strata"])
+            .args(["build", "--release", "--quiet", "--bin", "strata"])
             .current_dir(workspace)
             .status();
         if !built.is_ok_and(|status| status.success()) {

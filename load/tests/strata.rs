@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// The server's binary, built as `load` builds it.
 pub fn binary() -> PathBuf {
-    let build = ["build", "--release", "--quiet", "--package", "strata", "--bin", "strata"];
+    let build = ["build", "--release", "--quiet", "--bin", "strata"];
     assert!(Command::new(env!("CARGO")).args(build).status().unwrap().success());
     Path::new(env!("CARGO_BIN_EXE_load")).with_file_name("strata")
 }
