@@ -8,7 +8,8 @@ use serde_json::Value;
 /// The server's binary, built as `load` builds it.
 pub fn binary() -> PathBuf {
     let build = ["build", "--release", "--quiet", "--bin", "strata"];
-    assert!(Command::new(env!("CARGO")).args(build).status().unwrap().success());
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    assert!(Command::new(env!("CARGO")).args(build).current_dir(workspace).status().unwrap().success());
     Path::new(env!("CARGO_BIN_EXE_load")).with_file_name("strata")
 }
 
