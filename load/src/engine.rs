@@ -29,6 +29,8 @@ use crate::live::{self, Phase};
 use crate::random::{Choice, Random, mixed};
 use crate::scenario::{Operation, Row, Scenario};
 
+use users::{End, Left};
+
 /// What one window measured.
 #[derive(Debug)]
 pub struct Measured {
@@ -57,12 +59,13 @@ struct Plan {
 #[derive(Debug)]
 pub struct Engine {
     threads: Vec<Thread>,
+    requests: Option<u64>,
 }
 
-/// A thread of the engine: it is told the start of a window, and answers what it measured.
+/// A thread of the engine: it is told the start of a window and how many requests its closed loop has, and answers what it measured.
 #[derive(Debug)]
 struct Thread {
-    starts: Sender<Instant>,
+    starts: Sender<(Instant, Left)>,
     measured: Receiver<Measured>,
 }
 
@@ -70,18 +73,19 @@ impl Engine {
     /// Opens all connections and runs the warm-up of a scenario; the accounts are those of the warm-up.
     pub fn start(scenario: &Scenario, target: &Target) -> Result<(Self, Vec<Account>), String> {
         let plan = Arc::new(Plan::new(scenario, target)?);
+        let left = Left::new(Some(scenario.load.warm_up_requests));
         let start = |number| {
             let (starts, started) = mpsc::channel();
             let (measured, results) = mpsc::channel();
             let (warmed, warm) = mpsc::channel();
-            let plan = Arc::clone(&plan);
+            let (plan, left) = (Arc::clone(&plan), left.clone());
             let body = move || {
                 on_this_thread(async move {
                     let worker = Worker::new(plan, number);
                     // Whoever started this thread may have gone; then there is no window.
-                    let _ = warmed.send(worker.warm_up().await);
-                    while let Ok(start) = started.recv() {
-                        let _ = measured.send(worker.measure(start).await);
+                    let _ = warmed.send(worker.warm_up(left).await);
+                    while let Ok((start, left)) = started.recv() {
+                        let _ = measured.send(worker.measure(start, left).await);
                     }
                 });
             };
@@ -94,14 +98,15 @@ impl Engine {
         for own in warmed {
             accounts.iter_mut().zip(&own?).for_each(|(all, own)| all.add(own));
         }
-        Ok((Self { threads }, accounts))
+        Ok((Self { threads, requests: scenario.load.requests }, accounts))
     }
 
     /// Measures one window: the schedule of the scenario, or its closed loop.
     pub fn window(&self) -> Measured {
         let start = Instant::now() + Duration::from_millis(20);
+        let left = Left::new(self.requests);
         for thread in &self.threads {
-            thread.starts.send(start).expect("no thread panics");
+            thread.starts.send((start, left.clone())).expect("no thread panics");
         }
         let measured = self.threads.iter().map(|thread| thread.measured.recv().expect("no thread panics"));
         measured.reduce(Measured::with).expect("there is at least one thread")
@@ -197,20 +202,19 @@ impl Worker {
         of / threads + u64::from((self.number as u64) < of % threads)
     }
 
-    async fn warm_up(self: &Rc<Self>) -> Result<Vec<Account>, String> {
+    async fn warm_up(self: &Rc<Self>, left: Left) -> Result<Vec<Account>, String> {
         for slot in &self.slots {
             let open = slot.open().await;
             open.map_err(|error| format!("no connection to {}: {error}", self.plan.target.address))?;
         }
         let ledger = Ledger::new(self.plan.scenario.operations.len(), Instant::now(), None, false);
-        let end = users::End { deadline: None, requests: Some(self.share(self.plan.scenario.load.warm_up_requests)) };
         let mut tasks = JoinSet::new();
-        users::start(self, &ledger, end, &mut tasks);
+        users::start(self, &ledger, &End { deadline: None, left }, &mut tasks);
         while tasks.join_next().await.is_some() {}
         Ok(ledger.accounts())
     }
 
-    async fn measure(self: &Rc<Self>, start: Instant) -> Measured {
+    async fn measure(self: &Rc<Self>, start: Instant, left: Left) -> Measured {
         let load = &self.plan.scenario.load;
         let ledger = Ledger::new(self.plan.scenario.operations.len(), start, load.slice(), load.is_open());
         let before = own_cpu_seconds();
@@ -224,8 +228,7 @@ impl Worker {
             }
             None => {
                 let deadline = load.seconds.map(|seconds| start + Duration::from_secs_f64(seconds));
-                let requests = load.requests.map(|requests| self.share(requests));
-                Some(users::start(self, &ledger, users::End { deadline, requests }, &mut tasks))
+                Some(users::start(self, &ledger, &End { deadline, left }, &mut tasks))
             }
         };
         // A closed loop starts requests until its end; only then the drain begins.

@@ -36,7 +36,7 @@ fn faults_are_counted_in_their_classes() {
 }
 
 #[test]
-#[ignore = "it takes a minute"]
+#[ignore = "it takes some ten seconds and all processors"]
 fn a_million_requests_are_counted_the_same_on_both_sides() {
     let script = |number| match number % 1000 {
         2 => Fault::Broken,

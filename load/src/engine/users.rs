@@ -3,6 +3,8 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
@@ -12,29 +14,48 @@ use crate::ledger::Ledger;
 
 use super::Worker;
 
+/// The requests that no user has started yet, of all threads together: so all threads end together. Without a number there is no end.
+#[derive(Clone, Debug)]
+pub(super) struct Left(Option<Arc<AtomicU64>>);
+
+impl Left {
+    pub fn new(requests: Option<u64>) -> Self {
+        Self(requests.map(|requests| Arc::new(AtomicU64::new(requests))))
+    }
+
+    /// Takes one of them; false if none is left.
+    fn take(&self) -> bool {
+        let take =
+            |left: &AtomicU64| left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+        self.0.as_deref().is_none_or(|left| take(left).is_ok())
+    }
+}
+
 /// When users stop asking: whichever comes first, or a signal.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(super) struct End {
     pub deadline: Option<Instant>,
-    pub requests: Option<u64>,
+    pub left: Left,
 }
 
 /// Starts a user on each slot. What they spent between answers and requests adds up in the cell.
-pub(super) fn start(worker: &Rc<Worker>, ledger: &Rc<Ledger>, end: End, tasks: &mut JoinSet<()>) -> Rc<Cell<Duration>> {
+pub(super) fn start(
+    worker: &Rc<Worker>,
+    ledger: &Rc<Ledger>,
+    end: &End,
+    tasks: &mut JoinSet<()>,
+) -> Rc<Cell<Duration>> {
     let think = Rc::new(Cell::new(Duration::ZERO));
-    let left = Rc::new(Cell::new(end.requests));
     for slot in &worker.slots {
         let (worker, ledger, slot) = (Rc::clone(worker), Rc::clone(ledger), Rc::clone(slot));
-        let (think, left) = (Rc::clone(&think), Rc::clone(&left));
+        let (think, end) = (Rc::clone(&think), end.clone());
         tasks.spawn_local(async move {
             let mut free = Instant::now();
             loop {
                 let now = Instant::now();
-                let over = left.get() == Some(0) || end.deadline.is_some_and(|deadline| now >= deadline);
-                if over || interrupt::is_asked() {
+                if end.deadline.is_some_and(|deadline| now >= deadline) || interrupt::is_asked() || !end.left.take() {
                     return;
                 }
-                left.set(left.get().map(|left| left - 1));
                 let arrival = ledger.schedule(worker.operation(), now);
                 match worker.carry_out(&slot, arrival, now).await {
                     Some((started, ended)) => {
