@@ -52,3 +52,8 @@ LOCK = _CACHE / "lock"
 COMPARE_CACHE = Path(os.environ.get("STRATA_COMPARE_DIR") or _CACHE / f"compare-{hashlib.sha256(str(ROOT).encode()).hexdigest()[:8]}").absolute()
 """Where the two sides of a comparison are built and kept: may be deleted, and RocksDB is then copied or compiled again. Outside the
 checkout, since cargo joins the rustflags of every `.cargo/config.toml` above what it builds."""
+
+
+def shown(path: Path) -> str:
+    """The path as a person would type it in the checkout."""
+    return os.path.relpath(path, ROOT) if path.is_relative_to(ROOT) else str(path)

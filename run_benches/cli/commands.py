@@ -15,9 +15,10 @@ from run_benches.errors import Complaint, Exit
 from run_benches.measure import build, new_run, selection
 from run_benches.measure.layers import about, layer_names
 from run_benches.measure.new_run import Wish
+from run_benches.places import shown
 from run_benches.render import comparison_report, explanation, summary
 from run_benches.setup import toolchain
-from run_benches.store import comparisons, runs
+from run_benches.store import comparisons, runs, stored_file
 from run_benches.store.comparisons import Comparison
 from run_benches.store.runs import Run
 
@@ -75,8 +76,7 @@ def _run(options: argparse.Namespace, arguments: list[str]) -> int:
 
 
 def _save(options: argparse.Namespace, arguments: list[str]) -> int:
-    if runs.baseline_path(options.name).exists():
-        raise runs.already_there(options.name)
+    stored_file.check_free(runs.baseline_path(options.name))
     if options.stored_run:
         run, code = runs.load(runs.find(options.stored_run)), Exit.FINE
     else:
@@ -84,13 +84,13 @@ def _save(options: argparse.Namespace, arguments: list[str]) -> int:
         code = _printed(run, path, options.json, options.strict)
     if not run.complete:
         raise Complaint("the run was interrupted, so it is not kept as a baseline: go on with --resume, then save NAME --run last", Exit.NOTHING)
-    print(f"kept as {runs.shown(runs.save(run, options.name))}", file=sys.stderr)
+    print(f"kept as {shown(runs.save(run, options.name))}", file=sys.stderr)
     return code
 
 
 def _printed(run: Run, path: Path, as_json: bool, strict: bool) -> Exit:
     """Prints a run; returns how the command ends."""
-    print(serialization.text(run) if as_json else f"{summary.text(run)}\nstored as {runs.shown(path)}")
+    print(serialization.text(run) if as_json else f"{summary.text(run)}\nstored as {shown(path)}")
     return summary.exit_code(run, strict)
 
 

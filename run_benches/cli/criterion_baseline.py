@@ -11,9 +11,9 @@ from run_benches.analysis import figures
 from run_benches.errors import Complaint, Exit
 from run_benches.measure import criterion_output
 from run_benches.measure.criterion_output import Samples
+from run_benches.places import shown
 from run_benches.render import tables
 from run_benches.render.tables import Column
-from run_benches.store import runs
 
 SCHEMA = 1
 NO_VERDICT = "no verdict: each side is one process, and the next one may be that far off with the same code; to judge: run-benches.py compare"
@@ -35,10 +35,10 @@ def text(name: str, kept: dict[str, Samples], new: dict[str, Samples]) -> str:
 
 def _read(name: str, home: Path) -> tuple[dict[str, Samples], dict[str, Samples]]:
     if not home.is_dir():
-        raise Complaint(f"no results of Criterion in {runs.shown(home)}: run cargo bench -- --save-baseline {name} first, or set CARGO_TARGET_DIR")
+        raise Complaint(f"no results of Criterion in {shown(home)}: run cargo bench -- --save-baseline {name} first, or set CARGO_TARGET_DIR")
     known = criterion_output.baselines(home)
     if name not in known:
-        raise Complaint(f"cargo bench left no baseline {name!r} in {runs.shown(home)} (there: {', '.join(known) or 'none'})")
+        raise Complaint(f"cargo bench left no baseline {name!r} in {shown(home)} (there: {', '.join(known) or 'none'})")
     try:
         return criterion_output.read(home, name), criterion_output.read(home)
     except serialization.Malformed as error:

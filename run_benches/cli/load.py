@@ -13,13 +13,12 @@ from run_benches import files, serialization
 from run_benches.cli import load_compare
 from run_benches.errors import Complaint, Exit
 from run_benches.measure import build, load_run
-from run_benches.places import RUNS
+from run_benches.places import RUNS, shown
 from run_benches.progress import duration
 from run_benches.render import tables
 from run_benches.render.tables import Column
-from run_benches.store import loads
+from run_benches.store import loads, stored_file
 from run_benches.store.loads import LoadRun
-from run_benches.store.runs import shown
 
 LIST_SCHEMA = 1
 
@@ -100,8 +99,7 @@ def _list(as_json: bool) -> Exit:
 
 
 def _save(name: str, run_name: str | None) -> Exit:
-    if loads.baseline_path(name).exists():
-        raise loads.already_there(name)
+    stored_file.check_free(loads.baseline_path(name))
     run = loads.load(loads.find(run_name))
     if not run.complete:
         raise Complaint("the load test was interrupted, so it is not kept as a baseline", Exit.NOTHING)

@@ -17,18 +17,19 @@ from run_benches.errors import Complaint, Exit
 from run_benches.interrupts import until_stopped
 from run_benches.measure import build, load_run, machine, provenance
 from run_benches.measure.lock import alone
-from run_benches.places import RUNS
+from run_benches.places import RUNS, shown
 from run_benches.render import load_comparison_report as report
 from run_benches.render import tables
-from run_benches.store import load_comparisons
+from run_benches.store import load_comparisons, stored_file
 from run_benches.store.load_comparisons import LoadComparison, Side
-from run_benches.store.runs import shown
 
 
 def main(options: argparse.Namespace, arguments: list[str]) -> Exit:
     """Compares, stores and prints."""
     (scenario,) = load_run.chosen([options.scenario])
-    keep = load_comparisons.new_place(options.keep) if options.keep else None
+    keep = load_comparisons.kept_path(options.keep) if options.keep else None
+    if keep:
+        stored_file.check_free(keep)
     versus = shlex.split(options.versus) if options.versus is not None else None
     with alone():
         a, b = _revisions(options.base, versus)
@@ -43,7 +44,7 @@ def main(options: argparse.Namespace, arguments: list[str]) -> Exit:
         with until_stopped(f"nothing: {shown(path)} has what was measured, and no verdict"):
             load_comparison.carry_out(compared, path, programs, options.pairs)
         if keep and compared.complete:
-            load_comparisons.store(compared, keep)
+            stored_file.keep(keep, compared)
     if options.json:
         print(serialization.text(compared), end="")
     else:

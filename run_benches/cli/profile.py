@@ -27,12 +27,12 @@ from run_benches.measure.build import Suite
 from run_benches.measure.callgrind import Count, Skipped
 from run_benches.measure.layers import layer_names
 from run_benches.measure.lock import alone
-from run_benches.places import RUNS
+from run_benches.places import RUNS, shown
 from run_benches.progress import Line
 from run_benches.render import flame, tables
 from run_benches.render.flame import Frame, Stack
 from run_benches.render.tables import Column
-from run_benches.store.runs import Facts, shown
+from run_benches.store.runs import Facts
 
 PROFILE_SCHEMA = 1
 PROFILED_S = 3.0

@@ -11,6 +11,7 @@ from run_benches import serialization
 from run_benches.analysis import figures, findings
 from run_benches.analysis.findings import Row
 from run_benches.errors import Complaint, Exit
+from run_benches.places import shown
 from run_benches.render import summary, tables
 from run_benches.render.tables import Column
 from run_benches.store import runs
@@ -59,7 +60,7 @@ def remove(name: str) -> Exit:
     if not path.exists():
         raise Complaint(f"no baseline {name!r}; to see all: run-benches.py baselines")
     path.unlink()
-    print(f"removed {runs.shown(path)}")
+    print(f"removed {shown(path)}")
     return Exit.FINE
 
 

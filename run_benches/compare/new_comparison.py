@@ -26,12 +26,12 @@ from run_benches.interrupts import until_stopped
 from run_benches.measure import build, machine, plan, provenance, selection
 from run_benches.measure.lock import alone
 from run_benches.measure.plan import Costs
-from run_benches.places import RUNS
+from run_benches.places import RUNS, shown
 from run_benches.progress import duration
 from run_benches.stats import judge
 from run_benches.store import comparisons
 from run_benches.store.comparisons import Comparison, Control, Design, Row, Side
-from run_benches.store.runs import Facts, shown
+from run_benches.store.runs import Facts
 
 ALPHA = 0.05
 CONTROL_ALPHA = 0.01

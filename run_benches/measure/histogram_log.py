@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from run_benches.errors import Complaint
+from run_benches.places import shown
 from run_benches.store.loads import Quantile
-from run_benches.store.runs import shown
 
 COMPRESSED, PLAIN = 0x1C849304, 0x1C849303
 """The first words of the two layers, without the bits that say how wide a count is."""

@@ -23,11 +23,11 @@ from run_benches.errors import Complaint, Exit
 from run_benches.interrupts import raise_if_requested, until_stopped
 from run_benches.measure import build, histogram_log, machine, provenance
 from run_benches.measure.lock import alone
-from run_benches.places import ROOT, RUNS, SCENARIOS
+from run_benches.places import ROOT, RUNS, SCENARIOS, shown
 from run_benches.progress import duration
 from run_benches.store import loads
 from run_benches.store.loads import Cell, LoadRun
-from run_benches.store.runs import State, shown
+from run_benches.store.runs import State
 
 ENDED_BEFORE = "the run ended before it"
 

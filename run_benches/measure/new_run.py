@@ -19,7 +19,7 @@ from run_benches.measure.layers import layer_names
 from run_benches.measure.lock import alone
 from run_benches.measure.measurement import Measurement
 from run_benches.measure.plan import Plan
-from run_benches.places import RUNS
+from run_benches.places import RUNS, shown
 from run_benches.progress import duration
 from run_benches.store import runs
 from run_benches.store.runs import Run, Scale
@@ -58,13 +58,13 @@ def resume(name: str | None, timeout_s: float) -> tuple[Run, Path]:
     path = runs.find(name) if name else _last_incomplete()
     run = runs.load(path)
     if run.complete:
-        raise Complaint(f"{runs.shown(path)} is complete; there is nothing to resume")
+        raise Complaint(f"{shown(path)} is complete; there is nothing to resume")
     with alone():
         suites = {suite.layer: suite for suite in _suites().values()}
         for layer, binary in run.binaries.items():
             if layer not in suites or suites[layer].binary() != binary:
-                raise Complaint(f"the bench {layer} is not the binary that {runs.shown(path)} began with: check out {run.tool.commit[:9]} again, or start a new run")
-        print(f"going on with {runs.shown(path)}: {len(run.design.order)} jobs are done", file=sys.stderr)
+                raise Complaint(f"the bench {layer} is not the binary that {shown(path)} began with: check out {run.tool.commit[:9]} again, or start a new run")
+        print(f"going on with {shown(path)}: {len(run.design.order)} jobs are done", file=sys.stderr)
         return _go(run, path, suites, timeout_s)
 
 
@@ -127,4 +127,4 @@ def _announce(made: Plan, path: Path) -> None:
     left = len(made.benches) - paired - alone
     if left:
         print(f"{left} left out: see the last lines", file=sys.stderr)
-    print(f"seed {design.seed}; stored as {runs.shown(path)} while it grows", file=sys.stderr)
+    print(f"seed {design.seed}; stored as {shown(path)} while it grows", file=sys.stderr)

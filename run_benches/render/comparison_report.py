@@ -19,12 +19,12 @@ from typing import Literal
 from run_benches.analysis import effects, figures
 from run_benches.compare import attribution, witnesses
 from run_benches.errors import Exit
+from run_benches.places import shown
 from run_benches.progress import duration
 from run_benches.render import tables
 from run_benches.render.tables import Column
 from run_benches.stats import estimates, judge
 from run_benches.stats.judge import Judgement, Verdict
-from run_benches.store import runs
 from run_benches.store.comparisons import Comparison, Control, Row, Side
 
 LONGEST_COMMENT = 60_000
@@ -275,7 +275,7 @@ def _cost(comparison: Comparison, path: Path | None) -> list[str]:
     return [
         f"{duration(comparison.seconds)}, {figures.plural(pairs, 'pair')} of rows{again} and {checks} of controls{margin}; seed {design.seed}",
         *_visible(comparison),
-        *([f"kept as {runs.shown(path)}"] if path else []),
+        *([f"kept as {shown(path)}"] if path else []),
         "why a row got its verdict: run-benches.py explain ROW",
     ]
 

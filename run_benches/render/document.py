@@ -26,13 +26,14 @@ from run_benches import files, places, serialization
 from run_benches.analysis import figures
 from run_benches.calibrate.error_rates import Results
 from run_benches.errors import Complaint, Exit
+from run_benches.places import shown
 from run_benches.render import calibration_pictures, calibration_report, layers_drawing, load_pictures, page_method
 from run_benches.render.gallery import pictures
 from run_benches.render.page import MAIN, MOST_LINES, bench_headers, render
 from run_benches.render.pictures import Picture, SEALED
 from run_benches.render.source import PICTURES, folder_of, marked
 from run_benches.store import fingerprint, load_comparisons, loads, pool, runs
-from run_benches.store.runs import Run, shown
+from run_benches.store.runs import Run
 
 PAGE = places.ROOT / "docs" / MAIN
 README = places.ROOT / "README.md"

@@ -20,9 +20,9 @@ from markdown_it.utils import EnvType, OptionsDict
 
 from run_benches import files, places
 from run_benches.errors import Complaint, Exit
+from run_benches.places import shown
 from run_benches.render import document
 from run_benches.store import runs
-from run_benches.store.runs import shown
 
 TEMPLATE = Path(__file__).with_suffix(".html")
 _FOLD = re.compile(r"<details><summary>[^<>]*</summary>|</details>")

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from run_benches import serialization
-from run_benches.errors import Complaint
 from run_benches.places import RUNS
 from run_benches.stats.judge import Judgement, Outcome
-from run_benches.store.runs import Build, Facts, Job, Machine, shown
+from run_benches.store import stored_file
+from run_benches.store.runs import Build, Facts, Job, Machine
 
 SCHEMA = 2
 
@@ -162,18 +162,11 @@ class Comparison:
 
 def load(path: Path) -> Comparison:
     """Reads a comparison; a damaged or newer file is a complaint of one line."""
-    try:
-        content = serialization.load(dict[str, Any], path)
-        schema = content.get("schema")
-        if isinstance(schema, int) and schema > SCHEMA:
-            raise Complaint(f"{shown(path)} has schema {schema}, and this version reads up to {SCHEMA}: use a newer run-benches.py")
-        if schema == 1:
+    with stored_file.reading(path):
+        content = stored_file.content(path, SCHEMA)
+        if content["schema"] == 1:
             _rename(content)
         return serialization.parse(Comparison, content)
-    except OSError as error:
-        raise Complaint(f"cannot read {shown(path)}: {error.strerror}") from error
-    except (serialization.Malformed, UnicodeDecodeError) as error:
-        raise Complaint(f"{shown(path)} is damaged ({error}); restore it or remove it") from error
 
 
 def _rename(content: dict[str, Any]) -> None:
@@ -198,14 +191,5 @@ def stored() -> list[Path]:
 
 
 def find(name: str | None) -> Path:
-    """The file that a person means by `name`; by default the last one."""
-    paths = stored()
-    if name in (None, "last") and paths:
-        return paths[-1]
-    for path in (RUNS / f"{name}.json", Path(name or "")):
-        if path.is_file():
-            return path
-    if not paths:
-        raise Complaint("nothing was compared here yet; to compare the working tree with where it left main: run-benches.py compare")
-    known = ", ".join(path.stem for path in paths[-3:])
-    raise Complaint(f"no comparison {name or 'last'!r} (known: {known})")
+    """The comparison that a person means."""
+    return stored_file.find(name, stored(), [], "comparison", "run-benches.py compare, which holds the working tree against where it left main")

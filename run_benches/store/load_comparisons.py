@@ -8,16 +8,15 @@ History of the format:
 """
 
 import math
-import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from run_benches import serialization
-from run_benches.errors import Complaint
 from run_benches.places import LOAD_BASELINES
 from run_benches.stats.judge import Judgement
-from run_benches.store.runs import Binary, Build, Machine, Tool, shown
+from run_benches.store import stored_file
+from run_benches.store.runs import Binary, Build, Machine, Tool
 
 SCHEMA = 1
 
@@ -87,16 +86,8 @@ def store(compared: LoadComparison, path: Path) -> None:
 
 def load(path: Path) -> LoadComparison:
     """Reads a comparison; a damaged or newer file is a complaint of one line."""
-    try:
-        content = serialization.load(dict[str, Any], path)
-        schema = content.get("schema")
-        if isinstance(schema, int) and schema > SCHEMA:
-            raise Complaint(f"{shown(path)} has schema {schema}, and this version reads up to {SCHEMA}: use a newer run-benches.py")
-        return serialization.parse(LoadComparison, content)
-    except OSError as error:
-        raise Complaint(f"cannot read {shown(path)}: {error.strerror}") from error
-    except serialization.Malformed as error:
-        raise Complaint(f"{shown(path)} is damaged ({error}); restore it or remove it") from error
+    with stored_file.reading(path):
+        return serialization.parse(LoadComparison, stored_file.content(path, SCHEMA))
 
 
 KEPT = LOAD_BASELINES / "comparisons"
@@ -108,11 +99,6 @@ def kept() -> list[Path]:
     return sorted(KEPT.glob("*.json"))
 
 
-def new_place(name: str) -> Path:
-    """Where a comparison of this name is kept; a name that is taken, or none, is a complaint."""
-    path = KEPT / f"{name}.json"
-    if not re.fullmatch(r"[\w-]+", name):
-        raise Complaint(f"{name!r} is no name: letters, digits, - and _")
-    if path.exists():
-        raise Complaint(f"{shown(path)} is there, and is never overwritten: give another name, or remove it")
-    return path
+def kept_path(name: str) -> Path:
+    """Where a comparison of this name is kept."""
+    return stored_file.named(KEPT, name, "comparison")

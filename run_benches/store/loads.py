@@ -8,17 +8,16 @@ History of the format:
   schema 1: the first; results are of format 1 of the load tool.
 """
 
-import os
 import re
-import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from run_benches import serialization
 from run_benches.errors import Complaint
-from run_benches.places import LOAD_BASELINES, RUNS
-from run_benches.store.runs import Binary, Build, Machine, State, Tool, shown
+from run_benches.places import LOAD_BASELINES, RUNS, shown
+from run_benches.store import stored_file
+from run_benches.store.runs import Binary, Build, Machine, State, Tool
 
 SCHEMA = 1
 
@@ -173,20 +172,12 @@ class LoadRun:
 
 def load(path: Path) -> LoadRun:
     """Reads a load test; a damaged or newer file is a complaint of one line."""
-    try:
-        content = serialization.load(dict[str, Any], path)
-        schema = content.get("schema")
-        if isinstance(schema, int) and schema > SCHEMA:
-            raise Complaint(f"{shown(path)} has schema {schema}, and this version reads up to {SCHEMA}: use a newer run-benches.py")
-        run = serialization.parse(LoadRun, content)
+    with stored_file.reading(path):
+        run = serialization.parse(LoadRun, stored_file.content(path, SCHEMA))
         for cell in run.scenarios.values():
             check_format(cell.result or {"format": FORMAT}, path)
             cell.read()
         return run
-    except OSError as error:
-        raise Complaint(f"cannot read {shown(path)}: {error.strerror}") from error
-    except serialization.Malformed as error:
-        raise Complaint(f"{shown(path)} is damaged ({error}); restore it or remove it") from error
 
 
 def check_format(result: dict[str, Any], path: Path) -> None:
@@ -201,32 +192,14 @@ def write(run: LoadRun, path: Path) -> None:
 
 
 def save(run: LoadRun, name: str) -> Path:
-    """Stores it as the baseline `name`; refuses to overwrite one, also when two processes save at once."""
-    path = baseline_path(name)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Stores it as the baseline `name`."""
     run.name = name
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=".", encoding="utf-8") as file:
-        file.write(serialization.text(run))
-        file.flush()
-        os.fsync(file.fileno())
-        os.chmod(file.name, 0o644)
-        try:
-            os.link(file.name, path)
-        except FileExistsError:
-            raise already_there(name) from None
-    return path
-
-
-def already_there(name: str) -> Complaint:
-    """A baseline is never overwritten."""
-    return Complaint(f"the load test {name} is already there and is never overwritten; choose another name, or remove {shown(baseline_path(name))}")
+    return stored_file.keep(baseline_path(name), run)
 
 
 def baseline_path(name: str) -> Path:
-    """The file of a baseline; the name is checked, since it becomes a file name."""
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name) or name.endswith(".json"):
-        raise Complaint(f"{name!r} is no name for a baseline: use up to 64 letters, digits, dots, dashes and underscores, without .json")
-    return LOAD_BASELINES / f"{name}.json"
+    """The file of a baseline."""
+    return stored_file.named(LOAD_BASELINES, name, "baseline")
 
 
 def stored() -> list[Path]:
@@ -240,14 +213,5 @@ def stored_baselines() -> list[Path]:
 
 
 def find(name: str | None) -> Path:
-    """The file that a person means by `name`: a baseline, a run, a path, or `last`, which is the default."""
-    past = stored()
-    if name in (None, "last") and past:
-        return past[-1]
-    for path in (LOAD_BASELINES / f"{name}.json", RUNS / f"{name}.json", Path(name or "")):
-        if path.is_file():
-            return path
-    if not past and name in (None, "last"):
-        raise Complaint("no load test was run here yet: run-benches.py load")
-    known = ", ".join(path.stem for path in [*stored_baselines(), *past[-3:]]) or "none yet"
-    raise Complaint(f"no stored load test {name!r} (known: {known})")
+    """The load test that a person means."""
+    return stored_file.find(name, stored(), stored_baselines(), "load test", "run-benches.py load")

@@ -16,8 +16,9 @@ from typing import Any, Literal
 
 from run_benches import files, serialization
 from run_benches.errors import Complaint
-from run_benches.places import BASELINES
-from run_benches.store.runs import Build, Machine, shown
+from run_benches.places import BASELINES, shown
+from run_benches.store import stored_file
+from run_benches.store.runs import Build, Machine
 
 SCHEMA = 1
 FOLDER = BASELINES / "calibration"
@@ -95,19 +96,13 @@ class Pool:
 
 def load(path: Path = PATH) -> Pool:
     """Reads a pool; a damaged or newer file is a complaint of one line."""
-    try:
+    with stored_file.reading(path):
         lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
         whole = [json.loads(line) for line in lines if line.endswith("\n")]
         if not whole:
             raise serialization.Malformed("it is empty")
-        schema = serialization.parse(dict[str, Any], whole[0]).get("schema")
-        if isinstance(schema, int) and schema > SCHEMA:
-            raise Complaint(f"{shown(path)} has schema {schema}, and this version reads up to {SCHEMA}: use a newer run-benches.py")
+        stored_file.check_schema(serialization.parse(dict[str, Any], whole[0]).get("schema"), SCHEMA, path)
         return Pool(serialization.parse(Origin, whole[0]), [serialization.parse(Entry, line) for line in whole[1:]])
-    except OSError as error:
-        raise Complaint(f"cannot read {shown(path)}: {error.strerror}") from error
-    except (ValueError, serialization.Malformed) as error:
-        raise Complaint(f"{shown(path)} is damaged ({error}); restore it or remove it") from error
 
 
 def begin(origin: Origin, path: Path = PATH) -> Pool:

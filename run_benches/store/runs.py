@@ -13,17 +13,14 @@ History of the format:
     every time was that of processes that ran alone. An older run has no families and no contrasts, and its pairs are read as tuples.
 """
 
-import os
 import re
-import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from run_benches import serialization
-from run_benches.errors import Complaint
-from run_benches.places import BASELINES, ROOT, RUNS
-from run_benches.store import fingerprint
+from run_benches.places import BASELINES, RUNS
+from run_benches.store import fingerprint, stored_file
 
 SCHEMA = 3
 
@@ -253,25 +250,12 @@ class Run:
 
 def load(path: Path) -> Run:
     """Reads a run; a damaged or newer file is a complaint of one line."""
-    try:
-        content = serialization.load(dict[str, Any], path)
-        _check_schema(path, content.get("schema"))
-        run = serialization.parse(Run, _as_of_today(content))
-    except OSError as error:
-        raise Complaint(f"cannot read {shown(path)}: {error.strerror}") from error
-    except (serialization.Malformed, UnicodeDecodeError) as error:
-        raise Complaint(f"{shown(path)} is damaged ({error}); restore it or remove it") from error
-    for cell in run.design.plan:
-        if cell.id not in (run.benches if cell.kind == "time" else run.ratios if cell.kind == "ratio" else run.families):
-            raise Complaint(f"{shown(path)} is damaged (planned but without a state: {cell.kind} of {cell.id}); restore it or remove it")
-    return run
-
-
-def _check_schema(path: Path, schema: object) -> None:
-    if not isinstance(schema, int):
-        raise serialization.Malformed("schema is missing")
-    if schema > SCHEMA:
-        raise Complaint(f"{shown(path)} has schema {schema}, and this version reads up to {SCHEMA}: use a newer run-benches.py")
+    with stored_file.reading(path):
+        run = serialization.parse(Run, _as_of_today(stored_file.content(path, SCHEMA)))
+        for cell in run.design.plan:
+            if cell.id not in (run.benches if cell.kind == "time" else run.ratios if cell.kind == "ratio" else run.families):
+                raise serialization.Malformed(f"planned but without a state: {cell.kind} of {cell.id}")
+        return run
 
 
 def _as_of_today(content: dict[str, Any]) -> dict[str, Any]:
@@ -288,34 +272,16 @@ def write(run: Run, path: Path) -> None:
 
 
 def save(run: Run, name: str) -> Path:
-    """Stores `run` as the baseline `name`; refuses to overwrite one, also when two processes save at once."""
-    path = baseline_path(name)
-    BASELINES.mkdir(exist_ok=True)
+    """Stores `run` as the baseline `name`."""
     run.name = name
     if run.tool.fingerprint is None and not run.tool.dirty:  # an older version made it
         run.tool.fingerprint = fingerprint.of_commit(run.tool.commit, fingerprint.MEASURED)
-    with tempfile.NamedTemporaryFile("w", dir=BASELINES, prefix=".", encoding="utf-8") as file:
-        file.write(serialization.text(run))
-        file.flush()
-        os.fsync(file.fileno())
-        os.chmod(file.name, 0o644)
-        try:
-            os.link(file.name, path)
-        except FileExistsError:
-            raise already_there(name) from None
-    return path
-
-
-def already_there(name: str) -> Complaint:
-    """A baseline is never overwritten."""
-    return Complaint(f"baseline {name} is already there and is never overwritten; choose another name, or: run-benches.py baselines remove {name}")
+    return stored_file.keep(baseline_path(name), run)
 
 
 def baseline_path(name: str) -> Path:
-    """The file of a baseline; the name is checked, since it becomes a file name."""
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name) or name.endswith(".json"):
-        raise Complaint(f"{name!r} is no name for a baseline: use up to 64 letters, digits, dots, dashes and underscores, without .json")
-    return BASELINES / f"{name}.json"
+    """The file of a baseline."""
+    return stored_file.named(BASELINES, name, "baseline")
 
 
 def stored_runs() -> list[Path]:
@@ -329,17 +295,5 @@ def stored_baselines() -> list[Path]:
 
 
 def find(name: str) -> Path:
-    """The file that a person means by `name`: a path, a baseline, a run, or `last`."""
-    runs = stored_runs()
-    if name == "last" and runs:
-        return runs[-1]
-    for path in (BASELINES / f"{name}.json", RUNS / f"{name}.json", Path(name)):
-        if path.is_file():
-            return path
-    known = ", ".join([path.stem for path in stored_baselines()] + [path.stem for path in runs[-3:]]) or "none yet"
-    raise Complaint(f"no stored run {name!r}: give a baseline, a run, a file or `last` (known: {known})")
-
-
-def shown(path: Path) -> str:
-    """The path as a person would type it."""
-    return os.path.relpath(path, ROOT) if path.is_relative_to(ROOT) else str(path)
+    """The run or baseline that a person means."""
+    return stored_file.find(name, stored_runs(), stored_baselines(), "run", "run-benches.py")
