@@ -26,6 +26,9 @@ RUNS = ROOT / "runs"
 LOAD_BASELINES = BASELINES / "load"
 """Load tests that were given a name; committed."""
 
+CALIBRATION = ROOT / "target" / "load" / "calibration"
+"""What the client of load tests can do (`load calibrate`); ignored by git."""
+
 LAST_BUILD = RUNS / "last-build.json"
 """Which bench binaries the last build made: lets `list` answer without building."""
 

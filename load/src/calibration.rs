@@ -1,6 +1,6 @@
 //! What the generator itself can do: its loops against the null server. A run that came near to that says so.
 //!
-//! A ceiling is a stored run like any other, in the folder `calibration` of the results. It holds for the same loop, TLS, HTTP and threads
+//! A ceiling is a stored run like any other, in a folder of its own. It holds for the same loop, TLS, HTTP and threads
 //! on the same processors; where there is none, a run is judged by its own clocks alone.
 
 use std::path::Path;
@@ -11,21 +11,20 @@ use crate::scenario::Scenario;
 use crate::schedule::Schedule;
 use crate::server::Server;
 
-const SCENARIO: &str = include_str!("../scenarios/calibrate.toml");
+const SCENARIO: &str = include_str!("calibrate.toml");
 
 /// What is asked of the null server, in a closed loop.
 pub fn scenario() -> Scenario {
-    Scenario::parse("load/scenarios/calibrate.toml", SCENARIO).expect("a test reads it")
+    Scenario::parse("load/src/calibrate.toml", SCENARIO).expect("a test reads it")
 }
 
 /// Measures the ceilings of both loops and stores them. The open loop is offered twice what the closed one reached, more than can be sent:
 /// the rest is dropped.
-pub fn calibrate(closed: &Scenario, results: &Path) -> Result<[Run; 2], String> {
+pub fn calibrate(closed: &Scenario, folder: &Path) -> Result<[Run; 2], String> {
     let server = Server::start_null(closed.tls)?;
     let measure = |scenario: &Scenario| {
         let (run, accounts) = run::run(scenario, &server, true)?;
-        let folder = results.join(FOLDER);
-        run.store(&folder, &accounts).map_err(|error| format!("{}: {error}", folder.display()))?;
+        run.store(folder, &accounts).map_err(|error| format!("{}: {error}", folder.display()))?;
         if run.aborted { Err(format!("{} was interrupted", run.id)) } else { Ok(run) }
     };
     let first = measure(closed)?;
@@ -37,11 +36,9 @@ pub fn calibrate(closed: &Scenario, results: &Path) -> Result<[Run; 2], String> 
     Ok([first, second])
 }
 
-const FOLDER: &str = "calibration";
-
-/// The newest ceiling that holds for a scenario; none where it was not measured.
-pub fn ceiling(results: &Path, scenario: &Scenario) -> Option<Ceiling> {
-    let entries = std::fs::read_dir(results.join(FOLDER)).ok()?;
+/// The newest ceiling in a folder that holds for a scenario; none where it was not measured.
+pub fn ceiling(folder: &Path, scenario: &Scenario) -> Option<Ceiling> {
+    let entries = std::fs::read_dir(folder).ok()?;
     let read = |path: &Path| serde_json::from_slice::<Run>(&std::fs::read(path).ok()?).ok();
     let paths = entries.flatten().map(|entry| entry.path());
     let runs = paths.filter(|path| path.extension().is_some_and(|extension| extension == "json"));

@@ -94,6 +94,9 @@ pub struct Flags {
     /// Where results are stored
     #[arg(long, value_name = "DIR", default_value = "target/load")]
     pub results: PathBuf,
+    /// Where `load calibrate` stores what the client can do, and runs find it
+    #[arg(long, value_name = "DIR", default_value = "target/load/calibration")]
+    pub calibration: PathBuf,
     /// Print what would be run, as JSON: a name and seconds (null if it ends by a number) for each, and what cannot be run, with the reason
     #[arg(long)]
     pub plan: bool,
@@ -248,7 +251,7 @@ impl Flags {
         if self.base_url.is_some() {
             return Err("the null server is started here: without --base-url".to_owned());
         }
-        for run in calibration::calibrate(&self.over(calibration::scenario())?, &self.results)? {
+        for run in calibration::calibrate(&self.over(calibration::scenario())?, &self.calibration)? {
             println!("{}", table::text(&run));
         }
         Ok(Vec::new())
@@ -319,9 +322,9 @@ impl Flags {
         for (one, another) in ours.into_iter().zip(theirs) {
             let sides = [self.side(one)?, other.1.side(another)?];
             let view = live::show(self.view());
-            let runs = pair::measure(&sides, windows)?;
+            let mut runs = pair::measure(&sides, windows)?;
             drop(view);
-            for (run, accounts) in &runs {
+            for (run, accounts) in &mut runs {
                 self.store(run, accounts)?;
             }
             println!("{}", serde_json::json!(runs.iter().map(|(run, _)| &run.id).collect::<Vec<_>>()));
@@ -339,7 +342,10 @@ impl Flags {
         Ok((scenario, server))
     }
 
-    fn store(&self, run: &Run, accounts: &[Account]) -> Result<(), String> {
+    /// Gives a run its verdict, by what the client can do, too, and stores it.
+    fn store(&self, run: &mut Run, accounts: &[Account]) -> Result<(), String> {
+        run.ceiling = calibration::ceiling(&self.calibration, &run.scenario);
+        rules::give_verdict(run);
         run.store(&self.results, accounts).map_err(|error| format!("{}: {error}", self.results.display()))
     }
 
@@ -354,9 +360,7 @@ impl Flags {
             return Ok(Point::Skipped { name: scenario.name.clone(), reason });
         }
         let (mut run, accounts) = run::run(scenario, &server, self.has_data)?;
-        run.ceiling = calibration::ceiling(&self.results, scenario);
-        rules::give_verdict(&mut run);
-        self.store(&run, &accounts)?;
+        self.store(&mut run, &accounts)?;
         Ok(Point::Ran(Box::new(run)))
     }
 }

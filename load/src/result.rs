@@ -245,6 +245,9 @@ pub struct Processes {
     pub client: Cpu,
     /// Of the server, where it was started here.
     pub server: Option<Cpu>,
+    /// Of the server from the beginning of the first window to the end of the last, with what it did between them; null of one window.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_throughout: Option<Cpu>,
     /// CPU of the client's busiest thread, as a share of one processor.
     pub busiest_client_thread: f64,
     /// How long the client's threads were ready and had no processor, in all.

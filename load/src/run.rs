@@ -87,6 +87,8 @@ impl<'a> Filled<'a> {
             seconds: 0.0,
             think_seconds: 0.0,
             processes: None,
+            windows: 0,
+            server_at_first: None,
         })
     }
 }
@@ -107,6 +109,8 @@ pub struct Session<'a> {
     seconds: f64,
     think_seconds: f64,
     processes: Option<Processes>,
+    windows: u32,
+    server_at_first: Option<Cpu>,
 }
 
 impl Session<'_> {
@@ -116,6 +120,8 @@ impl Session<'_> {
         let watch = server.zip(self.slice).map(|(process, each)| Watch::start(process, each));
         live::phase(Phase::Measuring(self.arrivals));
         let before = Clocks::read(server)?;
+        self.windows += 1;
+        self.server_at_first = self.server_at_first.or(before.server);
         let measured = self.engine.window();
         let after = Clocks::read(server)?;
         let held = watch.map_or_else(Vec::new, Watch::stop);
@@ -135,6 +141,8 @@ impl Session<'_> {
     pub fn end(self, scenario: &Scenario) -> Result<(Run, Vec<Account>), String> {
         let Filled { server, client, began, .. } = self.filled;
         let aborted = interrupt::is_asked();
+        let server_now = server.process.and_then(Cpu::of).filter(|_| self.windows > 1);
+        let server_throughout = server_now.zip(self.server_at_first).map(|(now, first)| now.since(&first));
         let counters = client.counters();
         let throttled_periods = self.throttled_periods.zip(server.throttled_periods());
         let load = &scenario.load;
@@ -161,7 +169,7 @@ impl Session<'_> {
             throughput: total.ok as f64 / self.seconds,
             cells,
             total,
-            processes: Processes { think_seconds, ..self.processes.ok_or("no window was measured")? },
+            processes: Processes { think_seconds, server_throughout, ..self.processes.ok_or("no window was measured")? },
             ceiling: None,
             held: self.held,
             quota: server.quota.as_ref().map(|quota| limited(quota, throttled_periods)),
@@ -196,6 +204,7 @@ impl Clocks {
         Processes {
             client: self.client.since(&earlier.client),
             server: self.server.zip(earlier.server).map(|(after, before)| after.since(&before)),
+            server_throughout: None,
             busiest_client_thread,
             client_run_queue_wait_seconds: waited.map(|(after, before)| (after - before).max(0.0)),
             think_seconds: None,
@@ -209,6 +218,7 @@ fn both(one: &Processes, other: &Processes) -> Processes {
     Processes {
         client: one.client.plus(&other.client),
         server: one.server.zip(other.server).map(|(one, other)| one.plus(&other)),
+        server_throughout: None,
         busiest_client_thread: one.busiest_client_thread.max(other.busiest_client_thread),
         client_run_queue_wait_seconds: waited.map(|(one, other)| one + other),
         think_seconds: None,

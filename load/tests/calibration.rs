@@ -9,8 +9,9 @@ use crate::strata::{binary, result, results};
 
 fn load(arguments: &[&str], folder: &Path) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_load"));
-    command.args(arguments).args(["--test-duration-secs", "0.5", "--results", folder.to_str().unwrap()]);
-    command.output().unwrap()
+    let calibration = folder.join("calibration");
+    command.args(arguments).args(["--test-duration-secs", "0.5"]);
+    command.arg("--results").arg(folder).arg("--calibration").arg(calibration).output().unwrap()
 }
 
 #[test]

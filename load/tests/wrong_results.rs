@@ -93,6 +93,7 @@ fn right(open: bool) -> Run {
         processes: Processes {
             client: Cpu { user_seconds: 1.0, system_seconds: 1.0 },
             server: Some(Cpu { user_seconds: 1.0, system_seconds: 1.0 }),
+            server_throughout: None,
             busiest_client_thread: 0.1,
             client_run_queue_wait_seconds: Some(0.1),
             think_seconds: (!open).then_some(think),

@@ -6,7 +6,8 @@ Why apart from the page: the same figures stand on the page, in its pictures and
 from dataclasses import dataclass
 from typing import Any
 
-from run_benches.store.loads import LoadRun, Result, Statistics
+from run_benches.analysis import figures
+from run_benches.store.loads import Declared, LoadRun, Result, Statistics
 
 
 @dataclass(frozen=True)
@@ -30,9 +31,34 @@ def not_run(run: LoadRun) -> list[tuple[str, str]]:
 
 
 def server_cpu_ns(result: Result) -> float | None:
-    """CPU of the server for each right answer: of a server that the load tool did not start, nothing is known, and of no answer nothing."""
-    server = result.processes.server
+    """CPU of the server for each right answer, failed requests and what it does between several windows included: of a server that the load
+    tool did not start, nothing is known, and of no answer nothing."""
+    server = result.processes.server_throughout or result.processes.server
     return server.seconds / result.total.ok * 1e9 if server and result.total.ok else None
+
+
+def throughput(result: Result) -> str:
+    """Right answers a second; at least so many where the client was the bottleneck."""
+    return f"{'>= ' if result.validity == 'client_bound' else ''}{figures.amount(result.throughput)}"
+
+
+def server_own_ns(result: Result, operation: Declared) -> float | None:
+    """The mean of what the server itself measured from the head of a request to its answer, where all answers on the route are of this
+    operation: their number says so."""
+    route, before, after = _route(operation, result.scenario.data.table), result.counters.before, result.counters.after
+    sent = next(cell.counts.sent for cell in result.cells if cell.operation == operation.name)
+    if route is None or before is None or after is None:
+        return None
+    answers, nanoseconds = (after.get(f"{of} {route}", 0) - before.get(f"{of} {route}", 0) for of in ("answers", "answer_ns"))
+    return nanoseconds / answers if answers and answers == sent and not operation.follow else None
+
+
+def _route(operation: Declared, table: str) -> str | None:
+    """The name of its route in the server's metrics, of those whose name can be told from a path."""
+    path = operation.path.partition("?")[0]
+    if path in (f"/{table}", "/graphql"):
+        return path
+    return f"/{table}/{{id}}" if path.startswith(f"/{table}/") and path.count("/") == 2 else None
 
 
 def client_cpu_ns(result: Result) -> float | None:

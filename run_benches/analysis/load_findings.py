@@ -1,15 +1,14 @@
 """What a load test says of where time goes: shares of CPU, and the way from the ladder's highest rung to an answer under load.
 
-Why so few sentences: a difference is told only between what took turns, and scenarios of a run follow one another. So each sentence here is of
+Why no differences: one is told only between what took turns, and scenarios of a run follow one another. So each figure here is of
 one window: shares of what was used in it, and means over the very same requests, whose differences are sums and no comparisons. The
-ladder's rung stands beside them as it was measured, of another run, and no ratio is formed with it. No figure, no sentence.
+ladder's rung stands beside them as it was measured, of another run, and no ratio is formed with it.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 from run_benches.analysis import figures, findings, load_figures
-from run_benches.store.loads import LoadRun, Operation, Result
+from run_benches.store.loads import Declared, LoadRun, Operation, Result
 from run_benches.store.runs import Run
 
 TOP_RUNG = "tcp"
@@ -20,8 +19,9 @@ ROWS_OF_A_LIST = 20
 
 @dataclass(frozen=True)
 class Step:
-    """An operation under load, in nanoseconds: the mean time from its start to its end; in an open loop also the mean time before that, and
-    which part of it the client itself was late; the server's CPU where the scenario has no other operation."""
+    """An operation under load, in nanoseconds: the mean time from its start to its end, and how much of it is the server's own, by its
+    metrics; in an open loop also the mean time before that, and which part of it the client itself was late; the server's CPU where the
+    scenario has no other operation."""
 
     scenario: str
     operation: str
@@ -29,6 +29,7 @@ class Step:
     rung_ns: float | None
     server_cpu_ns: float | None
     service_ns: float
+    own_ns: float | None
     waited_ns: float | None
     send_lag_ns: float | None
 
@@ -39,19 +40,45 @@ def believed(run: LoadRun) -> list[tuple[str, Result]]:
     return [(name, result) for name, result in found if result.validity in ("valid", "client_bound")]
 
 
-def sentences(run: LoadRun) -> list[str]:
-    """What limits each scenario, as far as there are figures."""
-    said: list[str] = []
-    for name, result in believed(run):
-        client, server = result.processes.client, result.processes.server
-        if server and client.seconds + server.seconds > 0:
-            share = server.seconds / (server.seconds + client.seconds)
-            said.append(f"`{name}`: the server used {figures.percent(share)} of the CPU of both sides, the client the rest.")
-        if server and server.seconds > 0:
-            said.append(f"`{name}`: {figures.percent(server.system_seconds / server.seconds)} of the server's CPU was spent in the kernel.")
-        if result.validity == "client_bound":
-            said.append(f"`{name}`: the client was the bottleneck; the server can do more than {figures.amount(result.throughput)} requests a second.")
-    return said
+@dataclass(frozen=True)
+class Limit:
+    """What limited a scenario, in words, as far as that is known, and the CPU over its window: the server's share of what both sides used,
+    the kernel's share of the server's, and both sides as parts of one processor."""
+
+    scenario: str
+    words: str
+    server_share: float | None
+    kernel_share: float | None
+    server_processors: float | None
+    busiest_client_thread: float
+
+
+BUSY = 0.9
+"""The part of a processor from which on a server under a closed loop is limited by it: it has one where client and server are pinned apart."""
+
+
+def limits(run: LoadRun) -> list[Limit]:
+    """Of every scenario that may be believed."""
+    return [_limit(name, result) for name, result in believed(run)]
+
+
+def _limit(name: str, result: Result) -> Limit:
+    client, server = result.processes.client, result.processes.server
+    if server is None or not server.seconds:
+        return Limit(name, _words(result, None), None, None, None, result.processes.busiest_client_thread)
+    used = server.seconds / result.window.seconds
+    share = server.seconds / (server.seconds + client.seconds)
+    return Limit(name, _words(result, used), share, server.system_seconds / server.seconds, used, result.processes.busiest_client_thread)
+
+
+def _words(result: Result, used: float | None) -> str:
+    if result.validity == "client_bound":
+        return f"the client: the server can do at least {figures.amount(result.throughput)}/s"
+    if result.scenario.load.server_cpus is not None:
+        return f"the quota of {result.scenario.load.server_cpus:g} processors"
+    if result.loop == "open":
+        return "the rate that was offered"
+    return "the server's processor" if used is not None and used >= BUSY else "not known"
 
 
 def steps(load: LoadRun, run: Run) -> list[Step]:
@@ -60,30 +87,33 @@ def steps(load: LoadRun, run: Run) -> list[Step]:
     found = []
     for name, result in believed(load):
         alone = load_figures.server_cpu_ns(result) if len(result.cells) == 1 else None
-        declared = {operation["name"]: operation for operation in result.scenario["operations"]}
+        declared = {operation.name: operation for operation in result.scenario.operations}
         for cell in result.cells:
             if cell.service:
-                request = _request(declared[cell.operation])
-                found.append(_step(name, cell, request, _rung_ns(run, request) if like and request else None, alone))
+                request = _request(declared[cell.operation], result.scenario.data.table)
+                rung_ns = _rung_ns(run, request) if like and request else None
+                found.append(_step(name, cell, request, rung_ns, alone, load_figures.server_own_ns(result, declared[cell.operation])))
     return found
 
 
-def _step(name: str, cell: Operation, request: str | None, rung_ns: float | None, server_cpu_ns: float | None) -> Step:
+def _step(name: str, cell: Operation, request: str | None, rung_ns: float | None, server_cpu_ns: float | None, own_ns: float | None) -> Step:
     assert cell.service
     waited = cell.response.mean - cell.service.mean if cell.response else None
     lag = cell.send_lag.mean if cell.response and cell.send_lag else None
-    return Step(name, cell.operation, request, rung_ns, server_cpu_ns, cell.service.mean, waited, lag)
+    return Step(name, cell.operation, request, rung_ns, server_cpu_ns, cell.service.mean, own_ns, waited, lag)
 
 
-def _request(operation: dict[str, Any]) -> str | None:
+def _request(operation: Declared, table: str) -> str | None:
     """Which of the ladder's requests it is one of, if any: the same verb on a table like that, not the same bytes."""
-    rows = operation["expect"].get("rows")
-    match operation["method"], rows:
-        case "GET", None:
+    path, _, query = operation.path.partition("?")
+    if operation.follow or "select=" in query:
+        return None
+    match operation.method:
+        case "GET" if not query and path.startswith(f"/{table}/") and path.count("/") == 2:
             return "get"
-        case "GET", int(number) if number == ROWS_OF_A_LIST:
+        case "GET" if path == f"/{table}" and operation.expect.get("rows") == ROWS_OF_A_LIST:
             return "list"
-        case "POST", None:
+        case "POST" if path == f"/{table}":
             return "create"
         case _:
             return None

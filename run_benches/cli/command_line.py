@@ -200,7 +200,7 @@ def _add_load(parser: argparse.ArgumentParser) -> None:
     show.add_argument("run", nargs="?", metavar="RUN", help="by default the last one")
     page = actions.add_parser("report", help="the page of a load test as one HTML file that needs nothing else")
     page.add_argument("run", nargs="?", metavar="RUN", help="by default the last one")
-    page.add_argument("--output", type=Path, metavar="FILE", help="by default runs/RUN/report.html")
+    page.add_argument("--output", type=Path, metavar="FILE", help="by default runs/RUN/load-report.html")
     past = [actions.add_parser(name, help=f"list the {name} of load tests") for name in ("runs", "baselines")]
     for command in (run, compare, listing, show, *past):
         command.add_argument("--json", action="store_true", help="print JSON instead of tables")

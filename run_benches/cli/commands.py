@@ -102,7 +102,7 @@ def _stored(options: argparse.Namespace) -> int:
     if options.action == "show":
         return stored.show(runs.find(options.name), options.json)
     paths = runs.stored_baselines() if options.command == "baselines" else runs.stored_runs()
-    return stored.listing(options.command, paths, options.json)
+    return stored.runs_listing(options.command, paths, options.json)
 
 
 def _compare(options: argparse.Namespace, arguments: list[str]) -> int:

@@ -1,4 +1,4 @@
-"""`load`: load tests run, listed, kept, shown, and what else the load tool does.
+"""`load`: runs, lists, keeps and shows load tests; hands everything else to the load tool.
 
 Why a command with words of its own: a load test is no run of benches; it has scenarios instead of rows, and its own rules. What is the
 same is where it is stored and how one asks for it.
@@ -10,10 +10,11 @@ import sys
 from pathlib import Path
 
 from run_benches import files, serialization
-from run_benches.cli import load_compare
+from run_benches.analysis import figures, load_figures
+from run_benches.cli import load_compare, stored
 from run_benches.errors import Complaint, Exit
 from run_benches.measure import build, load_run
-from run_benches.places import RUNS, shown
+from run_benches.places import CALIBRATION, RUNS, shown
 from run_benches.progress import duration
 from run_benches.render import tables
 from run_benches.render.tables import Column
@@ -43,14 +44,15 @@ def main(options: argparse.Namespace, arguments: list[str]) -> int:
             return _report(loads.find(options.run), options.output)
         case _:
             tool = build.programs("load")["load"]
-            return subprocess.run([str(tool), options.action, *options.flags], check=False).returncode
+            where = ["--calibration", str(CALIBRATION)] if options.action in ("calibrate", "capacity") else []
+            return subprocess.run([str(tool), options.action, *where, *options.flags], check=False).returncode
 
 
 def _printed(run: LoadRun, path: Path, as_json: bool) -> int:
     if as_json:
         print(serialization.text(run), end="")
         return _code(run)
-    columns = [Column("scenario"), Column("state"), Column("ok/s", right=True), Column("server CPU a request", right=True), Column("objectives"), Column("why")]
+    columns = [Column("scenario"), Column("state"), Column("ok/s", right=True), Column("server CPU per right answer", right=True), Column("objectives"), Column("why")]
     print(tables.render("load tests", columns, [_line(name, cell) for name, cell in run.scenarios.items()]))
     print(f"stored as {shown(path)}")
     return _code(run)
@@ -61,15 +63,13 @@ def _line(name: str, cell: loads.Cell) -> list[str]:
     why = "; ".join(cell.reasons)
     if found is None:
         return [name, cell.state.replace("_", " "), "", "", "", why]
-    server = found.processes.server
-    each = f"{server.seconds / found.total.ok * 1e6:.1f} us" if server and found.total.ok else ""
+    each = load_figures.server_cpu_ns(found)
     outcomes = ", ".join(judged.outcome.replace("_", " ") for judged in found.objectives)
-    bound = ">= " if found.validity == "client_bound" else ""
-    return [name, found.validity.replace("_", " "), f"{bound}{found.throughput:.1f}", each, outcomes, why]
+    return [name, found.validity.replace("_", " "), load_figures.throughput(found), figures.time(each) if each else "", outcomes, why]
 
 
 def _code(run: LoadRun) -> int:
-    """The load tool's worst; an interrupted run is no pass."""
+    """The worst exit code of the load tool; an interrupted run is no pass."""
     return run.code if run.complete else Exit.NOTHING
 
 
@@ -79,7 +79,7 @@ def _report(path: Path, output: Path | None) -> Exit:
 
     run = loads.load(path)
     drawn = load_pictures.pictures(run)
-    file = output or RUNS / path.stem / "report.html"
+    file = output or RUNS / path.stem / "load-report.html"
     try:
         files.replace(file, report.page(load_page.markdown(run, drawn), {picture.file: picture.svg() for picture in drawn}))
     except OSError as error:
@@ -93,7 +93,7 @@ def _list(as_json: bool) -> Exit:
     if as_json:
         print(serialization.text({"schema": LIST_SCHEMA, "scenarios": scenarios}), end="")
     else:
-        body = [[one.name, duration(one.seconds) if one.seconds else "by number", one.about] for one in scenarios]
+        body = [[one.name, duration(one.seconds) if one.seconds else "fixed number", one.about] for one in scenarios]
         print(tables.render("scenarios", [Column("scenario"), Column("window"), Column("about")], body))
     return Exit.FINE
 
@@ -108,20 +108,6 @@ def _save(name: str, run_name: str | None) -> Exit:
 
 
 def _stored(title: str, as_json: bool) -> Exit:
-    """Every stored load test in a line; a damaged one says so and does not hide the others."""
-    found: list[tuple[Path, LoadRun]] = []
-    complaints: list[str] = []
-    for path in loads.stored_baselines() if title == "baselines" else loads.stored():
-        try:
-            found.append((path, loads.load(path)))
-        except Complaint as complaint:
-            complaints.append(str(complaint))
-    if as_json:
-        entries = [{"name": path.stem, "started": run.started, "commit": run.tool.commit, "complete": run.complete, "scenarios": list(run.scenarios)} for path, run in found]
-        print(serialization.text({"schema": LIST_SCHEMA, title: entries, "damaged": complaints}), end="")
-    else:
-        columns = [Column("name"), Column("started"), Column("revision"), Column("scenarios")]
-        body = [[path.stem, run.started, run.tool.commit[:9] + ("+changes" if run.tool.dirty else ""), ", ".join(run.scenarios)] for path, run in found]
-        print(tables.render(f"load tests: {title}", columns, body) if body else f"no {title} of load tests yet")
-        print("\n".join(complaints), end="\n" if complaints else "")
-    return Exit.ERROR if complaints else Exit.FINE
+    paths = loads.stored_baselines() if title == "baselines" else loads.stored()
+    columns = [Column("scenarios")]
+    return stored.listing(title, "load tests", paths, loads.load, columns, lambda run: [", ".join(run.scenarios)], as_json)

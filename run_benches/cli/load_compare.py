@@ -20,7 +20,7 @@ from run_benches.measure.lock import alone
 from run_benches.places import RUNS, shown
 from run_benches.render import load_comparison_report as report
 from run_benches.render import tables
-from run_benches.store import load_comparisons, stored_file
+from run_benches.store import fingerprint, load_comparisons, stored_file
 from run_benches.store.load_comparisons import LoadComparison, Side
 
 
@@ -41,7 +41,7 @@ def main(options: argparse.Namespace, arguments: list[str]) -> Exit:
             raise Complaint("the servers of both sides are the same to the byte, so there is nothing to compare: name another --base, or what differs with --versus")
         compared = _new(options, arguments, sides)
         path = RUNS / f"load-compare-{compared.started.replace('-', '').replace(':', '')}.json"
-        with until_stopped(f"nothing: {shown(path)} has what was measured, and no verdict"):
+        with until_stopped("the same command, which begins anew: of what was measured there is no verdict"):
             load_comparison.carry_out(compared, path, programs, options.pairs)
         if keep and compared.complete:
             stored_file.keep(keep, compared)
@@ -65,7 +65,7 @@ def _revisions(base: str | None, versus: list[str] | None) -> tuple[Revision, Re
 def _new(options: argparse.Namespace, arguments: list[str], sides: list[Side]) -> LoadComparison:
     return LoadComparison(
         schema=load_comparisons.SCHEMA,
-        tool=provenance.tool(),
+        tool=provenance.tool(fingerprint.LOADED),
         command=["run-benches.py", *arguments],
         started=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         seconds=0.0,
@@ -82,10 +82,11 @@ def _new(options: argparse.Namespace, arguments: list[str], sides: list[Side]) -
 
 
 def _code(compared: LoadComparison) -> Exit:
-    verdicts = [row.judgement.verdict if row.judgement else None for row in compared.rows.values()]
-    if not compared.complete or not any(verdict in ("slower", "faster", "same") for verdict in verdicts):
-        return Exit.NOTHING
     if len(compared.invalid) > load_comparison.MOST_INVALID:
-        print("too many pairs were invalid", file=sys.stderr)
+        print("too many pairs were invalid, so nothing was judged", file=sys.stderr)
         return Exit.ERROR
-    return Exit.FAILED if "slower" in verdicts else Exit.FINE
+    verdicts = [row.judgement.verdict for row in compared.rows.values() if row.judgement]
+    if "slower" in verdicts:
+        return Exit.FAILED
+    lost = any(row.a and row.reason for row in compared.rows.values())
+    return Exit.NOTHING if lost or not compared.complete or set(verdicts) <= {"can't tell"} else Exit.FINE

@@ -5,7 +5,9 @@ stand side by side with their spreads, and nothing is called faster. Between unl
 the floors, which were measured beside each other on each. Nor is the time of a row that took turns divided by that of one that ran alone.
 """
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from run_benches import serialization
 from run_benches.analysis import figures, findings
@@ -13,38 +15,51 @@ from run_benches.analysis.findings import Row
 from run_benches.errors import Complaint, Exit
 from run_benches.places import shown
 from run_benches.render import summary, tables
+from run_benches.render.source import revision
 from run_benches.render.tables import Column
 from run_benches.store import runs
+from run_benches.store.loads import LoadRun
 from run_benches.store.runs import Run
 
 LIST_SCHEMA = 1
 
 
-def listing(title: str, paths: list[Path], as_json: bool) -> Exit:
-    """Every stored run in a line; a damaged one says so and does not hide the others."""
-    found: list[tuple[Path, Run]] = []
+StoredRun = TypeVar("StoredRun", bound=Run | LoadRun)
+
+
+def listing(title: str, of: str, paths: list[Path], load: Callable[[Path], StoredRun], columns: list[Column], line: Callable[[StoredRun], list[str]], as_json: bool) -> Exit:
+    """Every stored run in a line: its name, start and revision, and what `line` adds; a damaged one says so and does not hide the others."""
+    entries: list[dict[str, object]] = []
+    body: list[list[str]] = []
     complaints: list[str] = []
     for path in paths:
         try:
-            found.append((path, runs.load(path)))
+            run = load(path)
         except Complaint as complaint:
             complaints.append(str(complaint))
+            continue
+        entries.append({"name": path.stem, "started": run.started, "commit": run.tool.commit, "complete": run.complete})
+        body.append([path.stem, run.started, revision(run.tool.commit, run.tool.dirty), *line(run)])
     if as_json:
-        entries = [{"name": path.stem, "started": run.started, "commit": run.tool.commit, "complete": run.complete} for path, run in found]
         print(serialization.text({"schema": LIST_SCHEMA, title: entries, "damaged": complaints}), end="")
     else:
-        columns = [Column("name"), Column("started"), Column("revision"), Column("scale"), Column("rows", right=True), Column("layers"), Column("machine", spared=True)]
-        print(tables.render(title, columns, [_line(path, run) for path, run in found]) if found else f"no {title} yet")
+        all_columns = [Column("name"), Column("started"), Column("revision"), *columns]
+        print(tables.render(f"{title} of {of}", all_columns, body) if body else f"no {title} of {of} yet")
         print("\n".join(complaints), end="\n" if complaints else "")
     return Exit.ERROR if complaints else Exit.FINE
 
 
-def _line(path: Path, run: Run) -> list[str]:
+def runs_listing(title: str, paths: list[Path], as_json: bool) -> Exit:
+    """Every stored run of benches in a line."""
+    columns = [Column("scale"), Column("rows", right=True), Column("layers"), Column("machine", spared=True)]
+    return listing(title, "benches", paths, runs.load, columns, _line, as_json)
+
+
+def _line(run: Run) -> list[str]:
     ran = sum(bench.state == "ran" for bench in run.benches.values())
-    revision = run.tool.commit[:9] + ("+changes" if run.tool.dirty else "")
     rows = f"{ran} of {len(run.benches)}" + ("" if run.complete else ", interrupted")
     identity = run.machine.identity
-    return [path.stem, run.started, revision, run.scale, rows, ", ".join(run.partial or ["all"]), f"{identity.get('cpu_model')}, {identity.get('cores')} cores"]
+    return [run.scale, rows, ", ".join(run.partial or ["all"]), f"{identity.get('cpu_model')}, {identity.get('cores')} cores"]
 
 
 def show(path: Path, as_json: bool) -> Exit:

@@ -2,7 +2,8 @@
 
 Why the pair of servers is the unit: requests to one process share its layout in memory and its moment, so a million of them are one
 trial of what a revision does. Which side comes first is drawn from the seed for each pair. The rows are fixed by the first pair, before
-anything is judged: CPU of the server for each right answer, the median and the 99th percentile of each operation.
+anything is judged: requests per right answer (so that a server does not win by refusing some), CPU of the server for each right answer,
+the median and the 99th percentile of each operation.
 """
 
 import json
@@ -19,16 +20,20 @@ from run_benches import processes, serialization
 from run_benches.analysis import load_figures
 from run_benches.errors import Complaint
 from run_benches.interrupts import raise_if_requested
+from run_benches.places import CALIBRATION
 from run_benches.progress import Line, duration
 from run_benches.stats import judge
 from run_benches.store import load_comparisons
 from run_benches.store.load_comparisons import Kind, LoadComparison, Row
-from run_benches.store.loads import Operation, Result
+from run_benches.store.loads import NONE, Operation, Result, Statistics
 
 QUANTILES: dict[float, Kind] = {0.5: "p50", 0.99: "p99"}
 
 MOST_INVALID = 3
 """Pairs that may be invalid; what breaks rules more often than that does so for a reason of its own."""
+
+LOST_MARGIN = 0.001
+"""The share of requests by which both sides may differ in what they do not answer right, and still be the same."""
 
 
 @dataclass(frozen=True)
@@ -38,13 +43,6 @@ class Programs:
     load: Path
     a: Path
     b: Path
-
-
-@dataclass(frozen=True)
-class _Figure:
-    kind: Kind
-    times: Literal["response", "service"] | None
-    ns: float
 
 
 def carry_out(compared: LoadComparison, path: Path, programs: Programs, wanted: int | None) -> None:
@@ -62,34 +60,40 @@ def carry_out(compared: LoadComparison, path: Path, programs: Programs, wanted: 
             if compared.pairs is None and compared.done:
                 compared.pairs = _planned(compared, wanted)
             if len(compared.invalid) > MOST_INVALID:
-                break
+                load_comparisons.store(compared, path)
+                return
             if compared.done == judge.EARLY_PAIRS and _look(compared, early=True):
                 break
             load_comparisons.store(compared, path)
-    if compared.done:
-        _look(compared, early=False)
+    _look(compared, early=False)
     compared.complete = True
     load_comparisons.store(compared, path)
 
 
 def _planned(compared: LoadComparison, wanted: int | None) -> int:
-    fewest = judge.deciding_pairs(len(compared.rows), compared.alpha)
+    rows = len(_judgeable(compared))
+    fewest = judge.deciding_pairs(rows, compared.alpha)
     if wanted is not None and wanted < fewest:
-        raise Complaint(f"{len(compared.rows)} rows need {fewest} pairs of servers, and --pairs says {wanted}")
+        raise Complaint(f"{rows} rows need {fewest} pairs of servers, and --pairs says {wanted}")
     pairs = wanted or fewest
-    print(f"{len(compared.rows)} rows, {pairs} pairs of servers: about {duration(compared.seconds * pairs)}", file=sys.stderr)
+    print(f"{rows} rows, {pairs} pairs of servers: about {duration(compared.seconds * pairs)}", file=sys.stderr)
     return pairs
+
+
+def _judgeable(compared: LoadComparison) -> dict[str, Row]:
+    return {name: row for name, row in compared.rows.items() if row.a}
 
 
 def _look(compared: LoadComparison, early: bool) -> bool:
     """Judges the rows that are not judged yet; whether none is left."""
-    left = {name: row.effects() for name, row in compared.rows.items() if row.judgement is None}
-    margins = dict.fromkeys(left, compared.margin)
+    family = _judgeable(compared)
+    left = {name: row.effects() for name, row in family.items() if row.judgement is None and row.reason is None}
+    margins = {name: LOST_MARGIN if family[name].kind == "requests per right answer" else compared.margin for name in left}
     if left:
-        found = judge.clear(left, margins, compared.alpha, len(compared.rows)) if early else judge.decide(left, margins, compared.alpha, len(compared.rows))
+        found = judge.clear(left, margins, compared.alpha, len(family)) if early else judge.decide(left, margins, compared.alpha, len(family))
         for name, judgement in found.items():
             compared.rows[name].judgement = judgement
-    return all(row.judgement for row in compared.rows.values())
+    return all(row.judgement or row.reason for row in family.values())
 
 
 def _progress(compared: LoadComparison, seconds: float) -> str:
@@ -106,55 +110,87 @@ def _pair(compared: LoadComparison, folder: Path, programs: Programs, number: in
     first, second = reversed(sides) if swapped else sides
     results = folder / f"pair-{number:03}"
     own, versus = ([side.scenario, "--server", str(server), *side.flags] for side, server in (first, second))
-    command = [str(programs.load), "pair", *own, "--windows", str(compared.windows), "--results", str(results), "--", *versus]
-    pairs = [[_result(results / f"{id}.json") for id in json.loads(line)] for line in _run(command)]
-    runs = [run for pair in pairs for run in pair]
-    for run in runs:
+    command = [str(programs.load), "pair", *own, "--windows", str(compared.windows), "--results", str(results), "--calibration", str(CALIBRATION), "--", *versus]
+    try:
+        lines = _run(command)
+    except Complaint as complaint:
+        if not compared.done:
+            raise
+        compared.invalid.append(f"pair {number + 1}: {complaint}")
+        return
+    pairs = [[_result(results / f"{id}.json") for id in json.loads(line)] for line in lines]
+    ordered = [(second, first) if swapped else (first, second) for first, second in pairs]
+    runs = [(side, run) for pair in ordered for side, run in zip("AB", pair, strict=True)]
+    for _, run in runs:
         compared.validities[run.validity] = compared.validities.get(run.validity, 0) + 1
-    broken = [f"pair {number + 1}: {run.id}: {'; '.join(run.broken) or run.validity}" for run in runs if run.validity not in ("valid", "client_bound")]
+    broken = [f"pair {number + 1}, side {side}: {why}" for side, run in runs if (why := _not_counted(run))]
     if broken:
         compared.invalid += broken[:1]
         return
-    _keep(compared, [(b, a) if swapped else (a, b) for a, b in pairs])
+    _keep(compared, ordered, number)
 
 
-def _keep(compared: LoadComparison, pairs: Sequence[tuple[Result, Result]]) -> None:
-    found = {name: both for a, b in pairs for name, both in _figures(a, b).items()}
+def _not_counted(run: Result) -> str | None:
+    """Why a run says nothing of its server."""
+    if run.validity not in ("valid", "client_bound"):
+        return "; ".join(run.broken) or run.validity.replace("_", " ")
+    return None if run.total.ok else "no request was answered right"
+
+
+def _keep(compared: LoadComparison, pairs: Sequence[tuple[Result, Result]], number: int) -> None:
+    found = {name: row for a, b in pairs for name, row in _rows(a, b).items()}
     if not compared.done:
-        compared.rows = {name: Row(a.kind, a.times) for name, (a, _) in found.items()}
-    lacking = sorted(set(compared.rows) - set(found))
-    if lacking:
-        compared.invalid.append(f"pair {compared.done + len(compared.invalid) + 1}: too few requests for {lacking[0]}")
-        return
+        compared.rows = {name: Row(row.kind, row.times) for name, row in found.items()}
     for name, row in compared.rows.items():
-        a, b = found[name]
-        row.a_ns.append(a.ns)
-        row.b_ns.append(b.ns)
+        if row.reason is None and (why := found[name].reason):
+            row.reason = f"{why}, in pair {number + 1}"
+        if row.reason is None:
+            row.a += found[name].a
+            row.b += found[name].b
+    for side, place in (("a", 0), ("b", 1)):
+        for pair in pairs:
+            compared.counts[side] = compared.counts.get(side, NONE).plus(pair[place].total)
     compared.done += 1
 
 
-def _figures(a: Result, b: Result) -> dict[str, tuple[_Figure, _Figure]]:
-    """By row, what both sides have. Operations are held against each other in their order; those of equal name are named by it."""
-    variant = a.scenario["name"]
-    found: dict[str, tuple[_Figure, _Figure]] = {}
-    cpu = [load_figures.server_cpu_ns(run) for run in (a, b)]
-    if cpu[0] and cpu[1]:
-        found[f"{variant}/server CPU a request"] = (_Figure("server CPU a request", None, cpu[0]), _Figure("server CPU a request", None, cpu[1]))
+def _rows(a: Result, b: Result) -> dict[str, Row]:
+    """What both sides have, as rows of one pair. Operations are held against each other in their order; those of equal name are named
+    by it."""
+    variant = a.scenario.name
     if len(a.cells) != len(b.cells):
         raise Complaint(f"{variant} has {len(a.cells)} operations on one side and {len(b.cells)} on the other")
+    found = {
+        f"{variant}/requests per right answer": _row("requests per right answer", None, *(run.total.scheduled / run.total.ok for run in (a, b))),
+        f"{variant}/server CPU per right answer": _row("server CPU per right answer", None, *map(_cpu_ns, (a, b))),
+    }
     for ours, theirs in zip(a.cells, b.cells, strict=True):
         name = ours.operation if ours.operation == theirs.operation else f"{ours.operation} | {theirs.operation}"
-        before, after = _quantiles(ours), _quantiles(theirs)
-        found |= {f"{variant}/{name}/{kind}": (before[kind], after[kind]) for kind in before if kind in after and before[kind].times == after[kind].times}
+        for quantile, kind in QUANTILES.items():
+            found[f"{variant}/{name}/{kind}"] = _quantile(ours, theirs, quantile, kind)
     return found
 
 
-def _quantiles(cell: Operation) -> dict[Kind, _Figure]:
-    """The quantiles of a cell that are known: of the response time in an open loop, else of the service time."""
-    times: Literal["response", "service"] = "response" if cell.response else "service"
-    known = cell.response or cell.service
-    points = known.quantiles if known else []
-    return {QUANTILES[point.quantile]: _Figure(QUANTILES[point.quantile], times, point.value) for point in points if point.quantile in QUANTILES and point.value}
+def _row(kind: Kind, times: Literal["response", "service"] | None, a: float | str, b: float | str) -> Row:
+    """Of one pair; words in place of a figure are the reason why there is none."""
+    if isinstance(a, str) or isinstance(b, str):
+        return Row(kind, times, reason=" and ".join(f"{words} on side {side}" for side, words in (("A", a), ("B", b)) if isinstance(words, str)))
+    return Row(kind, times, [a], [b])
+
+
+def _cpu_ns(run: Result) -> float | str:
+    return load_figures.server_cpu_ns(run) or "no clock of the server"
+
+
+def _quantile(ours: Operation, theirs: Operation, quantile: float, kind: Kind) -> Row:
+    """Of the response time in an open loop, else of the service time."""
+    if (ours.response is None) != (theirs.response is None):
+        return Row(kind, None, reason="response time on one side, service time on the other")
+    return _row(kind, "response" if ours.response else "service", *(_at(cell.response or cell.service, quantile) for cell in (ours, theirs)))
+
+
+def _at(times: Statistics | None, quantile: float) -> float | str:
+    told, value = load_figures.at(times, quantile)
+    return value or ("later than any that was measured" if told else "too few requests")
 
 
 def _run(command: list[str]) -> list[str]:

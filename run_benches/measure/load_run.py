@@ -23,9 +23,9 @@ from run_benches.errors import Complaint, Exit
 from run_benches.interrupts import raise_if_requested, until_stopped
 from run_benches.measure import build, histogram_log, machine, provenance
 from run_benches.measure.lock import alone
-from run_benches.places import ROOT, RUNS, SCENARIOS, shown
+from run_benches.places import CALIBRATION, ROOT, RUNS, SCENARIOS, shown
 from run_benches.progress import duration
-from run_benches.store import loads
+from run_benches.store import fingerprint, loads
 from run_benches.store.loads import Cell, LoadRun
 from run_benches.store.runs import State
 
@@ -146,7 +146,7 @@ def _one(run: LoadRun, scenario: Scenario, plan: Plan, programs: dict[str, Path]
         return
     folder, names = path.with_suffix(""), [variant.name for variant in plan.run]
     server = [] if any(flag.partition("=")[0] in ("--base-url", "--server") for flag in run.flags) else ["--server", str(programs["strata"])]
-    command = [str(programs["load"]), "run", scenario.name, *server, "--results", str(folder), *run.flags, *_view()]
+    command = [str(programs["load"]), "run", scenario.name, *server, "--results", str(folder), "--calibration", str(CALIBRATION), *run.flags, *_view()]
     # A session of its own, as in `processes`: Ctrl-C reaches the runner alone, which tells the load tool once.
     output = sys.stderr if to_stderr else None
     process = subprocess.Popen(command, cwd=_folder_of(scenario), stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.PIPE, start_new_session=True)
@@ -208,7 +208,10 @@ def _stored(folder: Path, name: str) -> Cell | None:
     except serialization.Malformed as error:
         return Cell("invalid", [f"its result is damaged: {error}"])
     state: State = "invalid" if result.validity == "invalid" else "ran"
-    return Cell(state, result.broken, raw, curves(result, found.with_suffix(".hlog")))
+    try:
+        return Cell(state, result.broken, raw, curves(result, found.with_suffix(".hlog")))
+    except Complaint as complaint:
+        return Cell(state, [*result.broken, f"without curves: {complaint}"], raw)
 
 
 def curves(result: loads.Result, log: Path) -> dict[str, dict[str, list[loads.Quantile]]]:
@@ -224,7 +227,7 @@ def _new_run(flags: list[str], command: list[str], programs: dict[str, Path]) ->
     return LoadRun(
         schema=loads.SCHEMA,
         name=None,
-        tool=provenance.tool(),
+        tool=provenance.tool(fingerprint.LOADED),
         command=["run-benches.py", *command],
         started=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         seconds=0.0,

@@ -33,6 +33,8 @@ from run_benches.render.page import MAIN, MOST_LINES, bench_headers, render
 from run_benches.render.pictures import Picture, SEALED
 from run_benches.render.source import PICTURES, folder_of, marked
 from run_benches.store import fingerprint, load_comparisons, loads, pool, runs
+from run_benches.store.load_comparisons import LoadComparison
+from run_benches.store.loads import LoadRun
 from run_benches.store.runs import Run
 
 PAGE = places.ROOT / "docs" / MAIN
@@ -68,12 +70,14 @@ def contents(source: Path, calibrated: Path = pool.RESULTS, main: str = MAIN) ->
     kept = load_comparisons.kept() if _is_reference(source) else []
     sources = [source, *([calibrated] if calibration else []), *([LOAD_REFERENCE] if load else []), *kept]
     compared = tuple(load_comparisons.load(path) for path in kept)
-    return sources, render(run, bench_headers(), calibration, main, _stale(run, calibration), load, compared), drawn
+    return sources, render(run, bench_headers(), calibration, main, _stale(run, calibration, load, compared), load, compared), drawn
 
 
-def _stale(run: Run, calibration: Results | None) -> frozenset[str]:
-    """Which of the two speak of sources that have changed since."""
+def _stale(run: Run, calibration: Results | None, load: LoadRun | None, compared: Sequence[LoadComparison]) -> frozenset[str]:
+    """Which of them speak of sources that have changed since, by the names that `Source` says."""
     made = {"run": (run.tool.fingerprint, fingerprint.MEASURED), "calibration": (calibration.fingerprint if calibration else None, fingerprint.JUDGING)}
+    made |= {"load": (load.tool.fingerprint, fingerprint.LOADED)} if load else {}
+    made |= {f"comparison {number}": (one.tool.fingerprint, fingerprint.LOADED) for number, one in enumerate(compared, start=1)}
     return frozenset(name for name, (known, paths) in made.items() if fingerprint.stale(known, paths))
 
 

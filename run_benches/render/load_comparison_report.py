@@ -5,7 +5,9 @@ import statistics
 from run_benches.analysis import effects, figures
 from run_benches.progress import duration
 from run_benches.render.tables import Column
+from run_benches.render.source import revision
 from run_benches.store.load_comparisons import LoadComparison, Row, Side
+from run_benches.store.loads import Counts
 
 COLUMNS = (
     Column("row"),
@@ -32,7 +34,13 @@ def body(compared: LoadComparison) -> list[list[str]]:
 def sentences(compared: LoadComparison) -> list[str]:
     """What the table rests on, and what was left out of it."""
     windows = figures.plural(2 * compared.windows, "window")
-    said = [f"{figures.plural(compared.done, 'pair')} of servers, {windows} each, in {duration(compared.seconds)}; changes within {compared.margin:.0%} are the same."]
+    variants = len({name.partition("/")[0] for name in compared.rows})
+    of_each = f" of each of {variants} variants" if variants > 1 else ""
+    said = [f"{figures.plural(compared.done, 'pair')} of servers{of_each}, {windows} each, in {duration(compared.seconds)}; changes within {compared.margin:.0%} are the same."]
+    if not compared.complete:
+        planned = f" of {compared.pairs}" if compared.pairs else ""
+        said.append(f"It ended after {compared.done}{planned} pairs, so no row is judged.")
+    said += [f"{_lost(counts)} of side {side.upper()} were not answered right." for side, counts in compared.counts.items() if counts.ok < counts.scheduled]
     bound = compared.validities.get("client_bound", 0)
     if bound:
         said.append(
@@ -41,14 +49,25 @@ def sentences(compared: LoadComparison) -> list[str]:
     return [*said, *(f"Invalid, and not counted: {reason}." for reason in compared.invalid)]
 
 
+def _lost(counts: Counts) -> str:
+    kinds = counts.failed | {"dropped": counts.dropped, "censored": counts.censored}
+    told = ", ".join(f"{name} {number}" for name, number in kinds.items() if number)
+    return f"{counts.scheduled - counts.ok} of {figures.plural(counts.scheduled, 'request')} ({told})"
+
+
 def _side(side: Side) -> str:
-    return " ".join([f"{side.name}:", side.scenario, *side.flags])
+    return " ".join([f"{side.name} ({revision(side.commit, side.dirty)}):", side.scenario, *side.flags])
 
 
 def _line(name: str, row: Row) -> list[str]:
     found = row.judgement
-    times = [figures.time(statistics.median(values)) if values else figures.NOT_RUN for values in (row.a_ns, row.b_ns)]
-    of = f"{row.times} time" if row.times else "CPU time"
+    middles = [_figure(row, statistics.median(values)) if values else figures.NOT_RUN for values in (row.a, row.b)]
+    of = f"{row.times} time" if row.times else "CPU time" if row.kind == "server CPU per right answer" else "requests"
     if found is None:
-        return [name, "not judged", "", *times, of, "", ""]
-    return [name, effects.verdict(found), effects.estimated(found), *times, of, effects.probability(found.p_adjusted), str(found.pairs)]
+        return [name, "not judged", row.reason or "", *middles, of, "", ""]
+    needed = f" ({figures.plural(found.pairs_needed, 'pair')} might)" if found.pairs_needed else ""
+    return [name, f"{effects.verdict(found)}{needed}", effects.estimated(found), *middles, of, effects.probability(found.p_adjusted), str(found.pairs)]
+
+
+def _figure(row: Row, value: float) -> str:
+    return f"{value:.4f}" if row.kind == "requests per right answer" else figures.time(value)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from run_benches.analysis import figures, load_figures
 from run_benches.render import load_pictures, tables
 from run_benches.render.pictures import Picture
-from run_benches.render.source import PICTURES
+from run_benches.render.source import PICTURES, revision
 from run_benches.store.loads import LoadRun, Operation, Result, Statistics
 
 QUANTILES = (0.5, 0.9, 0.95, 0.99, 0.995, 0.999)
@@ -25,13 +25,12 @@ _LEGEND = f"`{TOO_FEW}`: fewer than ten requests lie beyond that quantile. `{BEY
 
 def markdown(run: LoadRun, drawn: Sequence[Picture]) -> str:
     """The page as Markdown."""
-    revision = run.tool.commit[:9] + (" with changes" if run.tool.dirty else "")
     identity = run.machine.identity
     lines = [
         f"# Load tests of {run.started[:10]}",
         "",
-        f"Revision {revision}, begun {run.started}, {figures.time(run.seconds * 1e9)} in all, on {identity.get('cpu_model')} with "
-        f"{figures.plural(int(identity.get('cores', 0)), 'core')}; client and server share it. Made by `{' '.join(run.command)}`.",
+        f"Revision {revision(run.tool.commit, run.tool.dirty)}, begun {run.started}, {figures.time(run.seconds * 1e9)} in all, on {identity.get('cpu_model')} with "
+        f"{figures.plural(int(identity.get('cores', 0)), 'core')}; a server that the load tool started shares it with the client. Made by `{' '.join(run.command)}`.",
         "",
         *body(run, drawn),
     ]
@@ -62,9 +61,10 @@ def _validity(run: LoadRun) -> list[str]:
         validity = result.validity.replace("_", " ") if result else cell.state.replace("_", " ")
         rules = "; ".join(result.broken) or "none" if result else ""
         outcomes = "; ".join(f"{_objective(judged.objective)}: **{judged.outcome.replace('_', ' ')}**" for judged in result.objectives) if result else ""
-        body.append([name, f"**{validity}**", rules, outcomes or "none declared"])
+        body.append([name, f"**{validity}**", rules, outcomes or ("none declared" if result else figures.NOT_RUN)])
     explained = (
-        "`valid`: all rules hold. `client bound`: the client was the bottleneck, so the throughput is a lower bound. `inconclusive`: it ended before "
+        "`valid`: all rules hold. `client bound`: the client was the bottleneck, so the throughput is a lower bound. `quota not binding`: the server did not use what it "
+        "was given, so the figures are not those of that quota. `inconclusive`: it ended before "
         "it had measured what was planned. `invalid`: a rule is broken, and the figures below are shown only to say why."
     )
     return ["## Whether to believe it", "", *tables.markdown(["scenario", "validity", "broken rules", "objectives"], body), "", explained, ""]
@@ -81,17 +81,17 @@ def _cpu(run: LoadRun, drawn: Sequence[Picture]) -> list[str]:
         result = cell.read()
         if result:
             each = [figures.time(found) if found is not None else figures.NOT_RUN for found in (load_figures.server_cpu_ns(result), load_figures.client_cpu_ns(result))]
-            body.append([name, _throughput(result), *each, _per_cpu(result), figures.percent(result.processes.busiest_client_thread)])
+            body.append([name, result.validity.replace("_", " "), _offered(result), load_figures.throughput(result), *each, _per_cpu(result), figures.percent(result.processes.busiest_client_thread)])
     if not body:
         return []
-    columns = ["scenario", "right answers/s>", "server CPU a request>", "client CPU a request>", "requests a CPU second of the server>", "busiest client thread>"]
+    columns = ["scenario", "validity", "offered/s>", "right answers/s>", "server CPU per right answer>", "client CPU per right answer>", "right answers per CPU second of the server>", "busiest client thread>"]
     pictures = [f"![{picture.alt}]({PICTURES}/{picture.file})" for picture in drawn if picture.name == "load-cpu"]
     return ["## Throughput and CPU", "", *tables.markdown(columns, body), "", *pictures, ""]
 
 
-def _throughput(result: Result) -> str:
-    bound = ">= " if result.validity == "client_bound" else ""
-    return f"{bound}{figures.amount(result.throughput)}"
+def _offered(result: Result) -> str:
+    seconds = result.window.arrivals_seconds
+    return figures.amount(result.total.scheduled / seconds) if result.loop == "open" and seconds else "closed loop"
 
 
 def _per_cpu(result: Result) -> str:
@@ -100,16 +100,16 @@ def _per_cpu(result: Result) -> str:
 
 
 def _scenario(name: str, result: Result, drawn: Sequence[Picture]) -> list[str]:
-    load = result.scenario["load"]
-    offered = load.get("schedule")
+    load = result.scenario.load
+    offered = load.schedule
     how = "an open loop: response times run from when a request should have started" if offered else "a closed loop: service times alone, from the start of each request"
-    said = f"{result.scenario.get('about') or name}. {how[0].upper()}{how[1:]}. {figures.plural(load['connections'], 'connection')}, window of {figures.time(result.window.seconds * 1e9)}"
+    said = f"{result.scenario.about or name}. {how[0].upper()}{how[1:]}. {figures.plural(load.connections, 'connection')}, window of {figures.time(result.window.seconds * 1e9)}"
     kind = load_pictures.kind_of(result)
     columns = ["operation", "ok>", "ok/s>", "min>", "mean>", "deviation>", *(f"p{quantile * 100:g}>" for quantile in QUANTILES), "max>", "body bytes/s>"]
     cells = [cell for cell in result.cells if cell.state == "ran"]
     body = [_operation(cell, kind, result.window.seconds) for cell in cells]
     pictures = [line for picture in drawn for line in (f"![{picture.alt}]({PICTURES}/{picture.file})", "")]
-    return [f"## {name}", "", f"{said}.", "", *tables.markdown(columns, body), "", _LEGEND, "", *pictures, *_accounts(cells), *_failures(cells), ""]
+    return [f"## {name}", "", f"{said}.", "", *tables.markdown(columns, body), "", _LEGEND, "", *pictures, *_accounts(cells, result), *_failures(cells), ""]
 
 
 def _operation(cell: Operation, kind: str, seconds: float) -> list[str]:
@@ -133,10 +133,12 @@ def _quantile(found: Statistics | None, quantile: float) -> str:
     return BEYOND if value is None else figures.time(value)
 
 
-def _accounts(cells: Sequence[Operation]) -> list[str]:
-    columns = ["operation", "scheduled>", "dropped>", "sent>", "ok>", "failed>", "censored>"]
+def _accounts(cells: Sequence[Operation], result: Result) -> list[str]:
+    weights = {operation.name: operation.weight for operation in result.scenario.operations}
+    columns = ["operation", "share, declared>", "share, realised>", "scheduled>", "dropped>", "sent>", "ok>", "failed>", "censored>"]
     rows = [(cell.operation, cell.counts) for cell in cells]
-    body = [[name, *map(str, (one.scheduled, one.dropped, one.sent, one.ok, sum(one.failed.values()), one.censored))] for name, one in rows]
+    shares = [(weights[name] / sum(weights.values()), one.scheduled / max(1, result.total.scheduled)) for name, one in rows]
+    body = [[name, *map(figures.percent, of), *map(str, (one.scheduled, one.dropped, one.sent, one.ok, sum(one.failed.values()), one.censored))] for (name, one), of in zip(rows, shares, strict=True)]
     return ["What became of every request:", "", *tables.markdown(columns, body), ""]
 
 

@@ -71,10 +71,10 @@ def curves(number: int, name: str, cell: Cell, result: Result) -> Picture | None
 
 def over_time(number: int, name: str, result: Result) -> Picture | None:
     """Right answers a second, what failed or was dropped, where something was, and what was offered."""
-    ok, lost, schedule = load_figures.by_second(result), load_figures.lost_by_second(result), result.scenario["load"].get("schedule")
+    ok, lost, schedule = load_figures.by_second(result), load_figures.lost_by_second(result), result.scenario.load.schedule
     offered = load_figures.offered(schedule) if schedule else []
     words = "what was offered (line)" if offered else "a closed loop offers what it gets"
-    failures = f", and above them the {sum(lost)} requests that failed or were dropped" if lost else ""
+    failures = f", and above them the {sum(result.total.failed.values()) + result.total.dropped} requests that failed or were dropped" if lost else ""
     alt = f"{name}: right answers in each second (bars){failures}, {words}."
     return Picture(f"load-{number}-time", alt, _OverTime(ok, lost, offered), _draw_over_time) if ok else None
 

@@ -25,10 +25,13 @@ _IN_TURNS = (
     " A change is B's figure over A's."
 )
 
+_STALE = "the server or the load tool has changed since."
+
 _BESIDE = (
     "The ladder's highest rung is one request after the other over HTTP, told by the server's CPU, in the run of benches that the other pages are of."
     " Under load an answer waits for a connection and for the client before it starts, and for a processor, the network stack and the client"
-    " while it is served. Means over the same requests: response = waited + service."
+    " while it is served. Means over the same requests: response = waited + service. What the server says itself is from the head of a request"
+    " to its answer; the rest of the service is TLS, the network stack and the client."
 )
 
 
@@ -38,7 +41,8 @@ def page(source: Source) -> list[str]:
     if load is None:
         return [f"# {NAME}", "", _WORDS, "", *marked(NAME, "no stored load test", [figures.NOT_MEASURED]), *turns]
     lines = load_page.body(load, load_pictures.pictures(load))
-    return [f"# {NAME}", "", _WORDS, "", *_block(load, "limits", _limits(load)), *turns, *_block(load, "micro against load", _beside(source, load)), *_block(load, NAME, lines)]
+    stale = [f"**Stale: {_STALE}**", ""] if NAME in source.stale else []
+    return [f"# {NAME}", "", _WORDS, "", *stale, *_block(load, "limits", _limits(load)), *turns, *_block(load, "micro against load", _beside(source, load)), *_block(load, NAME, lines)]
 
 
 def _turns(source: Source) -> list[str]:
@@ -48,7 +52,8 @@ def _turns(source: Source) -> list[str]:
     found = ["## In turns", "", _IN_TURNS, ""]
     columns = [column.title + (">" if column.right else "") for column in load_comparison_report.COLUMNS]
     for number, compared in enumerate(source.compared, start=1):
-        lines = [f"### {load_comparison_report.title(compared)}", "", *tables.markdown(columns, load_comparison_report.body(compared)), "", *load_comparison_report.sentences(compared)]
+        stale = [f"**Stale: {_STALE}**", ""] if f"comparison {number}" in source.stale else []
+        lines = [f"### {load_comparison_report.title(compared)}", "", *stale, *tables.markdown(columns, load_comparison_report.body(compared)), "", *load_comparison_report.sentences(compared)]
         found += _block(compared, f"comparison {number}", lines)
     return found
 
@@ -59,24 +64,31 @@ def _block(load: LoadRun | LoadComparison, name: str, lines: list[str]) -> list[
 
 
 def _limits(load: LoadRun) -> list[str]:
-    said = load_findings.sentences(load)
-    return ["## What limits it", "", *(f"* {sentence}" for sentence in said)] if said else []
+    found = load_findings.limits(load)
+    columns = ["scenario", "limited by", "server's CPU, of both sides'>", "of that in the kernel>", "server, of a processor>", "busiest client thread, of a processor>"]
+    body = [[one.scenario, one.words, *map(_share, (one.server_share, one.kernel_share, one.server_processors, one.busiest_client_thread))] for one in found]
+    return ["## What limits it", "", *tables.markdown(columns, body)] if found else []
+
+
+def _share(share: float | None) -> str:
+    return figures.NOT_MEASURED if share is None else figures.percent(share)
 
 
 def _beside(source: Source, load: LoadRun) -> list[str]:
     found = load_findings.steps(load, source.run)
     if not found:
         return []
-    columns = ["scenario", "operation", "ladder's highest rung, server CPU>", "under load: server CPU>", "waited, mean>", "of that the client was late>", "service, mean>"]
+    columns = ["scenario", "operation", "ladder's highest rung, server CPU>", "under load: server CPU>", "waited, mean>", "of that the client was late>", "service, mean>", "of that in the server>"]
     return ["## Micro against load", "", _BESIDE, "", *tables.markdown(columns, [_line(step) for step in found])]
 
 
 def _line(step: Step) -> list[str]:
-    rung = _time(step.rung_ns) if step.request else "no such request"
-    waited = "closed loop" if step.waited_ns is None else _time(max(0.0, step.waited_ns))
+    rung = f"{step.request}: {_time(step.rung_ns)}" if step.request else "no such request"
+    own = "of several operations" if step.own_ns is None else figures.time(step.own_ns)
+    waited = "closed loop" if step.waited_ns is None else figures.added_time(step.waited_ns)
     lag = "" if step.waited_ns is None else _time(step.send_lag_ns)
     cpu = "of several operations" if step.server_cpu_ns is None else _time(step.server_cpu_ns)
-    return [step.scenario, step.operation, rung, cpu, waited, lag, figures.time(step.service_ns)]
+    return [step.scenario, step.operation, rung, cpu, waited, lag, figures.time(step.service_ns), own]
 
 
 def _time(nanoseconds: float | None) -> str:

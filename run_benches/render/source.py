@@ -57,7 +57,8 @@ def folder_of(main: str) -> str:
 
 @dataclass(frozen=True)
 class Source:
-    """All that a section may look at; `stale` names which of the two, `run` and `calibration`, speak of sources that have changed since."""
+    """All that a section may look at; `stale` names what speaks of sources that have changed since: `run`, `calibration`, `load`, and
+    `comparison 1` and so on, in the order of `compared`."""
 
     run: Run
     headers: Mapping[str, str]

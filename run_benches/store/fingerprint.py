@@ -13,6 +13,9 @@ from run_benches.places import ROOT
 MEASURED = ("src", "benches", "Cargo.toml", "Cargo.lock", ".cargo/config.toml")
 """What the figures of a run depend on."""
 
+LOADED = ("src", "Cargo.toml", "Cargo.lock", ".cargo/config.toml", "load/Cargo.toml", "load/src", "load/scenarios", "load/schedules")
+"""What the figures of a load test depend on."""
+
 PAIRING = (
     "benches/harness",
     "run_benches/compare/pairing.py",

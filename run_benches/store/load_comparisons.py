@@ -16,11 +16,12 @@ from run_benches import serialization
 from run_benches.places import LOAD_BASELINES
 from run_benches.stats.judge import Judgement
 from run_benches.store import stored_file
+from run_benches.store.loads import Counts
 from run_benches.store.runs import Binary, Build, Machine, Tool
 
 SCHEMA = 1
 
-Kind = Literal["server CPU a request", "p50", "p99"]
+Kind = Literal["requests per right answer", "server CPU per right answer", "p50", "p99"]
 
 
 @dataclass
@@ -37,25 +38,28 @@ class Side:
 
 @dataclass
 class Row:
-    """A figure that both sides have: nanoseconds on side A and on side B, one of each for every pair of servers. `times` says of what a
-    quantile is: `response` from the intended start (open loop), `service` from the start (closed loop); nothing for CPU."""
+    """A figure of side A and of side B, one of each for every pair of servers: nanoseconds, but for requests per right answer. `times` says
+    of what a quantile is: `response` from the intended start (open loop), `service` from the start (closed loop). A row that a side of a
+    pair has no figure of is not judged, for that `reason`."""
 
     kind: Kind
     times: Literal["response", "service"] | None
-    a_ns: list[float] = field(default_factory=list)
-    b_ns: list[float] = field(default_factory=list)
+    a: list[float] = field(default_factory=list)
+    b: list[float] = field(default_factory=list)
     judgement: Judgement | None = None
+    reason: str | None = None
 
     def effects(self) -> list[float]:
         """Natural logarithms of B's figure over A's."""
-        return [math.log(b / a) for a, b in zip(self.a_ns, self.b_ns, strict=True)]
+        return [math.log(b / a) for a, b in zip(self.a, self.b, strict=True)]
 
 
 @dataclass
 class LoadComparison:
     """One comparison. `pairs` were planned before the second pair, by the number of rows; `margin` is the share within which a row is
     the same. `validities` counts the runs by their validity; a pair of which a run is invalid has no figures, and stands in `invalid`
-    with the reason."""
+    with the reason. `counts` are those of all counted pairs, by side (`a`, `b`). One that was interrupted, or had too many invalid pairs,
+    is not complete, and none of its rows is judged."""
 
     schema: int
     tool: Tool
@@ -76,6 +80,7 @@ class LoadComparison:
     rows: dict[str, Row] = field(default_factory=dict)
     validities: dict[str, int] = field(default_factory=dict)
     invalid: list[str] = field(default_factory=list)
+    counts: dict[str, Counts] = field(default_factory=dict)
 
 
 def store(compared: LoadComparison, path: Path) -> None:

@@ -57,6 +57,15 @@ class Counts:
     censored: int
     failed: dict[str, int]
 
+    def plus(self, other: "Counts") -> "Counts":
+        """Of both."""
+        failed = {name: self.failed.get(name, 0) + other.failed.get(name, 0) for name in sorted(self.failed | other.failed)}
+        return Counts(self.scheduled + other.scheduled, self.dropped + other.dropped, self.sent + other.sent, self.ok + other.ok, self.censored + other.censored, failed)
+
+
+NONE = Counts(0, 0, 0, 0, 0, {})
+"""No request."""
+
 
 @dataclass
 class Operation:
@@ -96,6 +105,8 @@ class Processes:
     client: Cpu
     server: Cpu | None
     busiest_client_thread: float
+    server_throughout: Cpu | None = None
+    """From the first of several windows to the last, with what it did between them."""
 
 
 @dataclass
@@ -116,13 +127,60 @@ class Judged:
 
 
 @dataclass
+class Declared:
+    """An operation as its scenario declares it; of a list, `expect` has the number of its rows."""
+
+    name: str
+    method: str
+    path: str
+    weight: float
+    expect: dict[str, Any]
+    follow: list[Any] = field(default_factory=list)
+
+
+@dataclass
+class Load:
+    """When requests start; without a schedule it is a closed loop."""
+
+    connections: int
+    schedule: dict[str, Any] | None = None
+    server_cpus: float | None = None
+
+
+@dataclass
+class Data:
+    """The table that requests are about."""
+
+    table: str
+
+
+@dataclass
+class Scenario:
+    """What is read of a scenario as it was run."""
+
+    name: str
+    load: Load
+    data: Data
+    operations: list[Declared]
+    about: str = ""
+
+
+@dataclass
+class Counters:
+    """The server's counters before and after the windows, where it has any."""
+
+    before: dict[str, int] | None
+    after: dict[str, int] | None
+
+
+@dataclass
 class Result:
     """What is read of a result of the load tool."""
 
     format: int
     id: str
     began_unix_seconds: int
-    scenario: dict[str, Any]
+    scenario: Scenario
     loop: Literal["open", "closed"]
     processors: int
     window: Window
@@ -134,6 +192,7 @@ class Result:
     validity: Literal["invalid", "client_bound", "quota_not_binding", "inconclusive", "valid"]
     broken: list[str]
     aborted: bool
+    counters: Counters
 
 
 @dataclass

@@ -183,7 +183,7 @@ def test_two_runs_do_not_meet(checkout: Checkout) -> None:
 
 
 def test_a_baseline_is_saved_once_listed_shown_and_removed(checkout: Checkout) -> None:
-    assert "no baselines yet" in checkout.run("baselines").stdout
+    assert "no baselines of benches yet" in checkout.run("baselines").stdout
     assert checkout.run("save", "before", "storage/read", *QUICK).returncode == 0
     saved = checkout.root / "baselines" / "before.json"
     content = saved.read_text()

@@ -33,25 +33,61 @@ def test_without_a_stored_load_test_the_page_says_not_measured() -> None:
     assert "\nnot measured\n" in text and "| " not in text and "##" not in text
 
 
-def test_shares_of_one_window_are_told() -> None:
-    assert load_findings.sentences(a_load_run()) == [
-        "`rest-crud`: the server used 52 % of the CPU of both sides, the client the rest.",
-        "`rest-crud`: 31 % of the server's CPU was spent in the kernel.",
-    ], "0.51 s of 0.99 s; 0.16 s of 0.51 s"
+def test_what_limits_a_scenario_is_said_with_the_shares_of_its_window() -> None:
+    (limit,) = load_findings.limits(a_load_run())
+    assert limit.words == "the rate that was offered"
+    assert limit.server_share == pytest.approx(0.51 / 0.99, abs=0.01) and limit.kernel_share == pytest.approx(0.16 / 0.51, abs=0.01)
 
 
-def test_where_a_figure_is_missing_so_is_its_sentence() -> None:
+def test_a_limit_is_named_only_where_it_is_shown() -> None:
     load = a_load_run()
-    raw(load)["processes"]["server"] = None
-    assert load_findings.sentences(load) == []
-    raw(load)["validity"] = "client_bound"
-    assert load_findings.sentences(load) == ["`rest-crud`: the client was the bottleneck; the server can do more than 1.00 k requests a second."]
+    result = raw(load)
+    result["loop"] = "closed"
+    assert load_findings.limits(load)[0].words == "not known", "the server used a tenth of a processor"
+    result["processes"]["server"]["user_seconds"] = 0.95 * result["window"]["seconds"]
+    assert load_findings.limits(load)[0].words == "the server's processor"
+    result["scenario"]["load"]["server_cpus"] = 0.5
+    assert load_findings.limits(load)[0].words == "the quota of 0.5 processors"
+    result["validity"] = "client_bound"
+    assert load_findings.limits(load)[0].words == "the client: the server can do at least 1.00 k/s"
+    result["processes"]["server"] = None
+    assert load_findings.limits(load)[0].server_share is None
 
 
 def test_of_an_invalid_window_nothing_is_told() -> None:
     load = a_load_run()
     raw(load)["validity"] = "invalid"
-    assert load_findings.sentences(load) == [] and load_findings.steps(load, with_rung()) == []
+    assert load_findings.limits(load) == [] and load_findings.steps(load, with_rung()) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "request_of"),
+    [
+        ({}, "get"),
+        ({"path": "/Product/p{n}?select=id"}, None),
+        ({"path": "/Product/p{n}/picture"}, None),
+        ({"path": "/index.html"}, None),
+        ({"follow": [{"key": "/brandId", "path": "/Brand/", "has": "/id"}]}, None),
+        ({"method": "POST", "path": "/graphql"}, None),
+        ({"method": "POST", "path": "/Product"}, "create"),
+        ({"path": "/Product?category==c{n}&limit=20", "expect": {"rows": 20}}, "list"),
+        ({"path": "/Product?category==c{n}", "expect": {"rows": 2}}, None),
+    ],
+)
+def test_an_operation_is_one_of_the_ladders_requests_only_if_it_asks_the_same(change: dict[str, object], request_of: str | None) -> None:
+    load = a_load_run()
+    raw(load)["scenario"]["operations"][0] |= change
+    assert load_findings.steps(load, with_rung())[0].request == request_of
+
+
+def test_the_servers_own_time_is_known_where_a_route_has_one_operation() -> None:
+    load = a_load_run()
+    result = raw(load)
+    sent = result["cells"][0]["counts"]["sent"]
+    result["counters"] = {"before": {"answers /Product/{id}": 10, "answer_ns /Product/{id}": 1000}, "after": {"answers /Product/{id}": 10 + sent, "answer_ns /Product/{id}": 1000 + 7000 * sent}}
+    assert load_findings.steps(load, with_rung())[0].own_ns == 7000.0
+    result["counters"]["after"]["answers /Product/{id}"] += 1
+    assert load_findings.steps(load, with_rung())[0].own_ns is None, "somebody else asked on that route, too"
 
 
 def test_an_operation_stands_beside_the_rung_of_its_request_on_a_like_machine_only() -> None:
@@ -94,5 +130,5 @@ def test_what_failed_and_was_dropped_stands_above_what_was_right() -> None:
     found = run.scenarios["rest-crud"].read()
     assert found and load_figures.lost_by_second(found)[:3] == [2, 7, 0]
     (picture,) = (picture for picture in load_pictures.pictures(run) if picture.name.endswith("-time"))
-    assert f"the {sum(load_figures.lost_by_second(found))} requests that failed or were dropped" in picture.alt
+    assert "the 0 requests that failed or were dropped" in picture.alt, "as the counts of the whole run say"
     assert "failed or dropped a second" in picture.svg()
