@@ -1,10 +1,11 @@
 //! What the generator itself can do: its loops against the null server. A run that came near to that says so.
 //!
-//! A ceiling is a stored run like any other, in a folder of its own. It holds for the same loop, TLS, HTTP and threads
+//! A ceiling is a stored run like any other, in a folder of its own. It holds for the same loop, TLS, HTTP, streams and threads
 //! on the same processors; where there is none, a run is judged by its own clocks alone.
 
 use std::path::Path;
 
+use crate::pinning::Pinned;
 use crate::result::{Ceiling, Run, Validity};
 use crate::run;
 use crate::scenario::Scenario;
@@ -20,8 +21,8 @@ pub fn scenario() -> Scenario {
 
 /// Measures the ceilings of both loops and stores them. The open loop is offered twice what the closed one reached, more than can be sent:
 /// the rest is dropped.
-pub fn calibrate(closed: &Scenario, folder: &Path) -> Result<[Run; 2], String> {
-    let server = Server::start_null(closed.tls)?;
+pub fn calibrate(closed: &Scenario, folder: &Path, pinned: Option<Pinned>) -> Result<[Run; 2], String> {
+    let server = Server::start_null(closed.tls, pinned)?;
     let measure = |scenario: &Scenario| {
         let (run, accounts) = run::run(scenario, &server, true)?;
         run.store(folder, &accounts).map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -36,17 +37,26 @@ pub fn calibrate(closed: &Scenario, folder: &Path) -> Result<[Run; 2], String> {
     Ok([first, second])
 }
 
-/// The newest ceiling in a folder that holds for a scenario; none where it was not measured.
-pub fn ceiling(folder: &Path, scenario: &Scenario) -> Option<Ceiling> {
+/// The newest ceiling in a folder that holds for a run; none where it was not measured.
+pub fn ceiling(folder: &Path, of: &Run) -> Option<Ceiling> {
     let entries = std::fs::read_dir(folder).ok()?;
     let read = |path: &Path| serde_json::from_slice::<Run>(&std::fs::read(path).ok()?).ok();
     let paths = entries.flatten().map(|entry| entry.path());
     let runs = paths.filter(|path| path.extension().is_some_and(|extension| extension == "json"));
     let holds = |run: &Run| {
-        let (of, load, other) = (&run.scenario, &run.scenario.load, &scenario.load);
-        (of.tls, of.http, load.is_open(), load.threads) == (scenario.tls, scenario.http, other.is_open(), other.threads)
-            && run.processors == run::processors()
-            && matches!(run.validity, Validity::Valid | Validity::ClientBound)
+        let kind = |run: &Run| {
+            let (scenario, load) = (&run.scenario, &run.scenario.load);
+            (
+                scenario.tls,
+                scenario.http,
+                load.is_open(),
+                load.threads,
+                load.streams,
+                run.processors,
+                run.pinned.clone(),
+            )
+        };
+        kind(run) == kind(of) && matches!(run.validity, Validity::Valid | Validity::ClientBound)
     };
     let newest = runs.filter_map(|path| read(&path)).filter(holds).max_by_key(|run| run.began_unix_seconds)?;
     Some(Ceiling { run: newest.id, throughput: newest.throughput })

@@ -1,7 +1,7 @@
 //! The highest rate at which a scenario meets its objectives, as a bracket: each probe is a run in an open loop, stored like any other.
 
 use crate::result::{Outcome, Run, Validity};
-use crate::scenario::Scenario;
+use crate::scenario::{Bound, Scenario};
 use crate::schedule::Schedule;
 use crate::search::{self, Bracket};
 
@@ -25,9 +25,14 @@ pub fn search(
     first: f64,
     mut probe: impl FnMut(&Scenario) -> Result<Run, String>,
 ) -> Result<Capacity, String> {
-    if scenario.objectives.is_empty() {
+    let breaks_at_a_high_rate = |bound: &Bound| matches!(bound, Bound::Response { .. } | Bound::FailuresAtMost(_));
+    let objectives = || scenario.objectives.iter().map(|objective| &objective.bound);
+    if objectives().any(|bound| matches!(bound, Bound::ThroughputAtLeast(_)))
+        || !objectives().any(breaks_at_a_high_rate)
+    {
         return Err(format!(
-            "{}: a capacity is the highest rate that meets objectives, and there are none",
+            "{}: a capacity is the highest rate that meets objectives on response times or failures; a least throughput is \
+             met at no low rate",
             scenario.name
         ));
     }

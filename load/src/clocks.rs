@@ -57,6 +57,12 @@ impl Cpu {
     }
 }
 
+/// How long the calling thread was ready and had no processor so far; seconds. 0 where the kernel does not say.
+pub fn own_run_queue_wait_seconds() -> f64 {
+    let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    text.split_whitespace().nth(1).and_then(|nanoseconds| nanoseconds.parse::<f64>().ok()).unwrap_or(0.0) / 1e9
+}
+
 /// How long threads of this process, in all, were ready and had no processor; seconds (`/proc/PID/schedstat`).
 pub fn run_queue_wait_seconds() -> Option<f64> {
     let waited = |thread: fs::DirEntry| {

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use clap::{Args, Parser};
+use clap::{Args, Parser, ValueEnum};
 
 use crate::calibration;
 use crate::capacity;
@@ -16,10 +16,11 @@ use crate::interrupt;
 use crate::ledger::Account;
 use crate::live::{self, Style};
 use crate::pair::{self, Side};
+use crate::pinning::Pinned;
 use crate::result::{Outcome, Point, Run, Validity};
 use crate::rules;
 use crate::run;
-use crate::scenario::{Bound, Class, Http, Mix, Objective, Scenario};
+use crate::scenario::{Bound, Class, Http, Mix, Objective, Operation, Scenario};
 use crate::schedule::Schedule;
 use crate::server::{self, Server};
 use crate::table;
@@ -46,7 +47,7 @@ pub struct Flags {
     /// The server's binary; without it the one of this checkout is built
     #[arg(long, env = "STRATA_BINARY", value_name = "FILE")]
     pub server: Option<PathBuf>,
-    /// A target on another machine is yours
+    /// The target may be another machine: you own it
     #[arg(long)]
     pub i_own_this_target: bool,
     /// How long requests are started
@@ -97,6 +98,9 @@ pub struct Flags {
     /// Where `load calibrate` stores what the client can do, and runs find it
     #[arg(long, value_name = "DIR", default_value = "target/load/calibration")]
     pub calibration: PathBuf,
+    /// Whether client and server have processors of their own, where there are several and no quota
+    #[arg(long, value_enum, default_value = "apart")]
+    pub pin: Pin,
     /// Print what would be run, as JSON: a name and seconds (null if it ends by a number) for each, and what cannot be run, with the reason
     #[arg(long)]
     pub plan: bool,
@@ -109,6 +113,15 @@ pub struct Flags {
     /// Say what goes on in a line that is rewritten, also where standard error is no terminal
     #[arg(long, group = "view")]
     pub live: bool,
+}
+
+/// Which processors client and server use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Pin {
+    /// Half of them each; a server with a quota uses all
+    Apart,
+    /// All
+    None,
 }
 
 /// A scenario and the flags that it is run with: the other side of a pair.
@@ -224,7 +237,7 @@ impl Flags {
         Ok(())
     }
 
-    /// How it is shown what goes on, if at all.
+    /// The style in which progress is shown; none if it is not.
     fn view(&self) -> Option<Style> {
         let asked = [(self.plain, Style::Plain), (self.ndjson, Style::Ndjson), (self.live, Style::Terminal)];
         asked.into_iter().find_map(|(asked, style)| asked.then_some(style)).or_else(Style::of_stderr)
@@ -234,15 +247,26 @@ impl Flags {
         self.ca.clone().map(Trust::Certificates).or(self.insecure.then_some(Trust::Everyone))
     }
 
-    /// Searches the highest rate at which a scenario meets its objectives, from a first one on; all probes are stored, and printed.
-    pub fn capacity(&self, scenario: Scenario, first: f64) -> Result<Vec<Point>, String> {
+    /// Searches the highest rate at which a scenario meets its objectives, from a first one on; all probes are stored, and printed. One
+    /// without a bound on response times gets one for p99 of each operation. Returns whether any rate was good.
+    pub fn capacity(&self, scenario: Scenario, first: f64, p99_at_most_ms: f64) -> Result<bool, String> {
         interrupt::listen(server::kill_started)?;
-        let found = capacity::search(&self.over(scenario)?, first, |probe| match self.point(probe)? {
+        let mut scenario = self.over(scenario)?;
+        if !scenario.objectives.iter().any(|objective| matches!(objective.bound, Bound::Response { .. })) {
+            let bound = Bound::Response { quantile: 0.99, at_most_ms: p99_at_most_ms };
+            let objective = |operation: &Operation| Objective {
+                operation: Some(operation.name.clone()),
+                classes: Vec::new(),
+                bound: bound.clone(),
+            };
+            scenario.objectives.extend(scenario.operations.iter().map(objective));
+        }
+        let found = capacity::search(&scenario, first, |probe| match self.point(probe)? {
             Point::Ran(run) => Ok(*run),
-            Point::Skipped { name, reason } => Err(format!("{name}: {reason}")),
+            Point::Skipped { name, reason } | Point::Failed { name, reason } => Err(format!("{name}: {reason}")),
         })?;
         println!("{}", found.text());
-        Ok(Vec::new())
+        Ok(found.bracket.good.is_some())
     }
 
     /// Measures what the client itself can do.
@@ -251,7 +275,8 @@ impl Flags {
         if self.base_url.is_some() {
             return Err("the null server is started here: without --base-url".to_owned());
         }
-        for run in calibration::calibrate(&self.over(calibration::scenario())?, &self.calibration)? {
+        let scenario = self.over(calibration::scenario())?;
+        for run in calibration::calibrate(&scenario, &self.calibration, self.pinned(&scenario))? {
             println!("{}", table::text(&run));
         }
         Ok(Vec::new())
@@ -277,7 +302,15 @@ impl Flags {
         let begun = Instant::now();
         let mut points = Vec::new();
         for variant in &variants {
-            points.push(self.point(variant)?);
+            points.push(match self.point(variant) {
+                Err(reason) if variants.len() > 1 && !interrupt::is_asked() => {
+                    let name = variant.name.clone();
+                    eprintln!("load: {name}: {reason}");
+                    self.note(&name, "failed", &reason)?;
+                    Point::Failed { name, reason }
+                }
+                point => point?,
+            });
         }
         print!("{}", table::summary(&points, begun.elapsed()));
         Ok(points)
@@ -295,12 +328,18 @@ impl Flags {
             }
             Point::Skipped { name, reason } => {
                 println!("{name}: skipped: {reason}\n");
-                let written = fs::create_dir_all(&self.results)
-                    .and_then(|()| fs::write(self.results.join(format!("{name}.skipped")), reason));
-                written.map_err(|error| format!("{}: {error}", self.results.display()))?;
+                self.note(name, "skipped", reason)?;
             }
+            Point::Failed { .. } => {}
         }
         Ok(point)
+    }
+
+    /// Stores why there is no result, beside the results.
+    fn note(&self, name: &str, what: &str, reason: &str) -> Result<(), String> {
+        let file = self.results.join(format!("{name}.{what}"));
+        let written = fs::create_dir_all(&self.results).and_then(|()| fs::write(&file, reason));
+        written.map_err(|error| format!("{}: {error}", file.display()))
     }
 
     /// Measures the variants of a scenario against those of another side, each pair of servers in windows that take turns. Stores the runs, and
@@ -333,18 +372,27 @@ impl Flags {
         Ok(points)
     }
 
+    fn pinned(&self, scenario: &Scenario) -> Option<Pinned> {
+        (self.pin == Pin::Apart && scenario.load.server_cpus.is_none()).then(Pinned::apart).flatten()
+    }
+
+    fn start(&self, scenario: &Scenario) -> Result<Server, String> {
+        let binary = server::binary(self.server.as_deref())?;
+        Server::start(&binary, &scenario.data, scenario.tls, self.pinned(scenario))
+    }
+
     fn side(&self, scenario: Scenario) -> Result<Side, String> {
         if self.base_url.is_some() {
             return Err("both servers of a pair are started here: without --base-url".to_owned());
         }
-        let mut server = Server::start(&server::binary(self.server.as_deref())?, &scenario.data, scenario.tls)?;
+        let mut server = self.start(&scenario)?;
         scenario.load.server_cpus.map_or(Ok(()), |cpus| server.limit(cpus))?;
         Ok((scenario, server))
     }
 
     /// Gives a run its verdict, by what the client can do, too, and stores it.
     fn store(&self, run: &mut Run, accounts: &[Account]) -> Result<(), String> {
-        run.ceiling = calibration::ceiling(&self.calibration, &run.scenario);
+        run.ceiling = calibration::ceiling(&self.calibration, run);
         rules::give_verdict(run);
         run.store(&self.results, accounts).map_err(|error| format!("{}: {error}", self.results.display()))
     }
@@ -354,7 +402,7 @@ impl Flags {
         let mut server = match (&self.base_url, self.trust()) {
             (Some(url), trust) => Server::at(url, self.i_own_this_target, trust)?,
             (None, Some(_)) => return Err("--ca and --insecure are about the server of --base-url".to_owned()),
-            (None, None) => Server::start(&server::binary(self.server.as_deref())?, &scenario.data, scenario.tls)?,
+            (None, None) => self.start(scenario)?,
         };
         if let Some(Err(reason)) = scenario.load.server_cpus.map(|cpus| server.limit(cpus)) {
             return Ok(Point::Skipped { name: scenario.name.clone(), reason });
@@ -371,7 +419,7 @@ pub fn exit(points: Result<Vec<Point>, String>) -> ExitCode {
         Point::Ran(run) => {
             run.validity == Validity::Valid && run.objectives.iter().all(|judged| judged.outcome == Outcome::Pass)
         }
-        Point::Skipped { .. } => false,
+        Point::Skipped { .. } | Point::Failed { .. } => false,
     };
     match points {
         Ok(points) if points.iter().all(good) => ExitCode::SUCCESS,

@@ -21,15 +21,20 @@ use http_body_util::Full;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::task::{JoinHandle, JoinSet};
 
+use crate::clocks;
 use crate::connection::{Connection, Target};
 use crate::expectation::Failure;
 use crate::interrupt;
 use crate::ledger::{Account, Arrival, Ledger};
 use crate::live::{self, Phase};
+use crate::pinning::pin;
 use crate::random::{Choice, Random, mixed};
 use crate::scenario::{Operation, Row, Scenario};
 
 use users::{End, Left};
+
+/// How long a server may take to accept a connection before the warm-up.
+const TO_CONNECT: Duration = Duration::from_secs(30);
 
 /// What one window measured.
 #[derive(Debug)]
@@ -44,6 +49,8 @@ pub struct Measured {
     pub think_seconds: f64,
     /// CPU of the busiest thread over the window, of one processor.
     pub busiest_thread: f64,
+    /// CPU that a thread used or was ready for and did not get, of one processor: the most of any thread.
+    pub demand: f64,
 }
 
 /// The requests of a scenario, ready to be made: shared by all threads.
@@ -70,16 +77,24 @@ struct Thread {
 }
 
 impl Engine {
-    /// Opens all connections and runs the warm-up of a scenario; the accounts are those of the warm-up.
-    pub fn start(scenario: &Scenario, target: &Target) -> Result<(Self, Vec<Account>), String> {
+    /// Opens all connections and runs the warm-up of a scenario, on these processors; the accounts are those of the warm-up.
+    pub fn start(
+        scenario: &Scenario,
+        target: &Target,
+        processors: Option<&[usize]>,
+    ) -> Result<(Self, Vec<Account>), String> {
         let plan = Arc::new(Plan::new(scenario, target)?);
         let left = Left::new(Some(scenario.load.warm_up_requests));
         let start = |number| {
             let (starts, started) = mpsc::channel();
             let (measured, results) = mpsc::channel();
             let (warmed, warm) = mpsc::channel();
-            let (plan, left) = (Arc::clone(&plan), left.clone());
+            let (plan, left, processors) = (Arc::clone(&plan), left.clone(), processors.map(<[usize]>::to_vec));
             let body = move || {
+                if let Some(Err(reason)) = processors.map(|processors| pin(&processors)) {
+                    let _ = warmed.send(Err(reason));
+                    return;
+                }
                 on_this_thread(async move {
                     let worker = Worker::new(plan, number);
                     // Whoever started this thread may have gone; then there is no window.
@@ -135,6 +150,7 @@ impl Measured {
         self.end = self.end.max(other.end);
         self.think_seconds += other.think_seconds;
         self.busiest_thread = self.busiest_thread.max(other.busiest_thread);
+        self.demand = self.demand.max(other.demand);
         self
     }
 }
@@ -204,7 +220,8 @@ impl Worker {
 
     async fn warm_up(self: &Rc<Self>, left: Left) -> Result<Vec<Account>, String> {
         for slot in &self.slots {
-            let open = slot.open().await;
+            let open = tokio::time::timeout(TO_CONNECT, slot.open()).await;
+            let open = open.unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()));
             open.map_err(|error| format!("no connection to {}: {error}", self.plan.target.address))?;
         }
         let ledger = Ledger::new(self.plan.scenario.operations.len(), Instant::now(), None, false);
@@ -217,7 +234,7 @@ impl Worker {
     async fn measure(self: &Rc<Self>, start: Instant, left: Left) -> Measured {
         let load = &self.plan.scenario.load;
         let ledger = Ledger::new(self.plan.scenario.operations.len(), start, load.slice(), load.is_open());
-        let before = own_cpu_seconds();
+        let before = (own_cpu_seconds(), clocks::own_run_queue_wait_seconds());
         let mut tasks = JoinSet::new();
         tokio::time::sleep_until(start.into()).await;
         let view = self.publish(&ledger);
@@ -240,13 +257,15 @@ impl Worker {
         self.drain(tasks).await;
         view.abort();
         let end = Instant::now();
-        let used = own_cpu_seconds() - before;
+        let (used, waited) = (own_cpu_seconds() - before.0, clocks::own_run_queue_wait_seconds() - before.1);
+        let seconds = end.duration_since(start).as_secs_f64();
         Measured {
             accounts: ledger.accounts(),
             start,
             end,
             think_seconds: think.map_or(0.0, |think| think.get().as_secs_f64()),
-            busiest_thread: used / end.duration_since(start).as_secs_f64(),
+            busiest_thread: used / seconds,
+            demand: (used + waited) / seconds,
         }
     }
 

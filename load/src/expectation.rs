@@ -94,13 +94,6 @@ pub enum Failure {
     Body,
 }
 
-impl Failure {
-    /// Whether the server sent a whole answer.
-    pub fn is_answered(self) -> bool {
-        matches!(self, Self::Status(_) | Self::Body)
-    }
-}
-
 impl fmt::Display for Failure {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,4 +1,4 @@
-//! Ctrl-C (SIGINT, or SIGTERM): the first ends a run in order, the second ends the program at once.
+//! Ctrl-C (SIGINT, or SIGTERM, or the terminal's SIGHUP): the first ends a run in order, the second ends the program at once.
 //!
 //! Signals belong to the process, so whether one came is asked here, and not handed from function to function.
 
@@ -22,10 +22,11 @@ pub fn listen(at_once: fn()) -> Result<(), String> {
     let inside = runtime.enter();
     let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
+    let mut hang_up = signal(SignalKind::hangup()).map_err(failed)?;
     drop(inside);
     let listener = move || {
         runtime.block_on(async {
-            let mut next = async || tokio::select! { _ = interrupt.recv() => {}, _ = terminate.recv() => {} };
+            let mut next = async || tokio::select! { _ = interrupt.recv() => {}, _ = terminate.recv() => {}, _ = hang_up.recv() => {} };
             next().await;
             ASKED.send_replace(true);
             eprintln!("load: no more requests are started; a second signal ends it at once");

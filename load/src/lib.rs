@@ -16,6 +16,7 @@ pub mod clocks;
 pub mod live;
 pub mod ledger;
 pub mod growth;
+pub mod pinning;
 pub mod quota;
 pub mod counters;
 pub mod tls;

@@ -23,15 +23,15 @@ pub const PERIOD_US: u64 = 100_000;
 const TAKE_AWAY: &str = r#"
 trap '' INT TERM HUP
 read -r _
-for try in 1 2 3 4 5 6 7 8 9 10; do
+for try in $(seq 300); do
     for process in $(cat "$1/cgroup.procs"); do echo "$process" > "$2/cgroup.procs"; done
     rmdir "$1" && exit 0
     sleep 0.1
 done
 "#;
 
-/// A way to give a process so many processors, or why it cannot be gone.
-type Way = fn(u32, f64) -> Result<Quota, String>;
+/// A mechanism that gives a process so many processors, or why it cannot.
+type Mechanism = fn(u32, f64) -> Result<Quota, String>;
 
 /// A part of the processors, until it is dropped.
 #[derive(Debug)]
@@ -52,12 +52,12 @@ impl Quota {
     /// Gives a process so many processors, a part of one or several.
     ///
     /// # Errors
-    /// Why none of the ways can be gone, each with its reason.
+    /// Why no mechanism can, each with its reason.
     pub fn set(process: u32, cpus: f64) -> Result<Self, String> {
-        let ways: [Way; 4] = [version_2, version_1, scope, affinity];
+        let mechanisms: [Mechanism; 4] = [version_2, version_1, scope, affinity];
         let mut reasons = Vec::new();
-        for way in ways {
-            match way(process, cpus) {
+        for mechanism in mechanisms {
+            match mechanism(process, cpus) {
                 Ok(quota) => return Ok(quota),
                 Err(reason) => reasons.push(reason),
             }
@@ -81,14 +81,19 @@ impl Drop for Group {
 }
 
 impl Group {
-    /// A new group below another one, with a process in it. The helper is there before the process is, so that a crash leaves nothing.
-    fn below(parent: &Path, process: u32, set: impl FnOnce(&Path) -> std::io::Result<()>) -> Result<Self, String> {
+    /// A new group below another one, with a process in it, which goes back to its home in the end. The helper is there before the process is, so that a crash leaves nothing.
+    fn below(
+        parent: &Path,
+        home: &Path,
+        process: u32,
+        set: impl FnOnce(&Path) -> std::io::Result<()>,
+    ) -> Result<Self, String> {
         let folder = parent.join(format!("strata-load-{process}"));
         let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
         fs::create_dir(&folder).map_err(failed)?;
         let mut helper = Command::new("sh");
-        helper.arg("-c").arg(TAKE_AWAY).arg("sh").arg(&folder).arg(parent);
-        let helper = spawn(&mut helper).inspect_err(|_| drop(fs::remove_dir(&folder))).map_err(failed)?;
+        helper.arg("-c").arg(TAKE_AWAY).arg("sh").arg(&folder).arg(home);
+        let helper = spawn_helper(&mut helper).inspect_err(|_| drop(fs::remove_dir(&folder))).map_err(failed)?;
         let group = Self { folder: folder.clone(), helper };
         set(&folder).map_err(failed)?;
         fs::write(folder.join("cgroup.procs"), process.to_string()).map_err(failed)?;
@@ -96,8 +101,8 @@ impl Group {
     }
 }
 
-/// Starts the helper in a process group of its own: Ctrl-C is not for it.
-fn spawn(helper: &mut Command) -> std::io::Result<Child> {
+/// Starts a helper that waits for the end of a pipe, in a process group of its own: Ctrl-C is not for it.
+pub fn spawn_helper(helper: &mut Command) -> std::io::Result<Child> {
     helper.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0).spawn()
 }
 
@@ -136,7 +141,7 @@ fn version_2(process: u32, cpus: f64) -> Result<Quota, String> {
     for parent in group.ancestors().take_while(|parent| parent.starts_with(&mount)) {
         // It may be there already, or not be ours to give; then the limit below fails, and says why.
         let _ = fs::write(parent.join("cgroup.subtree_control"), "+cpu");
-        match Group::below(parent, process, |folder| write_existing(&folder.join("cpu.max"), &limit)) {
+        match Group::below(parent, &group, process, |folder| write_existing(&folder.join("cpu.max"), &limit)) {
             Ok(group) => return Ok(Quota { mechanism: "cgroup v2", group: Some(group) }),
             Err(why) => reason = why,
         }
@@ -147,7 +152,7 @@ fn version_2(process: u32, cpus: f64) -> Result<Quota, String> {
 /// `cpu.cfs_quota_us`.
 fn version_1(process: u32, cpus: f64) -> Result<Quota, String> {
     let (_, parent) = place(process, "cgroup", Some("cpu")).ok_or("cgroup v1: not mounted")?;
-    let group = Group::below(&parent, process, |folder| {
+    let group = Group::below(&parent, &parent, process, |folder| {
         write_existing(&folder.join("cpu.cfs_period_us"), &PERIOD_US.to_string())?;
         write_existing(&folder.join("cpu.cfs_quota_us"), &quota_us(cpus).to_string())
     });

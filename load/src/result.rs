@@ -19,14 +19,12 @@ use crate::clocks::{Cpu, Held};
 use crate::counters;
 use crate::growth;
 use crate::ledger::Account;
-use crate::scenario::{Growing, Objective, Operation, Scenario};
+use crate::pinning::Pinned;
+use crate::scenario::{Growing, Objective, Operation, QUANTILES, Scenario};
 use crate::tls::Negotiated;
 
 /// The version of the format.
 pub const FORMAT: u32 = 1;
-
-/// The quantiles that are looked at.
-pub const QUANTILES: [f64; 6] = [0.5, 0.9, 0.95, 0.99, 0.995, 0.999];
 
 /// A run of a scenario.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -48,7 +46,7 @@ pub struct Run {
     pub server_configuration: Option<Value>,
     /// Processors of the machine that both ran on.
     pub processors: usize,
-    /// The operations that were to be measured, written before the run.
+    /// The operations that were to be measured.
     pub plan: Vec<String>,
     /// What was done before the window.
     pub setup: Setup,
@@ -67,6 +65,9 @@ pub struct Run {
     /// What the server held, once in each slice of the window, where it was started here.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held: Vec<Held>,
+    /// The processors of both sides, where they had their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pinned: Option<Pinned>,
     /// By what the server's processors were limited, where the scenario limits them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quota: Option<Limited>,
@@ -97,8 +98,15 @@ pub struct Limited {
 pub enum Point {
     /// It was measured.
     Ran(Box<Run>),
-    /// It was left out.
+    /// This machine cannot run it.
     Skipped {
+        /// Of the scenario.
+        name: String,
+        /// Why.
+        reason: String,
+    },
+    /// It ended without a result.
+    Failed {
         /// Of the scenario.
         name: String,
         /// Why.
@@ -250,6 +258,9 @@ pub struct Processes {
     pub server_throughout: Option<Cpu>,
     /// CPU of the client's busiest thread, as a share of one processor.
     pub busiest_client_thread: f64,
+    /// CPU that a thread of the client used or was ready for and did not get, of one processor: the most of any thread.
+    #[serde(default)]
+    pub client_thread_demand: f64,
     /// How long the client's threads were ready and had no processor, in all.
     pub client_run_queue_wait_seconds: Option<f64>,
     /// The users' own time between answers and requests, in all; null in an open loop.

@@ -9,8 +9,9 @@ mod promise;
 
 use std::fmt;
 
+use crate::quota::PERIOD_US;
 use crate::result::{FORMAT, Judged, Outcome, Run, Validity};
-use crate::scenario::{Bound, Objective};
+use crate::scenario::{Bound, Objective, QUANTILES};
 
 /// A rule that is broken, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,9 +52,9 @@ pub fn broken(run: &Run) -> Vec<Broken> {
 
 /// Why the client was the bottleneck; none where it was not.
 pub fn client_bound(run: &Run) -> Option<String> {
-    let busiest = run.processes.busiest_client_thread;
-    if busiest >= 0.9 {
-        return Some(format!("its busiest thread used {:.0} % of a processor", busiest * 100.0));
+    let demand = run.processes.client_thread_demand.max(run.processes.busiest_client_thread);
+    if demand >= 0.9 {
+        return Some(format!("a thread of it used, or was ready for, {:.0} % of a processor", demand * 100.0));
     }
     if let Some(ceiling) = &run.ceiling {
         let (sent, most) = (run.total.sent as f64 / run.window.seconds, ceiling.throughput);
@@ -62,13 +63,16 @@ pub fn client_bound(run: &Run) -> Option<String> {
         }
     }
     let late = run.cells.iter().find_map(|cell| {
-        let lag = cell.send_lag.as_ref()?.at(0.99)??;
-        let service = cell.service.as_ref()?.at(0.99)??;
-        (lag > 1_000_000 && lag > service / 4).then_some((cell, lag, service))
+        QUANTILES.into_iter().find_map(|quantile| {
+            let lag = cell.send_lag.as_ref()?.at(quantile)??;
+            let service = cell.service.as_ref()?.at(quantile)??;
+            (lag > 1_000_000 && lag > service / 4).then_some((cell, quantile, lag, service))
+        })
     });
-    late.map(|(cell, lag, service)| {
-        let (lag, service) = (lag as f64 / 1e6, service as f64 / 1e6);
-        format!("{}: p99 of its send lag is {lag:.1} ms beside a service time of {service:.1} ms", cell.operation)
+    late.map(|(cell, quantile, lag, service)| {
+        let (name, lag, service) = (&cell.operation, lag as f64 / 1e6, service as f64 / 1e6);
+        let p = quantile * 100.0;
+        format!("{name}: p{p} of its send lag is {lag:.1} ms beside a service time of {service:.1} ms")
     })
 }
 
@@ -77,7 +81,10 @@ pub fn quota_not_binding(run: &Run) -> Option<String> {
     let cpus = run.scenario.load.server_cpus?;
     let used = run.processes.server.as_ref().map_or(0.0, |cpu| cpu.seconds()) / run.window.seconds;
     let throttled = run.quota.as_ref().and_then(|quota| quota.throttled_periods);
+    // A server that was throttled in every period had no more to use, though the kernel keeps a part of a small share to itself.
+    let periods = run.window.seconds * 1e6 / PERIOD_US as f64;
     match () {
+        () if throttled.is_some_and(|throttled| throttled as f64 >= 0.95 * periods) => None,
         () if used < cpus * 0.95 => Some(format!("the server used {used:.3} of its {cpus} processors")),
         () if throttled == Some(0) => Some("in no period the server had used up its share".to_owned()),
         () => None,
@@ -89,8 +96,8 @@ pub fn validity(run: &Run) -> Validity {
     match () {
         () if !broken(run).is_empty() => Validity::Invalid,
         () if run.aborted => Validity::Inconclusive,
-        () if quota_not_binding(run).is_some() => Validity::QuotaNotBinding,
         () if client_bound(run).is_some() => Validity::ClientBound,
+        () if quota_not_binding(run).is_some() => Validity::QuotaNotBinding,
         () => Validity::Valid,
     }
 }
@@ -129,16 +136,19 @@ fn judge(run: &Run, objective: &Objective, validity: Validity) -> Judged {
         Bound::Response { quantile, at_most_ms } => {
             let cell = objective.operation.as_ref().and_then(|name| run.cell(name));
             let found = cell.and_then(|cell| cell.response.as_ref()).and_then(|response| response.at(*quantile));
-            let dropped = counts.as_ref().is_some_and(|counts| counts.dropped > 0);
+            // What was not answered right has no response time that is good.
+            let in_time = counts
+                .as_ref()
+                .is_some_and(|counts| counts.dropped == 0 && counts.ok as f64 >= *quantile * counts.scheduled as f64);
             let measured = found.flatten().map(|nanoseconds| nanoseconds as f64 / 1e6);
-            (measured, found.map(|_| outcome(!dropped && measured.is_some_and(|measured| measured <= *at_most_ms))))
+            (measured, found.map(|_| outcome(in_time && measured.is_some_and(|measured| measured <= *at_most_ms))))
         }
     };
-    // A client that was the bottleneck makes a server look worse, never better: what passes passes.
+    // A client that was the bottleneck makes a server look slower, never faster: such a pass is one. Of growth it says nothing.
+    let of_speed = !matches!(objective.bound, Bound::Growth { .. });
     let believed = match (validity, outcome) {
-        (Validity::Valid, outcome) | (Validity::ClientBound, outcome @ Some(Outcome::Pass)) => {
-            outcome.unwrap_or(Outcome::NoData)
-        }
+        (Validity::Valid, outcome) => outcome.unwrap_or(Outcome::NoData),
+        (Validity::ClientBound, outcome @ Some(Outcome::Pass)) if of_speed => outcome.unwrap_or(Outcome::NoData),
         _ => Outcome::Blocked,
     };
     Judged { objective: objective.clone(), measured, outcome: believed }

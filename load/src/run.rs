@@ -10,7 +10,8 @@ use serde_json::Value;
 use crate::clocks::{self, Cpu, Held, Watch};
 use crate::connection::{Answer, Connection, Target};
 use crate::counters;
-use crate::engine::Engine;
+use crate::engine::{Engine, Measured};
+use crate::expectation::Failure;
 use crate::interrupt;
 use crate::ledger::Account;
 use crate::live::{self, Phase};
@@ -22,6 +23,9 @@ use crate::server::Server;
 use crate::template::Template;
 use crate::tls::Tls;
 
+/// How long a request beside the load may take.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
 /// Rows that are written in one request.
 const ROWS_A_REQUEST: u64 = 500;
 
@@ -32,8 +36,11 @@ pub fn run(scenario: &Scenario, server: &Server, has_data: bool) -> Result<(Run,
         session.window()?;
         session.end(scenario)
     });
-    if server.process.is_none() && !has_data {
-        filled.client.clear(&scenario.data)?;
+    if server.process.is_none()
+        && !has_data
+        && let Err(reason) = filled.client.clear(&scenario.data)
+    {
+        eprintln!("load: the rows of the scenario are still in the server: {reason}");
     }
     measured
 }
@@ -67,7 +74,8 @@ impl<'a> Filled<'a> {
     pub fn warm_up(&self, scenario: &Scenario) -> Result<Session<'_>, String> {
         let target = self.server.target(scenario.http)?;
         live::phase(Phase::WarmUp);
-        let (engine, accounts) = Engine::start(scenario, &target)?;
+        let processors = self.server.pinned.as_ref().map(|pinned| pinned.client.as_slice());
+        let (engine, accounts) = Engine::start(scenario, &target, processors)?;
         not_interrupted()?;
         Ok(Session {
             filled: self,
@@ -129,7 +137,7 @@ impl Session<'_> {
         self.accounts.iter_mut().zip(&measured.accounts).for_each(|(all, window)| all.add(window));
         self.seconds += measured.end.duration_since(measured.start).as_secs_f64();
         self.think_seconds += measured.think_seconds;
-        let window = after.since(&before, measured.busiest_thread);
+        let window = after.since(&before, &measured);
         self.processes = Some(match self.processes.take() {
             None => window,
             Some(earlier) => both(&earlier, &window),
@@ -169,8 +177,13 @@ impl Session<'_> {
             throughput: total.ok as f64 / self.seconds,
             cells,
             total,
-            processes: Processes { think_seconds, server_throughout, ..self.processes.ok_or("no window was measured")? },
+            processes: Processes {
+                think_seconds,
+                server_throughout,
+                ..self.processes.ok_or("no window was measured")?
+            },
             ceiling: None,
+            pinned: server.pinned.clone(),
             held: self.held,
             quota: server.quota.as_ref().map(|quota| limited(quota, throttled_periods)),
             counters: Counters { before: self.counters, after: counters },
@@ -199,13 +212,14 @@ impl Clocks {
     }
 
     /// What both processes used since an earlier reading.
-    fn since(&self, earlier: &Self, busiest_client_thread: f64) -> Processes {
+    fn since(&self, earlier: &Self, measured: &Measured) -> Processes {
         let waited = self.waited.zip(earlier.waited);
         Processes {
             client: self.client.since(&earlier.client),
             server: self.server.zip(earlier.server).map(|(after, before)| after.since(&before)),
             server_throughout: None,
-            busiest_client_thread,
+            busiest_client_thread: measured.busiest_thread,
+            client_thread_demand: measured.demand,
             client_run_queue_wait_seconds: waited.map(|(after, before)| (after - before).max(0.0)),
             think_seconds: None,
         }
@@ -220,6 +234,7 @@ fn both(one: &Processes, other: &Processes) -> Processes {
         server: one.server.zip(other.server).map(|(one, other)| one.plus(&other)),
         server_throughout: None,
         busiest_client_thread: one.busiest_client_thread.max(other.busiest_client_thread),
+        client_thread_demand: one.client_thread_demand.max(other.client_thread_demand),
         client_run_queue_wait_seconds: waited.map(|(one, other)| one + other),
         think_seconds: None,
     }
@@ -270,9 +285,9 @@ impl Client {
     fn send(&self, method: &str, path: &str, body: String, content_type: &str) -> Result<Answer, String> {
         let request = Request::builder().method(method).uri(path).header("content-type", content_type);
         let request = request.body(Full::new(Bytes::from(body))).map_err(|error| format!("{path}: {error}"))?;
-        self.runtime
-            .block_on(self.connection.exchange(request))
-            .map_err(|failure| format!("{method} {path}: {failure}"))
+        let answer = async { tokio::time::timeout(TIMEOUT, self.connection.exchange(request)).await };
+        let answer = self.runtime.block_on(answer).unwrap_or(Err(Failure::Timeout));
+        answer.map_err(|failure| format!("{method} {path}: {failure}"))
     }
 
     /// Writes all rows of all tables, and the blobs of the first. A table that has rows already is left alone: they may be somebody's.
@@ -283,6 +298,10 @@ impl Client {
                 return Err(format!("{table} has {found} rows already; --has-data says that they are the scenario's"));
             }
         }
+        self.write_all(data).inspect_err(|_| drop(self.clear(data)))
+    }
+
+    fn write_all(&self, data: &Data) -> Result<u64, String> {
         for related in &data.related {
             self.write(&related.table, related.rows, &related.row)?;
         }

@@ -20,6 +20,9 @@ use crate::template::Template;
 
 pub use variants::{Mix, Sweep};
 
+/// The quantiles that are looked at.
+pub const QUANTILES: [f64; 6] = [0.5, 0.9, 0.95, 0.99, 0.995, 0.999];
+
 /// A load test.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -350,8 +353,9 @@ pub enum Growing {
 }
 
 /// TOML has infinities, and what is no number.
+/// Also below what no run needs and durations cannot hold.
 fn above_zero(number: f64) -> bool {
-    number.is_finite() && number > 0.0
+    number > 0.0 && number <= 1e6
 }
 
 /// Why a scenario is not run.
@@ -413,14 +417,27 @@ impl Scenario {
                 "load.streams",
                 "HTTP/1.1 has one request at a time on a connection",
             ),
+            (
+                load.seconds.is_some() && load.requests.is_some(),
+                "load.requests",
+                "a closed loop ends after seconds or requests, not both",
+            ),
             (load.is_open() && closed_end, "load.schedule", "a schedule has its own end: without seconds and requests"),
             (!load.is_open() && !closed_end, "load.seconds", "a closed loop ends after seconds or requests"),
-            (load.seconds.is_some_and(|seconds| !above_zero(seconds)), "load.seconds", "above 0"),
+            (
+                load.seconds.is_some_and(|seconds| !above_zero(seconds)),
+                "load.seconds",
+                "above 0, and at most a million",
+            ),
             (load.requests == Some(0), "load.requests", "above 0"),
             (load.poisson && !load.is_open(), "load.poisson", "only a schedule has random arrivals"),
-            (!above_zero(load.timeout_seconds), "load.timeout_seconds", "above 0"),
-            (!above_zero(load.drain_seconds), "load.drain_seconds", "above 0"),
-            (load.server_cpus.is_some_and(|cpus| !above_zero(cpus)), "load.server_cpus", "above 0"),
+            (!above_zero(load.timeout_seconds), "load.timeout_seconds", "above 0, and at most a million"),
+            (!above_zero(load.drain_seconds), "load.drain_seconds", "above 0, and at most a million"),
+            (
+                load.server_cpus.is_some_and(|cpus| !above_zero(cpus)),
+                "load.server_cpus",
+                "above 0, and at most a million",
+            ),
             (data.rows == 0, "data.rows", "at least 1: reads of an empty table prove nothing"),
         ];
         let found =
@@ -440,7 +457,10 @@ impl Scenario {
                 return fault("name", "another operation has it");
             }
             if !above_zero(operation.weight) {
-                return fault("weight", "above 0: an operation that never runs is no operation");
+                return fault(
+                    "weight",
+                    "above 0 (an operation that never runs is no operation), and at most a million",
+                );
             }
             if operation.method.parse::<http::Method>().is_err() {
                 return fault("method", "no method of HTTP");
@@ -485,8 +505,8 @@ impl Scenario {
                 if objective.operation.is_none() {
                     return fault("response times are those of one operation");
                 }
-                if !(0.0..1.0).contains(&quantile) {
-                    return fault("a quantile is from 0 to below 1");
+                if !QUANTILES.contains(&quantile) {
+                    return fault("the quantiles that are measured are 0.5, 0.9, 0.95, 0.99, 0.995 and 0.999");
                 }
             }
             if matches!(objective.bound, Bound::Growth { of: Growing::P99, .. }) && objective.operation.is_none() {

@@ -99,8 +99,8 @@ impl Schedule {
             return Some(("rate", "rates must be numbers from 0, one for a step, two for a ramp, or more"));
         }
         let seconds = self.seconds();
-        if !(seconds > 0.0 && seconds.is_finite()) {
-            return Some(("seconds", "it must be above 0"));
+        if !(seconds > 0.0 && seconds <= 1e6) {
+            return Some(("seconds", "above 0, and at most a million"));
         }
         (self.arrivals() < 1.0).then_some(("rate", "no request would ever start"))
     }

@@ -2,6 +2,7 @@
 //!
 //! It is a process of its own, so that its CPU is its own, and it takes a free port, so that runs do not meet.
 
+use std::io::Write;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -16,9 +17,18 @@ use tempfile::TempDir;
 
 use crate::connection::Target;
 use crate::interrupt;
-use crate::quota::Quota;
+use crate::pinning::{Pinned, started_on};
+use crate::quota::{self, Quota};
 use crate::scenario::{Data, Http};
 use crate::tls::{Tls, Trust};
+
+/// What a helper does when this program ends, however it does, and has not stopped the server.
+const TAKE_ALONG: &str = r#"
+trap '' INT TERM HUP
+read -r _ && exit
+kill -KILL -- "-$1"
+rm -rf -- "$2"
+"#;
 
 /// A server that requests go to.
 #[derive(Debug)]
@@ -30,6 +40,8 @@ pub struct Server {
     /// The configuration it says it has, where it was started here.
     pub configuration: Option<Value>,
     trust: Option<Trust>,
+    /// The processors of both sides, where they have their own.
+    pub pinned: Option<Pinned>,
     /// What limits its processors, where something does.
     pub quota: Option<Quota>,
     started: Option<Started>,
@@ -38,6 +50,8 @@ pub struct Server {
 #[derive(Debug)]
 struct Started {
     child: Child,
+    /// Without it a server outlives a program that is killed, and nothing else changes.
+    helper: Option<Child>,
     _directory: TempDir,
 }
 
@@ -45,7 +59,7 @@ impl Server {
     /// One that is there. Unless it is on this machine the caller has to say that it is theirs; over HTTPS, whom they trust.
     pub fn at(url: &str, owned: bool, trust: Option<Trust>) -> Result<Self, String> {
         let url = url.trim_end_matches('/').to_owned();
-        let server = Self { url, process: None, configuration: None, trust, quota: None, started: None };
+        let server = Self { url, process: None, configuration: None, trust, pinned: None, quota: None, started: None };
         let url = &server.url;
         match server.target(Http::One)?.address.ip().is_loopback() || owned {
             true => Ok(server),
@@ -55,7 +69,7 @@ impl Server {
 
     /// Starts a binary in a temporary folder with a schema and static files, and waits until it is ready. It times its requests. Over TLS
     /// it shows a certificate that it makes itself, and nothing else is trusted.
-    pub fn start(binary: &Path, served: &Data, tls: bool) -> Result<Self, String> {
+    pub fn start(binary: &Path, served: &Data, tls: bool, pinned: Option<Pinned>) -> Result<Self, String> {
         let directory = TempDir::new().map_err(|error| format!("no temporary folder: {error}"))?;
         let [schema_file, data, files, ready] =
             ["schema.graphql", "data", "static", "ready"].map(|name| directory.path().join(name));
@@ -72,15 +86,16 @@ impl Server {
             command
         };
         let failed = |error: std::io::Error| format!("cannot start {}: {error}", binary.display());
-        let printed = command().arg("--print-config").output().map_err(failed)?;
+        let processors = pinned.as_ref().map(|pinned| pinned.server.as_slice());
+        let printed = started_on(processors, || command().arg("--print-config").output())?.map_err(failed)?;
         let configuration = serde_json::from_slice(&printed.stdout)
             .map_err(|_| format!("{}: {}", binary.display(), String::from_utf8_lossy(&printed.stderr).trim()))?;
         let trust = tls.then(|| Trust::Certificates(data.join("tls").join("certificate.pem")));
-        Self::launch(command(), directory, &ready, configuration, trust)
+        Self::launch(command(), directory, &ready, configuration, trust, pinned)
     }
 
     /// Starts the null server, which is in the program `load` itself.
-    pub fn start_null(tls: bool) -> Result<Self, String> {
+    pub fn start_null(tls: bool, pinned: Option<Pinned>) -> Result<Self, String> {
         let directory = TempDir::new().map_err(|error| format!("no temporary folder: {error}"))?;
         let [ready, certificate] = ["ready", "certificate.pem"].map(|name| directory.path().join(name));
         let mut command = Command::new(std::env::current_exe().map_err(|error| error.to_string())?);
@@ -89,7 +104,7 @@ impl Server {
             command.arg("--certificate").arg(&certificate);
         }
         let trust = tls.then_some(Trust::Certificates(certificate));
-        Self::launch(command, directory, &ready, serde_json::json!({"server": "null"}), trust)
+        Self::launch(command, directory, &ready, serde_json::json!({"server": "null"}), trust, pinned)
     }
 
     fn launch(
@@ -98,16 +113,22 @@ impl Server {
         ready: &Path,
         configuration: Value,
         trust: Option<Trust>,
+        pinned: Option<Pinned>,
     ) -> Result<Self, String> {
         // In a group of its own: Ctrl-C goes to the whole group of a terminal, and the server is to answer what is in flight.
         command.process_group(0).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let name = command.get_program().to_owned();
-        let child = command.spawn().map_err(|error| format!("cannot start {}: {error}", name.display()))?;
+        let processors = pinned.as_ref().map(|pinned| pinned.server.as_slice());
+        let child = started_on(processors, || command.spawn())?;
+        let child = child.map_err(|error| format!("cannot start {}: {error}", name.display()))?;
         running().push((child.id(), directory.path().to_owned()));
+        let mut helper = Command::new("sh");
+        helper.arg("-c").arg(TAKE_ALONG).arg("sh").arg(child.id().to_string()).arg(directory.path());
         let process = Some(child.id());
-        let started = Some(Started { child, _directory: directory });
+        let helper = quota::spawn_helper(&mut helper);
+        let started = Some(Started { child, helper: helper.ok(), _directory: directory });
         let configuration = Some(configuration);
-        let mut server = Self { url: String::new(), process, configuration, trust, quota: None, started };
+        let mut server = Self { url: String::new(), process, configuration, trust, pinned, quota: None, started };
         server.url = server.wait_until_ready(ready)?;
         Ok(server)
     }
@@ -165,6 +186,9 @@ impl Server {
             (Some("http"), Some(_)) => return Err(format!("{url}: plain HTTP has no certificate to trust")),
             _ => return Err(format!("{url}: http and https are spoken")),
         };
+        if uri.path() != "/" || uri.query().is_some() {
+            return Err(format!("{url}: a URL without a path: those of requests are the scenario's"));
+        }
         let addresses = (host, authority.port_u16().unwrap_or(port)).to_socket_addrs();
         let address: Option<SocketAddr> = addresses.ok().and_then(|mut addresses| addresses.next());
         Ok(Target { address: address.ok_or(format!("{url}: no such host"))?, authority, http, tls })
@@ -191,6 +215,11 @@ impl Drop for Server {
                     let _ = started.child.kill();
                 }
                 std::thread::sleep(Duration::from_millis(10));
+            }
+            if let Some(helper) = &mut started.helper {
+                // A line says that there is nothing left to do.
+                let _ = helper.stdin.take().map(|mut pipe| pipe.write_all(b"stopped\n"));
+                let _ = helper.wait();
             }
             running().retain(|(process, _)| Some(*process) != self.process);
         }
@@ -221,13 +250,13 @@ pub fn kill_started() {
     }
 }
 
-/// The server's binary: the one that was named, else the one beside this program, built if this is a checkout.
+/// The server's binary: the one that was named, else the optimised one that is built if this is a checkout, else the one beside this program.
 pub fn binary(named: Option<&Path>) -> Result<PathBuf, String> {
     if let Some(named) = named {
         return Ok(named.to_owned());
     }
     let own = std::env::current_exe().map_err(|error| error.to_string())?;
-    let beside = own.with_file_name("strata");
+    let mut binary = own.with_file_name("strata");
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().filter(|parent| parent.join("Cargo.toml").exists());
     if let Some(workspace) = workspace {
         eprintln!("building the server (cargo build --release --bin strata)");
@@ -238,9 +267,12 @@ pub fn binary(named: Option<&Path>) -> Result<PathBuf, String> {
         if !built.is_ok_and(|status| status.success()) {
             return Err("the server could not be built; --server names a binary".to_owned());
         }
+        // This program may be of another profile.
+        let profiles = own.parent().and_then(Path::parent).unwrap_or(&own);
+        binary = profiles.join("release").join("strata");
     }
-    match beside.exists() {
-        true => Ok(beside),
-        false => Err(format!("there is no {}; --server names a binary", beside.display())),
+    match binary.exists() {
+        true => Ok(binary),
+        false => Err(format!("there is no {}; --server names a binary", binary.display())),
     }
 }

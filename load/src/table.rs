@@ -30,7 +30,7 @@ pub fn text(run: &Run) -> String {
 pub fn summary(points: &[Point], took: Duration) -> String {
     let ran = |point: &Point| match point {
         Point::Ran(run) => Some(run.as_ref().clone()),
-        Point::Skipped { .. } => None,
+        Point::Skipped { .. } | Point::Failed { .. } => None,
     };
     let runs: Vec<_> = points.iter().filter_map(ran).collect();
     let mut text = String::new();
@@ -46,9 +46,11 @@ pub fn summary(points: &[Point], took: Duration) -> String {
         let _ = write_summary(&runs, &mut text);
     }
     for point in points {
-        if let Point::Skipped { name, reason } = point {
-            let _ = writeln!(text, "skipped: {name}: {reason}");
-        }
+        let _ = match point {
+            Point::Ran(_) => Ok(()),
+            Point::Skipped { name, reason } => writeln!(text, "skipped: {name}: {reason}"),
+            Point::Failed { name, reason } => writeln!(text, "failed: {name}: {reason}"),
+        };
     }
     let not_run: BTreeMap<_, _> = runs.iter().flat_map(|run| &run.scenario.not_run).collect();
     for (what, why) in not_run {
@@ -149,7 +151,7 @@ fn heads(run: &Run, times: &str) -> Vec<String> {
     heads.extend(["dropped", "censored", "received MB/s"].map(str::to_owned));
     heads.push(format!("{times}: min"));
     heads.extend(["mean", "deviation"].map(str::to_owned));
-    heads.extend(crate::result::QUANTILES.map(|quantile| format!("p{}", (quantile * 1000.0).round() / 10.0)));
+    heads.extend(crate::scenario::QUANTILES.map(|quantile| format!("p{}", (quantile * 1000.0).round() / 10.0)));
     heads.extend(["max", "send lag p99"].map(str::to_owned));
     heads
 }
@@ -176,7 +178,7 @@ fn column(run: &Run, cell: &Cell) -> Vec<String> {
     let times = cell.times();
     let of = |value: fn(&Statistics) -> f64| times.map_or_else(absent, |times| milliseconds(value(times)));
     column.extend([of(|times| times.min as f64), of(|times| times.mean), of(|times| times.standard_deviation)]);
-    column.extend(crate::result::QUANTILES.map(|at| quantile(times, at)));
+    column.extend(crate::scenario::QUANTILES.map(|at| quantile(times, at)));
     column.extend([of(|times| times.max as f64), quantile(cell.send_lag.as_ref(), 0.99)]);
     column
 }
@@ -230,12 +232,14 @@ fn write_processes(run: &Run, out: &mut String) -> std::fmt::Result {
     write_rows(out, &rows)?;
     let seconds = run.cells.iter().map(|cell| cell.ok_by_second.len()).max().unwrap_or(0);
     let ok = |second: usize| -> u64 { run.cells.iter().filter_map(|cell| cell.ok_by_second.get(second)).sum() };
-    let five = |from: usize| {
-        // The last piece may be shorter than five seconds.
-        let length = (run.window.seconds - from as f64).min(5.0);
-        figure((from..from + 5).map(ok).sum::<u64>() as f64 / length)
+    // What is left of the window after the last whole piece belongs to it: in a few milliseconds no rate is measured.
+    let pieces = (run.window.seconds / 5.0).floor().max(1.0) as usize;
+    let five = |piece: usize| {
+        let (from, last) = (piece * 5, piece + 1 == pieces);
+        let (to, end) = if last { (seconds, run.window.seconds) } else { (from + 5, from as f64 + 5.0) };
+        figure((from..to).map(ok).sum::<u64>() as f64 / (end - from as f64))
     };
-    let pieces: Vec<_> = (0..seconds).step_by(5).map(five).collect();
+    let pieces: Vec<_> = (0..pieces).map(five).collect();
     writeln!(out, "ok/s in each 5 s: {}", pieces.join(" "))
 }
 

@@ -43,18 +43,19 @@ def believed(run: LoadRun) -> list[tuple[str, Result]]:
 @dataclass(frozen=True)
 class Limit:
     """What limited a scenario, in words, as far as that is known, and the CPU over its window: the server's share of what both sides used,
-    the kernel's share of the server's, and both sides as parts of one processor."""
+    the kernel's share of the server's, the server's as a part of one processor, and what a thread of the
+    client used or was ready for."""
 
     scenario: str
     words: str
     server_share: float | None
     kernel_share: float | None
     server_processors: float | None
-    busiest_client_thread: float
+    client_thread_demand: float
 
 
 BUSY = 0.9
-"""The part of a processor from which on a server under a closed loop is limited by it: it has one where client and server are pinned apart."""
+"""The part of its processors from which on a server under a closed loop is limited by them."""
 
 
 def limits(run: LoadRun) -> list[Limit]:
@@ -64,11 +65,12 @@ def limits(run: LoadRun) -> list[Limit]:
 
 def _limit(name: str, result: Result) -> Limit:
     client, server = result.processes.client, result.processes.server
+    demand = max(result.processes.client_thread_demand, result.processes.busiest_client_thread)
     if server is None or not server.seconds:
-        return Limit(name, _words(result, None), None, None, None, result.processes.busiest_client_thread)
+        return Limit(name, _words(result, None), None, None, None, demand)
     used = server.seconds / result.window.seconds
     share = server.seconds / (server.seconds + client.seconds)
-    return Limit(name, _words(result, used), share, server.system_seconds / server.seconds, used, result.processes.busiest_client_thread)
+    return Limit(name, _words(result, used), share, server.system_seconds / server.seconds, used, demand)
 
 
 def _words(result: Result, used: float | None) -> str:
@@ -78,7 +80,8 @@ def _words(result: Result, used: float | None) -> str:
         return f"the quota of {result.scenario.load.server_cpus:g} processors"
     if result.loop == "open":
         return "the rate that was offered"
-    return "the server's processor" if used is not None and used >= BUSY else "not known"
+    processors = len(result.pinned.server) if result.pinned else result.processors
+    return "the server's processors" if used is not None and used >= BUSY * processors else "not known"
 
 
 def steps(load: LoadRun, run: Run) -> list[Step]:

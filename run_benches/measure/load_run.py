@@ -195,9 +195,10 @@ def _cells(folder: Path, names: list[str], reason: str) -> dict[str, Cell]:
 
 def _stored(folder: Path, name: str) -> Cell | None:
     """What the load tool stored of a run: its result, or why it was skipped."""
-    skipped = folder / f"{name}.skipped"
-    if skipped.exists():
-        return Cell("skipped", [skipped.read_text(encoding="utf-8")])
+    without: dict[str, State] = {"skipped": "skipped", "failed": "invalid"}
+    for what, state in without.items():
+        if (folder / f"{name}.{what}").exists():
+            return Cell(state, [(folder / f"{name}.{what}").read_text(encoding="utf-8")])
     found = next((path for path in folder.glob("*.json") if re.fullmatch(rf"{re.escape(name)}-\d+-\d+", path.stem)), None)
     if found is None:
         return None
@@ -207,7 +208,7 @@ def _stored(folder: Path, name: str) -> Cell | None:
         result = serialization.parse(loads.Result, raw)
     except serialization.Malformed as error:
         return Cell("invalid", [f"its result is damaged: {error}"])
-    state: State = "invalid" if result.validity == "invalid" else "ran"
+    state = "invalid" if result.validity == "invalid" else "ran"
     try:
         return Cell(state, result.broken, raw, curves(result, found.with_suffix(".hlog")))
     except Complaint as complaint:

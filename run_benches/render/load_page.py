@@ -81,10 +81,10 @@ def _cpu(run: LoadRun, drawn: Sequence[Picture]) -> list[str]:
         result = cell.read()
         if result:
             each = [figures.time(found) if found is not None else figures.NOT_RUN for found in (load_figures.server_cpu_ns(result), load_figures.client_cpu_ns(result))]
-            body.append([name, result.validity.replace("_", " "), _offered(result), load_figures.throughput(result), *each, _per_cpu(result), figures.percent(result.processes.busiest_client_thread)])
+            body.append([name, result.validity.replace("_", " "), _offered(result), load_figures.throughput(result), *each, _per_cpu(result), figures.percent(max(result.processes.client_thread_demand, result.processes.busiest_client_thread))])
     if not body:
         return []
-    columns = ["scenario", "validity", "offered/s>", "right answers/s>", "server CPU per right answer>", "client CPU per right answer>", "right answers per CPU second of the server>", "busiest client thread>"]
+    columns = ["scenario", "validity", "offered/s>", "right answers/s>", "server CPU per right answer>", "client CPU per right answer>", "right answers per CPU second of the server>", "client thread, used or ready>"]
     pictures = [f"![{picture.alt}]({PICTURES}/{picture.file})" for picture in drawn if picture.name == "load-cpu"]
     return ["## Throughput and CPU", "", *tables.markdown(columns, body), "", *pictures, ""]
 

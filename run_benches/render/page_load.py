@@ -65,8 +65,8 @@ def _block(load: LoadRun | LoadComparison, name: str, lines: list[str]) -> list[
 
 def _limits(load: LoadRun) -> list[str]:
     found = load_findings.limits(load)
-    columns = ["scenario", "limited by", "server's CPU, of both sides'>", "of that in the kernel>", "server, of a processor>", "busiest client thread, of a processor>"]
-    body = [[one.scenario, one.words, *map(_share, (one.server_share, one.kernel_share, one.server_processors, one.busiest_client_thread))] for one in found]
+    columns = ["scenario", "limited by", "server's CPU, of both sides'>", "of that in the kernel>", "server, of a processor>", "client thread, used or ready, of a processor>"]
+    body = [[one.scenario, one.words, *map(_share, (one.server_share, one.kernel_share, one.server_processors, one.client_thread_demand))] for one in found]
     return ["## What limits it", "", *tables.markdown(columns, body)] if found else []
 
 

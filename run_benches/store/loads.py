@@ -105,6 +105,8 @@ class Processes:
     client: Cpu
     server: Cpu | None
     busiest_client_thread: float
+    client_thread_demand: float = 0.0
+    """CPU that a thread used or was ready for, of one processor: the most of any."""
     server_throughout: Cpu | None = None
     """From the first of several windows to the last, with what it did between them."""
 
@@ -174,6 +176,14 @@ class Counters:
 
 
 @dataclass
+class Pinned:
+    """The processors of both sides, by their numbers."""
+
+    client: list[int]
+    server: list[int]
+
+
+@dataclass
 class Result:
     """What is read of a result of the load tool."""
 
@@ -193,6 +203,7 @@ class Result:
     broken: list[str]
     aborted: bool
     counters: Counters
+    pinned: Pinned | None = None
 
 
 @dataclass

@@ -45,7 +45,9 @@ def test_a_limit_is_named_only_where_it_is_shown() -> None:
     result["loop"] = "closed"
     assert load_findings.limits(load)[0].words == "not known", "the server used a tenth of a processor"
     result["processes"]["server"]["user_seconds"] = 0.95 * result["window"]["seconds"]
-    assert load_findings.limits(load)[0].words == "the server's processor"
+    assert load_findings.limits(load)[0].words == "not known", "it has two"
+    result["pinned"] = {"client": [1], "server": [0]}
+    assert load_findings.limits(load)[0].words == "the server's processors"
     result["scenario"]["load"]["server_cpus"] = 0.5
     assert load_findings.limits(load)[0].words == "the quota of 0.5 processors"
     result["validity"] = "client_bound"

@@ -49,6 +49,9 @@ enum Command {
         /// The first rate that is tried, in requests a second
         #[arg(long, value_name = "RATE", default_value_t = 1000.0)]
         first: f64,
+        /// The bound on p99 of each operation, in milliseconds, where the scenario has none on response times
+        #[arg(long, value_name = "MS", default_value_t = 100.0)]
+        p99_at_most_ms: f64,
         #[command(flatten)]
         flags: Flags,
     },
@@ -89,8 +92,11 @@ fn main() -> ExitCode {
             let Versus { scenario: other, flags: others } = Versus::parse_from(versus);
             exit(flags.pair(&scenario, (&other, &others), windows))
         }
-        Command::Capacity { scenario: name, first, flags } => {
-            exit(scenario(&name).and_then(|scenario| flags.capacity(scenario, first)))
+        Command::Capacity { scenario: name, first, p99_at_most_ms, flags } => {
+            match scenario(&name).and_then(|scenario| flags.capacity(scenario, first, p99_at_most_ms)) {
+                Ok(found) => ExitCode::from(u8::from(!found)),
+                Err(reason) => exit(Err(reason)),
+            }
         }
         Command::Calibrate { flags } => exit(flags.calibrate()),
         Command::NullServer { ready_file, certificate } => {

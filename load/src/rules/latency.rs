@@ -147,7 +147,7 @@ fn little(run: &Run, findings: &mut Findings) {
     let served =
         |cell: &Cell| cell.service.as_ref().map_or(0.0, total) + cell.failed_service.values().map(total).sum::<f64>();
     let busy: f64 = run.cells.iter().map(served).sum::<f64>() + think;
-    // At the end of a run users wait for the last of them, at most as long as one request takes.
+    // Where a number of requests ends a run, users wait for the last of them, at most as long as one request takes.
     let arrivals = run.window.arrivals_seconds.unwrap_or(run.window.seconds);
     let users = run.scenario.load.slots() as f64;
     let censored: u64 = run.total.censored;
@@ -157,7 +157,8 @@ fn little(run: &Run, findings: &mut Findings) {
         .flat_map(|cell| cell.service.iter().chain(cell.failed_service.values()))
         .map(|found| found.max)
         .max();
-    let waiting = longest.unwrap_or(0) as f64 / 1e9 + 0.005;
+    let by_number = run.scenario.load.requests.is_some();
+    let waiting = if by_number { longest.unwrap_or(0) as f64 / 1e9 } else { 0.0 } + 0.005;
     let holds = (users * (arrivals * 0.95 - waiting)..=users * run.window.seconds * 1.05).contains(&busy);
     findings.require("T9", censored > 0 || run.total.dropped > 0 || holds, || {
         format!(

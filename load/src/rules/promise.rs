@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::counters::Counters;
 use crate::result::{Counts, Run};
-use crate::scenario::Effect;
+use crate::scenario::{Effect, Row};
 
 use super::Findings;
 
@@ -27,6 +27,7 @@ pub(super) fn check(run: &Run, findings: &mut Findings) {
     setup(run, findings);
     quota(run, findings);
     effects(run, findings);
+    answers(run, findings);
     clocks(run, findings);
 }
 
@@ -43,12 +44,41 @@ fn setup(run: &Run, findings: &mut Findings) {
     findings.require("T14", setup.warm_up.ok == setup.warm_up.scheduled, || {
         format!("in the warm-up {} of {} requests had the right answer", setup.warm_up.ok, setup.warm_up.scheduled)
     });
-    let spare: u64 = run.cells.iter().map(|cell| cell.counts.dropped).sum();
-    findings.require("T14", run.scenario.load.is_open() || spare == 0, || {
-        format!("{spare} requests of a closed loop had no row to be about: data.spare")
-    });
+    rows_left(run, findings);
     findings.require("T18", run.processes.server.is_none() || run.server_configuration.is_some(), || {
         "the server was started here, and its configuration is not recorded".to_owned()
+    });
+}
+
+/// T14: no request lacked a row to take away. In a closed loop nothing else is dropped; in an open one rows must be there for all.
+fn rows_left(run: &Run, findings: &mut Findings) {
+    let of = |row: Row, count: fn(&Counts) -> u64| -> u64 {
+        let about = run.scenario.operations.iter().zip(&run.cells).filter(|(operation, _)| operation.row == row);
+        about.map(|(_, cell)| count(&cell.counts)).sum()
+    };
+    let dropped = run.total.dropped;
+    let wanted = of(Row::Spare, |counts| counts.scheduled);
+    let there = run.scenario.data.spare + of(Row::New, |counts| counts.ok);
+    let lacking = of(Row::Spare, |counts| counts.dropped) > 0 && wanted + run.setup.warm_up.scheduled > there;
+    let holds = if run.scenario.load.is_open() { !lacking } else { dropped == 0 };
+    findings.require("T14", holds, || {
+        format!("{wanted} requests take a row away, and there are no more than {there}: data.spare")
+    });
+}
+
+/// T13: the server answered what it was sent, and nothing else; where requests follow from answers, nobody counts them.
+fn answers(run: &Run, findings: &mut Findings) {
+    let Some(grown) = run.counters.grown() else { return };
+    let of_load = |name: &str| name.strip_prefix("requests ").is_some_and(|route| !route.starts_with("/_"));
+    let routes: Vec<u64> = grown.iter().filter(|(name, _)| of_load(name)).map(|(_, count)| *count).collect();
+    if routes.is_empty() || run.scenario.operations.iter().any(|operation| !operation.follow.is_empty()) {
+        return;
+    }
+    let counted: u64 = routes.iter().sum();
+    let whole = |(class, count): (&String, &u64)| (class == "body" || class.starts_with("status_")).then_some(*count);
+    let answered = run.total.ok + run.total.failed.iter().filter_map(whole).sum::<u64>();
+    findings.require("T13", (answered..=run.total.sent).contains(&counted), || {
+        format!("the server counted {counted} requests, where {answered} of {} were answered", run.total.sent)
     });
 }
 
@@ -108,6 +138,16 @@ fn clocks(run: &Run, findings: &mut Findings) {
     findings.require("T11", (0.0..=most).contains(&used), || {
         format!("{used:.2} s of CPU in a window of {window:.3} s on {} processors", run.processors)
     });
+    if let Some(pinned) = &run.pinned {
+        for (side, cpu, own) in
+            [("client", Some(&processes.client), &pinned.client), ("server", processes.server.as_ref(), &pinned.server)]
+        {
+            let (used, most) = (cpu.map_or(0.0, seconds), window * own.len() as f64 * 1.02 + 0.1);
+            findings.require("T11", used <= most, || {
+                format!("the {side} used {used:.2} s of CPU in {window:.3} s on {} processors of its own", own.len())
+            });
+        }
+    }
     let arrivals = run.window.arrivals_seconds.unwrap_or(0.0);
     let load = &run.scenario.load;
     let last = match &load.schedule {
