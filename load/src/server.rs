@@ -26,7 +26,7 @@ use crate::tls::{Tls, Trust};
 const TAKE_ALONG: &str = r#"
 trap '' INT TERM HUP
 read -r _ && exit
-kill -KILL -- "-$1"
+kill -KILL "-$1"
 rm -rf -- "$2"
 "#;
 

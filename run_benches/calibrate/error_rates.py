@@ -16,6 +16,7 @@ History of the format of the results:
   schema 1: the first.
   schema 2: false alarms are of the rows that fresh pairs decided, beside the number of those that the screen settled, and by kind of row.
   schema 3: every row is decided by fresh pairs, in comparisons of one layer; `screened` is a rate of the rows of whole comparisons.
+  schema 4: `found` also by kind of row.
 """
 
 import random
@@ -37,7 +38,7 @@ from run_benches.store.comparisons import Point, Row
 from run_benches.store.pool import Entry, Kind, Plant, Pool
 from run_benches.store.runs import Facts, Machine
 
-SCHEMA = 3
+SCHEMA = 4
 SLOW_DOWNS = (0.01, 0.02, 0.03, 0.05, 0.08, 0.10)
 SHUFFLES = 20
 QUIET = "quiet"
@@ -86,7 +87,8 @@ class Condition:
     rows called slower or faster though nothing had changed, `by_kind` those of each kind of row, `alarming` the comparisons with at least
     one, `shuffled` the share of false alarms over many shuffles, `coverage` the intervals that hold 0, and `p_values` those of all rows.
     Of whole comparisons, so many as `comparisons`: `screened` are the rows that the screen settled, `contaminated` the comparisons whose
-    controls alarmed, and `power` is by the slow-down in percent. `usual` is by the tool."""
+    controls alarmed, and `power` is by the slow-down in percent; `found` are the rows called slower by that and by kind. `usual` is by the
+    tool."""
 
     rounds: int
     rows: int
@@ -100,6 +102,7 @@ class Condition:
     screened: Rate
     contaminated: Rate
     power: dict[str, Power]
+    found: dict[str, dict[str, Rate]]
     usual: dict[str, Rate]
 
 
@@ -277,6 +280,7 @@ def _condition(pool: Pool, name: str, rules: Rules, shuffles: int) -> Condition:
 
     whole = list(comparisons(pairs, rules, rng("disjoint")))
     decided = list(decisions(pairs, rules, rng("disjoint")))
+    slowed = {f"{100 * added:g}": list(comparisons(pairs, rules, rng("disjoint"), added)) for added in SLOW_DOWNS}
     many = [_changed(one) for number in range(shuffles) for one in decisions(pairs, rules, rng(str(number)))]
     shuffled = together(many)
     found = [judgement for one in decided for judgement in one.values()]
@@ -292,7 +296,8 @@ def _condition(pool: Pool, name: str, rules: Rules, shuffles: int) -> Condition:
         p_values=[round(one.p, 5) for one in found if one.p is not None],
         screened=together(rate(sum(one.stage == "screen" for one in drawn.judgements.values()), len(drawn.judgements)) for drawn in whole),
         contaminated=rate(sum(one.alarmed is True for one in whole), sum(one.alarmed is not None for one in whole)),
-        power={f"{100 * added:g}": _power(list(comparisons(pairs, rules, rng("disjoint"), added))) for added in SLOW_DOWNS},
+        power={percent: _power(drawn) for percent, drawn in slowed.items()},
+        found={percent: {kind: together(_changed(one.judgements, rows_of) for one in drawn) for kind, rows_of in _kinds(pool).items()} for percent, drawn in slowed.items()},
         usual=_usual(pool, name, rules),
     )
 

@@ -142,6 +142,7 @@ def test_every_part_of_a_pool_is_in_the_results(results: Results) -> None:
     assert sum(rate.of for rate in quiet.by_kind.values()) == quiet.false_alarms.of
     assert quiet.coverage.of == quiet.false_alarms.of and len(quiet.p_values) == 30
     assert quiet.power["10"].slower.count == 24 and quiet.power["1"].slower.count < 12
+    assert sum(rate.of for rate in quiet.found["10"].values()) == 24 and {rate.count == rate.of for rate in quiet.found["10"].values()} == {True}
     assert results.comparisons == [{"same": 6}] and results.outcomes == {"fine": 1}
     assert [rate.of for rate in quiet.usual.values()] == [4 * PAIRS * 6] * 2 + [0] * 4
 
