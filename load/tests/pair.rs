@@ -27,7 +27,8 @@ fn both_sides_of_a_pair_are_runs_that_keep_every_rule() {
     let load = ["throughput-write", "--test-duration-secs", "0.8", "--windows", "4", "--warmup-requests", "20"];
     let versus = ["--", "throughput-write", "--test-duration-secs", "0.8", "--warmup-requests", "20", "--no-tls"];
     let done = pair(folder.path(), &[&load[..], &versus, &["--server", binary.to_str().unwrap()]].concat());
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    // 1 is a client that was the bottleneck.
+    assert!(matches!(done.status.code(), Some(0 | 1)), "{}", String::from_utf8_lossy(&done.stderr));
     let ids: Vec<String> = serde_json::from_slice(&done.stdout).unwrap();
     let read = |id: &String| -> Value {
         serde_json::from_slice(&std::fs::read(folder.path().join(format!("{id}.json"))).unwrap()).unwrap()

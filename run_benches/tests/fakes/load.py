@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A load tool that measures nothing: stores a result that the real one once made, under the name of the scenario. A line
 `SCENARIO refuse|skip|break|fail|forget|wait` in `FAKE_TROUBLE` beside it lets that scenario go wrong. Of a pair, a side with `--no-tls` has
-seven tenths of the CPU, and a third of a percent more or less from pair to pair."""
+seven tenths of the CPU, and a third of a percent more or less from pair to pair; one with `--rate` fails a hundred requests."""
 
 import json
 import os
@@ -15,12 +15,14 @@ from pathlib import Path
 HOME = Path(__file__).absolute().parent
 RESULT = HOME / "load_result.json"
 
-def stored(name: str, folder: Path, side: str, cpu: float) -> str:
+def stored(name: str, folder: Path, side: str, cpu: float, lossy: bool) -> str:
     """Stores a result of a side of a pair; returns its id."""
     found = json.loads(RESULT.read_text())
     found["id"] = f"{name}-{side}"
     found["scenario"]["name"] = name
     found["processes"]["server"]["user_seconds"] *= cpu
+    if lossy:
+        found["total"] |= {"ok": found["total"]["ok"] - 100, "failed": {"status_503": 100}}
     if sys.argv[2] in troubles:
         found |= {"validity": "invalid", "broken": ["T3: sent is not ok + failed + censored"]}
     folder.mkdir(parents=True, exist_ok=True)
@@ -36,7 +38,7 @@ if sys.argv[1] == "pair":
     sides = [sys.argv[2:at], sys.argv[at + 1 :]]
     noise = [1 + (zlib.crc32(f"{folder.name}{side}".encode()) % 7 - 3) / 900 for side in "ab"]
     cpu = [(0.7 if "--no-tls" in words else 1.0) * noise for words, noise in zip(sides, noise)]
-    print(json.dumps([stored(words[0], folder, side, cpu) for words, side, cpu in zip(sides, "ab", cpu)]))
+    print(json.dumps([stored(words[0], folder, side, cpu, "--rate" in words) for words, side, cpu in zip(sides, "ab", cpu)]))
     sys.exit(0)
 if sys.argv[1] != "run":
     print("the load tool itself:", *sys.argv[1:])
