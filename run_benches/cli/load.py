@@ -18,7 +18,7 @@ from run_benches.places import CALIBRATION, RUNS, shown
 from run_benches.progress import duration
 from run_benches.render import tables
 from run_benches.render.tables import Column
-from run_benches.store import loads, stored_file
+from run_benches.store import load_comparisons, loads, stored_file
 from run_benches.store.loads import LoadRun
 
 LIST_SCHEMA = 1
@@ -38,6 +38,8 @@ def main(options: argparse.Namespace, arguments: list[str]) -> int:
         case "runs" | "baselines":
             return _stored(options.action, options.json)
         case "show":
+            if compared := load_comparisons.named(options.run):
+                return load_compare.printed(load_comparisons.load(compared), compared, options.json)
             path = loads.find(options.run)
             return _printed(loads.load(path), path, options.json)
         case "report":
@@ -89,7 +91,7 @@ def _report(path: Path, output: Path | None) -> Exit:
 
 
 def _list(as_json: bool) -> Exit:
-    scenarios = load_run.carried()
+    scenarios = load_run.built_in()
     if as_json:
         print(serialization.text({"schema": LIST_SCHEMA, "scenarios": scenarios}), end="")
     else:
@@ -99,6 +101,12 @@ def _list(as_json: bool) -> Exit:
 
 
 def _save(name: str, run_name: str | None) -> Exit:
+    if path := load_comparisons.named(run_name):
+        compared = load_comparisons.load(path)
+        if not compared.complete:
+            raise Complaint("the comparison did not come to its end, so it is not kept", Exit.NOTHING)
+        print(f"kept as {shown(stored_file.keep(load_comparisons.kept_path(name), compared))}", file=sys.stderr)
+        return Exit.FINE
     stored_file.check_free(loads.baseline_path(name))
     run = loads.load(loads.find(run_name))
     if not run.complete:

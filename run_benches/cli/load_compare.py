@@ -8,6 +8,7 @@ import secrets
 import shlex
 import sys
 from datetime import UTC, datetime
+from pathlib import Path
 
 from run_benches import serialization
 from run_benches.compare import load_comparison, revisions, worktree
@@ -45,7 +46,12 @@ def main(options: argparse.Namespace, arguments: list[str]) -> Exit:
             load_comparison.carry_out(compared, path, programs, options.pairs)
         if keep and compared.complete:
             stored_file.keep(keep, compared)
-    if options.json:
+    return printed(compared, path, options.json)
+
+
+def printed(compared: LoadComparison, path: Path, as_json: bool) -> Exit:
+    """Prints a comparison; returns how the command ends."""
+    if as_json:
         print(serialization.text(compared), end="")
     else:
         print(tables.render(report.title(compared), list(report.COLUMNS), report.body(compared)))

@@ -65,14 +65,14 @@ class Plan:
         return sum(variant.seconds or 0.0 for variant in self.run)
 
 
-def carried() -> list[Scenario]:
-    """The scenarios of this checkout, by name."""
+def built_in() -> list[Scenario]:
+    """The scenarios of this checkout, which the load tool has built in, by name."""
     return [_read(path.stem, path) for path in sorted(SCENARIOS.glob("*.toml"))]
 
 
 def chosen(names: Sequence[str]) -> list[Scenario]:
     """The scenarios of these names or files; all of this checkout's without any. An unknown one is a complaint before anything is built."""
-    known = {scenario.name: scenario for scenario in carried()}
+    known = {scenario.name: scenario for scenario in built_in()}
     unknown = [name for name in names if name not in known and not Path(name).is_file()]
     if unknown:
         raise Complaint(f"no scenario {unknown[0]!r}: give a file, or one of {', '.join(known)}")

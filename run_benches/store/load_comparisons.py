@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from run_benches import serialization
-from run_benches.places import LOAD_BASELINES
+from run_benches.places import LOAD_BASELINES, RUNS
 from run_benches.stats.judge import Judgement
 from run_benches.store import stored_file
 from run_benches.store.loads import Counts
@@ -97,6 +97,18 @@ def load(path: Path) -> LoadComparison:
 
 KEPT = LOAD_BASELINES / "comparisons"
 """Those that the document is rendered from."""
+
+
+def stored() -> list[Path]:
+    """Every comparison of this checkout, oldest first."""
+    return sorted(RUNS.glob("load-compare-*.json"))
+
+
+def named(word: str | None) -> Path | None:
+    """The comparison that a person means by its name or path; nothing if it is none."""
+    known = [*stored(), *kept()]
+    found = {path.stem: path for path in known}.get(word or "", Path(word or "").absolute())
+    return found if found in known else None
 
 
 def kept() -> list[Path]:

@@ -93,6 +93,9 @@ def test_one_that_is_kept_stands_on_the_page_about_load_tests(checkout: Checkout
     words = ("load", "compare", "rest-crud", "--seed", "7", "--versus=--no-tls", "--keep", "tls")
     assert checkout.run(*words).returncode == 0
     assert "is never overwritten" in checkout.complaint(*words)
+    (stored,) = (checkout.root / "runs").glob("load-compare-*.json")
+    assert checkout.run("load", "save", "again", stored.stem).returncode == 0
+    assert "faster" in checkout.run("load", "show", "again").stdout and "faster" in checkout.run("load", "show", str(stored)).stdout
     kept = load_comparisons.load(checkout.root / "baselines" / "load" / "comparisons" / "tls.json")
     text = page.render(a_run(), HEADERS, None, compared=(kept,))["performance/load.md"]
     assert re.search(r"### the working tree \(\w{12}\S*\): rest-crud \(A\) and the working tree \(\w{12}\S*\): rest-crud --no-tls \(B\)", text)
