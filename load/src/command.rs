@@ -62,7 +62,7 @@ pub struct Flags {
     /// An open loop: so many requests a second
     #[arg(long, value_name = "RATE", conflicts_with = "schedule")]
     pub rate: Option<f64>,
-    /// An open loop: a schedule that is carried (ramp, burst), or one in a file
+    /// An open loop: a built-in schedule (ramp, burst), or one in a file
     #[arg(long, value_name = "SCHEDULE")]
     pub schedule: Option<String>,
     /// Connections; several are a run each
@@ -135,39 +135,39 @@ pub struct Versus {
     pub flags: Flags,
 }
 
-macro_rules! carried {
+macro_rules! built_in {
     ($folder:literal: $($name:literal)*) => {
         [$(($name, include_str!(concat!("../", $folder, "/", $name, ".toml")))),*]
     };
 }
 
-/// The scenarios that this program carries, by name.
-pub const SCENARIOS: [(&str, &str); 15] = carried!("scenarios":
+/// The built-in scenarios, by name.
+pub const SCENARIOS: [(&str, &str); 15] = built_in!("scenarios":
     "throughput-read" "throughput-write" "rest-crud" "rest-relationships" "graphql" "graphql-twin" "blob-storage" "update" "join" "select"
     "static-files" "lists" "quota-static" "quota-list" "sustained");
 
-/// The schedules that it carries.
-pub const SCHEDULES: [(&str, &str); 2] = carried!("schedules": "ramp" "burst");
+/// The built-in schedules, by name.
+pub const SCHEDULES: [(&str, &str); 2] = built_in!("schedules": "ramp" "burst");
 
-/// A scenario that this program carries, or one in a file.
+/// A built-in scenario, or one in a file.
 pub fn scenario(name: &str) -> Result<Scenario, String> {
-    let read = match SCENARIOS.iter().find(|(carried, _)| *carried == name) {
+    let read = match SCENARIOS.iter().find(|(known, _)| *known == name) {
         Some((_, text)) => Scenario::parse(&format!("load/scenarios/{name}.toml"), text),
         None => Scenario::read(name.as_ref()),
     };
     read.map_err(|refusal| refusal.to_string())
 }
 
-/// A schedule that this program carries, or one in a file.
+/// A built-in schedule, or one in a file.
 pub fn schedule(name: &str) -> Result<Schedule, String> {
-    let text = match SCHEDULES.iter().find(|(carried, _)| *carried == name) {
+    let text = match SCHEDULES.iter().find(|(known, _)| *known == name) {
         Some((_, text)) => (*text).to_owned(),
         None => std::fs::read_to_string(name).map_err(|error| format!("{name}: {error}"))?,
     };
     toml::from_str(&text).map_err(|error| format!("{name}: {}", error.message()))
 }
 
-/// Carries out scenarios that this program carries, as the flags say, and ends.
+/// Carries out built-in scenarios, as the flags say, and ends.
 pub fn carry_out(names: &[&str], flags: &Flags) -> ExitCode {
     exit(names.iter().map(|name| scenario(name)).collect::<Result<_, _>>().and_then(|scenarios| flags.run(scenarios)))
 }

@@ -21,7 +21,7 @@ struct Line {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Run scenarios: names of those that are carried, or files
+    /// Run scenarios: built-in ones by name, or files
     Run {
         /// Names or files
         #[arg(required = true)]
