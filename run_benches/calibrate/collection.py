@@ -29,7 +29,7 @@ from run_benches.compare.pairing import PairContext, PairSide
 from run_benches.errors import Complaint
 from run_benches.measure import build, criterion_output, jobs, machine, plan, provenance, selection
 from run_benches.measure.build import Suite
-from run_benches.measure.layers import layer_names
+from run_benches.measure.layers import SENTINELS, layer_names
 from run_benches.measure.plan import Costs
 from run_benches.progress import Line, duration
 from run_benches.stats import judge, usual_tools
@@ -84,12 +84,12 @@ class Collection:
         layers = layer_names()
         selection.check_layers(words, layers)
         revision = revisions.resolve(None)
-        self._targets = worktree.build_side(revision, "a", layers=[*layers, comparison_run.SENTINELS])
+        self._targets = worktree.build_side(revision, "a", layers=[*layers, SENTINELS])
         self._slowed = worktree.build_side(revision, "b", features=["plant"], layers=[*PLANTED_LAYERS, LADDER])
         self._suites = {layer: build.ask(layer, target.executable) for layer, target in self._targets.items()}
         selection.check_rows(words, [id for suite in self._suites.values() for id in suite.facts.rows])
         self._rows = {layer: rows for layer, suite in self._suites.items() if (rows := _chosen(suite, words))}
-        code = {layer: self._targets[layer].code for layer in (*layers, comparison_run.SENTINELS) if layer in self._targets}
+        code = {layer: self._targets[layer].code for layer in (*layers, SENTINELS) if layer in self._targets}
         this_machine, seed = machine.describe(machine.file_system(folder)), secrets.randbits(32)
         self._path = path
         self.pool = pool.begin(
@@ -154,7 +154,7 @@ class Collection:
 
     def _compared(self, number: int) -> Comparison:
         origin, facts = self.pool.origin, self._facts()
-        rows = {id: Row("not_run", [], one, new_comparison.margin(id)) for id, one in facts.items() if id.partition("/")[0] != comparison_run.SENTINELS}
+        rows = {id: Row("not_run", [], one, new_comparison.margin(id)) for id, one in facts.items() if id.partition("/")[0] != SENTINELS}
         seed = random.Random(f"{self._seed}:comparison:{number}").getrandbits(32)
         return Comparison(
             schema=comparisons.SCHEMA,
@@ -181,7 +181,7 @@ class Collection:
         if rounds < 1:
             raise Complaint(f"a round of these rows takes about {duration(round_s)}: give a larger --budget, or name fewer with --rows")
         there = min((len(error_rates.table(self.pool.of("pair", condition)).rounds) for condition in CONDITIONS), default=0)
-        rows = sum(len(rows) for layer, rows in self._rows.items() if layer != comparison_run.SENTINELS)
+        rows = sum(len(rows) for layer, rows in self._rows.items() if layer != SENTINELS)
         drawn = (there + rounds) // judge.deciding_pairs(rows)
         judged = drawn * rows * len(CONDITIONS)
         best = judge.bound(0, judged)
@@ -195,7 +195,7 @@ class Collection:
         if number % DRIVEN_EVERY == 0:
             driven = CONDITIONS[number // DRIVEN_EVERY % len(CONDITIONS)]
             kinds: tuple[Kind, ...] = ("process", "published")
-            layers = [layer for layer in self._rows if layer != comparison_run.SENTINELS]
+            layers = [layer for layer in self._rows if layer != SENTINELS]
             found += [Job(number, kind, layer, driven) for kind in kinds for layer in layers if self._driven_rows(kind, layer)]
         if number % PLANTED_EVERY == 0:
             found += [Job(number, "plant", target, QUIET, plant) for plant in plants for target in (plant.layer, LADDER) if target in self._rows]
@@ -318,7 +318,7 @@ def _processes(folder: Path, number: int, target: str) -> list[Path]:
 def _chosen(suite: Suite, words: list[str]) -> dict[str, Facts]:
     """All sentinels; and the rows that are compared if nobody names any, or those that are named."""
     rows = suite.facts.rows
-    if suite.layer == comparison_run.SENTINELS:
+    if suite.layer == SENTINELS:
         return rows
     return {id: facts for id, facts in rows.items() if (selection.chosen(id, words) if words else id.split("/")[2] == new_comparison.COMPARED_SUBJECT)}
 

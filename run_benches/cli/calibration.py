@@ -15,9 +15,10 @@ from run_benches.calibrate import error_rates
 from run_benches.calibrate.collection import DRIVEN_EVERY, Collection
 from run_benches.calibrate.disturbance import CONDITIONS
 from run_benches.calibrate.error_rates import Results, Rules
-from run_benches.compare import comparison_run, new_comparison
+from run_benches.compare import new_comparison
 from run_benches.errors import Complaint, Exit
 from run_benches.interrupts import until_stopped
+from run_benches.measure.layers import SENTINELS
 from run_benches.measure.lock import alone
 from run_benches.places import RUNS
 from run_benches.render import calibration_report
@@ -25,7 +26,7 @@ from run_benches.store import fingerprint, pool
 from run_benches.store.pool import Kind, Pool
 
 USUAL_BUDGET_S = 3600.0
-RULES = Rules(new_comparison.SCREEN_PAIRS, new_comparison.ALPHA, new_comparison.CONTROL_ALPHA, new_comparison.margin, comparison_run.SENTINELS)
+RULES = Rules(new_comparison.SCREEN_PAIRS, new_comparison.ALPHA, new_comparison.CONTROL_ALPHA, new_comparison.margin, SENTINELS)
 
 SMOKE_ROUNDS = DRIVEN_EVERY * len(CONDITIONS) + 1
 """So many until a process of Criterion has another one before it under the same condition."""

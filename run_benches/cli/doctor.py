@@ -26,6 +26,7 @@ from run_benches import serialization
 from run_benches.analysis import figures
 from run_benches.errors import Complaint, Exit
 from run_benches.measure import broker, build, jobs, machine
+from run_benches.measure.layers import SENTINELS
 from run_benches.progress import Line
 from run_benches.render import tables
 from run_benches.render.tables import Column
@@ -34,7 +35,6 @@ from run_benches.stats import judge
 
 DOCTOR_SCHEMA = 2
 WATCHED_S = 1.0
-SENTINELS = "harness"
 PAIRS = 8
 COMPARED_PAIRS = (16, 64)
 ROWS, MARGIN = 20, 0.02

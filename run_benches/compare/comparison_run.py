@@ -6,7 +6,6 @@ their own, with controls among them, so that a slow minute of the machine meets 
 drawn from the seed and the name of the pair: a comparison that was interrupted goes on as if it had not been.
 """
 
-import math
 import random
 import shutil
 import statistics
@@ -26,9 +25,6 @@ from run_benches.stats import judge
 from run_benches.store import comparisons
 from run_benches.store.comparisons import Comparison, Design, Point, Row, Witness
 from run_benches.store.runs import Facts, Job
-
-SENTINELS = "harness"
-"""The target whose rows touch no code of the project."""
 
 CONTROLS_A_SCREENING = 2
 """Pairs of each control in a round of the screen, so that they have enough also where the screen leaves nothing open."""

@@ -23,7 +23,8 @@ from run_benches.compare.revisions import Revision
 from run_benches.compare.worktree import Target
 from run_benches.errors import Complaint
 from run_benches.interrupts import until_stopped
-from run_benches.measure import build, machine, plan, provenance, selection
+from run_benches.measure import build, machine, provenance, selection
+from run_benches.measure.layers import SENTINELS
 from run_benches.measure.lock import alone
 from run_benches.measure.plan import Costs
 from run_benches.places import RUNS, shown
@@ -148,7 +149,7 @@ def _go_on(compared: Comparison, path: Path, timeout_s: float) -> tuple[Comparis
     if compared.design.turns != pairing.TURNS:
         raise Complaint(f"{shown(path)} was begun by another version, whose turns are of other lengths: start a new comparison")
     sides = (compared.a, compared.b)
-    targets = _build(sides, [layer for layer in dict.fromkeys([*compared.a.code, *compared.b.code]) if layer != comparison_run.SENTINELS])
+    targets = _build(sides, [layer for layer in dict.fromkeys([*compared.a.code, *compared.b.code]) if layer != SENTINELS])
     for side, built in zip(sides, targets, strict=True):
         if {layer: target.code for layer, target in built.items()} != side.code:
             raise Complaint(f"the benches of {side.name} are not those that {shown(path)} began with (another compiler?): start a new comparison")
@@ -194,7 +195,7 @@ def _build(sides: tuple[Side, Side], layers: list[str]) -> tuple[Targets, Target
     words: tuple[Literal["a", "b"], ...] = ("a", "b")
     for side, word in zip(sides, words, strict=True):
         revision, benches_of = (Revision(side.name, commit, side.dirty) for commit in (side.commit, side.benches_of))
-        built.append(worktree.build_side(revision, word, benches_of=benches_of, features=side.features, layers=[*layers, comparison_run.SENTINELS]))
+        built.append(worktree.build_side(revision, word, benches_of=benches_of, features=side.features, layers=[*layers, SENTINELS]))
     return built[0], built[1]
 
 
@@ -213,7 +214,7 @@ def _planned(wish: Wish, sides: tuple[Side, Side], targets: tuple[Targets, Targe
     engines = {name: _engines(built, side.settings) for name, built, side in zip("ab", targets, sides, strict=True)}
     if wish.sets and engines["a"] == engines["b"]:
         raise Complaint(f"{sides[0].name} and {sides[1].name} give the engine the same options: nothing to compare")
-    ids = [id for id in {**facts[0], **facts[1]} if id.partition("/")[0] != comparison_run.SENTINELS]
+    ids = [id for id in {**facts[0], **facts[1]} if id.partition("/")[0] != SENTINELS]
     selection.check_rows(wish.rows, ids)
     for side, built in zip(sides, targets, strict=True):
         side.code = {layer: target.code for layer, target in built.items()}
@@ -267,7 +268,7 @@ def _work(facts: Facts | None) -> list[object]:
 
 def _controls(seed: int, facts: dict[str, Facts], planned: list[str]) -> dict[str, Control]:
     """Every sentinel, and some rows of one thread in different layers."""
-    sentinels = {id: Control("sentinel") for id in facts if id.partition("/")[0] == comparison_run.SENTINELS}
+    sentinels = {id: Control("sentinel") for id in facts if id.partition("/")[0] == SENTINELS}
     by_layer: dict[str, list[str]] = {}
     for id in planned:
         if facts[id].threads == 1:

@@ -6,6 +6,9 @@ import tomllib
 from run_benches.errors import Complaint
 from run_benches.places import BENCHES, ROOT
 
+SENTINELS = "harness"
+"""The bench of the harness itself, whose rows use nothing of the engine: what moves them is the machine."""
+
 
 def layer_names() -> list[str]:
     """Every bench target, in the order of Cargo.toml, which is that of the layers."""
