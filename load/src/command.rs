@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -74,6 +75,9 @@ pub struct Flags {
     /// Each operation in a run of its own
     #[arg(long)]
     pub apart: bool,
+    /// Runs of each variant, each with a server of its own
+    #[arg(long, value_name = "NUMBER")]
+    pub repeats: Option<NonZeroU32>,
     /// Requests before the window
     #[arg(long, env = "WARMUP_REQUESTS", value_name = "NUMBER")]
     pub warmup_requests: Option<u64>,
@@ -198,6 +202,7 @@ impl Flags {
             sweep.server_cpus.clone_from(&self.server_cpus);
         }
         sweep.apart |= self.apart;
+        sweep.repeats = self.repeats.or(sweep.repeats);
         let targets = [
             (self.target_read_throughput, vec![Class::Read, Class::List]),
             (self.target_write_throughput, vec![Class::Write]),
@@ -349,7 +354,10 @@ impl Flags {
         let variants = |flags: &Self, name: &str| {
             let mut scenario = scenario(name)?;
             scenario.objectives.clear();
-            Ok::<_, String>(flags.over(scenario)?.variants())
+            scenario = flags.over(scenario)?;
+            // Pairs are the repeats.
+            scenario.sweep.repeats = None;
+            Ok::<_, String>(scenario.variants())
         };
         let sides = [variants(self, name)?, variants(other.1, other.0)?];
         let [ours, theirs] = sides.each_ref().map(Vec::len);

@@ -51,6 +51,9 @@ pub struct Scenario {
     /// What is varied from run to run.
     #[serde(default, skip_serializing_if = "Sweep::is_empty")]
     pub sweep: Sweep,
+    /// Which of its repeats a run is, from 1 on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeat: Option<u32>,
     /// What belongs here and cannot be measured, and why.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub not_run: BTreeMap<String, String>,

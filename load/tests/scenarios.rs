@@ -77,6 +77,21 @@ fn what_is_varied_is_combined_and_each_combination_has_a_name() {
 }
 
 #[test]
+fn repeats_of_a_variant_have_its_other_variants_between_them() {
+    let sweep = "[sweep]\nconnections = [10, 20]\nrepeats = 2\n\n[[operations]]";
+    let scenario = Scenario::parse("file.toml", &GOOD.replacen("[[operations]]", sweep, 1)).unwrap();
+    let variants = scenario.variants();
+    let order: Vec<_> = variants.iter().map(|variant| (variant.name.as_str(), variant.repeat)).collect();
+    let expected = [
+        ("rest-crud-10c-repeat-1", Some(1)),
+        ("rest-crud-20c-repeat-1", Some(1)),
+        ("rest-crud-10c-repeat-2", Some(2)),
+        ("rest-crud-20c-repeat-2", Some(2)),
+    ];
+    assert_eq!(order, expected);
+}
+
+#[test]
 fn mistakes_are_refused_by_their_key() {
     for (from, to, key) in [
         ("name = \"rest-crud\"", "name = \"a/b\"", "name"),
@@ -98,6 +113,7 @@ fn mistakes_are_refused_by_their_key() {
         ("operations = [\"get list\"]", "operations = [\"get\"]", "effects[1].operations"),
         ("each = 1.0", "each = 0.0", "effects[0].each"),
         ("[load]", "[sweep]\nconnections = [0]\n[load]", "sweep.connections"),
+        ("[load]", "[sweep]\nrepeats = 0\n[load]", "sweep.repeats"),
         ("[data]", "[[objectives]]\noperation = \"x\"\nbound = { throughput_at_least = 1.0 }\n[data]", "objectives[0]"),
         (
             "[data]",

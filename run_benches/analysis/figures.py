@@ -72,6 +72,12 @@ def time_spread(figure: Spread) -> str:
     return f"{time(figure.middle)} ({around})"
 
 
+def amount_spread(figure: Spread) -> str:
+    """`4.82 k (4.71 k to 4.90 k)`, as `time_spread` says it."""
+    around = f"{amount(figure.low)} to {amount(figure.high)}" if figure.count > 1 else "1 process"
+    return f"{amount(figure.middle)} ({around})"
+
+
 def per_second(nanoseconds: float, unit: str, units_per_operation: float = 1.0) -> str:
     """How many units fit into a second at that time an operation, without the unit's name: `812 k`, `1.02 GB`."""
     each_second = units_per_operation * 1e9 / nanoseconds

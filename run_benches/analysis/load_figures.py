@@ -7,7 +7,37 @@ from dataclasses import dataclass
 from typing import Any
 
 from run_benches.analysis import figures
-from run_benches.store.loads import Declared, LoadRun, Result, Statistics
+from run_benches.store.loads import Curves, Declared, LoadRun, Result, Statistics
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A scenario that has figures: its results, of which each repeat is of processes of its own. Where one window is described, in curves
+    and tables, it is the first's."""
+
+    name: str
+    curves: Curves
+    results: list[Result]
+
+    @property
+    def first(self) -> Result:
+        """The first repeat, or the only run."""
+        return self.results[0]
+
+
+def measured(run: LoadRun) -> list[Measured]:
+    """Every scenario that has figures, in the order of the run."""
+    found: dict[str, Measured] = {}
+    for name, cell in run.scenarios.items():
+        if result := cell.read():
+            shared = shared_name(name, result)
+            found.setdefault(shared, Measured(shared, cell.curves, [])).results.append(result)
+    return list(found.values())
+
+
+def shared_name(name: str, result: Result | None) -> str:
+    """The name that all repeats of a scenario share, by the one that a run has given to one of them."""
+    return name.removesuffix(f"-repeat-{result.scenario.repeat}") if result else name
 
 
 @dataclass(frozen=True)

@@ -36,8 +36,7 @@ class Step:
 
 def believed(run: LoadRun) -> list[tuple[str, Result]]:
     """The results that no rule forbids to speak of."""
-    found = [(name, result) for name, cell in run.scenarios.items() if (result := cell.read())]
-    return [(name, result) for name, result in found if result.validity in ("valid", "client_bound")]
+    return [(one.name, one.first) for one in load_figures.measured(run) if one.first.validity in ("valid", "client_bound")]
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,12 @@ Why in this order: who reads a throughput before its validity has read it alread
 quotient of two of them whose name says of what; a quantile that may not be told has no number.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 
 from run_benches.analysis import figures, load_figures
+from run_benches.analysis.figures import Spread
+from run_benches.analysis.load_figures import Measured
 from run_benches.render import load_pictures, tables
 from run_benches.render.pictures import Picture
 from run_benches.render.source import PICTURES, revision
@@ -14,11 +17,16 @@ from run_benches.store.loads import LoadRun, Operation, Result, Statistics
 
 QUANTILES = (0.5, 0.9, 0.95, 0.99, 0.995, 0.999)
 
+SPREAD_QUANTILES = (0.5, 0.99)
+"""Those whose spread between repeats is shown."""
+
 BEYOND = "> max"
 """What stands for a quantile that is later than any request that was measured."""
 
 TOO_FEW = "too few"
 """What stands for a quantile that fewer than ten requests are beyond; the table is wide."""
+
+_SPREAD = "In brackets the spread between repeats, each of processes of its own; of one process there is none to show."
 
 _LEGEND = f"`{TOO_FEW}`: fewer than ten requests lie beyond that quantile. `{BEYOND}`: it is later than any that was measured, since requests were dropped or censored."
 
@@ -40,10 +48,8 @@ def markdown(run: LoadRun, drawn: Sequence[Picture]) -> str:
 def body(run: LoadRun, drawn: Sequence[Picture]) -> list[str]:
     """All that the page says of the figures, without its title."""
     lines = [*_not_run(run), *_validity(run), *_cpu(run, drawn)]
-    for number, (name, cell) in enumerate(run.scenarios.items(), start=1):
-        result = cell.read()
-        if result:
-            lines += _scenario(name, result, [picture for picture in drawn if picture.name.startswith(f"load-{number}-")])
+    for number, one in enumerate(load_figures.measured(run), start=1):
+        lines += _scenario(one, [picture for picture in drawn if picture.name.startswith(f"load-{number}-")])
     return lines
 
 
@@ -55,19 +61,22 @@ def _not_run(run: LoadRun) -> list[str]:
 
 
 def _validity(run: LoadRun) -> list[str]:
-    body = []
+    body: dict[tuple[str, ...], list[int]] = {}
     for name, cell in run.scenarios.items():
         result = cell.read()
         validity = result.validity.replace("_", " ") if result else cell.state.replace("_", " ")
         rules = "; ".join(result.broken) or "none" if result else ""
         outcomes = "; ".join(f"{_objective(judged.objective)}: **{judged.outcome.replace('_', ' ')}**" for judged in result.objectives) if result else ""
-        body.append([name, f"**{validity}**", rules, outcomes or ("none declared" if result else figures.NOT_RUN)])
+        line = (load_figures.shared_name(name, result), f"**{validity}**", rules, outcomes or ("none declared" if result else figures.NOT_RUN))
+        body.setdefault(line, []).append(result.scenario.repeat or 1 if result else 1)
+    names = Counter(name for name, *_ in body)
+    lines = [[f"{name}, repeat {', '.join(map(str, repeats))}" if names[name] > 1 else name, *rest] for (name, *rest), repeats in body.items()]
     explained = (
         "`valid`: all rules hold. `client bound`: the client was the bottleneck, so the throughput is a lower bound. `quota not binding`: the server did not use what it "
         "was given, so the figures are not those of that quota. `inconclusive`: it ended before "
         "it had measured what was planned. `invalid`: a rule is broken, and the figures below are shown only to say why."
     )
-    return ["## Whether to believe it", "", *tables.markdown(["scenario", "validity", "broken rules", "objectives"], body), "", explained, ""]
+    return ["## Whether to believe it", "", *tables.markdown(["scenario", "validity", "broken rules", "objectives"], lines), "", explained, ""]
 
 
 def _objective(objective: dict[str, object]) -> str:
@@ -76,17 +85,30 @@ def _objective(objective: dict[str, object]) -> str:
 
 
 def _cpu(run: LoadRun, drawn: Sequence[Picture]) -> list[str]:
-    body = []
-    for name, cell in run.scenarios.items():
-        result = cell.read()
-        if result:
-            each = [figures.time(found) if found is not None else figures.NOT_RUN for found in (load_figures.server_cpu_ns(result), load_figures.client_cpu_ns(result))]
-            body.append([name, result.validity.replace("_", " "), _offered(result), load_figures.throughput(result), *each, _per_cpu(result), figures.percent(max(result.processes.client_thread_demand, result.processes.busiest_client_thread))])
+    body = [_used(one) for one in load_figures.measured(run)]
     if not body:
         return []
     columns = ["scenario", "validity", "offered/s>", "right answers/s>", "server CPU per right answer>", "client CPU per right answer>", "right answers per CPU second of the server>", "client thread, used or ready>"]
     pictures = [f"![{picture.alt}]({PICTURES}/{picture.file})" for picture in drawn if picture.name == "load-cpu"]
-    return ["## Throughput and CPU", "", *tables.markdown(columns, body), "", *pictures, ""]
+    return ["## Throughput and CPU", "", _SPREAD, "", *tables.markdown(columns, body), "", *pictures, ""]
+
+
+def _used(measured: Measured) -> list[str]:
+    results = measured.results
+    validity = ", ".join(dict.fromkeys(result.validity.replace("_", " ") for result in results))
+    bound = ">= " if any(result.validity == "client_bound" for result in results) else ""
+    server, client = ([found for result in results if (found := of(result)) is not None] for of in (load_figures.server_cpu_ns, load_figures.client_cpu_ns))
+    demand = max(max(result.processes.client_thread_demand, result.processes.busiest_client_thread) for result in results)
+    return [
+        *(measured.name, validity, _offered(measured.first), bound + _spread([result.throughput for result in results], figures.amount_spread)),
+        *(_spread(server, figures.time_spread), _spread(client, figures.time_spread), _spread([1e9 / found for found in server], figures.amount_spread)),
+        figures.percent(demand),
+    ]
+
+
+def _spread(values: Sequence[float], shown: Callable[[Spread], str]) -> str:
+    found = figures.spread(values)
+    return shown(found) if found else figures.NOT_RUN
 
 
 def _offered(result: Result) -> str:
@@ -94,12 +116,8 @@ def _offered(result: Result) -> str:
     return figures.amount(result.total.scheduled / seconds) if result.loop == "open" and seconds else "closed loop"
 
 
-def _per_cpu(result: Result) -> str:
-    found = load_figures.server_cpu_ns(result)
-    return figures.amount(1e9 / found) if found else figures.NOT_RUN
-
-
-def _scenario(name: str, result: Result, drawn: Sequence[Picture]) -> list[str]:
+def _scenario(measured: Measured, drawn: Sequence[Picture]) -> list[str]:
+    name, result = measured.name, measured.first
     load = result.scenario.load
     offered = load.schedule
     how = "an open loop: response times run from when a request should have started" if offered else "a closed loop: service times alone, from the start of each request"
@@ -109,7 +127,28 @@ def _scenario(name: str, result: Result, drawn: Sequence[Picture]) -> list[str]:
     cells = [cell for cell in result.cells if cell.state == "ran"]
     body = [_operation(cell, kind, result.window.seconds) for cell in cells]
     pictures = [line for picture in drawn for line in (f"![{picture.alt}]({PICTURES}/{picture.file})", "")]
-    return [f"## {name}", "", f"{said}.", "", *tables.markdown(columns, body), "", _LEGEND, "", *pictures, *_accounts(cells, result), *_failures(cells), ""]
+    table = [*tables.markdown(columns, body), "", _LEGEND, "", *_repeats(measured, kind)]
+    return [f"## {name}", "", f"{said}.", "", *table, *pictures, *_accounts(cells, result), *_failures(cells), ""]
+
+
+def _repeats(measured: Measured, kind: str) -> list[str]:
+    if len(measured.results) == 1:
+        return []
+    body = []
+    for name in (cell.operation for cell in measured.first.cells):
+        pairs = [(result, cell) for result in measured.results for cell in result.cells if cell.operation == name]
+        found: list[Statistics] = [one for _, cell in pairs if (one := getattr(cell, kind))]
+        rates = _spread([cell.counts.ok / result.window.seconds for result, cell in pairs], figures.amount_spread)
+        body.append([name, rates, _spread([one.mean for one in found], figures.time_spread), *(_quantile_spread(found, quantile) for quantile in SPREAD_QUANTILES)])
+    columns = ["operation", "ok/s>", "mean>", *(f"p{quantile * 100:g}>" for quantile in SPREAD_QUANTILES)]
+    words = f"The table above is of the first of {len(measured.results)} repeats, each of processes of its own. Of all of them, the median (least to most):"
+    return [words, "", *tables.markdown(columns, body), ""]
+
+
+def _quantile_spread(found: Sequence[Statistics], quantile: float) -> str:
+    values = [value for one in found if (value := load_figures.at(one, quantile)[1]) is not None]
+    unknown = {text for one in found if (text := _quantile(one, quantile)) in (TOO_FEW, BEYOND)}
+    return ", ".join(sorted(unknown)) or _spread(values, figures.time_spread)
 
 
 def _operation(cell: Operation, kind: str, seconds: float) -> list[str]:

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from run_benches.analysis import figures, load_figures
-from run_benches.analysis.load_figures import Point
+from run_benches.analysis.load_figures import Measured, Point
 from run_benches.render.pictures import BLUE, INK, ORANGE, PALE, RED, SERIES, Picture, canvas, logarithmic, room
-from run_benches.store.loads import Cell, Cpu, LoadRun, Quantile, Result
+from run_benches.store.loads import Cpu, LoadRun, Quantile, Result
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,10 +48,8 @@ class _Used:
 def pictures(run: LoadRun) -> list[Picture]:
     """Those of every scenario that has figures, and the CPU of all."""
     found: list[Picture] = []
-    for number, (name, cell) in enumerate(run.scenarios.items(), start=1):
-        result = cell.read()
-        if result:
-            found += [picture for picture in (curves(number, name, cell, result), over_time(number, name, result)) if picture]
+    for number, one in enumerate(load_figures.measured(run), start=1):
+        found += [picture for picture in (curves(number, one), over_time(number, one.name, one.first)) if picture]
     used = cpu(run)
     return found + ([used] if used else [])
 
@@ -61,11 +59,11 @@ def kind_of(result: Result) -> str:
     return "response" if result.loop == "open" else "service"
 
 
-def curves(number: int, name: str, cell: Cell, result: Result) -> Picture | None:
+def curves(number: int, measured: Measured) -> Picture | None:
     """The percentile curve of each operation."""
-    kind = kind_of(result)
-    lines = [_Curve(operation, kinds[kind]) for operation, kinds in cell.curves.items() if len(kinds.get(kind, [])) > 1]
-    alt = f"{name}: {kind} times over the nines, a line for each operation; the quantiles stand in the table."
+    kind = kind_of(measured.first)
+    lines = [_Curve(operation, kinds[kind]) for operation, kinds in measured.curves.items() if len(kinds.get(kind, [])) > 1]
+    alt = f"{measured.name}: {kind} times over the nines, a line for each operation; the quantiles stand in the table."
     return Picture(f"load-{number}-{kind}", alt, lines, _draw_curves) if lines else None
 
 
@@ -81,7 +79,7 @@ def over_time(number: int, name: str, result: Result) -> Picture | None:
 
 def cpu(run: LoadRun) -> Picture | None:
     """Both sides' share of one processor over each window."""
-    used = [one for name, cell in run.scenarios.items() if (result := cell.read()) for one in _used(name, result)]
+    used = [used for one in load_figures.measured(run) for used in _used(one.name, one.first)]
     alt = "CPU of client and server over the window of each scenario, as a share of one processor: user and system."
     return Picture("load-cpu", alt, used, _draw_cpu) if used else None
 

@@ -165,6 +165,7 @@ class Scenario:
     data: Data
     operations: list[Declared]
     about: str = ""
+    repeat: int | None = None
 
 
 @dataclass
@@ -206,15 +207,18 @@ class Result:
     pinned: Pinned | None = None
 
 
+Curves = dict[str, dict[str, list[Quantile]]]
+"""Points of percentile curves, by operation and by kind of time (`response`, `service`, `send_lag`)."""
+
+
 @dataclass
 class Cell:
-    """A planned scenario: how it ended, why if it did not run, the load tool's result as it was stored, and points of its percentile
-    curves, by operation and by kind of time (`response`, `service`, `send_lag`)."""
+    """A planned scenario: how it ended, why if it did not run, the load tool's result as it was stored, and its percentile curves."""
 
     state: State
     reasons: list[str]
     result: dict[str, Any] | None = None
-    curves: dict[str, dict[str, list[Quantile]]] = field(default_factory=dict)
+    curves: Curves = field(default_factory=dict)
 
     def read(self) -> Result | None:
         """The result, if there is one."""

@@ -1,12 +1,13 @@
 """What the performance document says of load tests: only what one window says, beside the ladder's highest rung, or nothing at all."""
 
+import copy
 import re
 from typing import Any
 
 import pytest
 
 from run_benches.analysis import load_figures, load_findings
-from run_benches.render import load_pictures, page, source
+from run_benches.render import load_page, load_pictures, page, source
 from run_benches.store.loads import LoadRun
 from run_benches.store.runs import Run
 from run_benches.tests.made_up import a_load_run, bench, planned
@@ -31,6 +32,30 @@ def raw(load: LoadRun) -> dict[str, Any]:
 def test_without_a_stored_load_test_the_page_says_not_measured() -> None:
     text = page.render(a_run(), HEADERS, None)["performance/load.md"]
     assert "\nnot measured\n" in text and "| " not in text and "##" not in text
+
+
+def test_repeats_are_one_scenario_with_their_spread() -> None:
+    load = a_load_run()
+    first = load.scenarios.pop("rest-crud")
+    for repeat, throughput in enumerate((1000.0, 990.0, 1010.0), start=1):
+        cell = copy.deepcopy(first)
+        assert cell.result
+        cell.result["scenario"]["repeat"], cell.result["throughput"] = repeat, throughput
+        load.scenarios[f"rest-crud-repeat-{repeat}"] = cell
+    assert [(one.name, len(one.results), one.curves == first.curves) for one in load_figures.measured(load)] == [("rest-crud", 3, True)]
+    text = "\n".join(load_page.body(load, load_pictures.pictures(load)))
+    assert text.count("\n## rest-crud\n") == 1 and "1.00 k (990 to 1.01 k)" in text
+    assert "of the first of 3 repeats" in text and text.count("| rest-crud | **valid** |") == 1
+    invalid = load.scenarios["rest-crud-repeat-2"].result
+    assert invalid
+    invalid["validity"], invalid["broken"] = "invalid", ["T3: a sum"]
+    text = "\n".join(load_page.body(load, []))
+    assert "| rest-crud, repeat 1, 3 | **valid** |" in text and "| rest-crud, repeat 2 | **invalid** | T3: a sum |" in text
+
+
+def test_of_one_process_no_spread_is_told() -> None:
+    text = "\n".join(load_page.body(a_load_run(), []))
+    assert "1.00 k (1 process)" in text and "repeats, each of processes of its own. Of all" not in text
 
 
 def test_what_limits_a_scenario_is_said_with_the_shares_of_its_window() -> None:

@@ -1,9 +1,10 @@
-//! What is varied from run to run: the mix, the connections, the server's processors, or one operation at a time.
+//! What is varied from run to run: the mix, the connections, the server's processors, or one operation at a time; and how often each is run.
 //!
 //! Each variant is a scenario of its own, with a name of its own, so that a result says what was run without its siblings. Where a
 //! mix leaves a kind of work out, its operations are gone, not there with a weight of 0: what never runs is no operation.
 
 use std::fmt;
+use std::num::NonZeroU32;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -22,6 +23,8 @@ pub struct Sweep {
     pub server_cpus: Vec<f64>,
     /// Whether each operation runs alone.
     pub apart: bool,
+    /// How often all of it is run, each time with a server of its own: figures of one process say nothing of the spread between processes.
+    pub repeats: Option<NonZeroU32>,
 }
 
 /// Shares of kinds of work: `80/20` of reads, lists included, and writes, or `60/35/5` of reads of one, lists and writes. Operations of a
@@ -106,6 +109,9 @@ impl Scenario {
         let mut scenario = self.clone();
         let sweep = std::mem::take(&mut scenario.sweep);
         let mut variants = vec![scenario];
+        // First, so that the repeats of a variant are not all from the same minute.
+        let repeats: Vec<_> = sweep.repeats.map_or(Vec::new(), |repeats| (1..=repeats.get()).collect());
+        vary(&mut variants, &repeats, |scenario, repeat| scenario.repeat = Some(*repeat));
         vary(&mut variants, &sweep.mixes, Self::mixed);
         let each: Vec<_> = self.operations.iter().map(|operation| operation.name.clone()).collect();
         vary(&mut variants, if sweep.apart { &each } else { &[] }, |scenario, name| {
@@ -121,6 +127,9 @@ impl Scenario {
             scenario.load.server_cpus = Some(*cpus);
             scenario.name += &format!("-{cpus}-cpu").replace('.', "-");
         });
+        for scenario in &mut variants {
+            scenario.name += &scenario.repeat.map_or(String::new(), |repeat| format!("-repeat-{repeat}"));
+        }
         variants
     }
 
