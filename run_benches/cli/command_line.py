@@ -23,6 +23,8 @@ from run_benches.stats.judge import MOST_PAIRS
 COMMANDS = ("run", "list", "save", "baselines", "runs", "compare", "explain", "more", "profile", "calibrate", "document", "report", "load", "doctor", "test")
 
 LOAD_TOOL = {
+    "calibrate": "measure what the client itself can do; later load tests are judged by it",
+    "capacity": "search the highest rate at which a scenario meets its objectives",
     "check": "judge stored results again",
     "lint": "apply the laws to a report of another tool",
 }

@@ -45,9 +45,10 @@ def main(options: argparse.Namespace, arguments: list[str]) -> int:
         case "report":
             return _report(loads.find(options.run), options.output)
         case _:
-            tool = build.programs("load")["load"]
+            programs = build.programs("load", "strata")
+            server = ["--server", str(programs["strata"])] if options.action == "capacity" and "--base-url" not in options.flags else []
             where = ["--calibration", str(CALIBRATION)] if options.action in ("calibrate", "capacity") else []
-            return subprocess.run([str(tool), options.action, *where, *options.flags], check=False).returncode
+            return subprocess.run([str(programs["load"]), options.action, *server, *where, *options.flags], check=False).returncode
 
 
 def _printed(run: LoadRun, path: Path, as_json: bool) -> int:

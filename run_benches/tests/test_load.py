@@ -130,6 +130,8 @@ def test_scenarios_are_listed_without_a_build(checkout: Checkout) -> None:
 def test_the_words_of_the_load_tool_are_its_own(checkout: Checkout) -> None:
     done = checkout.run("load", "lint", "report.txt", "--json")
     assert done.returncode == 1 and done.stdout == "the load tool itself: lint report.txt --json\n"
+    found = checkout.run("load", "capacity", "rest-crud", "--first", "100").stdout
+    assert found.startswith("the load tool itself: capacity --server ") and "target/load/calibration rest-crud --first 100" in found
 
 
 def test_a_file_is_a_scenario_too(checkout: Checkout, tmp_path: Path) -> None:
