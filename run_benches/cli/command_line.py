@@ -82,7 +82,7 @@ def _with_load_flags(typed: list[str]) -> tuple[list[str], list[str]]:
     if typed[1:2] == [] or typed[1] not in (*LOAD_ACTIONS, "-h", "--help"):
         typed = ["load", "run", *typed[1:]]
     if typed[1] in LOAD_TOOL and typed[2:3] not in (["-h"], ["--help"]):
-        return typed[:2], typed[2:]
+        return typed[:2], [word for word in typed[2:] if word != "--"]
     at = typed.index("--") if "--" in typed else len(typed)
     return typed[:at], typed[at + 1 :]
 
