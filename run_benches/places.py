@@ -20,6 +20,9 @@ SCENARIOS = ROOT / "load" / "scenarios"
 BASELINES = ROOT / "baselines"
 """Runs that were given a name; committed."""
 
+BUT_BASELINES = ("--", ".", f":!{BASELINES.name}")
+"""For git: all paths but those of results that were kept, which change nothing of what is measured next."""
+
 RUNS = ROOT / "runs"
 """Every run: `<run>.json`, and beside it the folder `<run>/` with raw samples and logs; ignored by git."""
 

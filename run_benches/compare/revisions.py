@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from run_benches.errors import Complaint
-from run_benches.places import BASELINES, ROOT
+from run_benches.places import BASELINES, BUT_BASELINES, ROOT
 from run_benches.store import runs
 
 WORKING_TREE = "the working tree"
@@ -127,7 +127,7 @@ def _working_tree() -> Revision:
     with tempfile.TemporaryDirectory() as folder:
         index = {"GIT_INDEX_FILE": f"{folder}/index"}
         git("read-tree", head, **index)
-        git("add", "-A", **index)
+        git("add", "-A", *BUT_BASELINES, **index)
         found = git("write-tree", **index)
     if found == git("rev-parse", f"{head}^{{tree}}"):
         return Revision(WORKING_TREE, head, dirty=False)

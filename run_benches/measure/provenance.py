@@ -4,7 +4,7 @@ import hashlib
 import subprocess
 from collections.abc import Sequence
 
-from run_benches.places import ROOT
+from run_benches.places import BUT_BASELINES, ROOT
 from run_benches.setup import toolchain
 from run_benches.store import fingerprint
 from run_benches.store.runs import Build, Tool
@@ -14,7 +14,8 @@ def tool(measured: Sequence[str] = fingerprint.MEASURED) -> Tool:
     """The revision of this checkout, and the fingerprint of what the figures depend on."""
     lock = ROOT / "Cargo.lock"
     digest = hashlib.sha256(lock.read_bytes()).hexdigest() if lock.exists() else ""
-    return Tool(_said("git", "rev-parse", "HEAD") or "unknown", bool(_said("git", "status", "--porcelain")), digest, fingerprint.of_checkout(measured))
+    dirty = bool(_said("git", "status", "--porcelain", *BUT_BASELINES))
+    return Tool(_said("git", "rev-parse", "HEAD") or "unknown", dirty, digest, fingerprint.of_checkout(measured))
 
 
 def how_built() -> Build:

@@ -31,6 +31,7 @@ def complaint(workspace: Workspace, call: str) -> str:
 
 def test_a_clean_tree_is_its_head_and_a_dirty_one_a_commit_of_what_it_holds(workspace: Workspace) -> None:
     head = workspace.call("git", "rev-parse", "HEAD")
+    workspace.write("baselines/load/kept.json", "{}\n")
     assert resolved(workspace, None) == resolved(workspace, ".") == ("the working tree", head, False)
     workspace.number(2)
     workspace.write("src/new.rs", "// Not added.\n")
