@@ -52,6 +52,7 @@ pub fn search(
         let (validity, no_data) =
             (run.validity, run.objectives.iter().find(|judged| judged.outcome == Outcome::NoData));
         let (id, broken) = (run.id.clone(), run.broken.join("; "));
+        let blocked = run.objectives.iter().any(|judged| judged.outcome == Outcome::Blocked);
         let no_data = no_data.map(|judged| format!("{:?}", judged.objective.bound));
         probes.push(run);
         match (validity, no_data) {
@@ -61,7 +62,7 @@ pub fn search(
             (_, Some(bound)) => Err(format!("{id} is too short to say anything of {bound}")),
             (Validity::Valid | Validity::ClientBound, None) => {
                 // What is not good is tried at lower rates from then on: the last of these is the bracket's.
-                client_bound = if passed { client_bound } else { validity == Validity::ClientBound };
+                client_bound = if passed { client_bound } else { validity == Validity::ClientBound && blocked };
                 Ok(passed)
             }
         }

@@ -11,7 +11,7 @@ use std::fmt;
 
 use crate::quota::PERIOD_US;
 use crate::result::{FORMAT, Judged, Outcome, Run, Validity};
-use crate::scenario::{Bound, Objective, QUANTILES};
+use crate::scenario::{Bound, Growing, Objective, QUANTILES};
 
 /// A rule that is broken, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,29 +50,40 @@ pub fn broken(run: &Run) -> Vec<Broken> {
     findings.0
 }
 
-/// Why the client was the bottleneck; none where it was not.
-pub fn client_bound(run: &Run) -> Option<String> {
+/// Why the client was the bottleneck, and from which quantile of times on: at 0 it was for all that was measured.
+#[derive(Debug, PartialEq)]
+pub struct ClientBound {
+    /// Why.
+    pub why: String,
+    /// Its own lateness is in the times from this quantile on.
+    pub from: f64,
+}
+
+/// Whether the client was the bottleneck.
+pub fn client_bound(run: &Run) -> Option<ClientBound> {
+    let throughout = |why| Some(ClientBound { why, from: 0.0 });
     let demand = run.processes.client_thread_demand.max(run.processes.busiest_client_thread);
     if demand >= 0.9 {
-        return Some(format!("a thread of it used, or was ready for, {:.0} % of a processor", demand * 100.0));
+        return throughout(format!("a thread of it used, or was ready for, {:.0} % of a processor", demand * 100.0));
     }
     if let Some(ceiling) = &run.ceiling {
         let (sent, most) = (run.total.sent as f64 / run.window.seconds, ceiling.throughput);
         if sent >= 0.9 * most {
-            return Some(format!("it sent {sent:.0}/s, and can send {most:.0}/s ({})", ceiling.run));
+            return throughout(format!("it sent {sent:.0}/s, and can send {most:.0}/s ({})", ceiling.run));
         }
     }
-    let late = run.cells.iter().find_map(|cell| {
-        QUANTILES.into_iter().find_map(|quantile| {
+    QUANTILES.into_iter().find_map(|quantile| {
+        run.cells.iter().find_map(|cell| {
             let lag = cell.send_lag.as_ref()?.at(quantile)??;
             let service = cell.service.as_ref()?.at(quantile)??;
-            (lag > 1_000_000 && lag > service / 4).then_some((cell, quantile, lag, service))
+            (lag > 1_000_000 && lag > service / 4).then(|| {
+                let (name, lag, service) = (&cell.operation, lag as f64 / 1e6, service as f64 / 1e6);
+                let p = quantile * 100.0;
+                let why =
+                    format!("{name}: p{p} of its send lag is {lag:.1} ms beside a service time of {service:.1} ms");
+                ClientBound { why, from: quantile }
+            })
         })
-    });
-    late.map(|(cell, quantile, lag, service)| {
-        let (name, lag, service) = (&cell.operation, lag as f64 / 1e6, service as f64 / 1e6);
-        let p = quantile * 100.0;
-        format!("{name}: p{p} of its send lag is {lag:.1} ms beside a service time of {service:.1} ms")
     })
 }
 
@@ -144,14 +155,22 @@ fn judge(run: &Run, objective: &Objective, validity: Validity) -> Judged {
             (measured, found.map(|_| outcome(in_time && measured.is_some_and(|measured| measured <= *at_most_ms))))
         }
     };
-    // A client that was the bottleneck makes a server look slower, never faster: such a pass is one. Of growth it says nothing.
-    let of_speed = !matches!(objective.bound, Bound::Growth { .. });
-    let believed = match (validity, outcome) {
-        (Validity::Valid, outcome) => outcome.unwrap_or(Outcome::NoData),
-        (Validity::ClientBound, outcome @ Some(Outcome::Pass)) if of_speed => outcome.unwrap_or(Outcome::NoData),
-        _ => Outcome::Blocked,
+    let outcome = outcome.unwrap_or(Outcome::NoData);
+    let quantile = match objective.bound {
+        Bound::Response { quantile, .. } => quantile,
+        Bound::Growth { of: Growing::P99, .. } => 0.99,
+        Bound::Growth { of: Growing::Memory | Growing::Descriptors, .. }
+        | Bound::ThroughputAtLeast(_)
+        | Bound::FailuresAtMost(_) => 0.0,
     };
-    Judged { objective: objective.clone(), measured, outcome: believed }
+    // A client that was the bottleneck makes a server look slower, never faster: such a pass is one. Of growth it says nothing.
+    let passed_all_the_same = outcome == Outcome::Pass && !matches!(objective.bound, Bound::Growth { .. });
+    let believed = match validity {
+        Validity::Valid => true,
+        Validity::ClientBound => passed_all_the_same || client_bound(run).is_some_and(|client| client.from > quantile),
+        Validity::Invalid | Validity::QuotaNotBinding | Validity::Inconclusive => false,
+    };
+    Judged { objective: objective.clone(), measured, outcome: if believed { outcome } else { Outcome::Blocked } }
 }
 
 /// All that is wrong with a stored run: broken rules, and where it says of itself what it is not.
@@ -159,7 +178,10 @@ pub fn check(run: &Run) -> Vec<Broken> {
     let mut findings = Findings(broken(run));
     let stated = run.validity;
     findings.require("T10", stated != Validity::Valid || client_bound(run).is_none(), || {
-        format!("it says valid, but the client was the bottleneck: {}", client_bound(run).unwrap_or_default())
+        format!(
+            "it says valid, but the client was the bottleneck: {}",
+            client_bound(run).map_or(String::new(), |client| client.why)
+        )
     });
     let found = validity(run);
     findings.require("T15", stated == found, || format!("it says {stated:?}, and is {found:?}"));

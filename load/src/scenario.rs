@@ -83,6 +83,9 @@ pub enum Http {
 pub struct Data {
     /// The schema (GraphQL SDL) of the server that is started.
     pub schema: String,
+    /// More options of the server that is started.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub server_options: Vec<String>,
     /// The table that the rows are in.
     pub table: String,
     /// Rows that stay, numbered from 0.

@@ -83,6 +83,7 @@ impl Server {
             if !served.files.is_empty() {
                 command.arg("--static").arg(&files);
             }
+            command.args(&served.server_options);
             command
         };
         let failed = |error: std::io::Error| format!("cannot start {}: {error}", binary.display());

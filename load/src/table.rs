@@ -99,8 +99,12 @@ fn write_run(run: &Run, out: &mut String) -> std::fmt::Result {
     run.broken.iter().try_for_each(|broken| writeln!(out, "broken {broken}"))?;
     match run.validity {
         Validity::ClientBound => {
-            let why = client_bound(run).unwrap_or_default();
-            writeln!(out, "client_bound: {why}; throughput >= {:.0}/s", run.throughput)
+            let client = client_bound(run);
+            let (why, from) = client.map_or((String::new(), 0.0), |client| (client.why, client.from));
+            match from > 0.0 {
+                true => writeln!(out, "client_bound: {why}; it is in the times from p{} on", from * 100.0),
+                false => writeln!(out, "client_bound: {why}; throughput >= {:.0}/s", run.throughput),
+            }
         }
         Validity::QuotaNotBinding => {
             writeln!(out, "quota_not_binding: {}", quota_not_binding(run).unwrap_or_default())

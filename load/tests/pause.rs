@@ -33,7 +33,11 @@ fn a_client_that_stood_still_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("rows.toml");
     let load = "connections = 4\nqueue = 4000\nwarm_up_requests = 10\nschedule = { shape = \"constant\", rate = 500.0, seconds = 4.0 }";
-    std::fs::write(&file, faulty_server::text(load)).unwrap();
+    let objectives = [0.5, 0.99].map(|quantile| {
+        let bound = format!("response = {{ quantile = {quantile}, at_most_ms = 0.000001 }}");
+        format!("[[objectives]]\noperation = \"row\"\nbound = {{ {bound} }}\n")
+    });
+    std::fs::write(&file, faulty_server::text(load) + &objectives.concat()).unwrap();
     let mut child = Command::new(env!("CARGO_BIN_EXE_load"))
         .args(["run", file.to_str().unwrap(), "--has-data", "--base-url", &url])
         .args(["--results", folder.path().to_str().unwrap()])
@@ -51,6 +55,11 @@ fn a_client_that_stood_still_says_so() {
     let result = crate::strata::result(folder.path());
     // An eighth of the arrivals could not start while it stood still, and the server was as quick as ever.
     assert_eq!((&result["validity"], &result["broken"]), (&json!("client_bound"), &json!([])));
+    // Half of the arrivals were before or long after it: what they say of the server counts, and the tail is the client's own.
+    assert_eq!(
+        result["objectives"].as_array().unwrap().iter().map(|judged| &judged["outcome"]).collect::<Vec<_>>(),
+        ["fail", "blocked"]
+    );
 }
 
 #[test]
