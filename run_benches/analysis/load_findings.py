@@ -73,7 +73,7 @@ def _limit(name: str, result: Result) -> Limit:
 
 
 def _words(result: Result, used: float | None) -> str:
-    if result.validity == "client_bound":
+    if load_figures.client_limited(result):
         return f"the client: the server can do at least {figures.amount(result.throughput)}/s"
     if result.scenario.load.server_cpus is not None:
         return f"the quota of {result.scenario.load.server_cpus:g} processors"

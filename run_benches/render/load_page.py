@@ -72,7 +72,7 @@ def _validity(run: LoadRun) -> list[str]:
     names = Counter(name for name, *_ in body)
     lines = [[f"{name}, repeat {', '.join(map(str, repeats))}" if names[name] > 1 else name, *rest] for (name, *rest), repeats in body.items()]
     explained = (
-        "`valid`: all rules hold. `client bound`: the client was the bottleneck, so the throughput is a lower bound. `quota not binding`: the server did not use what it "
+        "`valid`: all rules hold. `client bound`: the client was the bottleneck, so the throughput is a lower bound, or was late in the tail, which is then its own. `quota not binding`: the server did not use what it "
         "was given, so the figures are not those of that quota. `inconclusive`: it ended before "
         "it had measured what was planned. `invalid`: a rule is broken, and the figures below are shown only to say why."
     )
@@ -96,7 +96,7 @@ def _cpu(run: LoadRun, drawn: Sequence[Picture]) -> list[str]:
 def _used(measured: Measured) -> list[str]:
     results = measured.results
     validity = ", ".join(dict.fromkeys(result.validity.replace("_", " ") for result in results))
-    bound = ">= " if any(result.validity == "client_bound" for result in results) else ""
+    bound = ">= " if any(map(load_figures.client_limited, results)) else ""
     server, client = ([found for result in results if (found := of(result)) is not None] for of in (load_figures.server_cpu_ns, load_figures.client_cpu_ns))
     demand = max(max(result.processes.client_thread_demand, result.processes.busiest_client_thread) for result in results)
     return [

@@ -77,6 +77,10 @@ def test_a_limit_is_named_only_where_it_is_shown() -> None:
     assert load_findings.limits(load)[0].words == "the quota of 0.5 processors"
     result["validity"] = "client_bound"
     assert load_findings.limits(load)[0].words == "the client: the server can do at least 1.00 k/s"
+    result["loop"], result["scenario"]["load"]["server_cpus"] = "open", None
+    assert load_findings.limits(load)[0].words == "the rate that was offered", "all that was offered was answered"
+    result["total"]["ok"] -= 1
+    assert load_findings.limits(load)[0].words == "the client: the server can do at least 1.00 k/s"
     result["processes"]["server"] = None
     assert load_findings.limits(load)[0].server_share is None
 
