@@ -11,6 +11,7 @@ use crate::run;
 use crate::scenario::Scenario;
 use crate::schedule::Schedule;
 use crate::server::Server;
+use crate::stored;
 
 const SCENARIO: &str = include_str!("calibrate.toml");
 
@@ -25,7 +26,7 @@ pub fn calibrate(closed: &Scenario, folder: &Path, pinned: Option<Pinned>) -> Re
     let server = Server::start_null(closed.tls, pinned)?;
     let measure = |scenario: &Scenario| {
         let (run, accounts) = run::run(scenario, &server, true)?;
-        run.store(folder, &accounts).map_err(|error| format!("{}: {error}", folder.display()))?;
+        stored::store(&run, folder, &accounts).map_err(|error| format!("{}: {error}", folder.display()))?;
         if run.aborted { Err(format!("{} was interrupted", run.id)) } else { Ok(run) }
     };
     let first = measure(closed)?;

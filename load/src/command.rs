@@ -24,6 +24,7 @@ use crate::run;
 use crate::scenario::{Bound, Class, Http, Mix, Objective, Operation, Scenario};
 use crate::schedule::Schedule;
 use crate::server::{self, Server};
+use crate::stored;
 use crate::table;
 use crate::tls::Trust;
 
@@ -402,7 +403,7 @@ impl Flags {
     fn store(&self, run: &mut Run, accounts: &[Account]) -> Result<(), String> {
         run.ceiling = calibration::ceiling(&self.calibration, run);
         rules::give_verdict(run);
-        run.store(&self.results, accounts).map_err(|error| format!("{}: {error}", self.results.display()))
+        stored::store(run, &self.results, accounts).map_err(|error| format!("{}: {error}", self.results.display()))
     }
 
     /// Runs a scenario and stores its result.

@@ -2,7 +2,7 @@
 //!
 //! It speaks HTTP to a server process and shares no code with it. A module imports only from those above it:
 //! a `scenario` says what to do, `schedule` when, `ledger` keeps account of every request, `connection` carries them, over `tls` or
-//! not, `engine` runs them, `result` is what is stored, `rules` read a result and nothing else, so that `load check` can judge a file as
+//! not, `engine` runs them, `result` is what is `stored`, `rules` read a result and nothing else, so that `load check` can judge a file as
 //! the run did.
 
 pub mod interrupt;
@@ -25,6 +25,7 @@ pub mod null_server;
 pub mod server;
 pub mod engine;
 pub mod result;
+pub mod stored;
 pub mod rules;
 pub mod table;
 pub mod lint;

@@ -4,14 +4,8 @@
 //! Files are created and never written over, and never go through the server that was measured (T25).
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io::{self, Write};
-use std::path::Path;
-use std::time::{Duration, SystemTime};
 
 use hdrhistogram::Histogram;
-use hdrhistogram::serialization::V2DeflateSerializer;
-use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -460,39 +454,5 @@ impl Run {
             self.scenario.operations.iter().filter(|operation| about(operation)).map(|operation| &operation.name);
         let counts = names.filter_map(|name| self.cell(name)).map(|cell| &cell.counts);
         counts.fold(None, |sum, counts| Some(sum.unwrap_or_else(Counts::default).plus(counts)))
-    }
-
-    /// Writes it into a folder as `ID.json`, and its histograms as `ID.hlog`. What is there is not written over.
-    pub fn store(&self, folder: &Path, accounts: &[Account]) -> io::Result<()> {
-        fs::create_dir_all(folder)?;
-        let create = |extension| fs::File::create_new(folder.join(format!("{}.{extension}", self.id)));
-        let mut json = create("json")?;
-        serde_json::to_writer_pretty(&mut json, self)?;
-        writeln!(json)?;
-        self.write_log(&mut create("hlog")?, accounts)
-    }
-
-    fn write_log(&self, file: &mut fs::File, accounts: &[Account]) -> io::Result<()> {
-        let mut serializer = V2DeflateSerializer::new();
-        let start = SystemTime::UNIX_EPOCH + Duration::from_secs(self.began_unix_seconds);
-        let failed = |error: &dyn std::fmt::Debug| io::Error::other(format!("{error:?}"));
-        let mut builder = IntervalLogWriterBuilder::new();
-        let mut log = builder
-            .add_comment("nanoseconds; a tag is operation.kind; ok answers, send_lag of all that were sent")
-            .with_start_time(start)
-            .with_max_value_divisor(1e6)
-            .begin_log_with(file, &mut serializer)
-            .map_err(|error| failed(&error))?;
-        let length = Duration::from_secs_f64(self.window.seconds);
-        for (cell, account) in self.cells.iter().zip(accounts) {
-            let name = cell.operation.replace([' ', ','], "_");
-            for (kind, times) in
-                [("response", &account.response), ("service", &account.service), ("send_lag", &account.send_lag)]
-            {
-                let tag = format!("{name}.{kind}");
-                log.write_histogram(times, Duration::ZERO, length, Tag::new(&tag)).map_err(|error| failed(&error))?;
-            }
-        }
-        Ok(())
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use strata_load::result::{Run, Validity};
 use strata_load::run::run;
 use strata_load::server::Server;
+use strata_load::stored;
 
 use crate::faulty_server::{self, Fault};
 
@@ -58,12 +59,12 @@ fn a_run_without_faults_is_believed_and_judged_the_same_from_its_file() {
     let run = measure(|_| Fault::None, "connections = 4\nseconds = 1.0\nwarm_up_requests = 100");
     assert_eq!(run.broken, [""; 0]);
     let folder = tempfile::tempdir().unwrap();
-    run.store(folder.path(), &[]).unwrap();
+    stored::store(&run, folder.path(), &[]).unwrap();
     let file = folder.path().join(format!("{}.json", run.id));
     let read: Run = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
     assert_eq!(read, run);
     assert_eq!(strata_load::rules::check(&read), []);
-    assert!(run.store(folder.path(), &[]).is_err(), "a result is not written over");
+    assert!(stored::store(&run, folder.path(), &[]).is_err(), "a result is not written over");
 }
 
 #[test]

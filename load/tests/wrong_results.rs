@@ -13,6 +13,7 @@ use strata_load::ledger::Account;
 use strata_load::result::{Cell, Counters, Counts, Loop, Processes, Run, Setup, Validity, Window};
 use strata_load::rules;
 use strata_load::scenario::Scenario;
+use strata_load::stored;
 use strata_load::tls::Negotiated;
 
 /// A wrong result.
@@ -174,6 +175,23 @@ fn each_wrong_result_is_refused_by_the_name_of_its_rule() {
         let said = String::from_utf8(output.stdout).unwrap();
         assert_eq!(output.status.code(), Some(1), "{story}: {said}");
         assert!(said.lines().any(|line| line.contains(&format!("json: {rule}: "))), "{story}: {rule} is not in {said}");
+    }
+}
+
+#[test]
+fn statistics_are_compared_with_the_histograms_beside_them() {
+    let folder = tempfile::tempdir().unwrap();
+    stored::store(&right(true), folder.path(), &[account(10, 100), account(0, 0)]).unwrap();
+    assert_eq!(check(folder.path()).status.code(), Some(0));
+    let log = folder.path().join("two-1.hlog");
+    let whole = std::fs::read_to_string(&log).unwrap();
+    let of_the_other =
+        whole.replace("Tag=get.", "Tag=a.").replace("Tag=delete.", "Tag=get.").replace("Tag=a.", "Tag=delete.");
+    for wrong in [of_the_other, whole.replace("HISTF", "HISTG"), whole.lines().take(5).collect()] {
+        std::fs::write(&log, wrong).unwrap();
+        let output = check(folder.path());
+        assert_eq!(output.status.code(), Some(1));
+        assert!(String::from_utf8(output.stdout).unwrap().contains("json: T8: "));
     }
 }
 

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use strata_load::command::{Flags, Versus, carry_out, exit, scenario};
 use strata_load::result::Run;
-use strata_load::{lint, null_server, rules};
+use strata_load::{lint, null_server, rules, stored};
 
 /// Load tests whose report can be believed
 #[derive(Parser)]
@@ -146,6 +146,11 @@ fn check(results: &Path) -> Result<Vec<String>, String> {
             }
         };
         lines.extend(rules::check(&run).iter().map(|broken| format!("{place}: {broken}")));
+        match fs::read(file.with_extension("hlog")).map(|log| stored::differences(&run, &log)) {
+            Ok(Ok(differences)) => lines.extend(differences.iter().map(|how| format!("{place}: T8: {how}"))),
+            Ok(Err(reason)) => lines.push(format!("{place}: T8: the log beside it cannot be read: {reason}")),
+            Err(_) => eprintln!("{place}: no log of histograms beside it, so it was not compared with one"),
+        }
         if !ids.insert(run.id.clone()) {
             lines.push(format!("{place}: T25: another result is of the same run, {}", run.id));
         }
