@@ -6,6 +6,7 @@ quotient of two of them whose name says of what; a quantile that may not be told
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from run_benches.analysis import figures, load_figures
 from run_benches.analysis.figures import Spread
@@ -13,7 +14,7 @@ from run_benches.analysis.load_figures import Measured
 from run_benches.render import load_pictures, tables
 from run_benches.render.pictures import Picture
 from run_benches.render.source import PICTURES, revision
-from run_benches.store.loads import LoadRun, Operation, Result, Statistics
+from run_benches.store.loads import Judged, LoadRun, Operation, Result, Statistics
 
 QUANTILES = (0.5, 0.9, 0.95, 0.99, 0.995, 0.999)
 
@@ -66,7 +67,7 @@ def _validity(run: LoadRun) -> list[str]:
         result = cell.read()
         validity = result.validity.replace("_", " ") if result else cell.state.replace("_", " ")
         rules = "; ".join(result.broken) or "none" if result else ""
-        outcomes = "; ".join(f"{_objective(judged.objective)}: **{judged.outcome.replace('_', ' ')}**" for judged in result.objectives) if result else ""
+        outcomes = "; ".join(f"{_objective(judged)}: **{judged.outcome.replace('_', ' ')}**" for judged in result.objectives) if result else ""
         line = (load_figures.shared_name(name, result), f"**{validity}**", rules, outcomes or ("none declared" if result else figures.NOT_RUN))
         body.setdefault(line, []).append(result.scenario.repeat or 1 if result else 1)
     names = Counter(name for name, *_ in body)
@@ -79,9 +80,32 @@ def _validity(run: LoadRun) -> list[str]:
     return ["## Whether to believe it", "", *tables.markdown(["scenario", "validity", "broken rules", "objectives"], lines), "", explained, ""]
 
 
-def _objective(objective: dict[str, object]) -> str:
-    said = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in objective.items() if key != "operation")
-    return f"{objective['operation']}: {said}" if objective.get("operation") else said
+def _objective(judged: Judged) -> str:
+    objective = judged.objective
+    ((kind, limits),) = objective["bound"].items()
+    words, shown = _bound(kind, limits)
+    of = objective.get("operation") or " and ".join(one.replace("_", " ") for one in objective.get("classes", []))
+    measured = "nothing measured" if judged.measured is None else f"measured {shown(judged.measured)}"
+    return f"{of}: {words}, {measured}" if of else f"{words}, {measured}"
+
+
+def _bound(kind: str, limits: Any) -> tuple[str, Callable[[float], str]]:
+    """A bound of the load tool in words, and how what was measured of it is shown."""
+    match kind:
+        case "throughput_at_least":
+            return f"at least {figures.round_amount(limits)} right answers a second", figures.amount
+        case "failures_at_most":
+            return f"at most {limits * 100:g} % of requests without a right answer", figures.percent
+        case "response":
+            return f"p{limits['quantile'] * 100:g} at most {limits['at_most_ms']:g} ms", _milliseconds
+        case "growth":
+            return f"growth of {limits['of']} at most {limits['at_most'] * 100:g} %", figures.percent
+        case _:
+            return kind.replace("_", " "), figures.amount
+
+
+def _milliseconds(value: float) -> str:
+    return figures.time(value * 1e6)
 
 
 def _cpu(run: LoadRun, drawn: Sequence[Picture]) -> list[str]:

@@ -53,6 +53,21 @@ def test_repeats_are_one_scenario_with_their_spread() -> None:
     assert "| rest-crud, repeat 1, 3 | **valid** |" in text and "| rest-crud, repeat 2 | **invalid** | T3: a sum |" in text
 
 
+@pytest.mark.parametrize(
+    ("objective", "measured", "said"),
+    [
+        ({"classes": ["read"], "bound": {"throughput_at_least": 1e6}}, 1000.0, "read: at least 1 M right answers a second, measured 1.00 k: **fail**"),
+        ({"bound": {"failures_at_most": 0.01}}, 0.125, "at most 1 % of requests without a right answer, measured 12 %: **fail**"),
+        ({"operation": "get", "bound": {"response": {"quantile": 0.999, "at_most_ms": 2.0}}}, None, "get: p99.9 at most 2 ms, nothing measured: **fail**"),
+        ({"bound": {"growth": {"of": "descriptors", "at_most": 0.2}}}, 0.5, "growth of descriptors at most 20 %, measured 50 %: **fail**"),
+    ],
+)
+def test_objectives_stand_in_words_with_what_was_measured(objective: dict[str, Any], measured: float | None, said: str) -> None:
+    load = a_load_run()
+    raw(load)["objectives"] = [{"objective": objective, "measured": measured, "outcome": "fail"}]
+    assert f"| {said} |" in "\n".join(load_page.body(load, []))
+
+
 def test_of_one_process_no_spread_is_told() -> None:
     text = "\n".join(load_page.body(a_load_run(), []))
     assert "1.00 k (1 process)" in text and "repeats, each of processes of its own. Of all" not in text

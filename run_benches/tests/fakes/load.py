@@ -62,7 +62,7 @@ match troubles.get(name):
     case "break":
         found |= {"validity": "invalid", "broken": ["T3: sent is not ok + failed + censored"]}
     case "fail":
-        found["objectives"] = [{"objective": {"operation": None, "throughput_at_least": 1e6}, "measured": found["throughput"], "outcome": "fail"}]
+        found["objectives"] = [{"objective": {"operation": None, "classes": ["read"], "bound": {"throughput_at_least": 1e6}}, "measured": found["throughput"], "outcome": "fail"}]
     case "forget":
         sys.exit(0)
     case "wait":
