@@ -830,6 +830,7 @@ fn the_fewest_entries_decide_and_what_they_answer_is_not_asked_again() {
         ("name==n0007", "ordered name: 1"),
         ("name==n00*", "ordered name: 100"),
         ("name==n0*7", "ordered name [name==n0*7]: 256+"),
+        ("name==*7", "table [name==*7]: 256+"),
         ("id=sw=00", "table: 100"),
         ("price=gt=190&price=le=192&stock==1", "ordered price [stock==1]: 10"),
         ("price=gt=5&price=lt=5", ": 0"),
@@ -922,7 +923,9 @@ fn what_is_short_looks_at_no_more_than_it_lists() {
     ] {
         assert!(!is_short(text), "{text}");
     }
-    let (long, many) = ("x".repeat(1024), (0..101).map(|number| number.to_string()).collect::<Vec<_>>().join(","));
+    let list = |count: usize| (0..count).map(|number| number.to_string()).collect::<Vec<_>>().join(",");
+    let (long, most, many) = ("x".repeat(1024), list(100), list(101));
+    assert!(is_short(&format!("price=in={most}&limit=1")));
     for text in [format!("name=={long}&limit=1"), format!("id=in={many}&limit=1"), format!("price=in={many}&limit=1")] {
         assert!(!is_short(&text), "{text}");
     }
@@ -992,6 +995,7 @@ fn what_is_in_memory_holds_up_nobody_for_long() {
     });
     assert_eq!(outcomes(&database, "n=ge=1000&sort=n&limit=100"), ["ok", "ok"]);
     assert_eq!(outcomes(&database, "n=in=5000,6000,1500&limit=100"), ["ok", "ok"]);
+    assert_eq!(outcomes(&database, "id==01500&n=lt=1600&note==y"), ["ok", "ok"]);
     assert_eq!(outcomes(&database, "sort=name&limit=1"), ["ok", "would block"], "all names are alike to the index");
     assert_eq!(outcomes(&database, "limit=100"), ["ok", "would block"], "ten megabytes");
     let conditions = vec!["note=ct=z"; 199].join("&");

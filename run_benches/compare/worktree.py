@@ -85,7 +85,7 @@ def build_program(revision: Revision, program: str) -> Path:
         folder = BUILDS / _key(tree, [f"program {program}"])
         if not (folder / program).exists():
             _clean(tree)
-            executables, _ = build.run_cargo(TREE, TARGET, ["--bin", program], f"the build of {revision.name}", os.environ, build.PROGRAMS_COMMAND)
+            executables, _ = build.run_cargo(TREE, TARGET, "bin", ["--bin", program], f"the build of {revision.name}", os.environ)
             if program not in executables:
                 raise Complaint(f"{revision.name} has no binary {program}")
             shutil.rmtree(folder, ignore_errors=True)
@@ -145,7 +145,7 @@ def _build(tree: str, folder: Path, features: Sequence[str], layers: Sequence[st
     links = folder / "links"
     links.mkdir(parents=True)
     arguments = [*(f"--bench={layer}" for layer in _wanted(workspace.benches, layers)), *(f"--features={feature}" for feature in features)]
-    executables, libraries = build.run_cargo(TREE, TARGET, arguments, f"the build of {name}", os.environ | relink.environment(COMPARE_CACHE, links))
+    executables, libraries = build.run_cargo(TREE, TARGET, "bench", arguments, f"the build of {name}", os.environ | relink.environment(COMPARE_CACHE, links))
     for layer, executable in executables.items():
         shutil.copy(executable, folder / layer)
         (links / executable.name).rename(links / layer)

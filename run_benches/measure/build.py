@@ -14,7 +14,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, Any, Literal, TypeVar
 
 from run_benches import processes, serialization
 from run_benches.errors import Complaint
@@ -25,8 +25,8 @@ from run_benches.progress import Line, duration
 from run_benches.setup import build_failure, rocksdb_build, toolchain
 from run_benches.store.runs import Binary, Facts, Latency
 
-COMMAND = ["cargo", "bench", "--workspace", "--no-run", "--message-format=json-render-diagnostics"]
-PROGRAMS_COMMAND = ["cargo", "build", "--release", "--workspace", "--message-format=json-render-diagnostics"]
+Kind = Literal["bench", "bin"]
+_COMMANDS: dict[Kind, list[str]] = {"bench": ["bench", "--no-run"], "bin": ["build", "--release"]}
 LIST_DEADLINE_S = 60.0
 
 T = TypeVar("T")
@@ -90,7 +90,7 @@ def build() -> dict[str, Path]:
     toolchain.check()
     links = _links()
     links.mkdir(parents=True, exist_ok=True)
-    executables, libraries = run_cargo(ROOT, toolchain.target_folder(), ["--benches"], "the build", os.environ | relink.environment(links, links))
+    executables, libraries = run_cargo(ROOT, toolchain.target_folder(), "bench", ["--benches"], "the build", os.environ | relink.environment(links, links))
     for executable in executables.values():
         relink.keep(links / executable.name, libraries)
     missing = [layer for layer in layer_names() if layer not in executables]
@@ -104,7 +104,7 @@ def programs(*names: str) -> dict[str, Path]:
     """Builds binaries of the workspace, as a person's `cargo build --release` does; returns them by name."""
     toolchain.check()
     wanted = [word for name in names for word in ("--bin", name)]
-    executables, _ = run_cargo(ROOT, toolchain.target_folder(), wanted, "the build", os.environ, PROGRAMS_COMMAND)
+    executables, _ = run_cargo(ROOT, toolchain.target_folder(), "bin", wanted, "the build", os.environ)
     missing = [name for name in names if name not in executables]
     if missing:
         raise Complaint(f"cargo built no binary {missing[0]}: check its [[bin]] in Cargo.toml")
@@ -126,18 +126,19 @@ def _links() -> Path:
     return toolchain.target_folder() / "strata-links"
 
 
-def run_cargo(root: Path, target: Path, arguments: Sequence[str], what: str, environment: Mapping[str, str], command: Sequence[str] = COMMAND) -> tuple[dict[str, Path], set[str]]:
-    """Builds benches (by default) or programs of the workspace at `root` into the folder `target`; returns the executables by name, and the
-    workspace's libraries."""
+def run_cargo(root: Path, target: Path, kind: Kind, arguments: Sequence[str], what: str, environment: Mapping[str, str]) -> tuple[dict[str, Path], set[str]]:
+    """Builds the benches or the binaries that `arguments` name, of the workspace at `root`, into the folder `target`; returns the executables of
+    this kind by name (cargo builds the binaries of a package with its benches), and the workspace's libraries."""
     if not rocksdb_build.builds(target):
         print("the first build compiles RocksDB, which takes about half an hour on two cores; later builds take a minute or two", file=sys.stderr)
     RUNS.mkdir(exist_ok=True)
     log = RUNS / "build.log"
     with log.open("wb") as errors, Line() as line:
         variables = {**environment, "CARGO_TARGET_DIR": str(target)}
-        process = subprocess.Popen([*command, *arguments], cwd=root, env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors)
+        command = ["cargo", *_COMMANDS[kind], "--workspace", "--message-format=json-render-diagnostics", *arguments]
+        process = subprocess.Popen(command, cwd=root, env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors)
         try:
-            built = _follow(process, line, what, target)
+            built = _follow(process, kind, line, what, target)
         finally:
             process.terminate()
             code = process.wait()
@@ -147,7 +148,7 @@ def run_cargo(root: Path, target: Path, arguments: Sequence[str], what: str, env
     return built
 
 
-def _follow(process: "subprocess.Popen[bytes]", line: Line, what: str, target: Path) -> tuple[dict[str, Path], set[str]]:
+def _follow(process: "subprocess.Popen[bytes]", kind: Kind, line: Line, what: str, target: Path) -> tuple[dict[str, Path], set[str]]:
     """Reads what cargo says of each artifact; the line goes on while the long one is compiled."""
     assert process.stdout is not None
     executables: dict[str, Path] = {}
@@ -160,7 +161,7 @@ def _follow(process: "subprocess.Popen[bytes]", line: Line, what: str, target: P
         *complete, rest = (rest + _available(process.stdout)).split(b"\n")
         for message in map(json.loads, complete):
             crates += message["reason"] == "compiler-artifact"
-            if message.get("executable") and {"bench", "bin"} & set(message["target"]["kind"]):
+            if message.get("executable") and kind in message["target"]["kind"]:
                 executables[message["target"]["name"]] = Path(message["executable"])
             elif message["reason"] == "compiler-artifact" and "path+file:" in message["package_id"] and "lib" in message["target"]["kind"]:
                 libraries.add(message["target"]["name"])

@@ -36,6 +36,7 @@ name = "second"
 harness = false
 """,
     "src/lib.rs": "pub mod number;\n",
+    "src/main.rs": "fn main() {}\n",
     "benches/first.rs": 'fn main() {\n    println!("first {}", answer_harness::shown(answer::number::number()));\n}\n',
     "benches/second.rs": 'fn main() {\n    println!("second {}", answer::number::number());\n}\n',
     "benches/harness/Cargo.toml": '[package]\nname = "answer-harness"\nversion = "0.1.0"\nedition = "2024"\n',

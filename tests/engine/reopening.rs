@@ -1,5 +1,6 @@
 //! A store opened again: under its schema, under another one, and under one that it must refuse.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use strata::encoding::Value;
@@ -69,6 +70,26 @@ fn everything_is_there_again() {
         assert_eq!(found(&database, "Person", "mail", &value("same")), ["1", "2"]);
         assert_consistent(&database);
         database.store().compact().expect("there is room");
+    }
+}
+
+/// Numbers are reserved by the thousand: what is stored says up to which.
+#[test]
+fn no_two_uploads_have_the_same_number_across_restarts() {
+    let sdl = "type T @table { id: ID @primaryKey picture: Blob }";
+    let (directory, database) = super::fresh(sdl);
+    let mut numbers = HashSet::new();
+    let mut begin = |database: &Database, uploads: usize| {
+        let table = database.table("T").expect("it exists");
+        for _ in 0..uploads {
+            let number = database.begin_upload(table).expect("there are numbers");
+            assert!(numbers.insert(number), "{number} is in use");
+        }
+    };
+    begin(&database, 2500);
+    drop(database);
+    for _ in 0..3 {
+        begin(&open(directory.path(), sdl).expect("it was closed"), 1100);
     }
 }
 

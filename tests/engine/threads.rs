@@ -57,6 +57,27 @@ fn of_ten_thousand_increments_none_is_lost() {
     assert_consistent(&database);
 }
 
+/// Each of the first threads has a counter of its own; those that come later share one.
+#[test]
+fn of_the_calls_of_many_threads_none_is_left_out_of_the_counters() {
+    const MANY: usize = 64;
+    let (_directory, database) = fresh(SDL);
+    let user = database.table("User").expect("it exists");
+    let before = database.counters().gets;
+    let all_are_there = Barrier::new(MANY);
+    std::thread::scope(|scope| {
+        for _ in 0..MANY {
+            scope.spawn(|| {
+                all_are_there.wait();
+                for _ in 0..5000 {
+                    assert!(database.read(user, "none").expect("readable").is_none());
+                }
+            });
+        }
+    });
+    assert_eq!(database.counters().gets - before, MANY as u64 * 5000);
+}
+
 /// Who looks for work and takes it in one step takes what nobody else has taken: the condition is asked again under the locks.
 #[test]
 fn what_many_take_by_a_condition_each_takes_once() {

@@ -170,6 +170,23 @@ fn an_upload_that_breaks_off_leaves_nothing() {
     assert_consistent(&server);
 }
 
+/// There are two memtables of blobs, of 8 MiB each: 12 MiB fit, whether or not the first is flushed already.
+#[test]
+fn while_blobs_are_flushed_there_is_room_for_more() {
+    let (folder, piece) = (tempfile::tempdir().unwrap(), vec![b'x'; 1 << 20]);
+    let server = start(folder.path(), |_| {});
+    let store = server.database().store();
+    for round in 0..10u32 {
+        for number in 0..12u32 {
+            let (mut batch, key) = (Batch::default(), [round.to_be_bytes(), number.to_be_bytes()].concat());
+            store.put(&mut batch, Space::Blobs, &key, &piece);
+            store.write(&batch, Durability::Soft).unwrap();
+            assert!(store.has_room_for_blobs().unwrap(), "round {round}, after {} MiB", number + 1);
+        }
+        store.flush().unwrap();
+    }
+}
+
 #[test]
 fn who_sends_too_little_is_closed() {
     let folder = tempfile::tempdir().unwrap();
