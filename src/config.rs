@@ -25,29 +25,29 @@ pub struct Config {
     pub data_dir: PathBuf,
     /// Whether the records of tables that the schema does not name are deleted.
     pub migrate: bool,
-    /// A file that gets the server's URL once it can answer.
+    /// A file to write the server's URL to when it is ready.
     pub ready_file: Option<PathBuf>,
     /// Whether an address that others can reach is allowed without authentication.
     pub insecure: bool,
     /// Threads that answer requests.
     pub workers: usize,
-    /// Threads for single reads that have to wait, and as many for writes.
+    /// Threads for single reads that need I/O, and as many for writes.
     pub pool_threads: usize,
-    /// Threads for lists and other work that takes a processor's time.
+    /// Threads for lists and other CPU-bound work.
     pub scan_threads: usize,
-    /// Threads for lists as NDJSON, each of which goes on as fast as its client reads.
+    /// Threads for NDJSON lists, each as fast as its client reads.
     pub dump_threads: usize,
-    /// Connections at once; more are answered with 503 and closed.
+    /// The maximum number of connections; more are answered with 503 and closed.
     pub connections: usize,
     /// How long the head of a request may take from its first byte, and a TLS handshake.
     pub header_timeout_ms: u64,
-    /// How long a connection may have no request.
+    /// Timeout for an idle connection.
     pub idle_timeout_ms: u64,
-    /// How long a client may take for 64 KiB of an answer.
+    /// Timeout for a client to read 64 KiB of a response.
     pub send_timeout_ms: u64,
     /// How long connections are still taken after the server was told to stop and says that it is not ready.
     pub drain_ms: u64,
-    /// How long what is in flight may take after that.
+    /// Timeout for the requests in flight after that.
     pub stop_timeout_ms: u64,
     /// Of the change feed.
     pub feed: feed::Options,
@@ -103,7 +103,7 @@ pub struct Flags {
     #[arg(long, value_name = "FILE", env = "STRATA_CONFIG")]
     #[serde(skip)]
     config: Option<PathBuf>,
-    /// Print the options in effect as JSON, and do nothing else
+    /// Print the effective configuration as JSON, and exit
     #[arg(long)]
     #[serde(skip)]
     pub print_config: bool,
@@ -111,7 +111,7 @@ pub struct Flags {
     #[arg(long, value_name = "FILE", env = "STRATA_SCHEMA")]
     #[serde(skip_serializing_if = "Option::is_none")]
     schema: Option<PathBuf>,
-    /// Where the data is [default: data]
+    /// The data directory [default: data]
     #[arg(long, value_name = "DIR", env = "STRATA_DATA_DIR")]
     #[serde(skip_serializing_if = "Option::is_none")]
     data_dir: Option<PathBuf>,
@@ -123,11 +123,11 @@ pub struct Flags {
     #[arg(long, value_name = "ADDRESS", env = "STRATA_LISTEN", value_parser = address)]
     #[serde(skip_serializing_if = "Option::is_none")]
     listen: Option<SocketAddr>,
-    /// A file that gets the server's URL once it can answer
+    /// A file to write the server's URL to when it is ready
     #[arg(long, value_name = "FILE", env = "STRATA_READY_FILE")]
     #[serde(skip_serializing_if = "Option::is_none")]
     ready_file: Option<PathBuf>,
-    /// Allow an address that is not loopback, although nobody is asked who they are
+    /// Allow an address that is not loopback, although clients are not authenticated
     #[arg(long, value_name = "BOOLEAN", env = "STRATA_INSECURE", num_args = 0..=1, default_missing_value = "true")]
     #[serde(skip_serializing_if = "Option::is_none")]
     insecure: Option<bool>,
@@ -135,39 +135,39 @@ pub struct Flags {
     #[arg(long, value_name = "NUMBER", env = "STRATA_WORKERS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     workers: Option<usize>,
-    /// Threads for lists and other work that takes a processor's time [default: one a core]
+    /// Threads for lists and other CPU-bound work [default: one a core]
     #[arg(long, value_name = "NUMBER", env = "STRATA_SCAN_THREADS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     scan_threads: Option<usize>,
-    /// Threads for lists as NDJSON, each of which goes on as fast as its client reads [default: 8]
+    /// Threads for NDJSON lists, each as fast as its client reads [default: 8]
     #[arg(long, value_name = "NUMBER", env = "STRATA_DUMP_THREADS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     dump_threads: Option<usize>,
-    /// Threads for single reads that have to wait, and as many for writes [default: 32]
+    /// Threads for single reads that need I/O, and as many for writes [default: 32]
     #[arg(long, value_name = "NUMBER", env = "STRATA_POOL_THREADS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pool_threads: Option<usize>,
-    /// Connections at once [default: 10000]
+    /// The maximum number of connections [default: 10000]
     #[arg(long, value_name = "NUMBER", env = "STRATA_CONNECTIONS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     connections: Option<usize>,
-    /// How long the head of a request, or a TLS handshake, may take [default: 10000]
+    /// Timeout for the head of a request, and for a TLS handshake [default: 10000]
     #[arg(long, value_name = "MS", env = "STRATA_HEADER_TIMEOUT_MS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     header_timeout_ms: Option<u64>,
-    /// How long a connection may have no request [default: 75000]
+    /// Timeout for an idle connection [default: 75000]
     #[arg(long, value_name = "MS", env = "STRATA_IDLE_TIMEOUT_MS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     idle_timeout_ms: Option<u64>,
-    /// How long a client may take for 64 KiB of an answer [default: 20000]
+    /// Timeout for a client to read 64 KiB of a response [default: 20000]
     #[arg(long, value_name = "MS", env = "STRATA_SEND_TIMEOUT_MS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     send_timeout_ms: Option<u64>,
-    /// How long to take connections after SIGTERM, while /_ready is 503 already [default: 0]
+    /// How long to accept connections after SIGTERM, while /_ready answers 503 [default: 0]
     #[arg(long, value_name = "MS", env = "STRATA_DRAIN_MS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     drain_ms: Option<u64>,
-    /// How long what is in flight may take after that [default: 30000]
+    /// Timeout for the requests in flight after that [default: 30000]
     #[arg(long, value_name = "MS", env = "STRATA_STOP_TIMEOUT_MS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     stop_timeout_ms: Option<u64>,
@@ -189,11 +189,11 @@ pub struct Flags {
 
 #[derive(Args, Debug, Default, Serialize)]
 struct FeedFlags {
-    /// Subscribers of changes at once [default: 1000; in the file feed.subscribers]
+    /// The maximum number of change feed subscribers [default: 1000; in the file feed.subscribers]
     #[arg(id = "feed_subscribers", long = "feed-subscribers", value_name = "NUMBER", env = "STRATA_FEED_SUBSCRIBERS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     subscribers: Option<usize>,
-    /// How much of all changes may wait to be sent [default: 64M; in the file feed.queued_bytes]
+    /// The maximum size of all queued changes [default: 64M; in the file feed.queued_bytes]
     #[arg(
         id = "feed_queued_bytes",
         long = "feed-queued-bytes",
@@ -203,7 +203,7 @@ struct FeedFlags {
     )]
     #[serde(skip_serializing_if = "Option::is_none")]
     queued_bytes: Option<usize>,
-    /// After how long without a change a subscriber is told where it is [default: 15000; in the file feed.keep_alive_ms]
+    /// Interval of keep-alives to an idle subscriber [default: 15000; in the file feed.keep_alive_ms]
     #[arg(
         id = "feed_keep_alive_ms",
         long = "feed-keep-alive-ms",
@@ -216,7 +216,7 @@ struct FeedFlags {
 
 #[derive(Args, Debug, Default, Serialize)]
 struct HandlersFlags {
-    /// The most records of one list [default: 10000; in the file handlers.max_rows]
+    /// The maximum number of records in one list [default: 10000; in the file handlers.max_rows]
     #[arg(long, value_name = "NUMBER", env = "STRATA_MAX_ROWS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     max_rows: Option<usize>,
@@ -224,43 +224,43 @@ struct HandlersFlags {
 
 #[derive(Args, Debug, Default, Serialize)]
 struct IngressFlags {
-    /// The longest body [default: 1M; in the file ingress.body_bytes]
+    /// The maximum size of a body [default: 1M; in the file ingress.body_bytes]
     #[arg(long, value_name = "SIZE", env = "STRATA_BODY_BYTES", value_parser = size::parse)]
     #[serde(skip_serializing_if = "Option::is_none")]
     body_bytes: Option<usize>,
-    /// The longest blob [default: 5G; in the file ingress.blob_bytes]
+    /// The maximum size of a blob [default: 5G; in the file ingress.blob_bytes]
     #[arg(long, value_name = "SIZE", env = "STRATA_BLOB_BYTES", value_parser = size::parse)]
     #[serde(skip_serializing_if = "Option::is_none")]
     blob_bytes: Option<usize>,
-    /// How long a body may take to arrive, and 64 KiB of a blob [default: 30000; in the file ingress.body_timeout_ms]
+    /// Timeout for a body, and for each 64 KiB of a blob [default: 30000; in the file ingress.body_timeout_ms]
     #[arg(long, value_name = "MS", env = "STRATA_BODY_TIMEOUT_MS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     body_timeout_ms: Option<u64>,
-    /// Bodies that may arrive at once [default: 8192; in the file ingress.bodies_in_flight]
+    /// The maximum number of bodies in flight [default: 8192; in the file ingress.bodies_in_flight]
     #[arg(long, value_name = "NUMBER", env = "STRATA_BODIES_IN_FLIGHT")]
     #[serde(skip_serializing_if = "Option::is_none")]
     bodies_in_flight: Option<usize>,
-    /// How much of all bodies may be in memory at once [default: 256M; in the file ingress.all_bodies_bytes]
+    /// The maximum memory of all bodies in flight [default: 256M; in the file ingress.all_bodies_bytes]
     #[arg(long, value_name = "SIZE", env = "STRATA_ALL_BODIES_BYTES", value_parser = size::parse)]
     #[serde(skip_serializing_if = "Option::is_none")]
     all_bodies_bytes: Option<usize>,
-    /// How much of all answers may be in memory that was not sent yet [default: 256M; in the file ingress.all_answers_bytes]
+    /// The maximum memory of all unsent responses [default: 256M; in the file ingress.all_answers_bytes]
     #[arg(long, value_name = "SIZE", env = "STRATA_ALL_ANSWERS_BYTES", value_parser = size::parse)]
     #[serde(skip_serializing_if = "Option::is_none")]
     all_answers_bytes: Option<usize>,
-    /// How long an answer may take to begin [default: 30000; in the file ingress.request_timeout_ms]
+    /// Timeout to the first byte of a response [default: 30000; in the file ingress.request_timeout_ms]
     #[arg(long, value_name = "MS", env = "STRATA_REQUEST_TIMEOUT_MS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     request_timeout_ms: Option<u64>,
-    /// Requests of a kind that may wait for a thread at once [default: 1024; in the file ingress.requests_in_flight]
+    /// The maximum number of requests of a kind in its queue [default: 1024; in the file ingress.requests_in_flight]
     #[arg(long, value_name = "NUMBER", env = "STRATA_REQUESTS_IN_FLIGHT")]
     #[serde(skip_serializing_if = "Option::is_none")]
     requests_in_flight: Option<usize>,
-    /// A host name to answer to beside localhost and IP addresses; repeatable [in the file ingress.allowed_hosts]
+    /// A host name to accept beside localhost and IP addresses; repeatable [in the file ingress.allowed_hosts]
     #[arg(long = "allowed-host", value_name = "NAME", env = "STRATA_ALLOWED_HOSTS", value_delimiter = ',', value_parser = parsed::<ingress::HostName>)]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     allowed_hosts: Vec<ingress::HostName>,
-    /// An origin whose pages may ask and write (CORS); repeatable [in the file ingress.cors_origins]
+    /// An origin whose pages may read and write (CORS); repeatable [in the file ingress.cors_origins]
     #[arg(long = "cors-origin", value_name = "ORIGIN", env = "STRATA_CORS_ORIGINS", value_delimiter = ',', value_parser = parsed::<ingress::Origin>)]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     cors_origins: Vec<ingress::Origin>,
@@ -272,11 +272,11 @@ struct ObservabilityFlags {
     #[arg(long, value_name = "FILE", env = "STRATA_ACCESS_LOG")]
     #[serde(skip_serializing_if = "Option::is_none")]
     access_log: Option<PathBuf>,
-    /// Lines that may wait to be written [default: 8192; in the file observability.access_log_lines]
+    /// The maximum number of queued lines [default: 8192; in the file observability.access_log_lines]
     #[arg(long, value_name = "NUMBER", env = "STRATA_ACCESS_LOG_LINES")]
     #[serde(skip_serializing_if = "Option::is_none")]
     access_log_lines: Option<usize>,
-    /// Time all requests, for /_metrics; with an access log they are [in the file observability.timings]
+    /// Time all requests for /_metrics; always on with an access log [in the file observability.timings]
     #[arg(long, value_name = "BOOLEAN", env = "STRATA_TIMINGS", num_args = 0..=1, default_missing_value = "true")]
     #[serde(skip_serializing_if = "Option::is_none")]
     timings: Option<bool>,
@@ -288,7 +288,7 @@ struct StaticFilesFlags {
     #[arg(id = "static", long = "static", value_name = "DIR", env = "STRATA_STATIC")]
     #[serde(skip_serializing_if = "Option::is_none")]
     directory: Option<PathBuf>,
-    /// How much of them is kept in memory [default: 64M; in the file static_files.memory_bytes]
+    /// Memory for the cached static files [default: 64M; in the file static_files.memory_bytes]
     #[arg(
         id = "static_memory_bytes",
         long = "static-memory-bytes",
@@ -298,7 +298,7 @@ struct StaticFilesFlags {
     )]
     #[serde(skip_serializing_if = "Option::is_none")]
     memory_bytes: Option<usize>,
-    /// Cache-Control of them [default: no-cache; in the file static_files.cache_control]
+    /// Cache-Control of the static files [default: no-cache; in the file static_files.cache_control]
     #[arg(
         id = "static_cache_control",
         long = "static-cache-control",
@@ -311,11 +311,11 @@ struct StaticFilesFlags {
 
 #[derive(Args, Debug, Default, Serialize)]
 struct StorageFlags {
-    /// Cache of uncompressed blocks [default: 128M; in the file storage.cache_bytes]
+    /// Size of the block cache (uncompressed) [default: 128M; in the file storage.cache_bytes]
     #[arg(long, value_name = "SIZE", env = "STRATA_CACHE_BYTES", value_parser = size::parse)]
     #[serde(skip_serializing_if = "Option::is_none")]
     cache_bytes: Option<usize>,
-    /// Cache of pieces of blobs [default: 32M; in the file storage.blob_cache_bytes]
+    /// Size of the blob cache [default: 32M; in the file storage.blob_cache_bytes]
     #[arg(long, value_name = "SIZE", env = "STRATA_BLOB_CACHE_BYTES", value_parser = size::parse)]
     #[serde(skip_serializing_if = "Option::is_none")]
     blob_cache_bytes: Option<usize>,
@@ -323,7 +323,7 @@ struct StorageFlags {
     #[arg(long, value_name = "SIZE", env = "STRATA_WRITE_BUFFER_BYTES", value_parser = size::parse)]
     #[serde(skip_serializing_if = "Option::is_none")]
     write_buffer_bytes: Option<usize>,
-    /// How much of the log is kept to resume change feeds from [default: 256M; in the file storage.feed_log_bytes]
+    /// How much of the WAL is kept for change feeds to resume from [default: 256M; in the file storage.feed_log_bytes]
     #[arg(long, value_name = "SIZE", env = "STRATA_FEED_LOG_BYTES", value_parser = size::parse)]
     #[serde(skip_serializing_if = "Option::is_none")]
     feed_log_bytes: Option<usize>,
@@ -331,15 +331,15 @@ struct StorageFlags {
 
 #[derive(Args, Debug, Default, Serialize)]
 struct TlsFlags {
-    /// Serve HTTPS with a certificate that the server makes for localhost [in the file tls.mode]
+    /// Serve HTTPS with a self-signed certificate for localhost [in the file tls.mode]
     #[arg(id = "tls", long = "tls", value_name = "MODE", env = "STRATA_TLS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     mode: Option<tls::Mode>,
-    /// Serve HTTPS with the certificate in a PEM file, those that vouch for it behind it [in the file tls.certificate]
+    /// Serve HTTPS with the certificate chain in a PEM file [in the file tls.certificate]
     #[arg(id = "tls_cert", long = "tls-cert", value_name = "FILE", env = "STRATA_TLS_CERT")]
     #[serde(skip_serializing_if = "Option::is_none")]
     certificate: Option<PathBuf>,
-    /// The private key to it, in a PEM file [in the file tls.key]
+    /// The private key of the certificate, in a PEM file [in the file tls.key]
     #[arg(id = "tls_key", long = "tls-key", value_name = "FILE", env = "STRATA_TLS_KEY")]
     #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<PathBuf>,
@@ -397,14 +397,14 @@ impl Config {
             ("observability.access_log_lines", self.observability.access_log_lines as u64),
         ];
         match at_least_one.iter().find(|(_, value)| *value == 0) {
-            Some((name, _)) => Err(Error::invalid(format!("the option {name} is at least 1"))),
+            Some((name, _)) => Err(Error::invalid(format!("the option {name} must be at least 1"))),
             None => Ok(()),
         }
     }
 }
 
 fn address(text: &str) -> std::result::Result<SocketAddr, &'static str> {
-    text.parse().map_err(|_| "an address is numbers and a port, such as 127.0.0.1:9996 or [::1]:9996")
+    text.parse().map_err(|_| "expected an IP address and a port, such as 127.0.0.1:9996 or [::1]:9996")
 }
 
 fn parsed<T: TryFrom<String, Error = String>>(text: &str) -> std::result::Result<T, String> {
@@ -421,7 +421,7 @@ pub fn read(path: &Path, what: &str) -> Result<String> {
 }
 
 fn table(options: &impl Serialize) -> Result<toml::Table> {
-    toml::Table::try_from(options).map_err(|error| Error::storage("cannot write the options down", error))
+    toml::Table::try_from(options).map_err(|error| Error::storage("cannot print the configuration", error))
 }
 
 /// Puts what the upper table has in place of what the lower one has, table by table.

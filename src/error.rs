@@ -24,7 +24,7 @@ pub enum Error {
         /// What was looked for.
         detail: String,
     },
-    /// The request contradicts what is stored (an id or a unique value that exists): choose another one.
+    /// The request conflicts with stored data (an id or a unique value that exists): choose another one.
     Conflict {
         /// What it contradicts.
         detail: String,

@@ -358,7 +358,7 @@ impl Drop for Counted {
 }
 
 fn ended() -> Error {
-    Error::Busy { detail: "the server is being stopped".to_owned() }
+    Error::Busy { detail: "the server is shutting down".to_owned() }
 }
 
 #[cfg(test)]

@@ -71,7 +71,12 @@ impl Request {
     /// # Errors
     /// `Invalid` if it is none.
     pub fn in_body(body: &[u8]) -> Result<Self> {
-        serde_json::from_slice(body).map_err(|error| Error::invalid(format!("a GraphQL request: {error}")))
+        let refused = |why: &dyn std::fmt::Display| Error::invalid(format!("the GraphQL request is invalid: {why}"));
+        // serde would take a list of its values for an object.
+        match body.trim_ascii_start().first() {
+            Some(b'{') => serde_json::from_slice(body).map_err(|error| refused(&error)),
+            _ => Err(refused(&"expected an object")),
+        }
     }
 
     /// The request that a query of a URL is: `query`, `operationName`, and `variables` as JSON.
@@ -91,7 +96,7 @@ impl Request {
                 _ => {}
             }
         }
-        let query = document.ok_or_else(|| Error::invalid("a GraphQL request in a URL has a document: ?query="))?;
+        let query = document.ok_or_else(|| Error::invalid("a GraphQL request by GET needs ?query=DOCUMENT"))?;
         Ok(Self { query, operation_name, variables })
     }
 }

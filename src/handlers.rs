@@ -248,7 +248,7 @@ fn link_to_next(table: &Table, query: &Query<'_>, next: &Cursor) -> HeaderValue 
 pub fn create(database: &Database, table: &Table, headers: &HeaderMap, body: &[u8]) -> Result<Answer> {
     let expected = expected(headers)?;
     if !matches!(expected, Precondition::None | Precondition::Absent) {
-        return Err(Error::invalid("If-Match is of a record that is there: POST creates one").into());
+        return Err(Error::invalid("If-Match does not apply to POST, which creates a record").into());
     }
     let record = database.create(table, body).map_err(|error| match error {
         Error::Conflict { ref pointer, .. }
@@ -342,7 +342,7 @@ pub fn update_matching(
 ) -> Result<Answer> {
     of_one_record(headers)?;
     let patch = parse_object(table, body)?;
-    let refused = "without a condition all records would be changed: write one that they all satisfy if that is meant";
+    let refused = "a condition is required: without one, every record would be changed";
     let updated = only_condition(database, table, text, limits, refused)?.update(database, &patch, limits.max_rows)?;
     Ok(with_body(StatusCode::OK, JSON, Bytes::from(format!("{{\"updated\":{updated}}}"))))
 }
@@ -373,7 +373,7 @@ pub fn delete_matching(
         database.truncate(table)?;
         return Ok(with_body(StatusCode::OK, JSON, Bytes::from_static(br#"{"truncated":true}"#)));
     }
-    let refused = "without a condition all records would be deleted: write truncate=true if that is meant";
+    let refused = "a condition is required; to delete every record, use truncate=true";
     let deleted = only_condition(database, table, text, limits, refused)?.delete(database, table, limits.max_rows)?;
     Ok(with_body(StatusCode::OK, JSON, Bytes::from(format!("{{\"deleted\":{deleted}}}"))))
 }
@@ -391,7 +391,7 @@ fn only_condition<'q>(
         return Err(Error::Invalid { detail: refused.to_owned(), place: Place::Position(0) }.into());
     }
     if let Some(Clause { name, position, .. }) = query.clauses.first() {
-        let detail = format!("{name} means nothing where records are changed");
+        let detail = format!("{name} is not supported in PATCH and DELETE");
         return Err(Error::Invalid { detail, place: Place::Position(*position) }.into());
     }
     Ok(query)
@@ -404,7 +404,7 @@ fn only_condition<'q>(
 pub fn of_one_record(headers: &HeaderMap) -> Result<()> {
     match expected(headers)? {
         Precondition::None => Ok(()),
-        _ => Err(Error::invalid("a precondition is of one record, and here there may be many").into()),
+        _ => Err(Error::invalid("a precondition applies to one record, and this request may change several").into()),
     }
 }
 

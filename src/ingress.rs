@@ -78,13 +78,13 @@ pub type Body = Either<Full<Bytes>, axum::body::Body>;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
-    /// The longest body.
+    /// The maximum size of a body.
     #[serde(deserialize_with = "crate::size::deserialize")]
     pub body_bytes: usize,
-    /// The longest blob.
+    /// The maximum size of a blob.
     #[serde(deserialize_with = "crate::size::deserialize")]
     pub blob_bytes: usize,
-    /// How long a body may take to arrive, and 64 KiB of a blob.
+    /// Timeout for a body, and for each 64 KiB of a blob.
     pub body_timeout_ms: u64,
     /// How many bodies may arrive at once.
     pub bodies_in_flight: usize,

@@ -254,7 +254,7 @@ impl Routes {
             _ => return Err(Failure::Method { allow: BLOB }),
         };
         if !query.is_empty() {
-            let detail = "thumb is not supported yet, and nothing else is asked of a blob".to_owned();
+            let detail = "a blob takes no query".to_owned();
             return Err(Error::Invalid { detail, place: Place::Position(0) }.into());
         }
         let target = Target::Blob(Blob { access, table, id, attribute });
@@ -275,7 +275,7 @@ impl Routes {
         match position {
             None => Ok(query),
             Some(position) => {
-                let detail = "of one record only select is asked".to_owned();
+                let detail = "a single record supports only select".to_owned();
                 Err(Error::Invalid { detail, place: Place::Position(position) }.into())
             }
         }
@@ -288,7 +288,7 @@ impl Routes {
     fn operation_target(&self, path: &str) -> Result<batch::Target<'_>> {
         let nothing = || Failure::nothing_at(path);
         if path.contains(['?', '#']) {
-            return Err(Error::invalid("the path of an operation has no query").into());
+            return Err(Error::invalid("the path of an operation takes no query").into());
         }
         let (name, id) = {
             let path = path.strip_prefix('/').ok_or_else(nothing)?;
@@ -347,8 +347,8 @@ fn asks_for_changes(query: &str) -> Result<bool> {
     let other = terms().find(|(other, _)| *other != at);
     let (position, detail) = match (other, &term[CLAUSE.len()..]) {
         (None, "sse") => return Ok(true),
-        (None, _) => (at + CLAUSE.len(), "the stream of changes is stream=sse"),
-        (Some((other, _)), _) => (other, "beside stream there is no condition and no other clause yet"),
+        (None, _) => (at + CLAUSE.len(), "stream must be sse"),
+        (Some((other, _)), _) => (other, "stream cannot be combined with a condition or another clause"),
     };
     Err(Error::Invalid { detail: detail.to_owned(), place: Place::Position(position) }.into())
 }

@@ -372,7 +372,7 @@ fn check_directives(directives: &[Positioned<ConstDirective>], known: &[(&str, &
 
 fn parse_table(definition: &TypeDefinition) -> Result<Table> {
     let TypeKind::Object(object) = &definition.kind else {
-        return Err(invalid(definition.name.pos, "@table stands on object types only".into()));
+        return Err(invalid(definition.name.pos, "@table applies to object types only".into()));
     };
     let known: [(&str, &[&str]); 3] =
         [("table", &["name", "durability", "expiration"]), ("export", &[]), ("compositeIndex", &["fields"])];
@@ -382,7 +382,8 @@ fn parse_table(definition: &TypeDefinition) -> Result<Table> {
     let name = text_argument(table_directive, "name")?.unwrap_or_else(|| definition.name.node.to_string());
     let valid = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     if !valid || name.starts_with('_') || name == "graphql" {
-        return Err(invalid(position, format!("table name {name:?}: letters, digits and _, not first _, not graphql")));
+        let detail = format!("table name {name:?}: use letters, digits and _, but not _ first, and not graphql");
+        return Err(invalid(position, detail));
     }
     let durability = match text_argument(table_directive, "durability")?.as_deref() {
         None | Some("soft") => Durability::Soft,
@@ -496,10 +497,7 @@ fn parse_fields(table: &mut Table, object: &ObjectType) -> Result<()> {
             return Err(invalid(position, format!("attribute {name} is defined twice")));
         }
         if RESERVED.contains(&name) || name.starts_with("__") {
-            return Err(invalid(
-                position,
-                format!("{name} means something in a query; no attribute may have that name"),
-            ));
+            return Err(invalid(position, format!("{name} is reserved in queries; no attribute may have that name")));
         }
         if directive(&field.directives, "relationship").is_some() {
             check_directives(&field.directives, &[("relationship", &["from", "to"])])?;
@@ -580,7 +578,7 @@ fn parse_attribute(table: &mut Table, field: &FieldDefinition) -> Result<()> {
         match stamp {
             _ if table.expires_at.is_some() => return refused("a table has one @expiresAt"),
             _ if !matches!(kind, Kind::Date | Kind::Int) || list => return refused("@expiresAt has type Date or Int"),
-            Some(_) => return refused("a time that the server keeps cannot be when the record expires"),
+            Some(_) => return refused("@expiresAt cannot be combined with @createdTime or @updatedTime"),
             None => table.expires_at = Some(attribute),
         }
     }
@@ -600,7 +598,7 @@ fn index_asked(directive: &Positioned<ConstDirective>, kind: Kind, list: bool) -
             Some("hash") => IndexKind::Hash,
             Some("fulltext") if matches!(kind, Kind::Id | Kind::String) => IndexKind::FullText,
             Some("fulltext") => {
-                return Err(invalid(directive.pos, "a full-text index stands on ID and String only".into()));
+                return Err(invalid(directive.pos, "a full-text index applies to ID and String only".into()));
             }
             Some(other) => {
                 let detail = format!("index type {other:?} is not \"ordered\", \"hash\" or \"fulltext\"");
@@ -624,7 +622,7 @@ fn stamp(field: &FieldDefinition, kind: Kind, list: bool) -> Result<Option<Stamp
     match (created, updated) {
         (Some((directive, _)), Some(_)) => Err(invalid(directive.pos, "@createdTime or @updatedTime, not both".into())),
         (Some((directive, _)), _) | (_, Some((directive, _))) if !matches!(kind, Kind::Date | Kind::Int) || list => {
-            Err(invalid(directive.pos, "a time of the server has type Date or Int".into()))
+            Err(invalid(directive.pos, "@createdTime and @updatedTime need type Date or Int".into()))
         }
         (created, updated) => Ok(created.or(updated).map(|(_, stamp)| stamp)),
     }

@@ -212,7 +212,7 @@ pub fn run(config: &Config) -> Result<()> {
         replace_file(path, &format!("{}\n", server.url()))?;
     }
     if !server.database().schema().tables.iter().any(|table| table.exported) {
-        tracing::warn!("no table of the schema is served: the types that are to be need @export");
+        tracing::warn!("no table is served: add @export to a type of the schema");
     }
     tracing::info!("listening on {}", server.url());
     runtime.block_on(async {
@@ -223,7 +223,7 @@ pub fn run(config: &Config) -> Result<()> {
         tokio::select! {
             outcome = &mut stopped => outcome.unwrap_or(Ok(())),
             name = signals.next() => {
-                tracing::info!("{name} again: ending at once");
+                tracing::info!("second {name}: exiting at once");
                 messages::close(LAST_WORDS);
                 std::process::exit(1);
             }
@@ -286,7 +286,7 @@ fn listen(config: &Config) -> Result<TcpListener> {
     let address: SocketAddr = config.listen;
     if !address.ip().is_loopback() && !config.insecure {
         let detail = format!(
-            "{address} can be reached by others, who are not asked who they are: use a loopback address, or --insecure"
+            "{address} is not a loopback address, and clients are not authenticated: use another, or --insecure"
         );
         return Err(Error::invalid(detail));
     }

@@ -58,9 +58,7 @@ fn parse<'a, T>(body: &'a [u8], read: impl FnOnce(&mut Reader<'a>) -> std::resul
     let mut reader = Reader::new(text);
     let value = read(&mut reader).and_then(|value| Ok(reader.end().map(|()| value)?));
     value.map_err(|refused| match refused {
-        Refused::NotJson(fault) => {
-            Error::invalid_at("", format!("the body is not the JSON expected: {}", fault.describe(text)))
-        }
+        Refused::NotJson(fault) => Error::invalid_at("", format!("the JSON body is invalid: {}", fault.describe(text))),
         Refused::Unfit(error) => error,
     })
 }

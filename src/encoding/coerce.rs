@@ -49,7 +49,7 @@ pub(super) fn given<'a>(reader: &mut Reader<'a>, attribute: &Attribute) -> std::
     if attribute.kind == Kind::Any
         && let Some(below) = names::repeated(&value)
     {
-        return Err(Refusal::Unfit { detail: "a name is given twice".to_owned(), below });
+        return Err(Refusal::Unfit { detail: "duplicate name".to_owned(), below });
     }
     if matches!(&value, Value::List(elements) if elements.len() > ELEMENTS) {
         let below = format!("/{ELEMENTS}");
@@ -145,7 +145,7 @@ fn unfit(reader: &mut Reader<'_>, item: Item<'_>, wanted: &str) -> Refusal {
         Item::Integer(integer) => integer.to_string(),
         Item::Unsigned(integer) => integer.to_string(),
         Item::Float(float) => digits(float),
-        Item::Beyond => "a number that no double can hold".to_owned(),
+        Item::Beyond => "a number beyond the range of a double".to_owned(),
         Item::Text(_) => "a string".to_owned(),
         Item::List | Item::Object => match reader.skip() {
             Err(fault) => return fault.into(),

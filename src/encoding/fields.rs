@@ -111,7 +111,7 @@ fn scalar<'v>(attribute: &Attribute, value: Value<'v>) -> std::result::Result<Va
             Err(format!("{:?} is another instant than {} microseconds", date.text, date.microseconds))
         }
         (Kind::Any, Value::Json(text)) => json(attribute, text),
-        (Kind::Blob, _) => Err("the bytes of a Blob are no value: they are uploaded".to_owned()),
+        (Kind::Blob, _) => Err("a Blob is not a value: upload its bytes".to_owned()),
         (Kind::Id | Kind::String, value @ Value::Text(_))
         | (Kind::Int, value @ Value::Int(_))
         | (Kind::Float, value @ Value::Float(_))

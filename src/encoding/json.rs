@@ -116,7 +116,7 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// Something does.
     pub fn end(&mut self) -> Result<(), Fault> {
-        self.peek().map_or(Ok(()), |_| Err(self.fault("nothing more was expected")))
+        self.peek().map_or(Ok(()), |_| Err(self.fault("unexpected data after the value")))
     }
 
     /// Steps to the next element of a list whose bracket was taken; false at its end, which is taken.
@@ -134,7 +134,7 @@ impl<'a> Reader<'a> {
     pub fn next_member(&mut self, first: bool) -> Result<bool, Fault> {
         let another = self.next_of(b'}', first, "expected `,` or `}`")?;
         if another && self.peek() != Some(b'"') {
-            return Err(self.fault("expected a name in quotation marks"));
+            return Err(self.fault("expected a member name in double quotes"));
         }
         Ok(another)
     }
@@ -244,7 +244,7 @@ impl<'a> Reader<'a> {
     /// Takes text. A quotation mark is next.
     ///
     /// # Errors
-    /// It has no end, a control character, an escape that JSON does not know, or half of a pair of surrogates.
+    /// It has no end, a control character, unknown escape, or a lone surrogate.
     #[inline]
     pub fn text(&mut self) -> Result<Cow<'a, str>, Fault> {
         self.at += 1;
@@ -274,17 +274,17 @@ impl<'a> Reader<'a> {
         let rest = &self.text.as_bytes()[start..];
         let Some(length) = memchr2(b'"', b'\\', rest) else {
             self.at = self.text.len();
-            return Err(self.fault("a text has no end"));
+            return Err(self.fault("unterminated string"));
         };
         if self.controls && has_controls(&rest[..length]) {
-            return Err(self.fault("a control character stands in this text"));
+            return Err(self.fault("control character in a string"));
         }
         self.at += length;
         Ok(&self.text[start..self.at])
     }
 
     fn escape(&mut self) -> Result<char, Fault> {
-        let half = self.fault("half of a pair of surrogates");
+        let half = self.fault("a lone surrogate");
         let high = match self.escaped()? {
             Escape::Character(character) => return Ok(character),
             Escape::Unit(unit) => unit,
@@ -300,7 +300,7 @@ impl<'a> Reader<'a> {
 
     /// Takes a backslash and what it escapes.
     fn escaped(&mut self) -> Result<Escape, Fault> {
-        let unknown = self.fault("an escape that JSON does not know");
+        let unknown = self.fault("unknown escape");
         let rest = &self.text.as_bytes()[self.at..];
         let (Some(b'\\'), Some(kind)) = (rest.first(), rest.get(1)) else {
             return Err(unknown);
@@ -351,7 +351,7 @@ impl<'a> Reader<'a> {
             Some(b'0') => {
                 self.at += 1;
                 if let Some(b'0'..=b'9') = self.here() {
-                    return Err(self.fault("a number begins with 0"));
+                    return Err(self.fault("number with a leading zero"));
                 }
             }
             _ => self.step_over_digits()?,
@@ -464,7 +464,7 @@ pub const COLON: &str = "expected `:`";
 
 enum Escape {
     Character(char),
-    /// Of UTF-16; may be half of a pair.
+    /// A UTF-16 code unit; may be a surrogate.
     Unit(u16),
 }
 

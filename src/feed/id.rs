@@ -51,8 +51,8 @@ impl FromStr for EventId {
     /// `Invalid` if it is none that was given out.
     fn from_str(text: &str) -> Result<Self, Error> {
         let wrong = || {
-            let detail = "no id of an event: those are four numbers, such as 3735928559-12-4096-771";
-            Error::invalid(format!("{text:?} is {detail}"))
+            let example = "3735928559-12-4096-771";
+            Error::invalid(format!("{text:?} is not an event id: expected four numbers, such as {example}"))
         };
         // `+1` would be a number, too.
         let is_number = |part: &&str| part.bytes().all(|byte| byte.is_ascii_digit());

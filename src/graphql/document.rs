@@ -176,7 +176,7 @@ impl Document {
     pub fn operation(&self, name: Option<&str>) -> Result<&Operation, Fault> {
         match (name, self.operations.as_slice()) {
             (None, [only]) => Ok(only),
-            (None, _) => Err(Fault::new("the document has several operations: operationName says which is meant")),
+            (None, _) => Err(Fault::new("the document has several operations: name one with operationName")),
             (Some(name), all) => {
                 let found = all.iter().find(|operation| operation.name.as_deref() == Some(name));
                 found.ok_or_else(|| Fault::new(format!("the document has no operation {name:?}")))
@@ -239,9 +239,7 @@ impl<'d> Measure<'d> {
                 )));
             }
             if depth > DEPTH {
-                return Err(Fault::new(format!(
-                    "the document is too deep: at most {DEPTH} selections stand in one another"
-                )));
+                return Err(Fault::new(format!("the document is too deep: at most {DEPTH} nested selections")));
             }
         }
         Ok(())
@@ -307,7 +305,9 @@ impl Compiler<'_> {
         let is_query = match definition.ty {
             OperationType::Query => true,
             OperationType::Mutation => false,
-            OperationType::Subscription => return Err(Fault::new("subscriptions are not served: see the change feed")),
+            OperationType::Subscription => {
+                return Err(Fault::new("subscriptions are not supported: use the change feed"));
+            }
         };
         let mut roots = Vec::new();
         self.roots(is_query, &definition.selection_set.node, &Conditions::default(), &mut roots);

@@ -237,7 +237,7 @@ impl Field<'_> {
             match alone.clauses.first() {
                 None => Ok(()),
                 Some(clause) => {
-                    let detail = format!("{} is an argument of its own", clause.name);
+                    let detail = format!("{} has its own argument", clause.name);
                     Err(Error::Invalid { detail, place: Place::Position(clause.position) })
                 }
             }

@@ -137,7 +137,7 @@ fn update(table: &Table) -> Field {
 
 fn delete(table: &Table) -> Field {
     let field = unresolved(format!("delete{}", table.name), TypeRef::named(TypeRef::ID));
-    field.argument(required("id", TypeRef::ID)).description("The id, if there was such a record.")
+    field.argument(required("id", TypeRef::ID)).description("The id of the deleted record; null if there was none.")
 }
 
 fn object(schema: &Schema, table: &Table, tables: &[usize]) -> Object {

@@ -94,7 +94,7 @@ pub fn batch<'b>(
     resolve: impl Fn(&str) -> Result<Target<'b>>,
 ) -> Result<Answer> {
     if expected(headers)? != Precondition::None {
-        return Err(Error::invalid("a precondition of a batch stands in its operations, as ifMatch").into());
+        return Err(Error::invalid("a batch takes preconditions in its operations, as ifMatch").into());
     }
     let operations = read(body, most, resolve)?;
     let at = Cell::new(None);
@@ -138,7 +138,7 @@ fn below(number: usize, part: &str, failure: Failure) -> Failure {
 /// Reads a body and checks all in it that can be checked without a record.
 fn read<'b>(body: &'b [u8], most: usize, resolve: impl Fn(&str) -> Result<Target<'b>>) -> Result<Vec<Operation<'b>>> {
     let Body { operations } = object(body)
-        .map_err(|why| Error::invalid_at("", format!("the body is no object with a list of operations: {why}")))?;
+        .map_err(|why| Error::invalid_at("", format!("the body is not an object with a list of operations: {why}")))?;
     if operations.len() > most {
         return Err(
             Error::invalid_at("/operations", format!("a batch has at most max_rows = {most} operations")).into()
@@ -184,14 +184,14 @@ impl<'b> Operation<'b> {
             ("PUT", Some(id)) => Verb::Replace(id, fields()?, expected),
             ("PATCH", Some(id)) => Verb::Merge(id, fields()?, expected),
             ("DELETE", Some(id)) => Verb::Delete(id, expected),
-            (_, None) => return Err(wrong("/method", "to a table an operation is POST of one record")),
-            (_, Some(_)) => return Err(wrong("/method", "to a record an operation is GET, PUT, PATCH or DELETE")),
+            (_, None) => return Err(wrong("/method", "an operation on a table is POST, with one record")),
+            (_, Some(_)) => return Err(wrong("/method", "an operation on a record is GET, PUT, PATCH or DELETE")),
         };
         if body.is_some() && matches!(verb, Verb::Read(_) | Verb::Delete(..)) {
             return Err(wrong("/body", "GET and DELETE have no body"));
         }
         if if_match.is_some() && matches!(verb, Verb::Create(_) | Verb::Read(_)) {
-            return Err(wrong("/ifMatch", "ifMatch is of PUT, PATCH and DELETE"));
+            return Err(wrong("/ifMatch", "ifMatch is for PUT, PATCH and DELETE only"));
         }
         Ok(Self { table, verb })
     }

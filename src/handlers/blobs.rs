@@ -88,12 +88,12 @@ pub fn read(
 /// a blob, a type that is too long, or a precondition that cannot be honoured; what the database returns.
 pub fn begin(database: &Database, table: &Table, id: &str, attribute: usize, headers: &HeaderMap) -> Result<Upload> {
     let expected = expected(headers)?;
-    let refused = || Failure::MediaType { supported: "of any type, not compressed" };
+    let refused = || Failure::MediaType { supported: "given, and Content-Encoding absent" };
     if headers.get(CONTENT_ENCODING).is_some_and(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
         return Err(refused());
     }
     if headers.contains_key(CONTENT_RANGE) {
-        return Err(Error::invalid("a blob is written whole, not a part of it").into());
+        return Err(Error::invalid("a blob is written whole: Content-Range is not supported").into());
     }
     let media_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).ok_or_else(refused)?;
     Ok(Upload::begin(database, table, id, attribute, media_type, expected)?)

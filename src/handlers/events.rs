@@ -6,6 +6,7 @@
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderName};
 use http::{HeaderMap, HeaderValue, Response};
 
+use super::fields::has_members;
 use super::media::quality;
 use super::{Failure, Result};
 use crate::error::Error;
@@ -28,8 +29,8 @@ pub fn event_stream<B>(body: B) -> Response<B> {
 /// # Errors
 /// 406 if it does not.
 pub fn accepts_events(headers: &HeaderMap) -> Result<()> {
-    match headers.contains_key(ACCEPT) && quality(headers, &["text/event-stream"], false) == 0 {
-        true => Err(Failure::NotAcceptable { made: "a change feed is text/event-stream" }),
+    match has_members(headers, ACCEPT) && quality(headers, &["text/event-stream"], false) == 0 {
+        true => Err(Failure::NotAcceptable { made: "a change feed is available as text/event-stream" }),
         false => Ok(()),
     }
 }
@@ -40,7 +41,7 @@ pub fn accepts_events(headers: &HeaderMap) -> Result<()> {
 /// 400 if it is none.
 pub fn last_event_id(headers: &HeaderMap) -> Result<Option<EventId>> {
     let Some(value) = headers.get(LAST_EVENT_ID) else { return Ok(None) };
-    let text = value.to_str().map_err(|_| Error::invalid("Last-Event-ID is no id of an event"))?;
+    let text = value.to_str().map_err(|_| Error::invalid("Last-Event-ID is not an event id"))?;
     let id = text.parse().map_err(|error| Error::invalid(format!("Last-Event-ID: {error}")))?;
     Ok(Some(id))
 }

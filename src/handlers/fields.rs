@@ -1,4 +1,4 @@
-//! Header fields that are lists (RFC 9110, 5.6.1): their members, how much each is liked, and the entity tags among them.
+//! Header fields that are lists (RFC 9110, 5.6.1): their members, the quality of each, and the entity tags among them.
 //!
 //! One home for what records and files ask of the same fields. Bytes are compared where they stand; nothing is allocated.
 
@@ -10,12 +10,17 @@ pub fn members(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &[
     headers.get_all(name).into_iter().flat_map(|value| members_of(value.as_bytes()))
 }
 
+/// Whether a list field has a member. An empty field says no more than none (RFC 9110, 5.6.1.2).
+pub fn has_members(headers: &HeaderMap, name: HeaderName) -> bool {
+    members(headers, name).next().is_some()
+}
+
 /// The members of one line of a list field.
 pub fn members_of(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     line.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).filter(|member| !member.is_empty())
 }
 
-/// A member without its parameters, and how much it is liked, in thousandths; 0 = not at all (RFC 9110, 12.4.2).
+/// A member without its parameters, and its quality in thousandths; 0 = not acceptable (RFC 9110, 12.4.2).
 pub fn with_quality(member: &[u8]) -> (&[u8], u16) {
     let mut parts = member.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
     let name = parts.next().unwrap_or_default();

@@ -110,7 +110,7 @@ pub fn expected(headers: &HeaderMap) -> Result<Precondition> {
         (true, true) => Err(Error::invalid("If-Match and If-None-Match together are not supported").into()),
         (false, true) if members(headers, IF_NONE_MATCH).eq([b"*"]) => Ok(Precondition::Absent),
         (false, true) => {
-            Err(Error::invalid("of If-None-Match a write knows only *: there must be no such record").into())
+            Err(Error::invalid("a write supports only If-None-Match: *, which creates and never replaces").into())
         }
         (true, false) => Ok(matching(members(headers, IF_MATCH))),
     }

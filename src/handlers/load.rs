@@ -125,7 +125,7 @@ impl Load {
             };
             let taken = inflate.write(&bytes[..bytes.len().min(COMPRESSED_BYTES)]).map_err(not_gzip)?;
             if taken == 0 {
-                return Err(not_gzip("something follows its end"));
+                return Err(not_gzip("unexpected data after its end"));
             }
             bytes.advance(taken);
             let step = std::mem::take(inflate.get_mut());
@@ -345,7 +345,7 @@ mod tests {
         assert_eq!((&answer["created"], &answer["failed"]), (&2001.into(), &0.into()), "{answer}");
         let (mut cut, table) = (Load::new(40, true), database.table("T").unwrap());
         let taken = cut.take(&database, table, &mut Bytes::from(whole[..whole.len() - 20].to_vec()));
-        assert!(taken.and_then(|()| cut.finish(&database, table)).is_err(), "it ends too early");
+        assert!(taken.and_then(|()| cut.finish(&database, table)).is_err(), "unexpected end");
         assert!(Load::new(40, true).take(&database, table, &mut Bytes::from_static(b"{\"id\":\"1\"}\n")).is_err());
     }
 }

@@ -15,7 +15,7 @@ use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, ETAG, VARY};
 use http::{HeaderMap, HeaderValue};
 
 use super::coding::AcceptedCoding;
-use super::fields::{members, with_quality};
+use super::fields::{has_members, members, with_quality};
 use super::headers::Validator;
 use super::{Answer, Failure, JSON, Result};
 use crate::schema::{Schema, Table};
@@ -89,14 +89,14 @@ impl Accepted {
 }
 
 impl Format {
-    /// Which format is liked best; of those that are liked equally, the first here.
+    /// The preferred format; among equals, the first here.
     fn accepted(headers: &HeaderMap, shown: Shown) -> Result<Self> {
         let Some(first) = headers.get(ACCEPT) else { return Ok(Self::Json) };
         if matches!(first.as_bytes(), b"*/*" | b"application/json") {
             return Ok(Self::Json);
         }
-        // Nothing is liked better, and it is the first: so it is with all who name it among others.
-        if Self::Json.quality(headers) == MOST {
+        // No other format can be preferred to it.
+        if Self::Json.quality(headers) == MOST || !has_members(headers, ACCEPT) {
             return Ok(Self::Json);
         }
         let refused = match shown {
@@ -121,7 +121,7 @@ impl Format {
         }
     }
 
-    /// How much the format is liked, in thousandths.
+    /// The quality of the format, in thousandths.
     fn quality(self, headers: &HeaderMap) -> u16 {
         quality(headers, self.names(), self.has_ints_as_text())
     }
@@ -239,7 +239,8 @@ impl Format {
     }
 }
 
-/// How much `Accept` likes a media type, in thousandths: the most specific range that names it decides (RFC 9110, 12.5.1).
+/// The quality that `Accept` gives a media type, in thousandths: the most specific range that names it decides (RFC
+/// 9110, 12.5.1).
 pub(super) fn quality(headers: &HeaderMap, names: &[&str], has_ints_as_text: bool) -> u16 {
     let kind = names[0].split('/').next().unwrap_or_default();
     let ranges = members(headers, ACCEPT).filter_map(|range| {
@@ -264,21 +265,21 @@ pub fn accepts_graphql(headers: &HeaderMap) -> Result<bool> {
     let is_named = |(name, quality): (&[u8], u16)| quality > 0 && name.eq_ignore_ascii_case(GRAPHQL_RESPONSE);
     match members(headers, ACCEPT).map(with_quality).any(is_named) {
         true => Ok(true),
-        false if !headers.contains_key(ACCEPT) || Format::Json.quality(headers) > 0 => Ok(false),
+        false if !has_members(headers, ACCEPT) || Format::Json.quality(headers) > 0 => Ok(false),
         false => Err(Failure::NotAcceptable { made: MADE_OF_GRAPHQL }),
     }
 }
 
 const GRAPHQL_RESPONSE: &[u8] = b"application/graphql-response+json";
-const MADE_OF_GRAPHQL: &str = "this is made as application/graphql-response+json and application/json";
+const MADE_OF_GRAPHQL: &str = "this is available as application/graphql-response+json and application/json";
 
-/// As much as anything can be liked, in thousandths.
+/// The highest quality, in thousandths.
 const MOST: u16 = 1000;
 
 const MADE_OF_ONE: &str =
-    "this is made as application/json (also ;ints=text), application/cbor and application/msgpack";
-const MADE_OF_LISTS: &str = "lists are made as application/json and application/x-ndjson (also ;ints=text), application/cbor, \
-                             application/msgpack and text/csv";
+    "this is available as application/json (also ;ints=text), application/cbor and application/msgpack";
+const MADE_OF_LISTS: &str = "a list is available as application/json and application/x-ndjson (also ;ints=text), \
+                             application/cbor, application/msgpack and text/csv";
 
 /// The names that MessagePack goes by.
 const MESSAGE_PACK: [&str; 3] = ["application/msgpack", "application/x-msgpack", "application/vnd.msgpack"];
@@ -364,15 +365,15 @@ impl Bodies {
 
     fn names(self) -> &'static str {
         match self {
-            Self::Records => "application/json, application/cbor or application/msgpack, its text in UTF-8",
+            Self::Records => "application/json, application/cbor or application/msgpack, in UTF-8",
             Self::RecordsOrLines => {
-                "application/json, application/x-ndjson, application/cbor or application/msgpack, its text in UTF-8"
+                "application/json, application/x-ndjson, application/cbor or application/msgpack, in UTF-8"
             }
             Self::Patch => {
-                "application/json, application/merge-patch+json, application/cbor or application/msgpack, its text in UTF-8"
+                "application/json, application/merge-patch+json, application/cbor or application/msgpack, in UTF-8"
             }
-            Self::Query => "text/plain, its text in UTF-8",
-            Self::Json => "application/json, its text in UTF-8",
+            Self::Query => "text/plain, in UTF-8",
+            Self::Json => "application/json, in UTF-8",
         }
     }
 }
@@ -456,6 +457,8 @@ mod tests {
             "text/html, application/*;q=0.1",
             "application/JSON; charset=utf-8",
             "*/*;q=0, application/json",
+            "",
+            " , ",
             "application/json;ints=number",
             "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8",
         ] {
@@ -470,7 +473,6 @@ mod tests {
             "application/cbor;ints=text",
             "*/*;q=0.000",
             "application/problem+json",
-            "",
         ] {
             assert_eq!(accepted(value, Shown::List), None, "{value}");
         }

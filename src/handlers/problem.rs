@@ -45,7 +45,7 @@ pub enum Failure {
         /// The limit.
         limit_bytes: usize,
     },
-    /// The body did not come in time.
+    /// The body arrived too slowly.
     TooSlow {
         /// How long was waited.
         waited_ms: u64,
@@ -180,23 +180,23 @@ impl Failure {
         let (name, title, status) = match self {
             Self::Operation { failure, .. } | Self::Load { failure, .. } => return failure.row(),
             Self::Error(Error::Invalid { .. }) => ("invalid", "The request is not valid", 400),
-            Self::LocalOnly | Self::ForeignOrigin => ("forbidden", "Not for this client", 403),
+            Self::LocalOnly | Self::ForeignOrigin => ("forbidden", "Access is forbidden", 403),
             Self::Error(Error::NotFound { .. }) => ("not-found", "There is no such resource", 404),
-            Self::Method { .. } => ("method-not-allowed", "The resource has no such method", 405),
+            Self::Method { .. } => ("method-not-allowed", "The method is not allowed", 405),
             Self::NotAcceptable { .. } => ("not-acceptable", "No acceptable representation", 406),
-            Self::TooSlow { .. } => ("timeout", "The body did not come in time", 408),
-            Self::Error(Error::Conflict { .. }) => ("conflict", "The request contradicts what is stored", 409),
-            Self::Error(Error::Gone { .. }) => ("gone", "What it goes on from is not kept any more", 410),
+            Self::TooSlow { .. } => ("timeout", "The body arrived too slowly", 408),
+            Self::Error(Error::Conflict { .. }) => ("conflict", "The request conflicts with stored data", 409),
+            Self::Error(Error::Gone { .. }) => ("gone", "The requested changes are no longer kept", 410),
             Self::Error(Error::Stale) => ("stale", "The precondition does not hold", 412),
             Self::TooLarge { .. } => ("too-large", "The body is too large", 413),
             Self::MediaType { .. } | Self::ContentCoding => {
-                ("unsupported-media-type", "The body's type is not supported", 415)
+                ("unsupported-media-type", "The media type is not supported", 415)
             }
-            Self::Range { .. } => ("range-not-satisfiable", "There is nothing in this range", 416),
+            Self::Range { .. } => ("range-not-satisfiable", "The range cannot be satisfied", 416),
             Self::Misdirected { .. } => ("misdirected", "The request is for another host", 421),
-            Self::Error(Error::Busy { .. }) => ("busy", "The server cannot take the work now", 503),
-            Self::TimedOut { .. } => ("timed-out", "The answer was not made in time", 503),
-            Self::Overloaded => ("overloaded", "Too many requests are being worked on", 503),
+            Self::Error(Error::Busy { .. }) => ("busy", "The server is busy", 503),
+            Self::TimedOut { .. } => ("timed-out", "The request timed out", 503),
+            Self::Overloaded => ("overloaded", "Too many requests are in flight", 503),
             Self::Error(Error::WouldBlock | Error::Corrupt { .. } | Error::Storage { .. }) | Self::Panicked(_) => {
                 ("internal", "The server failed", 500)
             }
@@ -216,17 +216,14 @@ impl Failure {
                 | Error::Busy { detail },
             ) => detail.clone(),
             Self::Error(Error::Stale) => {
-                "the stored record is not one that If-Match or If-None-Match allows: read it again, then decide"
-                    .to_owned()
+                "the stored record does not satisfy If-Match or If-None-Match: read it again".to_owned()
             }
-            Self::Method { allow } => format!("it has {allow}"),
+            Self::Method { allow } => format!("allowed: {allow}"),
             Self::NotAcceptable { made } => (*made).to_owned(),
             Self::MediaType { supported } => {
-                format!("a body here is {supported}, and Content-Type says so")
+                format!("Content-Type must be {supported}")
             }
-            Self::ContentCoding => {
-                "a body is compressed by gzip, or not at all, and Content-Encoding says so".to_owned()
-            }
+            Self::ContentCoding => "Content-Encoding must be gzip or absent".to_owned(),
             Self::Operation { failure, .. } => failure.detail(),
             Self::Load { created, lines, failure } => {
                 format!(
@@ -235,19 +232,19 @@ impl Failure {
                 )
             }
             Self::TooLarge { limit_bytes } => format!("a body has at most {limit_bytes} bytes"),
-            Self::TooSlow { waited_ms } => format!("too little of the body has arrived within {waited_ms} ms"),
+            Self::TooSlow { waited_ms } => format!("too little of the body arrived within {waited_ms} ms"),
             Self::TimedOut { waited_ms } => {
-                format!("it did not begin within {waited_ms} ms; what was to be written may have been")
+                format!("no response within {waited_ms} ms; a write may have been applied")
             }
-            Self::Range { length_bytes } => format!("the whole has {length_bytes} bytes"),
+            Self::Range { length_bytes } => format!("the content has {length_bytes} bytes"),
             Self::Overloaded => "try again after the time that Retry-After names, in seconds".to_owned(),
-            Self::LocalOnly => "this is answered to clients on the same machine only".to_owned(),
+            Self::LocalOnly => "only clients on the same machine may ask for this".to_owned(),
             Self::Misdirected { host } => {
                 format!("{host} is none of localhost, an IP address and the names that --allowed-host gives")
             }
-            Self::ForeignOrigin => "a page of this origin may change nothing: --cors-origin would allow it".to_owned(),
+            Self::ForeignOrigin => "this origin may not make changes; --cors-origin allows it".to_owned(),
             Self::Error(Error::WouldBlock | Error::Corrupt { .. } | Error::Storage { .. }) | Self::Panicked(_) => {
-                "the log says more under the id of this request".to_owned()
+                "the server's log has the cause under this request id".to_owned()
             }
         }
     }

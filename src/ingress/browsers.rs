@@ -49,7 +49,9 @@ impl TryFrom<String> for HostName {
         let byte_of_a_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
         match !text.is_empty() && text.bytes().all(byte_of_a_name) {
             true => Ok(Self(text)),
-            false => Err(format!("{text:?} is no host name: give it without a scheme and a port, as data.example.org")),
+            false => {
+                Err(format!("{text:?} is not a host name: give it without a scheme and a port, as data.example.org"))
+            }
         }
     }
 }
@@ -66,7 +68,9 @@ impl TryFrom<String> for Origin {
         let authority = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
         match authority.is_some_and(|authority| HostName::try_from(name_of(authority).to_owned()).is_ok()) {
             true => Ok(Self(text.to_ascii_lowercase())),
-            false => Err(format!("{text:?} is no origin: give scheme, host and port, as https://app.example.org:8443")),
+            false => {
+                Err(format!("{text:?} is not an origin: give scheme, host and port, as https://app.example.org:8443"))
+            }
         }
     }
 }

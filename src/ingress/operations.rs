@@ -128,7 +128,7 @@ async fn health(State(shown): State<Arc<Shown>>) -> impl IntoResponse {
     let database = shown.crossing.database();
     let (status, mut said) = match database.store().failure() {
         None => (StatusCode::OK, json!({"status": "ok"})),
-        Some(_) => (StatusCode::SERVICE_UNAVAILABLE, json!({"status": "the storage takes no writes"})),
+        Some(_) => (StatusCode::SERVICE_UNAVAILABLE, json!({"status": "the storage refuses writes"})),
     };
     let indexes = || database.schema().tables.iter().flat_map(|table| &table.indexes);
     let count = |state| indexes().filter(|index| index.state() == state).count();

@@ -24,7 +24,7 @@ fn failures() -> Vec<Failure> {
         Failure::NotAcceptable { made: "records, lists and answers are application/json" },
         Failure::TooSlow { waited_ms: 30_000 },
         Error::Conflict { detail: detail("the id exists"), pointer: detail("/id") }.into(),
-        Error::Gone { detail: detail("the log of changes is not kept from there on") }.into(),
+        Error::Gone { detail: detail("the changes after this event are no longer kept") }.into(),
         Error::Stale.into(),
         Failure::TooLarge { limit_bytes: 1 << 20 },
         Failure::MediaType { supported: "application/json" },
@@ -87,18 +87,18 @@ pub(super) fn headers() -> Value {
     let header =
         |description: &str, schema: Value| json!({"description": description, "required": true, "schema": schema});
     json!({
-        "Allow": header("The methods that there are.", json!({"type": "string"})),
-        "Accept-Ranges": header("Parts can be asked for.", json!({"const": "bytes"})),
-        "Content-Range": header("Which part, of how many bytes.", json!({"type": "string", "pattern": "^bytes "})),
-        "Preference-Applied": header("What of `Prefer` was heard.", json!({"const": "return=minimal"})),
-        "ETag": header("The strong validator of what is answered.", json!({"type": "string", "pattern": ETAG})),
+        "Allow": header("The supported methods.", json!({"type": "string"})),
+        "Accept-Ranges": header("Range requests are supported.", json!({"const": "bytes"})),
+        "Content-Range": header("The range, and the size of the whole.", json!({"type": "string", "pattern": "^bytes "})),
+        "Preference-Applied": header("The preference that was applied.", json!({"const": "return=minimal"})),
+        "ETag": header("The strong validator of the representation.", json!({"type": "string", "pattern": ETAG})),
         "Link": {
-            "description": "Where a list that was cut goes on (RFC 8288); a trailer of one that is sent in pieces.",
+            "description": "The next page of a truncated list (RFC 8288); a trailer if the list is streamed.",
             "schema": {"type": "string"},
         },
         "Location": header("The path of the record.", json!({"type": "string", "pattern": "^/"})),
         "Retry-After": header("After how many seconds to try again.", json!({"type": "string", "pattern": "^[0-9]+$"})),
-        "X-Request-Id": header("The name under which the log has the cause.", json!({"type": "string"})),
+        "X-Request-Id": header("The request id under which the log has the cause.", json!({"type": "string"})),
     })
 }
 

@@ -18,7 +18,7 @@ pub(super) fn paths() -> Map<String, Value> {
         in_json(description, schema, &[])
     };
     let object = || json!({"type": "object"});
-    let health = [(200, state("It reads and writes.")), (503, state("It takes no writes."))];
+    let health = [(200, state("It reads and writes.")), (503, state("It refuses writes."))];
     let ready = [(200, state("It wants requests.")), (503, state("It was told to stop."))];
     let counters = [(200, in_json("Since the start.", object(), &[]))];
     let tables = [(200, in_json("Attributes and indexes.", json!({"type": "array", "items": object()}), &[]))];

@@ -148,7 +148,8 @@ fn create(table: &Table) -> Value {
     let answer = that_may_have(or_minimal(answer), &of_one);
     let loaded = in_formats("What has become of the lines.", &reference("strata.Load"), Shown::One, &[]);
     let mut body = body_of(json!({"anyOf": [new, many]}), &RECORDS);
-    let lines = json!({"type": "string", "description": "Any number of records in JSON, one a line, each for itself."});
+    let lines =
+        json!({"type": "string", "description": "Records in JSON, one a line, each created or refused by itself."});
     body["content"]["application/x-ndjson"] = json!({"schema": lines});
     let members = json!({
         "parameters": shared(&["If-Absent", "Prefer"]),
@@ -291,7 +292,7 @@ pub(super) fn body_of(schema: Value, media_types: &[&str]) -> Value {
 
 /// The same answer, or the changes that `stream=sse` asks for.
 fn or_changes(mut answer: Value) -> Value {
-    let description = "Events `put` and `delete` with the record, and an id to go on from by `Last-Event-ID`.";
+    let description = "Events `put` and `delete` with the record, and an id to resume from by `Last-Event-ID`.";
     answer["content"]["text/event-stream"] = json!({"schema": {"type": "string", "description": description}});
     answer
 }

@@ -152,7 +152,7 @@ fn value_given(attribute: &Attribute, scalar: &str, owed: bool) -> Value {
         false => json!({"anyOf": [value, {"type": "null"}]}),
     };
     if attribute.stamp.is_some() {
-        value["description"] = json!("Kept by the server: what a body says of it is not heard.");
+        value["description"] = json!("Set by the server; a value in a body is ignored.");
     }
     if attribute.kind == Kind::Blob {
         value["readOnly"] = json!(true);
@@ -196,7 +196,7 @@ fn given(kind: Kind) -> Value {
         ]}),
         Kind::Any => json!({"description": "Any JSON, at most 128 levels deep."}),
         Kind::Blob => {
-            json!({"type": "string", "description": "Its own path, which keeps it; its bytes are written by PUT to there."})
+            json!({"type": "string", "description": "The blob's own path keeps it; PUT to that path writes its bytes."})
         }
     }
 }
@@ -230,8 +230,8 @@ fn problem() -> Value {
             "status": {"type": "integer", "minimum": 400, "maximum": 599},
             "detail": {"type": "string"},
             "pointer": {"type": "string", "description": "A JSON pointer into the body."},
-            "position": {"type": "integer", "minimum": 0, "description": "A byte of the raw query."},
-            "requestId": {"type": "string", "description": "The name under which the log has the cause."},
+            "position": {"type": "integer", "minimum": 0, "description": "A byte offset into the raw query."},
+            "requestId": {"type": "string", "description": "The request id under which the log has the cause."},
         },
         "required": ["type", "title", "status", "detail"],
         "additionalProperties": false,

@@ -61,7 +61,7 @@ impl<'d> StepBudget<'d> {
         match self.database.reach() {
             Reach::Memory => Err(Error::WouldBlock),
             Reach::Disk if self.database.is_interrupted() => {
-                Err(Error::Busy { detail: "nobody waits for the answer any more".to_owned() })
+                Err(Error::Busy { detail: "the request was cancelled".to_owned() })
             }
             Reach::Disk => {
                 std::thread::yield_now();

@@ -31,7 +31,7 @@ pub const VALUES: usize = 10_000;
 /// How many regular expressions a query may have: each is compiled, and may take a mebibyte.
 pub const EXPRESSIONS: usize = 8;
 
-/// How many relationships may lead from one to the next.
+/// How many relationships may in one path.
 pub const RELATIONSHIPS: usize = 8;
 
 /// What a query may not exceed.
@@ -85,7 +85,7 @@ impl<'q> Query<'q> {
         if !text.is_empty() {
             parser.alternatives()?;
             if parser.position < text.len() {
-                return Err(at(parser.position, "this bracket closes nothing; in a value it is written %29 or %5D"));
+                return Err(at(parser.position, "unmatched bracket; in a value, encode it as %29 or %5D"));
             }
         }
         parser.query.limit.get_or_insert(limits.max_rows);
@@ -103,12 +103,12 @@ impl Query<'_> {
         let Some(cursor) = &self.after else { return Ok(()) };
         let refused = |clause, detail: &str| Err(self.surplus(clause, detail.to_owned()));
         if self.offset > 0 {
-            return refused(self.clause_of_offset(), "offset and after: a cursor says where the list goes on");
+            return refused(self.clause_of_offset(), "offset cannot be combined with after");
         }
         if cursor.query != self.identity(table) {
             return refused(
                 "after",
-                "the cursor is of another query: it goes with the conditions and the order that it came with",
+                "the cursor belongs to another query: keep the conditions and the sort of the page before",
             );
         }
         Ok(())
@@ -144,7 +144,7 @@ enum Join {
     End,
 }
 
-const VALUE_MISSING: &str = "a value should stand here";
+const VALUE_MISSING: &str = "expected a value";
 
 fn at(position: usize, detail: impl Into<String>) -> Error {
     Error::Invalid { detail: detail.into(), place: Place::Position(position) }
@@ -173,7 +173,7 @@ impl<'q> Parser<'q, '_> {
             let is_condition = self.term()?;
             let join = self.join()?;
             if !is_condition && (before == Join::Or || join == Join::Or) {
-                return Err(at(start, "what is said of the result stands beside & or ; alone: it is no alternative"));
+                return Err(at(start, "a clause such as select, sort or limit is joined by & or ;, not by OR"));
             }
             conditions += usize::from(is_condition);
             if join != Join::And {
@@ -193,16 +193,14 @@ impl<'q> Parser<'q, '_> {
             Some((b'!', bytes)) => {
                 self.position += bytes;
                 let Some((open @ (b'(' | b'['), bytes)) = self.peek() else {
-                    return Err(at(self.position, "a group should stand after !"));
+                    return Err(at(self.position, "expected a group after !"));
                 };
                 let first = self.query.filter.nodes.len();
                 self.group(open, bytes)?;
                 self.negate(first);
                 Ok(true)
             }
-            None | Some((b'&' | b';' | b'|' | b',' | b')' | b']', _)) => {
-                Err(at(self.position, "a condition should stand here"))
-            }
+            None | Some((b'&' | b';' | b'|' | b',' | b')' | b']', _)) => Err(at(self.position, "expected a condition")),
             Some(_) => self.named_term(),
         }
     }
@@ -211,7 +209,7 @@ impl<'q> Parser<'q, '_> {
     fn group(&mut self, open: u8, bytes: usize) -> Result<()> {
         let bracket = self.position;
         if self.depth == DEPTH {
-            return Err(at(bracket, format!("depth: at most {DEPTH} groups in one another")));
+            return Err(at(bracket, format!("depth: at most {DEPTH} nested groups")));
         }
         self.depth += 1;
         self.position += bytes;
@@ -230,10 +228,9 @@ impl<'q> Parser<'q, '_> {
                 self.position += bytes;
                 Ok(())
             }
-            Some((b')' | b']', _)) => Err(at(
-                self.position,
-                format!("{} should stand here, to close what was opened last", char::from(wanted)),
-            )),
+            Some((b')' | b']', _)) => {
+                Err(at(self.position, format!("expected {} to close the last bracket", char::from(wanted))))
+            }
             _ => Err(at(bracket, "this bracket is not closed")),
         }
     }
@@ -243,7 +240,7 @@ impl<'q> Parser<'q, '_> {
             None | Some((b')' | b']', _)) => (Join::End, 0),
             Some((b'&' | b';', bytes)) => (Join::And, bytes),
             Some((b'|' | b',', bytes)) => (Join::Or, bytes),
-            Some(_) => return Err(at(self.position, "& ; | or , should stand here")),
+            Some(_) => return Err(at(self.position, "expected & ; | or ,")),
         };
         self.position += bytes;
         Ok(join)

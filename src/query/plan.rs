@@ -299,7 +299,7 @@ impl<'p> AccessPaths<'p> {
         let mut paths = self.paths.into_iter().chain([everything]);
         let is_it = |path: &AccessPath<'_>| path.number == cursor.path && signature(&path.steps) == cursor.indexes;
         let chosen = paths.find(is_it).ok_or_else(|| {
-            let detail = "after: the index by which the list was made is gone: ask for it from its beginning";
+            let detail = "after: the index of this cursor no longer exists: start the list again";
             self.query.surplus("after", detail.to_owned())
         })?;
         let required = Required { order: RequiredOrder::Nothing, fixed: SmallVec::new() };

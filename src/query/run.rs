@@ -234,7 +234,7 @@ impl Query<'_> {
         let (mut ids, all) = (Vec::new(), Self { text: self.text, filter: self.filter, ..Self::default() });
         all.run(database, table, |record| {
             if ids.len() == most {
-                let detail = format!("more than max_rows = {most} records satisfy the condition; nothing was changed");
+                let detail = format!("more than max_rows = {most} records match the condition; nothing was changed");
                 return Err(Error::invalid(detail));
             }
             ids.push(record.id()?.into_owned());

@@ -50,7 +50,7 @@ fn run(database: &Database, stopping: &Receiver<()>) {
                 // Logged once, however often it is tried again in vain.
                 let said = error.to_string();
                 if said != refused {
-                    tracing::error!("work in the background has to wait: {said}");
+                    tracing::error!("background work is delayed: {said}");
                     refused = said;
                 }
                 PAUSE

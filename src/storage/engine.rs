@@ -70,8 +70,8 @@ impl Background {
         let failure = status.as_ref().err().map(ToString::to_string);
         let before = std::mem::replace(&mut *self.failure.lock(), failure.clone());
         match (before, failure) {
-            (None, Some(failure)) => tracing::error!("the storage takes no writes: {failure}"),
-            (Some(_), None) => tracing::info!("the storage takes writes again"),
+            (None, Some(failure)) => tracing::error!("the storage refuses writes: {failure}"),
+            (Some(_), None) => tracing::info!("the storage accepts writes again"),
             _ => {}
         }
     }
@@ -137,7 +137,7 @@ const BLOBS: &str = "blobs";
 
 pub(super) fn open(directory: &Path, options: &Options, background: &Arc<Background>) -> Result<Engine> {
     std::fs::create_dir_all(directory)
-        .map_err(|error| Error::storage(format!("cannot make the data directory {}", directory.display()), error))?;
+        .map_err(|error| Error::storage(format!("cannot create the data directory {}", directory.display()), error))?;
     refuse_headless(directory)?;
     let mut database_options = rocksdb::Options::default();
     database_options.create_if_missing(true);
@@ -189,7 +189,7 @@ fn refuse_headless(directory: &Path) -> Result<()> {
         if [".sst", ".log"].iter().any(|end| name.as_encoded_bytes().ends_with(end.as_bytes())) {
             let path = directory.display();
             return Err(Error::corrupt(format!(
-                "the data directory {path} has lost its file CURRENT: restore it from a copy"
+                "the data directory {path} has no file CURRENT: restore it from a copy"
             )));
         }
     }

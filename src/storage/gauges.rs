@@ -44,7 +44,7 @@ pub(super) fn read(store: &Store) -> Result<Gauges> {
         stalled_ms: statistics
             .as_deref()
             .and_then(stalled_ms)
-            .ok_or_else(|| Error::storage("cannot read the engine's statistics", "there is no line of stalls"))?,
+            .ok_or_else(|| Error::storage("cannot read the engine's statistics", "the stall statistics are missing"))?,
     })
 }
 

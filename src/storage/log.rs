@@ -198,7 +198,7 @@ impl<'s> LogReader<'s> {
 }
 
 fn gone() -> Error {
-    Error::Gone { detail: "the log of changes is not kept from there on".to_owned() }
+    Error::Gone { detail: "the changes after this event are no longer kept".to_owned() }
 }
 
 /// The thread that is woken after writes.

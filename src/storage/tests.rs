@@ -379,8 +379,8 @@ fn a_directory_that_cannot_be_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("file");
     fs::write(&file, "").unwrap();
-    assert_refused(store_in(&file.join("data")), "cannot make the data directory");
-    assert_refused(store_in(&file), "cannot make the data directory");
+    assert_refused(store_in(&file.join("data")), "cannot create the data directory");
+    assert_refused(store_in(&file), "cannot create the data directory");
 }
 
 #[test]

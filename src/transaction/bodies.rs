@@ -226,8 +226,7 @@ pub(super) fn keep_blobs<B: AsRef<[u8]>>(fields: &mut Fields<'_, '_>, before: Op
             _ => false,
         };
         if !is_there {
-            let detail =
-                "in a body a Blob is null, or its own path if there is one: its bytes are written by PUT to that path";
+            let detail = "a Blob in a body is null or its current path: write its bytes by PUT to its path";
             return Err(Error::invalid_at(pointer(table, attribute), detail));
         }
         fields.values_mut()[attribute] = None;

@@ -202,7 +202,7 @@ fn a_disk_that_takes_no_more_is_an_error_and_shows_in_health() {
     assert_eq!(refused.expect("the log has at most 128 KiB").status, 500);
     assert_eq!(ask(&server.url, "POST", "/Product", &body).status, 500, "not busy: it would be for ever");
     let said = [server.line(), server.line(), server.line()];
-    assert!(said[0].starts_with("strata: error: the storage takes no writes: IO error"), "once: {said:?}");
+    assert!(said[0].starts_with("strata: error: the storage refuses writes: IO error"), "once: {said:?}");
     assert!(said[1..].iter().all(|line| line.contains("failed: cannot write")), "each request: {said:?}");
     assert_eq!(ask(&server.url, "GET", "/_health", "").status, 503);
     assert_eq!(ask(&server.url, "GET", "/Product?limit=1", "").status, 200, "what is stored is readable");
@@ -240,7 +240,7 @@ fn a_disk_that_has_room_again_is_written_to_again() {
     let mut log = String::new();
     server.log.read_to_string(&mut log).unwrap();
     let said = |words: &str| log.lines().filter(|line| line.contains(words)).count();
-    assert_eq!((said("the storage takes no writes"), said("the storage takes writes again")), (1, 1), "{log}");
+    assert_eq!((said("the storage refuses writes"), said("the storage accepts writes again")), (1, 1), "{log}");
     assert_eq!(server.exit_code(), Some(0));
 }
 
@@ -285,7 +285,7 @@ fn a_second_signal_ends_at_once() {
     assert_eq!(server.exit_code(), Some(1));
     let mut rest = String::new();
     server.log.read_to_string(&mut rest).unwrap();
-    assert_eq!(rest, "strata: SIGTERM again: ending at once\n");
+    assert_eq!(rest, "strata: second SIGTERM: exiting at once\n");
 }
 
 #[test]

@@ -52,9 +52,9 @@ pub(super) fn read_cbor(body: &[u8]) -> Result<Vec<u8>> {
     let at = body.len() - rest.len();
     let text = read.map_err(|error| match error {
         ciborium::de::Error::Semantic(_, detail) => refused("CBOR", at, &detail),
-        ciborium::de::Error::RecursionLimitExceeded => refused("CBOR", at, "it is nested too deep"),
-        ciborium::de::Error::Syntax(_) => refused("CBOR", at, "nothing begins so"),
-        ciborium::de::Error::Io(_) => refused("CBOR", at, "it ends too early"),
+        ciborium::de::Error::RecursionLimitExceeded => refused("CBOR", at, "nested too deep"),
+        ciborium::de::Error::Syntax(_) => refused("CBOR", at, "malformed"),
+        ciborium::de::Error::Io(_) => refused("CBOR", at, "unexpected end"),
     })?;
     whole("CBOR", text, at, rest)
 }
@@ -71,10 +71,10 @@ pub(super) fn read_message_pack(body: &[u8]) -> Result<Vec<u8>> {
     drop(deserializer);
     let at = body.len() - rest.len();
     let text = read.map_err(|error| match error {
-        rmp_serde::decode::Error::DepthLimitExceeded => refused("MessagePack", at, "it is nested too deep"),
+        rmp_serde::decode::Error::DepthLimitExceeded => refused("MessagePack", at, "nested too deep"),
         rmp_serde::decode::Error::InvalidMarkerRead(_)
         | rmp_serde::decode::Error::InvalidDataRead(_)
-        | rmp_serde::decode::Error::LengthMismatch(_) => refused("MessagePack", at, "it ends too early"),
+        | rmp_serde::decode::Error::LengthMismatch(_) => refused("MessagePack", at, "unexpected end"),
         other => refused("MessagePack", at, &other.to_string()),
     })?;
     whole("MessagePack", text, at, rest)
@@ -83,12 +83,12 @@ pub(super) fn read_message_pack(body: &[u8]) -> Result<Vec<u8>> {
 fn whole(format: &str, text: Text, at: usize, rest: &[u8]) -> Result<Vec<u8>> {
     match rest.is_empty() {
         true => Ok(text.0),
-        false => Err(refused(format, at, "nothing more was expected")),
+        false => Err(refused(format, at, "unexpected data after the value")),
     }
 }
 
 fn refused(format: &str, at: usize, detail: &str) -> Error {
-    Error::invalid_at("", format!("the body is not the {format} expected: {detail} (before byte {at})"))
+    Error::invalid_at("", format!("the {format} body is invalid: {detail} (before byte {at})"))
 }
 
 fn not_json(error: &impl fmt::Display) -> Error {
@@ -190,9 +190,9 @@ fn lengths(text: &str) -> Vec<usize> {
     all
 }
 
-/// What a JSON text in quotation marks means; half of a surrogate pair means U+FFFD.
+/// What a JSON text in quotation marks means; a lone surrogate becomes U+FFFD.
 fn text_of(literal: &str) -> Cow<'_, str> {
-    /// The bytes of a text, of which those of half of a pair are no UTF-8.
+    /// The bytes of a text; those of a lone surrogate are not UTF-8.
     struct Bytes;
     impl Visitor<'_> for Bytes {
         type Value = String;
@@ -317,7 +317,7 @@ impl<'de> Visitor<'de> for Append<'_> {
     fn visit_f64<E: de::Error>(self, float: f64) -> std::result::Result<(), E> {
         match float.is_finite() {
             true => self.write(&float),
-            false => Err(E::custom(format!("{float} is no number of JSON"))),
+            false => Err(E::custom(format!("{float} is not a JSON number"))),
         }
     }
 
@@ -370,7 +370,7 @@ impl<'de> Visitor<'de> for Tagged<'_> {
     type Value = ();
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("a tag and what it stands before")
+        formatter.write_str("a tag and its value")
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> std::result::Result<(), A::Error> {
@@ -378,8 +378,8 @@ impl<'de> Visitor<'de> for Tagged<'_> {
         const DATE: u64 = 0;
         match parts.next_element::<u64>()? {
             Some(DATE) => parts.next_element_seed(self.0).map(drop),
-            Some(tag) => Err(de::Error::custom(format!("the tag {tag} says what JSON has not"))),
-            None => Err(de::Error::custom("a tag stands before nothing")),
+            Some(tag) => Err(de::Error::custom(format!("the tag {tag} has no equivalent in JSON"))),
+            None => Err(de::Error::custom("a tag has no value")),
         }
     }
 }

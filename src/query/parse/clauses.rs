@@ -25,7 +25,7 @@ impl<'q> Parser<'q, '_> {
     /// Reads a clause whose name begins at byte `start` and ends here.
     pub(super) fn clause(&mut self, name: &str, start: usize) -> Result<()> {
         if self.depth > 0 {
-            return Err(at(start, format!("{name} stands at the top level, joined by & or ;")));
+            return Err(at(start, format!("{name} belongs at the top level, joined by & or ;")));
         }
         let is_given = match name {
             "select" => self.query.select.is_some(),
@@ -35,7 +35,8 @@ impl<'q> Parser<'q, '_> {
             "after" => self.query.after.is_some(),
             "pagination" => self.pagination.is_some(),
             "explain" => self.explain.is_some(),
-            _ => return Err(at(start, format!("{name} is not supported here yet"))),
+            "truncate" => return Err(at(start, "truncate=true stands alone, in DELETE of a table")),
+            _ => return Err(at(start, format!("{name} is not supported here"))),
         };
         if is_given {
             return Err(at(start, format!("{name} is given twice")));
@@ -53,7 +54,7 @@ impl<'q> Parser<'q, '_> {
             "after" if !in_brackets => self.query.after = Some(self.cursor()?),
             "pagination" if !in_brackets => self.pagination = Some(self.truth("pagination")?),
             "explain" if !in_brackets => self.explain = Some(self.truth("explain")?),
-            _ => return Err(at(bracket, format!("{name} is written {name}="))),
+            _ => return Err(at(bracket, format!("write {name}=VALUE"))),
         }
         let name = CLAUSES.into_iter().find(|known| *known == name).expect("the caller knows its name");
         if in_brackets {
@@ -92,7 +93,7 @@ impl<'q> Parser<'q, '_> {
         }
         let relationship = table.relationship(&name).ok_or_else(|| unknown_attribute(table, &name, start))?;
         if relationships == RELATIONSHIPS {
-            return Err(at(start, format!("relationships: at most {RELATIONSHIPS} lead from one to the next")));
+            return Err(at(start, format!("relationships: at most {RELATIONSHIPS} in one path")));
         }
         let (bracket, other) = (self.position, &self.schema.tables[table.relationships[relationship].table]);
         let selection = match self.take(b'{') {
@@ -118,7 +119,7 @@ impl<'q> Parser<'q, '_> {
             let attribute = self.attribute()?;
             let of = &self.table.attributes[attribute];
             if of.list || matches!(of.kind, Kind::Any | Kind::Blob) {
-                return Err(at(start, format!("{} has no order: a list, Any or Blob", of.name)));
+                return Err(at(start, format!("{} cannot be sorted by: it is a list, Any or Blob", of.name)));
             }
             if self.query.sort.iter().any(|order| order.attribute == attribute) {
                 return Err(at(start, format!("{} is sorted by twice", of.name)));
@@ -142,7 +143,7 @@ impl<'q> Parser<'q, '_> {
         let name = Piece::name(self.query.text, self.position);
         self.position = name.end();
         let decoded = name.decode()?;
-        if decoded.is_empty() { Err(at(name.start, "an attribute should stand here")) } else { Ok(decoded) }
+        if decoded.is_empty() { Err(at(name.start, "expected an attribute")) } else { Ok(decoded) }
     }
 
     /// `limit(count)` or `limit(offset,count)`.
@@ -175,7 +176,7 @@ impl<'q> Parser<'q, '_> {
         let value = self.value()?;
         let text = value.decode()?;
         if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
-            return Err(at(value.start, format!("{name} is a number of records, 0 or more")));
+            return Err(at(value.start, format!("{name} must be a whole number, 0 or more")));
         }
         // More than can be counted is more than there are.
         Ok(text.parse().unwrap_or(usize::MAX))
@@ -184,12 +185,12 @@ impl<'q> Parser<'q, '_> {
     fn cursor(&mut self) -> Result<Cursor> {
         let value = self.value()?;
         Cursor::parse(&value.decode()?)
-            .ok_or_else(|| at(value.start, "this is no cursor: it comes with a list that was cut"))
+            .ok_or_else(|| at(value.start, "not a cursor: use the one in the Link header of the page before"))
     }
 
     fn truth(&mut self, name: &str) -> Result<bool> {
         let value = self.value()?;
-        value.text.parse().map_err(|_| at(value.start, format!("{name} is true or false")))
+        value.text.parse().map_err(|_| at(value.start, format!("{name} must be true or false")))
     }
 
     /// Passes over a character, raw or encoded, if it stands here.

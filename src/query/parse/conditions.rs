@@ -41,7 +41,7 @@ impl<'q, 't> Parser<'q, 't> {
         let (name, start) = (Piece::name(self.query.text, self.position), self.position);
         let (name, name_end) = (name.decode()?, name.end());
         if name.is_empty() {
-            return Err(at(start, "an attribute should stand here"));
+            return Err(at(start, "expected an attribute"));
         }
         self.position = name_end;
         let (compared, comparison) = match self.table.attribute(&name) {
@@ -112,7 +112,7 @@ impl<'q, 't> Parser<'q, 't> {
         let Some(compared) = self.compared.clone() else {
             return Err(at(
                 start,
-                format!("{word}= compares the attribute before it again, and there is no comparison before it"),
+                format!("{word}= repeats the attribute of the comparison before it, and there is none"),
             ));
         };
         self.position += bytes;
@@ -130,7 +130,7 @@ impl<'q, 't> Parser<'q, 't> {
                 if further.is_some() && !is_any {
                     return Err(at(
                         start,
-                        format!("{first} is neither a relationship nor of type Any: nothing stands in it"),
+                        format!("{first} is neither a relationship nor of type Any: it has no attributes"),
                     ));
                 }
                 // No value has more levels, so a longer path leads nowhere as its beginning does; and each `&OP=value` repeats it.
@@ -142,7 +142,7 @@ impl<'q, 't> Parser<'q, 't> {
                 return Err(unknown_attribute(table, first, start));
             };
             if relationships.len() == RELATIONSHIPS {
-                let detail = format!("relationships: at most {RELATIONSHIPS} lead from one to the next");
+                let detail = format!("relationships: at most {RELATIONSHIPS} in one path");
                 return Err(at(start, detail));
             }
             relationships.push(relationship);
@@ -179,7 +179,7 @@ impl<'q, 't> Parser<'q, 't> {
                 let start = self.position;
                 let mut terms: Vec<String> = terms(&self.text()?).map(Cow::into_owned).collect();
                 if terms.is_empty() {
-                    return Err(at(start, "a term of two letters or digits should stand here"));
+                    return Err(at(start, "expected a term of at least two letters or digits"));
                 }
                 terms.sort_unstable();
                 terms.dedup();
@@ -199,8 +199,7 @@ impl<'q, 't> Parser<'q, 't> {
 
     /// What is asked of a Blob: whether there is one.
     fn test_of_blob(&mut self, of: &Attribute, operator: Operator, operator_position: usize) -> Result<Test<'q>> {
-        let refused =
-            |position| at(position, format!("{} is a Blob: it is compared by == and != with null alone", of.name));
+        let refused = |position| at(position, format!("{} is a Blob: compare it with null only, by == or !=", of.name));
         let Operator::Equal { literal: false } = operator else { return Err(refused(operator_position)) };
         let value = self.value()?;
         if value.text == "null" { Ok(Test::Null) } else { Err(refused(value.start)) }
@@ -240,14 +239,14 @@ impl<'q, 't> Parser<'q, 't> {
         let mut values = SmallVec::<[_; 2]>::new();
         let end = self.list(of, |operand, start| {
             if values.len() == 2 {
-                return Err(at(start, "an interval has two values; or is written |"));
+                return Err(at(start, "an interval has two values; write | for OR"));
             }
             values.push(operand);
             Ok(())
         })?;
         let mut values = values.into_iter();
         let two = values.next().zip(values.next());
-        two.ok_or_else(|| at(end, "a comma and the upper value of the interval should stand here"))
+        two.ok_or_else(|| at(end, "expected a comma and the upper value of the interval"))
     }
 
     /// Calls `each` with every value of a list, in brackets or not, and its position; returns where the last one ends.
@@ -285,10 +284,8 @@ impl<'q, 't> Parser<'q, 't> {
         let value = Piece::value(self.query.text, self.position);
         self.position = value.end();
         match self.raw() {
-            Some(b'=') => {
-                Err(at(self.position, "in a value = is written %3D; after values with commas, or is written |"))
-            }
-            Some(b'(' | b'[') => Err(at(self.position, "in a value ( and [ are written %28 and %5B")),
+            Some(b'=') => Err(at(self.position, "in a value, encode = as %3D; after a list of values, write | for OR")),
+            Some(b'(' | b'[') => Err(at(self.position, "in a value, encode ( as %28 and [ as %5B")),
             _ => Ok(value),
         }
     }

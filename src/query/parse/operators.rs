@@ -128,7 +128,7 @@ impl Parser<'_, '_> {
         }
         let word = &self.query.text[word_start..word_end];
         let word = if is_encoded { percent_decode_str(word).decode_utf8_lossy() } else { Cow::Borrowed(word) };
-        by_word(&word).ok_or_else(|| at(start, format!("there is no operator ={word}=")))
+        by_word(&word).ok_or_else(|| at(start, format!("unknown operator ={word}=")))
     }
 
     /// Passes over a sign, if it stands here raw, or encoded where that is the same; whether it was encoded.
@@ -141,5 +141,5 @@ impl Parser<'_, '_> {
 }
 
 fn unknown(position: usize) -> crate::error::Error {
-    at(position, "an operator should stand here, such as == or =gt=")
+    at(position, "expected an operator, such as == or =gt=")
 }

@@ -144,11 +144,8 @@ impl<'q> Piece<'q> {
     pub(super) fn decode_part(&self, part: &'q str) -> Result<Cow<'q, str>> {
         look_at(part.len());
         if part.split('%').skip(1).any(|after| encoded(after.as_bytes()).is_none()) {
-            return Err(at(
-                self.start,
-                "a % is followed by two hexadecimal digits; the character itself is written %25",
-            ));
+            return Err(at(self.start, "expected two hexadecimal digits after %; encode the character itself as %25"));
         }
-        percent_decode_str(part).decode_utf8().map_err(|_| at(self.start, "what is encoded here is not UTF-8"))
+        percent_decode_str(part).decode_utf8().map_err(|_| at(self.start, "the percent-encoded bytes are not UTF-8"))
     }
 }

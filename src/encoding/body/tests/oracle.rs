@@ -42,7 +42,7 @@ fn parse<'a, S: DeserializeSeed<'a>>(body: &'a [u8], failure: &Failure, seed: S)
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let parsed = seed.deserialize(&mut deserializer).and_then(|value| deserializer.end().map(|()| value));
     parsed.map_err(|error| {
-        failure.take().unwrap_or_else(|| Error::invalid_at("", format!("the body is not the JSON expected: {error}")))
+        failure.take().unwrap_or_else(|| Error::invalid_at("", format!("the JSON body is invalid: {error}")))
     })
 }
 
@@ -124,7 +124,7 @@ impl<'de> Visitor<'de> for Object<'_> {
             let refusal = RefCell::new(None);
             match members.next_value_seed(Typed { attribute: &attributes[position], refusal: &refusal }) {
                 Ok(value) => match repeated(&value) {
-                    Some(below) => return Err(self.fail(&name.0, &below, "a name is given twice".to_owned())),
+                    Some(below) => return Err(self.fail(&name.0, &below, "duplicate name".to_owned())),
                     None => fields[position] = Some(value),
                 },
                 Err(error) => {

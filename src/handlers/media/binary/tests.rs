@@ -122,19 +122,19 @@ fn what_is_deep_is_refused_or_survives() {
 fn what_json_has_not_is_refused() {
     let cases: [(&str, usize, &[u8], &str); 14] = [
         ("bytes", 0, b"\x41\x00", "byte array"),
-        ("not a number", 0, b"\xf9\x7e\x00", "NaN is no number"),
+        ("not a number", 0, b"\xf9\x7e\x00", "NaN is not a JSON number"),
         ("a tag", 0, b"\xc1\x00", "the tag 1"),
         ("a great integer", 0, b"\xc2\x49\x01\x00\x00\x00\x00\x00\x00\x00\x00", "integer"),
         ("a name that is a number", 0, b"\xa1\x01\x02", "string"),
-        ("more behind it", 0, b"\x01\x02", "nothing more was expected (before byte 1)"),
-        ("an early end", 0, b"\x82\x01", "ends too early"),
-        ("nothing", 0, b"", "ends too early"),
+        ("more behind it", 0, b"\x01\x02", "unexpected data after the value (before byte 1)"),
+        ("an early end", 0, b"\x82\x01", "unexpected end"),
+        ("nothing", 0, b"", "unexpected end"),
         ("bytes", 1, b"\xc4\x01\x00", "byte array"),
         ("an extension", 1, b"\xd4\x05\x00", "a value of JSON"),
         ("a name that is a number", 1, b"\x81\x01\x02", "string"),
-        ("more behind it", 1, b"\x01\x02", "nothing more was expected (before byte 1)"),
-        ("an early end", 1, b"\x92\x01", "ends too early"),
-        ("nothing", 1, b"", "ends too early"),
+        ("more behind it", 1, b"\x01\x02", "unexpected data after the value (before byte 1)"),
+        ("an early end", 1, b"\x92\x01", "unexpected end"),
+        ("nothing", 1, b"", "unexpected end"),
     ];
     for (what, way, bytes, expected) in cases {
         let refused = WAYS[way].2(bytes).unwrap_err().to_string();
