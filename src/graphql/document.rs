@@ -71,6 +71,7 @@ impl Root {
 }
 
 /// What a field at the root does.
+#[derive(PartialEq)]
 pub(super) enum Call {
     /// The name of the root's type.
     Typename(&'static str),
@@ -100,6 +101,7 @@ struct Fields {
 /// A field of a record.
 struct Shown {
     key: String,
+    at: Pos,
     conditions: Conditions,
     what: What,
 }
@@ -108,6 +110,24 @@ enum What {
     Typename(String),
     Attribute(usize),
     Related(usize, Vec<Shown>),
+}
+
+impl What {
+    /// Whether both are the same field, whatever is selected of a related record.
+    fn is_same_field(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Typename(_), Self::Typename(_)) => true,
+            (Self::Attribute(one), Self::Attribute(other)) | (Self::Related(one, _), Self::Related(other, _)) => {
+                one == other
+            }
+            _ => false,
+        }
+    }
+
+    /// What is selected of a related record.
+    fn below(&self) -> &[Shown] {
+        if let Self::Related(_, below) = self { below } else { &[] }
+    }
 }
 
 /// What decides whether a field is there: all of these.
@@ -143,28 +163,50 @@ impl Fields {
     }
 }
 
-/// Fields merged by name, in the order in which the names come first.
-fn merged(fields: &[&Shown], variables: &Variables) -> Selection {
+/// Fields by name, in the order in which the names come first.
+fn by_name<'s>(fields: impl Iterator<Item = &'s Shown>) -> Vec<(&'s str, Vec<&'s Shown>)> {
     let mut names: Vec<(&str, Vec<&Shown>)> = Vec::new();
-    for &field in fields.iter().filter(|field| field.conditions.hold(variables)) {
+    for field in fields {
         match names.iter_mut().find(|(name, _)| *name == field.key) {
             Some((_, same)) => same.push(field),
             None => names.push((&field.key, vec![field])),
         }
     }
+    names
+}
+
+/// What is selected below fields of one name.
+fn below<'s>(same: &[&'s Shown]) -> Vec<&'s Shown> {
+    same.iter().flat_map(|field| field.what.below()).collect()
+}
+
+/// Refuses fields of one name that are different fields: an answer has room for one of them (GraphQL, 5.3.2). The library compares them
+/// only where they stand in one selection.
+fn agree(fields: &[&Shown]) -> Result<(), Fault> {
+    for (name, same) in by_name(fields.iter().copied()) {
+        if let Some(other) = same.iter().find(|field| !field.what.is_same_field(&same[0].what)) {
+            return Err(conflict(name, other.at));
+        }
+        agree(&below(&same))?;
+    }
+    Ok(())
+}
+
+fn conflict(name: &str, at: Pos) -> Fault {
+    let message = format!("fields named {name:?} select different things: use aliases");
+    Fault { message, at: Some((at.line, at.column)) }
+}
+
+/// Fields merged by name.
+fn merged(fields: &[&Shown], variables: &Variables) -> Selection {
+    let shown = fields.iter().copied().filter(|field| field.conditions.hold(variables));
     let mut selection = Selection::default();
-    for (name, same) in names {
+    for (name, same) in by_name(shown) {
         match &same[0].what {
             What::Typename(name_of_type) => selection.show_text(name, &format!("\"{name_of_type}\"")),
             What::Attribute(attribute) => selection.show_attribute(name, *attribute),
             What::Related(relationship, _) => {
-                // Validation has seen that those of one name are one relationship.
-                let below = same.iter().flat_map(|field| match &field.what {
-                    What::Related(_, below) => below.iter(),
-                    _ => [].iter(),
-                });
-                let below: Vec<&Shown> = below.collect();
-                selection.show_related(name, *relationship, merged(&below, variables));
+                selection.show_related(name, *relationship, merged(&below(&same), variables));
             }
         }
     }
@@ -231,11 +273,13 @@ impl<'d> Measure<'d> {
     /// Refuses a document that has too many fields, or is too deep.
     fn of(document: &'d ExecutableDocument) -> Result<(), Fault> {
         let mut measure = Self { fragments: &document.fragments, known: HashMap::new() };
+        let mut all = 0usize;
         for (_, operation) in document.operations.iter() {
             let (fields, depth) = measure.set(&operation.node.selection_set.node)?;
-            if fields > FIELDS {
+            all = all.saturating_add(fields);
+            if all > FIELDS {
                 return Err(Fault::new(format!(
-                    "the document is too complex: an operation selects at most {FIELDS} fields"
+                    "the document is too complex: its operations select at most {FIELDS} fields together"
                 )));
             }
             if depth > DEPTH {
@@ -310,7 +354,7 @@ impl Compiler<'_> {
             }
         };
         let mut roots = Vec::new();
-        self.roots(is_query, &definition.selection_set.node, &Conditions::default(), &mut roots);
+        self.roots(is_query, &definition.selection_set.node, &mut roots)?;
         if roots.len() > ROOT_FIELDS {
             return Err(Fault::new(format!(
                 "an operation has at most {ROOT_FIELDS} fields at its root, not {}",
@@ -329,16 +373,23 @@ impl Compiler<'_> {
     }
 
     /// Adds the fields at the root; those of one name are merged.
-    fn roots(&self, is_query: bool, set: &SelectionSet, conditions: &Conditions, roots: &mut Vec<Root>) {
-        self.each(set, conditions, &mut |field, conditions| {
+    fn roots(&self, is_query: bool, set: &SelectionSet, roots: &mut Vec<Root>) -> Result<(), Fault> {
+        let mut refused = None;
+        self.each(set, &Conditions::default(), &mut |field, conditions| {
             let key = field.node.response_key().node.to_string();
             let (call, fields) = self.call(is_query, &field.node);
             match roots.iter_mut().find(|root| root.key == key) {
-                // Validation has seen that those of one name do the same.
+                Some(root) if root.call != call => {
+                    refused.get_or_insert_with(|| conflict(&key, field.pos));
+                }
                 Some(root) => root.selected.push((conditions, fields)),
                 None => roots.push(Root { key, call, at: field.pos, selected: vec![(conditions, fields)] }),
             }
         });
+        for root in &*roots {
+            agree(&root.selected.iter().flat_map(|(_, fields)| &fields.all).collect::<Vec<_>>())?;
+        }
+        refused.map_or(Ok(()), Err)
     }
 
     /// Calls `visit` with each field of a selection, fragments included, and what decides whether it is there.
@@ -372,7 +423,9 @@ impl Compiler<'_> {
             verbs.iter().find_map(|(prefix, verb)| Some((*verb, table_of(name.strip_prefix(prefix)?)?)))
         };
         let Some((verb, table)) = found else { return (Call::Introspection, settled(Vec::new())) };
-        let arguments = field.arguments.iter().map(|(name, value)| (name.node.clone(), value.node.clone())).collect();
+        let mut arguments: Vec<_> =
+            field.arguments.iter().map(|(name, value)| (name.node.clone(), value.node.clone())).collect();
+        arguments.sort_by(|(one, _), (other, _)| one.cmp(other)); // Their order means nothing.
         let fields = settled(self.fields(&self.schema.tables[table], &field.selection_set.node));
         (Call::Verb { verb, table, arguments }, fields)
     }
@@ -390,7 +443,7 @@ impl Compiler<'_> {
                 // Validation leaves nothing else.
                 (None, None) => What::Typename(table.name.clone()),
             };
-            shown.push(Shown { key, conditions, what });
+            shown.push(Shown { key, at: field.pos, conditions, what });
         });
         shown
     }
@@ -398,8 +451,7 @@ impl Compiler<'_> {
 
 fn settled(all: Vec<Shown>) -> Fields {
     fn depends(field: &Shown) -> bool {
-        let below = if let What::Related(_, below) = &field.what { below.as_slice() } else { &[] };
-        !field.conditions.0.is_empty() || below.iter().any(depends)
+        !field.conditions.0.is_empty() || field.what.below().iter().any(depends)
     }
     let settled = (!all.iter().any(depends)).then(|| merged(&all.iter().collect::<Vec<_>>(), &Variables::default()));
     Fields { all, settled }

@@ -211,10 +211,7 @@ impl Field<'_> {
     fn one(&mut self, table: &Table, id: &str, select: Selection) -> Result<(), Failure> {
         let query = Query { select: Some(select), ..Query::equal(table.primary_key, Value::from(id)) };
         let begun = self.data.len();
-        query.show(self.database, table, |_, text| {
-            self.data.extend_from_slice(text);
-            Ok(())
-        })?;
+        query.show(self.database, table, |_, text| self.append(text))?;
         if self.data.len() == begun {
             self.data.extend_from_slice(b"null");
         }
@@ -226,8 +223,7 @@ impl Field<'_> {
         if select.has_related() {
             return self.one(table, &record.id()?, select);
         }
-        self.data.extend_from_slice(&Query { select: Some(select), ..Query::default() }.text_of(record)?);
-        Ok(())
+        Ok(self.append(&Query { select: Some(select), ..Query::default() }.text_of(record)?)?)
     }
 
     fn list(&mut self, table: &Table, arguments: &Arguments<'_>, select: Selection) -> Result<(), Failure> {
@@ -237,7 +233,7 @@ impl Field<'_> {
             match alone.clauses.first() {
                 None => Ok(()),
                 Some(clause) => {
-                    let detail = format!("{} has its own argument", clause.name);
+                    let detail = format!("{0} is not allowed in filter: use the argument {0}", clause.name);
                     Err(Error::Invalid { detail, place: Place::Position(clause.position) })
                 }
             }
@@ -251,16 +247,22 @@ impl Field<'_> {
                 self.data.push(b',');
             }
             is_first = false;
-            self.data.extend_from_slice(text);
-            match self.data.len() {
-                ..=ANSWER_BYTES => Ok(()),
-                _ => {
-                    Err(Error::invalid(format!("the answer takes more than {} MiB: ask for fewer", ANSWER_BYTES >> 20)))
-                }
-            }
+            self.append(text)
         })?;
         self.data.push(b']');
         self.next = shown.next.map(|cursor| cursor.to_string());
+        Ok(())
+    }
+
+    /// Adds the text of a record to the answer, as long as there is room.
+    fn append(&mut self, text: &[u8]) -> crate::error::Result<()> {
+        if self.data.len() + text.len() > ANSWER_BYTES {
+            return Err(Error::invalid(format!(
+                "the answer takes more than {} MiB: ask for fewer",
+                ANSWER_BYTES >> 20
+            )));
+        }
+        self.data.extend_from_slice(text);
         Ok(())
     }
 }
@@ -305,7 +307,7 @@ impl Arguments<'_> {
         for name in ["sort", "limit", "offset", "after"] {
             let Some(value) = self.text(name) else { continue };
             if value.is_empty() || value.contains(['&', ';', '|', '(', ')', '[', ']', '=']) {
-                return Err(Error::invalid(format!("{name} is {value:?}")).into());
+                return Err(Error::invalid(format!("{value:?} is not a value of the argument {name}")).into());
             }
             parts.push(format!("{name}={value}"));
         }
