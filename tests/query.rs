@@ -726,6 +726,60 @@ fn a_cursor_goes_with_its_query_and_its_index() {
 }
 
 #[test]
+fn a_cursor_of_one_record_is_at_its_end() {
+    let (_directory, database) = filled(
+        "type T @table { id: ID @primaryKey mail: String @unique }",
+        0..3,
+        |number| json!({ "id": number.to_string(), "mail": number.to_string() }),
+    );
+    let table = database.table("T").expect("it exists");
+    for condition in ["id==1", "mail==1"] {
+        let shown = |clauses: &str| {
+            let text = format!("{condition}&limit=1&select=id{clauses}");
+            let query = Query::parse(database.schema(), table, &text, &Limits::in_url(1000)).expect("it is valid");
+            let mut records = 0;
+            let shown = query.show(&database, table, |_, _| {
+                records += 1;
+                Ok(())
+            });
+            (records, shown.unwrap_or_else(|error| panic!("{text}: {error}")).next)
+        };
+        let (records, next) = shown("&pagination=true");
+        assert_eq!(records, 1, "{condition}");
+        let next = next.expect("it is as long as its limit");
+        assert_eq!(shown(&format!("&after={next}")).0, 0, "{condition}");
+    }
+}
+
+#[test]
+fn a_record_that_is_related_to_several_is_shown_once_for_each() {
+    for index in ["", "@indexed", "@indexed(type: \"hash\")"] {
+        let sdl = format!(
+            "type T @table {{ id: ID @primaryKey tagIds: [ID] {index} }}
+             type Tag @table {{ id: ID @primaryKey items: [T] @relationship(to: \"tagIds\") }}"
+        );
+        // More than are read at once.
+        let (_directory, database) =
+            filled(&sdl, 0..1100, |number| json!({ "id": format!("{number:04}"), "tagIds": ["a", "b"] }));
+        let table = database.table("Tag").expect("it exists");
+        database.create_all(table, br#"[{"id":"a"},{"id":"b"}]"#).expect("valid");
+        let limits = Limits::in_url(1000);
+        let query = Query::parse(database.schema(), table, "select=items{id}", &limits).expect("it is valid");
+        let expected: Vec<_> = (0..1100).map(|number| json!({ "id": format!("{number:04}") })).collect();
+        let mut lists = 0;
+        let shown = query.show(&database, table, |_, text| {
+            lists += 1;
+            let shown: Json = serde_json::from_slice(text).expect("JSON");
+            let items = shown["items"].as_array().expect("a list");
+            assert!(*items == expected, "{index}: {} items", items.len());
+            Ok(())
+        });
+        shown.expect("a healthy store");
+        assert_eq!(lists, 2);
+    }
+}
+
+#[test]
 fn related_records_are_read_in_a_counted_number_of_calls() {
     let sdl = "type Maker @table { id: ID @primaryKey name: String brands: [Brand] @relationship(to: \"makerId\") } \
                type Brand @table { id: ID @primaryKey name: String makerId: ID @indexed \

@@ -46,8 +46,14 @@ pub(super) fn each_chunk(
     visit: &mut dyn FnMut(Source<'_>, &Chunk<'_>) -> Result<()>,
 ) -> Result<()> {
     let wanted = own.iter().enumerate().filter(|(position, _)| !is_done(*position));
-    let mut chunks =
-        Chunks { source: source.related(relationship), own: HashMap::new(), key: None, keys: Keys::default(), visit };
+    let mut chunks = Chunks {
+        source: source.related(relationship),
+        own: HashMap::new(),
+        key: None,
+        keys: Keys::default(),
+        of: Vec::new(),
+        visit,
+    };
     if !relationship.many {
         for (position, record) in wanted {
             if let Value::Text(id) = record.value(relationship.foreign_key)? {
@@ -78,6 +84,9 @@ struct Chunks<'c, 's> {
     key: Option<usize>,
     /// The keys of related records that were found and not read yet.
     keys: Keys,
+    /// For which position in `own` each key was found; empty if they were found for all. A record that is related to several is found in
+    /// several chunks, and each of them links it to those for which it was found there.
+    of: Vec<usize>,
     visit: &'c mut dyn FnMut(Source<'_>, &Chunk<'_>) -> Result<()>,
 }
 
@@ -91,6 +100,8 @@ impl Chunks<'_, '_> {
     fn flush(&mut self) -> Result<()> {
         let (keys, Source { table, budget, .. }) = (std::mem::take(&mut self.keys), self.source);
         let mut slices = keys.slices();
+        let mut found: Vec<_> = slices.iter().copied().zip(self.of.drain(..)).collect();
+        found.sort_unstable();
         slices.sort_unstable();
         slices.dedup();
         if slices.is_empty() {
@@ -98,16 +109,18 @@ impl Chunks<'_, '_> {
         }
         budget.spend(slices.len())?;
         let (bytes, mut chunk) = (records(self.source, &slices)?, Chunk { records: Vec::new(), links: Vec::new() });
-        let opened = bytes.iter().flatten().map(|bytes| Record::open(table, bytes.as_ref()));
+        let read = slices.iter().zip(&bytes).filter_map(|(key, bytes)| Some((*key, bytes.as_ref()?)));
+        let opened = read.map(|(key, bytes)| Ok((key, Record::open(table, bytes.as_ref())?)));
         let opened = opened.collect::<Result<Vec<_>>>()?;
-        for record in opened.iter().map(Record::view) {
+        for (key, record) in opened.iter().map(|(key, record)| (*key, record.view())) {
             if record.has_expired(self.source.now)? {
                 continue;
             }
             let position = chunk.records.len();
             // What the record says decides: the entries of a hash index may be of other values, too.
             each_id(&record, self.key, |id| {
-                let own = self.own.get(id).into_iter().flatten();
+                let is_found = |own: &&usize| found.is_empty() || found.binary_search(&(key, **own)).is_ok();
+                let own = self.own.get(id).into_iter().flatten().filter(is_found);
                 chunk.links.extend(own.map(|own| (*own, position)));
             })?;
             chunk.records.push(record);
@@ -133,6 +146,7 @@ impl Chunks<'_, '_> {
             {
                 budget.spend(1)?;
                 self.add(&entry[range.lower.len()..]);
+                self.of.push(*own);
                 if self.keys.len() == CHUNK_ROWS {
                     self.flush()?;
                     if is_done(*own) {

@@ -58,7 +58,10 @@ impl Query<'_> {
             return Ok(None);
         }
         let mut paths = AccessPaths::of(self, Indexes::ready(table));
-        if let Some(step) = paths.single().filter(|_| !self.filter.has_related() && self.after.is_none()) {
+        if !self.filter.has_related()
+            && self.after.is_none()
+            && let Some(step) = paths.single()
+        {
             match self.read_one(database, table, &step)? {
                 ControlFlow::Break(Some(record)) if self.offset == 0 => return visit(record.view()).map(|()| None),
                 ControlFlow::Break(_) => return Ok(None),
