@@ -99,6 +99,8 @@ struct Parts {
     schema: Schema,
     locks: Locks,
     background: Mutex<Background>,
+    /// Uploads whose bytes are still to be removed: table and number.
+    abandoned: Mutex<Vec<(u32, u64)>>,
     uploads: Uploads,
 }
 
@@ -151,7 +153,7 @@ impl Database {
     /// queries do without them.
     ///
     /// # Errors
-    /// `Storage` if the directory is in use or the machine refuses; `Corrupt` if files are damaged; `Invalid` if the schema contradicts
+    /// `Storage` if the directory is in use, or on an I/O error; `Corrupt` if files are damaged; `Invalid` if the schema contradicts
     /// what is stored.
     pub fn open(directory: &Path, schema: Schema, options: &storage::Options) -> Result<Self> {
         Self::open_by(directory, schema, options, Migration::KeepsData)
@@ -179,7 +181,14 @@ impl Database {
         let (schema, catalogue) = catalogue::bring_in_step(&store, schema, migration, clock.now())?;
         let uploads = Uploads::open(&store)?;
         let background = Mutex::new(Background::new(catalogue));
-        let shared = Arc::new(Parts { store, schema, locks: Locks::default(), background, uploads });
+        let shared = Arc::new(Parts {
+            store,
+            schema,
+            locks: Locks::default(),
+            background,
+            abandoned: Mutex::default(),
+            uploads,
+        });
         Ok(Self { shared, reach: Reach::Disk, clock, interrupt: None, left: None })
     }
 
@@ -453,11 +462,19 @@ impl Database {
     /// Removes what was stored of an upload that no record refers to.
     ///
     /// # Errors
-    /// What the engine returns.
+    /// `Busy` if the engine is behind, and then [`Database::work`] removes it; what the engine returns.
     pub fn abandon_upload(&self, table: &Table, upload: u64) -> Result<()> {
+        self.remove_upload(table.id, upload)
+    }
+
+    fn remove_upload(&self, table: u32, upload: u64) -> Result<()> {
         let mut batch = Batch::default();
-        uploads::remove(self.store(), &mut batch, table.id, upload);
-        self.store().write(&batch, Durability::Soft)
+        uploads::remove(self.store(), &mut batch, table, upload);
+        let written = self.store().write(&batch, Durability::Soft);
+        if matches!(written, Err(Error::Busy { .. })) {
+            self.shared.abandoned.lock().push((table, upload));
+        }
+        written
     }
 
     /// Has a Blob of a record be an upload from now on, or none, which is a write of the record; what it was before is removed.
@@ -609,7 +626,7 @@ thread_local! {
 
 /// What a verb returns whose keys were held for [`LOCK_WAIT`].
 pub fn held_too_long() -> Error {
-    Error::Busy { detail: format!("keys were held by others for {} s", LOCK_WAIT.as_secs()) }
+    Error::Busy { detail: format!("timed out after {} s of waiting for a lock", LOCK_WAIT.as_secs()) }
 }
 
 /// Puts the number of an element of an array before an error's pointer.

@@ -2,7 +2,6 @@
 
 use std::cell::Cell;
 use std::hash::Hasher;
-use std::time::Duration;
 
 use twox_hash::XxHash3_64;
 
@@ -16,10 +15,6 @@ use crate::transaction::{Database, Precondition};
 /// A chunk, and a piece, as they are stored.
 const STORED_CHUNK_BYTES: usize = CHECKSUM_BYTES + CHUNK_BYTES;
 const STORED_PIECE_BYTES: usize = PIECE_BYTES / CHUNK_BYTES * STORED_CHUNK_BYTES;
-
-/// How often, and how long after each other, an upload that was broken off attempts to remove its chunks where the engine is behind.
-const ATTEMPTS: usize = 100;
-const PAUSE: Duration = Duration::from_millis(10);
 
 /// An upload under way. Its memory is at most a piece. When it is dropped before its end, what it has written is removed, which may
 /// block.
@@ -69,9 +64,11 @@ impl Upload {
         media_type: &str,
         expected: Precondition,
     ) -> Result<Self> {
-        if !table.blobs.contains(&attribute) || media_type.len() > MEDIA_TYPE_BYTES {
-            let detail = format!("a Blob of {}, and a media type of at most {MEDIA_TYPE_BYTES} bytes", table.name);
-            return Err(Error::invalid(detail));
+        if !table.blobs.contains(&attribute) {
+            return Err(Error::invalid(format!("this attribute of {} is not a Blob", table.name)));
+        }
+        if media_type.len() > MEDIA_TYPE_BYTES {
+            return Err(Error::invalid(format!("the media type is longer than {MEDIA_TYPE_BYTES} bytes")));
         }
         let record = database.read(table, id)?.ok_or_else(|| no_record(table, id))?;
         admit(database, table, record.upload(attribute), &expected)?;
@@ -213,15 +210,9 @@ impl Upload {
 
 impl Drop for Upload {
     fn drop(&mut self) {
-        for _ in 0..ATTEMPTS {
-            if !self.is_open {
-                return;
-            }
-            match self.database.abandon_upload(self.table(), self.number) {
-                Err(Error::Busy { .. }) => std::thread::sleep(PAUSE),
-                // Where the machine refuses, it is removed when the store is opened again.
-                _ => self.is_open = false,
-            }
+        if self.is_open {
+            // Where the engine is behind, it is removed by [`Database::work`]; after an I/O error, when the store is opened again.
+            let _ = self.database.abandon_upload(self.table(), self.number);
         }
     }
 }
@@ -229,7 +220,7 @@ impl Drop for Upload {
 fn check_room(store: &Store) -> Result<()> {
     match store.has_room_for_blobs()? {
         true => Ok(()),
-        false => Err(Error::Busy { detail: "blobs come faster than they can be written".to_owned() }),
+        false => Err(Error::Busy { detail: "the storage engine cannot keep up with the writes of blobs".to_owned() }),
     }
 }
 

@@ -1,4 +1,5 @@
-//! The thread that does what no request waits for: building indexes, deleting records that have expired.
+//! The thread that does what no request waits for: building indexes, deleting records that have expired and what
+//! abandoned uploads have left.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
@@ -6,6 +7,7 @@ use std::time::Duration;
 
 use super::NICE;
 use crate::error::Error;
+use crate::schema::{Kind, Table};
 use crate::transaction::Database;
 
 /// How often it looks whether records have expired, and how long it leaves alone what it could not do.
@@ -44,7 +46,7 @@ fn run(database: &Database, stopping: &Receiver<()>) {
         }
         let pause = match outcome {
             Ok(true) => Duration::ZERO,
-            Ok(false) if database.schema().tables.iter().all(|table| !table.expires()) => return,
+            Ok(false) if !may_come_again(database) => return,
             Ok(false) | Err(Error::Busy { .. }) => PAUSE,
             Err(error) => {
                 // Logged once, however often it is tried again in vain.
@@ -60,4 +62,10 @@ fn run(database: &Database, stopping: &Receiver<()>) {
             return;
         }
     }
+}
+
+/// Whether there may be work after all that there was is done: records that expire, uploads that are abandoned.
+fn may_come_again(database: &Database) -> bool {
+    let has_blobs = |table: &Table| table.attributes.iter().any(|attribute| attribute.kind == Kind::Blob);
+    database.schema().tables.iter().any(|table| table.expires() || has_blobs(table))
 }

@@ -62,7 +62,7 @@ impl Background {
     /// Tells the operator, once for each table, that not everything can be deleted that has expired.
     fn report_damage(&mut self, table: &Table, error: &Error) {
         if self.damaged.insert(table.id) {
-            tracing::error!("table {} keeps what has expired and is damaged: {error}", table.name);
+            tracing::error!("table {}: cannot delete damaged records that have expired: {error}", table.name);
         }
     }
 }
@@ -74,6 +74,10 @@ impl Database {
     /// `Busy` if the engine is behind or records stay held: try again later; what the engine returns.
     pub fn work(&self) -> Result<bool> {
         let mut background = self.shared.background.lock();
+        let abandoned = self.shared.abandoned.lock().pop();
+        if let Some((table, upload)) = abandoned {
+            return self.remove_upload(table, upload).map(|()| true);
+        }
         if let Some(index) = background.catalogue.dropped.first().copied() {
             return self.empty(&mut background, index).map(|()| true);
         }
@@ -100,8 +104,7 @@ impl Database {
         indexes::drop_entries(store, &mut batch, index);
         store.write(&batch, Durability::Soft)?;
         store.remove_files(Space::Indexes, index)?;
-        background.catalogue.dropped.retain(|dropped| *dropped != index);
-        self.note(background, Batch::default())
+        self.change(background, Batch::default(), |catalogue| catalogue.dropped.retain(|dropped| *dropped != index))
     }
 
     /// Goes on with the first index of a table that is being built.
@@ -117,8 +120,7 @@ impl Database {
         let keys = indexes::keys_after(self.store(), table.id, after.as_deref(), PIECE_ROWS, PIECE_BYTES)?;
         let Some(last) = keys.last().and_then(|key| key::id_of_record(key)).map(str::to_owned) else {
             let records = *records;
-            stored.state = StoredState::Ready;
-            self.note(background, Batch::default())?;
+            self.change(background, Batch::default(), |catalogue| catalogue.set_state(index.id, StoredState::Ready))?;
             index.set_state(IndexState::Ready { since: self.store().latest_sequence() });
             tracing::info!("{} is built from {records} records", name(table, index));
             return Ok(());
@@ -138,7 +140,7 @@ impl Database {
         index.set_built_records(*records);
         background.unnoted += 1;
         if background.unnoted >= NOTED_PIECES {
-            self.note(background, Batch::default())?;
+            self.change(background, Batch::default(), |_| ())?;
         }
         Ok(())
     }
@@ -159,13 +161,10 @@ impl Database {
 
     /// Gives up an index that cannot be built.
     fn fail(&self, background: &mut Background, table: &Table, index: &Index, why: String) -> Result<()> {
-        let said = format!("{} cannot be made: {why}. It is not used{}", name(table, index), unbound(index));
-        if let Some(stored) = background.catalogue.index_mut(index.id) {
-            stored.state = StoredState::Failed { why };
-        }
+        let said = format!("cannot build {}: {why}. The index is not used{}", name(table, index), unbound(index));
         let mut batch = Batch::default();
         indexes::drop_entries(self.store(), &mut batch, index.id);
-        self.note(background, batch)?;
+        self.change(background, batch, |catalogue| catalogue.set_state(index.id, StoredState::Failed { why }))?;
         // Not before it is written down: an index that is still to be built is kept in step. What writers add until they hear of it goes
         // with its number when the store is opened again.
         index.set_state(IndexState::Failed);
@@ -237,10 +236,13 @@ impl Database {
         })
     }
 
-    /// Writes the catalogue, with what is staged already.
-    fn note(&self, background: &mut Background, mut batch: Batch) -> Result<()> {
-        background.catalogue.stage(self.store(), &mut batch)?;
+    /// Changes the catalogue and writes it, with what is staged already. It is as before if that fails.
+    fn change(&self, background: &mut Background, mut batch: Batch, change: impl FnOnce(&mut Catalogue)) -> Result<()> {
+        let mut changed = background.catalogue.clone();
+        change(&mut changed);
+        changed.stage(self.store(), &mut batch)?;
         self.store().write(&batch, Durability::Strong)?;
+        background.catalogue = changed;
         background.unnoted = 0;
         Ok(())
     }
@@ -254,5 +256,5 @@ fn name(table: &Table, index: &Index) -> String {
 
 /// What else follows from the failure of an index.
 fn unbound(index: &Index) -> &'static str {
-    if index.kind == IndexKind::Unique { ", and values may be given again" } else { "" }
+    if index.kind == IndexKind::Unique { ", and its uniqueness is not enforced" } else { "" }
 }

@@ -14,7 +14,7 @@ use crate::schema::{Attribute, Kind, Table};
 const FORMAT: u32 = 3;
 
 /// What a store says of itself.
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(in crate::transaction) struct Catalogue {
     format: u32,
     pub next_table: u32,
@@ -23,7 +23,7 @@ pub(in crate::transaction) struct Catalogue {
     pub dropped: Vec<u32>,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(in crate::transaction) struct StoredTable {
     pub name: String,
     pub id: u32,
@@ -113,6 +113,13 @@ impl Catalogue {
 
     pub fn to_json(&self) -> Result<Vec<u8>> {
         serde_json::to_vec(self).map_err(|error| Error::storage("cannot write the catalogue", error))
+    }
+
+    /// Changes the state of the index of that number.
+    pub fn set_state(&mut self, id: u32, state: StoredState) {
+        if let Some(stored) = self.index_mut(id) {
+            stored.state = state;
+        }
     }
 
     /// The index of that number.
