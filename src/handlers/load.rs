@@ -84,7 +84,7 @@ struct Reason {
 }
 
 impl Load {
-    /// Of lines of at most so many bytes.
+    /// Of lines of at most `line_bytes` bytes.
     pub fn new(line_bytes: usize, is_compressed: bool) -> Self {
         let inflate = is_compressed.then(|| MultiGzDecoder::new(Vec::new()));
         let (text, lines, progress) = (Vec::new(), Vec::new(), Progress::default());
@@ -186,9 +186,21 @@ impl Load {
 
     /// Commits the whole lines.
     fn commit(&mut self, database: &Database, table: &Table) -> Result<()> {
-        while !self.lines.is_empty() {
-            let lines = &self.lines[..self.lines.len().min(CHUNK_LINES)];
-            let mut start = 0;
+        // How many lines are committed, and where they end. They are removed all at once: there may be a million.
+        let (mut count, mut start) = (0, 0);
+        let outcome = self.commit_from(database, table, &mut count, &mut start);
+        self.text.drain(..start);
+        self.lines.drain(..count);
+        self.lines.iter_mut().for_each(|line| line.end -= start);
+        self.text.shrink_to(STEP_BYTES);
+        self.lines.shrink_to(CHUNK_LINES);
+        outcome
+    }
+
+    fn commit_from(&mut self, database: &Database, table: &Table, count: &mut usize, end: &mut usize) -> Result<()> {
+        while *count < self.lines.len() {
+            let lines = &self.lines[*count..self.lines.len().min(*count + CHUNK_LINES)];
+            let mut start = *end;
             let texts = lines.iter().map(|line| &self.text[std::mem::replace(&mut start, line.end)..line.end]);
             let texts: Vec<_> = texts.map(<[u8]>::trim_ascii).collect();
             let bodies: Vec<_> = texts.iter().copied().filter(|text| !text.is_empty()).collect();
@@ -203,13 +215,8 @@ impl Load {
                 };
                 self.progress.note(outcome);
             }
-            let (count, end) = (lines.len(), start);
-            self.text.drain(..end);
-            self.lines.drain(..count);
-            self.lines.iter_mut().for_each(|line| line.end -= end);
+            (*count, *end) = (*count + lines.len(), start);
         }
-        self.text.shrink_to(STEP_BYTES);
-        self.lines.shrink_to(CHUNK_LINES);
         Ok(())
     }
 }
