@@ -17,6 +17,7 @@ const LOOK: Duration = Duration::from_millis(100);
 pub(super) struct Budget(Arc<Shared>);
 
 struct Shared {
+    all: usize,
     left: Mutex<usize>,
     freed: Condvar,
 }
@@ -35,7 +36,7 @@ pub(super) struct Room {
 
 impl Budget {
     pub(super) fn of(bytes: usize) -> Self {
-        Self(Arc::new(Shared { left: Mutex::new(bytes), freed: Condvar::new() }))
+        Self(Arc::new(Shared { all: bytes, left: Mutex::new(bytes), freed: Condvar::new() }))
     }
 
     /// The same bytes, which count until they are dropped; `None` if there is no room for them.
@@ -43,27 +44,29 @@ impl Budget {
         self.room(bytes.len()).map(|room| room.hold(bytes))
     }
 
-    /// Room for so many bytes, if there is.
+    /// Room for `bytes` bytes, if there is.
     pub(super) fn room(&self, bytes: usize) -> Option<Room> {
         self.take(&mut self.0.left.lock(), bytes).then(|| Room { budget: self.clone(), bytes })
     }
 
-    /// The same, once there is room; `None` if there was none until the deadline, or nobody waits any more.
+    /// The same, once there is room; `None` if there was none until the deadline, or nobody waits any more. Bytes that are more than the
+    /// whole budget take all of it: they would wait for ever.
     pub(super) fn count_at_last(
         &self,
         bytes: Bytes,
         deadline: Instant,
         is_abandoned: impl Fn() -> bool,
     ) -> Option<Bytes> {
+        let taken = bytes.len().min(self.0.all);
         let mut left = self.0.left.lock();
-        while !self.take(&mut left, bytes.len()) {
+        while !self.take(&mut left, taken) {
             if is_abandoned() || Instant::now() >= deadline {
                 return None;
             }
             self.0.freed.wait_for(&mut left, LOOK);
         }
         drop(left);
-        Some(Room { budget: self.clone(), bytes: bytes.len() }.hold(bytes))
+        Some(Room { budget: self.clone(), bytes: taken }.hold(bytes))
     }
 
     /// How many bytes there is room for.
@@ -129,6 +132,9 @@ mod tests {
             drop(held);
             assert_eq!(waiting.join().unwrap(), Some(3));
         });
+        let long = budget.count_at_last(Bytes::from_static(b"longer than the budget"), far, || false).unwrap();
+        assert_eq!((long.len(), budget.left()), (22, 0));
+        drop(long);
         assert_eq!(budget.left(), 4);
     }
 }
