@@ -5,7 +5,7 @@
 //!
 //! Non-goals: clients' certificates, and renewal while the server runs: a new certificate is read at the next start.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ use crate::error::{Error, Result};
 pub struct Options {
     /// Where the certificate comes from, if not from files.
     pub mode: Option<Mode>,
-    /// The file with the certificate and those that vouch for it (PEM).
+    /// The file with the certificate and the intermediate certificates behind it (PEM).
     pub certificate: Option<PathBuf>,
     /// The file with its private key (PEM).
     pub key: Option<PathBuf>,
@@ -63,7 +63,7 @@ impl Tls {
             (Some(Mode::SelfSigned), None, None) => {
                 let folder = data_dir.join("tls");
                 let (certificate, key) = (folder.join("certificate.pem"), folder.join("key.pem"));
-                if !certificate.exists() {
+                if !(certificate.exists() && key.exists()) {
                     write_self_signed(&folder, &certificate, &key)?;
                 }
                 Self::of_files(&certificate, &key).map(Some)
@@ -107,18 +107,26 @@ fn unreadable(path: &Path, what: &str, error: pem::Error) -> Error {
     }
 }
 
-/// Makes a key and a certificate. The certificate comes last: where it is, the key is.
+/// Makes a key and a certificate. The certificate comes last, and what stands before it is synced: where it is, the key is.
 fn write_self_signed(folder: &Path, certificate: &Path, key: &Path) -> Result<()> {
     let made = rcgen::generate_simple_self_signed(NAMES.map(str::to_owned))
         .map_err(|error| Error::storage("cannot make a certificate", std::io::Error::other(error)))?;
     fs::create_dir_all(folder).map_err(|error| unwritable(folder, error))?;
     let open = || OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(key);
     open()
-        .and_then(|mut file| file.write_all(made.signing_key.serialize_pem().as_bytes()))
+        .and_then(|file| write_synced(file, &made.signing_key.serialize_pem()))
         .map_err(|error| unwritable(key, error))?;
     let partial = certificate.with_extension("partial");
-    fs::write(&partial, made.cert.pem()).map_err(|error| unwritable(&partial, error))?;
-    fs::rename(&partial, certificate).map_err(|error| unwritable(certificate, error))
+    File::create(&partial)
+        .and_then(|file| write_synced(file, &made.cert.pem()))
+        .map_err(|error| unwritable(&partial, error))?;
+    fs::rename(&partial, certificate).map_err(|error| unwritable(certificate, error))?;
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(|error| unwritable(folder, error))
+}
+
+fn write_synced(mut file: File, text: &str) -> std::io::Result<()> {
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
 }
 
 fn unwritable(path: &Path, error: std::io::Error) -> Error {
