@@ -2,7 +2,7 @@
 //!
 //! Off means as a server runs by default: requests are counted by route and status class, and no clock is read. On means that each
 //! is timed, or has a line in the access log; the line is written by another thread, on whose time these rows are not. Neither
-//! waits, so a line that finds no place is lost; here the queue has room for all, and a lost one fails the row. Spans are marked 64
+//! waits, so a line is dropped when the queue is full; here it has room for all, and a dropped one fails the row. Spans are marked 64
 //! times an operation, because once takes a few nanoseconds; `driver` is the same loop without the marks.
 
 use std::hint::black_box;

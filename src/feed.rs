@@ -189,7 +189,7 @@ impl Feed {
     /// Subscribes from now on: to everything whose write begins after this call. Does not wait.
     ///
     /// # Errors
-    /// `Busy` if there are as many subscribers as there may be, or the feed has ended; `Storage` if the machine has no thread to give.
+    /// `Busy` if there are as many subscribers as there may be, or the feed has ended; `Storage` if no thread can be started.
     pub fn subscribe(&self, topic: Topic) -> Result<Subscription> {
         Subscription::begin(self.shared(), topic)
     }
@@ -232,7 +232,7 @@ impl Shared {
     /// if the end of the log was read further than the position.
     ///
     /// # Errors
-    /// `Busy` if the feed has ended; `Storage` if the machine has no thread to give.
+    /// `Busy` if the feed has ended; `Storage` if no thread can be started.
     fn join(self: &Arc<Self>, queue: &Arc<Queue>, position: Option<LogPosition>) -> Result<bool> {
         let mut hub = self.hub();
         if hub.stopped {

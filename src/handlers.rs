@@ -58,7 +58,7 @@ impl Default for Options {
     }
 }
 
-/// A list that is longer is handed over in pieces of about so many bytes.
+/// A longer list is sent in pieces of about this many bytes.
 pub const PIECE_BYTES: usize = 64 << 10;
 
 const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");

@@ -98,7 +98,7 @@ pub fn statistics(database: &Database) -> Result<Statistics> {
 /// Rewrites a store into the bottom level, which gives back the space of what was overwritten and deleted.
 ///
 /// # Errors
-/// `Storage` if there is none, a server has it open, or the machine refuses.
+/// `Storage` if there is none, if a server has it open, or on an I/O error.
 pub fn compact(directory: &Path) -> Result<()> {
     check_store(directory)?;
     Store::open(directory, &options())?.compact()
@@ -118,7 +118,7 @@ pub fn back_up(directory: &Path, backup: &Path) -> Result<()> {
 /// Copies a backup into a data directory that has no store. The backup stays as it is.
 ///
 /// # Errors
-/// `Storage` if the backup is none, the data directory is not empty, or the machine refuses.
+/// `Storage` if the backup is none, the data directory is not empty, or on an I/O error.
 pub fn restore(backup: &Path, directory: &Path) -> Result<()> {
     check_store(backup)?;
     let cannot = |error| Error::storage(format!("cannot restore into {}", directory.display()), error);

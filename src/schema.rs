@@ -196,7 +196,7 @@ impl Schema {
     /// Parses SDL.
     ///
     /// # Errors
-    /// `Invalid` with line and column: a syntax error, or anything this server could not keep its word about.
+    /// `Invalid` with line and column: a syntax error, or anything that this server does not support.
     pub fn parse(sdl: &str) -> Result<Self> {
         let document = parse_schema(sdl).map_err(|error| {
             let position = error.positions().next().unwrap_or(Pos { line: 1, column: 1 });

@@ -59,7 +59,7 @@ impl Server {
     /// Reads the schema, opens the data directory and answers requests.
     ///
     /// # Errors
-    /// `Invalid` options or schema; `Storage` if the address or the data directory is in use, or the machine refuses; `Corrupt`
+    /// `Invalid` options or schema; `Storage` if the address or the data directory is in use, or on an I/O error; `Corrupt`
     /// if the data directory is damaged.
     pub fn start(config: &Config) -> Result<Self> {
         let schema = load_schema(config)?;
@@ -75,7 +75,7 @@ impl Server {
     /// the data directory has at most a self-signed certificate.
     ///
     /// # Errors
-    /// `Invalid` options; `Storage` if the address is in use or the machine refuses.
+    /// `Invalid` options; `Storage` if the address is in use, or on an I/O error.
     pub fn over(database: Database, config: &Config) -> Result<Self> {
         Self::accept(config, listen(config)?, load_files(config)?, database)
     }

@@ -45,7 +45,7 @@ pub struct Options {
     #[serde(deserialize_with = "crate::size::deserialize")]
     pub write_buffer_bytes: usize,
     /// How much of the log is kept that the engine itself needs no more, so that changes can be read from it: as many of its latest
-    /// files as have so many bytes together.
+    /// files as have this many bytes together.
     #[serde(deserialize_with = "crate::size::deserialize")]
     pub feed_log_bytes: usize,
     /// Whether background compactions run. Benches that read a settled store turn them off.
@@ -130,7 +130,7 @@ impl Store {
     /// Opens the store in `directory`, making it if there is none.
     ///
     /// # Errors
-    /// `Storage` if another process has it open or the machine refuses; `Corrupt` if its files are damaged.
+    /// `Storage` if another process has it open, or on an I/O error; `Corrupt` if its files are damaged.
     pub fn open(directory: &Path, options: &Options) -> Result<Self> {
         let background = Arc::new(Background::default());
         let engine = engine::open(directory, options, &background)?;
@@ -241,7 +241,7 @@ impl Store {
     /// Writes a batch and returns when it has survived what `durability` names.
     ///
     /// # Errors
-    /// `Busy` if the engine cannot keep up and stalls are refused; `Storage` if the machine refuses (disk full). After an error
+    /// `Busy` if the engine cannot keep up and stalls are refused; `Storage` on an I/O error (disk full). After an error
     /// under [`Durability::Strong`] the batch may be visible and yet not be durable.
     pub fn write(&self, batch: &Batch, durability: Durability) -> Result<()> {
         self.calls.writes.add(1);
@@ -263,7 +263,7 @@ impl Store {
     /// Syncs the log: all that was written so far survives the machine, whatever its durability was.
     ///
     /// # Errors
-    /// `Storage` if the machine refuses.
+    /// `Storage` on an I/O error.
     pub fn sync(&self) -> Result<()> {
         self.committer.commit(None, self)
     }
@@ -277,7 +277,7 @@ impl Store {
     /// Writes what is in memory to sorted files and waits until nothing runs in the background.
     ///
     /// # Errors
-    /// `Storage` if the machine refuses.
+    /// `Storage` on an I/O error.
     pub fn flush(&self) -> Result<()> {
         let mut options = rocksdb::FlushOptions::default();
         options.set_wait(true);
@@ -290,7 +290,7 @@ impl Store {
     /// Rewrites everything into the bottom level and waits until nothing runs in the background.
     ///
     /// # Errors
-    /// `Storage` if the machine refuses.
+    /// `Storage` on an I/O error.
     pub fn compact(&self) -> Result<()> {
         self.flush()?;
         for space in Space::ALL {
@@ -315,7 +315,7 @@ impl Store {
     /// snapshot is of.
     ///
     /// # Errors
-    /// `Storage` if the machine refuses.
+    /// `Storage` on an I/O error.
     pub fn give_back(&self, space: Space, number: u32) -> Result<()> {
         self.remove_files(space, number)?;
         let (lower, upper) = (number.to_be_bytes(), number.wrapping_add(1).to_be_bytes());
@@ -336,7 +336,7 @@ impl Store {
     /// A copy of the store in a new directory of the same file system: sorted files are hard links, only the log is copied.
     ///
     /// # Errors
-    /// `Storage` if the directory exists or the machine refuses.
+    /// `Storage` if the directory exists or on an I/O error.
     pub fn checkpoint(&self, directory: &Path) -> Result<()> {
         let made = rocksdb::checkpoint::Checkpoint::new(self.db()).and_then(|made| made.create_checkpoint(directory));
         made.map_err(|error| classify("make a checkpoint", error))
@@ -469,7 +469,7 @@ impl Lead {
     /// Syncs the log of the store that has called for it, for all who wait.
     ///
     /// # Errors
-    /// `Storage` if the machine refuses.
+    /// `Storage` on an I/O error.
     pub fn sync(self, store: &Store) -> Result<()> {
         self.commit(None, store)
     }

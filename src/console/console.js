@@ -130,7 +130,7 @@ async function count(table) {
     place.textContent = number.format(table.count);
     place.title = counted(table.count, "record");
   } catch (error) {
-    place.textContent = "many";
+    place.textContent = error.name === "TimeoutError" ? "many" : "?";
     place.title = error.name === "TimeoutError" ? "It was not counted within two seconds" : error.message;
   }
 }

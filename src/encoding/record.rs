@@ -617,7 +617,7 @@ fn checksum(bytes: &[u8]) -> u64 {
     XxHash3_64::oneshot(&bytes[HEADER_BYTES..]) ^ header.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// How many bytes an offset into a text of so many bytes takes.
+/// How many bytes an offset into a text of `json_bytes` bytes takes.
 fn offset_width(json_bytes: u32) -> usize {
     if json_bytes > u32::from(u16::MAX) { 4 } else { 2 }
 }

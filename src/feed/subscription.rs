@@ -64,7 +64,7 @@ impl Subscription {
         let subscription = Self { shared: Arc::clone(shared), queue, behind: None, piece: None };
         match before < most {
             true => Ok(subscription),
-            false => Err(Error::Busy { detail: format!("there are {most} subscribers of changes, as many as may be") }),
+            false => Err(Error::Busy { detail: format!("the limit of {most} subscribers of changes is reached") }),
         }
     }
 
@@ -145,7 +145,7 @@ impl Subscription {
     /// `Busy` if there is no room for it.
     fn queued(&self, text: Vec<u8>, events: u64) -> Result<Queued> {
         let text = self.shared.counted(text).ok_or_else(|| {
-            let detail = "as many bytes of changes as may wait are waiting to be sent";
+            let detail = "the queues of changes are full";
             Error::Busy { detail: detail.to_owned() }
         })?;
         Ok(Queued { text, events })

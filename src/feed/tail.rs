@@ -30,7 +30,7 @@ const ROUND: usize = 1024;
 /// Starts it, to read from here.
 ///
 /// # Errors
-/// `Storage` if the machine has no thread to give.
+/// `Storage` if no thread can be started.
 pub(super) fn start(shared: &Arc<Shared>, from: Tail) -> Result<JoinHandle<()>> {
     let shared = Arc::clone(shared);
     let thread = thread::Builder::new().name("strata-feed".to_owned()).spawn(move || {

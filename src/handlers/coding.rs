@@ -118,7 +118,7 @@ impl AcceptedCoding {
         }
     }
 
-    /// The coding of an answer of so many bytes.
+    /// The coding of an answer of `bytes` bytes.
     pub fn of_bytes(self, bytes: usize) -> Option<Coding> {
         let plain = bytes == 0 || (bytes <= PLAIN_BYTES && self.or_plain);
         self.best.filter(|_| !plain)
@@ -178,7 +178,7 @@ impl Encoder {
         Self::new(coding, None)
     }
 
-    /// Of so many bytes.
+    /// Of a content of `bytes` bytes.
     fn of_bytes(coding: Coding, bytes: usize) -> Self {
         Self::new(coding, Some(bytes))
     }

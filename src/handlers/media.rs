@@ -51,7 +51,7 @@ pub enum Shown {
 }
 
 impl Shown {
-    /// The formats that it can have; of those that are liked equally, the first.
+    /// The formats that it can have; of those with an equal `q`, the first.
     pub fn formats(self) -> &'static [Format] {
         const ALL: [Format; 7] = [
             Format::Json,

@@ -123,7 +123,7 @@ struct Problem<'a> {
 impl Failure {
     /// The failure of a request whose path nothing serves.
     pub fn nothing_at(path: &str) -> Self {
-        Error::NotFound { detail: format!("there is no table and nothing else at {path}") }.into()
+        Error::NotFound { detail: format!("no resource at {path}") }.into()
     }
 
     /// Whether it is the server's own fault, so that the answer names the request and the log the cause.
@@ -216,7 +216,8 @@ impl Failure {
                 | Error::Busy { detail },
             ) => detail.clone(),
             Self::Error(Error::Stale) => {
-                "the stored record does not satisfy If-Match or If-None-Match: read it again".to_owned()
+                "the precondition in If-Match or If-None-Match failed: fetch the current version and try again"
+                    .to_owned()
             }
             Self::Method { allow } => format!("allowed: {allow}"),
             Self::NotAcceptable { made } => (*made).to_owned(),
@@ -237,10 +238,14 @@ impl Failure {
                 format!("no response within {waited_ms} ms; a write may have been applied")
             }
             Self::Range { length_bytes } => format!("the content has {length_bytes} bytes"),
-            Self::Overloaded => "try again after the time that Retry-After names, in seconds".to_owned(),
+            Self::Overloaded => {
+                "too many requests are in flight: try again after the seconds that Retry-After says".to_owned()
+            }
             Self::LocalOnly => "only clients on the same machine may ask for this".to_owned(),
             Self::Misdirected { host } => {
-                format!("{host} is none of localhost, an IP address and the names that --allowed-host gives")
+                format!(
+                    "{host} is not an allowed host: use localhost, an IP address, or a name given by --allowed-host"
+                )
             }
             Self::ForeignOrigin => "this origin may not make changes; --cors-origin allows it".to_owned(),
             Self::Error(Error::WouldBlock | Error::Corrupt { .. } | Error::Storage { .. }) | Self::Panicked(_) => {

@@ -30,8 +30,8 @@ pub enum Wanted {
     Nothing,
 }
 
-/// What `Range` and `If-Range` say of so many bytes. Several ranges, other units, and what is no range are answered with the whole, as is
-/// a client whose part is of another version.
+/// What `Range` and `If-Range` select of a content of `length_bytes` bytes. Several ranges, other units and malformed ranges select
+/// the whole content; so does an `If-Range` of another version.
 pub fn range(headers: &HeaderMap, length_bytes: u64, etag: &HeaderValue) -> Wanted {
     let Some(range) = headers.get(RANGE) else {
         return Wanted::All;

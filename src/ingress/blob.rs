@@ -165,7 +165,7 @@ async fn piece(crossing: Arc<Crossing>, mut reader: Reader) -> std::result::Resu
     }
 }
 
-/// Room for so many bytes, if there is some in time.
+/// Room for `bytes` bytes, if there is some in time.
 async fn room(crossing: &Crossing, bytes: usize) -> Option<Room> {
     let deadline = Instant::now() + crossing.longest_wait;
     loop {

@@ -39,7 +39,7 @@ pub async fn read(mut body: impl Source, limit_bytes: usize) -> Result<Bytes, Fa
     read_within(&mut body, limit_bytes, |_| true).await
 }
 
-/// The same; what is behind the limit can still be read from the body. `hold` says whether there is memory for so many bytes more.
+/// The same; what is behind the limit can still be read from the body. `hold` says whether there is memory for that many bytes more.
 ///
 /// # Errors
 /// As [`read`]; 503 if there is no memory.

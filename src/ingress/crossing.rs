@@ -110,7 +110,7 @@ pub(super) struct Permit {
 /// The right to have a body arrive; given back when it is dropped.
 pub(super) struct Arriving(Arc<Crossing>);
 
-/// The right to have so many bytes of a body in memory; given back when it is dropped.
+/// The right to have that many bytes of a body in memory; given back when it is dropped.
 pub(super) struct BodyBytes {
     crossing: Arc<Crossing>,
     bytes: usize,
@@ -282,7 +282,7 @@ impl Job {
 }
 
 fn not_read() -> Error {
-    Error::Busy { detail: "nobody reads the list".to_owned() }
+    Error::Busy { detail: "the client reads the list too slowly, or has gone".to_owned() }
 }
 
 impl Permit {
@@ -316,7 +316,7 @@ impl BodyBytes {
         Self { crossing: Arc::clone(crossing), bytes: 0 }
     }
 
-    /// For so many bytes more; false if that is more than there may be.
+    /// For `more` bytes more; false if that is over the limit.
     pub(super) fn grow(&mut self, more: usize) -> bool {
         let fits = self.crossing.body_bytes.add(more);
         self.bytes += if fits { more } else { 0 };
@@ -635,6 +635,6 @@ pub(super) fn caught<T>(handler: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(handler)).unwrap_or_else(|payload| {
         let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
         let text = text.or_else(|| payload.downcast_ref::<String>().cloned());
-        Err(Failure::Panicked(text.unwrap_or_else(|| "without a word".to_owned())))
+        Err(Failure::Panicked(text.unwrap_or_else(|| "no message".to_owned())))
     })
 }

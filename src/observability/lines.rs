@@ -30,7 +30,7 @@ impl Lines {
     /// Starts the thread. At most so many lines wait for it; it writes those that do together, up to `at_once_bytes`.
     ///
     /// # Panics
-    /// If the machine has no thread to give.
+    /// If no thread can be started.
     pub(super) fn start(thread: &str, lines: usize, at_once_bytes: usize, out: impl Write + Send + 'static) -> Self {
         let (end, ended) = channel();
         let failed = Arc::<AtomicU64>::default();

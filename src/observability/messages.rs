@@ -26,7 +26,7 @@ static STANDARD_ERROR: OnceLock<Lines> = OnceLock::new();
 /// Writes what is said from now on to standard error.
 ///
 /// # Panics
-/// If the machine has no thread to give.
+/// If no thread can be started.
 pub fn start() {
     let lines = STANDARD_ERROR.get_or_init(|| Lines::start("strata-messages", LINES, 0, std::io::stderr()));
     if let Some(queue) = lines.queue() {

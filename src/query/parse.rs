@@ -31,7 +31,7 @@ pub const VALUES: usize = 10_000;
 /// How many regular expressions a query may have: each is compiled, and may take a mebibyte.
 pub const EXPRESSIONS: usize = 8;
 
-/// How many relationships may in one path.
+/// How many relationships one path may have.
 pub const RELATIONSHIPS: usize = 8;
 
 /// What a query may not exceed.
@@ -205,7 +205,7 @@ impl<'q> Parser<'q, '_> {
         }
     }
 
-    /// A group, whose opening bracket takes so many bytes.
+    /// A group, whose opening bracket takes `bytes` bytes.
     fn group(&mut self, open: u8, bytes: usize) -> Result<()> {
         let bracket = self.position;
         if self.depth == DEPTH {

@@ -49,7 +49,7 @@ pub(super) struct TopK<'q> {
 }
 
 impl<'q> TopK<'q> {
-    /// The first `most` beyond a place, which take so many bytes at most.
+    /// The first `most` after a cursor, in at most `bytes` bytes of memory.
     pub fn new(order: &'q [Order], after: Option<&'q [u8]>, most: usize, bytes: usize) -> Self {
         Self { order, after, most, left: bytes, kept: BinaryHeap::new(), place: Vec::new() }
     }

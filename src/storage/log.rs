@@ -71,7 +71,7 @@ impl Store {
     /// Reads the log from a position on, for the operations on one space.
     ///
     /// # Errors
-    /// `Gone` if the log is not kept from there on, or was never there; `Storage` if the machine refuses.
+    /// `Gone` if the log is not kept from there on, or was never there; `Storage` on an I/O error.
     pub fn log_from(&self, space: Space, position: LogPosition) -> Result<LogReader<'_>> {
         if position.sequence > self.latest_sequence() || self.openings.of(position.file) != Some(position.opening) {
             return Err(gone());
@@ -91,7 +91,7 @@ impl Store {
     /// Reads the log from behind an operation on, which was the latest a moment ago.
     ///
     /// # Errors
-    /// `Gone` if the log is not kept from there on; `Storage` if the machine refuses.
+    /// `Gone` if the log is not kept from there on; `Storage` on an I/O error.
     pub fn log_behind(&self, space: Space, sequence: u64) -> Result<LogReader<'_>> {
         let directory = self.db().path();
         let numbers = file_numbers(directory)?;
@@ -148,7 +148,7 @@ impl<'s> LogReader<'s> {
     /// The next batch, or what is left of the one that the reading began within; `None` if nothing more was written yet.
     ///
     /// # Errors
-    /// `Gone` if what comes next is not kept any more; `Corrupt` if the log is damaged; `Storage` if the machine refuses.
+    /// `Gone` if what comes next is not kept any more; `Corrupt` if the log is damaged; `Storage` on an I/O error.
     #[expect(clippy::should_implement_trait, reason = "an Iterator could not lend its batches")]
     pub fn next(&mut self) -> Result<Option<LoggedBatch<'_>>> {
         let behind = self.position.sequence;
@@ -225,7 +225,7 @@ pub(super) fn archive(directory: &Path) -> PathBuf {
     directory.join("archive")
 }
 
-/// Removes the oldest archived files, so far that the others have at most so many bytes together. One that cannot be removed stays
+/// Removes the oldest archived files, so far that the others have at most `most_bytes` bytes together. One that cannot be removed stays
 /// until the next time.
 pub(super) fn trim(directory: &Path, most_bytes: u64) {
     let archive = archive(directory);

@@ -163,7 +163,7 @@ fn is_stamped(table: &Table) -> bool {
     table.expiration.is_some() || table.attributes.iter().any(|attribute| attribute.stamp.is_some())
 }
 
-/// Fills in the times that the server keeps; what a body says of them is not heard.
+/// Fills in the times that the server keeps; values of them in a body are ignored.
 pub(super) fn stamp<B: AsRef<[u8]>>(fields: &mut Fields<'_, '_>, before: Option<&Record<'_, B>>, now: i64) {
     let table = fields.table();
     if !is_stamped(table) {

@@ -10,7 +10,7 @@ use super::{Record, damaged, needs_escape, outside};
 use crate::error::Result;
 use crate::schema::{Kind, Table};
 
-/// Where the eight bytes of an Int, Float, Date or Blob stand in every record of a table: so many bytes before the end.
+/// Where the eight bytes of an Int, Float, Date or Blob stand in every record of a table: this many bytes before the end.
 #[derive(Clone, Copy, Debug)]
 pub struct Slot(usize);
 

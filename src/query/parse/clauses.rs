@@ -119,7 +119,7 @@ impl<'q> Parser<'q, '_> {
             let attribute = self.attribute()?;
             let of = &self.table.attributes[attribute];
             if of.list || matches!(of.kind, Kind::Any | Kind::Blob) {
-                return Err(at(start, format!("{} cannot be sorted by: it is a list, Any or Blob", of.name)));
+                return Err(at(start, format!("cannot sort by {}: lists, Any and Blob have no order", of.name)));
             }
             if self.query.sort.iter().any(|order| order.attribute == attribute) {
                 return Err(at(start, format!("{} is sorted by twice", of.name)));

@@ -57,7 +57,7 @@ impl LogFile {
     /// so long.
     ///
     /// # Errors
-    /// `Storage` if the machine refuses.
+    /// `Storage` on an I/O error.
     pub(super) fn open(directory: &Path, number: u64, offset: u64) -> Result<Option<Self>> {
         let cannot = |error| Error::storage("cannot open a file of the log", error);
         // In this order: files are moved one way.
@@ -87,7 +87,7 @@ impl LogFile {
     /// Reads the next record; where it begins. `None` where there is no whole one; asked again, it looks again.
     ///
     /// # Errors
-    /// `Corrupt` if there is something of a kind that this engine does not write; `Storage` if the machine refuses.
+    /// `Corrupt` if there is something of a kind that this engine does not write; `Storage` on an I/O error.
     pub(super) fn next(&mut self, record: &mut Vec<u8>) -> Result<Option<u64>> {
         record.clear();
         let (mut at, mut begins) = (self.at, None);

@@ -43,7 +43,7 @@ impl Openings {
     /// Adds an opening of the store in a directory, which the engine has just opened.
     ///
     /// # Errors
-    /// `Storage` if the machine refuses.
+    /// `Storage` on an I/O error.
     pub(in crate::storage) fn begin(directory: &Path) -> Result<Self> {
         let cannot = |error| Error::storage(format!("cannot replace the file {NAME}"), error);
         let (path, written) = (directory.join(NAME), directory.join(format!("{NAME}.new")));
