@@ -17,7 +17,6 @@ mod values;
 use super::tree::{Node, Query};
 use crate::error::{Error, Place, Result};
 use crate::schema::{Schema, Table};
-use conditions::Compared;
 
 /// How many groups may stand in one another.
 pub const DEPTH: usize = 50;
@@ -127,8 +126,8 @@ struct Parser<'q, 't> {
     values: usize,
     /// Regular expressions, so far.
     expressions: usize,
-    /// What the comparison before has compared, which `&OP=value` compares again.
-    compared: Option<Compared<'t>>,
+    /// Where the nodes of the comparison before begin; `&OP=value` compares the same again.
+    compared: Option<usize>,
     offset: Option<usize>,
     pagination: Option<bool>,
     explain: Option<bool>,
@@ -251,6 +250,7 @@ impl<'q> Parser<'q, '_> {
         raw::unit(self.query.text, self.position)
     }
 
+    #[inline]
     fn add(&mut self, node: Node<'q>) {
         let nodes = &mut self.query.filter.nodes;
         if nodes.capacity() == 0 {

@@ -338,5 +338,5 @@ fn named<'q>(
     values.dedup_by(|one, other| compare(one, other).is_eq());
     let attribute = if relationship.many { source.table.primary_key } else { relationship.foreign_key };
     let test = if values.len() == 1 { Test::Equal(values.remove(0)) } else { Test::OneOf(values) };
-    Ok(Some(Condition { attribute, path: Vec::new(), test, text: related.text.clone() }))
+    Ok(Some(Condition { attribute, path: Box::default(), test, text: related.text.clone() }))
 }

@@ -24,7 +24,7 @@ impl<'q> Query<'q> {
     /// The records whose attribute, given by its position in the schema, has a value; of a list, has it among its elements.
     pub fn equal(attribute: usize, value: Value<'q>) -> Self {
         let test = if value == Value::Null { Test::Null } else { Test::Equal(value) };
-        let filter = Filter { nodes: vec![Node::Is(Condition { attribute, path: Vec::new(), test, text: 0..0 })] };
+        let filter = Filter { nodes: vec![Node::Is(Condition { attribute, path: Box::default(), test, text: 0..0 })] };
         Self { filter, ..Self::default() }
     }
 }

@@ -117,7 +117,7 @@ pub(super) struct Condition<'q> {
     /// Position of the attribute in the schema.
     pub attribute: usize,
     /// The names of the members that lead into its value, which is an `Any`; else none.
-    pub path: Vec<Box<str>>,
+    pub path: Box<[Box<str>]>,
     /// What is asked of its value.
     pub test: Test<'q>,
     /// Where it stands in the raw query, in bytes.
@@ -144,9 +144,9 @@ pub(super) enum Test<'q> {
     /// The text has this somewhere.
     Contains(Cow<'q, str>),
     /// The text has the shape of a pattern.
-    Like(Pattern<'q>),
+    Like(Box<Pattern<'q>>),
     /// The regular expression is found in the text.
-    Matches(Expression<'q>),
+    Matches(Box<Expression<'q>>),
     /// The text has all of these terms, which ascend, and of which there is one at least.
     Terms(Vec<String>),
 }

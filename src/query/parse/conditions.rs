@@ -20,14 +20,22 @@ use crate::query::tree::{Condition, Node, Related, Test};
 use crate::schema::{Attribute, Kind, Table};
 
 /// What a condition compares.
-#[derive(Clone)]
 pub(super) struct Compared<'t> {
     /// The relationships that lead to it, each by its position in the table that the ones before lead to.
     relationships: SmallVec<[usize; 2]>,
     /// The table that they lead to.
     table: &'t Table,
-    /// The position of the attribute in this table, and the path in its value; `None`: only whether there is a related record.
-    attribute: Option<(usize, Vec<Box<str>>)>,
+    /// The position of the attribute in this table; `None`: only whether there is a related record.
+    attribute: Option<usize>,
+    /// The path in the value of the attribute.
+    path: Box<[Box<str>]>,
+}
+
+impl<'t> Compared<'t> {
+    /// An attribute of the record itself.
+    fn own(table: &'t Table, attribute: usize) -> Self {
+        Self { relationships: SmallVec::new(), table, attribute: Some(attribute), path: Box::default() }
+    }
 }
 
 /// Why a name is no attribute that can be compared, selected or sorted by.
@@ -44,45 +52,46 @@ impl<'q, 't> Parser<'q, 't> {
             return Err(at(start, "expected an attribute"));
         }
         self.position = name_end;
-        let (compared, comparison) = match self.table.attribute(&name) {
-            Some(_) => (self.compared_by(&name, start)?, None),
-            None if clauses::is_clause(&name) && matches!(self.peek(), Some((b'=' | b'(', _))) => {
-                return self.clause(&name, start).map(|()| false);
-            }
-            None => match self.chained(&name, start)? {
-                Some((compared, comparison)) => (compared, Some(comparison)),
-                None => (self.compared_by(&name, start)?, None),
-            },
+        let own = self.table.attribute(&name);
+        if own.is_none() && clauses::is_clause(&name) && matches!(self.peek(), Some((b'=' | b'(', _))) {
+            return self.clause(&name, start).map(|()| false);
+        }
+        let chained = if own.is_none() { self.chained(&name) } else { None };
+        let compared = match own {
+            Some(attribute) => Compared::own(self.table, attribute),
+            None if chained.is_some() => self.compared_before(&name, start)?,
+            None => self.compared_by(&name, start)?,
         };
         if self.conditions == CONDITIONS {
             return Err(at(start, format!("conditions: at most {CONDITIONS} in one query")));
         }
         self.conditions += 1;
-        let operator_position = if comparison.is_some() { start } else { name_end };
-        let comparison = match comparison {
+        let operator_position = if chained.is_some() { start } else { name_end };
+        let comparison = match chained {
             Some(comparison) => Some(comparison),
             None => self.operator()?,
         };
-        self.condition(&compared, comparison, start, operator_position)?;
-        self.compared = comparison.map(|_| compared);
+        let first = self.query.filter.nodes.len();
+        self.condition(compared, comparison, start, operator_position)?;
+        self.compared = comparison.map(|_| first);
         Ok(true)
     }
 
     /// Adds what follows a comparison of something, or asks that there is something; the condition begins at byte `start`.
+    #[inline]
     fn condition(
         &mut self,
-        compared: &Compared<'_>,
+        compared: Compared<'_>,
         comparison: Option<Comparison>,
         start: usize,
         operator_position: usize,
     ) -> Result<()> {
-        let asked = match (&compared.attribute, comparison) {
-            (Some((attribute, _)), Some(Comparison { operator, negated })) => {
-                let of = &compared.table.attributes[*attribute];
-                Some((self.test(of, operator, operator_position)?, negated))
+        let (test, negated) = match (compared.attribute, comparison) {
+            (Some(attribute), Some(Comparison { operator, negated })) => {
+                (self.test(&compared.table.attributes[attribute], operator, operator_position)?, negated)
             }
-            (Some(_), None) => Some((Test::Null, true)),
-            (None, None) => None,
+            (Some(_), None) => (Test::Null, true),
+            (None, None) => (Test::Null, false),
             (None, Some(_)) => {
                 let detail =
                     "a relationship has no value: compare an attribute of the related record, as in brand.name==";
@@ -91,32 +100,49 @@ impl<'q, 't> Parser<'q, 't> {
         };
         let offset = |position| u32::try_from(position).expect("the length of a query is limited");
         let text = offset(start)..offset(self.position);
-        let mut below =
-            compared.relationships.len() + asked.as_ref().map_or(0, |(_, negated)| 1 + usize::from(*negated));
-        for &relationship in &compared.relationships {
+        let mut below = compared.relationships.len() + usize::from(compared.attribute.is_some()) + usize::from(negated);
+        for relationship in compared.relationships {
             below -= 1;
             self.add(Node::Related(Related { relationship, below: offset(below), text: text.clone() }));
         }
-        if let Some(((attribute, path), (test, negated))) = compared.attribute.clone().zip(asked) {
+        if let Some(attribute) = compared.attribute {
             if negated {
                 self.add(Node::Not);
             }
-            self.add(Node::Is(Condition { attribute, path, test, text }));
+            self.add(Node::Is(Condition { attribute, path: compared.path, test, text }));
         }
         Ok(())
     }
 
-    /// A comparison that begins with its operator, of what was compared before; `None` if it is none.
-    fn chained(&mut self, word: &str, start: usize) -> Result<Option<(Compared<'t>, Comparison)>> {
-        let Some((b'=', bytes)) = self.peek().filter(|_| is_chained(word)) else { return Ok(None) };
-        let Some(compared) = self.compared.clone() else {
+    /// The comparison whose operator alone stands here as a word and `=`, and compares what was compared before; `None` if it is none.
+    fn chained(&mut self, word: &str) -> Option<Comparison> {
+        let (_, bytes) = self.peek().filter(|(byte, _)| *byte == b'=' && is_chained(word))?;
+        self.position += bytes;
+        by_word(word)
+    }
+
+    /// What the comparison before has compared, for one that begins with a word at byte `start`.
+    fn compared_before(&self, word: &str, start: usize) -> Result<Compared<'t>> {
+        let Some(first) = self.compared else {
             return Err(at(
                 start,
                 format!("{word}= repeats the attribute of the comparison before it, and there is none"),
             ));
         };
-        self.position += bytes;
-        Ok(by_word(word).map(|comparison| (compared, comparison)))
+        let (mut table, mut relationships) = (self.table, SmallVec::new());
+        for node in &self.query.filter.nodes[first..] {
+            match node {
+                Node::Related(Related { relationship, .. }) => {
+                    relationships.push(*relationship);
+                    table = &self.schema.tables[table.relationships[*relationship].table];
+                }
+                Node::Is(Condition { attribute, path, .. }) => {
+                    return Ok(Compared { relationships, table, attribute: Some(*attribute), path: path.clone() });
+                }
+                Node::All(_) | Node::Any(_) | Node::Not => {}
+            }
+        }
+        unreachable!("a comparison has a test")
     }
 
     /// What a name means, which begins at byte `start`: names of relationships, joined by dots, and the name of an attribute, which has
@@ -135,8 +161,9 @@ impl<'q, 't> Parser<'q, 't> {
                 }
                 // No value has more levels, so a longer path leads nowhere as its beginning does; and each `&OP=value` repeats it.
                 let most = encoding::DEPTH as usize + 1;
-                let path = further.map_or_else(Vec::new, |path| path.split('.').take(most).map(Box::from).collect());
-                return Ok(Compared { relationships, table, attribute: Some((attribute, path)) });
+                let path =
+                    further.map_or_else(Box::default, |path| path.split('.').take(most).map(Box::from).collect());
+                return Ok(Compared { relationships, table, attribute: Some(attribute), path });
             }
             let Some(relationship) = table.relationship(first) else {
                 return Err(unknown_attribute(table, first, start));
@@ -149,7 +176,7 @@ impl<'q, 't> Parser<'q, 't> {
             table = &self.schema.tables[table.relationships[relationship].table];
             match further {
                 Some(further) => rest = further,
-                None => return Ok(Compared { relationships, table, attribute: None }),
+                None => return Ok(Compared { relationships, table, attribute: None, path: Box::default() }),
             }
         }
     }
@@ -192,7 +219,7 @@ impl<'q, 't> Parser<'q, 't> {
                     return Err(at(start, format!("regular expressions: at most {EXPRESSIONS} in one query")));
                 }
                 self.expressions += 1;
-                Test::Matches(Expression::read(text, start)?)
+                Test::Matches(Box::new(Expression::read(text, start)?))
             }
         })
     }

@@ -116,7 +116,7 @@ fn like(value: Piece<'_>) -> Result<Test<'_>> {
         (_, [], "") => Test::StartsWith(start),
         ("", [], _) => Test::EndsWith(end),
         ("", [_], "") => Test::Contains(middle.remove(0)),
-        _ => Test::Like(Pattern { start, middle, end }),
+        _ => Test::Like(Box::new(Pattern { start, middle, end })),
     })
 }
 

@@ -7,7 +7,7 @@ use smallvec::{SmallVec, smallvec};
 use super::{Access, Required, RequiredOrder, Step, Steps};
 use crate::encoding::{Value, key};
 use crate::indexes::{self, KeyRange};
-use crate::query::tree::{Condition, Filter, Node, Pattern, Test, has_related};
+use crate::query::tree::{Condition, Filter, Node, Test, has_related};
 use crate::schema::{Index, IndexKind, IndexState, Table};
 
 /// The indexes of a table that may be used.
@@ -419,8 +419,8 @@ fn range_of_values<'p>(
         Test::StartsWith(start) => {
             (texts_beginning(beginning, start), Selectivity::Between, start.len() <= key::INDEXED_BYTES)
         }
-        Test::Like(Pattern { start, .. }) if !start.is_empty() => {
-            (texts_beginning(beginning, start), Selectivity::Between, false)
+        Test::Like(pattern) if !pattern.start.is_empty() => {
+            (texts_beginning(beginning, &pattern.start), Selectivity::Between, false)
         }
         _ => return None,
     };
@@ -502,7 +502,7 @@ fn range_of_ids<'p>(table: &Table, test: &Test<'_>, node: usize) -> Option<Index
             return Some(IndexRange::between(None, range, [lower, upper], true, node));
         }
         Test::StartsWith(start) => (beginning(start), Selectivity::Between, true),
-        Test::Like(Pattern { start, .. }) if !start.is_empty() => (beginning(start), Selectivity::Between, false),
+        Test::Like(pattern) if !pattern.start.is_empty() => (beginning(&pattern.start), Selectivity::Between, false),
         _ => return None,
     };
     Some(IndexRange::new(None, range, selectivity, exact, node))
