@@ -1,10 +1,10 @@
-//! Bytes of blobs in and out, in process: 150 KB, as a picture has, and 2 MB, which are more than one piece.
+//! Reading and writing blobs, in process: 150 KB, the size of a picture, and 2 MB, which is more than one piece.
 //!
-//! The floor keeps the same bytes as values of 256 KiB, as much as a piece of ours, each behind a checksum by the same hash: for each a
-//! pinned get, one copy and a comparison, or a checksum and a put of bytes that stand together already, in a store of its own with the
-//! same options. Ours reads record, manifest and chunks from a snapshot, and compares and copies chunks of 64 KiB; it gathers what comes
-//! into chunks, writes them with a manifest and the record, which is read before, and deletes what was there. Where the memtables are
-//! full, ours waits until a flush has ended, and the floor's engine waits for it.
+//! The floor stores the same bytes as values of 256 KiB, the size of a Strata piece, each behind a checksum by the same hash, in its own
+//! store with the same options. Per value, a read is a pinned get, one copy and a comparison, and a write is a checksum and a put of bytes
+//! that are already contiguous. Strata reads record, manifest and chunks from a snapshot, and verifies and copies chunks of 64 KiB; it
+//! splits incoming bytes into chunks, writes them with a manifest and the record, which it reads first, and deletes the old blob. When
+//! memtables are full, Strata waits for a flush; the floor waits in the engine's write stall.
 
 mod floor;
 mod prepared;
@@ -24,7 +24,7 @@ use strata_harness::{Facts, Scale, State, Suite, Unit, suite, temporary_director
 use tempfile::TempDir;
 use twox_hash::XxHash3_64;
 
-/// The attribute that is one.
+/// The position of the blob attribute.
 const PICTURE: usize = 1;
 
 /// Blobs of one length.
@@ -32,9 +32,9 @@ const PICTURE: usize = 1;
 struct Blobs {
     case: &'static str,
     bytes: usize,
-    /// As many as the cache of blobs holds.
+    /// As many as the blob cache holds.
     count: u64,
-    /// Operations of an unpaired sample that writes.
+    /// Operations per unpaired sample of a row that writes.
     writes: u64,
 }
 
@@ -58,7 +58,7 @@ fn main() {
 }
 
 impl Blobs {
-    /// The bytes of one.
+    /// The bytes of a blob.
     fn content(self, number: u64) -> Vec<u8> {
         (0..self.bytes as u64).map(|place| (scatter(place, 251) + number) as u8).collect()
     }
@@ -69,12 +69,12 @@ impl Blobs {
     }
 }
 
-/// A store of ours with a blob for each record.
+/// A Strata store with one blob per record.
 struct Photos {
     database: Database,
-    /// Of one blob.
+    /// Length of one blob.
     bytes: u64,
-    /// Bytes written before the first operation, where each writes a blob.
+    /// Bytes written before the first operation, if operations write blobs.
     before: OnceLock<u64>,
     _directory: TempDir,
 }
@@ -103,7 +103,7 @@ impl Photos {
         self.database.table("Photo").expect("the table of the schema")
     }
 
-    /// Hands over one piece after the other; how many bytes there were.
+    /// Passes on piece by piece; returns the number of bytes.
     fn read(&self, number: u64, mut hand_over: impl FnMut(Vec<u8>)) -> u64 {
         let reader = Reader::open(&self.database, self.table(), &number.to_string(), PICTURE).expect("a healthy store");
         let mut reader = reader.expect("a record that is there");
@@ -127,7 +127,7 @@ impl Photos {
     }
 }
 
-/// Attempts it until there is room in the memtables.
+/// Retries until the memtables have room.
 fn in_time(mut attempt: impl FnMut() -> Result<()>) {
     while let Err(error) = attempt() {
         assert!(matches!(error, Error::Busy { .. }), "{error}");
@@ -153,10 +153,10 @@ impl State for Photos {
     }
 }
 
-/// The same bytes as values of keys, each a piece behind its checksum.
+/// The same bytes as raw values, each a piece behind its checksum.
 struct Raw {
     database: rocksdb::DB,
-    /// Of one blob.
+    /// Length of one blob.
     bytes: usize,
     read: rocksdb::ReadOptions,
     write: rocksdb::WriteOptions,
@@ -208,12 +208,12 @@ impl Raw {
         key
     }
 
-    /// The pieces of a blob, each behind room for its checksum.
+    /// The pieces of a blob, each behind space for its checksum.
     fn pieces(bytes: &[u8]) -> Vec<Vec<u8>> {
         bytes.chunks(PIECE_BYTES).map(|piece| [&[0; 8], piece].concat()).collect()
     }
 
-    /// Hands over one piece after the other, each copied once, as the body of an answer has it.
+    /// Passes on piece by piece, each copied once, as in the body of an answer.
     fn get(&self, number: u64, mut hand_over: impl FnMut(Vec<u8>)) -> u64 {
         for piece in 0..self.bytes.div_ceil(PIECE_BYTES) {
             let value = self.database.get_pinned_opt(Self::key(number, piece), &self.read).expect("a healthy store");
@@ -254,7 +254,7 @@ impl State for Raw {
 }
 
 fn get(suite: &mut Suite, blobs: Blobs) {
-    let (n, case, state) = (blobs.count, blobs.case, "blob files, in the cache of blobs");
+    let (n, case, state) = (blobs.count, blobs.case, "blob files, in the blob cache");
     let about = blobs.facts("reads all bytes of one blob, piece by piece").state(state).floor("floor", 0.85, 1.0);
     suite.row(
         "get",
@@ -264,8 +264,7 @@ fn get(suite: &mut Suite, blobs: Blobs) {
         || Photos::fresh(blobs),
         |photos: Arc<Photos>| move |index| photos.read(scatter(index, n), |piece| drop(black_box(piece))),
     );
-    let about =
-        blobs.facts("gets values of as many bytes, pinned, copies each, and compares its checksum").state(state);
+    let about = blobs.facts("gets the same bytes as pinned values, copies each and compares its checksum").state(state);
     suite.row(
         "get",
         "floor",
@@ -286,7 +285,7 @@ fn put(suite: &mut Suite, blobs: Blobs) {
         "put",
         "strata",
         case,
-        facts("replaces a blob by other bytes").floor("floor", 0.75, 0.9),
+        facts("replaces a blob with other bytes").floor("floor", 0.75, 0.9),
         || Photos::fresh(blobs),
         |photos: Arc<Photos>| {
             photos.before.get_or_init(|| photos.database.counters().batch_bytes);
@@ -301,7 +300,7 @@ fn put(suite: &mut Suite, blobs: Blobs) {
         "put",
         "floor",
         case,
-        facts("puts values of as many bytes, each with its checksum"),
+        facts("puts the same bytes as values, each with its checksum"),
         || Raw::fresh(blobs),
         |raw: Arc<Raw>| {
             raw.before.get_or_init(|| raw.database.latest_sequence_number());

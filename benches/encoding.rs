@@ -1,11 +1,11 @@
-//! The bytes of keys and records: from a JSON body to stored bytes and back, beside general codecs on the same record.
+//! Encoding keys and records: from a JSON body to stored bytes and back, against general codecs on the same record.
 //!
-//! Parsing checks and coerces a body by the schema; encoding writes the canonical JSON text with its offsets and checksum; opening
-//! checks a stored record; decoding takes all of it into a struct, reading takes one attribute by offset. The codecs beside it
-//! (bincode 2.0.1, which is unmaintained; serde_json; rmp-serde; ciborium) know neither a schema nor a checksum, and look for one
-//! attribute from the front. Bytes are those of the encoded record. Decoding gives back all that was encoded, which is looked at before
-//! it is timed; an operation that is timed asserts the length of what it wrote, or a value that it read. Keys take a few nanoseconds
-//! each, so an operation is 64 of them, and `driver` is the same loop without them.
+//! Parsing checks and coerces a body against the schema; encoding writes the canonical JSON text with its offsets and checksum; opening
+//! checks a stored record; decoding reads all of it into a struct; reading takes one attribute by offset. The other codecs (bincode 2.0.1,
+//! which is unmaintained; serde_json; rmp-serde; ciborium) have neither a schema nor a checksum, and search for an attribute from the
+//! front. Bytes are those of the encoded record. Decoding returns everything that was encoded, which is verified before timing; a timed
+//! operation asserts the length of what it wrote, or a value that it read. A key takes a few nanoseconds, so an operation handles 64 of
+//! them, and `driver` is the same loop without them.
 
 #[path = "encoding/codecs.rs"]
 mod codecs;
@@ -41,10 +41,10 @@ fn facts(op: impl Into<String>) -> Facts {
     Facts::new(op).data("1024 products of about 1 KB, 8 attributes").state("in memory")
 }
 
-/// Keys that one operation makes or reads: a single one takes so few nanoseconds that the loop around it would be much of them.
+/// Keys per operation: a single one takes so few nanoseconds that the loop around it would dominate.
 const KEYS: u64 = 64;
 
-/// Does the same with each of the values of an operation; how often it was right.
+/// Applies `right` to each value of an operation; returns how often it held.
 fn each<T>(values: &[T], index: u64, mut right: impl FnMut(&T) -> bool) -> u64 {
     let numbers = index * KEYS..(index + 1) * KEYS;
     numbers.map(|number| u64::from(right(black_box(&values[(number % POOL) as usize])))).sum()
@@ -70,7 +70,7 @@ fn keys(suite: &mut Suite) {
     {
         let about = facts(&format!("encodes the key of an index entry: {op}"));
         suite.row("key", "strata", case, about, values, encode);
-        let about = facts("takes up a value that no key is made of: what the loop costs");
+        let about = facts("visits a value without encoding a key: the cost of the loop");
         suite.row("key", "driver", case, about, values, nothing);
     }
     let entries = |values: &Values| {
@@ -81,7 +81,7 @@ fn keys(suite: &mut Suite) {
         };
         (0..).zip(values.iter()).map(entry).collect::<Vec<_>>()
     };
-    let about = facts("takes the id out of the key of an index entry: a text of 20 bytes");
+    let about = facts("extracts the id from the key of an index entry: a text of 20 bytes");
     let about = about.against("key_decode/driver/text");
     suite.row("key_decode", "strata", "text", about, texts, |values: Arc<Values>| {
         let entries = entries(&values);
@@ -92,7 +92,7 @@ fn keys(suite: &mut Suite) {
             })
         }
     });
-    let about = facts("takes up an entry whose id is known: what the loop costs");
+    let about = facts("visits an entry whose id is known: the cost of the loop");
     suite.row("key_decode", "driver", "text", about, texts, |values: Arc<Values>| {
         let entries = entries(&values);
         let before_id = key::bytes_before_id(&entries[0].0, 1).expect("an entry of an ordered index");
@@ -100,7 +100,7 @@ fn keys(suite: &mut Suite) {
     });
 }
 
-/// A schema with products, their bodies and the records they become.
+/// A schema with products, their bodies and their stored records.
 struct Products {
     schema: Schema,
     products: Vec<Product>,
@@ -133,7 +133,8 @@ fn mean(encoded: &[Vec<u8>]) -> u64 {
 
 fn bodies(suite: &mut Suite) {
     let bytes = mean(&Products::new().bodies);
-    let about = facts("parses a JSON body by the schema").bytes_per_operation(bytes).against("parse/serde_json/1_kb");
+    let about =
+        facts("parses a JSON body against the schema").bytes_per_operation(bytes).against("parse/serde_json/1_kb");
     suite.row("parse", "strata", "1_kb", about, Products::new, |products: Arc<Data<Products>>| {
         move |index| {
             let body = &products.bodies[(index % POOL) as usize];
@@ -141,7 +142,7 @@ fn bodies(suite: &mut Suite) {
             u64::from(matches!(black_box(&fields).values()[1], Some(Value::Text(_))))
         }
     });
-    let about = facts("parses a JSON body into serde_json's own tree").bytes_per_operation(bytes);
+    let about = facts("parses a JSON body into a serde_json::Value").bytes_per_operation(bytes);
     suite.row("parse", "serde_json", "1_kb", about, Products::new, |products: Arc<Data<Products>>| {
         move |index| {
             let body = &products.bodies[(index % POOL) as usize];
@@ -173,7 +174,7 @@ fn ours(suite: &mut Suite) {
             u64::from(black_box(record.bytes()).len() == products.stored[place].len())
         }
     });
-    let about = facts("writes the record that a JSON body means, in one pass, with checksum").allocations_at_most(0);
+    let about = facts("encodes a JSON body as a record in one pass, with checksum").allocations_at_most(0);
     suite.row("encode_body", "strata", "1_kb", about, Products::new, |products: Arc<Data<Products>>| {
         let mut out = Vec::with_capacity(2048);
         move |index| {
@@ -194,7 +195,7 @@ fn ours(suite: &mut Suite) {
             u64::from(black_box(decode(&products, place)).price == products.products[place].price)
         }
     });
-    let about = facts("checks a stored record and reads one number of it").allocations_at_most(0);
+    let about = facts("checks a stored record and reads one number from it").allocations_at_most(0);
     let about = beside_all(about, "read_attribute");
     suite.row("read_attribute", "strata", "1_kb", about, Products::new, |products: Arc<Data<Products>>| {
         let price = products.table().attribute("price").expect("an attribute of the data set");
@@ -212,7 +213,7 @@ fn beside_all(about: Facts, operation: &str) -> Facts {
     CODECS.iter().fold(about, |about, codec| about.against(format!("{operation}/{}/1_kb", codec.subject)))
 }
 
-/// All of a record, in the order of the schema.
+/// All attributes of a record, in schema order.
 fn decoded(record: &Record<'_, &[u8]>) -> Product {
     let text = |attribute| match record.value(attribute) {
         Ok(Value::Text(text)) => text.into_owned(),
@@ -237,7 +238,7 @@ fn decoded(record: &Record<'_, &[u8]>) -> Product {
     }
 }
 
-/// The same by a general codec.
+/// The same with a general codec.
 fn theirs(suite: &mut Suite, codec: &'static Codec) {
     struct Encoded {
         products: Vec<Product>,
@@ -272,7 +273,7 @@ fn theirs(suite: &mut Suite, codec: &'static Codec) {
             u64::from(black_box((codec.decode)(&all.encoded[place])).price == all.products[place].price)
         }
     });
-    let about = facts("looks for one number of a record");
+    let about = facts("searches a record for one number");
     suite.row("read_attribute", codec.subject, "1_kb", about, encoded, |all: Arc<Data<Encoded>>| {
         move |index| {
             let place = (index % POOL) as usize;

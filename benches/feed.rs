@@ -1,9 +1,8 @@
-//! Change feeds: what reading the log costs, and what it costs a write that somebody is subscribed.
+//! Change feeds: the cost of reading the log, and the cost that a subscriber adds to a write.
 //!
-//! The reading is that of a subscriber who resumes: a thousand batches of one record of about 1 KB and two entries of indexes, from the
-//! log to the text of events, in pieces. Its floor goes over the same batches by the engine's own iterator and copies the records into
-//! pieces.
-//! A write pays for subscribers by waking their reader, which is on the same processor here: its work is part of the row.
+//! The reader is a subscriber that resumes: a thousand batches of one record of about 1 KB and two index entries, from the log to the text
+//! of events, in pieces. Its floor iterates over the same batches with the engine's own iterator and copies the records into pieces. A
+//! write pays for subscribers by waking their reader, which is on the same processor here: its work is part of the row.
 
 mod floor;
 mod prepared;
@@ -34,7 +33,7 @@ fn main() {
 struct Fed {
     ours: Ours,
     feed: Feed,
-    /// Keeps the reader there, so that it is not started anew in every operation.
+    /// Keeps the reader running, so that operations do not restart it.
     subscription: Option<Subscription>,
     begin: Option<EventId>,
 }
@@ -58,18 +57,18 @@ impl State for Fed {
 }
 
 impl Fed {
-    /// Nobody is subscribed.
+    /// Without subscribers.
     fn new(ours: Ours) -> Self {
         let feed = Feed::new(ours.database.clone(), Options::default(), write_event);
         Self { ours, feed, subscription: None, begin: None }
     }
 
-    /// Somebody is, to a record that nobody writes.
+    /// With a subscriber to a record that is never written.
     fn watched(ours: Ours) -> Self {
         let mut fed = Self::new(ours);
         let topic = Topic::record(fed.ours.product(), "nobody");
         let mut subscription = fed.feed.subscribe(topic).expect("a place");
-        // Where it begins is told when the end of the log was found.
+        // The start position is sent once the end of the log is found.
         let text = loop {
             match subscription.next(|| {}) {
                 Next::Text(text) => break text,
@@ -83,7 +82,7 @@ impl Fed {
         fed
     }
 
-    /// The same with records in the log behind where it began.
+    /// The same with records in the log after the start position.
     fn written(ours: Ours) -> Self {
         let fed = Self::watched(ours);
         for body in bodies().iter().cycle().take(READ as usize) {
@@ -92,7 +91,7 @@ impl Fed {
         fed
     }
 
-    /// Reads all of them as a subscriber who resumes; how many there were.
+    /// Reads all of them as a resuming subscriber; returns their number.
     fn read(&self) -> u64 {
         let topic = Topic::table(self.ours.product());
         let mut subscription = self.feed.resume(topic, self.begin.expect("it has begun")).expect("the log is kept");
@@ -111,11 +110,10 @@ impl Fed {
 fn read(suite: &mut Suite) {
     let n = records(suite.scale());
     let facts = |op| Facts::new(op).data(described(n)).state(WRITTEN).indexes(2).unit(Unit::Records, READ);
-    let about =
-        facts("reads a thousand creates from the log and makes the text of their events").floor("floor", 0.75, 1.0);
+    let about = facts("reads a thousand creates from the log and formats their events").floor("floor", 0.75, 1.0);
     let setup = || Fed::written(Ours::copy(2, n));
     suite.row("read", "strata", "1000_creates", about, setup, |fed: Arc<Fed>| move |_| fed.read());
-    let about = facts("reads a thousand creates from the log by the engine's iterator and copies their records out");
+    let about = facts("reads a thousand creates from the log with the engine's iterator and copies their records out");
     let setup = || {
         let raw = Arc::new(Raw::copy(2, n));
         let begin = raw.database().latest_sequence_number();
@@ -126,7 +124,7 @@ fn read(suite: &mut Suite) {
     suite.row("read", "floor", "1000_creates", about, setup, |logged: Arc<Logged>| move |_| logged.read());
 }
 
-/// A raw store, and where its log has what is read.
+/// A raw store, and the log position to read from.
 struct Logged {
     raw: Raw,
     begin: u64,
@@ -185,9 +183,9 @@ fn creates(suite: &mut Suite) {
             u64::from(created.is_ok())
         }
     };
-    let about = facts("creates a record from a JSON body, nobody subscribed");
+    let about = facts("creates a record from a JSON body, without subscribers");
     suite.row("create", "strata", "0_subscribers", about, || Fed::new(Ours::copy(0, n)), create);
-    let about = facts("creates a record from a JSON body while somebody is subscribed to another record");
+    let about = facts("creates a record from a JSON body, with a subscriber to another record");
     let about = about.against("create/strata/0_subscribers");
     suite.row("create", "strata", "1_subscriber", about, || Fed::watched(Ours::copy(0, n)), create);
 }

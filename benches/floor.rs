@@ -1,8 +1,7 @@
-//! The floors: the best raw RocksDB path of the same binding for the same bytes. A module of the benches, not a target.
+//! The floors: the best raw RocksDB path through the same binding for the same bytes. A module of the benches, not a target.
 //!
-//! A floor is opened on a store that Strata prepared, with the options that stand in it, so that both sides have the same memtables,
-//! filters and caches. It resolves column families once, builds options once and reuses its batch: what it does not do, nobody can
-//! leave out.
+//! A floor opens a store that Strata prepared, with the options stored in it, so that both sides have the same memtables, filters and
+//! caches. It resolves column families once, builds options once and reuses its batch: it does only what cannot be left out.
 #![allow(dead_code, reason = "each target uses the paths its layer is held to")]
 
 use std::cmp::Ordering;
@@ -28,41 +27,41 @@ struct Families<'a> {
     indexes: &'a rocksdb::ColumnFamily,
 }
 
-/// Operations, or records, that are looked at when the life of a state is over: in the store, and not in the answer.
+/// Operations, or records, that are verified at the end of a state's life: in the store, not in the answer.
 pub const LOOKED_AT: u64 = 100;
 
-/// What operations must have left in their store when its life ends: faster must not mean that nothing was written. A worker
-/// promises it before its first operation.
+/// What operations must have left in their store at the end of its life, so that no row is fast because it wrote nothing. A worker promises
+/// it before its first operation.
 #[derive(Clone, Copy, Debug)]
 pub struct Promise {
     /// Records written, by the number of operations.
     pub records: fn(u64) -> u64,
-    /// Bytes of each, at least.
+    /// Minimum bytes of each.
     pub bytes: u64,
     /// Keys written with each: its own and those of its entries.
     pub keys: u64,
-    /// Whether they were not there before, under ids as a server makes them, which sort before all others.
+    /// Whether the records are new, under ids made by the server, which sort before all others.
     pub created: bool,
 }
 
 impl Promise {
     /// A record of the data set, created by each operation.
     pub const CREATE: Self = Self { records: |operations| operations, bytes: 900, keys: 1, created: true };
-    /// The same under an id that was given, or over a record that was there.
+    /// The same under a given id, or over an existing record.
     pub const WRITE: Self = Self { created: false, ..Self::CREATE };
-    /// A record that was there, taken away by each operation; the bytes are those of its key.
+    /// An existing record, deleted by each operation; the bytes are those of its key.
     pub const DELETE: Self = Self { bytes: 8, ..Self::WRITE };
 
-    /// The keys between which records lie whose ids were made: these are hexadecimal digits.
+    /// The key range of records whose ids were made by the server: these are hexadecimal.
     pub fn made(table: u32) -> [Vec<u8>; 2] {
         ["", "g"].map(|id| [&table.to_be_bytes(), id.as_bytes()].concat())
     }
 }
 
-/// A promise, and what its store had counted when it was given.
+/// A promise, and the counter of its store when it was given.
 pub type Promised = OnceLock<(Promise, u64)>;
 
-/// Keys of records in one piece of memory, which is used again.
+/// Keys of records in one reused buffer.
 #[derive(Clone, Default)]
 pub struct Keys {
     bytes: Vec<u8>,
@@ -85,7 +84,7 @@ impl Keys {
         self.ends.len()
     }
 
-    /// As many without an allocation as ours.
+    /// Holds as many without an allocation as Strata's.
     pub fn slices(&self) -> SmallVec<[&[u8]; 8]> {
         let begins = std::iter::once(0).chain(self.ends.iter().copied());
         begins.zip(&self.ends).map(|(begin, end)| &self.bytes[begin..*end]).collect()
@@ -101,7 +100,7 @@ pub struct Raw {
     _directory: TempDir,
 }
 
-/// The options that a store was made with, to open it again the same way; the cache has the size that Strata's has.
+/// The options a store was created with, to reopen it the same way; the cache is as large as Strata's.
 fn stored_options(directory: &Path, cache_bytes: usize) -> (rocksdb::Options, Vec<rocksdb::ColumnFamilyDescriptor>) {
     complete_filters(directory);
     let cache = rocksdb::Cache::new_hyper_clock_cache(cache_bytes, 0);
@@ -109,7 +108,7 @@ fn stored_options(directory: &Path, cache_bytes: usize) -> (rocksdb::Options, Ve
     rocksdb::Options::load_latest(directory, environment, false, cache).expect("Strata has stored its options")
 }
 
-/// RocksDB's C interface stores a filter without its bits a key, and a store that is opened with such a one does not ask its filters.
+/// RocksDB's C interface stores a filter policy without its bits per key, and a store opened with that does not use its filters.
 fn complete_filters(directory: &Path) {
     const BITS: &str = "filter_policy=bloomfilter:10:false\n";
     let files = std::fs::read_dir(directory).expect("the store").map(|entry| entry.expect("its files").path());
@@ -122,7 +121,7 @@ fn complete_filters(directory: &Path) {
 }
 
 impl Raw {
-    /// Opens the store in `directory`, which Strata has made and closed.
+    /// Opens the store in `directory`, which Strata has created and closed.
     pub fn open(directory: TempDir, cache_bytes: usize) -> Self {
         let (options, families) = stored_options(directory.path(), cache_bytes);
         let database = rocksdb::DB::open_cf_descriptors(&options, directory.path(), families).expect("a store to open");
@@ -144,13 +143,13 @@ impl Raw {
         self.promised.get_or_init(|| (promise, self.database().latest_sequence_number()));
     }
 
-    /// The same with every block in the cache, as far as it holds them.
+    /// The same with every block in the cache, as far as they fit.
     pub fn warmed(self) -> Self {
         self.read_all(rocksdb::ReadTier::All);
         self
     }
 
-    /// Reads every record and every entry from memory alone.
+    /// Reads every record and every entry, from memory only.
     pub fn read_from_memory(&self) {
         self.read_all(rocksdb::ReadTier::BlockCache);
     }
@@ -188,14 +187,14 @@ impl Raw {
         self.database().write_opt(batch, &self.write).expect("a healthy store");
     }
 
-    /// Seeks a prefix in the indexes and makes `keys` those of the records of its entries, at most `most`.
+    /// Seeks a prefix in the indexes and sets `keys` to the record keys of its entries, at most `most`.
     pub fn matches(&self, prefix: &[u8], end: &[u8], table: u32, most: usize, keys: &mut Keys) {
         let mut options = rocksdb::ReadOptions::default();
         options.set_iterate_upper_bound(end);
         let mut entries = self.database().raw_iterator_cf_opt(&self.indexes(), options);
         keys.clear();
         entries.seek(prefix);
-        // Keys alone, since an entry is nothing else, and no step beyond the last one that is wanted.
+        // Reads keys only, since an entry has no value, and does not step past the last one wanted.
         while let Some(entry) = entries.key() {
             keys.push(table, &entry[prefix.len()..]);
             if keys.len() == most {
@@ -206,8 +205,8 @@ impl Raw {
         entries.status().expect("a healthy store");
     }
 
-    /// Makes `keys` those of the records that have an entry in each of two stretches of the indexes, in which the same ids stand behind
-    /// the beginning.
+    /// Sets `keys` to those of the records that have an entry in both of two stretches of the indexes, where entries are a prefix and the
+    /// id.
     pub fn common(&self, stretches: [(&[u8], &[u8]); 2], table: u32, keys: &mut Keys) {
         let [mut one, mut other] = stretches.map(|(prefix, end)| {
             let mut options = rocksdb::ReadOptions::default();
@@ -239,7 +238,7 @@ impl Raw {
         one.status().and(other.status()).expect("a healthy store");
     }
 
-    /// Iterates over the records from one key up to but not including another; how many have a value.
+    /// Iterates over the records from one key (inclusive) to another (exclusive); returns how many have a value.
     pub fn iterate(&self, from: &[u8], to: &[u8]) -> u64 {
         let mut options = rocksdb::ReadOptions::default();
         options.set_iterate_upper_bound(to);
@@ -253,8 +252,8 @@ impl Raw {
         found
     }
 
-    /// Appends the values of sorted keys of records, got by one call. No value is released before all are copied: a release is an atomic
-    /// step, which the loads of the next value would wait for.
+    /// Appends the values of sorted record keys, fetched in one call. No value is released before all are copied: a release is an atomic
+    /// operation, and the loads of the next value would wait for it.
     pub fn multi_get(&self, keys: &[impl AsRef<[u8]>], answer: &mut Vec<u8>) {
         let values = self.database().batched_multi_get_pinned_cf_opt(&self.records(), keys, true, &self.read);
         for value in &values {
@@ -293,15 +292,15 @@ impl State for Raw {
     }
 }
 
-/// The engine numbers the keys that it has taken.
+/// The engine numbers the keys that it accepts.
 fn assert_written(taken: u64, promised: u64) {
     assert!(taken >= promised, "the engine has taken {taken} keys of {promised} that were promised");
 }
 
-/// What RocksDB has counted of the calling thread's work in all its stores (its PerfContext), as it does by default.
+/// RocksDB's counts of the calling thread's work in all stores (PerfContext), at the default level.
 ///
-/// Comparisons of keys in a memtable vary, because a skip list draws its levels from a seed that is the thread's address;
-/// `setarch -R` holds that still.
+/// Key comparisons in a memtable vary, because a skip list draws its levels from a seed that is the thread's address; `setarch -R` fixes
+/// it.
 pub fn thread_counters() -> Vec<(&'static str, u64)> {
     use rocksdb::PerfMetric::*;
     let context = rocksdb::PerfContext::default();
@@ -333,10 +332,10 @@ self_cell!(
     }
 );
 
-/// Of the records.
+/// The column family of the records.
 type Family<'a> = &'a rocksdb::ColumnFamily;
 
-/// The same store under RocksDB's own optimistic transactions. The binding makes each transaction anew; RocksDB could reuse one.
+/// The same store under RocksDB's own optimistic transactions. The binding creates each transaction anew; RocksDB could reuse one.
 pub struct Optimistic {
     engine: OptimisticEngine,
     pub read: rocksdb::ReadOptions,
@@ -346,7 +345,7 @@ pub struct Optimistic {
     _directory: TempDir,
 }
 
-/// Goes over everything, so that it is in the cache, as far as that holds it.
+/// Iterates over everything, to load it into the cache as far as it fits.
 fn read_all<D: rocksdb::DBAccess>(mut all: rocksdb::DBRawIteratorWithThreadMode<'_, D>) {
     all.seek_to_first();
     while all.valid() {

@@ -1,8 +1,8 @@
-//! GraphQL, against the REST twin of each request, in process: from the body of a request to the answer.
+//! GraphQL against the REST twin of each request, in process: from the request body to the answer.
 //!
-//! The document has variables, and is known after the first time, as those of a program are; `first` is one that is new, parsed, validated
-//! and compiled. The floor is the handler of REST that shows the same attributes of the same records, from the text of its query; in a
-//! list with a join, those of a related record, too.
+//! The document has variables and is cached after the first request, like those of a program; `first` sends a new one, which is parsed,
+//! validated and compiled. The floor is the REST handler that returns the same attributes of the same records, from the text of its query;
+//! in a list with a join, also those of a related record.
 
 mod floor;
 mod prepared;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use http::HeaderMap;
 use prepared::joined::{self, NESTED};
 use prepared::{Ours, SST, described, options, records};
-use strata::graphql::{Graphql, Manner, Request};
+use strata::graphql::{Graphql, Request, Transport};
 use strata::handlers::{
     self,
     media::{Accepted, Format},
@@ -25,7 +25,7 @@ use strata_harness::{Facts, Suite, Unit, suite};
 /// How many records a list has.
 const LISTED: u64 = 100;
 
-const MANNER: Manner = Manner { safe: false, strict: false };
+const TRANSPORT: Transport = Transport { safe: false, strict: false };
 
 fn main() {
     suite("graphql", |suite| {
@@ -41,14 +41,14 @@ fn facts(op: &str, n: u64) -> Facts {
     Facts::new(op).data(described(n)).state(SST).indexes(0).unit(Unit::Records, 1)
 }
 
-/// The bodies that a client would send: a document and its variables.
+/// A request body as a client sends it: a document and its variables.
 fn body(document: &str, variables: &str) -> String {
     format!("{{\"query\":{},\"variables\":{variables}}}", serde_json::Value::from(document))
 }
 
 fn by_id(suite: &mut Suite) {
     let n = records(suite.scale());
-    let about = facts("answers a query of three attributes of one record by its id", n).floor("floor", 0.75, 0.85);
+    let about = facts("answers a query for three attributes of one record by its id", n).floor("floor", 0.75, 0.85);
     suite.row(
         "by_id",
         "strata",
@@ -62,7 +62,7 @@ fn by_id(suite: &mut Suite) {
             move |index| {
                 let body = &bodies[scatter(index, n) as usize];
                 let request = Request::in_body(body.as_bytes()).expect("a request");
-                let answer = graphql.answer(&ours.database, &request, MANNER).expect("a healthy store");
+                let answer = graphql.answer(&ours.database, &request, TRANSPORT).expect("a healthy store");
                 u64::from(answer.body().starts_with(b"{\"data\":{\"Product\":{\"id\""))
             }
         },
@@ -106,7 +106,7 @@ fn list(suite: &mut Suite) {
             let body = body(document, "{\"offset\":0}");
             move |_| {
                 let request = Request::in_body(body.as_bytes()).expect("a request");
-                let answer = graphql.answer(&ours.database, &request, MANNER).expect("a healthy store");
+                let answer = graphql.answer(&ours.database, &request, TRANSPORT).expect("a healthy store");
                 answer.body().split(|byte| *byte == b'{').count() as u64 - 5
             }
         },
@@ -130,7 +130,7 @@ fn list(suite: &mut Suite) {
     );
 }
 
-/// With two attributes of the related record of each.
+/// A list with two attributes of the related record of each.
 fn joined_list(suite: &mut Suite) {
     let n = records(suite.scale());
     let case = format!("{LISTED}_records_joined");
@@ -154,7 +154,7 @@ fn joined_list(suite: &mut Suite) {
             move |index| {
                 let (body, json) = &lists[index as usize % lists.len()];
                 let request = Request::in_body(body.as_bytes()).expect("a request");
-                let answer = graphql.answer(&ours.database, &request, MANNER).expect("a healthy store");
+                let answer = graphql.answer(&ours.database, &request, TRANSPORT).expect("a healthy store");
                 if answer.body().starts_with(json.as_bytes()) { LISTED } else { 0 }
             }
         },
@@ -183,7 +183,7 @@ fn joined_list(suite: &mut Suite) {
 
 fn first(suite: &mut Suite) {
     let n = records(suite.scale());
-    let about = facts("parses, validates and compiles a document that is new, and answers it by one id", n);
+    let about = facts("parses, validates and compiles a new document, and answers it for one id", n);
     suite.row(
         "first",
         "strata",
@@ -196,7 +196,7 @@ fn first(suite: &mut Suite) {
                 let query =
                     format!("{{ n{index}: Product(id: \"{}\") {{ id name price }} }}", data::id(scatter(index, n)));
                 let request = Request { query, operation_name: None, variables: None };
-                let answer = graphql.answer(&ours.database, &request, MANNER).expect("a healthy store");
+                let answer = graphql.answer(&ours.database, &request, TRANSPORT).expect("a healthy store");
                 u64::from(answer.body().starts_with(b"{\"data\":{\""))
             }
         },

@@ -1,8 +1,8 @@
-//! What each verb means for a resource: from parts of a request to a whole answer, in process.
+//! What each verb does to a resource, in process: from the parts of a request to a complete answer.
 //!
-//! The layer adds headers and a status to what the transaction layer answers, and the conditional request. The thousand POSTs are
-//! one operation, as published; their unit is the record, so they can be held against a single one. Beside the mix stand its parts:
-//! `mixed_get` does its GETs where half of its POSTs are done, `mixed_post` its POSTs, and each does nothing in the operations of the other.
+//! The layer adds headers, a status and conditional requests to the transaction layer. The thousand POSTs are one operation, as published;
+//! their unit is the record, so they compare with a single one. The parts of the mix have their own rows: `mixed_get` does its GETs with
+//! half of its POSTs done, `mixed_post` its POSTs, and each does nothing in the operations of the other.
 
 mod floor;
 mod prepared;
@@ -19,7 +19,7 @@ use strata::handlers::{
     self,
     batch::{self, Target},
     coding::coded,
-    media::{Accepted, Format, Shown},
+    media::{Accepted, AnswerKind, Format},
 };
 use strata_harness::data::{self, scatter};
 use strata_harness::{Facts, Suite, Unit, suite};
@@ -78,7 +78,7 @@ fn get(suite: &mut Suite, case: &str, threads: usize, headers: HeaderMap, expect
     suite.row("get", "strata", case, facts, || Ours::copy(0, n), |ours| read(ours, n, headers.clone(), expected));
 }
 
-/// The same in another media type, or in a content coding; what decides it is read with the headers.
+/// The same in another media type or content coding, with negotiation by the headers.
 fn get_converted(suite: &mut Suite, case: &str, (name, value): (HeaderName, &'static str)) {
     let n = records(suite.scale());
     let facts = Facts::new(format!("answers GET of one record in {case}"));
@@ -94,7 +94,7 @@ fn get_converted(suite: &mut Suite, case: &str, (name, value): (HeaderName, &'st
             let (ids, headers): (Vec<_>, _) = ((0..n).map(data::id).collect(), headers.clone());
             move |index| {
                 let id = &ids[scatter(index, n) as usize];
-                let accepted = Accepted::by(&headers, Shown::One).expect("a type that there is");
+                let accepted = Accepted::negotiate(&headers, AnswerKind::One).expect("a type that there is");
                 let answer = handlers::read(&ours.database, ours.product(), id, &headers, accepted);
                 let answer = answer.map(|answer| match accepted.coded.of_bytes(answer.body().len()) {
                     Some(coding) => coded(answer, coding),
@@ -191,11 +191,11 @@ fn thousand_posts(suite: &mut Suite) {
     );
 }
 
-/// A mix, and each of its parts by itself as the mix has it, so that what the mix takes can be held against their sum.
+/// A mix, and each of its parts alone under the same conditions, so that the mix can be compared with their sum.
 fn mixed(suite: &mut Suite, threads: usize) {
     let n = records(suite.scale());
-    let facts = writing("seven of ten answer GET of one record, three answer POST of one", n).threads(threads);
-    // As many creates a sample as POST has.
+    let facts = writing("answers GET of one record in 7 of 10 operations, POST of one in 3", n).threads(threads);
+    // As many creates per sample as POST.
     let facts = facts.changes_store(MIXED, None);
     suite.row(
         "mixed",
@@ -212,11 +212,11 @@ fn mixed(suite: &mut Suite, threads: usize) {
         let mix = format!("mixed/strata/{}", case(threads));
         facts.threads(threads).unit(Unit::Operations, 1).against(mix)
     };
-    let op = "of a mix seven of ten answer GET of one record, where half of its POSTs are done; three do nothing";
+    let op = "answers GET of one record in 7 of 10 operations of a mix with half of its POSTs done; does nothing in 3";
     let facts = part(Facts::new(op).data(described(n)).state(WRITTEN).indexes(0));
     let get = |ours| verbs::mix(read(ours, n, HeaderMap::new(), StatusCode::OK), verbs::nothing);
     suite.row("mixed_get", "strata", &case(threads), facts, || Ours::in_a_mix(0, n), get);
-    let op = "of a mix three of ten answer POST of one record; seven do nothing";
+    let op = "answers POST of one record in 3 of 10 operations of a mix; does nothing in 7";
     let facts = part(writing(op, n).changes_store(MIXED, None));
     let post = |ours: Arc<Ours>| {
         ours.promise(verbs::MIX);

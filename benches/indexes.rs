@@ -1,9 +1,9 @@
-//! Index entries alone: inserting them and scanning them, against raw puts and raw iterators over the same keys.
+//! Index entries alone: inserts and scans, against raw puts and raw iterators over the same keys.
 //!
-//! An insert is one blind put of an entry whose key holds the value and the id; values are in no order, so that each entry goes to
-//! another place. In a full-text index a text has one entry for each of its terms. A lookup iterates over the entries of one value, a
-//! scan over those between two values; a lookup of two terms goes over the entries of both at once, each time to where the other one is.
-//! The records that they lead to are for the query layer to get.
+//! An insert is one blind put of an entry whose key holds the value and the id; values are in no order, so each entry goes to another
+//! place. A full-text index has one entry for each term of a text. A lookup iterates over the entries of one value, a scan over those
+//! between two values; a lookup of two terms iterates over the entries of both at once, each seeking to the position of the other. Fetching
+//! the records is left to the query layer.
 
 mod floor;
 mod prepared;
@@ -46,7 +46,7 @@ fn only(attribute: &str, kind: IndexKind) -> Table {
     table
 }
 
-/// The table of the data set with keywords, with this one index; it has a number that no index of the usual store has.
+/// The table of the data set with keywords, with this one index, whose number no index of the usual store has.
 fn only_searched(kind: IndexKind) -> Table {
     let mut table = searched::schema().tables.swap_remove(0);
     table.indexes.retain(|index| index.kind == kind);
@@ -54,7 +54,7 @@ fn only_searched(kind: IndexKind) -> Table {
     table
 }
 
-/// The records whose entries are inserted: each has a value of its own, in no order.
+/// The records whose entries are inserted: each has its own value, in no order.
 fn scattered(table: &Table) -> Vec<Vec<u8>> {
     let records = (0..POOL).map(|index| {
         let (number, mut bytes) = (scatter(index, POOL), Vec::new());
@@ -70,8 +70,8 @@ fn scattered(table: &Table) -> Vec<Vec<u8>> {
 
 const NEW_ID: &str = "new-00000000";
 
-/// The entries of each of these records, with room for a number. They do not ascend from one record to the next: an entry behind the last
-/// one finds its place at once.
+/// The entries of each of these records, with room for a number. They do not ascend from record to record: an entry after the last one
+/// would find its place at once.
 fn scattered_entries(table: &Table) -> Vec<Vec<Numbered>> {
     let entries = |bytes: &Vec<u8>| {
         let record = Record::open(table, bytes).expect("a record that was just encoded");
@@ -86,7 +86,7 @@ fn scattered_entries(table: &Table) -> Vec<Vec<Numbered>> {
     entries
 }
 
-/// One key of an entry, in a batch of its own.
+/// What an insert leaves, at least: the key of one entry.
 const ENTRY: Promise = Promise { bytes: 20, ..Promise::WRITE };
 
 fn insert(suite: &mut Suite, operation: &str, case: &str, table: impl Fn() -> Table + Copy + Send + Sync + 'static) {
@@ -100,7 +100,7 @@ fn insert(suite: &mut Suite, operation: &str, case: &str, table: impl Fn() -> Ta
             .changes_store(8000, None)
     };
     let about =
-        facts("adds the entries of a record in a batch of its own, values in no order").floor("floor", 0.85, 0.92);
+        facts("adds the entries of a record in a batch of its own, with unordered values").floor("floor", 0.85, 0.92);
     suite.row(
         operation,
         "strata",
@@ -131,7 +131,7 @@ fn insert(suite: &mut Suite, operation: &str, case: &str, table: impl Fn() -> Ta
             })
         },
     );
-    let about = facts("puts the same keys, each in a batch that is reused");
+    let about = facts("puts the same keys in a batch that is reused");
     suite.row(
         operation,
         "floor",
@@ -159,7 +159,7 @@ fn insert(suite: &mut Suite, operation: &str, case: &str, table: impl Fn() -> Ta
     );
 }
 
-/// Stretches of an index that are read in turn; each has as many entries.
+/// Stretches of an index that are read in turn; all have the same number of entries.
 struct Stretches {
     attribute: &'static str,
     kind: IndexKind,
@@ -186,7 +186,7 @@ impl Stretches {
         let entries = (n / data::CATEGORIES) as usize;
         let mut prices: Vec<f64> = (0..n).map(data::price).collect();
         prices.sort_by(f64::total_cmp);
-        // Where the price before is the same, a stretch from here would have more.
+        // If the previous price is equal, a stretch from here would have more entries.
         let begins = |place: usize| place == 0 || prices[place - 1] < prices[place];
         let whole = |start: &usize| begins(*start) && begins(start + entries);
         let starts: Vec<usize> = (0..prices.len() - entries).filter(whole).collect();
@@ -247,7 +247,7 @@ fn lookup(suite: &mut Suite, operation: &str, what: &str, stretches: impl Fn(u64
     );
 }
 
-/// The stretches of two terms of each of some products.
+/// For some products, the stretches of two of their terms.
 fn of_terms(n: u64) -> Vec<[KeyRange; 2]> {
     let table = searched::schema().tables.swap_remove(0);
     let index = searched::index(&table, IndexKind::FullText);
@@ -263,7 +263,7 @@ fn fulltext_lookup(suite: &mut Suite) {
         Facts::new(op).data(format!("{n} products, 12 keywords each")).state(SST).indexes(2).unit(Unit::Elements, count)
     };
     let about = facts(format!(
-        "finds the {count} records that have two terms, as of a snapshot; three times as many have each"
+        "finds the {count} records that have two terms, as of a snapshot; each term is in three times as many"
     ))
     .floor("floor", 0.85, 0.93);
     suite.row(
@@ -288,7 +288,7 @@ fn fulltext_lookup(suite: &mut Suite) {
             }
         },
     );
-    let about = facts(format!("seeks in the entries of both terms in turns, and finds the same {count} records"));
+    let about = facts(format!("seeks in the entries of both terms alternately and finds the same {count} records"));
     suite.row(
         "fulltext_lookup",
         "floor",

@@ -1,10 +1,9 @@
-//! A request in, an answer out: the one place where async meets the blocking layers, without a socket.
+//! Requests in, answers out, without a socket: the boundary between async code and the blocking layers.
 //!
-//! Rows that enter tokio stand beside a driver: the same runtime, the same way, and nothing behind it. Requests become values and
-//! answers become bytes on a pipe in memory, by hyper, which reads heads and writes them; the body is read by ours. `cycle` is the
-//! whole of it, from the bytes of a request to those of its answer, on the thread that a connection has. What the parts cost
-//! without tokio stands beside: reading the headers that decide, putting a body together from the pieces in which it arrives,
-//! making the answer of a record.
+//! Rows that enter tokio have a driver as their baseline: the same runtime and path, with nothing behind it. hyper parses requests and
+//! writes answers over a pipe in memory; Strata reads the body. `cycle` is the whole of it, from the bytes of a request to those of its
+//! answer, on the thread of a connection. Further rows measure parts without tokio: reading the headers that decide, assembling a body from
+//! the pieces in which it arrives, building the answer for a record.
 
 mod floor;
 mod prepared;
@@ -29,7 +28,7 @@ use prepared::{Ours, POOL, SST, WRITES, WRITTEN, bodies, described, options, rec
 use strata::encoding::Record;
 use strata::handlers::{
     self, Validator,
-    media::{Accepted, Bodies, BodyFormat, Shown},
+    media::{Accepted, AnswerKind, Bodies, BodyFormat},
 };
 use strata::ingress::{Body, Ingress, Options, read_body};
 use strata_harness::data::{self, Id, scatter};
@@ -66,7 +65,7 @@ fn post_case(threads: usize) -> String {
     if threads == 1 { "post".to_owned() } else { format!("post_{threads}_threads") }
 }
 
-/// What the workers of a server share; each has an ingress of its own that counts together with the others, as the server's have.
+/// What the workers of a server share; each has its own ingress, which counts together with the others, as in the server.
 struct Shared {
     ingress: Ingress,
     _pool: tokio::runtime::Runtime,
@@ -99,7 +98,7 @@ impl State for Shared {
     }
 }
 
-/// The status of an answer, and its body, which has been read.
+/// Returns the status of the answer and its body.
 async fn answered(ingress: &Arc<Ingress>, request: Request<Full<Bytes>>) -> (StatusCode, Bytes) {
     let answer = ingress.answer(request, IpAddr::V4(Ipv4Addr::LOCALHOST)).await;
     let status = answer.status();
@@ -128,7 +127,7 @@ fn request(suite: &mut Suite, threads: usize) {
 
 fn nothing_behind(suite: &mut Suite, threads: usize) {
     let n = records(suite.scale());
-    let facts = Facts::new("makes the same request and answers it with nothing").data(described(n)).state(SST);
+    let facts = Facts::new("builds the same request and returns an empty answer").data(described(n)).state(SST);
     suite.row(
         "request",
         "driver",
@@ -198,7 +197,7 @@ fn paths(n: u64) -> Vec<Uri> {
     (0..n).map(|index| format!("/Product/{}", data::id(index)).parse().expect("a path")).collect()
 }
 
-/// Requests as they go over the wire, each with the length that the body of its answer must have.
+/// Requests as they go over the wire, each with the required length of its answer's body.
 type Exchanges = Vec<(Vec<u8>, usize)>;
 
 fn gets(n: u64) -> Exchanges {
@@ -219,14 +218,14 @@ fn posts() -> Exchanges {
     bodies().iter().map(one).collect()
 }
 
-/// How long the stored text is that a body becomes: numbers may be written shorter.
+/// The length of the stored text of a body: numbers may be written shorter.
 fn json_bytes(body: &[u8]) -> usize {
     let (schema, mut stored) = (prepared::schema(0), Vec::new());
     prepared::encode(&schema.tables[0], body, &mut stored);
     Record::open(&schema.tables[0], &stored).expect("encoded just now").json().len()
 }
 
-/// A pipe at whose other end hyper hands each request to ingress.
+/// A pipe to hyper, which passes each request to ingress.
 fn to_ingress(shared: &Shared, (request, body_bytes): &(Vec<u8>, usize)) -> Wire {
     let ingress = Arc::new(shared.ingress.for_thread());
     Wire::new(request, *body_bytes, move |request| ingress.answer(request, IpAddr::V4(Ipv4Addr::LOCALHOST)))
@@ -240,7 +239,7 @@ fn cycle(suite: &mut Suite, threads: usize) {
         about.unit(Unit::Records, 1).threads(threads)
     };
     let setup = || Shared::over(Ours::copy(0, n));
-    let about = facts("makes of the bytes of a GET of one record those of its answer, over a pipe in memory", SST);
+    let about = facts("turns the bytes of a GET of one record into those of its answer, over a pipe in memory", SST);
     suite.row("cycle", "strata", &get_case(threads), about, setup, |shared: Arc<Shared>| {
         let exchanges = gets(n);
         let mut wire = to_ingress(&shared, &exchanges[0]);
@@ -249,7 +248,7 @@ fn cycle(suite: &mut Suite, threads: usize) {
             u64::from(wire.exchange(request, *body_bytes, "200"))
         }
     });
-    let about = facts("sends the same bytes and reads the least answer, over the same pipe", "in memory");
+    let about = facts("sends the same bytes and reads the smallest answer, over the same pipe", "in memory");
     suite.row(
         "cycle",
         "driver",
@@ -262,7 +261,8 @@ fn cycle(suite: &mut Suite, threads: usize) {
             move |index| u64::from(wire.exchange(&exchanges[scatter(index, n) as usize].0, 0, "200"))
         },
     );
-    let about = facts("makes of the bytes of a POST of one record those of its answer, over a pipe in memory", WRITTEN);
+    let about =
+        facts("turns the bytes of a POST of one record into those of its answer, over a pipe in memory", WRITTEN);
     let about = about.durability(soft()).changes_store(WRITES, None);
     suite.row("cycle", "strata", &post_case(threads), about, setup, |shared: Arc<Shared>| {
         let exchanges = posts();
@@ -275,7 +275,7 @@ fn cycle(suite: &mut Suite, threads: usize) {
     });
 }
 
-/// A request or an answer, by how much there is of it.
+/// The size of a request or an answer.
 struct Size {
     name: &'static str,
     headers: usize,
@@ -288,7 +288,7 @@ const SIZES: [Size; 3] = [
     Size { name: "large", headers: 20, body_bytes: 100 << 10 },
 ];
 
-/// Headers as clients send them, those that decide among them.
+/// Headers as clients send them, including those that decide.
 fn headers(count: usize) -> HeaderMap {
     let deciding = [
         ("accept", "text/html, application/json;q=0.9"),
@@ -324,7 +324,7 @@ fn described_size(size: &Size, what: &str) -> String {
 }
 
 fn deserialize(suite: &mut Suite, size: &'static Size) {
-    let op = format!("makes a value of the bytes of a request with {} headers, and reads its body", size.headers);
+    let op = format!("parses the bytes of a request with {} headers and reads its body", size.headers);
     let facts = Facts::new(op).data(described_size(size, "body")).state("in memory");
     let facts = facts.bytes_per_operation(request_bytes(size).len() as u64);
     suite.row(
@@ -348,7 +348,7 @@ fn deserialize(suite: &mut Suite, size: &'static Size) {
 }
 
 fn serialize(suite: &mut Suite, size: &'static Size) {
-    let facts = Facts::new("makes the bytes of an answer").data(described_size(size, "body")).state("in memory");
+    let facts = Facts::new("serialises an answer").data(described_size(size, "body")).state("in memory");
     let facts = facts.bytes_per_operation(size.body_bytes as u64);
     suite.row(
         "response_serialize",
@@ -366,10 +366,10 @@ fn serialize(suite: &mut Suite, size: &'static Size) {
 
 const LEAST_REQUEST: &[u8] = b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n";
 
-/// The least request and the least answer by the same way: what the pipe, the runtime and the HTTP library cost at least.
+/// The smallest request and the smallest answer on the same path: the minimum cost of the pipe, the runtime and the HTTP library.
 fn driver(suite: &mut Suite) {
     for operation in ["request_deserialize", "response_serialize"] {
-        let facts = Facts::new("sends the least request and reads the least answer").state("in memory");
+        let facts = Facts::new("sends the smallest request and reads the smallest answer").state("in memory");
         suite.row(
             operation,
             "driver",
@@ -387,7 +387,7 @@ fn driver(suite: &mut Suite) {
 fn header_parsing(suite: &mut Suite) {
     for count in [4, 20] {
         let facts = Facts::new(format!(
-            "reads of {count} headers what decides: Accept, Accept-Encoding, Content-Type, Content-Encoding, If-Match"
+            "reads the relevant headers of {count}: Accept, Accept-Encoding, Content-Type, Content-Encoding, If-Match"
         ));
         let case = format!("{count}_headers");
         suite.row(
@@ -400,8 +400,8 @@ fn header_parsing(suite: &mut Suite) {
                 let headers = headers(count);
                 move |_| {
                     let headers = black_box(&headers);
-                    let accepted = black_box(Accepted::by(headers, Shown::One));
-                    let body_format = black_box(BodyFormat::by(headers, Bodies::Records));
+                    let accepted = black_box(Accepted::negotiate(headers, AnswerKind::One));
+                    let body_format = black_box(BodyFormat::from_headers(headers, Bodies::Records));
                     u64::from(accepted.is_ok() && body_format.is_ok() && black_box(handlers::expected(headers)).is_ok())
                 }
             },
@@ -409,10 +409,10 @@ fn header_parsing(suite: &mut Suite) {
     }
 }
 
-/// A body of known length in the pieces in which a connection hands it over.
+/// A body of known length in the pieces in which a connection delivers it.
 struct Pieces(VecDeque<Bytes>);
 
-/// How much a connection hands over at once.
+/// Bytes that a connection delivers at once.
 const PIECE_BYTES: usize = 8 << 10;
 
 impl hyper::body::Body for Pieces {
@@ -434,8 +434,7 @@ impl hyper::body::Body for Pieces {
 
 fn body_extraction(suite: &mut Suite, kilobytes: usize) {
     let bytes = kilobytes << 10;
-    let facts =
-        Facts::new("puts a body together from the pieces in which it arrives").bytes_per_operation(bytes as u64);
+    let facts = Facts::new("assembles a body from the pieces in which it arrives").bytes_per_operation(bytes as u64);
     let facts = facts.data(format!("{} pieces of at most 8 KiB", bytes.div_ceil(PIECE_BYTES))).state("in memory");
     suite.row(
         "body_extraction",
@@ -455,8 +454,7 @@ fn body_extraction(suite: &mut Suite, kilobytes: usize) {
 }
 
 fn response_building(suite: &mut Suite) {
-    let facts =
-        Facts::new("makes the answer of one stored record: type, validator, its JSON copied").state("in memory");
+    let facts = Facts::new("builds the answer for one stored record: type, validator, JSON copy").state("in memory");
     let stored = || {
         let schema = prepared::schema(0);
         let stored = (0..POOL).map(|index| {

@@ -1,23 +1,21 @@
 //! The verbs by number of indexes: what one and two secondary indexes cost each of them.
 //!
-//! CREATE, READ, UPDATE, DELETE and a mix of seven reads and three creates, in process, on tables with none, one (hash) and two
-//! (hash and ordered) indexes, by one thread and by eight. UPDATE stands twice: `unindexed` patches one attribute that has no index,
-//! `indexed` both that the indexes are on, where there are any. The loss against no index is what the document prints.
+//! CREATE, READ, UPDATE, DELETE and a mix of seven reads and three creates, in process, on tables with none, one (hash) and two (hash and
+//! ordered) indexes, by one thread and by eight. UPDATE has two rows: `unindexed` patches one attribute that has no index, `indexed` both
+//! attributes that the indexes are on, if there are any. The page prints the loss against no index.
 //!
-//! Beside ours, with one thread, stands SQLite, linked into the same program and doing the same work on the same records: a JSON
-//! body in, JSON text out, the same indexes. It stores that text too, with the id and what is indexed as columns beside it; bodies
-//! are checked by serde_json. One connection, a prepared statement for each verb, exclusive locking, a cache as large as ours,
-//! `WAL` with `synchronous = NORMAL`: an acknowledged write survives the process and not the machine, as ours does under `soft`.
-//! Every page of its file is in that cache, as every block of ours is; that SQLite counts its memory is its default. Its log is as
-//! long as our memtable is large. What differs is who pays when that is full: SQLite's writer syncs the log and copies it into the
-//! file, while we flush in the background, and compaction is off here. Allocations count Rust's alone, on both sides. Its ratio has no
-//! goal: wins and losses are told alike.
+//! The peer, with one thread, is SQLite, linked into the same program and doing the same work on the same records: a JSON body in, JSON
+//! text out, the same indexes. It stores that text too, with the id and the indexed attributes in separate columns; bodies are checked by
+//! serde_json. It has one connection, a prepared statement for each verb, exclusive locking, a cache as large as Strata's, and `WAL` with
+//! `synchronous = NORMAL`: an acknowledged write survives the process but not the machine, as under `soft`. Every page of its file is in
+//! that cache, as every block of Strata is; its memory statistics are on, the default. Its log is as long as the memtable is large. They
+//! differ in who pays when that is full: SQLite's writer syncs the log and copies it into the file, while Strata flushes in the background,
+//! and compaction is off here. Allocations are Rust's only, on both sides. The ratio has no goal: wins and losses are reported alike.
 //!
-//! CREATE and the mix create as many records in a sample, so that these two fill the memtable, and SQLite's log, alike; UPDATE and
-//! DELETE fill them otherwise. READ has an empty memtable. The mix has not: its reads of ours search first what its creates wrote.
-//! So its two parts stand beside ours: `mixed_read` does the reads of the mix where half of its creates are done, `mixed_create` does
-//! its creates, and each does nothing in the operations of the other. What the mix takes beyond the sum of the two, its verbs cost
-//! each other.
+//! CREATE and the mix create as many records per sample, so that both fill the memtable, and SQLite's log, alike; UPDATE and DELETE fill
+//! them differently. READ has an empty memtable; in the mix, Strata's reads first search the memtable that its creates fill. So its two
+//! parts have rows of their own: `mixed_read` does the reads of the mix with half of its creates done, `mixed_create` does its creates, and
+//! each does nothing in the operations of the other. The time of the mix beyond the sum of the two is what its verbs cost each other.
 
 mod floor;
 mod prepared;
@@ -43,7 +41,7 @@ fn main() {
     });
 }
 
-/// Where a row stands, and what is said of all rows that stand there.
+/// The indexes and threads of a group of rows, and their common facts.
 struct Place {
     case: String,
     indexes: u32,
@@ -63,7 +61,7 @@ impl Place {
         about.unit(Unit::Records, 1)
     }
 
-    /// Changes so many records in a sample.
+    /// Changes this many records per sample.
     fn writing(&self, op: &str, records: u64, operations: u64) -> Facts {
         self.reading(op, records).durability(soft()).state(WRITTEN).changes_store(operations, None)
     }
@@ -89,24 +87,24 @@ fn verbs(suite: &mut Suite, place: &Place) {
     beside_peer(suite, "delete", case, facts, Ours::copy, many, delete, theirs);
 }
 
-/// A mix, and each of its parts by itself as the mix has it, so that what ours takes can be held against their sum.
+/// A mix, and each of its parts alone under the same conditions, so that Strata's mix can be compared with their sum.
 fn mix(suite: &mut Suite, place: &Place) {
     let (n, case) = (records(suite.scale()), &place.case);
-    // As many creates a sample as CREATE has, so that the memtable, and SQLite's log, are as full.
+    // As many creates per sample as CREATE, so that the memtable, and SQLite's log, are as full.
     let facts = place.writing("seven of ten read one record by id, three create one", n, MIXED);
     let (mixed, theirs) = (|ours| verbs::mixed(ours, n), |peer| sqlite::mixed(peer, n));
     beside_peer(suite, "mixed", case, facts, Ours::copy, n, mixed, theirs);
     let part = |facts: Facts| facts.unit(Unit::Operations, 1).against(format!("mixed/strata/{case}"));
-    let op = "of a mix seven of ten read one record by id, where half of its creates are done; three do nothing";
+    let op = "reads one record by id in 7 of 10 operations of a mix with half of its creates done; does nothing in 3";
     let facts = part(place.reading(op, n).state(WRITTEN));
     let setup = || Ours::in_a_mix(place.indexes, n);
     suite.row("mixed_read", "strata", case, facts, setup, |ours| verbs::mixed_read(ours, n));
-    let facts = part(place.writing("of a mix three of ten create one record; seven do nothing", n, MIXED));
+    let facts = part(place.writing("creates one record in 3 of 10 operations of a mix; does nothing in 7", n, MIXED));
     let setup = || Ours::copy(place.indexes, n);
     suite.row("mixed_create", "strata", case, facts, setup, verbs::mixed_create);
 }
 
-/// A verb of ours, and with one thread the same of SQLite, which has one writer.
+/// A verb of Strata and, with one thread, the same of SQLite, which has one writer.
 #[expect(clippy::too_many_arguments, reason = "a row of ours and one of theirs at once")]
 fn beside_peer<O: FnMut(u64) -> u64 + Send, P: FnMut(u64) -> u64 + Send>(
     suite: &mut Suite,

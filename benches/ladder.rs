@@ -1,21 +1,20 @@
 //! The same three requests at every rung: what each layer adds to the raw path under it.
 //!
-//! GET of one record by id, CREATE of one record with two indexes, and LIST of 20 records by equality of an attribute that has a
-//! hash index. Rungs: raw (RocksDB called directly), storage, indexes, transaction (of a list: query), handlers, routing, driver,
-//! ingress, each in process and by time; tcp and tls by the CPU time of the server's threads, because the client shares the process. The
-//! floor of tcp is bare hyper with the raw path in its handler; GET also has axum's router on that server, with the same raw path
-//! behind it.
+//! GET of one record by id, CREATE of one record with two indexes, and LIST of 20 records by equality of an attribute that has a hash
+//! index. Rungs: raw (RocksDB called directly), storage, indexes, transaction (for a list: query), handlers, routing, driver, ingress, each
+//! in process and by time; tcp and tls by the CPU time of the server's threads, because the client shares the process. The floor of tcp is
+//! bare hyper with the raw path in its handler; GET also has axum's router on that server, with the same raw path behind it.
 //!
-//! The rung driver is no layer. To be asked as a server is, ingress needs a request that is a value, and a runtime that polls: driver
-//! builds the same request, has the same runtime poll, and answers by routing, so that the step from it is ingress alone. The row of
-//! subject driver does the same with nothing behind it. The row ingress_cpu is ingress once more by the CPU time of its thread, the
-//! clock that tcp has, so that the step to tcp is one of equal clocks.
+//! The rung driver is not a layer. To be called as in a server, ingress needs a request value and a runtime that polls: driver builds the
+//! same request, polls it on the same runtime, and answers it by routing, so that the step from it is ingress alone. The row of subject
+//! driver does the same with nothing behind it. The row ingress_cpu measures ingress again by the CPU time of its thread, the clock of tcp,
+//! so that the step to tcp compares equal clocks.
 //!
-//! A rung does what its layer and those below it do for the request; what the layer above would hand it stands ready. Encoding is
-//! none: it calls no layer, so its rows are what that layer alone costs the request, and stand beside the rungs. Locking has no row,
-//! because none of the three takes a lock: an id that the server makes is known to nobody else. GET asks no index.
+//! A rung does what its layer and those below it do for the request; the input from the layer above is prepared. Encoding is not a rung: it
+//! calls no layer, so its rows, the cost of that layer alone for the request, are beside the rungs. Locking has no row, because none of the
+//! three takes a lock: an id made by the server is known to no other writer. GET reads no index.
 //!
-//! GRAPHQL_GET and GRAPHQL_LIST are GET and LIST once more, asked over GraphQL for all attributes, from the layer query on.
+//! GRAPHQL_GET and GRAPHQL_LIST are GET and LIST over GraphQL, for all attributes, from the query layer up.
 
 mod floor;
 mod prepared;
@@ -77,7 +76,7 @@ fn runtime() -> tokio::runtime::Runtime {
 
 /// Requests as ingress gets them.
 trait Requests: Send {
-    /// The request of an operation, made of parts that stand ready.
+    /// The request of an operation, built from prepared parts.
     fn request(&self, index: u64) -> Request<Full<Bytes>>;
 
     /// Its body.
@@ -85,11 +84,11 @@ trait Requests: Send {
         b""
     }
 
-    /// The units in an answer with this status and so long a body.
+    /// The units in an answer with this status and length of the body.
     fn units(&self, index: u64, status: StatusCode, body_bytes: usize) -> u64;
 }
 
-/// The rungs that build a request and enter a runtime; `what` is asked for, and `facts` are those of the rungs below.
+/// The rungs that build a request and enter a runtime; `what` is requested, and `facts` are those of the rungs below.
 fn from_driver_on<R: Requests>(
     suite: &mut Suite,
     operation: &str,
@@ -98,7 +97,7 @@ fn from_driver_on<R: Requests>(
     setup: impl Fn() -> Ours,
     requests: impl Fn() -> R + Sync,
 ) {
-    let about = facts(&format!("builds a request {what}, has a runtime poll, and answers it by routing"));
+    let about = facts(&format!("builds a request {what}, polls it on a runtime and answers it by routing"));
     let about = about.against(format!("{operation}/strata/routing"));
     suite.row(operation, "strata", "driver", about, &setup, |ours: Arc<Ours>| {
         let (runtime, requests) = (runtime(), requests());
@@ -110,7 +109,7 @@ fn from_driver_on<R: Requests>(
         }
     });
     let units = facts("").units_per_operation;
-    let about = Facts::new(format!("builds a request {what}, has a runtime poll, and answers it with nothing"));
+    let about = Facts::new(format!("builds a request {what}, polls it on a runtime and returns an empty answer"));
     let about = about.state("in memory").unit(Unit::Records, units);
     suite.row(
         operation,
@@ -147,7 +146,7 @@ fn ingress(ours: &Ours, runtime: &tokio::runtime::Runtime) -> Arc<Ingress> {
     Arc::new(Ingress::new(ours.database.clone(), handlers, ingress, pool))
 }
 
-/// The status of an answer, and how many bytes its body has, which has been read.
+/// Reads the answer; returns its status and the length of its body.
 async fn answered(ingress: &Arc<Ingress>, request: Request<Full<Bytes>>) -> (StatusCode, usize) {
     let answer = ingress.answer(request, IpAddr::V4(Ipv4Addr::LOCALHOST)).await;
     let status = answer.status();
@@ -155,7 +154,7 @@ async fn answered(ingress: &Arc<Ingress>, request: Request<Full<Bytes>>) -> (Sta
     (status, black_box(body).len())
 }
 
-/// The same without ingress: routing is asked, and nobody reads the body of the request.
+/// The same without ingress: calls routing, without reading the body of the request.
 async fn routed(routes: &Routes, ours: &Ours, request: Request<Full<Bytes>>, body: &[u8]) -> (StatusCode, usize) {
     let (parts, _) = black_box(request).into_parts();
     let route = routes.resolve(&parts.method, &parts.uri, &parts.headers);
@@ -176,7 +175,7 @@ async fn read_whole(answer: Response<Full<Bytes>>) -> (StatusCode, usize) {
     (status, black_box(body).len())
 }
 
-/// A store of ours that the calling thread asks; the clock is that of its CPU.
+/// A Strata store used by the calling thread, whose CPU time is the clock.
 struct OnThisThread(Ours);
 
 impl State for OnThisThread {

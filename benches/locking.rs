@@ -1,10 +1,10 @@
-//! Who holds which key: taking and releasing slots, waiting for them, giving up, asking; against one bare lock of `parking_lot`.
+//! Locks on keys: taking and releasing slots, waiting for them, giving up, querying them; against one bare lock of `parking_lot`.
 //!
-//! A lock of ours hashes its key to a slot first; the floor has its lock at hand. Many keys are sorted and taken each slot once.
-//! Contention is eight threads that take a key, read a record of 1 KB under it and let it go; how often they had to wait is counted
-//! beside the figure, and a bench in which nobody waited fails, because it measured something else. The same by one thread stands
-//! beside each. Giving up is measured without waiting, with a wait that is over at once (joining the queue and leaving it),
-//! and with one that sleeps. What takes a few nanoseconds is done 64 times an operation, and `driver` is the same loop without it.
+//! A Strata lock hashes its key to a slot first; the floor indexes its lock directly. Many keys are sorted, and each slot is taken once. In
+//! the contention rows, eight threads take a key, read a record of 1 KB under it and release it; the waits are counted beside the figure,
+//! and a bench without waits fails, because it measured something else. Each has a row with one thread as a baseline. Giving up is measured
+//! without waiting, with a wait that times out at once (joining the queue and leaving it), and with one that sleeps. Work of a few
+//! nanoseconds is done 64 times per operation, and `driver` is the same loop without it.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -38,8 +38,8 @@ fn keys(count: u64) -> Vec<[u8; 16]> {
 }
 
 fn one(suite: &mut Suite) {
-    let facts = |op| Facts::new(op).data("1000 keys").state("in memory, nobody waits").allocations_at_most(0);
-    let about = facts("takes the lock of one key and lets it go").floor("floor", 0.5, 0.8);
+    let facts = |op| Facts::new(op).data("1000 keys").state("in memory, no waiters").allocations_at_most(0);
+    let about = facts("takes the lock of one key and releases it").floor("floor", 0.5, 0.8);
     suite.row(
         "lock_unlock",
         "strata",
@@ -54,7 +54,7 @@ fn one(suite: &mut Suite) {
             }
         },
     );
-    let about = facts("takes one parking_lot::Mutex and lets it go");
+    let about = facts("takes one parking_lot::Mutex and releases it");
     let mutexes = || Data((0..4096).map(|_| parking_lot::Mutex::new(())).collect::<Vec<_>>());
     suite.row("lock_unlock", "floor", "1_key", about, mutexes, |mutexes: Arc<Data<Vec<parking_lot::Mutex<()>>>>| {
         move |index| u64::from(black_box(mutexes[(index % 1000) as usize].try_lock()).is_some())
@@ -62,8 +62,8 @@ fn one(suite: &mut Suite) {
 }
 
 fn many(suite: &mut Suite, count: u64) {
-    let facts = Facts::new(format!("takes the locks of {count} keys and lets them go")).unit(Unit::Elements, count);
-    let facts = facts.data(format!("{count} keys, 4096 slots")).state("in memory, nobody waits");
+    let facts = Facts::new(format!("takes the locks of {count} keys and releases them")).unit(Unit::Elements, count);
+    let facts = facts.data(format!("{count} keys, 4096 slots")).state("in memory, no waiters");
     suite.row(
         "acquire",
         "strata",
@@ -87,7 +87,7 @@ struct Counted {
     locks: Locks,
     workers: AtomicUsize,
     operations: AtomicU64,
-    /// Whether somebody has to have waited, if more than one worker has done a good deal.
+    /// Whether waits are required, if several workers did enough operations.
     contended: bool,
 }
 
@@ -114,7 +114,7 @@ impl Drop for Counted {
     }
 }
 
-/// What one worker has done, told to the state at the end.
+/// The operations of one worker, added to the state at the end.
 struct Share {
     state: Arc<Counted>,
     operations: u64,
@@ -126,9 +126,9 @@ impl Drop for Share {
     }
 }
 
-/// One key held while others wait to be called, and let go.
+/// Holds one key while callbacks wait, and releases it.
 fn called_back(suite: &mut Suite, waiters: u64) {
-    let facts = Facts::new(format!("holds one key while {waiters} ask to be called, lets it go: all are called"))
+    let facts = Facts::new(format!("holds one key while {waiters} wait to be called, releases it and calls all"))
         .unit(Unit::Elements, waiters)
         .data(format!("1 key, {waiters} waiters"))
         .state("in memory");
@@ -161,7 +161,7 @@ fn called_back(suite: &mut Suite, waiters: u64) {
 fn contention(suite: &mut Suite, count: u64, threads: usize) {
     let plural = |count: u64, word: &str| format!("{count}_{word}{}", if count == 1 { "" } else { "s" });
     let case = format!("{}_{}", plural(count, "key"), plural(threads as u64, "thread"));
-    let facts = Facts::new("takes one key, waiting for it, reads a record of 1 KB under it and lets it go")
+    let facts = Facts::new("takes one key, waiting for it, reads a record of 1 KB under it and releases it")
         .threads(threads)
         .data(plural(count, "key").replace('_', " "))
         .state("in memory; waits are counted");
@@ -189,16 +189,12 @@ fn contention(suite: &mut Suite, count: u64, threads: usize) {
     );
 }
 
-/// Gives up a key that another thread holds.
+/// Gives up waiting for a held key.
 fn timeout(suite: &mut Suite) {
     for (case, what, wait) in [
-        ("not_waiting", "is refused a key that is held", Wait::No),
-        (
-            "at_once",
-            "joins the queue of a key that is held, and leaves it: its time is over",
-            Wait::AtMost(Duration::ZERO),
-        ),
-        ("after_100_us", "waits 100 us for a key that is held, and gives up", Wait::AtMost(Duration::from_micros(100))),
+        ("not_waiting", "fails to take a held key", Wait::No),
+        ("at_once", "joins the queue of a held key and times out at once", Wait::AtMost(Duration::ZERO)),
+        ("after_100_us", "waits 100 us for a held key and gives up", Wait::AtMost(Duration::from_micros(100))),
     ] {
         let at_once = if wait == Wait::No { AT_ONCE } else { 1 };
         let op = if at_once > 1 { format!("{at_once} times: {what}") } else { what.to_owned() };
@@ -211,7 +207,7 @@ fn timeout(suite: &mut Suite) {
             move |_| (0..at_once).map(|_| u64::from(refused())).sum()
         });
     }
-    let facts = Facts::new(format!("{AT_ONCE} times: asks for nothing: what the loop costs"));
+    let facts = Facts::new(format!("{AT_ONCE} times: does nothing: the cost of the loop"));
     let facts = facts.unit(Unit::Operations, AT_ONCE).data("no key").state("in memory");
     suite.row(
         "timeout",
@@ -223,7 +219,7 @@ fn timeout(suite: &mut Suite) {
     );
 }
 
-/// How often an operation does what takes so few nanoseconds that the loop around it would be much of them.
+/// How often an operation repeats work so short that the loop around it would dominate.
 const AT_ONCE: u64 = 64;
 
 /// Whether a key is held, and how many are.
@@ -236,7 +232,7 @@ fn asked(suite: &mut Suite) {
     };
     let places = |index: u64| (index * AT_ONCE..(index + 1) * AT_ONCE).map(|number| (number % 1000) as usize);
     let often = |op: &str| facts(&format!("{AT_ONCE} times: {op}")).unit(Unit::Operations, AT_ONCE);
-    let about = often("asks whether one key is held").data("1000 keys, 4096 slots");
+    let about = often("checks whether one key is held").data("1000 keys, 4096 slots");
     suite.row(
         "is_locked",
         "strata",
@@ -250,7 +246,7 @@ fn asked(suite: &mut Suite) {
             move |index| places(index).map(|place| u64::from(locks.is_locked(asked[place]) == answers[place])).sum()
         },
     );
-    let about = often("compares an answer that is there already: what the loop costs").data("1000 keys, 4096 slots");
+    let about = often("compares a precomputed answer: the cost of the loop").data("1000 keys, 4096 slots");
     suite.row(
         "is_locked",
         "driver",
@@ -267,7 +263,7 @@ fn asked(suite: &mut Suite) {
             move |index| places(index).map(|place| u64::from(same(place))).sum()
         },
     );
-    let about = facts("counts the slots that are held").data("4096 slots").unit(Unit::Elements, 4096);
+    let about = facts("counts the held slots").data("4096 slots").unit(Unit::Elements, 4096);
     suite.row(
         "held",
         "strata",

@@ -1,24 +1,24 @@
-//! A storage engine as its operators know it: loads, the YCSB mixes, stalls, restarts, and what stands beside each rate.
+//! The storage engine as its operators see it: loads, the YCSB mixes, stalls, restarts, and the engine's figures beside each rate.
 //!
-//! Each row is a workload: fixed work on one store, through our own API and with compactions on. A tenth of it warms the store up and
-//! is not counted; the rest is timed in ten stretches, one after the other on the same store, and the figure is the mean over all of
-//! it, stalls included. Two clients run the YCSB mixes, so that latencies are the engine's and not those of a queue for a core. They
-//! are service times of a closed loop, by kind of operation; choosing the key is outside of them. Their store fits the cache and is in
-//! it when the clock starts: what they tell is the engine's own work. What it costs when it does not fit is told by the reads of a
-//! store ten times the cache. Versions of YCSB differ in how popular its popular records are, and clients, records and durability are
-//! not those of others either: these rates are not to be set beside published ones.
+//! Each row is a workload: fixed work on one store, through Strata's API and with compactions on. A tenth of it warms the store up and is
+//! not counted; the rest is timed in ten stretches, one after the other on the same store, and the figure is the mean over all of it,
+//! stalls included. Two clients run the YCSB mixes, so that latencies are the engine's and not those of a queue for a core. They are
+//! service times of a closed loop, by kind of operation, without the choice of the key. Their store fits the cache and is in it when the
+//! clock starts, so they measure the engine's own work. The reads of a store ten times the cache measure the cost of not fitting. Versions
+//! of YCSB differ in how popular its popular records are, and clients, records and durability differ too, so these rates are not comparable
+//! with published ones.
 //!
-//! Beside each rate stands what the engine did meanwhile. *Write amplification* is all bytes written (log, flushes, compactions) over
-//! the bytes of the batches that were handed to the engine; what is still in a memtable at the end has not been written to a file yet.
-//! *Space amplification*, of rows that write, is the bytes of all keys and values in the sorted files at the end, memtables flushed, over
-//! what a full compaction then leaves of them: what was overwritten or deleted and is still there. It is taken before compression, which
-//! is stronger in files that were compacted. *Stall time* is how long the path of writes was slowed down or stopped, however many
-//! waited. *Peak memory* is that of the whole process, which has run the rows before. The records are those of all benches, and files of
-//! a store ten times the cache may well be in the page cache of the operating system.
+//! Each rate comes with what the engine did meanwhile. *Write amplification* is all bytes written (log, flushes, compactions) over the
+//! bytes of the batches passed to the engine; data still in a memtable at the end has not been written to a file yet. *Space
+//! amplification*, of rows that write, is the bytes of all keys and values in SST files at the end, memtables flushed, over those that a
+//! full compaction then leaves: the difference was overwritten or deleted and is still stored. It is taken before compression, which is
+//! stronger in compacted files. *Stall time* is how long the write path was slowed down or stopped, however many threads waited. *Peak
+//! memory* is that of the whole process, which has run the previous rows. The records are those of all benches, and files of a store ten
+//! times the cache may well be in the page cache of the operating system.
 //!
-//! Sustained puts are counted once compaction is steady: when, over three neighbouring windows in which half of the store is
-//! overwritten, the bytes that flushes and compactions write for each byte put lie within a fifth of their mean.
-//! After a kill, the store is what a process left that was ended by SIGKILL with its last writes in the log alone.
+//! Sustained puts are counted once compaction is steady: when, over three consecutive windows in which half of the store is overwritten,
+//! the bytes that flushes and compactions write for each byte put lie within a fifth of their mean. After a kill, the store is the one left
+//! by a process that SIGKILL ended with its last writes only in the log.
 
 mod floor;
 mod prepared;
@@ -42,7 +42,7 @@ fn main() {
         return;
     }
     suite("macro", |suite| {
-        // Rows whose state names another cache have that one.
+        // Rows whose state names another cache use that one.
         suite.engine(serde_json::to_value(workload::options()).expect("options are JSON"));
         load::rows(suite);
         ycsb::rows(suite);

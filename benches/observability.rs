@@ -1,9 +1,9 @@
-//! What it costs to know about a request: its context, the spans in it, its ids, and the end of it with and without a log.
+//! The cost of observing a request: its context, the spans in it, its ids, and its end with and without a log.
 //!
-//! Off means as a server runs by default: requests are counted by route and status class, and no clock is read. On means that each
-//! is timed, or has a line in the access log; the line is written by another thread, on whose time these rows are not. Neither
-//! waits, so a line is dropped when the queue is full; here it has room for all, and a dropped one fails the row. Spans are marked 64
-//! times an operation, because once takes a few nanoseconds; `driver` is the same loop without the marks.
+//! Off is the default of a server: requests are counted by route and status class, and no clock is read. When on, each is timed, or has a
+//! line in the access log; another thread writes the line, and its time is not part of these rows. Neither thread waits, so a line is
+//! dropped when the queue is full; here it has room for all, and a dropped line fails the row. Spans are marked 64 times per operation,
+//! because once takes a few nanoseconds; `driver` is the same loop without the marks.
 
 use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr};
@@ -29,7 +29,7 @@ fn main() {
     });
 }
 
-/// A recorder, what it belongs to, and the folder of its log if it has one.
+/// A recorder, its observability, and the folder of its log, if any.
 struct Recording {
     recorder: Recorder,
     observability: Observability,
@@ -60,7 +60,7 @@ impl Recording {
         Self::start(&options, Some(folder))
     }
 
-    /// A request from its head to its answer. Returns 1 if nothing of it was lost.
+    /// Records a request from head to answer. Returns 1 if no line was dropped.
     fn request(&self, parts: &Parts) -> u64 {
         let mut context = self.recorder.begin(parts, PEER);
         context.set_route(RouteNumber(2));
@@ -87,7 +87,7 @@ fn context(suite: &mut Suite) {
     });
 }
 
-/// How often an operation marks all spans: once takes so few nanoseconds that the loop around it would be much of them.
+/// How often an operation marks all spans: once takes so few nanoseconds that the loop around it would dominate.
 const AT_ONCE: u64 = 64;
 
 fn spans(suite: &mut Suite) {
@@ -113,7 +113,7 @@ fn spans(suite: &mut Suite) {
             }
         });
     }
-    let about = facts("asks for four spans of a request that nobody marks: what the loop costs");
+    let about = facts("reads four unmarked spans of a request: the cost of the loop");
     suite.row("spans", "driver", "off", about, Recording::off, |recording: Arc<Recording>| {
         let context = recording.recorder.begin(&parts(), PEER);
         let asked =
@@ -155,12 +155,12 @@ fn request_ids(suite: &mut Suite) {
 }
 
 fn log_completion(suite: &mut Suite) {
-    let about = Facts::new("completes a request of which no log is kept").allocations_at_most(0);
+    let about = Facts::new("completes a request without a log").allocations_at_most(0);
     suite.row("log_completion", "strata", "off", about, Recording::off, |recording: Arc<Recording>| {
         let parts = parts();
         move |_| recording.request(&parts)
     });
-    let about = Facts::new("completes a request and hands its line to the log, which writes it to a file meanwhile");
+    let about = Facts::new("completes a request and passes its line to the log, which writes it to a file meanwhile");
     let about = about.changes_store(LINES / 2, LINES).state("a file that is appended to");
     suite.row("log_completion", "strata", "file", about, Recording::logged, |recording: Arc<Recording>| {
         let parts = parts();

@@ -1,7 +1,7 @@
-//! Prepared stores and bodies: what stands ready before a row's clock starts. A module of the benches, not a target.
+//! Prepared stores and bodies: what is ready before a row's clock starts. A module of the benches, not a target.
 //!
-//! A template store is filled once a process and case, settled and closed; every state is a copy of it, sorted files as hard links,
-//! so that both sides of a pair and every sample begin with the same store at the price of opening it.
+//! A template store is filled once per process and case, settled and closed; every state is a copy of it, with SST files as hard links, so
+//! that both sides of a pair and every sample begin with the same store at the price of opening it.
 #![allow(dead_code, reason = "each target prepares what its rows need")]
 
 pub mod joined;
@@ -25,7 +25,7 @@ use crate::floor::{self, LOOKED_AT, Promise, Promised, Raw};
 /// Bodies that are made beforehand and used in turn.
 pub const POOL: u64 = 1024;
 
-/// Which attributes of the product have an index, by how many indexes there are.
+/// The schema of the product with this many indexes.
 pub fn schema(indexes: u32) -> Schema {
     let [name, category, price, stock, in_stock, rating, description] = match indexes {
         0 => [""; 7],
@@ -61,18 +61,18 @@ pub fn records(scale: Scale) -> u64 {
     }
 }
 
-/// The options of a store that is measured: nothing compacts in the background unless a row is about that, or `STRATA_SET` says so.
+/// The options of a measured store: no background compactions unless a row is about them, or `STRATA_SET` enables them.
 pub fn options() -> storage::Options {
     options_with_cache(storage::Options::default().cache_bytes)
 }
 
-/// The same with a cache of that size, for rows that are about larger stores.
+/// The same with a cache of that size, for rows about larger stores.
 pub fn options_with_cache(cache_bytes: usize) -> storage::Options {
     let usual = storage::Options { cache_bytes, automatic_compactions: false, ..storage::Options::default() };
     settings::over(&usual, &set_options()).unwrap_or_else(|complaint| panic!("STRATA_SET: {complaint}"))
 }
 
-/// What `STRATA_SET` says, which may be nothing.
+/// The value of `STRATA_SET`, which may be empty.
 fn set_options() -> String {
     std::env::var("STRATA_SET").unwrap_or_default()
 }
@@ -85,12 +85,12 @@ pub struct Ours {
 }
 
 impl Ours {
-    /// A copy of the template with so many records and indexes, in sorted files that are in the cache.
+    /// A copy of the template with this many records and indexes, in SST files that are in the cache.
     pub fn copy(indexes: u32, records: u64) -> Self {
         Self::open(copy(indexes, records), schema(indexes)).warmed()
     }
 
-    /// The same in the middle of a mix: its memtable has half of what the mix creates in a sample.
+    /// The same in the middle of a mix: its memtable has half of what the mix creates per sample.
     pub fn in_a_mix(indexes: u32, records: u64) -> Self {
         let ours = Self::copy(indexes, records);
         create_all(&ours.database, (0..MIXED_BEFORE).map(|index| data::product(records + index, Id::LeftOut)));
@@ -119,15 +119,15 @@ impl Ours {
         self.promised.get_or_init(|| (promise, self.database.counters().batch_bytes));
     }
 
-    /// The same with every block in the cache, as far as it holds them: each sample of a row that changes its store has a store that
-    /// was opened just now, and would otherwise measure how it is read from disk.
+    /// The same with every block in the cache, as far as they fit: each sample of a row that changes its store has a freshly opened store,
+    /// and would otherwise measure reading it from disk.
     pub fn warmed(self) -> Self {
         self.read_all(Reach::Disk);
         self
     }
 
-    /// The same for rows whose words say that the cache holds all of the store: it is read once more, from memory alone. Who sets
-    /// options may want a cache that holds less.
+    /// The same for rows that state that the cache holds all of the store: it is read once more, from memory only, unless `STRATA_SET` is
+    /// set, which may choose a smaller cache.
     pub fn held_by_cache(self) -> Self {
         let warmed = self.warmed();
         if set_options().is_empty() {
@@ -251,14 +251,14 @@ pub fn create_all(database: &Database, mut bodies: impl Iterator<Item = Vec<u8>>
     }
 }
 
-/// A copy of the store with so many products and indexes.
+/// A copy of the store with this many products and indexes.
 pub fn copy(indexes: u32, records: u64) -> TempDir {
     let fill = |database: &Database| fill(database, 0..records);
     copy_of(&template(&format!("products-{records}-indexes-{indexes}"), || schema(indexes), &options(), fill))
 }
 
-/// A copy of the store with so many products and indexes, made with compactions on and left when they had nothing more to do: one
-/// that is opened with compactions on begins none.
+/// A copy of the store with this many products and indexes, made with compactions on and fully compacted: opening it with compactions on
+/// starts none.
 pub fn settled_copy(indexes: u32, records: u64, options: &storage::Options) -> TempDir {
     copy_of(&made(&format!("products-{records}-indexes-{indexes}-settled"), |directory| {
         for records in [0..records, 0..0] {
@@ -269,8 +269,8 @@ pub fn settled_copy(indexes: u32, records: u64, options: &storage::Options) -> T
     }))
 }
 
-/// A filled, settled and closed store, see [`made`]. A copy of it that is opened with these options, by us or raw, is held by the
-/// cache: that is tried here, once, so that no copy need be read twice.
+/// A filled, settled and closed store, see [`made`]. Checks once that the cache holds a copy opened with these options, by Strata or raw,
+/// so that no copy need be read twice.
 pub fn template(
     name: &str,
     schema: impl Fn() -> Schema,
@@ -287,8 +287,8 @@ pub fn template(
     })
 }
 
-/// A folder filled by `make`, once, and kept: for this process, or in `STRATA_TEMPLATES` for all processes of this very binary with
-/// these very settings, if the runner names such a folder.
+/// A folder filled by `make`, once, and kept: for this process, or in `STRATA_TEMPLATES` for all processes of the same binary with the same
+/// settings, if the runner names such a folder.
 pub fn made(name: &str, make: impl FnOnce(&Path)) -> PathBuf {
     static MADE: OnceLock<Mutex<HashMap<String, TempDir>>> = OnceLock::new();
     let mut made = MADE.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
@@ -308,7 +308,7 @@ pub fn made(name: &str, make: impl FnOnce(&Path)) -> PathBuf {
     }
 }
 
-/// A copy of a closed store: sorted files of RocksDB, which never change, as hard links.
+/// A copy of a closed store: SST files, which never change, as hard links.
 pub fn copy_of(template: &Path) -> TempDir {
     let directory = temporary_directory();
     for file in std::fs::read_dir(template).expect("the template").map(|entry| entry.expect("its files").path()) {
@@ -333,7 +333,7 @@ pub struct Numbered {
 }
 
 impl Numbered {
-    /// The number will stand wherever `marked` holds eight zeros in a row.
+    /// The number replaces every eight zeros in a row in `marked`.
     pub fn new(marked: &[u8]) -> Self {
         let mut places: Vec<usize> = Vec::new();
         for at in 0..marked.len().saturating_sub(7) {
@@ -366,23 +366,23 @@ pub fn soft() -> &'static str {
     Durability::Soft.name()
 }
 
-/// What the facts say of a store of so many records.
+/// The data of a store of this many records, in the facts.
 pub fn described(records: u64) -> String {
     format!("{records} products of about 1 KB, 8 attributes")
 }
 
-/// The facts' name of records that were read into the cache from sorted files.
+/// The state of records read into the cache from SST files, in the facts.
 pub const SST: &str = "SST, cached, no automatic compaction";
-/// The same of a store that is written to: reads, if there are any, look through the memtable first.
+/// The same of a store that is written to: reads, if any, search the memtable first.
 pub const WRITTEN: &str = "SST, cached; what is written, memtable";
-/// Writes of one sample of rows that several benches have: they fill the memtable, and a fuller one costs more. So many also make
-/// small what a store costs that was opened just now, when nothing of it is near the processor yet.
+/// Writes per sample of rows that several benches have: they fill the memtable, and a fuller one costs more. This many also amortise the
+/// cost of a freshly opened store, none of which is in the processor's caches yet.
 pub const WRITES: u64 = 8_000;
-/// Operations of one sample of a mix of seven reads and three creates: it creates as many records as a row of creates.
+/// Operations per sample of a mix of seven reads and three creates: it creates as many records as a row of creates.
 pub const MIXED: u64 = WRITES * 10 / 3;
-/// Records that a mix has created when half of it is over: so full is the memtable through which its reads look, on average.
+/// Records that a mix has created when half of it is over: the average fill of the memtable that its reads search.
 pub const MIXED_BEFORE: u64 = WRITES / 2;
-/// The facts' name of records that were never flushed.
+/// The state of records that were never flushed, in the facts.
 pub const MEMTABLE: &str = "memtable";
 
 /// The keys of the first records of the data set, in their order.

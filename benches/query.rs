@@ -1,12 +1,12 @@
 //! Queries: text to tree, tree to plan, plan to records, and a filter alone.
 //!
-//! `parse` reads text into a tree, against splitting and decoding the same bytes. `find` and `range` plan and run a query that was
-//! read before, against a raw iterator over the same entries and one multi-get of the same records; so do `composite`, by one value and
-//! in the order of another one, and `full_text`, by two terms. `filter` asks a condition of records in memory, against a closure written
-//! by hand that reads the same bytes at the same offsets. The rest have no floor: they begin with the text and end with the JSON of the
-//! records, as a request does. Of these, `select` lists the same records and shows more or less of them, up to a related record of each;
-//! `join` finds the same records by a condition on a related one and by one on the foreign key. Each asserts how much it found, by an
-//! answer that was computed from the data set without us.
+//! `parse` turns text into a tree, against splitting and decoding the same bytes. `find` and `range` plan and run a parsed query, against a
+//! raw iterator over the same entries and one multi-get of the same records; so do `composite`, by one value and in the order of another,
+//! and `full_text`, by two terms. `filter` evaluates a condition on records in memory, against a hand-written closure that reads the same
+//! bytes at the same offsets. The other rows have no floor: they begin with the text and end with the JSON of the records, as a request
+//! does. Of these, `select` lists the same records and returns more or less of them, up to a related record of each; `join` finds the same
+//! records by a condition on a related one and by one on the foreign key. Each asserts the number of results, computed from the data set
+//! without Strata.
 
 mod floor;
 mod prepared;
@@ -35,7 +35,7 @@ use strata::schema::IndexKind;
 use strata_harness::data::{self, scatter};
 use strata_harness::{Facts, Suite, Unit, suite};
 
-/// What a range lists.
+/// Records of a range query.
 const RANGE: usize = 100;
 
 fn main() {
@@ -61,7 +61,7 @@ fn finds(suite: &mut Suite) {
             _ => data::category(index % n),
         };
         let about = facts(format!(
-            "plans and lists the {matches} records whose {attribute} equals a value, as of one moment, and copies their JSON out"
+            "plans and lists the {matches} records whose {attribute} equals a value, as of a snapshot, and copies their JSON out"
         ))
         .floor("floor", 0.85, 0.93);
         let ours = || Ours::copy(8, n);
@@ -91,7 +91,7 @@ fn ranges(suite: &mut Suite) {
     let n = records(suite.scale());
     let case = format!("{RANGE}_records");
     let facts = |op: &str| Facts::new(op).data(described(n)).state(SST).indexes(8).unit(Unit::Records, RANGE as u64);
-    // The products from here on have a hundred at least.
+    // Prices with at least a hundred products from there on.
     let starts = move || {
         let mut prices: Vec<f64> = (0..n).map(data::price).collect();
         prices.sort_by(f64::total_cmp);
@@ -130,7 +130,7 @@ fn ranges(suite: &mut Suite) {
     );
 }
 
-/// What the entries of a value begin with, in the ordered index of an attribute.
+/// The prefix of the entries of a value, in the ordered index of an attribute.
 fn entries_of(attribute: &str, value: &Value<'_>) -> Vec<u8> {
     let schema = prepared::schema(8);
     let table = &schema.tables[0];
@@ -144,7 +144,7 @@ fn entries_of(attribute: &str, value: &Value<'_>) -> Vec<u8> {
     prefix
 }
 
-/// Lists one query after the other; how many records it had.
+/// Runs one query per operation; returns the number of its records.
 fn list(ours: Arc<Ours>, queries: Vec<Query<'static>>) -> impl FnMut(u64) -> u64 + Send {
     let mut answer = Vec::new();
     move |index| {
@@ -161,7 +161,7 @@ fn list(ours: Arc<Ours>, queries: Vec<Query<'static>>) -> impl FnMut(u64) -> u64
     }
 }
 
-/// The same with stretches of the index made beforehand.
+/// The same with index ranges prepared beforehand.
 fn raw_list(raw: Arc<Raw>, ranges: Vec<(Vec<u8>, Vec<u8>)>, most: usize) -> impl FnMut(u64) -> u64 + Send {
     let schema = prepared::schema(8);
     let (table, mut keys, mut answer) = (schema.tables[0].id, floor::Keys::default(), Vec::new());

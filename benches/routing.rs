@@ -1,9 +1,8 @@
-//! Which handler a method and a path mean, by the number of tables.
+//! Resolving a method and a path to a handler, by the number of tables.
 //!
-//! Own matching of `/Table` and `/Table/id`; a route that is found is valid, so the handler need not look again. Beside it stands
-//! axum's router with the same paths, called as the service it is: it takes a request and a handler that does nothing answers, because
-//! it has no other way to say what it has found. Both find their request ready: the handler hands it back, and only its path is put
-//! anew for the next.
+//! Strata matches `/Table` and `/Table/id` itself; a route that is found is valid, so the handler need not look again. The peer is axum's
+//! router with the same paths, called as the service it is: it takes a request, and a handler that does nothing answers, because it has no
+//! other way to report its match. Both find their request prepared: the handler returns it, and only its path is replaced for the next.
 
 use std::hint::black_box;
 use std::pin::pin;
@@ -34,7 +33,7 @@ fn main() {
     });
 }
 
-/// The request that is routed, but for its path.
+/// The headers of the routed request.
 fn headers() -> HeaderMap {
     HeaderMap::from_iter([(http::header::CONTENT_TYPE, HeaderValue::from_static("application/json"))])
 }
@@ -43,7 +42,7 @@ fn paths(tables: usize, rest: &str) -> Vec<Uri> {
     (0..tables).map(|number| format!("/T{number}{rest}").parse().expect("a path")).collect()
 }
 
-/// Routes and the folder of the database behind them, which is removed after it.
+/// Routes and the folder of the database behind them, which is removed afterwards.
 type Served = (Routes, TempDir);
 
 fn ours(suite: &mut Suite, operation: &str, tables: usize, method: &Method, rest: &str) {
@@ -75,7 +74,7 @@ fn ours(suite: &mut Suite, operation: &str, tables: usize, method: &Method, rest
 /// Where a handler leaves its request.
 type Slot = Arc<Mutex<Option<Request<Body>>>>;
 
-/// The same paths in axum's router; a handler of each table, which knows the id of a GET.
+/// The same paths in axum's router; the handlers of a table check the id of a GET.
 fn router(tables: usize, slot: &Slot) -> axum::Router {
     let router = (0..tables).fold(axum::Router::new(), |router, number| {
         let one = |State(slot): State<Slot>, Path(id): Path<String>, request: Request<Body>| async move {
@@ -92,8 +91,10 @@ fn router(tables: usize, slot: &Slot) -> axum::Router {
 }
 
 fn axums(suite: &mut Suite, operation: &str, tables: usize, method: &Method, rest: &str) {
-    let op = format!("axum's router finds the handler of a {method} among {tables} tables, and it answers nothing");
-    // Those of the router and of the handler's future; a request that was made for each operation would take more.
+    let op = format!(
+        "finds the handler of a {method} among {tables} tables with axum's router; the handler answers nothing"
+    );
+    // Those of the router and of the handler's future; building a request per operation would take more.
     let allocations = if *method == Method::GET { 11 } else { 7 };
     let facts = Facts::new(op).data(format!("{tables} tables")).allocations_at_most(allocations);
     suite.row(

@@ -1,20 +1,20 @@
-//! How the verbs scale: with threads, with the records of a store, with the indexes of a table, and with how many records share a
+//! How the verbs scale: with threads, with the records of a store, with the indexes of a table, and with the number of records that share a
 //! value.
 //!
-//! Rows of one operation differ along one axis and in nothing else, are measured by one process, and the law of their growth is
-//! fitted to them. **Threads**: READ, CREATE and the mix of seven reads and three creates over products of 1 KB; points beyond the
-//! cores of the machine share them. **Records**: READ, CREATE, the look-up of one record in a hash index, and a range of 100
-//! records in an ordered one. A million products would not fit into the cache, and the jump at its edge would hide the law, so
-//! these stores have records of about 100 bytes, and a cache that holds all of them and is filled before the clock starts. Both
-//! look-ups are queries, from their text to the JSON of their records. **Indexes**: an insert into a table of eight integers, of
-//! which none to eight are indexed. **Sharing**: an insert whose value one record has, or up to a million; its ids are given and
-//! scattered, so that entries of one value lie as far apart as those of many.
+//! Rows of one operation differ only along one axis, are measured by one process, and the law of their growth is fitted to them.
+//! **Threads**: READ, CREATE and the mix of seven reads and three creates over products of 1 KB; points beyond the cores of the machine
+//! share them. **Records**: READ, CREATE, the look-up of one record in a hash index, and a range of 100 records in an ordered one. A
+//! million products would not fit into the cache, and the jump at its edge would hide the law, so these stores have records of about 100
+//! bytes, and a cache that holds all of them and is filled before the clock starts. Both look-ups are queries, from their text to the JSON
+//! of their records. **Indexes**: an insert into a table of eight integers, of which none to eight are indexed. **Sharing**: an insert
+//! whose value one record has, or up to a million; its ids are given and scattered, so that entries of one value lie as far apart as those
+//! of many.
 //!
-//! Beside the verbs by threads stands raw RocksDB by as many, without a goal: it tells what of a loss or a gain is the engine's. And
-//! `machine` tells what a second thread is worth on this machine where nothing is shared: arithmetic in registers alone.
+//! Raw RocksDB with as many threads runs beside the verbs, without a goal: it shows how much of a loss or a gain is the engine's. `machine`
+//! shows the worth of a second thread on this machine if nothing is shared: arithmetic in registers only.
 //!
-//! What is written goes to the memtable, which is empty at first, and nothing compacts here: what a store's size costs a writer in
-//! the long run is compaction, and stands in `macro`.
+//! Writes go to the memtable, which is empty at first, and nothing compacts here: the long-term cost of a store's size to a writer is
+//! compaction, which `macro` measures.
 
 mod floor;
 mod prepared;
@@ -35,7 +35,7 @@ use strata_harness::data::scatter;
 use strata_harness::{Depth, Facts, Scale, Suite, Unit, suite};
 use verbs::looked_at;
 
-/// Holds the largest store of this suite whole.
+/// Holds all of the largest store of this suite.
 const CACHE_BYTES: usize = 512 << 20;
 /// Records of a range.
 const RANGE: u64 = 100;
@@ -68,14 +68,14 @@ fn threads(suite: &mut Suite) {
     let mixing = |op: &str| writing(op).changes_store(MIXED, None);
     for threads in [1, 2, 4, 8] {
         let at = |facts: Facts| facts.data(described(n)).indexes(0).threads(threads).scale("threads", threads as f64);
-        // What further threads bring is told against one.
+        // The gain of more threads is measured against one.
         let alone = |facts: Facts, verb: &str, subject: &str| {
             if threads == 1 {
                 return facts;
             }
             facts.against(format!("{verb}/{subject}/1_thread")).depth(Depth::Default)
         };
-        // No goal: what is asked is whether the engine below grows with threads as ours does.
+        // No goal: the question is whether the engine below scales with threads like Strata.
         let ours = |facts: Facts, verb: &str| {
             let facts = if threads == 4 { at(facts) } else { at(facts).peer("floor") };
             alone(facts, verb, "strata")
@@ -106,10 +106,10 @@ fn threads_case(threads: usize) -> String {
     format!("{threads}_thread{}", if threads == 1 { "" } else { "s" })
 }
 
-/// What the machine itself gives a second thread: arithmetic in registers, without memory and without a lock.
+/// The gain of a second thread on the machine itself: arithmetic in registers, without memory and without a lock.
 fn machine(suite: &mut Suite) {
     for threads in [1, 2] {
-        let facts = Facts::new("1024 steps of arithmetic in registers, four at once").state("no memory, no lock");
+        let facts = Facts::new("does 1024 steps of arithmetic in registers, four at once").state("no memory, no lock");
         let facts = facts.threads(threads).scale("threads", threads as f64).depth(Depth::Default);
         let facts = if threads == 1 { facts } else { facts.against("machine/alu/1_thread") };
         suite.row("machine", "alu", &threads_case(threads), facts, || (), |_: Arc<()>| arithmetic);
@@ -123,7 +123,7 @@ fn arithmetic(index: u64) -> u64 {
             *lane = (*lane ^ (*lane >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         }
     }
-    // Each step can be reversed and leaves 0 alone: none of them has become it.
+    // Each step is reversible and maps 0 to 0, so no lane has become 0.
     u64::from(!black_box(lanes).contains(&0))
 }
 
@@ -134,7 +134,7 @@ const ITEM: &str = "type Item @table {
     note: String
 }";
 
-/// An item of about 100 bytes; its rank is a place in an order of all `n` that is unlike that of the ids.
+/// An item of about 100 bytes; its rank is its place in an order of all `n` that differs from that of the ids.
 fn item(index: u64, n: u64) -> Vec<u8> {
     let (rank, note) = (scatter(index, n), "a small record, so that a million fit");
     let body = format!(r#"{{"id":"item-{index:08}","sku":"sku-{index:08}","rank":{rank},"note":"{note}"}}"#);
@@ -149,7 +149,7 @@ fn records(suite: &mut Suite) {
         let at = |facts: Facts| {
             facts.data(format!("{n} items of about 100 bytes, 4 attributes")).indexes(2).scale("records", n as f64)
         };
-        // How a time grows is told against the smallest store.
+        // Growth is measured against the smallest store.
         let smallest = |facts: Facts, verb: &str| {
             if name == 1_000 { facts } else { facts.against(format!("{verb}/strata/1000_records")) }
         };
@@ -211,7 +211,7 @@ fn range_of_ranks(ours: Arc<Ours>, n: u64) -> impl FnMut(u64) -> u64 + Send {
     }
 }
 
-/// Reads a query, copies the JSON of its records out, and says how many there are.
+/// Parses a query, copies the JSON of its records out, and returns their number.
 fn answer_to(ours: &Ours, text: &str, answer: &mut Vec<u8>) -> u64 {
     let query =
         Query::parse(ours.database.schema(), table(ours), text, &Limits::in_url(1000)).expect("a query on an item");
@@ -273,15 +273,15 @@ fn indexes(suite: &mut Suite) {
     }
 }
 
-/// One small record in a table of very many, whose value some of them have. All values stand in one store.
+/// One small record in a very large table, with a value that some of its records have. All values are in one store.
 ///
-/// Rows differ in the value alone, not in the place that is written to: the ids are given and scattered, so that the entries of one
-/// value are put as much here and there as those of many values.
+/// Rows differ only in the value, not in the place that is written to: the ids are given and scattered, so that the entries of one value
+/// are put as far apart as those of many values.
 fn sharing(suite: &mut Suite) {
     let scale = suite.scale();
     let full = [1, 100, 10_000, 1_000_000];
     let counts = if scale == Scale::Full { full } else { [1, 10, 100, 1000] };
-    // So many records for each count, but where one value alone has more; with several values, none gains many sharers.
+    // This many records for each count, unless one value alone has more; with several values, none gains many sharers.
     let together = counts[3] / 10;
     let values = move |sharing: u64| (together / sharing).max(1);
     let body = |sharing: u64, value: u64| format!("{{\"shared\":\"by-{sharing:07}-{value:08}\"}}");
@@ -296,10 +296,11 @@ fn sharing(suite: &mut Suite) {
         Ours::open_with(prepared::copy_of(&template), schema(), &options()).warmed()
     };
     for (name, sharing) in full.into_iter().zip(counts) {
-        let mut facts = writing(format!("creates one small record with its id and a value that {sharing} had before"))
-            .data(format!("{n} records of two attributes"))
-            .indexes(1)
-            .scale("sharing", sharing as f64);
+        let mut facts =
+            writing(format!("creates one small record with its id and a value that {sharing} records already have"))
+                .data(format!("{n} records of two attributes"))
+                .indexes(1)
+                .scale("sharing", sharing as f64);
         if sharing > 1 && sharing < counts[3] {
             facts = facts.against("insert/strata/1_sharing");
         }
@@ -313,7 +314,7 @@ fn sharing(suite: &mut Suite) {
 
 const SHARED: &str = "type Item @table { id: ID @primaryKey shared: String @indexed(type: \"hash\") }";
 
-/// Creates records with scattered ids whose value is one of so many that `sharing` records have.
+/// Creates records with scattered ids and one of `values` values, each of which `sharing` records have.
 fn create_sharing(ours: Arc<Ours>, sharing: u64, values: u64) -> impl FnMut(u64) -> u64 + Send {
     let number = |index| scatter(index, 100_000_000);
     let id = move |index| format!("new-{:08}", number(index));
@@ -341,7 +342,7 @@ fn create_sharing(ours: Arc<Ours>, sharing: u64, values: u64) -> impl FnMut(u64)
     })
 }
 
-/// Keys that are written one after the other do not lie one after the other: where one did, the next is often somewhere else.
+/// Asserts that keys written one after the other are not mostly in ascending order.
 fn assert_scattered(keys: &[Vec<u8>]) {
     let ascending = keys.windows(2).filter(|pair| pair[0] < pair[1]).count();
     assert!(ascending * 10 < keys.len() * 7, "{ascending} of {} keys in a row ascend", keys.len());

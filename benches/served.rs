@@ -1,8 +1,8 @@
-//! Requests over TCP: a plain client, and the floor it can be answered by. A module of the benches, not a target.
+//! Requests over TCP: a plain client, and the floor that can answer it. A module of the benches, not a target.
 //!
-//! The floor is bare hyper on one current-thread runtime, with the raw path of RocksDB in the handler: what any server on these
-//! libraries must at least do. A service of another framework can stand in its place. Client and server share the process, so the
-//! server's cost is read from the CPU clocks of its threads.
+//! The floor is bare hyper on one current-thread runtime, with the raw path of RocksDB in the handler: the minimum work of any server on
+//! these libraries. A service of another framework can take its place. Client and server share the process, so the server's cost is read
+//! from the CPU clocks of its threads.
 #![allow(dead_code, reason = "each target starts what its rows need")]
 
 use std::convert::Infallible;
@@ -46,7 +46,7 @@ impl Client {
         Self::over(Box::new(tcp(address)))
     }
 
-    /// Over TLS, as rustls and the server agree, to a server with this certificate.
+    /// Connects over TLS, as rustls and the server agree, to a server with this certificate.
     fn connect_tls(address: SocketAddr, certificate: &Path) -> Self {
         let mut roots = RootCertStore::empty();
         let certificate = CertificateDer::from_pem_file(certificate).expect("the server has written it");
@@ -63,7 +63,7 @@ impl Client {
         Self { stream, answer: vec![0; 64 << 10] }
     }
 
-    /// Sends a request and reads the whole answer: its status, and how many bytes its body has.
+    /// Sends a request and reads the whole answer; returns its status and the length of its body.
     pub fn exchange(&mut self, request: &[u8]) -> (u16, usize) {
         self.stream.write_all(request).expect("the server reads");
         let (mut filled, mut wanted) = (0, None);
@@ -85,7 +85,7 @@ fn tcp(address: SocketAddr) -> TcpStream {
     stream
 }
 
-/// Where the body begins and ends, once the head is there.
+/// Where the body begins and ends, once the head is complete.
 fn ends(answer: &[u8]) -> Option<(usize, usize)> {
     let body = answer.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
     let head = std::str::from_utf8(&answer[..body]).expect("a head is ASCII").to_ascii_lowercase();
@@ -94,12 +94,12 @@ fn ends(answer: &[u8]) -> Option<(usize, usize)> {
     Some((body, body + length))
 }
 
-/// A server of ours over a prepared store.
+/// A Strata server over a prepared store.
 pub struct Served {
     server: Server,
     // Closed after the server.
     store: Ours,
-    /// With the certificate, if it speaks TLS.
+    /// Contains the certificate, if it uses TLS.
     folder: TempDir,
 }
 
@@ -108,7 +108,7 @@ impl Served {
         Self::start_with(store, None)
     }
 
-    /// One that speaks TLS, with a certificate of its own.
+    /// A server with TLS and a self-signed certificate.
     pub fn start_tls(store: Ours) -> Self {
         Self::start_with(store, Some(Mode::SelfSigned))
     }
@@ -121,7 +121,7 @@ impl Served {
         Self { server, store, folder }
     }
 
-    /// A client that speaks as the server does.
+    /// A client with the protocol of the server.
     pub fn client(&self) -> Client {
         let (scheme, address) = self.server.url().split_once("://").expect("a URL");
         let address = address.parse().expect("the server's own address");
@@ -160,7 +160,7 @@ pub struct Bare {
 }
 
 impl Bare {
-    /// Answers each request by `handler`, which gets its head and its whole body.
+    /// Answers each request with `handler`, which gets its head and its whole body.
     pub fn start<H>(raw: Raw, handler: impl Fn(Arc<Raw>) -> H + Send + 'static) -> Self
     where
         H: FnMut(&http::request::Parts, &[u8]) -> Response<Full<Bytes>> + Clone + 'static,
@@ -178,7 +178,7 @@ impl Bare {
         })
     }
 
-    /// Answers each request by a service.
+    /// Answers each request with a service.
     pub fn serve<S, B>(raw: Raw, service: impl FnOnce(Arc<Raw>) -> S + Send + 'static) -> Self
     where
         S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + 'static,

@@ -1,17 +1,17 @@
-//! SQLite as a peer: the same records, the same indexes and the same verbs through a prepared statement each. A module of the
-//! benches, not a target.
+//! SQLite as a peer: the same records, the same indexes and the same verbs, each through a prepared statement. A module of the benches, not
+//! a target.
 //!
-//! A record is stored as we store it, as its JSON text, which a read hands on as it is; that is SQLite's fastest way from JSON to
-//! JSON. Its id and each attribute that has an index stand beside it as typed columns. A body is parsed by serde_json into a
-//! struct, so that its types are checked as ours are and the columns have their values; a patch is merged by SQLite's own
-//! `json_patch`, and the columns of what it changes are set with it. The table has row ids, as SQLite advises for rows of this size.
+//! A record is stored as in Strata, as its JSON text, which a read returns unchanged; that is SQLite's fastest way from JSON to JSON. Its
+//! id and each indexed attribute are also typed columns. serde_json parses a body into a struct, so that its types are checked as in Strata
+//! and the columns have their values; a patch is merged by SQLite's own `json_patch`, and the columns of what it changes are set with it.
+//! The table has row ids, as SQLite advises for rows of this size.
 //!
-//! SQLite gets what we have: one process that alone may open the file, a cache of the same size, a log of the size at which our
-//! memtable is flushed, no sync at commit (`WAL` with `synchronous = NORMAL` survives what `soft` survives: the end of the process,
-//! not that of the machine). When the log is full the writer syncs it and copies it into the file, and pays for that. All its pages,
-//! those of indexes too, are in the cache when the clock starts. Statements come from rusqlite's cache, as its users take them: a
-//! closure that may go to another thread cannot keep one. SQLite counts its memory, as it does unless it is told not to; that can be
-//! told only where it is compiled or by a call that is not safe Rust, and the facts of its rows say that it counts.
+//! SQLite gets the same conditions: one process with exclusive access to the file, a cache of the same size, a log of the size at which
+//! Strata's memtable is flushed, no sync at commit (`WAL` with `synchronous = NORMAL` survives what `soft` survives: the end of the
+//! process, not that of the machine). When the log is full, the writer syncs it and copies it into the file, and pays for that. All its
+//! pages, including those of indexes, are in the cache when the clock starts. Statements come from rusqlite's cache, as its users take
+//! them: a closure that may go to another thread cannot keep one. SQLite's memory statistics are on, the default; turning them off takes a
+//! compile-time option or a call that is not safe Rust, and the facts of its rows state that they are on.
 #![allow(dead_code, reason = "a target that measures no peer has none")]
 
 use std::borrow::Cow;
@@ -33,7 +33,7 @@ use crate::verbs::{CHANGE, MIX, STOCK, assert_patched, copied, looked_at};
 pub struct Peer {
     file: PathBuf,
     indexes: u32,
-    /// What its worker has promised, if it creates records, and how many there were before.
+    /// The promise of its worker, if it creates records, and the number of records before.
     promised: OnceLock<(Promise, i64)>,
     _directory: TempDir,
 }
@@ -41,7 +41,7 @@ pub struct Peer {
 impl State for Peer {
     fn verify(&self, operations: u64) {
         let Some((promise, before)) = self.promised.get() else { return };
-        // Nobody deletes in these rows, so rows are numbered without a gap. The worker, which alone may open the file, is gone.
+        // Nothing is deleted in these rows, so row ids have no gaps. The worker, which had exclusive access to the file, is gone.
         let last = "SELECT max(rowid), length(json) FROM product";
         let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?));
         let connection = Connection::open(&self.file).expect("a file to open");
@@ -52,7 +52,7 @@ impl State for Peer {
 }
 
 impl Peer {
-    /// The file with so many records and indexes: the same as [`crate::prepared::Ours::copy`] has.
+    /// The file with this many records and indexes: the same as in [`crate::prepared::Ours::copy`].
     pub fn copy(indexes: u32, records: u64) -> Self {
         let template = prepared::made(&format!("sqlite-{records}-indexes-{indexes}"), |directory| {
             fill(&directory.join(FILE), indexes, records);
@@ -66,7 +66,7 @@ const FILE: &str = "products.sqlite";
 /// SQLite's default.
 const PAGE_BYTES: usize = 4096;
 
-/// What the facts say of the file, beside what they say of our store.
+/// The state of the file, in the facts.
 pub fn state() -> String {
     format!(
         "SQLite {}, one file, all in the cache of {} MiB, WAL of {} MiB, synchronous NORMAL, locking EXCLUSIVE, memory statistics on",
@@ -152,7 +152,7 @@ fn ids(records: u64) -> Vec<String> {
     (0..records).map(data::id).collect()
 }
 
-/// A connection, with the text of a statement that depends on the indexes and memory for what is read and written.
+/// A connection, with the text of the insert, which depends on the indexes, and reused buffers.
 struct Client {
     connection: Connection,
     insert: &'static str,
@@ -161,7 +161,7 @@ struct Client {
     answer: Vec<u8>,
 }
 
-/// The attributes of a body, of the types that the schema names. What has no index is checked and not kept apart.
+/// The attributes of a body, with the types of the schema. Those without an index are only checked.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[expect(dead_code, reason = "to be of its type is all that is asked of an attribute without a column")]
@@ -176,7 +176,7 @@ struct Product<'a> {
     description: Option<Cow<'a, str>>,
 }
 
-/// What a patch of both attributes that may have an index changes.
+/// A patch of both attributes that may have an index.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Change<'a> {
@@ -185,7 +185,7 @@ struct Change<'a> {
     price: f64,
 }
 
-/// What a patch may change while no index is concerned.
+/// A patch that affects no index.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[expect(dead_code, reason = "to be of its type is all that is asked of it")]
@@ -194,14 +194,14 @@ struct Patch {
 }
 
 impl Client {
-    /// With every page of the table and of its indexes in its cache, as our stores have theirs.
+    /// With every page of the table and its indexes in its cache, like Strata's stores.
     fn open(peer: &Peer) -> Self {
         let (insert, connection) = (insert(peer.indexes), connect(&peer.file));
         let read = |sql: &str| connection.query_row(sql, [], |row| row.get(0));
         let records: i64 = read("SELECT count(length(json)) FROM product").expect("a healthy file");
         assert!(records > 0, "a file without records");
         for indexed in &["id", "category", "price"][..=peer.indexes as usize] {
-            // The shortest way to all values of a column that has an index is all of the index.
+            // The shortest way to all values of an indexed column is the whole index.
             let all = format!("SELECT count({indexed}) FROM product");
             let way = connection.query_row(&format!("EXPLAIN QUERY PLAN {all}"), [], |row| row.get::<_, String>(3));
             assert!(way.is_ok_and(|way| way.contains("COVERING INDEX")), "{all} reads no index");
@@ -210,7 +210,7 @@ impl Client {
         Self { connection, insert, indexes: peer.indexes, json: String::new(), answer: Vec::new() }
     }
 
-    /// What its operations leave in the file from now on.
+    /// Promises what its operations leave in the file from now on.
     fn promise(&self, peer: &Peer, promise: Promise) {
         let before = || self.connection.query_row("SELECT max(rowid) FROM product", [], |row| row.get(0));
         peer.promised.get_or_init(|| (promise, before().expect("a file with records")));
@@ -241,7 +241,7 @@ impl Client {
         record.map_or(0, |record| copied(json(record), &mut self.answer))
     }
 
-    /// Merges a patch that concerns no index: no column but the text changes.
+    /// Merges a patch that affects no index: only the text column changes.
     fn update(&mut self, id: &str, patch: &[u8]) -> u64 {
         const UPDATE: &str = "UPDATE product SET json = json_patch(json, ?2) WHERE id = ?1 RETURNING json";
         let text = std::str::from_utf8(patch).expect("JSON is UTF-8");
@@ -250,7 +250,7 @@ impl Client {
         merged(statement.query((id, text)), &mut self.answer)
     }
 
-    /// Merges a patch of both attributes that may have an index; their columns change with the text, where there are any.
+    /// Merges a patch of both attributes that may have an index; their columns, if any, change with the text.
     fn update_indexed(&mut self, id: &str, patch: &[u8]) -> u64 {
         let text = std::str::from_utf8(patch).expect("JSON is UTF-8");
         let change: Change<'_> = serde_json::from_str(text).expect("a patch of the right types");
@@ -269,13 +269,13 @@ impl Client {
         merged(changed, &mut self.answer)
     }
 
-    /// What the price of a record is.
+    /// The price of a record.
     fn price(&self, id: &str) -> f64 {
         const PRICE: &str = "SELECT json ->> 'price' FROM product WHERE id = ?1";
         self.connection.query_row(PRICE, [id], |row| row.get(0)).expect("a record of the data set")
     }
 
-    /// What the attribute is that is updated.
+    /// The updated attribute of a record.
     fn stock(&self, id: &str) -> i64 {
         const STOCK: &str = "SELECT json ->> 'stock' FROM product WHERE id = ?1";
         self.connection.query_row(STOCK, [id], |row| row.get(0)).expect("a record of the data set")
@@ -288,7 +288,7 @@ impl Client {
     }
 }
 
-/// The text that one record has become, read to the end, which commits.
+/// Reads the new text of one record to the end, which commits.
 fn merged(changed: rusqlite::Result<rusqlite::Rows<'_>>, answer: &mut Vec<u8>) -> u64 {
     let mut changed = changed.expect("a healthy file");
     let merged = changed.next().expect("a healthy file").map_or(0, |record| copied(json(record), answer));
@@ -299,10 +299,10 @@ fn json<'r>(record: &'r rusqlite::Row<'_>) -> &'r [u8] {
     record.get_ref(0).and_then(|value| Ok(value.as_bytes()?)).expect("the text of a record")
 }
 
-/// Opens the file under the settings that the facts name.
+/// Opens the file with the settings in the facts.
 fn connect(file: &Path) -> Connection {
     let connection = Connection::open(file).expect("a file to open");
-    // Exclusive before WAL: the index of the log is then kept in the process, and no lock is asked for again.
+    // Exclusive before WAL: the index of the log is then kept in the process, and no lock is requested again.
     for (setting, value, becomes) in [
         ("locking_mode", "EXCLUSIVE".to_owned(), "exclusive"),
         ("journal_mode", "WAL".to_owned(), "wal"),
@@ -310,7 +310,7 @@ fn connect(file: &Path) -> Connection {
         ("cache_size", format!("-{}", options().cache_bytes >> 10), ""),
         ("wal_autocheckpoint", (options().write_buffer_bytes / PAGE_BYTES).to_string(), ""),
         ("page_size", PAGE_BYTES.to_string(), ""),
-        // Written so that the log holds something, which spares each read a look at the size of the file.
+        // Written so that the log is not empty, which saves each read a check of the file size.
         ("user_version", "1".to_owned(), ""),
     ] {
         connection.pragma_update(None, setting, &value).expect("a setting that SQLite knows");
@@ -335,7 +335,7 @@ fn insert(indexes: u32) -> &'static str {
     }
 }
 
-/// Makes the table with its indexes and records, and closes the file, which leaves no log behind.
+/// Creates the table with its indexes and records, and closes the file, which leaves no log.
 fn fill(file: &Path, indexes: u32, records: u64) {
     let mut connection = connect(file);
     let columns = ["", ", category TEXT", ", category TEXT, price REAL"][indexes as usize];

@@ -1,10 +1,9 @@
 //! Files of a folder as answers, from memory: an answer is a look-up of the path, headers, and a reference to the bytes.
 //!
-//! `servedir` is tower-http's `ServeDir` over the same files, which opens and reads the file at each request, which it hands to
-//! another thread: unlike ours it keeps nothing in memory, so its files lie on a memory file system where there is one
-//! (`/dev/shm`), and no disk is asked. It is async, so both it and ours enter tokio in these rows, and `driver` does that alone.
-//! All other rows call the layer directly. `tcp` is a whole server of ours and a bare hyper that holds the same body in memory and
-//! knows nothing of paths, by the CPU time of the server's threads.
+//! `servedir` is tower-http's `ServeDir` over the same files, which opens and reads the file on each request, on another thread. It keeps
+//! nothing in memory, so its files are on a memory file system if there is one (`/dev/shm`), and no disk is involved. It is async, so both
+//! it and Strata enter tokio in these rows, and `driver` does only that. All other rows call the layer directly. `tcp` compares a whole
+//! Strata server with a bare hyper that holds the same body in memory and ignores paths, by the CPU time of the server's threads.
 
 mod floor;
 mod prepared;
@@ -85,11 +84,10 @@ fn get(suite: &mut Suite, files: u64) {
     );
 }
 
-/// The same request, answered by others.
+/// The same request, answered by `ServeDir` and by a driver.
 fn beside(suite: &mut Suite) {
     let files = 100;
-    let op =
-        "answers GET of one file by tower-http's ServeDir, which opens and reads it at each request; its body is read";
+    let op = "answers GET of one file with tower-http's ServeDir, which opens and reads it on each request; its body is read";
     let about = facts(op, files).unit(Unit::Bytes, FILE_BYTES).state(site::where_in_memory());
     suite.row(
         "get",
@@ -110,7 +108,7 @@ fn beside(suite: &mut Suite) {
             }
         },
     );
-    let about = facts("makes the same request and answers it with the same bytes, without looking at it", files);
+    let about = facts("builds the same request and answers it with the same bytes, without reading it", files);
     suite.row(
         "get",
         "driver",
@@ -150,7 +148,7 @@ fn mime(suite: &mut Suite) {
     );
 }
 
-/// What a row of the layer alone asks, and how it has to be answered.
+/// The requests of a row of the layer alone, and the expected answer.
 struct Asked {
     operation: &'static str,
     op: &'static str,
@@ -161,13 +159,13 @@ struct Asked {
 }
 
 impl Asked {
-    /// A row over a folder with so many files.
+    /// A row over a folder with this many files.
     fn row(self, suite: &mut Suite, files: u64, setup: impl FnMut() -> Files) {
         let about = facts(self.op, files).allocations_at_most(self.allocations);
         suite.row(self.operation, "strata", &format!("{files}_files"), about, setup, |folder: Arc<Files>| {
             let (paths, headers, is_right) = (self.paths.clone(), self.headers.clone(), self.is_right);
             let paths = if paths.is_empty() { folder.uris() } else { paths };
-            // The first answer to each makes what the later ones share.
+            // The first answer to each builds what the later ones share.
             for path in &paths {
                 assert!(is_right(folder.site.answer(&Method::GET, path, &headers)), "{path}");
             }
@@ -196,7 +194,7 @@ fn paths(suite: &mut Suite) {
     row.row(suite, 1000, || Files::deep(1000));
     let row = Asked {
         operation: "extension_match",
-        op: "answers GET of one of ten files whose names differ in their extensions alone",
+        op: "answers GET of one of ten files whose names differ only in their extensions",
         paths: Vec::new(),
         headers: HeaderMap::new(),
         is_right: is_found,
@@ -205,7 +203,7 @@ fn paths(suite: &mut Suite) {
     row.row(suite, 10, Files::of_one_name);
 }
 
-/// Paths of pages that are no files.
+/// Paths of pages that are not files.
 fn pages() -> Vec<Uri> {
     (0..1000).map(|number| site::uri(&format!("/page/{number}"))).collect()
 }
@@ -214,7 +212,7 @@ fn decisions(suite: &mut Suite) {
     let html = HeaderValue::from_static("text/html,application/xhtml+xml,*/*;q=0.8");
     let row = Asked {
         operation: "index_fallback",
-        op: "answers GET of a page that is no file with the index",
+        op: "answers GET of a page that is not a file with the index",
         paths: pages(),
         headers: HeaderMap::from_iter([(ACCEPT, html.clone())]),
         is_right: is_found,
@@ -223,7 +221,7 @@ fn decisions(suite: &mut Suite) {
     row.row(suite, 1000, || Files::with(1000));
     let row = Asked {
         operation: "not_found",
-        op: "says of a path that it is no file's",
+        op: "finds that a path has no file",
         paths: pages(),
         headers: HeaderMap::new(),
         is_right: |answer| answer.is_none(),
@@ -232,7 +230,7 @@ fn decisions(suite: &mut Suite) {
     row.row(suite, 1000, || Files::with(1000));
     let row = Asked {
         operation: "not_modified",
-        op: "answers GET of a file that the client has already",
+        op: "answers GET of a file that the client already has",
         paths: Vec::new(),
         headers: HeaderMap::from_iter([(IF_NONE_MATCH, HeaderValue::from_static("\"0000000000000000\", *"))]),
         is_right: |answer| {
@@ -242,7 +240,7 @@ fn decisions(suite: &mut Suite) {
         allocations: 2,
     };
     row.row(suite, 1000, || Files::with(1000));
-    let op = "answers one of these: 7 in 10 a file, 2 the index in place of a page, 1 nothing";
+    let op = "answers GET of a file in 7 of 10 operations, of a page with the index in 2, finds nothing in 1";
     let about = facts(op, 1000);
     suite.row(
         "mixed",
@@ -276,7 +274,7 @@ fn tcp(suite: &mut Suite) {
     };
     let about = facts("answers GET of one file over HTTP/1.1, server CPU", 100).cpu_clock().floor("floor", 0.95, None);
     suite.row("tcp", "strata", "1_kb", about, || Served::start(100), |served: Arc<Served>| client(served.address()));
-    let about = facts("answers each request with the same bytes, by a bare hyper server, server CPU", 1).cpu_clock();
+    let about = facts("answers each request with the same bytes from a bare hyper server, server CPU", 1).cpu_clock();
     let setup = || {
         let content = Bytes::from(site::content(0));
         Bare::start(Raw::copy(0, 1), move |_| {

@@ -1,7 +1,7 @@
 //! The engine's own calls: get, multi-get, scan and write, against RocksDB called directly with the same options.
 //!
-//! What this layer adds over the binding is a counter, the choice of a column family and the sorting of errors. The scan and the
-//! multi-get read as of a snapshot, as a query does; their floors do not, which is part of the ratio.
+//! This layer adds a counter, the choice of a column family and the classification of errors to the binding. The scan and the multi-get
+//! read as of a snapshot, as a query does; their floors do not, which is part of the ratio.
 
 mod floor;
 mod prepared;

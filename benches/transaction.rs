@@ -1,12 +1,11 @@
 //! The verbs of one record, in process, against the best raw RocksDB path for the same bytes.
 //!
-//! A read hands out the stored bytes where the engine has them, checked; both sides copy them out, as whoever answers must. A
-//! create parses the JSON body, encodes the record with its checksum and writes it with its index entries in one batch; its floor
-//! writes the same keys and values, made beforehand. Whoever replaces a record or gives up has parsed a JSON body on both sides. An
-//! update reads the record once and touches only the entries that change; its floor, and that of a delete, make keys of an id and
-//! of values as ours do. A batch is all or none, and giving up writes nothing; RocksDB's own optimistic transactions stand beside,
-//! with options and column family resolved once, what they read pinned, and each transaction made anew, since the binding reuses
-//! none. Locks are taken on every write but the create whose id we make.
+//! A read returns the stored bytes in the engine's memory, checked; both sides copy them out, as any server must. A create parses the JSON
+//! body, encodes the record with its checksum and writes it with its index entries in one batch; its floor writes the same keys and values,
+//! prepared beforehand. For a replace and an abort, both sides parse a JSON body. An update reads the record once and touches only the
+//! entries that change; its floor, and that of a delete, build keys from an id and values as Strata does. A batch is all or none, and an
+//! abort writes nothing; the peer is RocksDB's own optimistic transactions, with options and column family resolved once, reads pinned, and
+//! a new transaction each time, since the binding reuses none. Every write takes locks except the create whose id Strata makes.
 
 mod floor;
 mod prepared;
@@ -48,8 +47,7 @@ fn reads(suite: &mut Suite) {
         let about =
             facts("reads one record by id, checks it and copies two of its attributes out").floor("floor", 0.85, 0.92);
         suite.row("read_2_attributes", "strata", case, about, ours, |state| verbs::read_2_attributes(state, n));
-        let about =
-            facts("gets the stored bytes of one record, pinned, and copies two attributes out from where they stand");
+        let about = facts("gets the stored bytes of one record, pinned, and copies two attributes out of them");
         suite.row("read_2_attributes", "floor", case, about, raw, |state| verbs::raw_read_2_attributes(state, n));
     }
 }
@@ -79,7 +77,7 @@ fn creates(suite: &mut Suite) {
     }
     let about = writing("creates one record from a JSON body with its id", n, 0).floor("floor", 0.75, 0.90);
     suite.row("create", "strata", "id_given", about, || Ours::copy(0, n), verbs::create_with_id);
-    let about = writing("gets one key that is not there, then writes it", n, 0);
+    let about = writing("gets one absent key, then writes it", n, 0);
     suite.row("create", "floor", "id_given", about, || Raw::copy(0, n), verbs::raw_get_and_create);
 }
 
@@ -98,7 +96,7 @@ fn changes(suite: &mut Suite) {
     let case = "2_indexes_changed";
     let about = writing("patches both indexed attributes", n, 2).floor("floor", 0.85, 0.92);
     suite.row("update", "strata", case, about, || Ours::copy(2, n), |ours| verbs::update_indexed(ours, n));
-    let about = writing("gets one record, writes it and exchanges two entries in one batch of 5", n, 2);
+    let about = writing("gets one record, writes it and replaces two entries in one batch of 5", n, 2);
     suite.row("update", "floor", case, about, || Raw::copy(2, n), |raw| verbs::raw_update_indexed(raw, n));
 
     let many = n * 4;
@@ -109,32 +107,32 @@ fn changes(suite: &mut Suite) {
     suite.row("delete", "floor", "2_indexes", about, || Raw::copy(2, many), |raw| verbs::raw_delete(raw, many));
 }
 
-/// What a transaction is asked for: to write, to read and write, to give up, to write much at once.
+/// The uses of a transaction: writing, reading and writing, aborting, writing many records at once.
 fn transactions(suite: &mut Suite) {
     let n = records(suite.scale());
     let ours = || Ours::copy(0, n);
     let optimistic = || Optimistic::open(prepared::copy(0, n), options().cache_bytes);
 
-    let about = writing("replaces one record by a JSON body", n, 0)
+    let about = writing("replaces one record with a JSON body", n, 0)
         .floor("floor", 0.85, 0.92)
         .against("single_write/optimistic/1_key");
     suite.row("single_write", "strata", "1_key", about, ours, |ours| verbs::replace(ours, n));
     let about = writing("parses and encodes the same JSON body, gets the record and puts the bytes in one batch", n, 0);
     suite.row("single_write", "floor", "1_key", about, || Raw::copy(0, n), |raw| verbs::raw_replace(raw, n));
     let about =
-        writing("parses and encodes the same JSON body, puts the record, commits: OptimisticTransactionDB", n, 0);
+        writing("parses and encodes the same JSON body, puts the record and commits: OptimisticTransactionDB", n, 0);
     suite.row("single_write", "optimistic", "1_key", about, optimistic, |raw| verbs::optimistic_write(raw, n));
 
     let about = writing("adds one to an attribute of one record", n, 0).floor("optimistic", 1.2, 1.5);
     suite.row("read_modify_write", "strata", "1_key", about, ours, |ours| verbs::read_modify_write(ours, n));
     let about =
-        writing("gets one record for update, pinned, puts the same bytes, commits: OptimisticTransactionDB", n, 0);
+        writing("gets one record for update, pinned, puts the same bytes and commits: OptimisticTransactionDB", n, 0);
     suite.row("read_modify_write", "optimistic", "1_key", about, optimistic, |raw| {
         verbs::optimistic_read_modify_write(raw, n)
     });
 
     let aborting = |op: &str| Facts::new(op).data(described(n)).state(SST).indexes(0);
-    let about = aborting("replaces one record by a JSON body, then gives up: nothing is written");
+    let about = aborting("replaces one record with a JSON body, then aborts; nothing is written");
     let about = about.against("abort/optimistic/1_key");
     suite.row("abort", "strata", "1_key", about, ours, |ours| verbs::abort(ours, n));
     let about =
@@ -149,13 +147,13 @@ fn transactions(suite: &mut Suite) {
     suite.row("batch", "floor", "100_records", about, || Raw::copy(0, n), verbs::raw_create_all);
 }
 
-/// Writers that wait for the device. The engine has them wait in one queue and syncs once for those in it, but each puts its own key
-/// into the memtable; ours leave their batches to one of them, so that more than the floor is aimed at.
+/// Writers that wait for the device. The engine queues them and syncs once for the queue, but each puts its own key into the memtable;
+/// Strata's leave their batches to one of them, so the aim is above the floor.
 fn strong(suite: &mut Suite) {
     let n = records(suite.scale());
     let threads = if suite.scale() == Scale::Full { 64 } else { 4 };
     let facts = |op| writing(op, n, 0).durability("strong").threads(threads).changes_store(2048, None);
-    let about = facts("creates one record and waits until it is synced; one of all who wait writes and syncs for them")
+    let about = facts("creates one record and waits until it is synced; one waiter writes and syncs for all")
         .floor("floor", 0.9, 1.2);
     let setup = || {
         let mut schema = prepared::schema(0);
@@ -168,7 +166,8 @@ fn strong(suite: &mut Suite) {
         raw.write.set_sync(true);
         raw
     };
-    let about =
-        facts("writes one key by a synced write; the engine groups them, and each puts its own key into the memtable");
+    let about = facts(
+        "writes one key with a synced write; the engine groups writers, and each puts its own key into the memtable",
+    );
     suite.row("create_strong", "floor", "64_writers", about, setup, |raw| verbs::raw_create(raw, 0));
 }

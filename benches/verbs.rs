@@ -1,6 +1,6 @@
-//! The verbs as benches call them: ours, and the raw path for the same bytes. A module of the benches, not a target.
+//! The verbs as benches call them: Strata's, and the raw path for the same bytes. A module of the benches, not a target.
 //!
-//! Each function makes a worker: everything it needs stands ready, and the closure it returns is the operation that is timed.
+//! Each function makes a worker: it prepares everything, and the closure that it returns is the timed operation.
 #![allow(dead_code, reason = "each target measures its part")]
 
 use std::borrow::Cow;
@@ -23,7 +23,7 @@ use strata_harness::data::{self, scatter};
 use crate::floor::{LOOKED_AT, Optimistic, Promise, Raw};
 use crate::prepared::{Numbered, Ours, POOL, bodies, bodies_with_id, record_keys, schema};
 
-/// An id of the length that the server makes, with room for a number.
+/// An id as long as those of the server, with room for a number.
 pub const MADE_ID: &str = "00000000-0001-7001-8001-000000000001";
 
 /// Reads one record by id and copies its JSON out.
@@ -44,7 +44,7 @@ pub fn raw_read(raw: Arc<Raw>, records: u64) -> impl FnMut(u64) -> u64 + Send {
     move |index| raw.get(&keys[scatter(index, records) as usize]).map_or(0, |bytes| copied(&bytes, &mut answer))
 }
 
-/// An answer that nobody looks at is not read: a pinned value that is not touched costs nothing on the way from memory.
+/// Copies the bytes out: a pinned value that is never read costs no memory access.
 pub fn copied(bytes: &[u8], answer: &mut Vec<u8>) -> u64 {
     answer.clear();
     answer.extend_from_slice(bytes);
@@ -81,7 +81,7 @@ pub fn read_2_attributes(ours: Arc<Ours>, records: u64) -> impl FnMut(u64) -> u6
     }
 }
 
-/// Gets the stored bytes of one record, pinned, and copies two of its attributes out from where they stand.
+/// Gets the stored bytes of one record, pinned, and copies two attributes out of them.
 pub fn raw_read_2_attributes(raw: Arc<Raw>, records: u64) -> impl FnMut(u64) -> u64 + Send {
     let (keys, mut answer) = (record_keys(1, records), Vec::new());
     move |index| {
@@ -141,9 +141,9 @@ pub fn create_with_id(ours: Arc<Ours>) -> impl FnMut(u64) -> u64 + Send {
 /// An id that a client gives, with room for a number.
 const GIVEN_ID: &str = "new-00000000";
 
-/// What the raw path of a create writes, for each body of the pool: the stored record and, behind it in the same memory, what stands in
-/// the keys of its entries before the id. The id changes with each operation and stays in the cache; a key in memory of its own would
-/// cost more to fetch than ours cost to make.
+/// The writes of the raw path of a create, for each body of the pool: the stored record and, behind it in the same buffer, the parts of its
+/// entries' keys before the id. The id changes with each operation and stays in the cache; a key in memory of its own would cost more to
+/// fetch than Strata's cost to build.
 pub struct Writes {
     key: Numbered,
     /// Where the id begins in the key of a record.
@@ -155,7 +155,7 @@ pub struct Writes {
 struct Prepared {
     /// Bytes of the record.
     record: usize,
-    /// The record, then for each entry one byte that counts the bytes before its id, and these.
+    /// The record, then for each entry the number of bytes before its id, in one byte, and these bytes.
     bytes: Vec<u8>,
 }
 
@@ -181,7 +181,7 @@ impl Writes {
         Self { id: key.len() - id.len(), key: Numbered::new(&key), entry: Vec::new(), pool }
     }
 
-    /// The stored record of the body whose turn it is at this number.
+    /// The stored record of the body for this number.
     pub fn record(&self, number: u64) -> &[u8] {
         let prepared = &self.pool[(number % POOL) as usize];
         &prepared.bytes[..prepared.record]
@@ -220,7 +220,7 @@ impl Writes {
     }
 }
 
-/// The keys of the entries that a record has.
+/// The keys of the entries of a record.
 pub fn entries<B: AsRef<[u8]>>(record: &Record<'_, B>, id: &str) -> Vec<Vec<u8>> {
     let keys = record.table().indexes.iter().flat_map(|index| {
         let values: Vec<_> =
@@ -260,7 +260,7 @@ pub fn raw_create(raw: Arc<Raw>, indexes: u32) -> impl FnMut(u64) -> u64 + Send 
     }
 }
 
-/// Writes the keys of one create in one batch, again and again, for a server that answers on one thread.
+/// Writes the keys of one create in one batch per call, for a server that answers on one thread.
 pub fn raw_create_shared(raw: Arc<Raw>, indexes: u32) -> impl FnMut() + Clone {
     let create = std::rc::Rc::new(std::cell::RefCell::new((0, raw_create(raw, indexes))));
     move || {
@@ -304,7 +304,7 @@ pub fn update_unindexed(ours: Arc<Ours>, records: u64) -> impl FnMut(u64) -> u64
 
 pub const STOCK: &str = r#"{"stock":100000000}"#;
 
-/// Patches the record of the operation with a text in which its index stands, as a number that is found in `attribute` afterwards.
+/// Patches the record of the operation with a text that contains its index, as a number that `attribute` then has.
 fn update(ours: Arc<Ours>, records: u64, text: &str, attribute: usize) -> impl FnMut(u64) -> u64 + Send + use<> {
     let ids: Vec<String> = (0..records).map(data::id).collect();
     let mut patch = Numbered::new(text.as_bytes());
@@ -320,7 +320,7 @@ fn update(ours: Arc<Ours>, records: u64, text: &str, attribute: usize) -> impl F
     })
 }
 
-/// The number that a patch has left in an attribute of a stored record; less than 0 if none has.
+/// The number that a patch has left in an attribute of a stored record; negative if none has.
 pub fn patched(ours: &Ours, id: &str, attribute: usize) -> i64 {
     let stored = ours.database.read(ours.product(), id).expect("a healthy store").expect("a record of the data set");
     match stored.value(attribute).expect("a whole record") {
@@ -330,16 +330,16 @@ pub fn patched(ours: &Ours, id: &str, attribute: usize) -> i64 {
     }
 }
 
-/// The number that stands in the record of an operation is its own, or that of an operation that came after it on the same record: any
-/// of another worker, but none that this worker did before.
+/// Asserts that the number in the record of an operation is its own, or that of a later operation on the same record: any of another
+/// worker, but no earlier one of this worker.
 pub fn assert_patched(written: i64, index: u64, own: &Range<u64>, same_record: impl Fn(u64) -> bool) {
     let number = u64::try_from(written).unwrap_or_else(|_| panic!("operation {index} has left nothing in its record"));
     let before = own.contains(&number) && number < index;
     assert!(same_record(number) && !before, "operation {index} has left {number} in its record");
 }
 
-/// An operation of a client, of which the last ones are looked at: faster must not mean that nothing was written. `look` is given
-/// the index, and those of the worker's last operations in a row.
+/// An operation of a client whose last runs are verified, so that no row is fast because it wrote nothing. `look` gets the index, and those
+/// of the worker's last consecutive operations.
 pub fn looked_at<C: Send>(
     client: C,
     operation: impl FnMut(&mut C, u64) -> u64 + Send,
@@ -353,7 +353,7 @@ struct LookedAt<C, O, L: FnMut(&mut C, u64, &Range<u64>)> {
     client: C,
     operation: O,
     look: L,
-    /// The last operations in a row.
+    /// The last consecutive operations.
     done: Range<u64>,
 }
 
@@ -374,7 +374,7 @@ impl<C, O, L: FnMut(&mut C, u64, &Range<u64>)> Drop for LookedAt<C, O, L> {
     }
 }
 
-/// The entries of the two indexes of a product, made from its values as they are needed, in memory that is used again.
+/// The entries of the two indexes of a product, built from its values on demand, in reused buffers.
 struct Entries {
     table: Table,
     hash: Vec<u8>,
@@ -396,12 +396,12 @@ impl Entries {
     }
 }
 
-/// The values that a number has as [`CHANGE`] of the record's indexed attributes.
+/// The values of the record's indexed attributes in [`CHANGE`] with this number.
 fn changed(category: &mut Numbered, number: u64) -> (&str, f64) {
     (std::str::from_utf8(category.with(number)).expect("text"), number as f64 + 100_000_000.5)
 }
 
-/// Gets a record, then writes it and exchanges two entries in one batch; its keys are made of an id and of values, as ours are.
+/// Gets a record, then writes it and replaces two entries in one batch; its keys are built from an id and values, like Strata's.
 pub fn raw_update_indexed(raw: Arc<Raw>, records: u64) -> impl FnMut(u64) -> u64 + Send {
     let (ids, mut entries) = ((0..records).map(data::id).collect::<Vec<_>>(), Entries::new());
     let value = Writes::new(&entries.table, MADE_ID).record(0).to_vec();
@@ -414,7 +414,7 @@ pub fn raw_update_indexed(raw: Arc<Raw>, records: u64) -> impl FnMut(u64) -> u64
         let found = raw.get(&key).is_some();
         batch.clear();
         batch.put_cf(&raw.records(), &key, &value);
-        // What the last change of the record has left there; its first one takes away as many that nobody has put.
+        // Deletes the entries of the last change of the record; the first change deletes as many that were never put.
         let (before, price) = changed(&mut category, index.wrapping_sub(records) % 100_000_000);
         for entry in entries.of(before, price, id) {
             batch.delete_cf(&raw.indexes(), entry);
@@ -442,8 +442,7 @@ pub fn delete(ours: Arc<Ours>, records: u64) -> impl FnMut(u64) -> u64 + Send {
     })
 }
 
-/// Gets a record, then deletes it and its two entries in one batch; its keys are made of its id and of what the record holds, as ours
-/// are.
+/// Gets a record, then deletes it and its two entries in one batch; its keys are built from its id and its values, like Strata's.
 pub fn raw_delete(raw: Arc<Raw>, records: u64) -> impl FnMut(u64) -> u64 + Send {
     let (ids, mut entries) = ((0..records).map(data::id).collect::<Vec<_>>(), Entries::new());
     let (mut key, mut batch) = (Vec::new(), rocksdb::WriteBatch::default());
@@ -472,7 +471,7 @@ pub fn raw_delete(raw: Arc<Raw>, records: u64) -> impl FnMut(u64) -> u64 + Send 
     })
 }
 
-/// Replaces one record by another JSON body.
+/// Replaces one record with another JSON body.
 pub fn replace(ours: Arc<Ours>, records: u64) -> impl FnMut(u64) -> u64 + Send {
     let (ids, bodies) = ((0..records).map(data::id).collect::<Vec<_>>(), bodies());
     ours.promise(Promise::WRITE);
@@ -489,7 +488,7 @@ pub fn replace(ours: Arc<Ours>, records: u64) -> impl FnMut(u64) -> u64 + Send {
     })
 }
 
-/// The stored bytes of the record of an operation, by the only worker, whose last operation on it may have been a later one.
+/// The expected stored bytes of the record of an operation; the only worker may have replaced it again later.
 fn replaced(index: u64, own: &Range<u64>, records: u64) -> Vec<u8> {
     let last = index + (own.end - 1 - index) / records * records;
     let mut stored = Vec::new();
@@ -502,13 +501,13 @@ fn replaced(index: u64, own: &Range<u64>, records: u64) -> Vec<u8> {
     stored
 }
 
-/// Parses a JSON body and encodes it as the record of that id: what has to be done before it can be put.
+/// Parses a JSON body and encodes it as the record of that id, as required before a put.
 fn encode_with_id(table: &Table, body: &[u8], id: &str, out: &mut Vec<u8>) {
     let fields = parse_object(table, body).and_then(|fields| fields.with("id", id)).expect("a body of the data set");
     record::encode(&fields, None::<&Owned<'_>>, out).expect("a record of the data set");
 }
 
-/// Parses a JSON body, gets one record and puts what the body means in its place.
+/// Parses a JSON body, gets one record and puts the encoded body in its place.
 pub fn raw_replace(raw: Arc<Raw>, records: u64) -> impl FnMut(u64) -> u64 + Send {
     let (mut body, mut batch) = (Parsed::new(records), rocksdb::WriteBatch::default());
     raw.promise(Promise::WRITE);
@@ -527,7 +526,7 @@ pub fn raw_replace(raw: Arc<Raw>, records: u64) -> impl FnMut(u64) -> u64 + Send
     })
 }
 
-/// The bodies of the pool, each parsed when it is needed, and the key and the bytes of the record that it becomes.
+/// The bodies of the pool, each parsed on demand, and the key and the bytes of its record.
 struct Parsed {
     table: Table,
     bodies: &'static [Vec<u8>],
@@ -550,7 +549,7 @@ impl Parsed {
     }
 }
 
-/// Replaces one record in a transaction that gives up at its end.
+/// Replaces one record in a transaction that aborts at its end.
 pub fn abort(ours: Arc<Ours>, records: u64) -> impl FnMut(u64) -> u64 + Send {
     let (ids, bodies) = ((0..records).map(data::id).collect::<Vec<_>>(), bodies());
     move |index| {
@@ -579,7 +578,7 @@ pub fn create_all(ours: Arc<Ours>) -> impl FnMut(u64) -> u64 + Send {
     }
 }
 
-/// Writes the hundred keys of the same in one batch.
+/// Writes the hundred keys of the same records in one batch.
 pub fn raw_create_all(raw: Arc<Raw>) -> impl FnMut(u64) -> u64 + Send {
     let mut writes = Writes::new(&schema(0).tables[0], MADE_ID);
     let mut batch = rocksdb::WriteBatch::default();
@@ -612,7 +611,7 @@ pub fn read_modify_write(ours: Arc<Ours>, records: u64) -> impl FnMut(u64) -> u6
     })
 }
 
-/// The place of the attribute that is counted up.
+/// The position of the incremented attribute.
 pub fn stock(ours: &Ours) -> usize {
     ours.product().attribute("stock").expect("an attribute of the data set")
 }
@@ -644,7 +643,7 @@ pub fn optimistic_read_modify_write(raw: Arc<Optimistic>, records: u64) -> impl 
     }
 }
 
-/// Parses a JSON body, puts what it means in an optimistic transaction and commits.
+/// Parses a JSON body, puts its record in an optimistic transaction and commits.
 pub fn optimistic_write(raw: Arc<Optimistic>, records: u64) -> impl FnMut(u64) -> u64 + Send {
     raw.promise(Promise::WRITE);
     let mut put = optimistic_put(raw, records);
@@ -660,7 +659,7 @@ pub fn optimistic_abort(raw: Arc<Optimistic>, records: u64) -> impl FnMut(u64) -
 /// Commits a transaction or rolls it back.
 type End = fn(rocksdb::Transaction<'_, rocksdb::OptimisticTransactionDB>) -> Result<(), rocksdb::Error>;
 
-/// Puts one record in an optimistic transaction and lets `end` end it; whether it did.
+/// Puts one record in an optimistic transaction and ends it with `end`; returns whether that succeeded.
 fn optimistic_put(raw: Arc<Optimistic>, records: u64) -> impl FnMut(u64, End) -> bool + Send {
     let mut body = Parsed::new(records);
     move |index, end| {
@@ -677,7 +676,7 @@ pub fn mixed(ours: Arc<Ours>, records: u64) -> impl FnMut(u64) -> u64 + Send {
     mix(read(Arc::clone(&ours), records), create(ours))
 }
 
-/// The reads of such a mix alone, over a store in which half of its creates are done.
+/// The reads of such a mix alone, over a store with half of its creates done.
 pub fn mixed_read(ours: Arc<Ours>, records: u64) -> impl FnMut(u64) -> u64 + Send {
     mix(read(ours, records), nothing)
 }
@@ -694,7 +693,7 @@ pub fn raw_mixed(raw: Arc<Raw>, records: u64) -> impl FnMut(u64) -> u64 + Send {
     mix(raw_read(Arc::clone(&raw), records), raw_create(raw, 0))
 }
 
-/// Seven operations of ten read, three create.
+/// Seven of ten operations read, three create.
 pub fn mix(
     mut read: impl FnMut(u64) -> u64 + Send,
     mut create: impl FnMut(u64) -> u64 + Send,
@@ -702,7 +701,7 @@ pub fn mix(
     move |index| if index % 10 < 7 { read(index) } else { create(index) }
 }
 
-/// Stands for the other verb where a part of a mix runs alone.
+/// Takes the place of the other verb when a part of a mix runs alone.
 pub fn nothing(_: u64) -> u64 {
     1
 }

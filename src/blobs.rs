@@ -1,22 +1,22 @@
-//! Blobs: values too long for a record, kept in chunks beside it, written and read as streams.
+//! Blobs: values too long for a record, stored in chunks beside it, written and read as streams.
 //!
 //! ```text
 //! record    of a Blob attribute: its path in the text, the number of its upload in the eight bytes
 //! manifest  [table][upload]         -> version, length, tag, media type, checksum
 //! chunk     [table][upload][number] -> XXH3-64 of the bytes (u64, little-endian), bytes: 64 KiB, the last one what is left
 //! ```
-//! **An upload** ([`Upload`]) writes its chunks as they come, under a number that no other upload has had. Nobody sees them until one
-//! batch makes the record refer to that number; the same batch deletes what the record referred to before. So a reader has all of the
-//! old bytes or all of the new ones. The chunks of an upload that broke off are deleted when it is dropped; those of a killed process,
-//! when the store is opened (`transaction`). A blob of at most a piece is written by that one batch alone.
+//! **An upload** ([`Upload`]) writes its chunks as they arrive, under a number that no other upload has had. They stay invisible until one
+//! batch makes the record refer to that number; the same batch deletes what the record referred to before. So a reader sees either all of
+//! the old bytes or all of the new ones. The chunks of an aborted upload are deleted when it is dropped; those left by a killed process,
+//! when the store is opened (`transaction`). A blob that fits in one piece is written by that one batch.
 //!
-//! **A reader** ([`Reader`]) reads record, manifest and chunks from one snapshot, however slowly its bytes are taken. The bytes under a
-//! number never change, so it takes a newer snapshot with every piece as long as the upload is still there: an old snapshot would keep
-//! the engine from dropping what others have overwritten.
+//! **A reader** ([`Reader`]) reads record, manifest and chunks from one snapshot, however slowly its bytes are consumed. The bytes under a
+//! number never change, so it takes a newer snapshot with every piece as long as the upload still exists: an old snapshot would keep the
+//! engine from dropping overwritten data.
 //!
-//! Memory does not follow the length of a blob: both hold a piece at most. No chunk is used before its checksum was compared.
+//! Memory use does not depend on the length of a blob: both hold one piece at most. Every checksum is verified before a chunk is used.
 //!
-//! Non-goals: when a piece is written or read, and where it is waited for (`ingress`).
+//! Non-goals: when a piece is written or read, and where that may block (`ingress`).
 
 mod check;
 mod manifest;
@@ -33,31 +33,31 @@ use crate::transaction::{Database, Precondition};
 pub use check::disagreements;
 use manifest::Manifest;
 pub use reader::Reader;
-pub use upload::{Ended, Upload};
+pub use upload::{Upload, Uploaded};
 
-/// How many bytes a chunk has, unless it is the last.
+/// Bytes of a chunk, except the last one.
 pub const CHUNK_BYTES: usize = 64 << 10;
 
-/// How many bytes are written or read at once.
+/// Maximum number of bytes written or read at once.
 pub const PIECE_BYTES: usize = 4 * CHUNK_BYTES;
 
-/// The longest media type.
+/// Maximum length of a media type, in bytes.
 pub const MEDIA_TYPE_BYTES: usize = 255;
 
-/// Takes a blob away from its record, which is a write of the record.
+/// Removes a blob from its record, which is a write of the record.
 ///
 /// # Errors
-/// `NotFound` if there is no such record, or it has no such blob; `Stale` by the precondition, whose checksums are the tags of blobs;
+/// `NotFound` if there is no such record, or it has no such blob; `Stale` if the precondition fails, whose checksums are the tags of blobs;
 /// as [`Database::set_blob`].
 pub fn remove(database: &Database, table: &Table, id: &str, attribute: usize, expected: &Precondition) -> Result<()> {
     let accept = |upload: Option<u64>| match upload {
         Some(_) => admit(database, table, upload, expected),
-        None => Err(none(table, id, attribute)),
+        None => Err(no_blob(table, id, attribute)),
     };
     database.set_blob(table, id, attribute, None, accept, |_, _| {})
 }
 
-/// Checks what must be true of a blob before it changes; without an upload there is none.
+/// Checks the precondition of a change of a blob; `upload` is `None` if there is no blob.
 fn admit(database: &Database, table: &Table, upload: Option<u64>, expected: &Precondition) -> Result<()> {
     match (expected, upload) {
         (Precondition::None, _) | (Precondition::Exists, Some(_)) | (Precondition::Absent, None) => Ok(()),
@@ -70,15 +70,15 @@ fn admit(database: &Database, table: &Table, upload: Option<u64>, expected: &Pre
     }
 }
 
-fn none(table: &Table, id: &str, attribute: usize) -> Error {
+fn no_blob(table: &Table, id: &str, attribute: usize) -> Error {
     let name = &table.attributes[attribute].name;
     Error::NotFound { detail: format!("record {id:?} of {} has no {name}", table.name) }
 }
 
-/// Bytes of the checksum before those of a chunk.
+/// Bytes of the checksum stored before those of a chunk.
 const CHECKSUM_BYTES: usize = 8;
 
-/// Writes the checksum of a chunk, for which there is room before its bytes; which it is.
+/// Writes the checksum of a chunk into the room before its bytes, and returns it.
 fn seal(stored: &mut [u8]) -> u64 {
     let (room, bytes) = stored.split_at_mut(CHECKSUM_BYTES);
     let checksum = XxHash3_64::oneshot(bytes);
@@ -86,18 +86,18 @@ fn seal(stored: &mut [u8]) -> u64 {
     checksum
 }
 
-/// The checksum of a stored chunk, and its bytes, which are so many.
-fn parts(stored: &[u8], length: usize) -> Result<(u64, &[u8])> {
+/// Returns the checksum and the bytes of a stored chunk, which must have the given length.
+fn split_checksum(stored: &[u8], length: usize) -> Result<(u64, &[u8])> {
     let parts = stored.split_first_chunk::<CHECKSUM_BYTES>().filter(|(_, bytes)| bytes.len() == length);
-    let (checksum, bytes) = parts.ok_or_else(|| damaged("a chunk has another length"))?;
+    let (checksum, bytes) = parts.ok_or_else(|| damaged("wrong chunk length"))?;
     Ok((u64::from_le_bytes(*checksum), bytes))
 }
 
-/// Compares the checksum of a chunk with its bytes.
+/// Verifies the checksum of a chunk.
 fn verify(checksum: u64, bytes: &[u8]) -> Result<()> {
     match checksum == XxHash3_64::oneshot(bytes) {
         true => Ok(()),
-        false => Err(damaged("the checksum of a chunk differs")),
+        false => Err(damaged("chunk checksum mismatch")),
     }
 }
 

@@ -1,11 +1,11 @@
-//! The console: pages that show a person the tables that are served, and ask them. They only use what every client can use.
+//! The console: web pages that show the served tables and query them. They use only what is available to every client.
 //!
-//! The pages are in the binary, so that there is nothing to install, and no version of them that does not fit. They are written by
-//! hand; GraphiQL is the one that others have built, committed as they publish it (`console/vendor/README.md`), so that no build needs
-//! Node. Nothing is fetched from anywhere else: `Content-Security-Policy` lets a page load and ask this server alone, and run no script
-//! that is not a file of it.
+//! The pages are embedded in the binary, so that there is nothing to install and their version always fits. They are written by hand,
+//! except for GraphiQL, which is committed as published (`console/vendor/README.md`), so that no build needs Node. Nothing is fetched from
+//! elsewhere: `Content-Security-Policy` lets a page load from and connect to this server only, and run only scripts from its files.
 //!
-//! Non-goals: who may see it (`ingress`); changing records (GraphiQL can, as every client); compression, as it does not leave the machine.
+//! Non-goals: access control (`ingress`); changing records (GraphiQL can, like every client); compression, since responses stay on the
+//! machine.
 
 use bytes::Bytes;
 use http::header::{
@@ -16,10 +16,10 @@ use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Uri};
 use crate::handlers::{Answer, Result};
 use crate::static_files::{Content, Site, accepts_html};
 
-/// Where it is.
+/// The path of the console.
 pub const PATH: &str = "/_console";
 
-/// The pages and what they are made of.
+/// The files of the console.
 pub struct Console(Site);
 
 const FILES: [(&str, &[u8]); 11] = [
@@ -36,31 +36,31 @@ const FILES: [(&str, &[u8]); 11] = [
     ("react-dom.production.min.js", include_bytes!("console/vendor/react-dom.production.min.js")),
 ];
 
-/// What a page may load and ask, and who may show it in a frame: nobody.
+/// What a page may load and connect to; no page may be framed.
 const POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self' data:; \
      connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 );
 
-/// The dialogs of GraphiQL bring a style with them.
+/// The dialogs of GraphiQL need inline styles.
 const POLICY_OF_GRAPHIQL: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self' data:; \
      connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 );
 
-/// With these two a page shares its process with no other, and gets clocks that tell microseconds.
+/// These two headers give a page its own process, and clocks with microsecond resolution.
 const ISOLATION: [(HeaderName, HeaderValue); 2] = [
     (HeaderName::from_static("cross-origin-opener-policy"), HeaderValue::from_static("same-origin")),
     (HeaderName::from_static("cross-origin-embedder-policy"), HeaderValue::from_static("require-corp")),
 ];
 
 impl Console {
-    /// All of it.
+    /// Creates the console from its embedded files.
     pub fn new() -> Self {
         Self(Site::embedded(&FILES))
     }
 
-    /// What is answered to a request; `None` if nothing has its path.
+    /// Answers a request; `None` if no file has its path.
     ///
     /// # Errors
     /// 405; 412.
@@ -90,7 +90,7 @@ impl Default for Console {
     }
 }
 
-/// The way to the console, for a browser that asks for the page at `/`.
+/// Returns the redirection to the console for a browser that requests `/`.
 pub fn redirection(method: &Method, uri: &Uri, headers: &HeaderMap) -> Option<Answer> {
     let wanted = matches!(*method, Method::GET | Method::HEAD) && uri.path() == "/" && accepts_html(headers);
     wanted.then(|| {
@@ -98,7 +98,7 @@ pub fn redirection(method: &Method, uri: &Uri, headers: &HeaderMap) -> Option<An
         *answer.status_mut() = StatusCode::TEMPORARY_REDIRECT;
         answer.headers_mut().insert(LOCATION, HeaderValue::from_static(PATH));
         answer.headers_mut().insert(VARY, HeaderValue::from_static("accept"));
-        // Tomorrow there may be a site.
+        // There may be a site later.
         answer.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         answer
     })
@@ -137,7 +137,7 @@ mod tests {
             let named = ["src=\"", "href=\""].into_iter().flat_map(|start| page.split(start).skip(1));
             let mut links = 0;
             let links_of_page = named.map(|rest| rest.split('"').next().unwrap());
-            // The OpenAPI document is no file of the console.
+            // The OpenAPI document is not a file of the console.
             for link in links_of_page.filter(|link| !link.starts_with('#') && *link != "/_openapi.json") {
                 assert!(ask(Method::GET, link).is_some(), "{name}: {link}");
                 links += 1;

@@ -1,11 +1,10 @@
-//! The bytes of keys and of records.
+//! The binary encoding of keys and records, and the parsing of values.
 //!
-//! Twelve ideas, each with a file: [`value`], a typed value; [`json`], JSON text read from left to right; `names`, the names of members
-//! inside it; `coerce`, a JSON value read as the type of an attribute; [`Fields`], values that were checked against a table; [`body`],
-//! how a JSON body becomes fields; [`key`], bytes whose order is the order of values, so that RocksDB's sorted map is the index;
-//! [`record`], the stored form, which carries the record's canonical JSON text so that a read by id is a pass-through; [`patch`],
-//! a merge patch inside a value; [`each_at`], what stands at a path in one; [`terms`], what full text is found by; [`url`],
-//! the paths of records and blobs on a server.
+//! Each concept has a module: [`value`], a typed value; [`json`], a streaming JSON reader; `names`, member names inside JSON; `coerce`, a
+//! JSON value read as the type of an attribute; [`Fields`], values validated against a table; [`body`], from a JSON body to fields;
+//! [`key`], order-preserving bytes, so that RocksDB's sorted map is the index; [`record`], the stored form, which contains the record's
+//! canonical JSON text so that a read by id is a pass-through; [`patch`], a merge patch inside a value; [`each_at`], the values at a path
+//! in one; [`terms`], the terms for full-text search; [`url`], the paths of records and blobs on a server.
 //!
 //! Non-goals: where keys are stored and which index entries a record has (`indexes`).
 

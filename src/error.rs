@@ -1,41 +1,41 @@
-//! The one error of Strata, sorted by what its receiver should do about it.
+//! The error type of Strata, classified by how its receiver should react.
 //!
-//! Every layer returns it, so that nothing is lost or retold on the way up: a schema error keeps its line and column, a bad
-//! body the JSON pointer to the place, a storage error its source. Which HTTP status a kind becomes is not known here: that
-//! table stands in `handlers`, where HTTP's vocabulary begins.
+//! Every layer returns it, so that nothing is lost on the way up: a schema error keeps its line and column, an invalid body the JSON
+//! pointer to the error, a storage error its source. The mapping of kinds to HTTP statuses is in `handlers`, the first layer that knows
+//! HTTP.
 
 use std::fmt;
 
 /// The result of every fallible call in Strata.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What went wrong, by what to do about it.
+/// The kinds of error, by how to react.
 #[derive(Debug)]
 pub enum Error {
-    /// The request can never be right as it stands: mend it at `place`.
+    /// The request is invalid and would fail again: correct it at `place`.
     Invalid {
-        /// What is wrong and what would be right.
+        /// What is wrong and what would be valid.
         detail: String,
-        /// Where in the input.
+        /// The position in the input.
         place: Place,
     },
-    /// There is no such record: nothing to do, or create it.
+    /// The record does not exist: nothing to do, or create it.
     NotFound {
-        /// What was looked for.
+        /// What was not found.
         detail: String,
     },
-    /// The request conflicts with stored data (an id or a unique value that exists): choose another one.
+    /// The request conflicts with stored data (an existing id or unique value): choose another one.
     Conflict {
-        /// What it contradicts.
+        /// The conflict.
         detail: String,
-        /// JSON pointer to the member that does, empty for the whole body.
+        /// JSON pointer to the conflicting member, empty for the whole body.
         pointer: String,
     },
     /// The precondition names an older version of the record: read it again, then decide.
     Stale,
-    /// What the request goes on from is not kept any more: begin anew.
+    /// The position from which the request would continue is no longer available: start again.
     Gone {
-        /// What is not kept.
+        /// What is no longer available.
         detail: String,
     },
     /// The engine cannot take the work now (a write stall, a lock held too long): try again later.
@@ -43,26 +43,26 @@ pub enum Error {
         /// What is busy.
         detail: String,
     },
-    /// The answer is not in memory, or somebody holds the key: ask again where waiting is allowed. Never leaves the server.
+    /// The data is not in memory, or the key is locked: retry where blocking is allowed. Never leaves the server.
     WouldBlock,
-    /// Stored bytes are damaged: restore them from elsewhere. Never the fault of a request.
+    /// Stored bytes are corrupt: restore them from a backup. Never caused by a request.
     Corrupt {
-        /// What is damaged, and how it was noticed.
+        /// What is corrupt, and how it was detected.
         detail: String,
     },
-    /// The machine refused (disk full, data directory in use, I/O error): the operator must act.
+    /// The system failed (disk full, data directory in use, I/O error): the operator must act.
     Storage {
         /// What was attempted.
         detail: String,
-        /// The refusal.
+        /// The underlying error.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 }
 
-/// Where in its input an [`Error::Invalid`] was found.
+/// The position in the input at which an [`Error::Invalid`] was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// In the input as a whole.
+    /// The input as a whole.
     Whole,
     /// In a JSON body, at this pointer (RFC 6901).
     Pointer(String),
@@ -78,22 +78,22 @@ pub enum Place {
 }
 
 impl Error {
-    /// An invalid input as a whole.
+    /// Returns an `Invalid` error for the input as a whole.
     pub fn invalid(detail: impl Into<String>) -> Self {
         Self::Invalid { detail: detail.into(), place: Place::Whole }
     }
 
-    /// An invalid JSON body, wrong at `pointer` (RFC 6901).
+    /// Returns an `Invalid` error for a JSON body, at `pointer` (RFC 6901).
     pub fn invalid_at(pointer: impl Into<String>, detail: impl Into<String>) -> Self {
         Self::Invalid { detail: detail.into(), place: Place::Pointer(pointer.into()) }
     }
 
-    /// Stored bytes that cannot be what was written.
+    /// Returns a `Corrupt` error.
     pub fn corrupt(detail: impl Into<String>) -> Self {
         Self::Corrupt { detail: detail.into() }
     }
 
-    /// A refusal of the machine while attempting `detail`.
+    /// Returns a `Storage` error that occurred while attempting `detail`.
     pub fn storage(detail: impl Into<String>, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self::Storage { detail: detail.into(), source: source.into() }
     }
@@ -110,8 +110,8 @@ impl fmt::Display for Error {
             | Self::Conflict { detail, .. }
             | Self::Gone { detail }
             | Self::Busy { detail } => f.write_str(detail),
-            Self::Stale => f.write_str("the record has changed since the version that was named"),
-            Self::WouldBlock => f.write_str("the answer is not in memory"),
+            Self::Stale => f.write_str("the record no longer matches the given version"),
+            Self::WouldBlock => f.write_str("the request would block"),
             Self::Corrupt { detail } => write!(f, "corrupt data: {detail}"),
             Self::Storage { detail, source } => write!(f, "{detail}: {source}"),
         }

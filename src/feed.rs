@@ -1,23 +1,22 @@
-//! Changes of records as they happen: a subscriber of a table or of a record receives every put and delete, in their order, none
-//! left out and none twice.
+//! The change feed: a subscriber of a table or of a record receives every put and delete in log order, exactly once.
 //!
 //! ```text
-//! write ── the engine's log ──┬─ one thread reads its end for all ([`tail`]) ── a queue for each subscriber ─┐
-//!                             └─ one that resumes from an earlier event reads for itself, piece by piece ─────┴─ Subscription::next
+//! write ── write-ahead log ──┬─ one thread tails it for all live subscribers ([`tail`]) ── a bounded queue each ─┐
+//!                            └─ a resuming subscriber reads it itself, in pieces ────────────────────────────────┴─ Subscription::next
 //! ```
-//! A write puts nothing aside for the feed: its batch stands in the log anyway, and all that a commit adds is to wake the reader, if
-//! there is one. The place of an event in the log is its id, so a subscriber that was away goes on where it was, over restarts too, as
-//! long as the log is kept ([`Error::Gone`](crate::error::Error::Gone) after that: list the table again).
+//! A write stores nothing extra for the feed: its batch is in the log anyway, and a commit only wakes the reader, if there is one. The id
+//! of an event is its position in the log, so a subscriber that was disconnected can resume, also after a restart, as long as the log is
+//! kept. After that, resuming returns [`Error::Gone`](crate::error::Error::Gone), and the client has to list the table again.
 //!
-//! Nobody waits for a subscriber. What it has not taken waits in its queue, within a bound; then it is told that it lags, with the id
-//! to resume from, and its subscription ends. Resuming costs no thread while its client reads: each piece is read when the one before
-//! is taken, and the subscription joins the others where there is nothing more to read.
+//! No write waits for a subscriber. Events that a subscriber has not taken wait in its bounded queue. On overflow it receives a message
+//! that it lags, with the id to resume from, and its subscription ends. Resuming holds no thread while the client reads: each piece is read
+//! from the log when the previous one has been taken, and the subscription joins the live ones once it has reached the end of the log.
 //!
-//! An event is a state that readers have seen: of a record that one transaction writes more than once, only the last is told. As a
-//! reader may, a subscriber may see a strong write before it is durable; if a power cut then takes it, the id of its event is not in the
-//! log any more, and resuming says so.
+//! An event is a state that readers could observe: if one transaction writes a record several times, only the last write is sent. Like any
+//! reader, a subscriber may see a strong write before it is durable. If a power cut then loses the write, the id of its event is no longer
+//! in the log, and resuming fails.
 //!
-//! Non-goals: the text of an event (a function that is given), waiting without a thread (`ingress`).
+//! Non-goals: the encoding of events (done by a function passed in), waiting without a thread (`ingress`).
 
 mod changes;
 mod id;
@@ -45,17 +44,17 @@ use queue::Queue;
 pub use subscription::{Next, Subscription};
 use topics::Topics;
 
-/// What subscribers may cost.
+/// Limits on subscribers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
-    /// How many subscribers there may be.
+    /// Maximum number of subscribers.
     pub subscribers: usize,
-    /// How many bytes of events may wait to be sent, all together. A subscriber with more than a 64th of that in its queue when a batch is
-    /// written lags.
+    /// Maximum number of bytes of unsent events over all queues. A subscriber that already has more than a 64th of that in its queue when a
+    /// batch is written lags.
     #[serde(deserialize_with = "crate::size::deserialize")]
     pub queued_bytes: usize,
-    /// After how long without an event a subscriber is told how far the log was read, in milliseconds; from 1 to an hour.
+    /// Time without an event after which a subscriber is sent the current position in the log, in milliseconds; from 1 to an hour.
     pub keep_alive_ms: u64,
 }
 
@@ -65,10 +64,10 @@ impl Default for Options {
     }
 }
 
-/// How many subscribers' shares the bytes of all queues are.
+/// One queue may hold `queued_bytes` divided by this number.
 const SHARES: usize = 64;
 
-/// What is subscribed to: a table, or one of its records.
+/// What a subscription covers: a table, or one of its records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topic {
     table: u32,
@@ -81,13 +80,13 @@ impl Topic {
         Self { table: table.id, id: None }
     }
 
-    /// One record, which need not be there.
+    /// One record, which need not exist.
     pub fn record(table: &Table, id: &str) -> Self {
         Self { table: table.id, id: Some(id.into()) }
     }
 }
 
-/// What a subscriber is told.
+/// A message to a subscriber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Message<'a> {
     /// A record was written.
@@ -104,33 +103,34 @@ pub enum Message<'a> {
     },
     /// All records of the table were deleted in one step.
     Truncate,
-    /// Nothing that concerns the subscriber: resuming from here leaves nothing out.
+    /// No event for this subscriber; resuming from this id skips nothing.
     Progress,
-    /// It took too long to take what there was, or resumes from a part of the log that has gone meanwhile; the last message.
+    /// The subscriber did not take its events fast enough, or the part of the log it resumes from was removed meanwhile. This is the last
+    /// message.
     Lagged,
 }
 
-/// Writes the text of a message. The id is the one to resume from behind it.
+/// Writes the encoding of a message. The id is the one from which to resume after it.
 pub type Write = fn(EventId, &Message<'_>, &mut Vec<u8>);
 
-/// Counts since the feed began.
+/// Counters since the feed was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counters {
-    /// Subscribers there are now.
+    /// Current number of subscribers.
     pub subscribers: usize,
-    /// Events that subscribers have taken.
+    /// Number of events taken by subscribers.
     pub events: u64,
-    /// Subscribers that were told that they lag.
+    /// Number of subscribers that were ended because they lagged.
     pub lagged: u64,
-    /// Bytes of events that were not sent yet.
+    /// Bytes of events that are not sent yet.
     pub queued_bytes: usize,
 }
 
-/// The changes of a database. Clones are the same feed; it ends when the last of them is dropped, its subscriptions too.
+/// The change feed of a database. Clones share one feed; dropping the last one ends the feed and all its subscriptions.
 #[derive(Clone)]
 pub struct Feed(Arc<Running>);
 
-/// Ends the feed when it is dropped: a thread that outlived it would keep the database open, and close it while the process ends.
+/// Ends the feed when it is dropped: a thread that outlived it would keep the database open, and close it during process exit.
 struct Running(Arc<Shared>);
 
 impl Drop for Running {
@@ -150,7 +150,7 @@ struct Shared {
     lagged: AtomicU64,
 }
 
-/// Those that are fed from the end of the log, and how far it was read for them.
+/// The live subscribers, which are fed from the end of the log, and how far it was read for them.
 #[derive(Default)]
 struct Hub {
     tail: Tail,
@@ -159,20 +159,20 @@ struct Hub {
     stopped: bool,
 }
 
-/// How far the end of the log was read.
+/// How far the reader thread has come.
 #[derive(Clone, Copy, Default)]
 enum Tail {
-    /// Nobody reads it.
+    /// There is no reader.
     #[default]
     Idle,
-    /// It is being looked for behind this operation.
+    /// The reader is looking for the position after this operation.
     Behind(u64),
-    /// Up to here: all subscribers have what precedes, and nothing that follows.
+    /// Up to this position: all live subscribers have everything before it and nothing after it.
     At(LogPosition),
 }
 
 impl Feed {
-    /// Over a database; `write` makes the text of each message, once for all its subscribers.
+    /// Creates the feed of a database. `write` encodes each message once for all its subscribers.
     pub fn new(database: Database, options: Options, write: Write) -> Self {
         Self(Arc::new(Running(Arc::new(Shared {
             database,
@@ -186,28 +186,28 @@ impl Feed {
         }))))
     }
 
-    /// Subscribes from now on: to everything whose write begins after this call. Does not wait.
+    /// Subscribes to every write that begins after this call. Does not block.
     ///
     /// # Errors
-    /// `Busy` if there are as many subscribers as there may be, or the feed has ended; `Storage` if no thread can be started.
+    /// `Busy` if the limit of subscribers is reached or the feed has ended; `Storage` if no thread can be started.
     pub fn subscribe(&self, topic: Topic) -> Result<Subscription> {
         Subscription::begin(self.shared(), topic)
     }
 
-    /// Subscribes to what has happened since an event and goes on happening. Reads from the disk.
+    /// Subscribes to everything after an event. Reads from the disk.
     ///
     /// # Errors
-    /// As [`Feed::subscribe`]; `Gone` if the log is not kept from there on; `Corrupt` if it is damaged.
+    /// As [`Feed::subscribe`]; `Gone` if the log is not kept from that event on; `Corrupt` if it is damaged.
     pub fn resume(&self, topic: Topic, after: EventId) -> Result<Subscription> {
         Subscription::resume(self.shared(), topic, after)
     }
 
-    /// Ends all subscriptions, and there are no more.
+    /// Ends all subscriptions and refuses new ones.
     pub fn stop(&self) {
         self.shared().stop();
     }
 
-    /// What was counted.
+    /// Returns the current counters.
     pub fn counters(&self) -> Counters {
         let shared = self.shared();
         Counters {
@@ -228,8 +228,8 @@ impl Shared {
         self.hub.lock()
     }
 
-    /// Has a queue fed from the end of the log. It has everything up to `position`, or, without one, wants what comes from now on. False
-    /// if the end of the log was read further than the position.
+    /// Adds a queue to those fed from the end of the log. Its subscriber has everything up to `position`, or, if that is `None`, wants what
+    /// is written from now on. Returns false if the reader is already past the position.
     ///
     /// # Errors
     /// `Busy` if the feed has ended; `Storage` if no thread can be started.
@@ -249,7 +249,7 @@ impl Shared {
         if reached.is_none() {
             let tail = position.map_or_else(|| Tail::Behind(self.database.store().latest_sequence()), Tail::At);
             if let Some(thread) = hub.thread.take() {
-                // It has seen that nobody is left and does nothing more.
+                // It has seen that there are no subscribers left and is exiting.
                 let _ = thread.join();
             }
             hub.thread = Some(tail::start(self, tail)?);
@@ -258,7 +258,7 @@ impl Shared {
         match (position, hub.tail) {
             (Some(position), _) => queue.set_position(position),
             (None, Tail::At(reached)) => queue.tell_position(self, reached),
-            // It will be, when the end of the log is found.
+            // The reader does so when it has found the end of the log.
             (None, _) => {}
         }
         hub.topics.add(queue);
@@ -273,12 +273,12 @@ impl Shared {
         topics.into_queues().for_each(|queue| queue.end());
         if let Some(thread) = thread {
             thread.thread().unpark();
-            // It ends what it has begun; if it has panicked, that was told to its subscribers.
+            // It finishes what it has begun; if it has panicked, its subscribers were notified.
             let _ = thread.join();
         }
     }
 
-    /// Takes a queue off the end of the log.
+    /// Removes a queue from those fed from the end of the log.
     fn leave(&self, queue: &Arc<Queue>) {
         let mut hub = self.hub();
         if hub.topics.remove(queue)
@@ -289,7 +289,7 @@ impl Shared {
         }
     }
 
-    /// Tells a subscriber that it lags, in its own time.
+    /// Sends a subscriber the message that it lags, after what its queue holds.
     fn lag(&self, queue: &Queue) {
         self.lagged.fetch_add(1, Ordering::Relaxed);
         queue.lag(|behind| {
@@ -299,31 +299,29 @@ impl Shared {
         });
     }
 
-    /// The text of what was written into `bytes`, which counts until its last copy is dropped; `None` if there is no room for it.
+    /// Returns `bytes` as shared text, counted in `queued_bytes` until its last clone is dropped; `None` if there is no room for it.
     fn counted(self: &Arc<Self>, bytes: Vec<u8>) -> Option<Bytes> {
         let before = self.queued_bytes.fetch_add(bytes.len(), Ordering::Relaxed);
         let counted = Counted { bytes, shared: Arc::clone(self) };
-        // Dropped where it does not fit. A text that is longer than all may be has to have room of its own.
+        // Dropped if it does not fit. A text longer than the whole limit is admitted if nothing else waits.
         let fits = before == 0 || before.saturating_add(counted.bytes.len()) <= self.options.queued_bytes;
         fits.then(|| Bytes::from_owner(counted))
     }
 
-    /// The text of one message.
+    /// Returns the encoding of one message; `None` if there is no room for it.
     fn text(self: &Arc<Self>, behind: LogPosition, message: &Message<'_>) -> Option<Bytes> {
         let mut text = Vec::new();
         (self.write)(EventId::of(behind), message, &mut text);
         self.counted(text)
     }
 
-    /// Appends the text of a change. The record is as a reader would have it, under the schema as it is now.
+    /// Appends the encoding of a change. The record is shown as to a reader, under the current schema.
     ///
     /// # Errors
     /// `Corrupt` if the record is damaged.
     fn write_change(&self, change: &Change<'_>, behind: LogPosition, text: &mut Vec<u8>) -> Result<()> {
         let table = self.database.schema().tables.iter().find(|table| table.id == change.table);
-        let table = table.ok_or_else(|| {
-            Error::corrupt("a change in the log is of a table that has subscribers and is not in the schema")
-        })?;
+        let table = table.ok_or_else(|| Error::corrupt("the log has a change of a table that is not in the schema"))?;
         let event = EventId::of(behind);
         match (change.id, change.stored) {
             (Some(_), Some(stored)) => {
@@ -339,7 +337,7 @@ impl Shared {
     }
 }
 
-/// Text that counts.
+/// Bytes that are counted in `queued_bytes` while they exist.
 struct Counted {
     bytes: Vec<u8>,
     shared: Arc<Shared>,

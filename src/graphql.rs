@@ -1,9 +1,9 @@
-//! GraphQL over the tables: a document is parsed and validated once, compiled to queries and verbs, and kept by its text.
+//! GraphQL over the tables: a document is parsed, validated and compiled to queries and verbs once, and cached by its text.
 //!
-//! async-graphql parses documents, validates them against the types that are made of the schema (`types`), and answers introspection.
-//! What it validated is compiled (`document`): fields of tables become a [`Selection`](crate::query::Selection), so that a list with joins
-//! is read as over REST, one look-up of many records for each relationship, and its answer is written as bytes; nothing is resolved field
-//! by field. With the variables of a request (`variables`) an operation is carried out (`run`).
+//! async-graphql parses documents, validates them against the types generated from the schema (`types`), and answers introspection. A valid
+//! document is compiled (`document`): the fields of tables become a [`Selection`](crate::query::Selection), so that a list with joins is
+//! read as over REST, with one batched look-up per relationship, and its answer is written as bytes; nothing is resolved field by field. An
+//! operation is executed with the variables of its request (`variables`, `run`).
 //!
 //! Non-goals: subscriptions (the change feed has the changes); types that are not tables.
 
@@ -29,19 +29,19 @@ use crate::transaction::Database;
 use document::Document;
 pub use document::Kind;
 
-/// The longest document, in bytes.
+/// Maximum length of a document, in bytes.
 pub const DOCUMENT_BYTES: usize = 64 << 10;
 
-/// How many selections may stand in one another, in a document and in what its fragments make of it.
+/// Maximum nesting of selection sets in a document, with its fragments expanded.
 pub const DEPTH: usize = 20;
 
-/// How many fields a document may select, fragments counted wherever they are spread.
+/// Maximum number of fields in a document; a fragment counts at each spread.
 pub const FIELDS: usize = 1000;
 
-/// How many fields an operation may have at its root, under whatever names.
+/// Maximum number of fields at the root of an operation, counted by response name.
 pub const ROOT_FIELDS: usize = 50;
 
-/// How many documents are kept.
+/// Number of compiled documents in the cache.
 const KEPT: usize = 512;
 
 /// The GraphQL interface of a schema.
@@ -51,38 +51,38 @@ pub struct Graphql {
     documents: Mutex<LruCache<Box<str>, Arc<Document>>>,
 }
 
-/// What a client asks.
+/// A GraphQL request.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Request {
     /// The document.
     pub query: String,
-    /// Which of its operations; may be left out if there is one.
+    /// Name of the operation to execute; may be omitted if there is only one.
     #[serde(default)]
     pub operation_name: Option<String>,
-    /// The values of its variables, by name.
+    /// Values of the variables, by name.
     #[serde(default)]
     pub variables: Option<IndexMap<Name, ConstValue>>,
 }
 
 impl Request {
-    /// The request that a JSON body is.
+    /// Parses a request from a JSON body.
     ///
     /// # Errors
-    /// `Invalid` if it is none.
+    /// `Invalid` if the body is not a request.
     pub fn in_body(body: &[u8]) -> Result<Self> {
         let refused = |why: &dyn std::fmt::Display| Error::invalid(format!("the GraphQL request is invalid: {why}"));
-        // serde would take a list of its values for an object.
+        // serde would accept an array of the field values as well.
         match body.trim_ascii_start().first() {
             Some(b'{') => serde_json::from_slice(body).map_err(|error| refused(&error)),
             _ => Err(refused(&"expected an object")),
         }
     }
 
-    /// The request that a query of a URL is: `query`, `operationName`, and `variables` as JSON.
+    /// Parses a request from the query of a URL: `query`, `operationName`, and `variables` as JSON.
     ///
     /// # Errors
-    /// `Invalid` if it is none.
+    /// `Invalid` if the query is not a request.
     pub fn in_url(query: &str) -> Result<Self> {
         let (mut document, mut operation_name, mut variables) = (None, None, None);
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
@@ -101,12 +101,12 @@ impl Request {
     }
 }
 
-/// Something that is wrong with a document or its variables, before anything is carried out.
+/// An error in a document or its variables, found before anything is executed.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// What it is.
+    /// Description of the error.
     pub message: String,
-    /// Where in the document, if that is known: line and column, from 1.
+    /// Line and column in the document, from 1, if known.
     pub at: Option<(usize, usize)>,
 }
 
@@ -116,17 +116,17 @@ impl Fault {
     }
 }
 
-/// How a request came, which decides what it may do and how errors are told.
+/// How a request was sent, which determines what it may do and how errors are reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Manner {
-    /// By a safe method: a mutation is refused.
+pub struct Transport {
+    /// The method is safe (GET): mutations are refused.
     pub safe: bool,
-    /// The client takes `application/graphql-response+json`, in which a document that is not valid has status 400.
+    /// The client accepts `application/graphql-response+json`; an invalid document is then answered with status 400.
     pub strict: bool,
 }
 
 impl Graphql {
-    /// Over the exported tables of a database; `max_rows` is the most records that a list has.
+    /// Creates the interface to the exported tables of a database; `max_rows` is the maximum number of records in a list.
     pub fn new(database: &Database, max_rows: usize) -> Self {
         Self {
             types: types::of(database.schema()),
@@ -135,52 +135,52 @@ impl Graphql {
         }
     }
 
-    /// What is served, in the schema definition language.
+    /// Returns the served types in the schema definition language.
     pub fn sdl(&self) -> String {
         self.types.sdl()
     }
 
-    /// Carries out a request.
+    /// Executes a request.
     ///
     /// # Errors
-    /// 405 for a mutation by a safe method; `WouldBlock` on a database that answers from memory. What is wrong with the request, and what
-    /// fails within it, stands in the answer.
-    pub fn answer(&self, database: &Database, request: &Request, manner: Manner) -> handlers::Result<Answer> {
+    /// 405 for a mutation sent with a safe method; `WouldBlock` on a database that answers from memory. An invalid request and the failures
+    /// of its fields are reported in the answer.
+    pub fn answer(&self, database: &Database, request: &Request, transport: Transport) -> handlers::Result<Answer> {
         let document = match self.document(database, &request.query)? {
             Ok(document) => document,
-            Err(faults) => return Ok(run::refusal(&faults, manner)),
+            Err(faults) => return Ok(run::refusal(&faults, transport)),
         };
         let operation = match document.operation(request.operation_name.as_deref()) {
             Ok(operation) => operation,
-            Err(fault) => return Ok(run::refusal(&[fault], manner)),
+            Err(fault) => return Ok(run::refusal(&[fault], transport)),
         };
-        if manner.safe && operation.kind == Kind::Mutation {
+        if transport.safe && operation.kind == Kind::Mutation {
             return Err(Failure::Method { allow: "POST" });
         }
-        // A mutation of several fields that began here and had to go elsewhere would do the first ones twice.
+        // A mutation of several fields that began here and had to be restarted elsewhere would execute the first fields twice.
         if database.reach() == Reach::Memory && operation.kind == Kind::Mutation && operation.roots.len() > 1 {
             return Err(Error::WouldBlock.into());
         }
         let variables = match variables::coerce(&operation.variables, request.variables.as_ref()) {
             Ok(variables) => variables,
-            Err(fault) => return Ok(run::refusal(&[fault], manner)),
+            Err(fault) => return Ok(run::refusal(&[fault], transport)),
         };
         let introspected = operation.introspects.then(|| self.introspect(request));
-        run::run(database, &self.limits, operation, &variables, introspected, manner)
+        run::run(database, &self.limits, operation, &variables, introspected, transport)
     }
 
-    /// What a document means, if it is known already: how much work it is.
+    /// Returns the kind of an operation, and so its cost, if its document is in the cache.
     pub fn known_kind(&self, request: &Request) -> Option<Kind> {
         let document = self.documents.lock().get(request.query.as_str()).cloned()?;
         document.operation(request.operation_name.as_deref()).ok().map(|operation| operation.kind)
     }
 
-    /// The compiled document of a text, or what is wrong with it.
+    /// Returns the compiled document of a text, or its errors.
     fn document(&self, database: &Database, text: &str) -> Result<std::result::Result<Arc<Document>, Vec<Fault>>> {
         if let Some(known) = self.documents.lock().get(text) {
             return Ok(Ok(Arc::clone(known)));
         }
-        // To validate one takes as long as tens of reads.
+        // Validating one takes as long as tens of reads.
         if database.reach() == Reach::Memory {
             return Err(Error::WouldBlock);
         }
@@ -192,7 +192,7 @@ impl Graphql {
         }))
     }
 
-    /// The answers of the fields that ask what types there are; all others are null in it.
+    /// Returns the answers to the introspection fields; all other fields are null in it.
     fn introspect(&self, request: &Request) -> ConstValue {
         let mut asked = async_graphql::Request::new(&request.query).only_introspection();
         asked.operation_name.clone_from(&request.operation_name);

@@ -1,12 +1,11 @@
-//! What each verb means for a resource: from parts of a request to a whole answer.
+//! Handlers: what each method does to a resource, from the parts of a request to a complete answer.
 //!
-//! Pure functions over the verbs of `transaction` and the types of `http`: blocking, without sockets and without async, so that
-//! they can be called, tested and measured by themselves. A read by id hands the stored JSON text on in one copy, a write
-//! answers in the memory that it has just encoded the record into; nothing is parsed or serialised again. Who wants something else than
-//! JSON, or wants it compressed, gets it made of that (`media`, `coding`). Verbs on many records beside a query have files of their
-//! own: `batch`, and `load`.
+//! Handlers are blocking functions over the operations of `transaction` and the types of `http`, without sockets or async, so that they can
+//! be called, tested and measured in isolation. A read by id copies the stored JSON text once, and a write answers with the buffer into
+//! which it has just encoded the record; nothing is parsed or serialised again. Other media types and content codings are converted from
+//! that JSON (`media`, `coding`). Operations on many records that are not queries have modules of their own: `batch` and `load`.
 //!
-//! Non-goals: which handler a request means (`routing`); reading bodies, and where it is allowed to wait (`ingress`).
+//! Non-goals: routing a request to its handler (`routing`); reading bodies, and choosing the thread (`ingress`).
 
 pub mod batch;
 pub mod blobs;
@@ -37,18 +36,18 @@ use headers::{is_stale, prefers_minimal};
 use media::{Accepted, Format, ListWriter};
 pub use problem::{Failure, PROBLEM_JSON};
 
-/// A whole answer: status, headers and body.
+/// A complete answer: status, headers and body.
 pub type Answer = Response<Bytes>;
 
-/// What a handler returns. A failure becomes an answer by [`Failure::answer`], once it is known that it will not be tried again
-/// elsewhere.
+/// The result of a handler. A failure is converted into an answer by [`Failure::answer`] once it is certain that the request will not be
+/// retried elsewhere.
 pub type Result<T> = std::result::Result<T, Failure>;
 
-/// What handlers may do.
+/// Limits of the handlers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
-    /// The most records that one list has.
+    /// The maximum number of records in a list.
     pub max_rows: usize,
 }
 
@@ -58,27 +57,27 @@ impl Default for Options {
     }
 }
 
-/// A longer list is sent in pieces of about this many bytes.
+/// The approximate size of the pieces in which a longer list is sent, in bytes.
 pub const PIECE_BYTES: usize = 64 << 10;
 
 const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
 
-/// The media type of records and lists for who asks for no other.
+/// The default media type of records and lists.
 pub const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// The longest list in a format that is made whole before it is sent.
+/// The maximum length of a list in a format that has to be complete before it is sent, in bytes.
 const WHOLE_BYTES: usize = 16 << 20;
 
-/// `GET /T/{id}`: the record, or 304 if the client has it already.
+/// `GET /T/{id}`: the record, or 304 if the client has a current copy.
 ///
 /// # Errors
-/// 404 if there is none; 412 by `If-Match`; what the database returns.
+/// 404 if there is none; 412 for `If-Match`; errors of the database.
 pub fn read(database: &Database, table: &Table, id: &str, headers: &HeaderMap, accepted: Accepted) -> Result<Answer> {
     let record = database.read(table, id)?.ok_or_else(|| no_record(table, id))?;
     represented(database, table, record.json(), Validator::of(&record), headers, accepted)
 }
 
-/// `GET /T/{id}?select=`: these attributes of the record, or 304 if the client has them already.
+/// `GET /T/{id}?select=`: the selected attributes of the record, or 304 if the client has a current copy.
 ///
 /// # Errors
 /// As [`read`].
@@ -93,7 +92,7 @@ pub fn read_selected(
     let mut shown = None;
     let selected = Query { select: query.select.clone(), ..Query::equal(table.primary_key, Value::from(id)) };
     selected.show(database, table, |record, text| {
-        // Related records change without their record.
+        // Related records change independently of their record.
         let named_by = if query.shows_related() { text } else { query.text.as_bytes() };
         shown = Some((Validator::of(record).of_selection(named_by), text.to_vec()));
         Ok(())
@@ -102,7 +101,7 @@ pub fn read_selected(
     represented(database, table, &json, validator, headers, accepted)
 }
 
-/// JSON text of a record as the client takes it, or 304 if it has that already.
+/// Returns the JSON text of a record in the accepted representation, or 304 if the client has a current copy.
 fn represented(
     database: &Database,
     table: &Table,
@@ -134,7 +133,7 @@ fn represented(
     let mut answer =
         with_record(StatusCode::OK, &validator, converted.map_or_else(|| Bytes::copy_from_slice(json), Bytes::from));
     if format != Format::Json {
-        format.say(answer.headers_mut());
+        format.set_headers(answer.headers_mut());
     }
     Ok(answer)
 }
@@ -143,17 +142,17 @@ fn no_record(table: &Table, id: &str) -> Error {
     Error::NotFound { detail: format!("there is no record {id:?} in {}", table.name) }
 }
 
-/// An answer that the client has already: 304.
+/// Returns 304, for a representation that the client already has.
 pub fn not_modified(validator: &Validator) -> Answer {
     let mut answer = empty(StatusCode::NOT_MODIFIED);
     answer.headers_mut().insert(ETAG, validator.header());
     answer
 }
 
-/// `GET /T?query`, `POST /T/query`: a list of records, or the plan. Where nobody may wait, only a short list.
+/// `GET /T?query`, `POST /T/query`: a list of records, or the plan. On a worker thread, only a short list.
 ///
 /// # Errors
-/// 400 if more records would have to be sorted than fit in memory; what the database returns.
+/// 400 if more records would have to be sorted than fit in memory; errors of the database.
 pub fn list(database: &Database, table: &Table, query: &Query<'_>, format: Format) -> Result<Answer> {
     let mut before = Vec::new();
     let answer = list_in_pieces(database, table, query, format, |piece| match database.reach() {
@@ -170,11 +169,11 @@ pub fn list(database: &Database, table: &Table, query: &Query<'_>, format: Forma
     Ok(answer.map(|_| Bytes::from(before)))
 }
 
-/// The same; what is longer than [`PIECE_BYTES`] is handed over in pieces, the last of which is the body of the answer. What is sent
-/// before it is told by [`list_head`].
+/// Like [`list`], but passes a list longer than [`PIECE_BYTES`] to `hand_over` in pieces, except for the last, which is the body of the
+/// answer. [`list_head`] returns the head to send before them.
 ///
 /// # Errors
-/// As [`list`], and 400 if the list is too long for its format; what `hand_over` returns.
+/// As [`list`], and 400 if the list is too long for its format; errors of `hand_over`.
 pub fn list_in_pieces(
     database: &Database,
     table: &Table,
@@ -207,31 +206,31 @@ pub fn list_in_pieces(
     Ok(answer)
 }
 
-/// Whether a list that is made whole may become longer.
+/// Checks the length of a list that has to be complete before it is sent.
 fn of_whole_list(bytes: usize, reach: Reach) -> crate::error::Result<()> {
     match reach {
         Reach::Memory => Err(Error::WouldBlock),
         Reach::Disk if bytes < WHOLE_BYTES => Ok(()),
         Reach::Disk => Err(Error::invalid(format!(
-            "a list in this media type names its length first, and has at most {} MiB: ask for fewer records, or for another type",
+            "a list in this media type begins with its length, so it has at most {} MiB: request fewer records, or another type",
             WHOLE_BYTES >> 20
         ))),
     }
 }
 
-/// The answer with a list, before the list.
+/// Returns the head of the answer with a list.
 pub fn list_head(format: Format) -> Answer {
     let mut answer = with_body(StatusCode::OK, JSON, Bytes::new());
     if format != Format::Json {
-        format.say(answer.headers_mut());
+        format.set_headers(answer.headers_mut());
     }
     answer
 }
 
-/// Where a list goes on, as a value of `Link` (RFC 8288). A query that is too long for a URL goes on as a body, and the link has the cursor
-/// that belongs into it.
+/// Returns the `Link` value (RFC 8288) for the next page. A query that is too long for a URL has to be sent as a body, and the link has
+/// only the cursor to put into it.
 fn link_to_next(table: &Table, query: &Query<'_>, next: &Cursor) -> HeaderValue {
-    // What a URL cannot have as it stands means the same encoded.
+    // Percent-encoding whatever a URL cannot contain does not change the meaning.
     let text = utf8_percent_encode(&query.text_after(next), &NOT_IN_URL).to_string();
     let link = match text.len() <= Limits::in_url(0).query_bytes {
         true => format!("</{}?{text}>; rel=\"next\"", table.name),
@@ -240,11 +239,11 @@ fn link_to_next(table: &Table, query: &Query<'_>, next: &Cursor) -> HeaderValue 
     HeaderValue::from_str(&link).expect("encoded text is visible ASCII")
 }
 
-/// `POST /T` with an object: 201, where the record is, and the record.
+/// `POST /T` with an object: 201, `Location`, and the record.
 ///
 /// # Errors
-/// 400 for the body, or for a precondition that is not `If-None-Match: *`; 409 if the id or a unique value exists, 412 of the id with this
-/// precondition; what the database returns.
+/// 400 for the body, or for a precondition other than `If-None-Match: *`; 409 if the id or a unique value exists, 412 for the id under this
+/// precondition; errors of the database.
 pub fn create(database: &Database, table: &Table, headers: &HeaderMap, body: &[u8]) -> Result<Answer> {
     let expected = expected(headers)?;
     if !matches!(expected, Precondition::None | Precondition::Absent) {
@@ -265,10 +264,10 @@ pub fn create(database: &Database, table: &Table, headers: &HeaderMap, body: &[u
     Ok(answer)
 }
 
-/// `POST /T` with an array: 201 and the records, or none is created.
+/// `POST /T` with an array: 201 and the records; creates all or none.
 ///
 /// # Errors
-/// As [`create`], pointers beginning with the number of the element.
+/// As [`create`], with pointers that begin with the index of the element.
 pub fn create_all(database: &Database, table: &Table, headers: &HeaderMap, body: &[u8]) -> Result<Answer> {
     of_one_record(headers)?;
     let records = database.create_all(table, body)?;
@@ -287,14 +286,14 @@ pub fn create_all(database: &Database, table: &Table, headers: &HeaderMap, body:
     Ok(with_body(StatusCode::CREATED, JSON, Bytes::from(list)))
 }
 
-/// `PUT /T/{id}`: 200 replaced, 201 created. Attributes left out become null.
+/// `PUT /T/{id}`: 200 if replaced, 201 if created. Omitted attributes become null.
 ///
 /// # Errors
-/// 400 for the body; 412 by the precondition; 409 if a unique value exists; what the database returns.
+/// 400 for the body; 412 for the precondition; 409 if a unique value exists; errors of the database.
 pub fn replace(database: &Database, table: &Table, id: &str, headers: &HeaderMap, body: &[u8]) -> Result<Answer> {
     let expected = expected(headers)?;
     let (record, created) = database.replace(table, id, body, &expected).map_err(|error| match error {
-        // Without the precondition there would be no 404: so it is the precondition that fails (RFC 9110, 13.1.1).
+        // Without the precondition the answer would not be 404, so the precondition fails (RFC 9110, section 13.1.1).
         Error::NotFound { .. } if expected != Precondition::None => Error::Stale,
         other => other,
     })?;
@@ -307,10 +306,10 @@ pub fn replace(database: &Database, table: &Table, id: &str, headers: &HeaderMap
     Ok(answer)
 }
 
-/// `PUT /T` with an array: 200, and how many records were created and replaced, each whole as by [`replace`], or none is.
+/// `PUT /T` with an array: 200 and the numbers of records created and replaced, each as by [`replace`]; writes all or none.
 ///
 /// # Errors
-/// As [`replace`], pointers beginning with the number of the element; 400 if an id is given twice.
+/// As [`replace`], with pointers that begin with the index of the element; 400 if an id occurs twice.
 pub fn replace_all(database: &Database, table: &Table, headers: &HeaderMap, body: &[u8]) -> Result<Answer> {
     of_one_record(headers)?;
     let Replaced { created, replaced } = database.replace_all(table, body)?;
@@ -318,7 +317,7 @@ pub fn replace_all(database: &Database, table: &Table, headers: &HeaderMap, body
     Ok(with_body(StatusCode::OK, JSON, Bytes::from(body)))
 }
 
-/// `PATCH /T/{id}`: 200, the record after a JSON merge patch (RFC 7396).
+/// `PATCH /T/{id}`: applies a JSON merge patch (RFC 7396); 200 and the resulting record.
 ///
 /// # Errors
 /// As [`replace`], and 404 if there is no such record.
@@ -327,11 +326,11 @@ pub fn merge(database: &Database, table: &Table, id: &str, headers: &HeaderMap, 
     Ok(written(StatusCode::OK, record, headers))
 }
 
-/// `PATCH /T?query`: 200 and how many records a JSON merge patch was merged into, all in one transaction.
+/// `PATCH /T?query`: applies a JSON merge patch to all matching records in one transaction; 200 and their number.
 ///
 /// # Errors
-/// 400 for the body, which may not set the id, if there is no condition or more than that, or if more than `limits.max_rows` records
-/// satisfy it; 409 if it sets a unique attribute of several; what the database returns.
+/// 400 for the body, which must not set the id, if the query is not just a condition, or if more than `limits.max_rows` records match; 409
+/// if it sets a unique attribute of several records; errors of the database.
 pub fn update_matching(
     database: &Database,
     table: &Table,
@@ -350,17 +349,17 @@ pub fn update_matching(
 /// `DELETE /T/{id}`: 204.
 ///
 /// # Errors
-/// 404 if there is none; 412 by the precondition; what the database returns.
+/// 404 if there is none; 412 for the precondition; errors of the database.
 pub fn delete(database: &Database, table: &Table, id: &str, headers: &HeaderMap) -> Result<Answer> {
     database.delete(table, id, &expected(headers)?)?;
     Ok(empty(StatusCode::NO_CONTENT))
 }
 
-/// `DELETE /T?query`: 200 and how many records were deleted, all in one transaction; with `truncate=true` all there are, uncounted.
+/// `DELETE /T?query`: deletes all matching records in one transaction; 200 and their number. With `truncate=true`, deletes all, uncounted.
 ///
 /// # Errors
-/// 400 if there is neither a condition nor `truncate=true`, if there is more than a condition, or if more than
-/// `limits.max_rows` records satisfy it; what the database returns.
+/// 400 if there is neither a condition nor `truncate=true`, if there is anything besides a condition, or if more than `limits.max_rows`
+/// records match; errors of the database.
 pub fn delete_matching(
     database: &Database,
     table: &Table,
@@ -378,7 +377,7 @@ pub fn delete_matching(
     Ok(with_body(StatusCode::OK, JSON, Bytes::from(format!("{{\"deleted\":{deleted}}}"))))
 }
 
-/// A query that is a condition and nothing else; `refused` says why one without is not taken.
+/// Parses a query that must consist of a condition only; `refused` is the message if there is no condition.
 fn only_condition<'q>(
     database: &Database,
     table: &Table,
@@ -397,7 +396,7 @@ fn only_condition<'q>(
     Ok(query)
 }
 
-/// Refuses preconditions where there may be many records.
+/// Rejects preconditions on requests that may concern many records.
 ///
 /// # Errors
 /// 400 if there is one.
@@ -408,14 +407,14 @@ pub fn of_one_record(headers: &HeaderMap) -> Result<()> {
     }
 }
 
-/// `OPTIONS`: 204 and the methods there are.
+/// `OPTIONS`: 204 and the allowed methods.
 pub fn options(allow: &'static str) -> Answer {
     let mut answer = empty(StatusCode::NO_CONTENT);
     answer.headers_mut().insert(http::header::ALLOW, HeaderValue::from_static(allow));
     answer
 }
 
-/// What `HEAD` answers where `GET` answers this: the same without the body, whose length stays named.
+/// Converts the answer to `GET` into that to `HEAD`: no body, but with its `Content-Length`.
 pub fn without_body(mut answer: Answer) -> Answer {
     let body = std::mem::take(answer.body_mut());
     if answer.status() != StatusCode::NOT_MODIFIED {
@@ -424,7 +423,7 @@ pub fn without_body(mut answer: Answer) -> Answer {
     answer
 }
 
-/// An answer with a body of a media type.
+/// Returns an answer with a body of this media type.
 pub fn with_body(status: StatusCode, media_type: HeaderValue, body: Bytes) -> Answer {
     let mut answer = Response::new(body);
     *answer.status_mut() = status;
@@ -432,14 +431,14 @@ pub fn with_body(status: StatusCode, media_type: HeaderValue, body: Bytes) -> An
     answer
 }
 
-/// An answer with a record, and the validator by which it is known again.
+/// Returns an answer with a record and its `ETag`.
 pub fn with_record(status: StatusCode, validator: &Validator, json: Bytes) -> Answer {
     let mut answer = with_body(status, JSON, json);
     answer.headers_mut().insert(ETAG, validator.header());
     answer
 }
 
-/// The answer of a write, with the record that it has left unless the client prefers not to have it.
+/// Returns the answer to a write, with the resulting record unless the client prefers a minimal one.
 fn written(status: StatusCode, record: Owned<'_>, headers: &HeaderMap) -> Answer {
     let validator = Validator::of(&record);
     if prefers_minimal(headers) {
@@ -450,14 +449,14 @@ fn written(status: StatusCode, record: Owned<'_>, headers: &HeaderMap) -> Answer
     with_record(status, &validator, record.into_json())
 }
 
-/// The answer of a write without what was written.
+/// Returns the answer to a write without the record.
 fn minimal(status: StatusCode) -> Answer {
     let mut answer = empty(if status == StatusCode::OK { StatusCode::NO_CONTENT } else { status });
     answer.headers_mut().insert(PREFERENCE_APPLIED, HeaderValue::from_static("return=minimal"));
     answer
 }
 
-/// What is left of the answer to a write where there is no room for its body: that it was done, and as what it is known.
+/// Reduces the answer to a write to its status and validator, if there is no memory for its body.
 pub fn without_content(mut answer: Answer) -> Answer {
     if answer.status() == StatusCode::OK {
         *answer.status_mut() = StatusCode::NO_CONTENT;
@@ -477,7 +476,7 @@ fn empty(status: StatusCode) -> Answer {
 
 fn location(table: &Table, id: &str) -> Result<HeaderValue> {
     HeaderValue::from_maybe_shared(Bytes::from(url::record(&table.name, id)))
-        .map_err(|error| Error::storage("cannot name the record", error).into())
+        .map_err(|error| Error::storage("cannot encode the path of the record", error).into())
 }
 
 #[cfg(test)]

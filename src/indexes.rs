@@ -1,11 +1,11 @@
-//! Secondary indexes: which entries a record has, keeping them in step, scanning them, building them.
+//! Secondary indexes: their entries, keeping them in step with records, scanning them, building them.
 //!
-//! One entry for each (value, record), the value in the key and nothing in the value: an insert is one blind put in the
-//! record's own batch, and its cost does not grow with the number of records that share the value. An update compares the
-//! stored texts of the indexed attributes only, and touches only entries that change.
+//! One entry for each (value, record), with the value in the key and an empty entry value: an insert is one blind put in the record's own
+//! batch, and its cost does not grow with the number of records that share the value. An update compares only the stored texts of the
+//! indexed attributes, and writes only entries that change.
 //!
-//! An index that is being built is kept in step from the start: whoever writes a record writes its entries, and [`build`] adds those of
-//! the records that are there already, which are locked meanwhile. So the order of the two does not matter.
+//! An index that is being built is maintained from the start: every write of a record writes its entries, and [`build`] adds those of
+//! existing records, which are locked meanwhile. So the order of the two does not matter.
 //!
 //! Non-goals: locks and uniqueness across writers (`transaction`), choosing an index for a query (`query`).
 
@@ -40,7 +40,7 @@ pub fn add<B: AsRef<[u8]>>(store: &Store, batch: &mut Batch, id: &str, after: &R
 /// Stages the differences between the entries of two versions of a record.
 ///
 /// # Errors
-/// `Corrupt` if either is; `WouldBlock` if a unique index is being built whose entry is not in memory.
+/// `Corrupt` if either is; `WouldBlock` if the entry of a unique index that is being built is not in memory.
 pub fn change<B: AsRef<[u8]>, A: AsRef<[u8]>>(
     store: &Store,
     reach: Reach,
@@ -63,7 +63,7 @@ pub fn change<B: AsRef<[u8]>, A: AsRef<[u8]>>(
             }
             continue;
         }
-        // Where both versions have an entry, its put comes after its delete.
+        // If both versions have the same entry, its put comes after its delete.
         each_entry(index, before, id, |key| delete_entry(store, reach, batch, index, id, key))?;
         each_entry(index, after, id, |key| {
             store.put(batch, Space::Indexes, key, entry_value(index, id));
@@ -90,12 +90,12 @@ pub fn remove<B: AsRef<[u8]>>(
     Ok(())
 }
 
-/// The indexes whose entries are kept in step with records.
+/// Returns the indexes whose entries are maintained.
 fn kept(table: &Table) -> impl Iterator<Item = &Index> {
     table.indexes.iter().filter(|index| index.is_kept())
 }
 
-/// Whether both versions of a record are known to have the same entries.
+/// Returns whether both versions of a record are known to have the same entries.
 fn is_unchanged<B: AsRef<[u8]>, A: AsRef<[u8]>>(
     index: &Index,
     before: &Record<'_, B>,
@@ -115,7 +115,7 @@ fn is_unchanged<B: AsRef<[u8]>, A: AsRef<[u8]>>(
     Ok(true)
 }
 
-/// Stages the removal of an entry. While a unique index is being built, several records may have a value of which one has the entry.
+/// Stages the removal of an entry. While a unique index is being built, several records may share a value, and only one owns the entry.
 fn delete_entry(store: &Store, reach: Reach, batch: &mut Batch, index: &Index, id: &str, key: &[u8]) -> Result<()> {
     if index.kind == IndexKind::Unique && index.state() == IndexState::Building {
         let owner = store.get(Space::Indexes, key, reach)?;
@@ -131,15 +131,15 @@ fn entry_value<'a>(index: &Index, id: &'a str) -> &'a [u8] {
     if index.kind == IndexKind::Unique { id.as_bytes() } else { b"" }
 }
 
-/// Whether a record may have several entries in an index.
+/// Returns whether a record may have several entries in an index.
 fn is_set(index: &Index, table: &Table) -> bool {
     index.kind == IndexKind::FullText || table.attributes[index.attribute].list
 }
 
 thread_local! { static ENTRY: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) }; }
 
-/// Calls `visit` with the key of each entry that a record has in an index: one, or one for each element of a list or each term of a
-/// text; none for null in a unique index, and none for a record that does not expire. They ascend, and each is visited once.
+/// Calls `visit` with the key of each entry that a record has in an index: one, or one for each element of a list or each term of a text;
+/// none for null in a unique or full-text index, or for a record that does not expire. Keys are ascending and distinct.
 fn each_entry<B: AsRef<[u8]>>(
     index: &Index,
     record: &Record<'_, B>,
@@ -177,7 +177,7 @@ fn each_entry<B: AsRef<[u8]>>(
     }
 }
 
-/// The keys of all entries that a record has in an index, ascending.
+/// Returns the keys of all entries that a record has in an index, ascending.
 fn set_of<B: AsRef<[u8]>>(index: &Index, record: &Record<'_, B>, id: &str) -> Result<Vec<Vec<u8>>> {
     let mut all = Vec::new();
     each_entry(index, record, id, |key| {
@@ -187,7 +187,7 @@ fn set_of<B: AsRef<[u8]>>(index: &Index, record: &Record<'_, B>, id: &str) -> Re
     Ok(all)
 }
 
-/// The terms of a text, or of the texts of a list, each once.
+/// Returns the distinct terms of a text, or of the texts of a list.
 fn terms_of<'v>(value: &'v Value<'_>) -> Vec<Value<'v>> {
     let texts = match value {
         Value::List(elements) => &elements[..],
@@ -200,7 +200,7 @@ fn terms_of<'v>(value: &'v Value<'_>) -> Vec<Value<'v>> {
     all.into_iter().map(Value::Text).collect()
 }
 
-/// The keys of the entries of several values, ascending, each once.
+/// Returns the keys of the entries of several values, ascending and distinct.
 fn entries_of(index: &Index, values: &[Value<'_>], id: &str) -> Vec<Vec<u8>> {
     let entry = |value| {
         let mut entry = Vec::new();
@@ -223,34 +223,34 @@ fn write_entry(index: &Index, value: &Value<'_>, id: &str, entry: &mut Vec<u8>) 
     }
 }
 
-/// Which way entries are walked.
+/// The direction of a scan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Direction {
-    /// Ascending: least value first, null last, ids of one value ascending.
+    /// Ascending: least value first, null last, ids of equal values ascending.
     #[default]
     Forwards,
     /// The exact opposite.
     Backwards,
 }
 
-/// A stretch of keys: from `lower` up to but not including `upper`.
+/// A range of keys, from `lower` up to but not including `upper`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyRange {
     /// The first key.
     pub lower: Vec<u8>,
-    /// What follows the last key; empty if nothing does.
+    /// The end of the range, exclusive; empty if it is unbounded.
     pub upper: Vec<u8>,
 }
 
 impl KeyRange {
-    /// All keys that begin with `prefix`.
+    /// Returns the range of all keys that begin with `prefix`.
     pub fn of_prefix(prefix: Vec<u8>) -> Self {
         let mut upper = Vec::new();
         key::successor(&prefix, &mut upper);
         Self { lower: prefix, upper }
     }
 
-    /// The entries of one value in an ordered or a hash index, or of a term; with them may stand others, see [`is_exact`].
+    /// Returns the entries of one value in an ordered or a hash index, or of a term; the range may contain others, see [`is_exact`].
     ///
     /// # Panics
     /// On a unique index, which [`owner`] reads.
@@ -264,19 +264,19 @@ impl KeyRange {
         Self::of_prefix(prefix)
     }
 
-    /// The entries of a composite index whose first values are these; with them may stand others, as in [`KeyRange::of_value`].
+    /// Returns the entries of a composite index with these first values; the range may contain others, as in [`KeyRange::of_value`].
     pub fn of_values<'a, 'v: 'a>(index: &Index, values: impl IntoIterator<Item = &'a Value<'v>>) -> Self {
         let mut prefix = Vec::new();
         key::composite_prefix(index.id, values, &mut prefix);
         Self::of_prefix(prefix)
     }
 
-    /// The entries of records that have expired by a moment, in microseconds since 1970.
+    /// Returns the entries of records that have expired by a time, in microseconds since 1970.
     pub fn expired(index: &Index, now: i64) -> Self {
         Self { lower: index.id.to_be_bytes().to_vec(), ..Self::of_value(index, &Value::Int(now)) }
     }
 
-    /// What both have.
+    /// Restricts the range to its intersection with another.
     pub fn intersect(&mut self, other: Self) {
         if other.lower > self.lower {
             self.lower = other.lower;
@@ -286,12 +286,12 @@ impl KeyRange {
         }
     }
 
-    /// Whether no key can lie in it.
+    /// Returns whether the range is empty.
     pub fn is_empty(&self) -> bool {
         !self.upper.is_empty() && self.lower >= self.upper
     }
 
-    /// Whether all entries in it are known to begin with `lower`, behind which their ids stand.
+    /// Returns whether all entries in the range are known to be `lower` followed by an id.
     fn is_of_one_value(&self, values: usize) -> bool {
         let (Some((last, before)), Some((next, same))) = (self.lower.split_last(), self.upper.split_last()) else {
             return false;
@@ -306,80 +306,80 @@ impl KeyRange {
     }
 }
 
-/// Whether the entries of a value in an index are of that value alone. Those of a hash index, and of a text longer than is
-/// indexed, may be of others, too: the record has to be looked at.
+/// Returns whether the range of a value in an index has entries of that value only. In a hash index, and for a text longer than the indexed
+/// prefix, it may have entries of others, so the record has to be checked.
 pub fn is_exact(index: &Index, value: &Value<'_>) -> bool {
     is_whole(value) && index.kind != IndexKind::Hash
 }
 
-/// Whether a value stands whole in the entries of an index that has an order.
+/// Returns whether the entries of an ordered index contain the whole value, and not only a prefix.
 pub fn is_whole(value: &Value<'_>) -> bool {
     !matches!(value, Value::Text(text) if text.len() >= key::INDEXED_BYTES)
 }
 
-/// Keys, borrowed; a few without an allocation.
+/// Borrowed keys; a few need no allocation.
 pub type Slices<'k> = SmallVec<[&'k [u8]; 8]>;
 
-/// Keys of records in one piece of memory, each with the beginning of the entry that led to it.
+/// Keys of records in one buffer, each with the prefix of its index entry (index and value).
 #[derive(Debug, Default)]
 pub struct Keys {
     bytes: Vec<u8>,
-    /// Where the beginning of the entry stands, the key after it, and what follows.
+    /// Offsets of the entry prefix, of the key after it, and of the end.
     places: Vec<(usize, usize, usize)>,
 }
 
 impl Keys {
-    /// How many there are.
+    /// Returns the number of keys.
     pub fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there are no keys.
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
 
-    /// How many bytes they take.
+    /// Returns the number of bytes in the buffer.
     pub fn bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Forgets them and keeps the memory.
+    /// Removes all keys and keeps the memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.places.clear();
     }
 
-    /// The keys, in the order in which they were found.
+    /// Returns the keys, in the order in which they were found.
     pub fn slices(&self) -> Slices<'_> {
         (0..self.len()).map(|position| self.key(position)).collect()
     }
 
-    /// Those at some positions.
+    /// Returns the keys at some positions.
     pub fn slices_in(&self, positions: &[usize]) -> Slices<'_> {
         positions.iter().map(|position| self.key(*position)).collect()
     }
 
-    /// The key at a position.
+    /// Returns the key at a position.
     pub fn key(&self, position: usize) -> &[u8] {
         let (_, key, end) = self.places[position];
         &self.bytes[key..end]
     }
 
-    /// What stands before the id in the entry that led to a key: index and value. Nothing, if it was not to be kept.
+    /// Returns the part of the index entry before the id, that is index and value; empty if it was not kept.
     pub fn before_id(&self, position: usize) -> &[u8] {
         let (entry, key, _) = self.places[position];
         &self.bytes[entry..key]
     }
 
-    /// Forgets the last one.
+    /// Removes the last key.
     pub fn pop(&mut self) {
         if let Some((entry, ..)) = self.places.pop() {
             self.bytes.truncate(entry);
         }
     }
 
-    /// Moves the last one to others.
+    /// Moves the last key to `others`.
     pub fn move_last(&mut self, others: &mut Self) {
         if let Some((entry, key, _)) = self.places.pop() {
             let start = others.bytes.len();
@@ -389,7 +389,7 @@ impl Keys {
         }
     }
 
-    /// Adds the key of a record.
+    /// Appends the key of a record.
     pub fn push(&mut self, table: u32, before_id: &[u8], id: &[u8]) {
         let entry = self.bytes.len();
         self.bytes.reserve(before_id.len() + size_of::<u32>() + id.len());
@@ -401,23 +401,23 @@ impl Keys {
     }
 }
 
-/// The entries in a stretch of an index, read as they are asked for; or the records that have an entry in each of several stretches.
+/// The entries in a range of an index, read on demand; or the records that have an entry in each of several ranges.
 pub struct Matches<'s> {
     scan: Scan<'s>,
-    /// What the entries begin with in which the same ids have to stand, and what stands before them here.
+    /// Scans of the other ranges with the prefixes of their entries; `beginning` is the prefix of the entries of `scan`.
     others: SmallVec<[(Scan<'s>, Vec<u8>); 0]>,
     beginning: Vec<u8>,
     table: u32,
-    /// How many values stand in each.
+    /// Number of values in each entry.
     values: usize,
-    /// How many bytes stand before the id; `None`: that is seen in each entry.
+    /// Length of an entry before its id; `None` if it differs and has to be parsed.
     before_id: Option<usize>,
-    /// Whether what stands before the id is kept with each key.
+    /// Whether the part of the entry before the id is kept with each key.
     keep: bool,
 }
 
 impl<'s> Matches<'s> {
-    /// The entries in a stretch of an index, through which `scan` walks either way.
+    /// Returns the entries in a range of an index; `scan` scans it in either direction.
     pub fn of(scan: Scan<'s>, table: &Table, index: &Index, range: &KeyRange) -> Self {
         #[cfg(feature = "plant")]
         crate::plant::burn("indexes");
@@ -430,8 +430,8 @@ impl<'s> Matches<'s> {
         Self { scan, others, beginning, table: table.id, values, before_id, keep: false }
     }
 
-    /// The records that have an entry in each of some stretches, each of one value, through which scans walk that go the same way. (The
-    /// leapfrog join: Veldhuizen, "Leapfrog Triejoin: a simple, worst-case optimal join algorithm", 2014.)
+    /// Returns the records that have an entry in each of several ranges of one value each; all scans have the same direction. (A leapfrog
+    /// join: Veldhuizen, "Leapfrog Triejoin: a simple, worst-case optimal join algorithm", 2014.)
     pub fn common(
         table: &Table,
         index: &Index,
@@ -443,19 +443,19 @@ impl<'s> Matches<'s> {
         Some(Self { others, beginning: range.lower.clone(), ..Self::of(scan, table, index, range) })
     }
 
-    /// How many places are looked for with each entry.
+    /// Returns the number of seeks for each entry.
     pub fn seeks(&self) -> usize {
         self.others.len()
     }
 
-    /// Keeps with each key what stands before the id in its entry.
+    /// Keeps with each key the part of its entry before the id.
     #[must_use]
     pub fn keeping_values(mut self) -> Self {
         self.keep = true;
         self
     }
 
-    /// Passes over one entry; false at the end.
+    /// Skips one entry; returns false at the end.
     ///
     /// # Errors
     /// What the engine returns.
@@ -463,10 +463,10 @@ impl<'s> Matches<'s> {
         Ok(self.scan.next()?.is_some())
     }
 
-    /// Goes on by an entry and adds the key of its record, of several stretches only if all have it; false at the end.
+    /// Reads the next entry and appends the key of its record; with several ranges only if all have it. Returns false at the end.
     ///
     /// # Errors
-    /// `Corrupt` if an entry is none; what the engine returns.
+    /// `Corrupt` if an entry has no id; what the engine returns.
     pub fn append(&mut self, keys: &mut Keys) -> Result<bool> {
         let Some((entry, _)) = self.scan.next()? else { return Ok(false) };
         if !self.others.is_empty() {
@@ -480,7 +480,7 @@ impl<'s> Matches<'s> {
         Ok(true)
     }
 
-    /// Adds the record with an id, if all other stretches have it; else goes on at the next one that there may be.
+    /// Appends the record with an id if all other ranges have it; otherwise seeks to the next candidate.
     fn append_common(&mut self, id: &[u8], keys: &mut Keys) -> Result<bool> {
         for (scan, beginning) in &mut self.others {
             scan.seek(&[beginning, id].concat());
@@ -496,8 +496,8 @@ impl<'s> Matches<'s> {
     }
 }
 
-/// Whether an entry is the first of its record that a forward walk through the ranges, which ascend, comes upon. A list has an
-/// entry for each element, and its record is to be met once.
+/// Returns whether an entry is the first one of its record in a forward scan through the ranges, which must be ascending. A list has an
+/// entry for each element, and its record must be returned only once.
 ///
 /// # Errors
 /// `Corrupt` if the record is.
@@ -510,7 +510,7 @@ pub fn is_first<B: AsRef<[u8]>>(
     let (id, mut first) = (record.id()?, true);
     each_entry(index, record, &id, |entry| {
         let value = &entry[..entry.len() - id.len()];
-        // Only the last range that begins before it can hold it.
+        // Only the last range that begins before the entry can contain it.
         let before = ranges.partition_point(|range| range.lower.as_slice() <= entry);
         first &= value >= before_id || !ranges[..before].last().is_some_and(|range| range.holds(entry));
         Ok(())
@@ -518,7 +518,7 @@ pub fn is_first<B: AsRef<[u8]>>(
     Ok(first)
 }
 
-/// The id of the record that owns a value of a unique index.
+/// Returns the id of the record that owns a value of a unique index.
 ///
 /// # Errors
 /// What the engine returns.
@@ -528,7 +528,7 @@ pub fn owner<'s>(store: &'s Store, index: &Index, value: &Value<'_>, reach: Reac
     store.get(Space::Indexes, &entry, reach)
 }
 
-/// The owners of several values of a unique index as of one moment, in no order.
+/// Returns the owners of several values of a unique index as of a snapshot, in no particular order.
 ///
 /// # Errors
 /// What the engine returns.
@@ -550,8 +550,8 @@ pub fn owners<'s>(
     store.multi_get(Space::Indexes, &entries, snapshot, reach)
 }
 
-/// The keys of the first records of a table behind one, or of its first if there is none: at most `most`, and no more once these records
-/// have `most_bytes`.
+/// Returns the keys of the records of a table after an id, or from its first record on: at most `most`, and no more once these records have
+/// `most_bytes`.
 ///
 /// # Errors
 /// What the engine returns.
@@ -581,15 +581,15 @@ pub fn keys_after(
 /// The ids of two records that share a value.
 pub type Sharing = [String; 2];
 
-/// So many bytes of entries are written at once, about.
+/// Approximate number of bytes of entries written at once.
 const BUILT_BYTES: usize = 1 << 20;
 
-/// Writes the entries of some records, whose keys ascend, in an index that is being built. Nobody else may write these records
-/// meanwhile; whether they are still there, and have entries already, does not matter. `Some`, if two records share a value of a
-/// unique index: then some of the entries may be missing.
+/// Writes the entries of some records, with ascending keys, in an index that is being built. The caller must hold their locks; records that
+/// no longer exist or already have entries do no harm. Returns `Some` if two records share a value of a unique index; then some of the
+/// entries may be missing.
 ///
 /// # Errors
-/// `Corrupt` if a record is, unless the index is of when records expire; `Busy` if the engine is behind; what the engine returns.
+/// `Corrupt` if a record is, except for an expiry index; `Busy` if the engine cannot keep up; what the engine returns.
 pub fn build(store: &Store, table: &Table, index: &Index, keys: &[Vec<u8>]) -> Result<Option<Sharing>> {
     let ([first, ..], Some(last)) = (keys, keys.last()) else { return Ok(None) };
     let (snapshot, mut batch, mut owners) = (store.snapshot(), Batch::default(), HashMap::new());
@@ -597,12 +597,12 @@ pub fn build(store: &Store, table: &Table, index: &Index, keys: &[Vec<u8>]) -> R
     let mut records = store.scan(Space::Records, first, &behind, &snapshot, Reach::Disk);
     let mut sharing = None;
     while let Some((key, bytes)) = records.next()? {
-        // A record that was created between them since has entries of its own, and is not locked.
+        // A record between them that was created since has its own entries, and is not locked.
         if keys.binary_search_by(|held| held.as_slice().cmp(key)).is_err() {
             continue;
         }
         let record = match Record::open(table, bytes) {
-            // Without its deadline there is no entry to write. No query reads this index, so none misses the entry.
+            // Without its deadline there is no entry to write. Queries do not read this index, so none misses it.
             Err(Error::Corrupt { .. }) if index.kind == IndexKind::Expiry => continue,
             record => record?,
         };
@@ -632,7 +632,7 @@ pub fn build(store: &Store, table: &Table, index: &Index, keys: &[Vec<u8>]) -> R
     Ok(None)
 }
 
-/// Writes a batch, and where the engine refuses it because it is behind, lets it catch up first: no request waits for this one.
+/// Writes a batch; on a write stall, waits for the engine to catch up first, since no request waits for this write.
 fn write_through_stalls(store: &Store, batch: &Batch, durability: Durability) -> Result<()> {
     loop {
         match store.write(batch, durability) {
@@ -658,8 +658,8 @@ pub fn drop_table(store: &Store, batch: &mut Batch, table: u32, indexes: impl It
     indexes.for_each(|index| drop_entries(store, batch, index));
 }
 
-/// Removes the entries of all indexes from a number on. Numbers that were never given out have entries only if a build has
-/// failed or was cut off.
+/// Removes the entries of all indexes with this number or a greater one. Numbers that were never assigned have entries only if a build
+/// failed or was interrupted.
 ///
 /// # Errors
 /// What the engine returns.
@@ -673,7 +673,7 @@ pub fn drop_from(store: &Store, index: u32) -> Result<()> {
     Ok(())
 }
 
-/// All records of a table by id.
+/// Scans all records of a table by id.
 pub fn all_records<'s>(store: &'s Store, table: u32, snapshot: &'s Snapshot<'s>) -> Scan<'s> {
     let (lower, mut upper) = (table.to_be_bytes(), Vec::new());
     key::successor(&lower, &mut upper);

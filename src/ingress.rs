@@ -1,31 +1,31 @@
-//! Requests in, answers out: the one place where async meets the blocking layers below.
+//! Requests in, answers out: the boundary between async code and the blocking layers below.
 //!
 //! ```text
-//! head arrives ─ routing ─┬─ no table's path ─┬─ a file's ── inline from memory, or from disk by the pool
+//! head arrives ─ routing ─┬─ no table's path ─┬─ a static file ── inline from memory, or from disk in the pool
 //!                         │                   └─ else ── axum Router (health, counters, metrics, console)
-//!                         ├─ a change feed ── subscribed where it arrived, or resumed in the pool; events as they come
-//!                         ├─ refused (404, 405, 406, 415, 400, 413): answered before the body is read
-//!                         ├─ a load ─ its body in chunks, each by the pool
-//!                         ├─ bytes of a blob ─┬─ read ── the first piece inline or by the pool, the next when the last was sent
-//!                         │                   └─ written ── each piece by the pool, the next read when the last was written
-//!                         └─ else ─ body, if it may have one ─┬─ short work ── inline, on the database that answers only from memory:
-//!                                                             │    answered, or waits for a sync, or for a lock and then again
-//!                                                             └─ long work, or not in memory ── pool, on the blocking database
+//!                         ├─ a change feed ── subscribed inline, or resumed in the pool; events as they come
+//!                         ├─ rejected (404, 405, 406, 415, 400, 413): answered before the body is read
+//!                         ├─ a load ─ its body in chunks, each in the pool
+//!                         ├─ bytes of a blob ─┬─ read ── the first piece inline or in the pool, the next once the last is sent
+//!                         │                   └─ written ── each piece in the pool, the next read once the last is written
+//!                         └─ else ─ body, if allowed ─┬─ short work ── inline, on the database that answers only from memory:
+//!                                                     │    answered, or waits for a sync, or for a lock and is retried
+//!                                                     └─ long work, or not in memory ── pool, on the blocking database
 //! ```
-//! Before routing, what a web page of another site must not do is refused (421, 403; [`browsers`]).
+//! Before routing, requests that a web page of another site must not make are rejected (421, 403; [`browsers`]).
 //!
-//! A hop to another thread costs more than a cached read, so what can be answered from memory is answered where it arrived. What
-//! meets a lock of others is attempted again when the lock is released, and a strong write is answered when the log was synced; neither
-//! has a thread that waits. Where memory is not enough ([`WouldBlock`](crate::error::Error::WouldBlock)) and where there is much to do,
-//! the handler runs in the pool of its lane. An answer is compressed where it was made, if that is not much, and else in the pool.
+//! A hop to another thread costs more than a cached read, so what can be answered from memory is answered inline. A request that finds a
+//! key locked is retried when the lock is released, and a strong write is answered when the log is synced; neither blocks a thread. If the
+//! data is not in memory ([`WouldBlock`](crate::error::Error::WouldBlock)) or the work is long, the handler runs in the pool of its lane. A
+//! short answer is compressed inline, a longer one in the pool.
 //!
-//! Bodies that arrive, single reads, writes and lists are limited each by themselves, so that none of them waits for another; over a
-//! limit the answer is 503 with `Retry-After`, of bodies before they are read. What does not wait is not counted, because it cannot pile
-//! up; nor is a write that waits for its sync, because it is done. An answer that has not begun in time is a 503, and its query ends, as
-//! it does when the client has left; a write goes on. Every answer is recorded (`observability`), whichever way it came, and so is every
-//! client that left before it.
+//! Incoming bodies, single reads, writes and lists have separate limits, so that they do not delay each other; beyond a limit the answer is
+//! 503 with `Retry-After`, for bodies before they are read. Requests that do not wait are not counted, because they cannot accumulate; nor
+//! is a write that waits only for its sync. A request whose answer does not begin before the timeout is answered with 503 and its query is
+//! cancelled, as it is when the client disconnects; a write continues. Every answer is recorded (`observability`), and so is every client
+//! that disconnects before it.
 //!
-//! Non-goals: connections and their deadlines (`server`); what a request means (`routing`).
+//! Non-goals: connections and their deadlines (`server`); the meaning of a request (`routing`).
 
 mod blob;
 mod body;
@@ -66,15 +66,15 @@ pub use body::{Source, read as read_body};
 use browsers::Browsers;
 pub use browsers::{HostName, Origin};
 pub use crossing::Pools;
-use crossing::{Arriving, Attempt, BodyBytes, Crossing, Made, Permit, Waited};
+use crossing::{Attempt, BodyBytes, BodyPermit, Completed, Crossing, Permit, Reply};
 use events::Events;
 use operations::Operations;
 use unanswered::Unanswered;
 
-/// The body of an answer: in memory, or a stream (a file on disk, what the router beside the tables makes).
+/// The body of an answer: in memory, or a stream (a file on disk, the output of the axum router).
 pub type Body = Either<Full<Bytes>, axum::body::Body>;
 
-/// What is let in.
+/// The limits of requests and answers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
@@ -86,21 +86,21 @@ pub struct Options {
     pub blob_bytes: usize,
     /// Timeout for a body, and for each 64 KiB of a blob.
     pub body_timeout_ms: u64,
-    /// How many bodies may arrive at once.
+    /// Maximum number of bodies being received.
     pub bodies_in_flight: usize,
-    /// How many bytes of bodies may be in memory at once.
+    /// Maximum bytes of bodies in memory.
     #[serde(deserialize_with = "crate::size::deserialize")]
     pub all_bodies_bytes: usize,
-    /// How many requests of a kind (single reads, writes, lists) may wait for a thread at once.
+    /// Maximum number of requests of a kind (single reads, writes, lists) waiting for a thread.
     pub requests_in_flight: usize,
-    /// How many bytes of answers may be in memory at once that were not sent yet.
+    /// Maximum bytes of unsent answers in memory.
     #[serde(deserialize_with = "crate::size::deserialize")]
     pub all_answers_bytes: usize,
-    /// How long the answer to a request may take to begin, once its body is there, and a list to find room for its next piece.
+    /// Timeout for the beginning of an answer, once the body is received, and for a list to find room for its next piece.
     pub request_timeout_ms: u64,
-    /// Names of hosts that the server answers to, beside `localhost` and every IP address.
+    /// Host names accepted in requests, besides `localhost` and every IP address.
     pub allowed_hosts: Vec<HostName>,
-    /// Origins whose pages may ask (CORS).
+    /// Origins allowed by CORS.
     pub cors_origins: Vec<Origin>,
 }
 
@@ -121,8 +121,8 @@ impl Default for Options {
     }
 }
 
-/// Answers requests. Each thread that does has one of its own, by [`Ingress::for_thread`]; they share everything but what they
-/// count in.
+/// Answers requests. Each worker thread has its own, from [`Ingress::for_thread`]; they share everything except the memory of their
+/// counters.
 pub struct Ingress {
     crossing: Arc<Crossing>,
     operations: Operations,
@@ -135,7 +135,7 @@ pub struct Ingress {
 }
 
 impl Ingress {
-    /// Over a database; `pools` are where what blocks is run (`spawn_blocking`).
+    /// Creates an ingress for a database; blocking work runs in `pools` (`spawn_blocking`).
     pub fn new(database: Database, handlers: handlers::Options, options: Options, pools: impl Into<Pools>) -> Self {
         let routes = Routes::new(database.clone(), handlers);
         let observability = Arc::new(Observability::counting(labels::names(&routes)));
@@ -156,20 +156,20 @@ impl Ingress {
         Self { crossing, operations, files, feed, observability, recorder, browsers: Browsers::new(&options), options }
     }
 
-    /// The same with files beside the tables.
+    /// Adds static files.
     #[must_use]
     pub fn with_files(self, files: Site) -> Self {
         Self { files: Some(Arc::new(files)), ..self }
     }
 
-    /// The same with other limits of the change feed.
+    /// Sets the limits of the change feed.
     #[must_use]
     pub fn with_feed(self, options: feed::Options) -> Self {
         let feed = Feed::new(self.crossing.database().clone(), options, handlers::write_event);
         Self::of(self.crossing, self.files, feed, self.observability, self.options)
     }
 
-    /// The same with an access log or timings.
+    /// Sets up the access log and timings.
     ///
     /// # Errors
     /// `Storage` if the access log cannot be opened.
@@ -178,7 +178,7 @@ impl Ingress {
         Ok(Self::of(self.crossing, self.files, self.feed, Arc::new(observability), self.options))
     }
 
-    /// Another one for another thread: what both do is counted together, but not in the same memory.
+    /// Returns an ingress for another thread; its counts are added to the same totals, but kept in separate memory.
     #[must_use]
     pub fn for_thread(&self) -> Self {
         Self {
@@ -193,26 +193,26 @@ impl Ingress {
         }
     }
 
-    /// Says whether `/_ready` sends clients here.
+    /// Sets whether `/_ready` reports that clients may be routed to this server.
     pub fn set_ready(&self, ready: bool) {
         self.operations.set_ready(ready);
     }
 
-    /// Ends all change feeds: answers that would not end by themselves.
+    /// Ends all change feeds, which would not end by themselves.
     pub fn end_feeds(&self) {
         self.feed.stop();
     }
 
-    /// Ends the access log, once this is the last one of its threads: what was answered is written, if that can be done in time.
+    /// Closes the access log, if this is the last ingress of its threads; waits at most `longest` for pending lines to be written.
     pub fn close(self, longest: Duration) {
         let observability = Arc::clone(&self.observability);
         drop(self);
         observability.close(longest);
     }
 
-    /// Answers one request from a client at `peer`. There is an answer to each.
+    /// Answers one request from a client at `peer`. Every request gets an answer.
     ///
-    /// What does not wait is answered within this call: its future is a value, small to move and without an allocation.
+    /// If nothing has to be awaited, the answer is made within this call, and its future is a plain value without an allocation.
     pub fn answer<B: Source>(self: &Arc<Self>, request: Request<B>, peer: IpAddr) -> Answering {
         let (parts, body) = request.into_parts();
         if !self.browsers.allow_origins() {
@@ -230,8 +230,8 @@ impl Ingress {
     fn answer_parts<B: Source>(self: &Arc<Self>, parts: Parts, body: B, peer: IpAddr) -> Answering {
         let mut context = self.recorder.begin(&parts, peer);
         if let Err(failure) = self.browsers.admit(&parts) {
-            self.pass_over(&parts, body);
-            return Answering::Now(Some(self.whole(
+            self.discard_body(&parts, body);
+            return Answering::Now(Some(self.answer_for(
                 Err(failure),
                 parts.method == Method::HEAD,
                 context,
@@ -241,7 +241,7 @@ impl Ingress {
         if matches!(parts.method, Method::POST | Method::PUT | Method::PATCH) {
             return Answering::later(answer_with_body(Unanswered::new(self, context), parts, body, peer));
         }
-        self.pass_over(&parts, body);
+        self.discard_body(&parts, body);
         let outcome = match self.resolve(&parts, &mut context) {
             None => return self.answer_beside(parts, peer, context),
             Some(Err(failure)) => Err(failure),
@@ -262,10 +262,10 @@ impl Ingress {
             },
         };
         let head = parts.method == Method::HEAD;
-        Answering::Now(Some(self.whole(outcome, head, context, &parts.headers)))
+        Answering::Now(Some(self.answer_for(outcome, head, context, &parts.headers)))
     }
 
-    /// Answers what is no table's: a file, or what the server says of itself.
+    /// Answers a request beside the tables: a static file, or an operational endpoint.
     fn answer_beside(self: &Arc<Self>, parts: Parts, peer: IpAddr, mut context: Context) -> Answering {
         let file = self.files.as_ref().and_then(|files| files.answer(&parts.method, &parts.uri, &parts.headers));
         if let Some(outcome) = file {
@@ -274,7 +274,7 @@ impl Ingress {
         }
         if let Some(answer) = self.to_console(&parts, peer) {
             context.set_route(labels::beside(console::PATH));
-            return Answering::Now(Some(self.whole(Ok(answer), false, context, &parts.headers)));
+            return Answering::Now(Some(self.answer_for(Ok(answer), false, context, &parts.headers)));
         }
         context.set_route(labels::beside(parts.uri.path()));
         context.mark(Span::Routing);
@@ -287,7 +287,7 @@ impl Ingress {
             let (head, headers) = (parts.method == Method::HEAD, parts.headers.clone());
             let mut answer = match request.ingress.operations.answer(parts, peer).await {
                 Ok(answer) => request.finish(answer.map(Either::Right)),
-                Err(failure) => request.whole(Err(failure), head, &headers),
+                Err(failure) => request.answer_for(Err(failure), head, &headers),
             };
             if has_page {
                 answer.headers_mut().append(VARY, HeaderValue::from_static("accept"));
@@ -296,7 +296,7 @@ impl Ingress {
         })
     }
 
-    /// Where no site is served, a browser at the server's own machine is sent to the console.
+    /// Redirects a browser on this machine to the console, if no static site is served.
     fn to_console(&self, parts: &Parts, peer: IpAddr) -> Option<Answer> {
         let may = self.files.is_none() && peer.to_canonical().is_loopback();
         if may { console::redirection(&parts.method, &parts.uri, &parts.headers) } else { None }
@@ -320,7 +320,7 @@ impl Ingress {
                                 let body = Either::Right(axum::body::Body::new(body));
                                 request.finish(Response::from_parts(head, body))
                             }
-                            Err(failure) => request.whole(Err(failure), false, &headers),
+                            Err(failure) => request.answer_for(Err(failure), false, &headers),
                         }
                     });
                 }
@@ -328,10 +328,10 @@ impl Ingress {
             },
             Err(failure) => Err(failure),
         };
-        Answering::Now(Some(self.whole(outcome, false, context, &headers)))
+        Answering::Now(Some(self.answer_for(outcome, false, context, &headers)))
     }
 
-    /// Subscribes behind an event, once what came since was begun to be read in the pool.
+    /// Subscribes after an event; the missed events begin to be read in the pool first.
     async fn resumed(&self, topic: Topic, after: EventId) -> handlers::Result<Subscription> {
         let permit = Permit::take(&self.crossing, Lane::Scanning).ok_or(Failure::Overloaded)?;
         let (feed, waited_ms) = (self.feed.clone(), self.options.request_timeout_ms);
@@ -346,7 +346,7 @@ impl Ingress {
         }
     }
 
-    /// What a request means, if its path is a table's.
+    /// Resolves a request whose path is a table's.
     fn resolve<'r>(&'r self, parts: &'r Parts, context: &mut Context) -> Option<handlers::Result<Route<'r>>> {
         let routes = self.crossing.routes();
         let route = routes.resolve(&parts.method, &parts.uri, &parts.headers)?;
@@ -359,7 +359,7 @@ impl Ingress {
         Some(route)
     }
 
-    /// The body of a request, within all limits.
+    /// Reads the body of a request within all limits.
     async fn read<B: Source>(
         &self,
         route: &Route<'_>,
@@ -367,7 +367,7 @@ impl Ingress {
         mut body: B,
         context: &mut Context,
     ) -> handlers::Result<(Bytes, BodyBytes)> {
-        let Some(arriving) = Arriving::take(&self.crossing) else {
+        let Some(arriving) = BodyPermit::take(&self.crossing) else {
             return self.refuse(Failure::Overloaded, parts, body);
         };
         let limit_bytes = self.options.body_bytes;
@@ -382,7 +382,7 @@ impl Ingress {
         drop(arriving);
         let read = read.unwrap_or(Err(Failure::TooSlow { waited_ms }));
         if let Err(Failure::TooLarge { .. }) = read {
-            self.take_in(body);
+            self.discard_rest(body);
         }
         let bytes = read?;
         context.add_bytes_in(bytes.len());
@@ -392,28 +392,28 @@ impl Ingress {
         }
     }
 
-    /// A refusal before the body was read.
+    /// Rejects a request before its body is read.
     fn refuse<B: Source, T>(&self, failure: Failure, parts: &Parts, body: B) -> handlers::Result<T> {
-        self.pass_over(parts, body);
+        self.discard_body(parts, body);
         Err(failure)
     }
 
-    /// Takes in a body that nobody wants, unless its client waits for `100 Continue`: then it sends none.
-    fn pass_over<B: Source>(&self, parts: &Parts, body: B) {
+    /// Discards an unwanted body, unless the client waits for `100 Continue` and so will not send it.
+    fn discard_body<B: Source>(&self, parts: &Parts, body: B) {
         if !body.is_over() && !parts.headers.contains_key(http::header::EXPECT) {
-            self.take_in(body);
+            self.discard_rest(body);
         }
     }
 
-    /// Takes in what is left of a body, behind the answer and within limits: a client that writes before it reads would otherwise
-    /// meet a closed connection instead of the answer.
-    fn take_in<B: Source>(&self, body: B) {
+    /// Discards the rest of a body after the answer, within limits: a client that writes before it reads would otherwise see a closed
+    /// connection instead of the answer.
+    fn discard_rest<B: Source>(&self, body: B) {
         let deadline = Duration::from_millis(self.options.body_timeout_ms);
         tokio::spawn(tokio::time::timeout(deadline, body::discard(body)));
     }
 
-    /// The answer to an outcome, without its body if only the head was asked for.
-    fn whole(
+    /// Returns the answer for an outcome, without its body if only the head was requested.
+    fn answer_for(
         &self,
         outcome: handlers::Result<Answer>,
         head: bool,
@@ -428,7 +428,7 @@ impl Ingress {
         answer
     }
 
-    /// The answer to a failure. What is the server's own fault gets the name of the request, under which the log has the cause.
+    /// Returns the answer for a failure. An internal error has the request id, under which the log has the cause.
     fn problem(&self, failure: &Failure, context: &Context, headers: &HeaderMap) -> Answer {
         if !failure.is_internal() {
             return failure.answer(None);
@@ -438,7 +438,7 @@ impl Ingress {
         failure.answer(Some(&request_id))
     }
 
-    /// Every answer goes through here.
+    /// Records an answer; every answer passes through here.
     fn finish(&self, answer: &Response<Body>, mut context: Context) {
         context.mark(Span::Handler);
         self.recorder.finish(context, answer.status(), answer.body().size_hint().lower());
@@ -449,7 +449,7 @@ async fn answer_with_body<B: Source>(mut request: Unanswered, parts: Parts, body
     let ingress = Arc::clone(&request.ingress);
     let outcome = match ingress.resolve(&parts, request.context()) {
         None => {
-            ingress.pass_over(&parts, body);
+            ingress.discard_body(&parts, body);
             let (ingress, context) = request.into_parts();
             return ingress.answer_beside(parts, peer, context).await;
         }
@@ -474,10 +474,10 @@ async fn answer_with_body<B: Source>(mut request: Unanswered, parts: Parts, body
             },
         },
     };
-    request.whole(outcome, false, &parts.headers)
+    request.answer_for(outcome, false, &parts.headers)
 }
 
-/// Answers by a change feed.
+/// Answers with a change feed.
 async fn answer_with_changes(
     mut request: Unanswered,
     parts: Parts,
@@ -498,11 +498,11 @@ async fn answer_with_changes(
             let events = Events::new(subscription, Arc::clone(&ingress.crossing));
             request.sent_in_pieces(handlers::event_stream(events))
         }
-        Err(failure) => request.whole(Err(failure), false, &parts.headers),
+        Err(failure) => request.answer_for(Err(failure), false, &parts.headers),
     }
 }
 
-/// Answers what did not come to its end where it arrived.
+/// Answers a request that could not be completed inline.
 async fn answer_later(
     mut request: Unanswered,
     parts: Parts,
@@ -513,26 +513,26 @@ async fn answer_later(
     let head = parts.method == Method::HEAD;
     let waited_ms = request.ingress.options.request_timeout_ms;
     let crossing = Arc::clone(&request.ingress.crossing);
-    let waited = crossing.waited(parts, body, held, attempt);
-    match tokio::time::timeout(Duration::from_millis(waited_ms), waited).await {
-        Ok(Waited { began, outcome, headers }) => {
+    let completed = crossing.complete(parts, body, held, attempt);
+    match tokio::time::timeout(Duration::from_millis(waited_ms), completed).await {
+        Ok(Completed { began, outcome, headers }) => {
             request.context().mark_at(Span::Pool, began);
             match outcome {
-                Ok(Made::InPieces(answer)) if head => request.finish(answer.map(|_| Either::Left(Full::default()))),
-                Ok(Made::InPieces(answer)) => request.sent_in_pieces(answer),
-                Ok(Made::Whole(answer)) => request.whole(Ok(answer), head, &headers),
-                Err(failure) => request.whole(Err(failure), head, &headers),
+                Ok(Reply::InPieces(answer)) if head => request.finish(answer.map(|_| Either::Left(Full::default()))),
+                Ok(Reply::InPieces(answer)) => request.sent_in_pieces(answer),
+                Ok(Reply::Whole(answer)) => request.answer_for(Ok(answer), head, &headers),
+                Err(failure) => request.answer_for(Err(failure), head, &headers),
             }
         }
-        Err(_) => request.whole(Err(Failure::TimedOut { waited_ms }), head, &HeaderMap::new()),
+        Err(_) => request.answer_for(Err(Failure::TimedOut { waited_ms }), head, &HeaderMap::new()),
     }
 }
 
-/// The answer to be, there already or after waiting.
+/// A future answer, either ready or pending.
 pub enum Answering {
-    /// There; taken when it is asked for.
+    /// Ready; taken when it is polled.
     Now(Option<Response<Body>>),
-    /// After a body, or from the pool.
+    /// Pending: reads a body, or runs in the pool.
     Later(Pin<Box<dyn Future<Output = Response<Body>> + Send>>),
 }
 
@@ -547,7 +547,7 @@ impl Future for Answering {
 
     fn poll(self: Pin<&mut Self>, context: &mut task::Context<'_>) -> Poll<Response<Body>> {
         match self.get_mut() {
-            Self::Now(answer) => Poll::Ready(answer.take().expect("a future is not asked again")),
+            Self::Now(answer) => Poll::Ready(answer.take().expect("a completed future is not polled again")),
             Self::Later(answer) => answer.as_mut().poll(context),
         }
     }

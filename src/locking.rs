@@ -1,19 +1,18 @@
-//! Who holds which key: a fixed array of locks over the hashes of (table, key).
+//! Locks on keys: a fixed array of lock slots, indexed by the hash of (table, key).
 //!
-//! Taking a lock allocates nothing and forgets nothing: two keys may share a slot, so a lock may be held for a neighbour, never
-//! the other way round. Readers take none. Many keys are taken in the order of their slots, each slot once (a thousand keys in
-//! 4096 slots meet each other about 110 times), so that no two transactions wait for each other.
+//! Taking a lock allocates nothing. Two keys may share a slot, so a lock may exclude more than its key, but never less. Readers take none.
+//! Many locks are taken in slot order, each slot once (a thousand keys in 4096 slots collide about 110 times), so that no two transactions
+//! deadlock.
 //!
-//! A slot is one word with two bits: held, and wanted by somebody who waits. Releasing is one exchange of the whole word, which
-//! fails if the slot is wanted, so nobody can be overlooked who came in time, and nobody pays for the question. A lock of
-//! `parking_lot` has the same two bits, but keeps the second to its own sleepers: a flag beside it for callbacks would have to be
-//! read after the release, behind a fence that costs as much as the lock. So the word is ours, and `parking_lot` guards the queues
-//! behind it.
+//! A slot is one byte with two bits: held, and wanted by a waiter. Releasing is one compare-exchange of the byte, which fails if the slot
+//! is wanted, so no waiter can be missed and the uncontended case needs no extra check. A lock of `parking_lot` has the same two bits, but
+//! the second covers only its own waiters: a separate flag for callbacks would have to be read after the release, behind a fence as
+//! expensive as the lock. So the byte is managed here, and `parking_lot` protects the queues.
 //!
-//! Threads that wait are called one a release, in the order in which they came. Callbacks want to know and not to hold, so all of
-//! them are called.
+//! Waiting threads are woken one per release, in arrival order. Callbacks only need to know of the release and do not take the lock, so all
+//! of them are called.
 //!
-//! Non-goals: storage, and what a key means.
+//! Non-goals: storage, and the meaning of keys.
 
 mod waiting;
 
@@ -26,18 +25,18 @@ use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
 use smallvec::SmallVec;
 use twox_hash::XxHash3_64;
 
-use waiting::{Call, Queue, Waiter};
+use waiting::{Queue, Waiter, Wakeup};
 
-/// How long to wait for a lock that another holds.
+/// How long to wait for a lock that is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// Not at all.
+    /// Do not wait.
     No,
-    /// At most so long, for all slots together.
+    /// At most this long, for all slots together.
     AtMost(Duration),
 }
 
-/// The place of a key among the locks; unlike keys may have the same.
+/// The lock slot of a key; different keys may share one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Slot(u32);
 
@@ -51,41 +50,41 @@ impl Slot {
     }
 }
 
-/// One slot held; dropping it releases the slot.
+/// A held slot; dropping the guard releases it.
 #[must_use = "a guard that is dropped holds nothing"]
 pub struct Guard<'a> {
     locks: &'a Locks,
     slot: Slot,
 }
 
-/// Slots held together, each once.
+/// Several held slots, each once.
 #[derive(Default)]
 #[must_use = "guards that are dropped hold nothing"]
 pub struct Guards<'a> {
     all: SmallVec<[Guard<'a>; 4]>,
-    /// A bit for each slot of the array, once there are more than [`FEW`].
+    /// A bit for each slot of the array; used with more than [`FEW`] guards.
     set: Vec<u64>,
 }
 
-/// So many guards are searched one after the other.
+/// Up to this number, guards are searched linearly.
 const FEW: usize = 32;
 
-/// All locks of a store.
+/// The locks of a store.
 pub struct Locks {
     /// `FREE`, or `HELD`, `WANTED` or both.
     slots: Box<[AtomicU8]>,
-    /// The queues of the slots that are wanted, and of no others. Each part has the slots of one remainder.
+    /// The queues of the wanted slots only, partitioned by slot number.
     queues: [Mutex<HashMap<Slot, Queue>>; QUEUES],
     waits: AtomicU64,
 }
 
 const FREE: u8 = 0;
-/// Somebody holds the slot.
+/// The slot is held.
 const HELD: u8 = 1;
-/// Somebody is in the queue of the slot. Set and cleared under the lock of the queue.
+/// The queue of the slot is not empty. Set and cleared under the lock of the queue.
 const WANTED: u8 = 2;
 
-/// Parts of the queues, so that those who wait for unlike slots seldom meet.
+/// Number of queue partitions, so that waiters for different slots seldom contend.
 const QUEUES: usize = 16;
 
 impl Default for Locks {
@@ -95,7 +94,7 @@ impl Default for Locks {
 }
 
 impl Locks {
-    /// 2^`bits` slots.
+    /// Creates 2^`bits` slots.
     ///
     /// # Panics
     /// If `bits` is above 31.
@@ -108,13 +107,13 @@ impl Locks {
         }
     }
 
-    /// The slot of a key of a table.
+    /// Returns the slot of a key of a table.
     pub fn slot(&self, table: u32, key: &[u8]) -> Slot {
         let hash = XxHash3_64::oneshot_with_seed(u64::from(table), key);
         Slot(hash as u32 & (self.slots.len() as u32 - 1))
     }
 
-    /// Takes one slot; `None` if the wait is over first.
+    /// Takes one slot; `None` on timeout.
     pub fn lock(&self, slot: Slot, wait: Wait) -> Option<Guard<'_>> {
         match wait {
             _ if self.take(slot) => Some(Guard { locks: self, slot }),
@@ -123,14 +122,14 @@ impl Locks {
         }
     }
 
-    /// Takes many slots in their order, each once; `None`, holding nothing, if the wait is over first.
+    /// Takes many slots in order, each once; `None`, holding nothing, on timeout.
     pub fn lock_all(&self, slots: &mut Vec<Slot>, wait: Wait) -> Option<Guards<'_>> {
         slots.sort_unstable();
         slots.dedup();
         self.lock_in_order(slots.iter().copied(), wait)
     }
 
-    /// Takes every slot there is: nobody else holds any, and nobody takes one until the guards are dropped.
+    /// Takes all slots: no other guard exists until these are dropped.
     pub fn lock_every(&self, wait: Wait) -> Option<Guards<'_>> {
         self.lock_in_order((0..self.slots.len() as u32).map(Slot), wait)
     }
@@ -150,8 +149,8 @@ impl Locks {
         Some(guards)
     }
 
-    /// Calls back once when the slot has been released: at once if it is free, else on the thread that releases it, after it has.
-    /// Another may hold the slot again by then. The callback must neither block nor panic.
+    /// Calls back once the slot has been released: immediately if it is free, otherwise on the thread that releases it, after the release.
+    /// The slot may be held again by then. The callback must neither block nor panic.
     pub fn when_released(&self, slot: Slot, callback: impl FnOnce() + Send + 'static) {
         match self.queue_of_held(slot) {
             Some(mut queue) => queue.callbacks.push(Box::new(callback)),
@@ -159,22 +158,22 @@ impl Locks {
         }
     }
 
-    /// Whether somebody holds the slot just now.
+    /// Returns whether the slot is currently held.
     pub fn is_locked(&self, slot: Slot) -> bool {
         self.word(slot).load(Ordering::Relaxed) & HELD != 0
     }
 
-    /// How many slots are held just now.
+    /// Returns the number of slots currently held.
     pub fn held(&self) -> usize {
         self.slots.iter().filter(|word| word.load(Ordering::Relaxed) & HELD != 0).count()
     }
 
-    /// How many wait just now, threads and callbacks.
+    /// Returns the current number of waiters, threads and callbacks.
     pub fn waiting(&self) -> usize {
         self.queues.iter().map(|queues| queues.lock().values().map(Queue::len).sum::<usize>()).sum()
     }
 
-    /// How often anybody has joined a queue.
+    /// Returns how many times a waiter was queued.
     pub fn waits(&self) -> u64 {
         self.waits.load(Ordering::Relaxed)
     }
@@ -194,9 +193,9 @@ impl Locks {
         self.word(slot).fetch_update(Ordering::Acquire, Ordering::Relaxed, held).is_ok()
     }
 
-    /// The queue of a slot, in which somebody is about to wait; `None` if the slot is free.
+    /// Returns the queue of a slot, for a new waiter; `None` if the slot is free.
     ///
-    /// The slot is seen to be held and marked as wanted in one step: its holder cannot release it without looking here.
+    /// The slot is checked to be held and marked as wanted in one step, so its holder cannot release it without looking at the queue.
     fn queue_of_held(&self, slot: Slot) -> Option<MappedMutexGuard<'_, Queue>> {
         let queues = self.queues(slot);
         let wanted = |word| (word & HELD != 0).then_some(word | WANTED);
@@ -210,9 +209,9 @@ impl Locks {
         let (waiter, mut was_called) = (Arc::new(Waiter::new(time)), false);
         loop {
             let call = match self.queue_of_held(slot) {
-                None => Some(Call::Free),
+                None => Some(Wakeup::Free),
                 Some(mut queue) => {
-                    // Who was called and came too late does not begin at the end again.
+                    // A waiter that was woken but lost the race for the slot goes back to the front.
                     match was_called {
                         true => queue.waiters.push_front(Arc::clone(&waiter)),
                         false => queue.waiters.push_back(Arc::clone(&waiter)),
@@ -223,18 +222,18 @@ impl Locks {
                 }
             };
             match call? {
-                Call::Yours => return Some(Guard { locks: self, slot }),
-                Call::Free if self.take(slot) => return Some(Guard { locks: self, slot }),
-                Call::Free if waiter.is_over() => return None,
-                Call::Free => {}
+                Wakeup::Yours => return Some(Guard { locks: self, slot }),
+                Wakeup::Free if self.take(slot) => return Some(Guard { locks: self, slot }),
+                Wakeup::Free if waiter.is_over() => return None,
+                Wakeup::Free => {}
             }
         }
     }
 
-    /// Ends a wait whose time is over. It may have been called meanwhile: then nobody else was, so it must not pass over the call.
-    fn leave(&self, slot: Slot, waiter: &Arc<Waiter>) -> Option<Call> {
+    /// Ends a wait on timeout. If the waiter was called meanwhile, no other was, so it must handle the call.
+    fn leave(&self, slot: Slot, waiter: &Arc<Waiter>) -> Option<Wakeup> {
         let mut queues = self.queues(slot);
-        if let Some(call) = waiter.heard() {
+        if let Some(call) = waiter.take_wakeup() {
             return Some(call);
         }
         let queue = queues.get_mut(&slot).expect("who was not called is still in the queue");
@@ -253,21 +252,21 @@ impl Locks {
         }
     }
 
-    /// Releases a slot that is wanted, or hands it to the first who waits.
+    /// Releases a wanted slot, or hands it to the first waiter.
     #[cold]
     fn release_and_call(&self, slot: Slot) {
         let mut queues = self.queues(slot);
-        // The last who waited may have left since.
+        // The last waiter may have left since.
         let mut queue = queues.remove(&slot).unwrap_or_default();
         let callbacks = std::mem::take(&mut queue.callbacks);
         let next = queue.waiters.pop_front();
-        let call = if next.as_ref().is_some_and(|waiter| waiter.is_overdue()) { Call::Yours } else { Call::Free };
-        let mut word = if call == Call::Yours { HELD } else { FREE };
+        let call = if next.as_ref().is_some_and(|waiter| waiter.is_overdue()) { Wakeup::Yours } else { Wakeup::Free };
+        let mut word = if call == Wakeup::Yours { HELD } else { FREE };
         if !queue.waiters.is_empty() {
             word |= WANTED;
             queues.insert(slot, queue);
         }
-        // Nobody else changes the word: takers want it free, and those who wait need the lock of the queues.
+        // Nothing else changes the byte now: takers need it to be free, and waiters need the lock of the queues.
         self.word(slot).store(word, Ordering::Release);
         if let Some(waiter) = &next {
             waiter.call(call);
@@ -290,7 +289,7 @@ impl Drop for Guard<'_> {
 }
 
 impl<'a> Guards<'a> {
-    /// Whether the slot is among them.
+    /// Returns whether the slot is among them.
     pub fn contains(&self, slot: Slot) -> bool {
         match self.set.is_empty() {
             true => self.all.iter().any(|guard| guard.slot == slot),
@@ -298,7 +297,7 @@ impl<'a> Guards<'a> {
         }
     }
 
-    /// Adds one that was taken without waiting, which cannot dead-lock in any order.
+    /// Adds a guard taken without waiting, which cannot deadlock in any order.
     pub fn push(&mut self, guard: Guard<'a>) {
         if self.all.len() >= FEW {
             self.note(&guard);
@@ -306,7 +305,7 @@ impl<'a> Guards<'a> {
         self.all.push(guard);
     }
 
-    /// Keeps the set of many.
+    /// Adds a guard to the bit set.
     #[cold]
     fn note(&mut self, guard: &Guard<'_>) {
         if self.set.is_empty() {
@@ -316,7 +315,7 @@ impl<'a> Guards<'a> {
         self.set[guard.slot.word()] |= guard.slot.bit();
     }
 
-    /// Which slots they are.
+    /// Returns the held slots.
     pub fn slots(&self) -> impl Iterator<Item = Slot> + '_ {
         self.all.iter().map(|guard| guard.slot)
     }
@@ -336,7 +335,7 @@ mod tests {
         }
     }
 
-    /// Nobody holds anything, nobody waits, and no word says otherwise.
+    /// No slot is held or wanted.
     fn all_quiet(locks: &Locks) -> bool {
         locks.slots.iter().all(|word| word.load(Ordering::SeqCst) == FREE)
             && locks.queues.iter().all(|queues| queues.lock().is_empty())
@@ -390,7 +389,7 @@ mod tests {
         assert!(all_quiet(&locks));
     }
 
-    /// Each slot is released half a timeout after it is waited for: with a deadline of its own for each of them, all would be taken.
+    /// Each slot is released half a timeout after it is waited for: with one deadline per slot, all would be taken.
     #[test]
     fn many_slots_have_one_deadline() {
         let locks = Locks::default();
@@ -500,7 +499,7 @@ mod tests {
         let guard = locks.lock(slot, Wait::No).unwrap();
         let (called, left) = (wait(), wait());
         drop(guard);
-        assert_eq!(locks.leave(slot, &called), Some(Call::Free), "nobody else was called");
+        assert_eq!(locks.leave(slot, &called), Some(Wakeup::Free), "nobody else was called");
         assert_eq!(locks.leave(slot, &left), None);
         assert!(all_quiet(&locks));
     }
@@ -539,8 +538,8 @@ mod tests {
         assert!(all_quiet(&locks));
     }
 
-    /// Eight threads want two slots. Some have short timeouts, so that waits end just as they are called. All others must get
-    /// what they want: a wake-up that is lost would leave one of them waiting for a minute.
+    /// Eight threads contend for two slots. Some have short timeouts, so that waits end just as they are woken. All others must succeed: a
+    /// lost wake-up would leave one of them waiting for a minute.
     #[test]
     fn no_wake_up_is_lost_and_no_slot_is_held_twice() {
         let locks = Locks::new(1);

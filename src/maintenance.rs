@@ -1,5 +1,5 @@
-//! What an operator does with the store of a data directory while no server has it open: verify, back up, restore, compact, and see what
-//! is in it. (A copy of the store of a running server is made by `POST /_checkpoint`.)
+//! Maintenance of the store in a data directory while no server has it open: verify, back up, restore, compact, statistics. (`POST
+//! /_checkpoint` copies the store of a running server.)
 
 use std::fs;
 use std::path::Path;
@@ -11,50 +11,50 @@ use crate::schema::Schema;
 use crate::storage::{Options, Space, Store};
 use crate::transaction::Database;
 
-/// What is in a store.
+/// Statistics of a store.
 #[derive(Debug, Serialize)]
 pub struct Statistics {
-    /// In the order of the schema.
+    /// The tables, in schema order.
     pub tables: Vec<TableStatistics>,
-    /// Bytes of sorted files, as they lie on the disk.
+    /// Bytes of sorted files on the disk.
     pub sorted_bytes: u64,
-    /// Bytes of the files beside them with the pieces of blobs, deleted ones included.
+    /// Bytes of blob files, including deleted chunks.
     pub blob_file_bytes: u64,
-    /// Bytes of keys and values in them before compression, overwritten and deleted ones included.
+    /// Bytes of keys and values in sorted files before compression, including overwritten and deleted ones.
     pub uncompressed_bytes: u64,
-    /// What compactions have to rewrite until each level is within its size, as the engine estimates it.
+    /// Bytes that compactions have to rewrite until each level is within its target size, as the engine estimates it.
     pub compaction_debt_bytes: u64,
 }
 
-/// What is in a table.
+/// Statistics of a table.
 #[derive(Debug, Serialize)]
 pub struct TableStatistics {
     /// Its name.
     pub name: String,
-    /// How many records it has.
+    /// Number of records.
     pub records: u64,
     /// Bytes of their stored form.
     pub record_bytes: u64,
-    /// Bytes of their blobs, and of what is known of each.
+    /// Bytes of their blobs with their manifests.
     pub blob_bytes: u64,
-    /// By index, in the order of the schema.
+    /// The indexes, in schema order.
     pub indexes: Vec<IndexStatistics>,
 }
 
-/// What is in an index.
+/// Statistics of an index.
 #[derive(Debug, Serialize)]
 pub struct IndexStatistics {
-    /// The attributes that it is over.
+    /// The indexed attributes.
     pub attributes: Vec<String>,
-    /// As the schema has it: `ordered`, `hash`, `unique`, `composite`, `fulltext`; or `expiry`.
+    /// As in the schema: `ordered`, `hash`, `unique`, `composite`, `fulltext`; or `expiry`.
     pub r#type: &'static str,
     /// `ready`, `building` or `failed`.
     pub state: &'static str,
-    /// How many entries it has.
+    /// Number of entries.
     pub entries: u64,
 }
 
-/// Opens the store of a directory that has one, as it is.
+/// Opens an existing store without changing it.
 ///
 /// # Errors
 /// `Storage` if there is none or a server has it open; as [`Database::open_unchanged`].
@@ -63,7 +63,7 @@ pub fn open(directory: &Path, schema: Schema) -> Result<Database> {
     Database::open_unchanged(directory, schema, &options())
 }
 
-/// Counts what is in a store; reads all of it.
+/// Returns the statistics of a store; reads all of it.
 ///
 /// # Errors
 /// What the engine returns.
@@ -95,7 +95,7 @@ pub fn statistics(database: &Database) -> Result<Statistics> {
     })
 }
 
-/// Rewrites a store into the bottom level, which gives back the space of what was overwritten and deleted.
+/// Compacts a store into the bottom level, which reclaims the space of overwritten and deleted data.
 ///
 /// # Errors
 /// `Storage` if there is none, if a server has it open, or on an I/O error.
@@ -104,7 +104,7 @@ pub fn compact(directory: &Path) -> Result<()> {
     Store::open(directory, &options())?.compact()
 }
 
-/// Copies a store into a new directory: sorted files as hard links where it is of the same file system.
+/// Copies a store into a new directory; sorted files become hard links if it is on the same file system.
 ///
 /// # Errors
 /// As [`compact`]; `Storage` if the directory exists.
@@ -115,24 +115,28 @@ pub fn back_up(directory: &Path, backup: &Path) -> Result<()> {
     store.checkpoint(backup)
 }
 
-/// Copies a backup into a data directory that has no store. The backup stays as it is.
+/// Copies a backup into a data directory without a store. The backup is not changed.
 ///
 /// # Errors
-/// `Storage` if the backup is none, the data directory is not empty, or on an I/O error.
+/// `Storage` if the backup is not a store, the data directory is not empty, or on an I/O error.
 pub fn restore(backup: &Path, directory: &Path) -> Result<()> {
     check_store(backup)?;
     let cannot = |error| Error::storage(format!("cannot restore into {}", directory.display()), error);
     fs::create_dir_all(directory).map_err(cannot)?;
     if fs::read_dir(directory).map_err(cannot)?.next().is_some() {
-        return Err(Error::storage(format!("cannot restore into {}", directory.display()), "it is not empty"));
+        let why = match check_store(directory) {
+            Ok(()) => "it has a store",
+            Err(_) => "it is not empty; if a restore was interrupted, delete what it left there",
+        };
+        return Err(Error::storage(format!("cannot restore into {}", directory.display()), why));
     }
     for file in fs::read_dir(backup).map_err(cannot)? {
         let from = file.map_err(cannot)?.path();
-        // What is kept of the log for change feeds alone: its positions are those of the store that was copied.
+        // The log archive, which only serves change feeds: its positions belong to the store that was copied.
         if from.is_dir() {
             continue;
         }
-        // CURRENT makes it a store: last, so that what was cut off is none.
+        // Copied last: CURRENT makes it a store, so an interrupted restore is not one.
         if let Some(name) = from.file_name().filter(|name| *name != "CURRENT") {
             copy(&from, &directory.join(name)).map_err(cannot)?;
         }
@@ -146,7 +150,7 @@ fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
     fs::File::open(to)?.sync_all()
 }
 
-/// What is kept of the log for change feeds is the server's to remove.
+/// Keeps the log archive for change feeds, which only the server may trim.
 fn options() -> Options {
     Options { feed_log_bytes: usize::MAX, ..Options::default() }
 }

@@ -1,12 +1,11 @@
-//! What is known of a request while it is answered and afterwards: context, ids, spans, counters by route, and the access log; and
-//! what the server says of itself ([`messages`]).
+//! Request observability: contexts, ids, spans, counters by route, and the access log; and the messages of the server itself
+//! ([`messages`]).
 //!
-//! A [`Recorder`] stands where requests are answered, one for each thread that answers, so that counting touches no memory of
-//! another core. It hands out a [`Context`] when the head of a request is there and takes it back with the answer. What is always
-//! done is counting by route and status class; clocks, ids and the log cost something, so without `timings` and without a log a
-//! context is three numbers, and nothing is allocated for it.
+//! Each thread that answers requests has a [`Recorder`], so that counting touches no memory of another core. It returns a [`Context`] when
+//! the head of a request has arrived, and consumes it with the answer. Counting by route and status class is always enabled; clocks, ids
+//! and the log are expensive, so without `timings` and without a log a context is three numbers, and nothing is allocated for it.
 //!
-//! Non-goals: connections that never became a request (`server` refuses them); what the store has done (`storage` counts that).
+//! Non-goals: connections that never became a request (`server` rejects them); the statistics of the store (`storage`).
 
 mod counts;
 mod identity;
@@ -36,11 +35,11 @@ use log::Log;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
-    /// The file that the access log is appended to, `-` for standard error; `None` = there is no access log.
+    /// The file to which the access log is appended, `-` for standard error; `None` = no access log.
     pub access_log: Option<PathBuf>,
-    /// Lines of the access log that may wait to be written; more are dropped and counted.
+    /// Maximum number of pending lines of the access log; further ones are dropped and counted.
     pub access_log_lines: usize,
-    /// Whether all requests are timed, for the histogram in the metrics. With an access log they are.
+    /// Whether all requests are timed, for the histogram in the metrics. Implied by an access log.
     pub timings: bool,
 }
 
@@ -50,11 +49,11 @@ impl Default for Options {
     }
 }
 
-/// A route that requests are counted by: its place among the names that were given to [`Observability::start`].
+/// The route under which requests are counted: an index into the names given to [`Observability::start`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RouteNumber(pub usize);
 
-/// What all recorders share: the names of the routes, what was counted, the access log.
+/// The state shared by all recorders: the names of the routes, the counts, the access log.
 pub struct Observability {
     routes: Arc<[String]>,
     timed: bool,
@@ -63,20 +62,20 @@ pub struct Observability {
 }
 
 impl Observability {
-    /// Counts requests by these routes. The first one is for requests whose route is not known.
+    /// Counts requests by these routes. The first one is for requests with an unknown route.
     ///
     /// # Errors
     /// `Storage` if the file of the access log cannot be opened.
     ///
     /// # Panics
-    /// If there is to be an access log, and the machine has no thread to give.
+    /// If the thread of the access log cannot be created.
     pub fn start(options: &Options, routes: impl IntoIterator<Item = String>) -> Result<Self> {
         let log = options.access_log.as_deref();
         let log = log.map(|path| log::open(path, options.access_log_lines)).transpose()?;
         Ok(Self::with(routes.into_iter().collect(), options.timings || log.is_some(), log))
     }
 
-    /// Counts requests by these routes and does nothing else.
+    /// Only counts requests by these routes.
     pub fn counting(routes: impl IntoIterator<Item = String>) -> Self {
         Self::with(routes.into_iter().collect(), false, None)
     }
@@ -85,7 +84,7 @@ impl Observability {
         Self { routes, timed, recorders: Mutex::default(), log }
     }
 
-    /// A recorder for one thread. What it has counted stays when it is dropped.
+    /// Returns a recorder for one thread. Its counts are kept when it is dropped.
     pub fn recorder(&self) -> Recorder {
         let counts = Arc::new(Counts::new(self.routes.len(), self.timed));
         self.recorders.lock().push(Arc::clone(&counts));
@@ -94,25 +93,29 @@ impl Observability {
         Recorder { timed: self.timed, counts, ids: Ids::new(), log }
     }
 
-    /// Lines of the access log that were lost, because too many waited or the file could not be written.
+    /// Returns the number of lines of the access log that were lost, because too many were pending or the file could not be written.
     pub fn dropped_lines(&self) -> u64 {
         self.log.as_ref().map_or(0, Lines::lost)
     }
 
-    /// Everything that was counted until now, as metrics of Prometheus.
+    /// Returns all counts so far as Prometheus metrics.
     pub fn metrics(&self) -> Registry {
         let mut registry = Registry::default();
         let totals = Totals { routes: Arc::clone(&self.routes), recorders: self.recorders.lock().clone() };
         registry.register_collector(Box::new(totals));
-        let lost = "Lines for standard error that were lost";
+        let lost = "Lines for standard error that were dropped";
         registry.register("strata_messages_dropped_lines", lost, ConstCounter::new(messages::dropped_lines()));
         if let Some(log) = &self.log {
-            registry.register("strata_access_log_dropped_lines", "Lines that were lost", ConstCounter::new(log.lost()));
+            registry.register(
+                "strata_access_log_dropped_lines",
+                "Lines of the access log that were dropped",
+                ConstCounter::new(log.lost()),
+            );
         }
         registry
     }
 
-    /// Waits until the log has what was recorded; at most so long, because nobody may be reading. What is recorded later has no line.
+    /// Waits at most `longest` until all records so far are in the log, since nobody may be reading it. Later ones are not logged.
     pub fn close(&self, longest: Duration) {
         if let Some(log) = &self.log {
             log.close(longest);
@@ -123,7 +126,7 @@ impl Observability {
 /// A part of the time that a request takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Span {
-    /// Finding out what the request means.
+    /// Resolving the request.
     Routing,
     /// Waiting for the body.
     Body,
@@ -138,44 +141,44 @@ pub enum Span {
 pub struct Context {
     route: RouteNumber,
     bytes_in: u64,
-    /// Only if somebody will look at it.
+    /// `None` if nobody needs them.
     details: Option<Box<Details>>,
 }
 
-/// What costs something to know.
+/// The details that are expensive to obtain.
 #[derive(Debug)]
 struct Details {
     began: Instant,
-    /// When the span that is running began.
+    /// The start of the current span.
     marked: Instant,
     spans: [Duration; 4],
     logged: Option<Logged>,
 }
 
-/// What the access log says of a request from the start.
+/// What the access log needs from the beginning of a request.
 #[derive(Debug)]
 struct Logged {
     at: SystemTime,
     peer: IpAddr,
     method: Method,
-    /// Of its own: a part of the head would keep all of it in memory until the answer is there.
+    /// Owned: a slice of the head would keep all of it in memory until the answer is there.
     path: Box<str>,
     identity: Identity,
 }
 
 impl Context {
-    /// The request is one to this route.
+    /// Sets the route of the request.
     #[inline]
     pub fn set_route(&mut self, route: RouteNumber) {
         self.route = route;
     }
 
-    /// So many bytes of its body were read.
+    /// Adds the number of bytes read of its body.
     pub fn add_bytes_in(&mut self, bytes: usize) {
         self.bytes_in += bytes as u64;
     }
 
-    /// The time since the last mark belongs to this span.
+    /// Attributes the time since the last mark to this span.
     #[inline]
     pub fn mark(&mut self, span: Span) {
         if self.details.is_some() {
@@ -183,7 +186,7 @@ impl Context {
         }
     }
 
-    /// The time from the last mark to `now` belongs to this span.
+    /// Attributes the time from the last mark to `now` to this span.
     pub fn mark_at(&mut self, span: Span, now: Instant) {
         if let Some(details) = &mut self.details {
             details.spans[span as usize] += now.saturating_duration_since(details.marked);
@@ -191,18 +194,18 @@ impl Context {
         }
     }
 
-    /// How long a span took, if the request is timed.
+    /// Returns the duration of a span, if the request is timed.
     pub fn span(&self, span: Span) -> Option<Duration> {
         self.details.as_ref().map(|details| details.spans[span as usize])
     }
 }
 
-/// As which status a request is recorded that got no answer, because its client left. Servers have agreed on it; it is never sent.
+/// Returns the status recorded for a request whose client disconnected before the answer: 499 by convention, which is never sent.
 fn client_left() -> StatusCode {
     StatusCode::from_u16(499).expect("three digits")
 }
 
-/// Records the requests that one thread answers. Several may use it; then they share the memory that it counts in.
+/// Records the requests answered by one thread. It may be shared, at the cost of shared counters.
 pub struct Recorder {
     timed: bool,
     counts: Arc<Counts>,
@@ -211,7 +214,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// A request whose head is there.
+    /// Begins a request whose head has arrived.
     #[inline]
     pub fn begin(&self, parts: &Parts, peer: IpAddr) -> Context {
         let details = self.timed.then(|| self.details(parts, peer));
@@ -230,18 +233,18 @@ impl Recorder {
         Box::new(Details { began, marked: began, spans: [Duration::ZERO; 4], logged })
     }
 
-    /// Under which id a request is known: that of the log if there is one, else one that continues the trace in its headers.
+    /// Returns the id of a request: that in the log if there is one, else one that continues the trace in its headers.
     pub fn identity(&self, context: &Context, headers: &HeaderMap) -> Identity {
         let logged = context.details.as_ref().and_then(|details| details.logged.as_ref());
         logged.map_or_else(|| self.ids.of(headers), |logged| logged.identity)
     }
 
-    /// Its client left before there was an answer.
+    /// Records a request whose client disconnected before the answer.
     pub fn abandon(&self, context: Context) {
         self.finish(context, client_left(), 0);
     }
 
-    /// The request was answered.
+    /// Records an answered request.
     pub fn finish(&self, context: Context, status: StatusCode, bytes_out: u64) {
         let took = context.details.as_ref().map(|details| details.began.elapsed());
         self.counts.count(context.route, status, context.bytes_in, bytes_out, took);

@@ -1,31 +1,32 @@
-//! The OpenAPI 3.1 document of what is served, made from the schema.
+//! The OpenAPI 3.1 document of the served tables, generated from the schema.
 //!
-//! It is made of `serde_json` values, because it is a text that is written once and kept: types for every member of OpenAPI would be longer
-//! than the document. What stands in it is what the layers below do: a problem is the answer that [`handlers`](crate::handlers) makes of a
-//! failure, a type what `encoding` takes for it. `tests/openapi.rs` holds the document against its meta-schema, and every answer of
+//! It is built from `serde_json` values because it is written once and cached: types for every member of OpenAPI would be longer than the
+//! document. Its content follows the layers below: a problem is the answer that [`handlers`](crate::handlers) makes of a failure, a type is
+//! what `encoding` accepts for it. `tests/openapi.rs` validates the document against its meta-schema, and every answer of
 //! `tests/golden/http` against the document.
 //!
-//! Non-goals: HEAD and OPTIONS, which are wherever GET and anything is; files and pages for a person; the grammar of queries, which no schema can say
-//! (docs/rest.md does): the parameters are the queries that ask for equality.
+//! Non-goals: HEAD and OPTIONS, which exist wherever GET or any method does; files and pages for people; the grammar of queries, which no
+//! schema can express (see docs/rest.md): only equality conditions are parameters.
 
 mod answers;
 mod batch;
-mod beside;
 mod blobs;
 mod paths;
 mod schemas;
+mod server_paths;
 
 use serde_json::{Value, json};
 
 use crate::schema::Schema;
 
-/// Where OpenAPI documents say which edition they are written in.
+/// The version of OpenAPI that the document declares.
 const EDITION: &str = "3.1.1";
 
-const DESCRIPTION: &str = "Tables over REST, made from their schema. HEAD is wherever GET is, and OPTIONS everywhere. \
-    The parameters of lists say the queries that ask for equality; other operators, logic, and related records in braces stand in the \
-    same place of the URL, or in the body of `POST /T/query`. Bodies may be compressed by gzip, and answers are by `Accept-Encoding`. Every answer but those of `/_checkpoint` and `/_counters` goes to whoever can \
-    reach the server.";
+const DESCRIPTION: &str = "Tables over REST, generated from their schema. HEAD is supported wherever GET is, and \
+    OPTIONS everywhere. The parameters of lists describe conditions of equality only; other operators, logic, and \
+    related records in braces are written in the same part of the URL, or in the body of `POST /T/query`. Request \
+    bodies may be compressed with gzip; responses are compressed according to `Accept-Encoding`. Every endpoint except \
+    `/_checkpoint` and `/_counters` is open to any client that can reach the server.";
 
 /// The document: what is served of a schema. `max_rows` is the most records that a list has.
 pub fn document(schema: &Schema, max_rows: usize) -> Value {

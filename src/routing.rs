@@ -1,11 +1,11 @@
-//! Which handler a method and a path mean.
+//! Routing: resolves a method and a path to a handler.
 //!
-//! A small matcher of its own, because the paths of tables have three shapes and are met by every request: the path is split by
-//! bytes, only what has a `%` is decoded, and the table is looked up by name in a sorted slice. A [`Route`] that exists is valid:
-//! the table is exported, the method is one that the resource has, a query in the path was
-//! understood, and client and server speak the same types. What is found out later is about the body and the stored records.
+//! A purpose-built matcher, because table paths have three shapes and occur in every request: the path is split by bytes, only segments
+//! with a `%` are decoded, and the table is looked up by binary search. A [`Route`] that exists is valid: the table is exported, the
+//! resource supports the method, any query in the path is parsed, and client and server agree on media types. Only the body and the stored
+//! records are checked later.
 //!
-//! Non-goals: paths that are no table's (`ingress` has a router for them); when and where a handler runs (`ingress`).
+//! Non-goals: paths that are not a table's (`ingress` has a router for them); when and where a handler runs (`ingress`).
 
 mod route;
 
@@ -15,11 +15,11 @@ use http::{HeaderMap, Method, Uri};
 use percent_encoding::percent_decode_str;
 
 use crate::error::{Error, Place};
-use crate::graphql::{Graphql, Manner};
+use crate::graphql::{Graphql, Transport};
 use crate::handlers::{
     self, Failure, Options, Result, batch,
     coding::AcceptedCoding,
-    media::{self, Accepted, Bodies, BodyFormat, Format, Shown, Syntax},
+    media::{self, Accepted, AnswerKind, Bodies, BodyFormat, Format, Syntax},
 };
 use crate::openapi;
 use crate::query::{Limits, Query};
@@ -32,33 +32,33 @@ use route::{Asked, Target, Verb};
 pub struct Routes {
     database: Database,
     options: Options,
-    /// Exported tables: name and position in the schema, ascending by name.
+    /// The exported tables: name and position in the schema, sorted by name.
     tables: Box<[(Box<str>, usize)]>,
-    /// The place of each table among them, by its number; 0 for one that is not.
+    /// The index in `tables` of each table, by table id; 0 if it is not exported.
     places: Box<[usize]>,
     graphql: Graphql,
 }
 
-/// The shape of a path: one of [`Routes::templates`], by its place among them.
+/// A path template, as an index into [`Routes::templates`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Template(pub usize);
 
-/// Where GraphQL is served; no table has that name.
+/// The path of GraphQL; no table has that name.
 const GRAPHQL: &str = "/graphql";
 const GRAPHQL_METHODS: &str = "GET, HEAD, POST, OPTIONS";
 
-/// Where many operations are carried out at once; no table has a name that begins so.
+/// The path of batches; no table name begins with `_`.
 const BATCH: &str = "/_batch";
 const BATCH_METHODS: &str = "POST, OPTIONS";
 
 const RECORD: &str = "GET, HEAD, PUT, PATCH, DELETE, OPTIONS";
 const BLOB: &str = "GET, HEAD, PUT, DELETE, OPTIONS";
 
-/// Every method that some resource has. A table has them all.
+/// All methods that any resource supports. A table supports them all.
 pub const METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
 
 impl Routes {
-    /// The routes to the exported tables of a database.
+    /// Creates the routes to the exported tables of a database.
     pub fn new(database: Database, options: Options) -> Self {
         let tables = names(database.schema());
         let places = places(database.schema(), &tables);
@@ -66,19 +66,19 @@ impl Routes {
         Self { database, options, tables, places, graphql }
     }
 
-    /// The OpenAPI document of these paths and those beside them.
+    /// Returns the OpenAPI document of these paths and those beside them.
     pub fn described(&self) -> serde_json::Value {
         openapi::document(self.database.schema(), self.options.max_rows)
     }
 
-    /// The shapes of all paths, `{id}` standing for any id and `{blob}` for what is below one.
+    /// Returns all path templates, with `{id}` for any id and `{blob}` for a segment below it.
     pub fn templates(&self) -> Vec<String> {
         let shapes = ["", "/{id}", "/{id}/{blob}"];
         let of_tables = self.tables.iter().flat_map(|(name, _)| shapes.map(|shape| format!("/{name}{shape}")));
         of_tables.chain([GRAPHQL.to_owned(), BATCH.to_owned()]).collect()
     }
 
-    /// The shape of a path, whether or not it is right.
+    /// Returns the template of a path, even if the request is invalid.
     pub fn template_of(&self, uri: &Uri) -> Option<Template> {
         let path = uri.path().strip_prefix('/')?;
         let (name, rest) = path.split_once('/').unwrap_or((path, ""));
@@ -90,21 +90,21 @@ impl Routes {
         }
     }
 
-    /// The shape of a table's path with so many segments below it.
+    /// Returns the template of a path with this many segments below the table.
     fn template_in(&self, table: &Table, below: usize) -> Template {
         Template(3 * self.places[table.id as usize] + below)
     }
 
-    /// The shape of a path that is no table's.
+    /// Returns the template of a path that is not a table's.
     fn template_beside(&self, path: &str) -> Option<Template> {
         let position = [GRAPHQL, BATCH].iter().position(|known| *known == path)?;
         Some(Template(3 * self.tables.len() + position))
     }
 
-    /// What a request means; `None` if its path is none of these.
+    /// Resolves a request; `None` if its path is none of these.
     ///
     /// # Errors
-    /// 400 for the path or the query; 404, 405, 406, 415. They can be answered before the body is read.
+    /// 400 for the path or the query; 404, 405, 406, 415. These can be answered before the body is read.
     pub fn resolve<'r>(&'r self, method: &Method, uri: &'r Uri, headers: &HeaderMap) -> Option<Result<Route<'r>>> {
         #[cfg(feature = "plant")]
         crate::plant::burn("routing");
@@ -131,14 +131,14 @@ impl Routes {
         headers: &HeaderMap,
     ) -> Result<Route<'r>> {
         let (asked, body_format) = match *method {
-            Method::POST => (Asked::Body, BodyFormat::by(headers, Bodies::Json)?),
+            Method::POST => (Asked::Body, BodyFormat::from_headers(headers, Bodies::Json)?),
             Method::GET | Method::HEAD => (Asked::Url(query), BodyFormat::default()),
             Method::OPTIONS => return Ok(self.options(GRAPHQL_METHODS, template)),
             _ => return Err(Failure::Method { allow: GRAPHQL_METHODS }),
         };
-        let manner = Manner { safe: !matches!(asked, Asked::Body), strict: media::accepts_graphql(headers)? };
+        let transport = Transport { safe: !matches!(asked, Asked::Body), strict: media::accepts_graphql(headers)? };
         let accepted = Accepted { format: Format::Json, coded: AcceptedCoding::accepted(headers)? };
-        Ok(Route { routes: self, target: Target::Graphql(asked, manner), template, accepted, body_format })
+        Ok(Route { routes: self, target: Target::Graphql(asked, transport), template, accepted, body_format })
     }
 
     fn resolve_batch(
@@ -151,8 +151,10 @@ impl Routes {
         match *method {
             Method::POST if query.is_some() => Err(no_query_here()),
             Method::POST => {
-                let (accepted, body_format) =
-                    (Accepted::by(headers, Shown::One)?, BodyFormat::by(headers, Bodies::Records)?);
+                let (accepted, body_format) = (
+                    Accepted::negotiate(headers, AnswerKind::One)?,
+                    BodyFormat::from_headers(headers, Bodies::Records)?,
+                );
                 Ok(Route { routes: self, target: Target::Batch, template, accepted, body_format })
             }
             Method::OPTIONS => Ok(self.options(BATCH_METHODS, template)),
@@ -199,16 +201,18 @@ impl Routes {
         };
         let accepted = match &verb {
             Verb::Delete(_) => Accepted::default(),
-            Verb::List(query) if query.explain || query.pagination => Accepted::by(headers, Shown::One)?,
-            Verb::List(_) | Verb::ListByBody(_) => Accepted::by(headers, Shown::List)?,
-            _ => Accepted::by(headers, Shown::One)?,
+            Verb::List(query) if query.explain || query.pagination => Accepted::negotiate(headers, AnswerKind::One)?,
+            Verb::List(_) | Verb::ListByBody(_) => Accepted::negotiate(headers, AnswerKind::List)?,
+            _ => Accepted::negotiate(headers, AnswerKind::One)?,
         };
         let body_format = match verb.bodies() {
-            Some(bodies) => BodyFormat::by(headers, bodies)?,
+            Some(bodies) => BodyFormat::from_headers(headers, bodies)?,
             None => BodyFormat::default(),
         };
         let target = match verb {
-            Verb::List(query) => Target::Table(table, Verb::List(Box::new(uncut(*query, accepted.format)))),
+            Verb::List(query) => {
+                Target::Table(table, Verb::List(Box::new(without_default_limit(*query, accepted.format))))
+            }
             Verb::Create if body_format.syntax == Syntax::Lines => {
                 handlers::of_one_record(headers)?;
                 Target::Load(table)
@@ -254,7 +258,7 @@ impl Routes {
             _ => return Err(Failure::Method { allow: BLOB }),
         };
         if !query.is_empty() {
-            let detail = "a blob takes no query".to_owned();
+            let detail = "a query is not supported for a blob".to_owned();
             return Err(Error::Invalid { detail, place: Place::Position(0) }.into());
         }
         let target = Target::Blob(Blob { access, table, id, attribute });
@@ -267,7 +271,7 @@ impl Routes {
         Route { routes: self, target: Target::Options(allow), template, accepted, body_format }
     }
 
-    /// What is asked of one record.
+    /// Parses the query of a request for one record.
     fn selection<'r>(&self, table: &Table, text: &'r str) -> Result<Query<'r>> {
         let query = Query::parse(self.database.schema(), table, text, &Limits::in_url(self.options.max_rows))?;
         let other = query.clauses.iter().find(|clause| clause.name != "select");
@@ -281,14 +285,14 @@ impl Routes {
         }
     }
 
-    /// What the path of an operation means.
+    /// Resolves the path of a batch operation.
     ///
     /// # Errors
-    /// 404 if it is no table's; 400 if it has a query, or what is no id.
+    /// 404 if it is not a table's; 400 if it has a query or an invalid id.
     fn operation_target(&self, path: &str) -> Result<batch::Target<'_>> {
         let nothing = || Failure::nothing_at(path);
         if path.contains(['?', '#']) {
-            return Err(Error::invalid("the path of an operation takes no query").into());
+            return Err(Error::invalid("a query is not supported in the path of an operation").into());
         }
         let (name, id) = {
             let path = path.strip_prefix('/').ok_or_else(nothing)?;
@@ -319,18 +323,18 @@ fn no_query_here() -> Failure {
     Error::Invalid { detail, place: Place::Position(0) }.into()
 }
 
-/// A list that is sent line by line is a dump: without a limit it has all records.
-fn uncut(mut query: Query<'_>, format: Format) -> Query<'_> {
+/// Removes the default limit from a list that is sent line by line, since it is a dump.
+fn without_default_limit(mut query: Query<'_>, format: Format) -> Query<'_> {
     if format.is_lines() && !query.clauses.iter().any(|clause| clause.name == "limit") {
         query.limit = None;
     }
     query
 }
 
-/// Whether a query is `stream=sse`.
+/// Returns whether a query is `stream=sse`.
 ///
 /// # Errors
-/// 400 if there is anything beside it, or the stream is another one.
+/// 400 if there is anything besides it, or for another kind of stream.
 fn asks_for_changes(query: &str) -> Result<bool> {
     const CLAUSE: &str = "stream=";
     if !query.contains(CLAUSE) {
@@ -364,7 +368,7 @@ fn record_verb<'r>(raw_id: &'r str, method: &Method) -> Result<Verb<'r>> {
     }
 }
 
-/// The id that stands in a path.
+/// Decodes the id in a path.
 fn decoded(raw_id: &str) -> Result<Cow<'_, str>> {
     if !raw_id.contains('%') {
         return Ok(Cow::Borrowed(raw_id));

@@ -1,11 +1,11 @@
 //! Tables, attributes and indexes, parsed from GraphQL SDL.
 //!
-//! A [`Schema`] that exists is valid: every later layer may index by attribute number without asking again. What the server
-//! cannot do is refused here, at the line and column, and not when the first request meets it.
+//! A [`Schema`] that exists is valid: later layers may index by attribute position without further checks. Unsupported features are
+//! rejected here, with line and column, and not when the first request uses them.
 //!
-//! Numbers ([`Table::id`], [`Index::id`]) stand in keys instead of names. A freshly parsed schema numbers in source order;
-//! `transaction` renumbers from the catalogue of the store that is opened, so that they never change for stored data. From there it
-//! also has how records were laid out before ([`Earlier`]), and how far indexes are ([`IndexState`]).
+//! Keys contain numbers ([`Table::id`], [`Index::id`]) instead of names. A freshly parsed schema assigns them in source order;
+//! `transaction` reassigns them from the catalogue of the opened store, so that they never change for stored data. The catalogue also
+//! provides the earlier layouts of records ([`Earlier`]) and the build states of indexes ([`IndexState`]).
 
 mod index;
 
@@ -36,39 +36,39 @@ pub struct Table {
     pub name: String,
     /// Served over REST and GraphQL (`@export`).
     pub exported: bool,
-    /// What a write has survived when it is acknowledged.
+    /// What an acknowledged write survives.
     pub durability: Durability,
     /// The stored attributes in source order; relationships are not among them.
     pub attributes: Vec<Attribute>,
-    /// How many values of fixed width a record has: those of attributes and, last, its deadline if the table has an expiration.
+    /// The number of fixed-width values of a record: those of attributes and, last, its deadline if the table has an expiration.
     pub fixed_widths: usize,
     /// Position of the primary key in `attributes`.
     pub primary_key: usize,
-    /// How many seconds a record lives after it was last written, if it does not say itself when it expires.
+    /// The lifetime of a record after its last write, in seconds, unless the record gives its own expiry.
     pub expiration: Option<u64>,
-    /// Position of the attribute in which a record says when it expires.
+    /// Position of the attribute that gives the expiry of a record.
     pub expires_at: Option<usize>,
     /// Every index of the table.
     pub indexes: Vec<Index>,
     /// Positions of the attributes whose values are blobs.
     pub blobs: Vec<usize>,
-    /// The number of this layout of records, which stands in each of them.
+    /// The number of the current layout of records, which is stored in each of them.
     pub layout: u8,
-    /// How records were laid out under earlier schemas.
+    /// The layouts of records under earlier schemas.
     pub earlier: Vec<Earlier>,
     /// Relationships to other tables; they are not stored.
     pub relationships: Vec<Relationship>,
 }
 
-/// How the records of a table were laid out under an earlier schema. They are not rewritten: each is read as if it had been written
-/// under the schema as it is.
+/// The layout of the records of a table under an earlier schema. They are not rewritten: each is read as if it had been written under the
+/// current schema.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Earlier {
-    /// The table as it was, as far as its records go.
+    /// The table as it was then, as far as its records depend on it.
     pub table: Table,
-    /// For each attribute as it is, its position in `table`; none if it is newer.
+    /// For each current attribute, its position in `table`; `None` if it is newer.
     pub sources: Vec<Option<usize>>,
-    /// When a record expires that has no deadline because it was written before there was an expiration: microseconds since 1970.
+    /// The expiry of a record written before the table had an expiration, in microseconds since 1970.
     pub deadline: i64,
 }
 
@@ -81,11 +81,11 @@ pub struct Attribute {
     pub kind: Kind,
     /// Whether the value is a list of `kind`.
     pub list: bool,
-    /// Null is refused.
+    /// Whether null is rejected.
     pub required: bool,
-    /// Filled in by the server.
+    /// The timestamp that the server fills in, if any.
     pub stamp: Option<Stamp>,
-    /// Its position among the table's values of fixed width (Int, Float, Date and Blob, lists apart), if it is one.
+    /// Its position among the fixed-width values of the table (Int, Float, Date and Blob, except lists), if it is one.
     pub fixed_width: Option<usize>,
 }
 
@@ -102,30 +102,30 @@ pub enum Kind {
     Float,
     /// true or false.
     Boolean,
-    /// An instant in microseconds UTC, kept as it was written (ISO 8601 date or date-time).
+    /// An instant in microseconds UTC, stored as written (ISO 8601 date or date-time).
     Date,
     /// Any JSON value.
     Any,
-    /// Bytes of any length, which stand beside the record and have a path of their own.
+    /// Bytes of any length, stored separately from the record and with a path of their own.
     Blob,
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 8] =
         [Self::Id, Self::String, Self::Int, Self::Float, Self::Boolean, Self::Date, Self::Any, Self::Blob];
 
-    /// The one that has this name in a schema.
+    /// Returns the kind with this name in a schema.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// Whether a value has eight bytes beside its text.
+    /// Returns whether a value has an eight-byte copy besides its text.
     pub fn has_fixed_width(self) -> bool {
         matches!(self, Self::Int | Self::Float | Self::Date | Self::Blob)
     }
 
-    /// Its name in a schema.
+    /// Returns its name in a schema.
     pub fn name(self) -> &'static str {
         match self {
             Self::Id => "ID",
@@ -141,7 +141,7 @@ impl Kind {
 }
 
 impl Attribute {
-    /// Its type as a schema has it, such as `[String]!`.
+    /// Returns its type in schema syntax, such as `[String]!`.
     pub fn type_name(&self) -> String {
         let name = self.kind.name();
         let required = if self.required { "!" } else { "" };
@@ -149,7 +149,7 @@ impl Attribute {
     }
 }
 
-/// A time that the server writes into a record.
+/// A timestamp that the server writes into a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stamp {
     /// When the record was created.
@@ -165,25 +165,25 @@ pub struct Relationship {
     pub name: String,
     /// Position of the other table in [`Schema::tables`].
     pub table: usize,
-    /// Position of the foreign key among the attributes of this table (`from`, to one) or of the other (`to`, to many): the id of a
-    /// record, or to many a list of ids.
+    /// Position of the foreign key among the attributes of this table (`from`, to one) or of the other (`to`, to many): the id of a record
+    /// or, for to-many, also a list of ids.
     pub foreign_key: usize,
-    /// Whether it leads to many records.
+    /// Whether it is a to-many relationship.
     pub many: bool,
 }
 
-/// What a write has survived when it is acknowledged.
+/// What an acknowledged write survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, PartialOrd, Ord)]
 pub enum Durability {
-    /// Written to the log and handed to the operating system: survives the end of the process, not of the machine.
+    /// Written to the log and handed to the operating system: survives a crash of the process, but not of the machine.
     #[default]
     Soft,
-    /// Synced to the device: survives the machine too. A reader may see it shortly before.
+    /// Synced to the device: survives a crash of the machine too. Readers may see it shortly before the sync.
     Strong,
 }
 
 impl Durability {
-    /// The name in schemas and beside every write figure.
+    /// Returns the name used in schemas and with every published write figure.
     pub fn name(self) -> &'static str {
         match self {
             Self::Soft => "soft",
@@ -226,7 +226,7 @@ impl Schema {
         Ok(schema)
     }
 
-    /// The table of that name.
+    /// Returns the table with this name.
     pub fn table(&self, name: &str) -> Option<&Table> {
         self.tables.iter().find(|table| table.name == name)
     }
@@ -244,28 +244,28 @@ impl Schema {
 }
 
 impl Table {
-    /// Position of the attribute of that name.
+    /// Returns the position of the attribute with this name.
     pub fn attribute(&self, name: &str) -> Option<usize> {
         self.attributes.iter().position(|attribute| attribute.name == name)
     }
 
-    /// The position of the relationship of that name.
+    /// Returns the position of the relationship with this name.
     pub fn relationship(&self, name: &str) -> Option<usize> {
         self.relationships.iter().position(|relationship| relationship.name == name)
     }
 
-    /// The index of a kind over one attribute.
+    /// Returns the index of a kind on one attribute.
     pub fn index(&self, attribute: usize, kind: IndexKind) -> Option<&Index> {
         self.indexes.iter().find(|index| index.attribute == attribute && index.kind == kind)
     }
 
-    /// Whether its records expire, or some of them.
+    /// Returns whether any of its records may expire.
     pub fn expires(&self) -> bool {
         self.expiration.is_some() || self.expires_at.is_some()
     }
 }
 
-/// Names that mean something in a query, so that no attribute may have them.
+/// Names with a meaning in queries, which attributes must not have.
 const RESERVED: [&str; 26] = [
     "select",
     "sort",
@@ -299,7 +299,7 @@ fn invalid(position: Pos, detail: String) -> Error {
     Error::Invalid { detail, place: Place::Line { line: position.line, column: position.column } }
 }
 
-/// The last line of the parser's picture of the error says what was expected; the rest repeats the source.
+/// Extracts the cause from a parser error: its last line; the others quote the source.
 fn syntax_detail(error: &async_graphql_parser::Error) -> String {
     let text = error.to_string();
     let last = text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("syntax error");
@@ -311,7 +311,7 @@ fn tables_of(document: &ServiceDocument) -> Result<Vec<&TypeDefinition>> {
     for definition in &document.definitions {
         match definition {
             TypeSystemDefinition::Type(definition) if definition.node.extend => {
-                return Err(invalid(definition.pos, "`extend` is not supported: write the type once, whole".into()));
+                return Err(invalid(definition.pos, "`extend` is not supported: define the whole type at once".into()));
             }
             TypeSystemDefinition::Type(definition) if directive(&definition.node.directives, "table").is_some() => {
                 tables.push(&definition.node);
@@ -325,7 +325,7 @@ fn tables_of(document: &ServiceDocument) -> Result<Vec<&TypeDefinition>> {
             TypeSystemDefinition::Schema(definition) => {
                 return Err(invalid(
                     definition.pos,
-                    "`schema` is not supported: the root types are made by the server".into(),
+                    "`schema` is not supported: the server generates the root types".into(),
                 ));
             }
             TypeSystemDefinition::Directive(_) => {}
@@ -338,16 +338,16 @@ fn directive<'a>(directives: &'a [Positioned<ConstDirective>], name: &str) -> Op
     directives.iter().find(|directive| directive.node.name.node == name)
 }
 
-/// The string argument of a directive, if it is given.
+/// Returns the string argument of a directive, if given.
 fn text_argument(directive: &Positioned<ConstDirective>, name: &str) -> Result<Option<String>> {
     let Some(value) = directive.node.get_argument(name) else { return Ok(None) };
     match &value.node {
         ConstValue::String(text) => Ok(Some(text.clone())),
-        other => Err(invalid(value.pos, format!("{name} takes a string, not {other}"))),
+        other => Err(invalid(value.pos, format!("{name} must be a string, not {other}"))),
     }
 }
 
-/// Refuses directives and arguments that are not known, so that a slip of the pen is not a silent loss of an index.
+/// Rejects unknown directives and arguments, so that a typo does not silently lose an index.
 fn check_directives(directives: &[Positioned<ConstDirective>], known: &[(&str, &[&str])]) -> Result<()> {
     for directive in directives {
         let name = directive.node.name.node.as_str();
@@ -355,15 +355,12 @@ fn check_directives(directives: &[Positioned<ConstDirective>], known: &[(&str, &
             let names: Vec<_> = known.iter().map(|(known, _)| format!("@{known}")).collect();
             return Err(invalid(
                 directive.pos,
-                format!("@{name} is not supported here; known are {}", names.join(" ")),
+                format!("@{name} is not supported here: expected one of {}", names.join(" ")),
             ));
         };
         for (argument, _) in &directive.node.arguments {
             if !arguments.contains(&argument.node.as_str()) {
-                return Err(invalid(
-                    argument.pos,
-                    format!("@{name} has no argument {} that is supported", argument.node),
-                ));
+                return Err(invalid(argument.pos, format!("@{name} does not support the argument {}", argument.node)));
             }
         }
     }
@@ -382,14 +379,18 @@ fn parse_table(definition: &TypeDefinition) -> Result<Table> {
     let name = text_argument(table_directive, "name")?.unwrap_or_else(|| definition.name.node.to_string());
     let valid = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     if !valid || name.starts_with('_') || name == "graphql" {
-        let detail = format!("table name {name:?}: use letters, digits and _, but not _ first, and not graphql");
+        let detail =
+            format!("table name {name:?}: use letters, digits and _, do not begin with _, and do not use graphql");
         return Err(invalid(position, detail));
     }
     let durability = match text_argument(table_directive, "durability")?.as_deref() {
         None | Some("soft") => Durability::Soft,
         Some("strong") => Durability::Strong,
         Some(other) => {
-            return Err(invalid(table_directive.pos, format!("durability is \"soft\" or \"strong\", not {other:?}")));
+            return Err(invalid(
+                table_directive.pos,
+                format!("durability must be \"soft\" or \"strong\", not {other:?}"),
+            ));
         }
     };
     let mut table = Table {
@@ -421,7 +422,7 @@ fn parse_table(definition: &TypeDefinition) -> Result<Table> {
     Ok(table)
 }
 
-/// How long records live, in seconds.
+/// Returns the lifetime of records in seconds.
 fn expiration(directive: &Positioned<ConstDirective>) -> Result<Option<u64>> {
     let Some(value) = directive.node.get_argument("expiration") else { return Ok(None) };
     match &value.node {
@@ -429,16 +430,16 @@ fn expiration(directive: &Positioned<ConstDirective>) -> Result<Option<u64>> {
             Ok(number.as_u64())
         }
         other => {
-            let detail = format!("expiration is a whole number of seconds from 1 to {LONGEST_LIFE}, not {other}");
+            let detail = format!("expiration must be a whole number of seconds from 1 to {LONGEST_LIFE}, not {other}");
             Err(invalid(value.pos, detail))
         }
     }
 }
 
-/// The longest expiration, in seconds: a hundred years.
+/// The maximum expiration, in seconds: a hundred years.
 const LONGEST_LIFE: u64 = 100 * 365 * 24 * 60 * 60;
 
-/// How many attributes a composite index may have.
+/// The maximum number of attributes of a composite index.
 const COMPOSED: usize = 8;
 
 fn parse_composite_indexes(table: &mut Table, directives: &[Positioned<ConstDirective>]) -> Result<()> {
@@ -450,7 +451,7 @@ fn parse_composite_indexes(table: &mut Table, directives: &[Positioned<ConstDire
             Some(ConstValue::List(names)) if (2..=COMPOSED).contains(&names.len()) => names,
             _ => {
                 return refused(format!(
-                    "write @compositeIndex(fields: [\"a\", \"b\"]) with 2 to {COMPOSED} attributes"
+                    "expected @compositeIndex(fields: [\"a\", \"b\"]) with 2 to {COMPOSED} attributes"
                 ));
             }
         };
@@ -465,23 +466,21 @@ fn parse_composite_indexes(table: &mut Table, directives: &[Positioned<ConstDire
             let attribute = &table.attributes[position];
             if attribute.list || matches!(attribute.kind, Kind::Any | Kind::Blob) {
                 return refused(format!(
-                    "{name} has type {}: a composite index is over scalars",
+                    "{name} has type {}: a composite index supports only scalars",
                     attribute.type_name()
                 ));
             }
             if position == table.primary_key {
-                return refused(format!(
-                    "{name} is the primary key, by which the entries of every index are sorted last"
-                ));
+                return refused(format!("{name} is the primary key, which every index already ends with"));
             }
             if attributes.contains(&position) {
-                return refused(format!("{name} is named twice"));
+                return refused(format!("{name} is given twice"));
             }
             attributes.push(position);
         }
         let index = Index::new(IndexKind::Composite, attributes.remove(0), attributes);
         if table.indexes.iter().any(|other| other.is_like(&index)) {
-            return refused("the table has that index already".into());
+            return refused("the table already has this index".into());
         }
         table.indexes.push(index);
     }
@@ -501,7 +500,7 @@ fn parse_fields(table: &mut Table, object: &ObjectType) -> Result<()> {
         }
         if directive(&field.directives, "relationship").is_some() {
             check_directives(&field.directives, &[("relationship", &["from", "to"])])?;
-            continue; // Once all tables are known.
+            continue; // Parsed once all tables are known.
         }
         check_directives(
             &field.directives,
@@ -520,7 +519,7 @@ fn parse_fields(table: &mut Table, object: &ObjectType) -> Result<()> {
     Ok(())
 }
 
-/// The innermost type's name, whether it is a list, and whether null is refused.
+/// Returns the name of the innermost type, whether it is a list, and whether null is rejected.
 fn shape(definition: &Positioned<SdlType>) -> Result<(&str, bool, bool)> {
     let required = !definition.node.nullable;
     match &definition.node.base {
@@ -558,17 +557,17 @@ fn parse_attribute(table: &mut Table, field: &FieldDefinition) -> Result<()> {
     }
     if let Some(directive) = directive(&field.directives, "primaryKey") {
         if table.primary_key != usize::MAX {
-            return Err(invalid(directive.pos, "a table has one primary key".into()));
+            return Err(invalid(directive.pos, "a table has only one primary key".into()));
         }
         if kind != Kind::Id || list {
-            return Err(invalid(field.ty.pos, "the primary key has type ID".into()));
+            return Err(invalid(field.ty.pos, "the primary key must have type ID".into()));
         }
         table.primary_key = attribute;
     }
     for directive in &field.directives {
         let Some(kind) = index_asked(directive, kind, list)? else { continue };
         if table.index(attribute, kind).is_some() {
-            return Err(invalid(directive.pos, "the attribute has that index already".into()));
+            return Err(invalid(directive.pos, "the attribute already has this index".into()));
         }
         table.indexes.push(Index::new(kind, attribute, Vec::new()));
     }
@@ -576,8 +575,10 @@ fn parse_attribute(table: &mut Table, field: &FieldDefinition) -> Result<()> {
     if let Some(directive) = directive(&field.directives, "expiresAt") {
         let refused = |detail: &str| Err(invalid(directive.pos, detail.into()));
         match stamp {
-            _ if table.expires_at.is_some() => return refused("a table has one @expiresAt"),
-            _ if !matches!(kind, Kind::Date | Kind::Int) || list => return refused("@expiresAt has type Date or Int"),
+            _ if table.expires_at.is_some() => return refused("a table has only one @expiresAt"),
+            _ if !matches!(kind, Kind::Date | Kind::Int) || list => {
+                return refused("@expiresAt requires type Date or Int");
+            }
             Some(_) => return refused("@expiresAt cannot be combined with @createdTime or @updatedTime"),
             None => table.expires_at = Some(attribute),
         }
@@ -589,7 +590,7 @@ fn parse_attribute(table: &mut Table, field: &FieldDefinition) -> Result<()> {
     Ok(())
 }
 
-/// The kind of index that a directive asks for.
+/// Returns the kind of index that a directive requests.
 fn index_asked(directive: &Positioned<ConstDirective>, kind: Kind, list: bool) -> Result<Option<IndexKind>> {
     let index = match directive.node.name.node.as_str() {
         "unique" => IndexKind::Unique,
@@ -620,15 +621,17 @@ fn stamp(field: &FieldDefinition, kind: Kind, list: bool) -> Result<Option<Stamp
     let created = directive(&field.directives, "createdTime").map(|directive| (directive, Stamp::Created));
     let updated = directive(&field.directives, "updatedTime").map(|directive| (directive, Stamp::Updated));
     match (created, updated) {
-        (Some((directive, _)), Some(_)) => Err(invalid(directive.pos, "@createdTime or @updatedTime, not both".into())),
+        (Some((directive, _)), Some(_)) => {
+            Err(invalid(directive.pos, "@createdTime and @updatedTime cannot be combined".into()))
+        }
         (Some((directive, _)), _) | (_, Some((directive, _))) if !matches!(kind, Kind::Date | Kind::Int) || list => {
-            Err(invalid(directive.pos, "@createdTime and @updatedTime need type Date or Int".into()))
+            Err(invalid(directive.pos, "@createdTime and @updatedTime require type Date or Int".into()))
         }
         (created, updated) => Ok(created.or(updated).map(|(_, stamp)| stamp)),
     }
 }
 
-/// The relationships of all tables, whose both ends exist.
+/// Parses the relationships of all tables; both tables of each must exist.
 fn parse_relationships(schema: &mut Schema, definitions: &[&TypeDefinition]) -> Result<()> {
     for (position, definition) in definitions.iter().enumerate() {
         let TypeKind::Object(object) = &definition.kind else { continue };
@@ -642,7 +645,7 @@ fn parse_relationships(schema: &mut Schema, definitions: &[&TypeDefinition]) -> 
     Ok(())
 }
 
-/// A relationship of the table at a position. It is written with the name of the other's type.
+/// Parses a relationship of the table at a position. Its type is the name of the other table.
 fn parse_relationship(
     schema: &Schema,
     definitions: &[&TypeDefinition],
@@ -657,7 +660,7 @@ fn parse_relationship(
         _ => {
             return Err(invalid(
                 directive.pos,
-                "write @relationship(from: \"own key\") on one related type, or (to: \"its key\") on a list of them"
+                "expected @relationship(from: \"own key\") on one related type, or (to: \"its key\") on a list of them"
                     .into(),
             ));
         }

@@ -1,9 +1,8 @@
-//! The server: the layers built bottom to top, sockets accepted and handed to workers, everything closed top to bottom.
+//! The server: starts the layers from bottom to top, accepts connections and assigns them to workers, and shuts down from top to bottom.
 //!
-//! One acceptor hands each socket to the worker with the fewest connections; a worker is a thread with a runtime of its own, one
-//! a core, so that a request is read, answered and written where its connection lives. What has to wait runs in a pool of
-//! threads beside them. An own accept loop, because `axum::serve` sets no deadlines: a slow header would hold a connection for
-//! ever.
+//! One acceptor assigns each connection to the worker with the fewest; a worker is a thread with a runtime of its own, one per core, so
+//! that a request is read, answered and written on the thread of its connection. Blocking work runs in thread pools. The accept loop is our
+//! own, because `axum::serve` sets no deadlines: a slow header would hold a connection forever.
 
 mod acceptor;
 mod background;
@@ -34,7 +33,7 @@ use background::Background;
 use clock::Clocks;
 use connection::{Deadlines, Serving};
 
-/// A server that answers. Dropping it stops it.
+/// A running server. Dropping it stops it.
 pub struct Server {
     url: String,
     database: Database,
@@ -42,7 +41,7 @@ pub struct Server {
     running: Option<Running>,
 }
 
-/// What ends when the server stops.
+/// The parts that end when the server stops.
 struct Running {
     stop_accepting: watch::Sender<bool>,
     acceptor: JoinHandle<()>,
@@ -65,14 +64,14 @@ impl Server {
         let schema = load_schema(config)?;
         let listener = listen(config)?;
         let files = load_files(config)?;
-        // Last, because it leaves something behind.
+        // Last, because it has lasting effects.
         let open = if config.migrate { Database::migrate } else { Database::open };
         let database = open(&config.data_dir, schema, &config.storage)?;
         Self::accept(config, listener, files, database)
     }
 
-    /// Answers requests over a database that is open already; of the options, those of schema and storage are not looked at, and
-    /// the data directory has at most a self-signed certificate.
+    /// Serves an open database; the options of schema and storage are ignored, and the data directory is used at most for a self-signed
+    /// certificate.
     ///
     /// # Errors
     /// `Invalid` options; `Storage` if the address is in use, or on an I/O error.
@@ -122,23 +121,24 @@ impl Server {
         Ok(Self { url: format!("{scheme}://{address}"), database, clocks, running: Some(running) })
     }
 
-    /// Where it answers: `http://` or `https://`, address and port.
+    /// Returns its base URL: `http://` or `https://`, address and port.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// The database behind it.
+    /// Returns the database.
     pub fn database(&self) -> &Database {
         &self.database
     }
 
-    /// CPU time of the threads that work on requests (workers and pool) since the start. From Linux's account of each thread,
-    /// which is exact for a thread that sleeps and up to a tick (4 ms) behind for one that runs; zero elsewhere.
+    /// Returns the CPU time of the threads that work on requests (workers and pools) since the start, from Linux's account of each thread,
+    /// which is exact for a sleeping thread and up to a tick (4 ms) behind for a running one; zero elsewhere.
     pub fn worker_cpu(&self) -> Duration {
         self.clocks.sum()
     }
 
-    /// Says that it is not ready, accepts for the time of draining, lets what is in flight end within one deadline, and syncs the log.
+    /// Stops gracefully: reports that it is not ready, accepts for the drain time, completes requests in flight before a deadline, and
+    /// syncs the log.
     ///
     /// # Errors
     /// `Storage` if the log cannot be synced.
@@ -154,7 +154,7 @@ impl Server {
         std::thread::sleep(running.drain);
         running.ingress.end_feeds();
         let deadline = *running.deadlines.stop.get_or_init(|| Instant::now() + running.stop_timeout);
-        // With the acceptor go the senders of sockets, and from that each worker knows that it is to stop.
+        // The acceptor owns the senders of connections; when they are dropped, each worker stops.
         let _ = running.stop_accepting.send(true);
         let _ = running.acceptor.join();
         for worker in running.workers {
@@ -177,35 +177,35 @@ impl Drop for Server {
     }
 }
 
-/// How much scans give way to others on the same processor (nice(2)).
+/// The niceness of scan threads, which yield to others on the same processor (nice(2)).
 const NICE: i32 = 10;
 
-/// How long the end of the process waits for its last words to be written.
+/// How long the process waits at exit for its last messages to be written.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// Writes out what was said when it is dropped.
-struct Said;
+/// Writes pending messages on drop.
+struct FlushMessages;
 
-impl Drop for Said {
+impl Drop for FlushMessages {
     fn drop(&mut self) {
         messages::close(LAST_WORDS);
     }
 }
 
-/// Runs a server until SIGTERM or SIGINT; a second signal ends the process at once.
+/// Runs a server until SIGTERM or SIGINT; a second signal ends the process immediately.
 ///
 /// # Errors
 /// As [`Server::start`] and [`Server::stop`]; `Storage` if the ready file cannot be written.
 pub fn run(config: &Config) -> Result<()> {
     messages::start();
     std::panic::set_hook(Box::new(|panic| tracing::error!("{panic}")));
-    let _said = Said;
+    let _flush_messages = FlushMessages;
     raise_descriptors();
     let cannot = |error| Error::storage("cannot wait for signals", error);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(cannot)?;
     let entered = runtime.enter();
     let mut signals = Signals::new().map_err(cannot)?;
-    // Outside of it again: a server that cannot start ends a runtime of its own, which may not be done inside of another.
+    // Leaves the runtime again: a server that fails to start drops a runtime, which must not happen inside another.
     drop(entered);
     let server = Server::start(config)?;
     if let Some(path) = &config.ready_file {
@@ -231,11 +231,11 @@ pub fn run(config: &Config) -> Result<()> {
     })
 }
 
-/// Lets the process have as many files open as the system allows it: each connection is one, and each file of the store, of which blobs
-/// have one for about 8 MB. The usual limit is meant for programs that ask for all that is open.
+/// Raises the limit of open files to the maximum allowed: each connection is one, and so is each file of the store, of which blobs have one
+/// per about 8 MB. The usual soft limit suits programs that use `select`.
 fn raise_descriptors() {
     let limit = getrlimit(Resource::Nofile);
-    // Where it is refused, less is served.
+    // If this fails, the server has less capacity.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
@@ -257,7 +257,7 @@ impl Signals {
     }
 }
 
-/// Reads and parses the schema that the options name.
+/// Reads and parses the schema given in the options.
 ///
 /// # Errors
 /// `Storage` if the file cannot be read; `Invalid`, with file, line and column.
@@ -296,20 +296,20 @@ fn listen(config: &Config) -> Result<TcpListener> {
         Error::storage(detail, error)
     };
     let listener = TcpListener::bind(address).map_err(refused)?;
-    // As many may wait to be accepted as are served; the system has a limit of its own (net.core.somaxconn).
+    // The backlog is the maximum number of connections; the system has a limit of its own (net.core.somaxconn).
     let backlog = i32::try_from(config.connections).unwrap_or(i32::MAX);
     socket2::SockRef::from(&listener).listen(backlog).map_err(refused)?;
     listener.set_nonblocking(true).map_err(refused)?;
     Ok(listener)
 }
 
-/// The files beside the tables, if there are to be any.
+/// Loads the static files, if configured.
 fn load_files(config: &Config) -> Result<Option<Site>> {
     let directory = config.static_files.directory.as_deref();
     directory.map(|directory| Site::load(directory, &config.static_files)).transpose()
 }
 
-/// What answers, with all that the options want beside the tables.
+/// Creates the ingress with everything that the options configure.
 fn ingress(config: &Config, database: &Database, files: Option<Site>, pools: &[Runtime; 6]) -> Result<Ingress> {
     let [reading, writing, scanning, dumping, uploading, syncing] = pools.each_ref().map(|pool| pool.handle().clone());
     let pools = Pools { reading, writing, scanning, dumping, uploading, syncing };
@@ -322,13 +322,13 @@ fn ingress(config: &Config, database: &Database, files: Option<Site>, pools: &[R
     })
 }
 
-/// More uploads at a time would only wait for each other in the engine.
+/// More concurrent uploads would only wait for each other in the engine.
 const UPLOADING_THREADS: usize = 2;
 
-/// The pool of what takes a processor's time.
+/// The pool for CPU-bound work.
 const SCANNING: &str = "scanning";
 
-/// The threads for what has to wait. The runtime itself runs nothing.
+/// Creates a pool for blocking work. The runtime itself runs no tasks.
 fn pool(name: &'static str, threads: usize, clocks: &Arc<Clocks>) -> std::io::Result<Runtime> {
     let (started, stopped) = (Arc::clone(clocks), Arc::clone(clocks));
     tokio::runtime::Builder::new_current_thread()
@@ -337,7 +337,7 @@ fn pool(name: &'static str, threads: usize, clocks: &Arc<Clocks>) -> std::io::Re
         .on_thread_start(move || {
             started.enter();
             if name == SCANNING {
-                // Of the calling thread alone, on Linux: whoever answers at once goes first. Without it scans are only less polite.
+                // Affects only the calling thread on Linux: workers take priority. If it fails, scans merely compete with them.
                 let _ = rustix::process::setpriority_process(None, NICE);
             }
         })
@@ -345,7 +345,7 @@ fn pool(name: &'static str, threads: usize, clocks: &Arc<Clocks>) -> std::io::Re
         .build()
 }
 
-/// Writes a file so that nobody ever sees half of it.
+/// Replaces a file atomically.
 fn replace_file(path: &Path, text: &str) -> Result<()> {
     let cannot = |error| Error::storage(format!("cannot write the ready file {}", path.display()), error);
     let mut name = path.file_name().unwrap_or_default().to_owned();

@@ -1,11 +1,11 @@
-//! Sizes as people write them: `64M` is 64 times 2^20 bytes.
+//! Human-readable sizes: `64M` is 64 times 2^20 bytes.
 
 use serde::{Deserialize, Deserializer, de};
 
-/// Reads a number of bytes, or one with `K`, `M`, `G` or `T` behind it (powers of 1024).
+/// Parses a number of bytes, optionally followed by `K`, `M`, `G` or `T` (powers of 1024).
 ///
 /// # Errors
-/// A sentence saying what is accepted.
+/// A message stating what is accepted.
 pub fn parse(text: &str) -> Result<usize, String> {
     let (digits, shift) = match text.as_bytes().last().map(u8::to_ascii_uppercase) {
         Some(b'K') => (&text[..text.len() - 1], 10),
@@ -18,7 +18,7 @@ pub fn parse(text: &str) -> Result<usize, String> {
     bytes.ok_or_else(|| format!("{text:?} is not a number of bytes such as 65536, 64K or 2G"))
 }
 
-/// The same out of a file of options, where a number may stand, too.
+/// Deserializes a size from a configuration file, where it may also be a number.
 ///
 /// # Errors
 /// As [`parse`].

@@ -1,13 +1,13 @@
-//! Files of a folder as answers: type, validators, ranges, precompressed siblings.
+//! Static files from a folder: media types, validators, ranges, precompressed siblings.
 //!
-//! The folder is read once, at the start: names, types, content hashes, and the bytes of as many files as a budget holds, the
-//! shortest first. A request is then a look-up of its path among the names that were found, so there is no path that could lead
-//! out of the folder, and an answer from memory is headers and a reference to the bytes. What is longer than the budget is read
-//! from the disk piece by piece, by whoever may wait for it ([`Extent`]).
+//! The folder is read once, at startup: names, types, content hashes, and the bytes of as many files as fit into a budget, the shortest
+//! first. A request looks up its path among the names found, so no path can lead out of the folder, and an answer from memory consists of
+//! headers and a reference to the bytes. Files beyond the budget are read from disk piece by piece, on a thread that may block
+//! ([`Extent`]).
 //!
-//! Names that begin with a dot are not there, nor are links that lead out of the folder, links to folders, and what is no file.
+//! Names that begin with a dot are ignored, and so are links that lead out of the folder, links to folders, and special files.
 //!
-//! Non-goals: noticing that files change (start again); listing folders; which paths are files' and which are tables' (`ingress`).
+//! Non-goals: detecting changes of files (restart the server); listing folders; which paths are files' and which are tables' (`ingress`).
 
 mod content;
 mod headers;
@@ -40,42 +40,42 @@ pub use headers::accepts_html;
 pub struct Options {
     /// The folder; `None` = no files are served.
     pub directory: Option<PathBuf>,
-    /// How many bytes of files are kept in memory.
+    /// The maximum bytes of files kept in memory.
     #[serde(deserialize_with = "crate::size::deserialize")]
     pub memory_bytes: usize,
-    /// `Cache-Control` of every file.
+    /// The value of `Cache-Control` for every file.
     pub cache_control: String,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        // A client keeps the file and asks whether it is still the same: right for every file, and the answer is short.
+        // The client caches the file but revalidates it: correct for every file, and the answer is short.
         Self { directory: None, memory_bytes: 64 << 20, cache_control: "no-cache".to_owned() }
     }
 }
 
-/// A whole answer whose body is in memory or on disk.
+/// A complete answer whose body is in memory or on disk.
 pub type Answer = Response<Content>;
 
 /// The files of a folder.
 pub struct Site {
-    /// By path without the leading `/`, decoded.
+    /// Keyed by decoded path without the leading `/`.
     places: HashMap<Box<str>, Place>,
     cache_control: HeaderValue,
 }
 
-/// What a path names.
+/// The target of a path.
 enum Place {
     File(File),
-    /// A folder with an index, asked for without the `/` at its end, without which links in the index would lead astray.
+    /// A folder with an index, requested without the trailing `/`; redirected, because relative links in the index would break.
     Folder,
 }
 
-/// A file, as it is and compressed.
+/// A file in its uncompressed and compressed representations.
 struct File {
     media_type: HeaderValue,
     plain: Representation,
-    /// Siblings that hold the same, shortest first.
+    /// The precompressed siblings, shortest first.
     coded: Vec<(Coding, Representation)>,
 }
 
@@ -86,27 +86,27 @@ struct Representation {
     etag: HeaderValue,
 }
 
-/// What the index of a folder is called.
+/// The file name of the index of a folder.
 const INDEX: &str = "index.html";
 
 const ALLOW: &str = "GET, HEAD, OPTIONS";
 
-/// What a path in `Location` keeps: all but what would end or break it.
+/// The characters to encode in a `Location`: those that would terminate or break the path.
 const ENCODED: AsciiSet = CONTROLS.add(b' ').add(b'"').add(b'#').add(b'<').add(b'>').add(b'?').add(b'%').add(b'\\');
 
 impl Site {
     /// Reads a folder.
     ///
     /// # Errors
-    /// `Storage` if something in it cannot be read; `Invalid` if `cache_control` cannot stand in a header.
+    /// `Storage` if something in it cannot be read; `Invalid` if `cache_control` is not a valid header value.
     pub fn load(directory: &Path, options: &Options) -> Result<Self> {
         let cache_control = HeaderValue::from_str(&options.cache_control);
         let cache_control =
-            cache_control.map_err(|_| Error::invalid("static_files.cache_control cannot stand in a header"))?;
+            cache_control.map_err(|_| Error::invalid("static_files.cache_control is not a valid header value"))?;
         Ok(Self::of(&content::read_folder(directory, options.memory_bytes)?, cache_control))
     }
 
-    /// The files of the binary, by their paths without the leading `/`.
+    /// Creates a site from the files embedded in the binary, by path without the leading `/`.
     pub fn embedded(files: &[(&str, &'static [u8])]) -> Self {
         let found = files.iter().map(|(path, bytes)| ((*path).to_owned(), content::embedded(bytes))).collect();
         Self::of(&found, HeaderValue::from_static("no-cache"))
@@ -127,7 +127,7 @@ impl Site {
         Self { places, cache_control }
     }
 
-    /// The file of this path, without the leading `/`, and nothing in its place; the empty path is the index.
+    /// Answers with the file at this path, without the leading `/` and without a fallback; the empty path is the index.
     ///
     /// # Errors
     /// As [`Site::answer`].
@@ -138,18 +138,18 @@ impl Site {
         }
     }
 
-    /// What is answered to a request; `None` if its path is no file's.
+    /// Answers a request; `None` if its path is not a file's.
     ///
-    /// A path of one segment that begins with `_` is never a file's. A page that is not there is answered with the index at the
-    /// root if the client asks for HTML by name, so that an application can have paths of its own; not below a `_` path.
+    /// A path of one segment that begins with `_` is never a file's. A missing page is answered with the index at the root if the client
+    /// accepts HTML explicitly, so that a single-page application can have paths of its own; not below a `_` path.
     ///
     /// # Errors
-    /// 405; 406 if the client takes the file in none of the forms in which it is there; 416 for a range that is not there.
+    /// 405; 406 if no available representation is acceptable; 416 for an unsatisfiable range.
     pub fn answer(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Option<handlers::Result<Answer>> {
         let path = uri.path().strip_prefix('/')?;
         let path = match path.contains('%') {
             true => {
-                // As long as it can get, at once.
+                // The maximum length, reserved once.
                 let mut decoded = Vec::with_capacity(path.len());
                 decoded.extend(percent_decode_str(path));
                 Cow::Owned(String::from_utf8(decoded).ok()?)
@@ -169,13 +169,13 @@ impl Site {
         Some(settled(method, || self.file(file, method, headers)))
     }
 
-    /// Whether a path that is no file's is answered with the index to those who ask for HTML. Then a cache has to know that whatever
-    /// else is answered is for the others.
+    /// Returns whether a path that is not a file's is answered with the index for clients that accept HTML. Other answers to it then need a
+    /// `Vary`.
     pub fn has_page(&self, method: &Method, uri: &Uri) -> bool {
         matches!(*method, Method::GET | Method::HEAD) && !uri.path().starts_with("/_") && self.index().is_some()
     }
 
-    /// The index at the root.
+    /// Returns the index at the root.
     fn index(&self) -> Option<&File> {
         match self.places.get("") {
             Some(Place::File(index)) => Some(index),
@@ -183,7 +183,7 @@ impl Site {
         }
     }
 
-    /// The index at the root, in place of a page that is not there.
+    /// Answers with the index at the root in place of a missing page.
     fn fallback(&self, method: &Method, headers: &HeaderMap) -> Option<handlers::Result<Answer>> {
         let index = self.index().filter(|_| matches!(*method, Method::GET | Method::HEAD))?;
         let answer = self.file(index, method, headers).map(|mut answer| {
@@ -195,7 +195,9 @@ impl Site {
 
     fn file(&self, file: &File, method: &Method, headers: &HeaderMap) -> handlers::Result<Answer> {
         let Some((coding, chosen)) = file.choose(headers) else {
-            return Err(Failure::NotAcceptable { made: "the file is there in none of the codings that are accepted" });
+            return Err(Failure::NotAcceptable {
+                available: "the file is not available in an accepted content coding",
+            });
         };
         if is_stale(headers, &chosen.etag) {
             return Err(Error::Stale.into());
@@ -252,17 +254,17 @@ impl File {
         Self { media_type, plain: plain.clone(), coded }
     }
 
-    /// What the client likes best; of what it likes equally, the shortest; `None` if it takes none. A file that is there in one
-    /// form alone is answered in that, whatever the client likes.
+    /// Returns the representation that the client prefers; among equals, the shortest; `None` if none is acceptable. A file with a single
+    /// representation is sent in that, whatever the client prefers.
     fn choose(&self, headers: &HeaderMap) -> Option<(Option<Coding>, &Representation)> {
         if self.coded.is_empty() {
             return Some((None, &self.plain));
         }
         let client = AcceptEncoding::of(headers);
-        let liked = self.coded.iter().map(|(coding, chosen)| (client.quality(*coding), Some(*coding), chosen));
-        // What has no coding comes last: it is the longest.
+        let coded = self.coded.iter().map(|(coding, chosen)| (client.quality(*coding), Some(*coding), chosen));
+        // The uncompressed one comes last, since it is the longest.
         let plain = (client.plain().unwrap_or(0), None, &self.plain);
-        let best = liked.chain([plain]).reduce(|best, next| if next.0 > best.0 { next } else { best });
+        let best = coded.chain([plain]).reduce(|best, next| if next.0 > best.0 { next } else { best });
         match best {
             Some((1.., coding, chosen)) => Some((coding, chosen)),
             _ => client.plain().is_none().then_some((None, &self.plain)),
@@ -270,7 +272,7 @@ impl File {
     }
 }
 
-/// What the name of a file in a coding ends with.
+/// Returns the file name extension of a coding.
 fn extension(coding: Coding) -> &'static str {
     match coding {
         Coding::Brotli => "br",
@@ -279,7 +281,7 @@ fn extension(coding: Coding) -> &'static str {
     }
 }
 
-/// The answer of a file to a method: files can be read.
+/// Answers a method on a file: files are read-only.
 fn settled(method: &Method, read: impl FnOnce() -> handlers::Result<Answer>) -> handlers::Result<Answer> {
     match *method {
         Method::GET | Method::HEAD => read(),
@@ -300,7 +302,7 @@ fn redirection(path: &str, query: Option<&str>) -> Answer {
     answer
 }
 
-/// The media type of a file, by the extension of its name; bytes of no type for one that is not known.
+/// Returns the media type of a file by its extension; `application/octet-stream` if it is unknown.
 pub fn media_type(path: &str) -> HeaderValue {
     let known = mime_guess::from_path(path).first_raw();
     HeaderValue::from_static(known.unwrap_or("application/octet-stream"))

@@ -1,11 +1,10 @@
-//! The engine: get, multi-get, scan, write, snapshot, durability. In `src/`, only here is RocksDB named.
+//! The storage engine: get, multi-get, scan, write, snapshot, durability. RocksDB is named only here in `src/`.
 //!
-//! What makes it fast is what it does not do. Options objects are built once, not on every call; column families are resolved
-//! once; values are handed out pinned, where RocksDB has them; a batch is reused, not made anew. Checksums stay on, and there
-//! is no write without the log.
+//! It is fast because of what it avoids. Options objects are built once, not on every call; column families are resolved once; values are
+//! returned pinned in RocksDB's memory; batches are reused. Checksums stay on, and there is no write without the write-ahead log.
 //!
-//! Keys and values are bytes here; what they mean is known above. [`Store`] is a concrete type: a trait is cut out of it when a
-//! second engine exists.
+//! Keys and values are bytes here; their meaning is defined in the layers above. [`Store`] is a concrete type; a trait will be extracted
+//! when a second engine exists.
 
 mod commit;
 mod engine;
@@ -23,34 +22,33 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::schema::Durability;
-pub use commit::{Call, Lead};
 use commit::{Committer, Log};
+pub use commit::{Lead, Notification};
 use engine::{Background, Engine};
 pub use gauges::Gauges;
 pub use log::{LogPosition, LogReader, LoggedBatch, Operation};
 use log::{Openings, Watcher};
 pub use scan::Scan;
 
-/// How the engine is set up. Sizes in bytes.
+/// Settings of the engine. Sizes in bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
-    /// Budget of the cache of uncompressed blocks.
+    /// Capacity of the block cache (uncompressed blocks).
     #[serde(deserialize_with = "crate::size::deserialize")]
     pub cache_bytes: usize,
-    /// Budget of the cache of values that stand in files of their own: one by itself, so that bytes of blobs do not drive out records.
+    /// Capacity of the cache of values in blob files: a separate one, so that bytes of blobs do not evict records.
     #[serde(deserialize_with = "crate::size::deserialize")]
     pub blob_cache_bytes: usize,
     /// Size at which a memtable is flushed.
     #[serde(deserialize_with = "crate::size::deserialize")]
     pub write_buffer_bytes: usize,
-    /// How much of the log is kept that the engine itself needs no more, so that changes can be read from it: as many of its latest
-    /// files as have this many bytes together.
+    /// Bytes of the log to keep beyond what the engine needs, so that changes can be read from it: the latest files that fit in this size.
     #[serde(deserialize_with = "crate::size::deserialize")]
     pub feed_log_bytes: usize,
-    /// Whether background compactions run. Benches that read a settled store turn them off.
+    /// Whether automatic compactions run. Benchmarks that read a settled store turn them off.
     pub automatic_compactions: bool,
-    /// A write that would have to wait for the engine to catch up is refused as `Busy` instead.
+    /// Refuses a write as `Busy` if it would have to wait for the engine to catch up (a write stall).
     pub refuse_stalls: bool,
 }
 
@@ -70,45 +68,46 @@ impl Default for Options {
 /// One of the key spaces of a store; each is a column family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Space {
-    /// What the store says of itself.
+    /// The store's own metadata.
     Meta,
     /// Records by table and id.
     Records,
     /// Entries of all indexes.
     Indexes,
-    /// Bytes of blobs, in pieces, and what is known of them. Its memtables are small; whoever writes much asks [`Store::has_room_for_blobs`].
+    /// Blobs in chunks, and their manifests. Its memtables are small; bulk writers check [`Store::has_room_for_blobs`].
     Blobs,
 }
 
-/// A strong write of more bytes goes to the log by itself, and only its sync is shared: copying it into the write of a group would
-/// take longer than a write of its own.
+/// A strong write of more bytes goes to the log alone, and only its sync is shared: copying it into the write of a group would take longer
+/// than a write of its own.
 const MERGED_BYTES: usize = 64 << 10;
 
-/// A longer value is not read where others wait: to check and to copy it may take a millisecond.
+/// A longer value is not read under [`Reach::Memory`]: verifying and copying it may take a millisecond.
 const LONG_VALUE_BYTES: usize = 128 << 10;
 
-/// How many deleted or overwritten keys a scan steps over at once where others wait. The engine does not say how many there are.
+/// Number of deleted or overwritten keys that a scan may skip in one step under [`Reach::Memory`]. The engine does not report how many
+/// there are.
 const SKIPPED_KEYS: u64 = 128;
 
 /// How far a read may go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// To the disk; it may block.
+    /// To the disk; the read may block.
     Disk,
-    /// Only to what is in memory, and no further than others can wait; where that does not answer, [`Error::WouldBlock`].
+    /// Only to memory, and only for a bounded time; [`Error::WouldBlock`] where that is not enough.
     Memory,
 }
 
-/// A value where the engine has it, without a copy.
+/// A value pinned in the engine's memory, without a copy.
 pub type Pinned<'a> = rocksdb::DBPinnableSlice<'a>;
 
-/// A state of the whole store that later writes do not change.
+/// A consistent view of the whole store that later writes do not change.
 pub struct Snapshot<'a>(rocksdb::Snapshot<'a>);
 
-/// Writes that happen together or not at all. Kept and cleared rather than made anew; an empty one costs nothing.
+/// An atomic batch of writes. Meant to be cleared and reused; an empty one costs nothing.
 #[derive(Default)]
 pub struct Batch {
-    /// The engine's batch, once something is staged.
+    /// The engine's batch, created with the first staged write.
     writes: Option<rocksdb::WriteBatch>,
 }
 
@@ -127,7 +126,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the store in `directory`, making it if there is none.
+    /// Opens the store in `directory`, creating it if there is none.
     ///
     /// # Errors
     /// `Storage` if another process has it open, or on an I/O error; `Corrupt` if its files are damaged.
@@ -153,7 +152,7 @@ impl Store {
         })
     }
 
-    /// The value of a key.
+    /// Returns the value of a key.
     ///
     /// # Errors
     /// `WouldBlock` under [`Reach::Memory`]; `Corrupt` or `Storage` from the engine.
@@ -172,7 +171,7 @@ impl Store {
         }
     }
 
-    /// The values of many keys in one call, in the keys' order, as of `snapshot`. `keys` are ascending.
+    /// Returns the values of many keys in one call, in the order of the keys, as of `snapshot`. `keys` must be ascending.
     ///
     /// # Errors
     /// As [`Store::get`].
@@ -194,7 +193,7 @@ impl Store {
         values.into_iter().map(|value| value.map_err(|error| classify("read", error))).collect()
     }
 
-    /// The keys from `lower` up to but not including `upper` (no end if it is empty), as of `snapshot`, ascending.
+    /// Scans the keys from `lower` up to but not including `upper` (unbounded if it is empty), as of `snapshot`, ascending.
     pub fn scan<'s>(
         &'s self,
         space: Space,
@@ -213,7 +212,7 @@ impl Store {
         Scan::forwards(iterator)
     }
 
-    /// The same keys, descending.
+    /// Scans the same keys, descending.
     pub fn scan_backwards<'s>(
         &'s self,
         space: Space,
@@ -233,12 +232,12 @@ impl Store {
         Scan::backwards(iterator)
     }
 
-    /// The state as of now.
+    /// Returns a snapshot of the current state.
     pub fn snapshot(&self) -> Snapshot<'_> {
         Snapshot(self.db().snapshot())
     }
 
-    /// Writes a batch and returns when it has survived what `durability` names.
+    /// Writes a batch and returns when it is as durable as `durability` requires.
     ///
     /// # Errors
     /// `Busy` if the engine cannot keep up and stalls are refused; `Storage` on an I/O error (disk full). After an error
@@ -260,7 +259,7 @@ impl Store {
         Ok(())
     }
 
-    /// Syncs the log: all that was written so far survives the machine, whatever its durability was.
+    /// Syncs the log: everything written so far survives a machine crash, whatever its durability was.
     ///
     /// # Errors
     /// `Storage` on an I/O error.
@@ -268,13 +267,13 @@ impl Store {
         self.committer.commit(None, self)
     }
 
-    /// The same without a thread that waits: calls back once the log was synced, or to sync it, if nobody else does. The callback must
-    /// neither block nor panic.
-    pub fn when_synced(&self, callback: impl FnOnce(Call) + Send + 'static) {
+    /// Syncs without blocking a thread: calls back once the log was synced, or with the lead of the commit if no other waiter leads it. The
+    /// callback must neither block nor panic.
+    pub fn when_synced(&self, callback: impl FnOnce(Notification) + Send + 'static) {
         self.committer.when_synced(callback);
     }
 
-    /// Writes what is in memory to sorted files and waits until nothing runs in the background.
+    /// Flushes all memtables and waits until no background work is running.
     ///
     /// # Errors
     /// `Storage` on an I/O error.
@@ -287,7 +286,7 @@ impl Store {
         self.settle()
     }
 
-    /// Rewrites everything into the bottom level and waits until nothing runs in the background.
+    /// Compacts everything into the bottom level and waits until no background work is running.
     ///
     /// # Errors
     /// `Storage` on an I/O error.
@@ -302,7 +301,7 @@ impl Store {
         self.settle()
     }
 
-    /// Waits until no flush and no compaction runs or is due.
+    /// Waits until no flush and no compaction is running or due.
     ///
     /// # Errors
     /// `Storage` if one of them failed.
@@ -311,29 +310,29 @@ impl Store {
         self.db().wait_for_compact(&options).map_err(|error| classify("wait for background work", error))
     }
 
-    /// Gives back the space of deleted keys that begin with a number. Nobody may be using the number: files are removed whatever state a
-    /// snapshot is of.
+    /// Reclaims the space of deleted keys with this number as prefix. The number must not be in use: files are removed regardless of
+    /// snapshots.
     ///
     /// # Errors
     /// `Storage` on an I/O error.
-    pub fn give_back(&self, space: Space, number: u32) -> Result<()> {
+    pub fn reclaim_space(&self, space: Space, number: u32) -> Result<()> {
         self.remove_files(space, number)?;
         let (lower, upper) = (number.to_be_bytes(), number.wrapping_add(1).to_be_bytes());
         self.db().compact_range_cf(&self.family(space), Some(lower), Some(upper));
         Ok(())
     }
 
-    /// Gives back as much of that space at once as takes no rewriting: sorted files in which there is nothing else.
+    /// Reclaims the part of that space that needs no rewriting: sorted files that contain nothing else.
     ///
     /// # Errors
-    /// As [`Store::give_back`].
+    /// As [`Store::reclaim_space`].
     pub fn remove_files(&self, space: Space, number: u32) -> Result<()> {
         let (lower, upper) = (number.to_be_bytes(), number.wrapping_add(1).to_be_bytes());
         let removed = self.db().delete_file_in_range_cf(&self.family(space), lower, upper);
         removed.map_err(|error| classify("remove files", error))
     }
 
-    /// A copy of the store in a new directory of the same file system: sorted files are hard links, only the log is copied.
+    /// Creates a copy of the store in a new directory on the same file system: sorted files are hard links, only the log is copied.
     ///
     /// # Errors
     /// `Storage` if the directory exists or on an I/O error.
@@ -342,7 +341,7 @@ impl Store {
         made.map_err(|error| classify("make a checkpoint", error))
     }
 
-    /// Counts of calls and of background work since the store was opened.
+    /// Returns counters of calls and of background work since the store was opened.
     pub fn counters(&self) -> Counters {
         let value = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Counters {
@@ -360,16 +359,16 @@ impl Store {
         }
     }
 
-    /// Why the engine takes no more writes, if a flush or a compaction has failed and it has not recovered.
+    /// Returns why the engine refuses writes, if a flush or a compaction has failed and the engine has not recovered.
     pub fn failure(&self) -> Option<String> {
         self.background.failure.lock().clone()
     }
 
-    /// Whether more bytes of blobs may be written now, or so many wait to be flushed already that the engine would soon make all writers
-    /// wait, those of other spaces too.
+    /// Returns whether more bytes of blobs may be written now. Otherwise so many wait to be flushed that the engine would soon stall all
+    /// writers, those of other spaces too.
     ///
     /// # Errors
-    /// `Storage` if the engine does not say it.
+    /// `Storage` if the engine does not report it.
     pub fn has_room_for_blobs(&self) -> Result<bool> {
         Ok(match gauges::memtables(self, Space::Blobs)? {
             (0, _) => true,
@@ -378,24 +377,24 @@ impl Store {
         })
     }
 
-    /// What the engine says of its state.
+    /// Returns the engine's gauges.
     ///
     /// # Errors
-    /// `Storage` if it does not say it.
+    /// `Storage` if the engine does not report them.
     pub fn gauges(&self) -> Result<Gauges> {
         gauges::read(self)
     }
 
-    /// Bytes of keys and values in sorted files before compression, over all spaces; those that were overwritten or deleted count
-    /// until a compaction drops them. It asks every file: for benches and for an operator's doubt.
+    /// Returns the bytes of keys and values in sorted files before compression, over all spaces; overwritten and deleted ones count until a
+    /// compaction drops them. Reads the properties of every file: for benchmarks and operators.
     ///
     /// # Errors
-    /// `Storage` if the engine does not say it.
+    /// `Storage` if the engine does not report it.
     pub fn uncompressed_bytes(&self) -> Result<u64> {
         gauges::uncompressed_bytes(self)
     }
 
-    /// How many keys begin with these bytes, and the bytes of their values; walks over all of them.
+    /// Returns the number of keys with this prefix and the bytes of their values; scans all of them.
     ///
     /// # Errors
     /// `Corrupt` or `Storage` from the engine.
@@ -410,7 +409,7 @@ impl Store {
         Ok((keys, bytes))
     }
 
-    /// The options in effect.
+    /// Returns the options in effect.
     pub fn options(&self) -> &Options {
         &self.options
     }
@@ -452,7 +451,7 @@ impl Store {
 impl Log for Store {
     fn append(&self, batch: &rocksdb::WriteBatch) -> Result<()> {
         self.db().write_opt(batch, &self.write).map_err(|error| match (classify("write", error), self.failure()) {
-            // It is not behind: it waits for nothing that would end.
+            // A failed engine is not behind: waiting would never end.
             (Error::Busy { .. }, Some(failure)) => Error::storage("cannot write", failure),
             (error, _) => error,
         })?;
@@ -466,7 +465,7 @@ impl Log for Store {
 }
 
 impl Lead {
-    /// Syncs the log of the store that has called for it, for all who wait.
+    /// Syncs the log of the store that offered the lead, for all waiters of the commit.
     ///
     /// # Errors
     /// `Storage` on an I/O error.
@@ -476,14 +475,14 @@ impl Lead {
 }
 
 impl Snapshot<'_> {
-    /// The number of the last write that it has.
+    /// Returns the sequence number of the last write that it includes.
     pub fn sequence(&self) -> u64 {
         self.0.sequence_number().unwrap_or_default()
     }
 }
 
 impl Batch {
-    /// Forgets what was staged and keeps the memory, unless it has grown beyond four mebibytes.
+    /// Removes what was staged and keeps the memory, unless it has grown beyond four mebibytes.
     pub fn clear(&mut self) {
         self.writes = self.writes.take().filter(|writes| writes.size_in_bytes() <= 4 << 20);
         if let Some(writes) = &mut self.writes {
@@ -491,12 +490,12 @@ impl Batch {
         }
     }
 
-    /// How many bytes are staged.
+    /// Returns the number of staged bytes.
     pub fn bytes(&self) -> usize {
         self.writes.as_ref().map_or(0, rocksdb::WriteBatch::size_in_bytes)
     }
 
-    /// Whether nothing is staged.
+    /// Returns whether nothing is staged.
     pub fn is_empty(&self) -> bool {
         self.writes.as_ref().is_none_or(rocksdb::WriteBatch::is_empty)
     }
@@ -510,20 +509,20 @@ impl Space {
     const ALL: [Self; 4] = [Self::Meta, Self::Records, Self::Indexes, Self::Blobs];
 }
 
-/// Counts since a store was opened. Bytes are of batches as written to the log, and of files written.
+/// Counters since a store was opened. Bytes are of batches as written to the log, and of files written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counters {
     /// Calls of `get`.
     pub gets: u64,
     /// Calls of `multi_get`.
     pub multi_gets: u64,
-    /// Keys that these were asked for.
+    /// Keys looked up by those calls.
     pub looked_up: u64,
     /// Calls of `scan`.
     pub scans: u64,
     /// Calls of `write`.
     pub writes: u64,
-    /// Syncs of the log; one serves all who wait.
+    /// Syncs of the log; one serves all waiters of a commit.
     pub syncs: u64,
     /// Bytes of the batches written.
     pub batch_bytes: u64,
@@ -546,8 +545,8 @@ struct Calls {
     writes: Striped,
 }
 
-/// A counter in stripes, each on a cache line of its own, so that threads do not pass one line around. A thread has one to itself
-/// until it ends, which costs it no atomic step; those that find none free share the last.
+/// A striped counter, each stripe on its own cache line, so that threads do not contend for one line. A thread owns a stripe until it ends
+/// and counts without an atomic read-modify-write; threads that find none free share the last.
 #[derive(Default)]
 struct Striped([Stripe; STRIPES]);
 
@@ -557,14 +556,14 @@ const STRIPES: usize = 32;
 #[repr(align(64))]
 struct Stripe(AtomicU64);
 
-/// The number of a thread's stripe in all counters.
-struct Own(usize);
+/// The number of the stripe that a thread owns in all counters.
+struct OwnedStripe(usize);
 
 static FREE: LazyLock<Mutex<Vec<usize>>> = LazyLock::new(|| Mutex::new((0..STRIPES - 1).rev().collect()));
 
-thread_local! { static OWN: Own = Own(FREE.lock().pop().unwrap_or(STRIPES - 1)); }
+thread_local! { static OWN: OwnedStripe = OwnedStripe(FREE.lock().pop().unwrap_or(STRIPES - 1)); }
 
-impl Drop for Own {
+impl Drop for OwnedStripe {
     fn drop(&mut self) {
         if self.0 < STRIPES - 1 {
             FREE.lock().push(self.0);
@@ -589,7 +588,7 @@ impl Striped {
     }
 }
 
-/// Sorts the engine's errors by what to do about them.
+/// Classifies an engine error by how to react to it.
 fn classify(attempt: &str, error: rocksdb::Error) -> Error {
     match error.kind() {
         rocksdb::ErrorKind::Corruption => Error::corrupt(format!("{attempt}: {error}")),

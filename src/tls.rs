@@ -1,9 +1,9 @@
-//! TLS: the certificate that the server shows, and the handshake of a connection.
+//! TLS: the server's certificate, and the handshake of a connection.
 //!
-//! rustls speaks TLS 1.2 and 1.3 and offers HTTP/2 and HTTP/1.1 (ALPN). A self-signed certificate is made once and kept beside the
-//! data, so that a client can trust it by its file (`curl --cacert data/tls/certificate.pem`) and still does after a restart.
+//! rustls supports TLS 1.2 and 1.3 and offers HTTP/2 and HTTP/1.1 (ALPN). A self-signed certificate is created once and stored beside the
+//! data, so that a client can trust its file (`curl --cacert data/tls/certificate.pem`) across restarts.
 //!
-//! Non-goals: clients' certificates, and renewal while the server runs: a new certificate is read at the next start.
+//! Non-goals: client certificates, and renewal while the server runs: a new certificate is read at the next start.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -23,39 +23,39 @@ use tokio_rustls::server::TlsStream;
 
 use crate::error::{Error, Result};
 
-/// Which certificate the server shows. None of it: no TLS.
+/// The certificate of the server. Without any of these options there is no TLS.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
-    /// Where the certificate comes from, if not from files.
+    /// How to obtain the certificate, if not from files.
     pub mode: Option<Mode>,
-    /// The file with the certificate and the intermediate certificates behind it (PEM).
+    /// The file with the certificate, followed by the intermediate certificates (PEM).
     pub certificate: Option<PathBuf>,
     /// The file with its private key (PEM).
     pub key: Option<PathBuf>,
 }
 
-/// Where a certificate comes from.
+/// How to obtain a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
-    /// The server makes one for localhost, and keeps it in the folder `tls` of the data directory.
+    /// The server creates one for localhost, in the folder `tls` of the data directory.
     SelfSigned,
 }
 
-/// The names that a self-signed certificate is for.
+/// The names in a self-signed certificate.
 const NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
-/// The end of a handshake that is the server's. Clones share its sessions.
+/// The server side of handshakes. Clones share sessions.
 #[derive(Clone)]
 pub struct Tls(TlsAcceptor);
 
 impl Tls {
-    /// What the options want: nothing, or TLS with a certificate of theirs. A self-signed one is kept in `data_dir`.
+    /// Sets up TLS as the options require; `None` if they ask for none. A self-signed certificate is stored in `data_dir`.
     ///
     /// # Errors
-    /// `Invalid` if the options contradict each other, or the files have no certificate and the key to it; `Storage` if they cannot
-    /// be read or written.
+    /// `Invalid` if the options contradict each other, or the files do not contain a certificate and its key; `Storage` if they cannot be
+    /// read or written.
     pub fn new(options: &Options, data_dir: &Path) -> Result<Option<Self>> {
         match (options.mode, &options.certificate, &options.key) {
             (None, None, None) => Ok(None),
@@ -69,9 +69,9 @@ impl Tls {
                 Self::of_files(&certificate, &key).map(Some)
             }
             (Some(Mode::SelfSigned), ..) => {
-                Err(Error::invalid("--tls self-signed makes a certificate: give it without --tls-cert and --tls-key"))
+                Err(Error::invalid("--tls self-signed cannot be combined with --tls-cert or --tls-key"))
             }
-            (None, ..) => Err(Error::invalid("a certificate has a private key: give both --tls-cert and --tls-key")),
+            (None, ..) => Err(Error::invalid("--tls-cert and --tls-key must be given together")),
         }
     }
 
@@ -85,16 +85,16 @@ impl Tls {
             .expect("ring has the suites of TLS 1.2 and 1.3");
         let mut config = builder.with_no_client_auth().with_single_cert(chain, private).map_err(|error| {
             let (certificate, key) = (certificate.display(), key.display());
-            Error::invalid(format!("{certificate} and {key} are no certificate and the key to it: {error}"))
+            Error::invalid(format!("{certificate} and {key} are not a certificate and its private key: {error}"))
         })?;
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(Self(TlsAcceptor::from(Arc::new(config))))
     }
 
-    /// Shakes hands with a client.
+    /// Performs the handshake with a client.
     ///
     /// # Errors
-    /// If the client leaves, or does not speak TLS as the server does; where it still listens it was told so.
+    /// If the client disconnects, or does not speak compatible TLS; it is sent an alert if it is still connected.
     pub async fn accept<S: AsyncRead + AsyncWrite + Unpin>(&self, stream: S) -> std::io::Result<TlsStream<S>> {
         self.0.accept(stream).await
     }
@@ -107,7 +107,7 @@ fn unreadable(path: &Path, what: &str, error: pem::Error) -> Error {
     }
 }
 
-/// Makes a key and a certificate. The certificate comes last, and what stands before it is synced: where it is, the key is.
+/// Creates a key and a certificate. The certificate is written last, after the key is synced: if it exists, the key does.
 fn write_self_signed(folder: &Path, certificate: &Path, key: &Path) -> Result<()> {
     let made = rcgen::generate_simple_self_signed(NAMES.map(str::to_owned))
         .map_err(|error| Error::storage("cannot make a certificate", std::io::Error::other(error)))?;

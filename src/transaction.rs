@@ -1,11 +1,11 @@
-//! The verbs of a record: create, read, replace, merge, delete; all or nothing over many records.
+//! The operations on records: create, read, replace, merge, delete; atomic over many records.
 //!
-//! A transaction holds the lock of every key it has touched (records, and unique values it claims) until its one batch is
-//! written, so writes are serialisable. A key that is free is taken on the spot, which cannot dead-lock in any order; one that
-//! is held makes the transaction let go of everything, wait for all its keys in the order of their slots, and start again.
-//! Nothing is written before the end, so starting again and giving up cost nothing.
+//! A transaction holds the lock of every key it has touched (records, and unique values it claims) until its one batch is written, so
+//! writes are serialisable. A free lock is taken immediately, which cannot deadlock in any order. If a lock is held by another, the
+//! transaction releases all its locks, waits for the locks of all its keys in slot order, and restarts. Nothing is written before the end,
+//! so restarting and aborting need no rollback.
 //!
-//! [`Database`] is also the door for a program that embeds the store: open it and call the verbs.
+//! [`Database`] is also the entry point for programs that embed the store: open it and call the verbs.
 
 mod background;
 mod bodies;
@@ -38,57 +38,57 @@ use crate::error::{Error, Result};
 use crate::indexes;
 use crate::locking::{Guards, Locks, Slot, Wait};
 use crate::schema::{Durability, Schema, Table};
-use crate::storage::{self, Batch, Call, Counters, Pinned, Reach, Space, Store};
+use crate::storage::{self, Batch, Counters, Notification, Pinned, Reach, Space, Store};
 
-/// A record that this process has just written or copied.
+/// A record in memory owned by this process, just written or copied.
 pub type Owned<'t> = Record<'t, Vec<u8>>;
 
-/// One of many that were written together, in memory that they share.
+/// One of many records written together, in shared memory.
 pub type Shared<'t> = Record<'t, Bytes>;
 
-/// One that was read, where the engine has it.
+/// A record that was read, pinned in the engine's memory.
 pub type Read<'t, 'd> = Record<'t, Current<Pinned<'d>>>;
 
-/// How long a transaction waits for keys that others hold, all in all, before it gives up as `Busy`.
+/// Total time for which a transaction waits for locks before it fails with `Busy`.
 pub const LOCK_WAIT: Duration = Duration::from_secs(10);
 
-/// An open store with its schema and its locks. Clones share everything, but for what is left to be waited for.
+/// An open store with its schema and its locks. Clones share everything except what their verbs have left to wait for.
 #[derive(Clone)]
 pub struct Database {
     shared: Arc<Parts>,
     reach: Reach,
     clock: Clock,
     interrupt: Option<Interrupt>,
-    /// On a database that does not wait for syncs.
-    left: Option<Left>,
+    /// Present on a database that does not wait for syncs.
+    deferred: Option<Deferred>,
 }
 
-/// What the verbs on one database have left to be waited for.
+/// What the caller still has to wait for after verbs on one database.
 #[derive(Default)]
-struct Left {
-    /// A strong write is in the log, and the log is not synced.
+struct Deferred {
+    /// A strong write is in the log, which is not synced yet.
     sync: AtomicBool,
-    /// The lock of others that a verb has met.
+    /// The lock held by another transaction that made a verb fail.
     lock: Mutex<Option<Slot>>,
 }
 
-impl Clone for Left {
+impl Clone for Deferred {
     fn clone(&self) -> Self {
         Self::default()
     }
 }
 
-/// Tells a query under way that nobody waits for it any more. Clones are the same interrupt.
+/// Cancels running queries that have no client any more. Clones are the same interrupt.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// Ends the queries of all databases that this interrupts, within some thousand records; writes go on.
+    /// Cancels the queries of all databases with this interrupt, within some thousand records; writes continue.
     pub fn raise(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it was raised.
+    /// Returns whether it was raised.
     pub fn is_raised(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
@@ -99,58 +99,58 @@ struct Parts {
     schema: Schema,
     locks: Locks,
     background: Mutex<Background>,
-    /// Uploads whose bytes are still to be removed: table and number.
+    /// Uploads whose bytes are still to be deleted: table and number.
     abandoned: Mutex<Vec<(u32, u64)>>,
     uploads: Uploads,
 }
 
-/// What must be true of the stored record before a verb changes it.
+/// The condition that the stored record must satisfy for a verb to change it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Precondition {
-    /// Nothing.
+    /// No condition.
     #[default]
     None,
-    /// There is one.
+    /// The record exists.
     Exists,
-    /// There is none.
+    /// The record does not exist.
     Absent,
-    /// Its checksum is one of these.
+    /// The checksum of the record is one of these.
     OneOf(Vec<u64>),
 }
 
-/// Reads and staged writes that happen together or not at all.
+/// An atomic set of reads and staged writes.
 pub struct Transaction<'d> {
     database: &'d Database,
     guards: Guards<'d>,
-    /// The slot that made the transaction start again.
+    /// The slot whose lock was held, so that the transaction has to restart.
     wanted: Option<Slot>,
     batch: Batch,
     durability: Durability,
-    /// When it happens, once that was asked for.
+    /// The time of the transaction, once it was needed.
     now: OnceCell<i64>,
-    /// What this transaction has written, by key, so that it reads its own writes. Left empty where one verb is all.
+    /// The writes of this transaction by key, so that it reads its own writes. `None` for a transaction of one verb.
     written: Option<Written>,
 }
 
-/// What became of records that were to replace others.
+/// The outcome of a bulk replace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Replaced {
-    /// There was none with their id.
+    /// Number of records that did not exist before.
     pub created: usize,
-    /// There was one.
+    /// Number of records that existed before.
     pub replaced: usize,
 }
 
 #[derive(Default)]
 struct Written {
     records: HashMap<Vec<u8>, Option<Vec<u8>>>,
-    /// Owner of each unique value, by key of the entry.
+    /// Owner of each unique value, by key of its index entry.
     owners: HashMap<Vec<u8>, Option<String>>,
 }
 
 impl Database {
-    /// Opens the store in `directory`, making it if there is none. Indexes that are new to it are built by [`Database::work`]; until then
-    /// queries do without them.
+    /// Opens the store in `directory`, creating it if there is none. New indexes are built by [`Database::work`]; until they are ready
+    /// queries do not use them.
     ///
     /// # Errors
     /// `Storage` if the directory is in use, or on an I/O error; `Corrupt` if files are damaged; `Invalid` if the schema contradicts
@@ -159,7 +159,7 @@ impl Database {
         Self::open_by(directory, schema, options, Migration::KeepsData)
     }
 
-    /// The same, and deletes the records of tables and the values of attributes that the schema does not name.
+    /// Opens the store and deletes the records of tables and the values of attributes that the schema does not name.
     ///
     /// # Errors
     /// As [`Database::open`].
@@ -167,10 +167,10 @@ impl Database {
         Self::open_by(directory, schema, options, Migration::DropsData)
     }
 
-    /// The same, and refuses a schema that is not the one the store was last opened with: to look at it must not change it.
+    /// Opens the store only if the schema is the one it was last opened with, so that inspecting it does not change it.
     ///
     /// # Errors
-    /// As [`Database::open`]; `Invalid` if a table is another one.
+    /// As [`Database::open`]; `Invalid` if a table differs.
     pub fn open_unchanged(directory: &Path, schema: Schema, options: &storage::Options) -> Result<Self> {
         Self::open_by(directory, schema, options, Migration::ChangesNothing)
     }
@@ -178,7 +178,7 @@ impl Database {
     fn open_by(directory: &Path, schema: Schema, options: &storage::Options, migration: Migration) -> Result<Self> {
         let store = Store::open(directory, options)?;
         let clock = Clock::default();
-        let (schema, catalogue) = catalogue::bring_in_step(&store, schema, migration, clock.now())?;
+        let (schema, catalogue) = catalogue::reconcile(&store, schema, migration, clock.now())?;
         let uploads = Uploads::open(&store)?;
         let background = Mutex::new(Background::new(catalogue));
         let shared = Arc::new(Parts {
@@ -189,39 +189,39 @@ impl Database {
             abandoned: Mutex::default(),
             uploads,
         });
-        Ok(Self { shared, reach: Reach::Disk, clock, interrupt: None, left: None })
+        Ok(Self { shared, reach: Reach::Disk, clock, interrupt: None, deferred: None })
     }
 
-    /// The same database by another clock: it says when records expire, and when they were created and updated.
+    /// Returns the same database with another clock, which determines when records expire, and their creation and update times.
     #[must_use]
-    pub fn by_clock(&self, clock: &Clock) -> Self {
+    pub fn with_clock(&self, clock: &Clock) -> Self {
         Self { clock: clock.clone(), ..self.clone() }
     }
 
-    /// What time it is, in microseconds since 1970.
+    /// Returns the current time, in microseconds since 1970.
     pub fn now(&self) -> i64 {
         self.clock.now()
     }
 
-    /// The same database, answering only from memory and waiting for nobody: [`Error::WouldBlock`] where that is not enough, and no
-    /// syncs, as [`Database::leaving_syncs`].
+    /// Returns the same database, which answers only from memory and never blocks: [`Error::WouldBlock`] where that is not enough, and no
+    /// syncs, as [`Database::deferring_syncs`].
     pub fn in_memory(&self) -> Self {
-        Self { reach: Reach::Memory, interrupt: None, ..self.leaving_syncs() }
+        Self { reach: Reach::Memory, interrupt: None, ..self.deferring_syncs() }
     }
 
-    /// The same database, whose strong writes are in the log and not synced when a verb returns: they are not durable before
-    /// [`Database::when_synced`] has called back. Each clone knows what its own verbs have left.
-    pub fn leaving_syncs(&self) -> Self {
-        Self { left: Some(Left::default()), ..self.clone() }
+    /// Returns the same database, whose strong writes are in the log but not synced when a verb returns: they are not durable before
+    /// [`Database::when_synced`] has called back. Each clone tracks what its own verbs have left.
+    pub fn deferring_syncs(&self) -> Self {
+        Self { deferred: Some(Deferred::default()), ..self.clone() }
     }
 
-    /// Whether a verb on this database has left a sync.
-    pub fn has_left_sync(&self) -> bool {
-        self.left.as_ref().is_some_and(|left| left.sync.load(Ordering::Relaxed))
+    /// Returns whether a verb on this database has left a sync to do.
+    pub fn has_deferred_sync(&self) -> bool {
+        self.deferred.as_ref().is_some_and(|deferred| deferred.sync.load(Ordering::Relaxed))
     }
 
-    /// Syncs the log without a thread that waits: `done` is called with the outcome. If nobody else syncs it, `spawn` is given what
-    /// does, which may block. Neither of them may block or panic.
+    /// Syncs the log without blocking a thread: `done` is called with the outcome. If no other waiter leads the commit, `spawn` receives a
+    /// closure that syncs and may block. `spawn` and `done` must neither block nor panic.
     pub fn when_synced(
         &self,
         spawn: impl FnOnce(Box<dyn FnOnce() + Send>) + Send + 'static,
@@ -229,37 +229,37 @@ impl Database {
     ) {
         let database = self.clone();
         self.store().when_synced(move |call| match call {
-            Call::Lead(lead) => spawn(Box::new(move || done(lead.sync(database.store())))),
-            Call::Served(outcome) => done(outcome),
+            Notification::Lead(lead) => spawn(Box::new(move || done(lead.sync(database.store())))),
+            Notification::Served(outcome) => done(outcome),
         });
     }
 
-    /// Calls back once the lock is released that has made a verb on this database say `WouldBlock`; false if it was no lock. The
+    /// Calls back when the lock that made a verb on this database return `WouldBlock` is released; returns false if it was not a lock. The
     /// callback must neither block nor panic.
     pub fn when_released(&self, callback: impl FnOnce() + Send + 'static) -> bool {
-        let slot = self.left.as_ref().and_then(|left| left.lock.lock().take());
+        let slot = self.deferred.as_ref().and_then(|deferred| deferred.lock.lock().take());
         if let Some(slot) = slot {
             self.shared.locks.when_released(slot, callback);
         }
         slot.is_some()
     }
 
-    /// The same database, whose queries end as `Busy` once the interrupt is raised.
+    /// Returns the same database, whose queries fail with `Busy` once the interrupt is raised.
     pub fn interrupted_by(&self, interrupt: &Interrupt) -> Self {
         Self { interrupt: Some(interrupt.clone()), ..self.clone() }
     }
 
-    /// Whether its queries are to end.
+    /// Returns whether its queries are to stop.
     pub fn is_interrupted(&self) -> bool {
         self.interrupt.as_ref().is_some_and(Interrupt::is_raised)
     }
 
-    /// Its schema, numbered as stored.
+    /// Returns the schema, with the numbers of its tables and indexes as stored.
     pub fn schema(&self) -> &Schema {
         &self.shared.schema
     }
 
-    /// The table of that name, by which all verbs address it.
+    /// Returns the table with this name, by which all verbs address it.
     ///
     /// # Errors
     /// `NotFound` if there is none.
@@ -267,28 +267,28 @@ impl Database {
         self.schema().table(name).ok_or_else(|| Error::NotFound { detail: format!("there is no table {name}") })
     }
 
-    /// Refuses a table that is not of this database's schema: its numbers would mean others' keys.
+    /// Refuses a table of another schema: its numbers would address the keys of other tables.
     fn check_issued(&self, table: &Table) -> Result<()> {
         match self.schema().tables.as_ptr_range().contains(&std::ptr::from_ref(table)) {
             true => Ok(()),
             false => Err(Error::invalid(format!(
-                "table {} is of another schema: Database::table says which are here",
+                "table {} belongs to another schema: get it from Database::table",
                 table.name
             ))),
         }
     }
 
-    /// Counts of storage calls and of background work.
+    /// Returns counters of storage calls and of background work.
     pub fn counters(&self) -> Counters {
         self.store().counters()
     }
 
-    /// How far its reads go.
+    /// Returns how far its reads go.
     pub fn reach(&self) -> Reach {
         self.reach
     }
 
-    /// The store underneath, for maintenance: flush, checkpoint, settle.
+    /// Returns the underlying store, for maintenance: flush, checkpoint, settle.
     pub fn store(&self) -> &Store {
         &self.shared.store
     }
@@ -309,23 +309,23 @@ impl Database {
         }
     }
 
-    /// Creates a record from a JSON object; an id is made if the body has none.
+    /// Creates a record from a JSON object; an id is generated if the body has none.
     ///
     /// # Errors
     /// `Invalid` body; `Conflict` if the id or a unique value exists; `Busy`; what the engine returns.
     pub fn create<'t>(&self, table: &'t Table, body: &[u8]) -> Result<Owned<'t>> {
-        // Parsed inside: a verb that must start again, which is rare, parses again, and no other verb pays for a copy.
+        // Parsed inside: a verb that has to restart, which is rare, parses again, and no other verb pays for a copy.
         self.once(|transaction| transaction.create_from(table, body))
     }
 
     /// Creates records from a JSON array of objects, all or none.
     ///
     /// # Errors
-    /// As [`Database::create`], pointers beginning with the number of the element; `Invalid` if there are too many.
+    /// As [`Database::create`], with the index of the element at the start of pointers; `Invalid` if there are too many.
     pub fn create_all<'t>(&self, table: &'t Table, body: &[u8]) -> Result<Vec<Shared<'t>>> {
         self.check_issued(table)?;
         let records = bodies::encode_all(table, body, self.now())?;
-        // All keys are named beforehand: it starts again for no lock, however many of them others hold.
+        // All keys are known beforehand, so it never restarts, however many locks are held by others.
         let mut slots = Vec::new();
         for record in &records {
             record.name_keys(&self.shared.locks, &mut slots)?;
@@ -334,11 +334,11 @@ impl Database {
         Ok(records.into_iter().map(bodies::New::into_record).collect())
     }
 
-    /// Creates records from JSON objects, each for itself: one that is refused keeps none of the others out. What became of each, in
-    /// their order.
+    /// Creates records from JSON objects, each independently of the others: a refused one does not affect the rest. Returns the outcome of
+    /// each, in order.
     ///
     /// # Errors
-    /// What keeps all of them out: `Busy`, what the engine returns.
+    /// A failure of all of them: `Busy`, what the engine returns.
     pub fn create_each(&self, table: &Table, bodies: &[&[u8]]) -> Result<Vec<Result<()>>> {
         self.check_issued(table)?;
         let now = self.now();
@@ -359,10 +359,10 @@ impl Database {
         Ok(all.collect())
     }
 
-    /// Replaces records by the objects of a JSON array, or creates them, all or none; one without an id gets one. How many of which.
+    /// Replaces or creates records from a JSON array of objects, all or none; an id is generated where there is none. Returns the counts.
     ///
     /// # Errors
-    /// As [`Database::replace`], pointers beginning with the number of the element; `Invalid` if an id is given twice.
+    /// As [`Database::replace`], with the index of the element at the start of pointers; `Invalid` if an id occurs twice.
     pub fn replace_all(&self, table: &Table, body: &[u8]) -> Result<Replaced> {
         self.check_issued(table)?;
         let records = bodies::Whole::parse_all(table, body)?;
@@ -373,10 +373,10 @@ impl Database {
         self.run(slots, true, |transaction| transaction.replace_each(&records))
     }
 
-    /// Replaces a record by a JSON object, or creates it; the flag says which (true: created). Attributes left out become null.
+    /// Replaces a record with a JSON object, or creates it; the flag is true if it was created. Omitted attributes become null.
     ///
     /// # Errors
-    /// `Invalid` body; `Stale` or `NotFound` by the precondition; `Conflict` if a unique value exists elsewhere.
+    /// `Invalid` body; `Stale` or `NotFound` if the precondition fails; `Conflict` if another record has a unique value.
     pub fn replace<'t>(
         &self,
         table: &'t Table,
@@ -387,7 +387,7 @@ impl Database {
         self.once(|transaction| transaction.replace(id, parse_object(table, body)?, expected))
     }
 
-    /// Changes a record by a JSON merge patch (RFC 7396).
+    /// Applies a JSON merge patch (RFC 7396) to a record.
     ///
     /// # Errors
     /// As [`Database::replace`], and `NotFound` if there is no such record.
@@ -398,13 +398,13 @@ impl Database {
     /// Deletes a record.
     ///
     /// # Errors
-    /// `NotFound` if there is none; `Stale` by the precondition.
+    /// `NotFound` if there is none; `Stale` if the precondition fails.
     pub fn delete(&self, table: &Table, id: &str, expected: &Precondition) -> Result<()> {
         self.once(|transaction| transaction.delete(table, id, expected))
     }
 
-    /// Deletes those of some records that `accept` accepts, all of them or none; how many there were. Their keys are named
-    /// beforehand, so that it starts again for no lock.
+    /// Deletes those of the given records that `accept` accepts, all or none, and returns how many. Their keys are known beforehand, so it
+    /// never restarts.
     ///
     /// # Errors
     /// What `accept` returns; `Busy`; what the engine returns.
@@ -425,12 +425,12 @@ impl Database {
         })
     }
 
-    /// Merges a patch into those of some records that `accept` accepts, all of them or none; how many there were. Their keys are named
+    /// Merges a patch into those of the given records that `accept` accepts, all or none, and returns how many. Their keys are known
     /// beforehand.
     ///
     /// # Errors
-    /// `Invalid` if the patch sets the id, or takes away what is required; `Conflict` if it sets a unique value that one of them has
-    /// not, and another record has; what `accept` returns; `Busy`; what the engine returns.
+    /// `Invalid` if the patch sets the id, or removes a required value; `Conflict` if it sets a unique value that belongs to another
+    /// record; what `accept` returns; `Busy`; what the engine returns.
     pub fn merge_where(
         &self,
         ids: &[String],
@@ -450,7 +450,7 @@ impl Database {
         })
     }
 
-    /// A number for the bytes of a blob of the table, which no other has had.
+    /// Returns a number for the bytes of a blob of the table, which no other upload has had.
     ///
     /// # Errors
     /// What the engine returns.
@@ -459,10 +459,10 @@ impl Database {
         self.shared.uploads.number(self.store())
     }
 
-    /// Removes what was stored of an upload that no record refers to.
+    /// Deletes what was stored of an upload that no record refers to.
     ///
     /// # Errors
-    /// `Busy` if the engine is behind, and then [`Database::work`] removes it; what the engine returns.
+    /// `Busy` if the engine cannot keep up; then [`Database::work`] deletes it; what the engine returns.
     pub fn abandon_upload(&self, table: &Table, upload: u64) -> Result<()> {
         self.remove_upload(table.id, upload)
     }
@@ -477,13 +477,13 @@ impl Database {
         written
     }
 
-    /// Has a Blob of a record be an upload from now on, or none, which is a write of the record; what it was before is removed.
-    /// `accept` is told which upload it is now, and says whether that may change; `stage` adds what belongs to the new one. Both may be
-    /// called more than once.
+    /// Makes a Blob of a record refer to an upload, or to none, which is a write of the record; the bytes of the previous upload are
+    /// deleted. `accept` receives the current upload and decides whether it may change; `stage` adds what belongs to the new one. Both may
+    /// be called more than once.
     ///
     /// # Errors
-    /// `NotFound` if there is no such record, or none was left by a truncation since the upload began; `Invalid` if the attribute is no
-    /// Blob; what `accept` returns, and then nothing is written; `Busy`; what the engine returns.
+    /// `NotFound` if there is no such record, or the table was truncated since the upload began; `Invalid` if the attribute is not a Blob;
+    /// what `accept` returns, in which case nothing is written; `Busy`; what the engine returns.
     pub fn set_blob(
         &self,
         table: &Table,
@@ -500,43 +500,44 @@ impl Database {
         })
     }
 
-    /// Deletes all records of a table in one step, however many there are: readers see all of them or none. Transactions on any table
-    /// wait meanwhile, but for creates whose id is made, each of which comes whole before or after it.
+    /// Deletes all records of a table atomically, however many there are: readers see all of them or none. Transactions on any table wait
+    /// meanwhile, except creates with a generated id, each of which happens entirely before or after it.
     ///
     /// # Errors
-    /// `Busy` if a key stays held by others; `WouldBlock` on a database that answers from memory; what the engine returns.
+    /// `Busy` if a lock stays held by others; `WouldBlock` on a database that answers from memory; what the engine returns.
     pub fn truncate(&self, table: &Table) -> Result<()> {
         self.check_issued(table)?;
         if self.reach == Reach::Memory {
             return Err(Error::WouldBlock);
         }
-        // An update that is under way stages only the entries that change: written after this, it would revive a record without the
-        // others. While every slot is held none is under way.
+        // A concurrent update stages only the index entries that change: written after the truncation, it would revive a record without its
+        // other entries. While all slots are held, no update is under way.
         let _guards = self.shared.locks.lock_every(Wait::AtMost(LOCK_WAIT)).ok_or_else(held_too_long)?;
         let mut batch = Batch::default();
         indexes::drop_table(self.store(), &mut batch, table.id, table.indexes.iter().map(|index| index.id));
         let outcome = self.write(&batch, table.durability);
-        // Behind the write: an upload that begins before it may lose its beginning to it. A refused write may have happened.
+        // After the write: an upload that begins before it may lose its first chunks to it. A write that returned an error may have
+        // happened.
         self.shared.uploads.retire(table.id);
         outcome
     }
 
     fn write(&self, batch: &Batch, durability: Durability) -> Result<()> {
-        match &self.left {
-            Some(left) if durability == Durability::Strong => {
+        match &self.deferred {
+            Some(deferred) if durability == Durability::Strong => {
                 self.store().write(batch, Durability::Soft)?;
-                left.sync.store(true, Ordering::Relaxed);
+                deferred.sync.store(true, Ordering::Relaxed);
                 Ok(())
             }
             _ => self.store().write(batch, durability),
         }
     }
 
-    /// Reads a record, lets `change` say what is to be merged into it, and writes it, while nobody else can write it. `change` may
-    /// be called more than once, each time with the record as it then is, so it should have no effect but its answer.
+    /// Reads a record, lets `change` compute a patch for it, and merges that, while the record is locked. `change` may be called more than
+    /// once, each time with the current record, so it should have no side effects.
     ///
     /// # Errors
-    /// `NotFound`; what `change` returns, and then nothing is written; as [`Database::merge`].
+    /// `NotFound`; what `change` returns, in which case nothing is written; as [`Database::merge`].
     pub fn update<'t>(
         &self,
         table: &'t Table,
@@ -548,12 +549,12 @@ impl Database {
 
     /// Runs `verbs` as one transaction. If it returns an error, nothing is written.
     ///
-    /// It may run more than once: a verb that meets a key that others hold fails, and when `verbs` has returned (whatever it made of
-    /// that), all keys are waited for and it starts again with an empty transaction. So it should do nothing but call verbs. A read
-    /// of a verb that has succeeded stays true until the end; what another run has read may be different by now.
+    /// It may run more than once: a verb that meets a lock held by another transaction fails, and after `verbs` has returned (whatever its
+    /// result), the transaction waits for all locks and restarts empty. So `verbs` should do nothing but call verbs. What a successful verb
+    /// has read stays valid until the end of that run; another run may have read something else.
     ///
     /// # Errors
-    /// What `verbs` returns; `Busy` if a key stays held; what the engine returns when the batch is written.
+    /// What `verbs` returns; `Busy` if a lock stays held; what the engine returns when the batch is written.
     pub fn transact<'d, R>(&'d self, verbs: impl Fn(&mut Transaction<'d>) -> Result<R>) -> Result<R> {
         self.run(Vec::new(), true, verbs)
     }
@@ -563,7 +564,7 @@ impl Database {
         self.run(Vec::new(), false, verb)
     }
 
-    /// `slots`: what is known to be locked.
+    /// `slots`: the locks known to be needed.
     fn run<'d, R>(
         &'d self,
         mut slots: Vec<Slot>,
@@ -576,7 +577,7 @@ impl Database {
                 (true, _) => Guards::default(),
                 (false, Reach::Memory) => self.shared.locks.lock_all(&mut slots, Wait::No).ok_or(Error::WouldBlock)?,
                 (false, Reach::Disk) => {
-                    // One for all keys, also of those that it meets when it has started again.
+                    // One deadline for all locks, including those it meets after a restart.
                     let deadline = *deadline.get_or_insert_with(|| Instant::now() + LOCK_WAIT);
                     let wait = Wait::AtMost(deadline.saturating_duration_since(Instant::now()));
                     self.shared.locks.lock_all(&mut slots, wait).ok_or_else(held_too_long)?
@@ -592,11 +593,11 @@ impl Database {
                 written: remember.then(Written::default),
             };
             let outcome = verbs(&mut transaction);
-            // Whatever the verbs made of it: one of them has not been done.
+            // Regardless of the result: one of the verbs was not executed.
             if let Some(wanted) = transaction.wanted {
                 if self.reach == Reach::Memory {
-                    if let Some(left) = &self.left {
-                        *left.lock.lock() = Some(wanted);
+                    if let Some(deferred) = &self.deferred {
+                        *deferred.lock.lock() = Some(wanted);
                     }
                     return Err(Error::WouldBlock);
                 }
@@ -608,7 +609,7 @@ impl Database {
         }
     }
 
-    /// Every disagreement between records and indexes; none means that the store is consistent.
+    /// Returns every disagreement between records and indexes; an empty result means that the store is consistent.
     ///
     /// # Errors
     /// What the engine returns.
@@ -618,18 +619,18 @@ impl Database {
 }
 
 thread_local! {
-    /// The key of a record, made anew for each read and write of the thread in the same memory.
+    /// Buffer for the key of a record, reused by all reads and writes of the thread.
     static KEY: std::cell::RefCell<Vec<u8>> = const { std::cell::RefCell::new(Vec::new()) };
-    /// Reused by every transaction of the thread; a nested one makes its own.
+    /// Reused by every transaction of the thread; a nested one creates its own.
     static BATCH: std::cell::Cell<Batch> = std::cell::Cell::default();
 }
 
-/// What a verb returns whose keys were held for [`LOCK_WAIT`].
+/// Returns the error of a verb whose locks were held by others for [`LOCK_WAIT`].
 pub fn held_too_long() -> Error {
     Error::Busy { detail: format!("timed out after {} s of waiting for a lock", LOCK_WAIT.as_secs()) }
 }
 
-/// Puts the number of an element of an array before an error's pointer.
+/// Prefixes the pointer of an error with the index of an array element.
 fn below(position: usize, error: Error) -> Error {
     use crate::error::Place;
     match error {

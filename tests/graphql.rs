@@ -7,7 +7,7 @@ use async_graphql::dynamic::{Field, FieldFuture, FieldValue, InputValue, Object,
 use async_graphql::{Value, Variables};
 use futures_util::FutureExt;
 use serde_json::{Value as Json, json};
-use strata::graphql::{Graphql, Manner, Request};
+use strata::graphql::{Graphql, Request, Transport};
 use strata::transaction::{Clock, Database};
 
 use super::engine::{Random, fresh};
@@ -16,7 +16,7 @@ const SDL: &str = "type Author @table @export { id: ID! @primaryKey name: String
                    type Book @table @export { id: ID! @primaryKey title: String! pages: Int rating: Float tags: [String] \
                    authorId: ID @indexed author: Author @relationship(from: \"authorId\") }";
 
-const MANNER: Manner = Manner { safe: false, strict: false };
+const TRANSPORT: Transport = Transport { safe: false, strict: false };
 
 /// A few authors with some books each, and books without one.
 fn records() -> (Vec<Json>, Vec<Json>) {
@@ -146,7 +146,7 @@ fn document(random: &mut Random) -> String {
 fn ask(graphql: &Graphql, database: &Database, query: &str, variables: Json) -> Json {
     let variables = serde_json::from_value(variables).expect("an object");
     let request = Request { query: query.to_owned(), operation_name: None, variables };
-    let answer = graphql.answer(database, &request, MANNER).expect("it is answered");
+    let answer = graphql.answer(database, &request, TRANSPORT).expect("it is answered");
     serde_json::from_slice(answer.body()).expect("JSON")
 }
 
@@ -265,7 +265,7 @@ fn an_expired_record_is_in_no_answer() {
                user: User @relationship(from: \"userId\") next: Session @relationship(from: \"nextId\") nextId: ID }";
     let (_directory, database) = fresh(sdl);
     let clock = Clock::standing_at(0);
-    let database = database.by_clock(&clock);
+    let database = database.with_clock(&clock);
     let create = |table: &str, body: Json| {
         let table = database.table(table).expect("it exists");
         database.create(table, body.to_string().as_bytes()).expect("nobody has its id");

@@ -1,8 +1,8 @@
-//! One record as one struct, by the general codecs that ours is measured beside.
+//! One record as one struct, by the general codecs that Strata is compared with.
 //!
-//! Each does what it is best at. Those that write names (JSON, MessagePack, CBOR) pass over what stands beside the attribute that
-//! is wanted; bincode writes none, so it reads from the beginning up to it, without copying texts. The others speak through serde;
-//! bincode has derives of its own, which are its faster way.
+//! Each codec uses its best path. Those that write names (JSON, MessagePack, CBOR) skip everything but the requested attribute; bincode
+//! writes none, so it decodes from the start up to that attribute, without copying texts. The others use serde; bincode has its own
+//! derives, which are faster for it.
 
 use bincode::{BorrowDecode, Decode, Encode};
 use serde::{Deserialize, Serialize};
@@ -43,7 +43,7 @@ pub struct Codec {
 pub const CODECS: [Codec; 4] = [
     Codec {
         subject: "bincode",
-        format: "bincode 2.0.1, without names, by its own derives",
+        format: "bincode 2.0.1, without names, with its own derives",
         encode: |product, out| {
             bincode::encode_into_std_write(product, out, bincode::config::standard()).expect("a record");
         },
@@ -77,13 +77,13 @@ pub const CODECS: [Codec; 4] = [
     },
 ];
 
-/// One attribute, whatever stands beside it.
+/// One attribute; all others are ignored.
 #[derive(Deserialize)]
 struct Price {
     price: f64,
 }
 
-/// What a record without names begins with, up to the attribute that is wanted.
+/// The start of a record without names, up to the requested attribute.
 #[derive(BorrowDecode)]
 #[expect(dead_code, reason = "read to come to the price")]
 struct Beginning<'a> {

@@ -1,7 +1,7 @@
 //! HTTP/1.1 over a pipe in memory: from the bytes of a request to the bytes of its answer, without a socket.
 //!
-//! The server's half is hyper with one service, the client's half writes bytes that stand ready and reads as many as the answer must
-//! have. Both run on one thread, one after the other.
+//! The server side is hyper with one service; the client side writes prepared bytes and reads as many as the answer must have. Both run on
+//! one thread, in turn.
 
 use std::convert::Infallible;
 
@@ -20,13 +20,13 @@ const PIPE_BYTES: usize = 256 << 10;
 pub struct Wire {
     runtime: Runtime,
     client: DuplexStream,
-    /// How long the head of each answer is: its values change, their lengths do not.
+    /// The length of the head of each answer: its values change, their lengths do not.
     head_bytes: usize,
     answer: Vec<u8>,
 }
 
 impl Wire {
-    /// A connection on which `service` answers, to this request first; `body_bytes` is how long the body of that answer is.
+    /// A connection on which `service` answers, first to this request; `body_bytes` is the length of the body of that answer.
     pub fn new<F>(request: &[u8], body_bytes: usize, service: impl Fn(Request<Incoming>) -> F + Send + 'static) -> Self
     where
         F: Future<Output = Response<Body>> + Send + 'static,
@@ -46,7 +46,7 @@ impl Wire {
         wire
     }
 
-    /// Sends the first request and reads the answer until it has a head and so long a body.
+    /// Sends the first request and reads the answer until it has a head and a body of that length.
     fn first(&mut self, request: &[u8], body_bytes: usize) {
         let Self { runtime, client, answer, .. } = self;
         let head = |answer: &[u8]| answer.windows(4).position(|window| window == b"\r\n\r\n").map(|end| end + 4);
@@ -60,7 +60,7 @@ impl Wire {
         assert_eq!(self.answer.len(), self.head_bytes + body_bytes, "bytes of the first answer");
     }
 
-    /// Sends a request and reads the answer, which has so long a body; whether it has this status.
+    /// Sends a request and reads the answer, with a body of that length; returns whether it has this status.
     pub fn exchange(&mut self, request: &[u8], body_bytes: usize, status: &str) -> bool {
         let Self { runtime, client, head_bytes, answer } = self;
         answer.resize(*head_bytes + body_bytes, 0);

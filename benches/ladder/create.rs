@@ -24,7 +24,7 @@ fn facts(records: u64, op: &str) -> Facts {
     facts.unit(Unit::Records, 1).changes_store(WRITES, None).depth(Depth::Default)
 }
 
-/// A store in which each operation will leave a record, with so many entries.
+/// A store in which each operation will leave a record with this many entries.
 fn promising(indexes: u32, records: u64) -> Ours {
     let ours = Ours::copy(indexes, records);
     ours.promise(Promise { keys: 1 + u64::from(indexes), ..Promise::CREATE });
@@ -79,7 +79,7 @@ fn above_indexes(suite: &mut Suite) {
         "create",
         "strata",
         "handlers",
-        facts(n, "answers POST of one record by its handler").against("create/strata/transaction"),
+        facts(n, "answers POST of one record in its handler").against("create/strata/transaction"),
         ours,
         |ours: Arc<Ours>| {
             let (bodies, headers) = (bodies(), json());
@@ -89,7 +89,7 @@ fn above_indexes(suite: &mut Suite) {
             }
         },
     );
-    let about = facts(n, "finds the handler of a path and answers by it").against("create/strata/handlers");
+    let about = facts(n, "finds the handler of a path and answers with it").against("create/strata/handlers");
     suite.row("create", "strata", "routing", about, ours, |ours: Arc<Ours>| {
         let (routes, headers) = (Routes::new(ours.database.clone(), handlers::Options::default()), json());
         let (bodies, path) = (bodies(), Uri::from_static("/Product"));

@@ -45,7 +45,7 @@ pub fn in_process(suite: &mut Suite) {
         "get",
         "strata",
         "handlers",
-        facts("answers GET of one record by its handler").against("get/strata/transaction"),
+        facts("answers GET of one record in its handler").against("get/strata/transaction"),
         ours,
         |ours: Arc<Ours>| {
             let (ids, headers) = ((0..n).map(data::id).collect::<Vec<_>>(), HeaderMap::new());
@@ -59,7 +59,7 @@ pub fn in_process(suite: &mut Suite) {
         "get",
         "strata",
         "routing",
-        facts("finds the handler of a path and answers by it").against("get/strata/handlers"),
+        facts("finds the handler of a path and answers with it").against("get/strata/handlers"),
         ours,
         |ours: Arc<Ours>| {
             let (routes, headers) =

@@ -1,7 +1,7 @@
 //! The requests GET and LIST over GraphQL: all attributes of one record by its id, and of 20 records by equality of an attribute.
 //!
-//! The document has a variable, and is known after the first request, as that of a program is. Beside the rung below, `graphql` is held
-//! against the handler of the same request over REST, and `tcp` against that request.
+//! The document has a variable and is cached after the first request, like that of a program. Besides the rung below, `graphql` is compared
+//! with the handler of the same request over REST, and `tcp` with that request.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
 use http_body_util::Full;
-use strata::graphql::{self, Graphql, Manner};
+use strata::graphql::{self, Graphql, Transport};
 use strata::handlers;
 use strata::query::{Limits, Query};
 use strata::routing::Routes;
@@ -21,10 +21,10 @@ use crate::prepared::{Ours, SST, described, records};
 use crate::served::Served;
 use crate::{Requests, from_driver_on, over_tcp};
 
-const MANNER: Manner = Manner { safe: false, strict: false };
+const TRANSPORT: Transport = Transport { safe: false, strict: false };
 
-/// Names around the record or the list, and where a list goes on, take fewer bytes than a record does: an answer that lacks one is shorter
-/// than that over REST.
+/// The names around a record or list, and where a list continues, take fewer bytes than a record: an answer that lacks one is shorter than
+/// over REST.
 const ENVELOPE_BYTES: usize = 300;
 
 /// A request of the ladder, asked over GraphQL.
@@ -39,10 +39,10 @@ struct Twin {
     units: u64,
     document: &'static str,
     variable: &'static str,
-    /// What the variable is, and the text of the query, by the number of the record or of the category.
+    /// The value of the variable, and the text of the query, by the number of the record or category.
     value: fn(u64) -> String,
     query: fn(u64) -> String,
-    /// How many there are of these.
+    /// The number of these values.
     values: u64,
 }
 
@@ -94,7 +94,7 @@ impl Twin {
         Ours::copy(self.indexes, self.products)
     }
 
-    /// The bodies of the requests, and how many bytes their answers have over REST.
+    /// The bodies of the requests, and the length of their answers over REST.
     fn asks(self) -> Asks {
         let body = |number| {
             let (document, variable, value) = (self.document, self.variable, (self.value)(number));
@@ -118,7 +118,7 @@ pub fn rows(suite: &mut Suite) {
 fn in_process(suite: &mut Suite, twin: Twin) {
     let Twin { operation, rest, .. } = twin;
     let (facts, ours) = (move |op: &str| twin.facts(op), move || twin.ours());
-    let about = facts("plans the same query and copies the attributes of what it finds out");
+    let about = facts("plans the same query and copies out the attributes of its records");
     suite.row(operation, "strata", "query", about, ours, move |ours: Arc<Ours>| {
         let limits = Limits::in_url(10_000);
         let parse = |number| {
@@ -141,17 +141,17 @@ fn in_process(suite: &mut Suite, twin: Twin) {
             found
         }
     });
-    let about = facts("reads the body of a request, takes its document as known, and answers it");
+    let about = facts("parses the body of a request, finds its cached document and answers it");
     let about = about.against(format!("{operation}/strata/query")).against(format!("{rest}/strata/handlers"));
     suite.row(operation, "strata", "graphql", about, ours, move |ours: Arc<Ours>| {
         let (graphql, asks) = (Graphql::new(&ours.database, 10_000), twin.asks());
         move |index| {
             let request = graphql::Request::in_body(asks.body(index)).expect("a request");
-            let answer = graphql.answer(&ours.database, &request, MANNER).expect("a healthy store");
+            let answer = graphql.answer(&ours.database, &request, TRANSPORT).expect("a healthy store");
             asks.units(index, answer.status(), black_box(answer.body()).len())
         }
     });
-    let about = facts("finds that a path is that of GraphQL and answers by it");
+    let about = facts("finds the handler of the GraphQL path and answers with it");
     let about = about.against(format!("{operation}/strata/graphql"));
     suite.row(operation, "strata", "routing", about, ours, move |ours: Arc<Ours>| {
         let routes = Routes::new(ours.database.clone(), handlers::Options::default());
@@ -165,10 +165,10 @@ fn in_process(suite: &mut Suite, twin: Twin) {
     from_driver_on(suite, operation, twin.what, facts, ours, move || twin.asks());
 }
 
-/// Requests that stand ready.
+/// Prepared requests.
 struct Asks {
     bodies: Vec<Bytes>,
-    /// At least, where it is one record.
+    /// The minimum, for one record.
     rest_bytes: Vec<usize>,
     units: u64,
 }

@@ -24,12 +24,12 @@ use crate::{Requests, from_driver_on, over_tcp, stored};
 
 pub const LISTED: u64 = 20;
 
-/// Products enough for a whole list of every category.
+/// Enough products for a full list of every category.
 pub fn products(scale: Scale) -> u64 {
     records(scale).max(LISTED * CATEGORIES)
 }
 
-/// The attribute that is asked for, with its index.
+/// The queried attribute, with its index.
 fn category(table: &Table) -> (usize, &Index) {
     let attribute = table.attribute("category").expect("an attribute of the data set");
     (attribute, table.index(attribute, IndexKind::Hash).expect("an index of the data set"))
@@ -43,7 +43,7 @@ fn queries() -> impl Iterator<Item = String> {
     (0..CATEGORIES).map(|index| format!("category=={}&limit={LISTED}", data::category(index)))
 }
 
-/// The queries, read; their texts live as long as the process.
+/// The parsed queries; their texts live as long as the process.
 fn parsed(schema: &Schema, table: &Table) -> Vec<Query<'static>> {
     let parse = |text: String| Query::parse(schema, table, text.leak(), &Limits::in_url(10_000)).expect("a good query");
     queries().map(parse).collect()
@@ -53,7 +53,7 @@ fn paths() -> Vec<Uri> {
     queries().map(|query| format!("/Product?{query}").parse().expect("a path")).collect()
 }
 
-/// The stored bytes of the records of each list: of every hundred neighbours one, in the order of their ids.
+/// The stored bytes of the records of each list: one of every hundred neighbours, in the order of their ids.
 fn lists(schema: &Schema) -> Vec<Vec<Vec<u8>>> {
     let of = |category: &String| {
         let products = (0..LISTED * CATEGORIES).filter(|index| data::category(*index) == *category);
@@ -62,7 +62,7 @@ fn lists(schema: &Schema) -> Vec<Vec<Vec<u8>>> {
     (0..CATEGORIES).map(data::category).collect::<Vec<_>>().iter().map(of).collect()
 }
 
-/// How many bytes each answer must have: a list that lacks a record is shorter.
+/// The required length of each answer: a list that lacks a record is shorter.
 pub fn answer_bytes() -> Vec<usize> {
     let schema = schema(2);
     let json_bytes = |bytes: &Vec<u8>| Record::open(&schema.tables[0], bytes).expect("encoded just now").json().len();
@@ -82,7 +82,7 @@ fn ranges(table: &Table) -> Vec<(Vec<u8>, Vec<u8>)> {
     values().iter().map(|value| range(category(table).1, value)).collect()
 }
 
-/// Copies values out; how many there were.
+/// Copies values out; returns their number.
 fn copied_out(found: &[Option<Pinned<'_>>], answer: &mut Vec<u8>) -> u64 {
     answer.clear();
     found.iter().flatten().for_each(|bytes| answer.extend_from_slice(bytes));
@@ -90,7 +90,7 @@ fn copied_out(found: &[Option<Pinned<'_>>], answer: &mut Vec<u8>) -> u64 {
     found.iter().flatten().count() as u64
 }
 
-/// The records of an answer that has the bytes it must have; else none.
+/// The records of an answer of the required length; none of any other.
 fn listed(answer: handlers::Result<handlers::Answer>, bytes: usize) -> u64 {
     let all = answer.is_ok_and(|answer| answer.status() == StatusCode::OK && black_box(answer.body()).len() == bytes);
     if all { LISTED } else { 0 }
@@ -121,7 +121,7 @@ pub fn in_process(suite: &mut Suite) {
             found
         }
     });
-    let about = facts("answers GET of a list of 20 records by its handler").against("list/strata/query");
+    let about = facts("answers GET of a list of 20 records in its handler").against("list/strata/query");
     suite.row("list", "strata", "handlers", about, ours, |ours: Arc<Ours>| {
         let (queries, bytes) = (parsed(ours.database.schema(), ours.product()), answer_bytes());
         move |turn| {
@@ -129,7 +129,7 @@ pub fn in_process(suite: &mut Suite) {
             listed(handlers::list(&ours.database, ours.product(), &queries[place], Format::Json), bytes[place])
         }
     });
-    let about = facts("reads the query, finds the handler of its path and answers by it");
+    let about = facts("parses the query, finds the handler of its path and answers with it");
     let about = about.against("list/strata/handlers");
     suite.row("list", "strata", "routing", about, ours, |ours: Arc<Ours>| {
         let routes = Routes::new(ours.database.clone(), handlers::Options::default());
@@ -164,7 +164,7 @@ impl Requests for Lists {
     }
 }
 
-/// The rungs that hand out stored bytes, and the layer that opens them.
+/// The rungs below the query layer, which return stored bytes.
 fn below_query(suite: &mut Suite, n: u64, facts: impl Fn(&str) -> Facts) {
     let ours = || Ours::copy(2, n);
     let about = facts("seeks a value in the index, gets its 20 records in one call and copies them out");
@@ -187,7 +187,7 @@ fn below_query(suite: &mut Suite, n: u64, facts: impl Fn(&str) -> Facts) {
             }
         },
     );
-    // As many as the engine's own call takes: keys are made in memory that is used again.
+    // As many as the engine's own call takes: keys are built in a reused buffer.
     let about = facts("scans the entries of a value, gets their 20 records in one call and copies them out");
     let about = about.against("list/floor/raw");
     let about = about.allocations_at_most(7);
@@ -230,7 +230,7 @@ fn below_query(suite: &mut Suite, n: u64, facts: impl Fn(&str) -> Facts) {
 
 /// What encoding alone costs the request.
 pub fn encoding(suite: &mut Suite) {
-    let op = "checks 20 stored records and reads the attribute that was asked for: this layer alone";
+    let op = "checks 20 stored records and reads the queried attribute: this layer alone";
     let about = Facts::new(op).data(described(LISTED * CATEGORIES)).state("in memory").unit(Unit::Records, LISTED);
     let setup = || Data(lists(&schema(2)));
     suite.row("list", "strata", "encoding", about, setup, |lists: Arc<Data<Vec<Vec<Vec<u8>>>>>| {

@@ -1,4 +1,4 @@
-//! Reads while something else goes on in the same store: a writer that never rests, a full compaction.
+//! Reads beside other work in the same store: a continuous writer, a full compaction.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -25,7 +25,7 @@ pub fn rows(suite: &mut Suite) {
 
     let op = "reads one record by id while one writer changes records as fast as it can";
     let writing =
-        about(op, sized(scale, 200_000, 2_000)).state("SST, one level, and what the writer adds").durability(soft());
+        about(op, sized(scale, 200_000, 2_000)).state("SST, one level, and the writer's changes").durability(soft());
     let setup = || {
         let ours = Ours::open_with(copy(0, n), schema(0), &options());
         Workload::new(ours, &KINDS, Writer::of(n))
@@ -46,7 +46,7 @@ pub fn rows(suite: &mut Suite) {
 
 const ID: &[u8] = b"prod-00000000";
 
-/// Reads records evenly.
+/// Reads uniformly chosen records.
 fn reader<P: Particular>(workload: Arc<Workload<P>>, n: u64) -> impl FnMut(u64) -> u64 + Send {
     let (stopwatch, mut random) = (workload.latencies.stopwatch(), Random::new(1));
     let (mut id, mut answer) = (Numbered::new(ID), Vec::new());
@@ -68,7 +68,7 @@ fn change(database: &Database, id: &mut Numbered, record: u64, number: u64) {
     database.merge(table, id, patch.as_bytes(), &Precondition::Exists).expect("a record of the data set");
 }
 
-/// The share of the slowest thousandth's threshold over the median, where both are known.
+/// Adds the ratio of the 99.9th percentile to the median, if both are known.
 fn tail(workload: &Workload<impl Particular>, found: Found) -> Found {
     let by_kind = workload.latencies.by_kind();
     match by_kind.get(KINDS[0]).and_then(|read| read.p999_ns.zip(read.p50_ns)) {
@@ -112,7 +112,7 @@ impl Particular for Writer {
             }
         };
         *self.running.lock() = Some((Instant::now(), thread::spawn(write)));
-        // The reads of a small scale may be over before the thread has begun.
+        // At a small scale, the reads may be over before the thread has started.
         while self.written.load(Ordering::Relaxed) == 0 {
             thread::yield_now();
         }

@@ -1,4 +1,4 @@
-//! Writing much: the bulk load, puts until compaction is steady and after, and creates by class of durability.
+//! Heavy writes: the bulk load, puts until compaction is steady and after, and creates by class of durability.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,7 +26,7 @@ pub fn rows(suite: &mut Suite) {
     durability(suite);
 }
 
-/// A million records, a thousand a transaction, into an empty store.
+/// A million records, a thousand per transaction, into an empty store.
 fn bulk_load(suite: &mut Suite) {
     const INDEXES: u32 = 2;
     let batches = sized(suite.scale(), 1_000, 10);
@@ -35,8 +35,8 @@ fn bulk_load(suite: &mut Suite) {
             .changes_store(batches / 10, None)
             .unit(Unit::Records, BATCH)
             .durability(soft())
-            .data("products of about 1 KB, 8 attributes; the ids ascend")
-            .state("an empty store at first, compactions on")
+            .data("products of about 1 KB, 8 attributes; ascending ids")
+            .state("an initially empty store, compactions on")
             .indexes(INDEXES)
     };
     let case = "1000000_records";
@@ -79,7 +79,7 @@ impl Particular for Loaded {
     }
 }
 
-/// Keys of a space.
+/// The number of keys of a space.
 pub fn stored(ours: &Ours, space: Space) -> u64 {
     let store = ours.database.store();
     let snapshot = store.snapshot();
@@ -138,17 +138,17 @@ fn raw_loader(load: Arc<RawLoad>, indexes: u32) -> impl FnMut(u64) -> u64 + Send
     }
 }
 
-/// Windows that must agree before compaction counts as steady, and the most that are waited for.
+/// Windows that must agree before compaction counts as steady, and the maximum number of windows.
 const AGREEING: usize = 3;
 const MOST_WINDOWS: usize = 16;
-/// How far from their mean they may lie.
+/// The maximum deviation from their mean.
 const AGREEMENT: f64 = 0.2;
 
 fn sustained_puts(suite: &mut Suite) {
     let scale = suite.scale();
     let (n, operations) = (sized(scale, 100_000, 2_000), sized(scale, 200_000, 2_000));
     let write_buffer_bytes = sized(scale, 8 << 20, 256 << 10) as usize;
-    let about = facts("replaces one record, chosen evenly, by one of 1 KB", operations)
+    let about = facts("replaces one evenly chosen record with one of 1 KB", operations)
         .changes_store(operations / 10, None)
         .unit(Unit::Records, 1)
         .durability(soft())
@@ -179,7 +179,7 @@ impl Particular for Steady {
     }
 }
 
-/// Overwrites records until what each byte put makes flushes and compactions write has settled; returns the puts that it took.
+/// Overwrites records until the bytes that flushes and compactions write per byte put are steady; returns the number of puts.
 fn until_steady(ours: &Ours, n: u64, scale: Scale) -> u64 {
     let (mut put, window, mut written) = (putter(n), n / 2, Vec::new());
     for number in 0..MOST_WINDOWS as u64 {
@@ -215,7 +215,7 @@ fn putter(n: u64) -> impl FnMut(&Ours, u64) -> u64 + Send {
     }
 }
 
-/// What it costs to be sure.
+/// The cost of durability.
 fn durability(suite: &mut Suite) {
     let (n, scale) = (prepared::records(suite.scale()), suite.scale());
     for class in [Durability::Soft, Durability::Strong] {
@@ -223,9 +223,9 @@ fn durability(suite: &mut Suite) {
             let full = if class == Durability::Soft { 100_000 } else { 1_000 * threads as u64 };
             let operations = sized(scale, full, 400);
             let op = match class {
-                Durability::Soft => "creates one record; it is in the log, handed to the operating system",
+                Durability::Soft => "creates one record; its log entry is handed to the operating system",
                 Durability::Strong => {
-                    "creates one record and waits until it is synced; one write and one sync serve all who wait"
+                    "creates one record and waits until it is synced; one write and one sync serve all waiters"
                 }
             };
             let about = facts(op, operations)

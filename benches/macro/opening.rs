@@ -1,6 +1,6 @@
-//! Opening a store: after a clean stop, after a kill, and with a schema that has an index more or less.
+//! Opening a store: after a clean stop, after a kill, and with a schema that has one index more or fewer.
 //!
-//! Each operation opens a copy of its own, made beforehand, and leaves it open until the row is over.
+//! Each operation opens its own copy, made beforehand, and leaves it open until the row is over.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -28,12 +28,12 @@ pub fn rows(suite: &mut Suite) {
     indexes(suite);
 }
 
-/// A store whose last records are in its log alone.
+/// A store whose last records are only in its log.
 fn after(suite: &mut Suite) {
     let scale = suite.scale();
     let (n, last) = (workload::records(scale), sized(scale, 20_000, 200));
     for (case, stop) in [("after_clean_stop", stopped as fn(u64, u64) -> TempDir), ("after_kill", killed)] {
-        let about = opening(format!("opens a store and reads the last of {last} records that are in its log alone"))
+        let about = opening(format!("opens a store and reads the last of {last} records that are only in its log"))
             .data(described(n + last))
             .state(format!("SST, one level; {last} records in the log"))
             .indexes(0);
@@ -53,7 +53,7 @@ fn after(suite: &mut Suite) {
     }
 }
 
-/// A schema that has an index more or less than the store.
+/// A schema that has one index more or fewer than the store.
 fn indexes(suite: &mut Suite) {
     let n = sized(suite.scale(), 100_000, 500);
     let case = "100000_records";
@@ -70,7 +70,7 @@ fn indexes(suite: &mut Suite) {
         .indexes(1);
     let setup = || Openings { entries: Some(n), ..Openings::of(&copy(0, n), &["build"]) };
     suite.row("index_build", "strata", case, about, setup, |openings| work(openings, 1));
-    let about = opening(format!("opens a store with a schema that has one index less, and drops its {n} entries"))
+    let about = opening(format!("opens a store with a schema that has one index fewer, and drops its {n} entries"))
         .data(described(n))
         .state("SST, one level")
         .indexes(0);
@@ -91,7 +91,7 @@ struct Openings {
     warm: AtomicUsize,
     /// Bytes of a copy.
     bytes: u64,
-    /// Entries of indexes that an opened store must have.
+    /// Index entries that an opened store must have.
     entries: Option<u64>,
 }
 
@@ -155,7 +155,7 @@ fn write_late(database: &Database, last: u64) {
     }
 }
 
-/// A store that was stopped as the server stops: the log is synced, then everything is closed.
+/// A store that was stopped like a server: the log is synced, then everything is closed.
 fn stopped(n: u64, last: u64) -> TempDir {
     let directory = copy(0, n);
     let database = Database::open(directory.path(), schema(0), &options()).expect("a store to open");
@@ -165,10 +165,10 @@ fn stopped(n: u64, last: u64) -> TempDir {
     directory
 }
 
-/// Names the directory of the store and the number of records for the process that is to be killed.
+/// Passes the number of records and the directory of the store to the process that is to be killed.
 const TO_BE_KILLED: &str = "STRATA_MACRO_TO_BE_KILLED";
 
-/// A store that another process, this program once more, had open when it was killed.
+/// A store that another process of this program had open when it was killed.
 fn killed(n: u64, last: u64) -> TempDir {
     let directory = copy(0, n);
     let program = std::env::current_exe().expect("this program has a path");
@@ -190,7 +190,7 @@ fn killed(n: u64, last: u64) -> TempDir {
 
 const WRITTEN: &str = "written";
 
-/// Whether this is the process that is to be killed: then it writes, says so, and waits for its end.
+/// Whether this is the process that is to be killed. If so, it writes, reports that, and waits for its end.
 pub fn is_to_be_killed() -> bool {
     let Ok(order) = std::env::var(TO_BE_KILLED) else { return false };
     let (last, directory) = order.split_once(' ').expect("a number and a directory");
@@ -198,7 +198,7 @@ pub fn is_to_be_killed() -> bool {
     write_late(&database, last.parse().expect("a number"));
     println!("{WRITTEN}");
     std::io::stdout().flush().expect("somebody listens");
-    // Ends with its parent, if that does not kill it: then nobody holds the other end.
+    // Ends with its parent, if that does not kill it: the other end of the pipe is closed then.
     let _ = std::io::stdin().read_line(&mut String::new());
     true
 }

@@ -7,15 +7,15 @@ use tempfile::TempDir;
 
 use crate::prepared::{self, Ours};
 
-/// What is particular to one workload.
+/// The parts that are specific to one workload.
 pub trait Particular: Send + Sync + Sized {
     /// The warm-up is over.
     fn begin(&self, _workload: &Workload<Self>) {}
 
-    /// The operations are over; what goes on beside them ends here. Called before the engine is asked what it did.
+    /// The operations are over; background work ends here. Called before the engine's counters are read.
     fn end(&self, _workload: &Workload<Self>) {}
 
-    /// Adds what it has found, and panics if it is not what it should be.
+    /// Adds its findings, and panics if they are not as expected.
     fn found(&self, _workload: &Workload<Self>, found: Found) -> Found {
         found
     }
@@ -23,7 +23,7 @@ pub trait Particular: Send + Sync + Sized {
 
 impl Particular for () {}
 
-/// An open store with what is noted about it.
+/// An open store with its measurements.
 pub struct Workload<P = ()> {
     pub ours: Ours,
     pub latencies: Latencies,
@@ -31,7 +31,7 @@ pub struct Workload<P = ()> {
     began: Mutex<Option<Began>>,
 }
 
-/// The state of things when the warm-up was over.
+/// The state at the end of the warm-up.
 struct Began {
     counters: Counters,
     stalled_ms: u64,
@@ -70,8 +70,8 @@ impl<P: Particular> Workload<P> {
         }
     }
 
-    /// The keys and values in sorted files over what a full compaction leaves of them, before compression. Nothing else can be found of
-    /// the store after that.
+    /// The keys and values in SST files over those that a full compaction leaves, before compression. Nothing else can be measured on the
+    /// store afterwards.
     fn space_amplification(&self, found: Found) -> Found {
         let store = self.ours.database.store();
         let sorted = || store.uncompressed_bytes().expect("an engine that says what its files hold") as f64;
@@ -117,7 +117,7 @@ impl<P: Particular> State for Workload<P> {
     }
 }
 
-/// The options of a store that is worked on: those of a server, and what `STRATA_SET` says.
+/// The options of a store under a workload: those of a server, overridden by `STRATA_SET`.
 pub fn options() -> storage::Options {
     options_with_cache(storage::Options::default().cache_bytes)
 }
@@ -132,12 +132,12 @@ pub fn copy(indexes: u32, records: u64) -> TempDir {
     prepared::settled_copy(indexes, records, &options())
 }
 
-/// The facts of a workload in which so many operations are timed.
+/// The facts of a workload with this many timed operations.
 pub fn facts(op: impl Into<String>, operations: u64) -> Facts {
     Facts::new(op).workload(operations / 10)
 }
 
-/// `full` where figures are made, `smoke` where it is only tried.
+/// `full` for measurements, `smoke` for smoke tests.
 pub fn sized(scale: Scale, full: u64, smoke: u64) -> u64 {
     match scale {
         Scale::Full => full,
@@ -150,5 +150,5 @@ pub fn records(scale: Scale) -> u64 {
     sized(scale, 1_000_000, 2_000)
 }
 
-/// The facts' name of the state of a copied store.
+/// The state of a copied store, in the facts.
 pub const SST: &str = "SST, one level, compactions on";

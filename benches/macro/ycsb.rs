@@ -1,15 +1,14 @@
 //! The core workloads of YCSB, A to F, and reads of a store ten times its cache.
 //!
 //! The mixes are those of YCSB's `workloads/` (Cooper and others, "Benchmarking cloud serving systems with YCSB", SoCC 2010), and so are
-//! the laws of popularity: its scrambled zipfian, and its skewed latest for D. The scrambled law is over
-//! 10^10 items, as in some versions of YCSB (its commit cd1589c); others (594ba16) have 10^16 beside the same sum, and there the
-//! thousand most popular get 19.6 % of all draws, here 29.8 %. Three things differ from all versions: ids ascend as records are inserted
-//! (YCSB's `insertorder=ordered`); what E inserts is not chosen as the start of a scan, and the law of D is over the records that were
-//! there at first (YCSB adds the new ones, here one in a hundred or fewer); and records are the products of all benches, 1 KB in 8
-//! attributes. A uniform variant of each stands beside it.
+//! the distributions: its scrambled zipfian, and its skewed latest for D. The scrambled distribution is over 10^10 items, as in some
+//! versions of YCSB (its commit cd1589c); others (594ba16) have 10^16 with the same sum, and there the thousand most popular get 19.6 % of
+//! all draws, here 29.8 %. Three things differ from all versions: ids ascend as records are inserted (YCSB's `insertorder=ordered`);
+//! records inserted by E are not chosen as the start of a scan, and the distribution of D is over the initial records (YCSB adds the new
+//! ones, here one in a hundred or fewer); and records are the products of all benches, 1 KB in 8 attributes. Each has a uniform variant.
 //!
-//! The mixes are over a store that the cache holds whole, and all of it is there when the clock starts; reads of a store ten times its
-//! cache are rows of their own. All operations of a row are drawn beforehand, in one order, so that ours and its floor do the very same.
+//! The mixes run on a store that the cache holds whole, and all of it is there when the clock starts; reads of a store ten times its cache
+//! are rows of their own. All operations of a row are drawn beforehand, in one order, so that Strata and its floor do exactly the same.
 
 use std::hint::black_box;
 use std::ops::Range;
@@ -27,10 +26,10 @@ use crate::verbs::{self, assert_patched, copied, looked_at, patched};
 use crate::workload::{self, Particular, Workload, copy, facts, options_with_cache, sized};
 
 const THREADS: usize = 2;
-/// The longest scan of workload E; lengths are even from 1.
+/// The longest scan of workload E; lengths are uniform from 1.
 const LONGEST_SCAN: u64 = 100;
 
-/// What a client does; the number of a kind is its place in [`KINDS`].
+/// An operation of a client; the number of a kind is its index in [`KINDS`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Read,
@@ -120,13 +119,13 @@ fn records(scale: Scale) -> u64 {
     sized(scale, 100_000, 2_000)
 }
 
-/// About twice what the store of the mixes takes there.
+/// About twice what the store of the mixes takes in the cache.
 const CACHE_BYTES: usize = 256 << 20;
 
 pub fn rows(suite: &mut Suite) {
     let n = records(suite.scale());
     let cache_bytes = options_with_cache(CACHE_BYTES).cache_bytes;
-    let state = format!("SST, one level, read into the cache of {} MiB at first; compactions on", cache_bytes >> 20);
+    let state = format!("SST, one level, preloaded into the cache of {} MiB; compactions on", cache_bytes >> 20);
     for mix in &MIXES {
         for choice in [mix.popular, Choice::Uniform] {
             let operations = sized(suite.scale(), mix.operations, 2_000);
@@ -172,7 +171,7 @@ fn larger_than_cache(suite: &mut Suite) {
     }
 }
 
-/// Bytes of a stored record, about.
+/// Approximate bytes of a stored record.
 const RECORD_BYTES: u64 = 1_100;
 
 /// What the clients of a mix share.
@@ -216,16 +215,16 @@ impl Particular for Served {
     }
 }
 
-/// One operation that was decided beforehand.
+/// One operation, drawn beforehand.
 #[derive(Clone, Copy)]
 struct Step {
     kind: Kind,
-    /// Number of the record; of the latest distribution, how many are newer.
+    /// Number of the record; for the latest distribution, how many are newer.
     record: u32,
     length: u8,
 }
 
-/// What the clients will do together, by the index of the operation; drawn outside every clock, and the same for ours and its floor.
+/// The operations of all clients together, by index; drawn outside every clock, and the same for Strata and its floor.
 fn steps(mix: &Mix, choice: Choice, records: u64, operations: u64) -> Vec<Step> {
     let mut random = Random::new(1);
     let (scrambled, latest) = (Scrambled::new(records), Zipfian::new(records));
@@ -250,7 +249,7 @@ fn steps(mix: &Mix, choice: Choice, records: u64, operations: u64) -> Vec<Step> 
     (0..operations * 11 / 10).map(step).collect()
 }
 
-/// The operation with this index; after the last comes the first.
+/// The operation with this index; the first follows the last.
 fn step(steps: &[Step], index: u64) -> Step {
     steps[(index % steps.len() as u64) as usize]
 }
@@ -298,7 +297,7 @@ impl Client {
         step(&self.workload.particular.steps, index)
     }
 
-    /// An update is in the store, or a later one of the same record.
+    /// Asserts that an update is in the store, or a later one of the same record.
     fn look(&mut self, index: u64, own: &Range<u64>) {
         let updates = |step: Step| (step.kind == Kind::Update).then_some(step.record);
         let Some(record) = updates(self.step(index)) else { return };
@@ -339,7 +338,7 @@ impl Client {
         created
     }
 
-    /// Finds as many records as there are, at the most `length`.
+    /// Finds as many records as there are, at most `length`.
     fn scan(&mut self, record: u64, length: u64) -> u64 {
         let Workload { ours, particular, .. } = &*self.workload;
         let there = length.min(particular.records - record);
@@ -358,7 +357,7 @@ fn id_of(id: &mut Numbered, record: u64) -> &str {
     std::str::from_utf8(id.with(record)).expect("digits and letters")
 }
 
-/// Copies the JSON of up to `limit` records out, from an id on, as of one moment.
+/// Copies the JSON of up to `limit` records out, from an id on, as of a snapshot.
 fn scanned(ours: &Ours, id: &str, limit: u64, answer: &mut Vec<u8>) -> u64 {
     let (store, table, mut found) = (ours.database.store(), ours.product(), 0);
     let (mut lower, mut upper) = (Vec::new(), Vec::new());

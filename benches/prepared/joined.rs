@@ -1,6 +1,6 @@
-//! The products with the categories that they belong to, each a record, in a store whose only index is that of the foreign key.
+//! The products and their categories, each a record, in a store whose only index is that of the foreign key.
 //!
-//! Everything that a list shows follows from the numbers of its products, so that a bench can say what an answer must be.
+//! The content of a list follows from the numbers of its products, so that a bench can compute the expected answer.
 
 use std::sync::OnceLock;
 
@@ -13,14 +13,14 @@ use super::{Ours, copy_of, encode, fill, options, template};
 
 /// How many records a list has.
 pub const LISTED: u64 = 100;
-/// Lists that are made beforehand and asked for in turn.
+/// Lists that are made beforehand and requested in turn.
 const LISTS: u64 = 64;
 
-/// What a list shows of each of its records.
+/// What a list returns of each of its records.
 #[derive(Clone, Copy)]
 pub struct Shown {
     pub case: &'static str,
-    /// The clause of a query, with what joins it to the rest.
+    /// The clause of a query, with the `&` before it.
     pub select: &'static str,
     /// The text of a record.
     text: fn(u64) -> String,
@@ -28,7 +28,7 @@ pub struct Shown {
 
 /// No `select`: the record as it is stored.
 pub const RECORD: Shown = Shown { case: "none", select: "", text: stored };
-/// All attributes by a star.
+/// All attributes, by `*`.
 pub const STAR: Shown = Shown { case: "star", select: "&select=*", text: stored };
 pub const TWO_ATTRIBUTES: Shown = Shown {
     case: "2_attributes",
@@ -47,7 +47,7 @@ pub const NESTED: Shown = Shown {
 };
 
 impl Shown {
-    /// Which products are listed, from which on, and what the list is as JSON.
+    /// The first product of each list, and the list as JSON.
     pub fn lists(self, n: u64) -> Vec<(u64, String)> {
         let list = |turn| {
             let first = scatter(turn, n - LISTED);
@@ -87,12 +87,12 @@ fn name(product: u64) -> String {
     format!("Product {product:08}")
 }
 
-/// The title of a product's category, which no other has.
+/// The title of a product's category, which is unique.
 pub fn title(product: u64) -> String {
     data::category(product).replace("category-", "Shelf ")
 }
 
-/// The JSON that is stored of a product.
+/// The stored JSON of a product.
 fn stored(product: u64) -> String {
     static SCHEMA: OnceLock<Schema> = OnceLock::new();
     let table = &SCHEMA.get_or_init(schema).tables[0];
@@ -102,7 +102,7 @@ fn stored(product: u64) -> String {
     String::from_utf8(record.json().to_vec()).expect("JSON is text")
 }
 
-/// A copy of the store with so many products, in sorted files that are in the cache.
+/// A copy of the store with this many products, in SST files that are in the cache.
 pub fn ours(n: u64) -> Ours {
     let copy = copy_of(&template(&format!("products-{n}-joined"), schema, &options(), |database| {
         fill(database, 0..n);
@@ -114,7 +114,7 @@ pub fn ours(n: u64) -> Ours {
     Ours::open(copy, schema()).warmed()
 }
 
-/// A query of the products; its text lives as long as the process.
+/// A query on the products; its text lives as long as the process.
 pub fn parsed(ours: &Ours, text: String) -> Query<'static> {
     let limits = Limits::in_url(10_000);
     Query::parse(ours.database.schema(), ours.product(), text.leak(), &limits).expect("a query of the grammar")

@@ -1,7 +1,7 @@
-//! The products with keywords besides, in a store with a composite index of category and price and a full-text index of the keywords.
+//! The products with keywords, in a store with a composite index of category and price and a full-text index of the keywords.
 //!
-//! Which records have which keywords follows from their numbers, so that a bench can say what a search must find. The composite index
-//! and the full-text index are the only ones.
+//! The keywords of a record follow from its number, so that a bench can compute what a search must find. The composite index and the
+//! full-text index are the only ones.
 
 use strata::schema::{Index, IndexKind, Schema, Table};
 use strata_harness::data::{self, Id, scatter};
@@ -12,9 +12,9 @@ use crate::floor::Raw;
 
 /// Keywords of a product.
 pub const KEYWORDS: u64 = 12;
-/// All keywords there are.
+/// All distinct keywords.
 const VOCABULARY: u64 = 500;
-/// After so many products their keywords repeat.
+/// Keywords repeat after this many products.
 const PERIOD: u64 = 125;
 
 pub fn schema() -> Schema {
@@ -42,17 +42,17 @@ fn keyword(product: u64, place: u64) -> String {
     format!("word{:03}", scatter(product * KEYWORDS + place, VOCABULARY))
 }
 
-/// All of them, as its text.
+/// All of them, as the text of the attribute.
 pub fn keywords(product: u64) -> String {
     (0..KEYWORDS).map(|place| keyword(product, place)).collect::<Vec<_>>().join(", ")
 }
 
-/// Two keywords of a product: those that have both are every 125th; each by itself three times as many have.
+/// Two keywords of a product: every 125th product has both, and three times as many have each.
 pub fn two_keywords(product: u64) -> [String; 2] {
     [keyword(product, 0), keyword(product, 9)]
 }
 
-/// How many of so many products have two such keywords.
+/// How many of `n` products have two such keywords.
 pub fn have_both(n: u64) -> u64 {
     let [one, other] = two_keywords(0);
     let having = (0..PERIOD).filter(|product| [&one, &other].iter().all(|word| keywords(*product).contains(*word)));
@@ -73,7 +73,7 @@ fn copy(n: u64) -> TempDir {
     }))
 }
 
-/// A copy of the store with so many records, in sorted files that are in the cache.
+/// A copy of the store with this many records, in SST files that are in the cache.
 pub fn ours(n: u64) -> Ours {
     Ours::open(copy(n), schema()).warmed()
 }

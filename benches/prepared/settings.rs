@@ -1,12 +1,12 @@
-//! Options of the engine as text, `cache=32M,automatic-compactions=true`, laid over others.
+//! Options of the engine as text, `cache=32M,automatic-compactions=true`, applied over others.
 //!
-//! The names are the fields of `storage::Options`, with dashes or underscores, and `_bytes` may be left out; what a field takes is
-//! said by its own type, so a new option needs no line here.
+//! The names are the fields of `storage::Options`, with dashes or underscores, and `_bytes` may be left out; the type of a field defines
+//! its values, so a new option needs no line here.
 
 use serde_json::{Map, Value};
 use strata::storage::Options;
 
-/// The options with the settings over them.
+/// The options with the settings applied.
 ///
 /// # Errors
 /// One line for an unknown name or a value that the option does not take.
@@ -32,7 +32,7 @@ fn option(all: &Map<String, Value>, name: &str) -> Option<String> {
     [format!("{name}_bytes"), name].into_iter().find(|name| all.contains_key(name))
 }
 
-/// A number, which may be of K, M or G (binary), a boolean, or else text.
+/// A number, optionally with K, M or G (binary), a boolean, or else text.
 fn read(value: &str) -> Value {
     let (digits, shift) = match value.as_bytes().last() {
         Some(b'K') => (&value[..value.len() - 1], 10),

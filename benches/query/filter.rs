@@ -32,11 +32,11 @@ pub fn rows(suite: &mut Suite) {
     };
     let facts = |op: &str| Facts::new(op).data(described(n)).state("in memory").unit(Unit::Records, n);
     let expected = move || (0..n).map(Product::new).filter(satisfies).count();
-    let about = facts("asks every record a condition of four comparisons: two numbers, a Boolean, a text")
+    let about = facts("evaluates four comparisons on every record: two numbers, a Boolean, a text")
         .floor("floor", 0.70, 0.90)
         .allocations_at_most(0);
     suite.row("filter", "strata", &case, about, setup, move |stored: Arc<Data<Vec<Vec<u8>>>>| {
-        // They live as long as the process: records and the query borrow from them.
+        // Lives as long as the process: records and the query borrow from it.
         let schema: &'static Schema = Box::leak(Box::new(prepared::schema(0)));
         let table = &schema.tables[0];
         let query = Query::parse(schema, table, FILTER, &Limits::in_url(1)).expect("a query of the grammar");
@@ -44,14 +44,14 @@ pub fn rows(suite: &mut Suite) {
         let opened: &'static [_] = opened.collect::<Vec<_>>().leak();
         let (opened, expected): (Vec<_>, _) = (opened.iter().map(Record::view).collect(), expected());
         move |_| {
-            // As the walk of a query does: made ready once, asked of all.
+            // As in the scan of a query: prepared once, evaluated on all.
             let checks = query.filter.checks(table).expect("no regular expression");
             let accepted = |record: &&Record<'_, &[u8]>| checks.accept(record).expect("a whole record");
             let found = black_box(&opened).iter().filter(accepted).count();
             if found == expected { n } else { 0 }
         }
     });
-    let about = facts("asks every record the same by a closure written by hand, which knows where the values stand");
+    let about = facts("evaluates the same on every record with a hand-written closure that knows the record layout");
     suite.row("filter", "floor", &case, about, setup, move |stored: Arc<Data<Vec<Vec<u8>>>>| {
         let expected = expected();
         move |_| {
@@ -61,9 +61,9 @@ pub fn rows(suite: &mut Suite) {
     });
 }
 
-/// The condition over the stored form: a header of 16 bytes, JSON, an offset of two bytes for each of eight attributes, eight bytes
-/// for each of three numbers, which are zero where there is none: neither of them satisfies its condition then. The numbers are asked
-/// first: they stand together at the end, and need no offset.
+/// The condition over the stored form: a header of 16 bytes, JSON, an offset of two bytes for each of eight attributes, eight bytes for
+/// each of three numbers, which are zero if absent and then fail their conditions. The numbers are checked first: they are together at the
+/// end and need no offset.
 fn by_hand(stored: &[u8]) -> bool {
     let (rest, numbers) = stored.split_last_chunk::<24>().expect("three numbers");
     let number = |place: usize| f64::from_le_bytes(*numbers[8 * place..].first_chunk().expect("three numbers"));

@@ -1,4 +1,4 @@
-//! What a list shows of its records, and conditions on related ones.
+//! Selecting attributes in a list, and conditions on related records.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -18,15 +18,14 @@ pub fn rows(suite: &mut Suite) {
     join(suite);
 }
 
-/// A hundred records by id, of which more or less is shown.
+/// A hundred records by id, with more or less of each selected.
 fn select(suite: &mut Suite, shown: Shown) {
     let n = records(suite.scale());
     let what = match shown.select.split_once('=') {
         Some((_, attributes)) => format!("with select={attributes}"),
         None => "without a select".to_owned(),
     };
-    let about =
-        Facts::new(format!("reads a query for {LISTED} records by id {what}, and writes what it shows of them"));
+    let about = Facts::new(format!("parses a query for {LISTED} records by id {what}, and writes the result"));
     let about = about.data(described(n)).state(SST).indexes(1).unit(Unit::Records, LISTED);
     let about = if shown.select.is_empty() { about } else { about.against(format!("select/strata/{}", RECORD.case)) };
     suite.row(
@@ -51,7 +50,7 @@ fn select(suite: &mut Suite, shown: Shown) {
     );
 }
 
-/// A list as JSON.
+/// Writes a list as JSON.
 fn write(ours: &Ours, text: &str, answer: &mut Vec<u8>) {
     answer.clear();
     answer.push(b'[');
@@ -62,23 +61,25 @@ fn write(ours: &Ours, text: &str, answer: &mut Vec<u8>) {
     *answer.last_mut().expect("it begins with a bracket") = b']';
 }
 
-/// The records of a category: by its id, by its title, and as what is related to it.
+/// The records of a category: by its id, by its title, and as its related records.
 fn join(suite: &mut Suite) {
     let n = records(suite.scale());
     let matches = n / CATEGORIES;
     let facts = |op: String| Facts::new(op).data(described(n)).state(SST).indexes(1).unit(Unit::Records, matches);
     let ours = || joined::ours(n);
-    let about = facts(format!("reads a query of one equality of the foreign key, and writes its {matches} records"));
+    let about = facts(format!("parses a query of one equality on the foreign key, and writes its {matches} records"));
     suite.row("join", "strata", "foreign_key", about, ours, move |ours| {
         let text = |number| format!("category=={}", data::category(number));
         answers(ours, (0..CATEGORIES).map(text).collect(), matches)
     });
-    let about = facts(format!("reads a query of one equality of the related record, and writes its {matches} records"));
+    let about =
+        facts(format!("parses a query of one equality on the related record, and writes its {matches} records"));
     suite.row("join", "strata", "related", about.against("join/strata/foreign_key"), ours, move |ours| {
         let text = |number| format!("shelf.title=={}", joined::title(number).replace(' ', "%20"));
         answers(ours, (0..CATEGORIES).map(text).collect(), matches)
     });
-    let about = facts(format!("reads a query for one record with the ids of the {matches} that refer to it"));
+    let about =
+        facts(format!("parses and answers a query for one record with the ids of the {matches} that refer to it"));
     suite.row("join", "strata", "to_many", about, ours, move |ours: Arc<Ours>| {
         let table = ours.database.table("Category").expect("a table of the schema").clone();
         let text = |number| format!("id=={}&select=products{{id}}", data::category(number));

@@ -1,4 +1,4 @@
-//! Rows of text to tree: a typical query, the least and a long one, against splitting and decoding the same bytes.
+//! Parsing text into a tree: a typical query, the least and a long one, against splitting and decoding the same bytes.
 
 use std::borrow::Cow;
 use std::hint::black_box;
@@ -13,7 +13,7 @@ use crate::prepared::schema;
 
 const ONE_TERM: &str = "category==electronics";
 
-/// Nothing in it is encoded: then neither side has to copy.
+/// Without encoded characters, so that neither side has to copy.
 const FIVE_TERMS: &str = "category==electronics&price=gt=99.5&inStock==true&rating=ge=4&name=sw=Ultra";
 
 /// Groups, both joins, a list, a wildcard and encoded characters, ten times over.
@@ -24,7 +24,7 @@ fn fifty_terms() -> String {
 
 pub fn rows(suite: &mut Suite) {
     let facts = |terms: u64, text: &str| {
-        Facts::new(format!("reads a query of {terms} conditions on a table of 8 attributes into its tree"))
+        Facts::new(format!("parses a query of {terms} conditions on a table of 8 attributes into a tree"))
             .data(format!("{} bytes", text.len()))
             .state("in memory")
     };
@@ -58,13 +58,13 @@ fn read(suite: &mut Suite, case: &str, about: Facts, text: String, conditions: u
     });
 }
 
-/// How many terms a query has, each of them taken apart and decoded.
+/// Splits and decodes each term of a query; returns their number.
 fn split_and_decode(query: &str) -> usize {
     let terms = black_box(query).split('&').map(|term| {
         let bytes = term.as_bytes();
         let name_end = bytes.iter().position(|byte| b"=!<>".contains(byte)).unwrap_or(bytes.len());
         let (name, rest) = term.split_at(name_end);
-        // `==`, or a word between two signs.
+        // `==`, or a word between two `=`.
         let second = rest.bytes().skip(1).position(|byte| byte == b'=');
         let (operator, value) = rest.split_at(second.map_or(rest.len(), |before| before + 2));
         black_box((decode(name), operator, decode(value)));

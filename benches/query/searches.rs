@@ -1,4 +1,4 @@
-//! Queries that a composite index and a full-text index answer.
+//! Queries on a composite index and on a full-text index.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub fn rows(suite: &mut Suite) {
     full_text(suite);
 }
 
-/// A category, and a price from which on at least so many of its products are.
+/// For each category, a price from which on it has at least `rows` products.
 fn halves(n: u64, rows: usize) -> Vec<(String, f64)> {
     let half = |number| {
         let category = data::category(number);
@@ -41,7 +41,7 @@ fn composite(suite: &mut Suite) {
     let case = format!("{rows}_of_a_category");
     let facts = |op: String| Facts::new(op).data(described(n)).state(SST).indexes(2).unit(Unit::Records, rows as u64);
     let about = facts(format!(
-        "plans and lists the {rows} cheapest of a category from a price on, by an index of both, and copies their JSON out"
+        "plans and lists the {rows} cheapest of a category from a price on, by an index on both, and copies their JSON out"
     ));
     let ours = move || searched::ours(n);
     suite.row("composite", "strata", &case, about.floor("floor", 0.85, 0.93), ours, move |ours: Arc<Ours>| {
@@ -76,7 +76,7 @@ fn full_text(suite: &mut Suite) {
         list(Arc::clone(&ours), queries(&ours, (0..n).map(text)))
     });
     let about = facts(format!(
-        "seeks in the entries of both terms in turns, then gets the {count} records in one call and copies them out"
+        "seeks in the entries of both terms alternately, then gets the {count} records in one call and copies them out"
     ));
     let raw = move || searched::raw(n);
     suite.row("full_text", "floor", &case, about, raw, move |raw: Arc<Raw>| {
@@ -95,7 +95,7 @@ fn full_text(suite: &mut Suite) {
     });
 }
 
-/// The queries of some texts, which live as long as the process.
+/// Parses the texts, which live as long as the process.
 fn queries(ours: &Ours, texts: impl Iterator<Item = String>) -> Vec<Query<'static>> {
     let parse = |text: String| {
         let limits = Limits::in_url(1000);

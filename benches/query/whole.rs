@@ -10,7 +10,7 @@ use strata_harness::{Facts, Suite, Unit};
 
 use crate::prepared::{Ours, SST, described, records};
 
-/// A record of the data set, read without us.
+/// A record of the data set, read without Strata.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Product {
@@ -27,7 +27,7 @@ impl Product {
     }
 }
 
-/// Few of the records satisfy it: of ten thousand about forty.
+/// Matches few of the records: about forty of ten thousand.
 const SELECTIVE: &str = "price=gt=990&inStock==true&rating=ge=3";
 
 fn satisfies(product: &Product) -> bool {
@@ -41,26 +41,26 @@ pub fn rows(suite: &mut Suite) {
     explained(suite);
 }
 
-/// Equality on an attribute with an index: the query of most requests.
+/// Equality on an attribute with an index: the most common query.
 fn simple(suite: &mut Suite) {
     let n = records(suite.scale());
     let one = (0..n).map(|index| format!("name==Product%20{:08}", scatter(index, n)));
     let many = (0..CATEGORIES).map(|index| format!("category=={}", data::category(index)));
     for (texts, matches) in [(one.collect::<Vec<_>>(), 1), (many.collect(), n / CATEGORIES)] {
         let about =
-            Facts::new(format!("reads a query of one equality, plans it, and writes its {matches} records as JSON"));
+            Facts::new(format!("parses a query of one equality, plans it, and writes its {matches} records as JSON"));
         let about = about.data(described(n)).state(SST).indexes(8).unit(Unit::Records, matches);
         let worker = move |ours| answers(ours, texts.clone(), matches);
         suite.row("simple_eq", "strata", &format!("{matches}_matches"), about, || Ours::copy(8, n), worker);
     }
 }
 
-/// A query that is asked of every record, and the same where an index says of which.
+/// A query evaluated on every record, and the same with an index that narrows it.
 fn over_all(suite: &mut Suite) {
     let n = records(suite.scale());
     for (case, indexes) in [("without_index", 0), ("with_index", 8)] {
         let about = Facts::new(format!(
-            "reads a query of three conditions on a table of {n} records and writes the few that satisfy it"
+            "parses a query of three conditions on a table of {n} records and writes the few that match"
         ));
         let about = about.data(described(n)).state(SST).indexes(indexes);
         let about = if indexes > 0 { about.against("fiql_10k/strata/without_index") } else { about };
@@ -83,7 +83,7 @@ fn over_all(suite: &mut Suite) {
 fn sorted(suite: &mut Suite) {
     let n = records(suite.scale());
     for (case, indexes) in [("by_index", 8), ("in_memory", 0)] {
-        let about = Facts::new(format!("reads a query for the 20 cheapest of {n} records and writes them in order"));
+        let about = Facts::new(format!("parses a query for the 20 cheapest of {n} records and writes them in order"));
         let about = about.data(described(n)).state(SST).indexes(indexes).unit(Unit::Records, 20);
         let about = if indexes > 0 { about.against(format!("sort_limit/strata/20_of_{n}_in_memory")) } else { about };
         let case = format!("20_of_{n}_{case}");
@@ -109,10 +109,10 @@ fn sorted(suite: &mut Suite) {
     }
 }
 
-/// The plan alone, where two indexes are rivals.
+/// The plan alone, with two candidate indexes.
 fn explained(suite: &mut Suite) {
     let n = records(suite.scale());
-    let about = Facts::new("reads a query of two conditions with an index each, and tells which it would use");
+    let about = Facts::new("parses a query of two conditions with an index each, and explains which it would use");
     let about = about.data(described(n)).state(SST).indexes(8);
     suite.row(
         "explain",
@@ -136,7 +136,7 @@ fn explained(suite: &mut Suite) {
     );
 }
 
-/// Reads and answers one text after the other; how many records it had, which must be `expected`.
+/// Parses and answers one text per operation; returns the number of its records, which must be `expected`.
 pub fn answers(ours: Arc<Ours>, texts: Vec<String>, expected: u64) -> impl FnMut(u64) -> u64 + Send {
     let mut answer = Vec::new();
     move |turn| {

@@ -1,4 +1,4 @@
-//! Folders of files, and a server of ours over one.
+//! Folders of files, and a Strata server over one.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -16,10 +16,10 @@ use tempfile::TempDir;
 
 use crate::prepared::Ours;
 
-/// How long each file is.
+/// The length of each file.
 pub const FILE_BYTES: u64 = 1024;
 
-/// Extensions in turn, and what they mean.
+/// Extensions, used in turn, and their media types.
 pub const EXTENSIONS: [(&str, &str); 10] = [
     ("html", "text/html"),
     ("css", "text/css"),
@@ -33,7 +33,7 @@ pub const EXTENSIONS: [(&str, &str); 10] = [
     ("mp4", "video/mp4"),
 ];
 
-/// A folder and what was read of it.
+/// A folder and what was loaded from it.
 pub struct Files {
     pub site: Site,
     paths: Vec<String>,
@@ -43,22 +43,22 @@ pub struct Files {
 impl State for Files {}
 
 impl Files {
-    /// So many files in one folder, with an index beside it.
+    /// This many files in one folder, with an index beside it.
     pub fn with(files: u64) -> Self {
         Self::write((0..files).map(|number| format!("assets/{}", name(number))))
     }
 
-    /// So many files far down, with names that have to be encoded.
+    /// This many files in a deep folder, with names that have to be encoded.
     pub fn deep(files: u64) -> Self {
         Self::write((0..files).map(|number| format!("a folder/of/some/depth/{}", name(number).replace('-', " "))))
     }
 
-    /// Files whose names differ in their extensions alone.
+    /// Files whose names differ only in their extensions.
     pub fn of_one_name() -> Self {
         Self::write(EXTENSIONS.iter().map(|(extension, _)| format!("same.{extension}")))
     }
 
-    /// The same as [`Files::with`] on a memory file system, for whoever reads a file at each request.
+    /// The same as [`Files::with`] on a memory file system, for a server that reads a file on each request.
     pub fn in_memory(files: u64) -> Self {
         let folder = memory_file_system().unwrap_or_else(temporary_directory);
         Self::write_to(folder, (0..files).map(|number| format!("assets/{}", name(number))))
@@ -83,18 +83,18 @@ impl Files {
         self.folder.path()
     }
 
-    /// The paths of the files, as a client asks for them.
+    /// The paths of the files, as a client requests them.
     pub fn uris(&self) -> Vec<Uri> {
         self.paths.iter().map(|path| uri(&format!("/{}", path.replace(' ', "%20")))).collect()
     }
 }
 
-/// A folder on the memory file system that Linux has for programs, if it has one here.
+/// A folder on the memory file system that Linux has for programs, if available.
 fn memory_file_system() -> Option<TempDir> {
     tempfile::Builder::new().prefix("strata-bench-").tempdir_in("/dev/shm").ok()
 }
 
-/// What the facts say of the files of [`Files::in_memory`].
+/// The state of the files of [`Files::in_memory`], in the facts.
 pub fn where_in_memory() -> &'static str {
     if memory_file_system().is_some() { "files on a memory file system" } else { "files on disk, cached by the system" }
 }
@@ -104,7 +104,7 @@ pub fn name(number: u64) -> String {
     format!("file-{number}.{}", EXTENSIONS[(number % EXTENSIONS.len() as u64) as usize].0)
 }
 
-/// What a file holds: text, another one for each number.
+/// The content of a file: text that differs for each number.
 pub fn content(number: u64) -> Vec<u8> {
     format!("{number:>15}\n").repeat(FILE_BYTES as usize / 16).into_bytes()
 }
@@ -121,7 +121,7 @@ pub fn bytes(answer: Option<handlers::Result<Answer>>) -> Bytes {
     }
 }
 
-/// A server of ours over a folder, and over a store that nobody asks.
+/// A Strata server over a folder, and over a store that is not used.
 pub struct Served {
     server: Server,
     _files: Files,

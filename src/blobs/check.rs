@@ -1,8 +1,8 @@
-//! Whether records, manifests and chunks agree: for tests and for an operator's doubt.
+//! Checks that records, manifests and chunks agree, for tests and operators.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Manifest, parts, verify};
+use super::{Manifest, split_checksum, verify};
 use crate::encoding::{Record, key, url};
 use crate::error::Result;
 use crate::indexes;
@@ -10,23 +10,23 @@ use crate::schema::Table;
 use crate::storage::{Reach, Snapshot, Space};
 use crate::transaction::Database;
 
-/// Reads all records with blobs and all blobs, and describes every disagreement, up to a hundred of them; none means that each blob of a
-/// record is there and whole, and nothing else is. Uploads under way are passed over. Costs memory for every blob.
+/// Reads all records with blobs and all blobs, and describes every disagreement, at most a hundred of them. An empty result means that each
+/// blob of a record exists and is intact, and that nothing else is stored. Skips uploads under way. Needs memory for every blob.
 ///
 /// # Errors
-/// What the engine returns; a damaged chunk is a disagreement, not an error, and a damaged record is passed over, because
-/// [`Database::disagreements`] tells it.
+/// What the engine returns. A damaged chunk is a disagreement, not an error; a damaged record is skipped, because
+/// [`Database::disagreements`] reports it.
 pub fn disagreements(database: &Database) -> Result<Vec<String>> {
     let (snapshot, mut found) = (database.store().snapshot(), Vec::new());
     let under_way = under_way(database, &snapshot)?;
     for table in &database.schema().tables {
         let mut expected = expected(database, table, &snapshot, &mut found)?;
-        let mut blob = Walked::default();
+        let mut blob = FoundUpload::default();
         let (lower, upper) = (table.id.to_be_bytes(), (table.id + 1).to_be_bytes());
         let mut keys = database.store().scan(Space::Blobs, &lower, &upper, &snapshot, Reach::Disk);
         while let Some((key, value)) = keys.next()? {
             let Some((_, upload, chunk)) = key::parts_of_blob(key) else {
-                found.push(format!("a key that no blob has: {}", key.escape_ascii()));
+                found.push(format!("invalid key: {}", key.escape_ascii()));
                 continue;
             };
             if under_way.contains(&(table.id, upload)) {
@@ -34,7 +34,7 @@ pub fn disagreements(database: &Database) -> Result<Vec<String>> {
             }
             if blob.upload != Some(upload) {
                 found.extend(blob.end());
-                blob = Walked::begin(upload, expected.remove(&upload));
+                blob = FoundUpload::begin(upload, expected.remove(&upload));
             }
             let wrong = match chunk {
                 None => Manifest::read(Some(value)).map(|manifest| blob.manifest = Some(manifest)),
@@ -43,13 +43,13 @@ pub fn disagreements(database: &Database) -> Result<Vec<String>> {
             found.extend(wrong.err().map(|error| format!("{}: {error}", blob.name())));
         }
         found.extend(blob.end());
-        found.extend(expected.into_values().map(|path| format!("{path}: nothing is there")));
+        found.extend(expected.into_values().map(|path| format!("{path}: its bytes are missing")));
     }
     found.truncate(100);
     Ok(found)
 }
 
-/// The uploads that are not to be looked at: table and number.
+/// Returns the uploads to skip, as table and number.
 fn under_way(database: &Database, snapshot: &Snapshot<'_>) -> Result<BTreeSet<(u32, u64)>> {
     let (lower, upper) = (key::UPLOADS, 1u32.to_be_bytes());
     let mut list = database.store().scan(Space::Blobs, &lower, &upper, snapshot, Reach::Disk);
@@ -60,7 +60,7 @@ fn under_way(database: &Database, snapshot: &Snapshot<'_>) -> Result<BTreeSet<(u
     Ok(uploads)
 }
 
-/// The uploads that records of a table refer to, with the paths of the blobs that they are.
+/// Returns the uploads that records of a table refer to, with the paths of their blobs.
 fn expected(
     database: &Database,
     table: &Table,
@@ -79,7 +79,7 @@ fn expected(
             let path = url::blob(&table.name, &id, &table.attributes[attribute].name);
             let text = record.json_of(attribute)?;
             match record.upload(attribute) {
-                None if text != b"null" => found.push(format!("{path}: the record has its path, and no upload")),
+                None if text != b"null" => found.push(format!("{path}: the record has a path but no upload")),
                 None => {}
                 Some(_) if text != format!("\"{path}\"").as_bytes() => {
                     found.push(format!("{path}: the record has another path"))
@@ -95,17 +95,17 @@ fn expected(
     Ok(expected)
 }
 
-/// An upload, as far as its keys were walked over.
+/// An upload and what was found of it so far.
 #[derive(Default)]
-struct Walked {
+struct FoundUpload {
     upload: Option<u64>,
-    /// Of the blob; `None` if it is nobody's.
+    /// Path of the blob; `None` if no record refers to it.
     path: Option<String>,
     manifest: Option<Manifest>,
     chunks: u64,
 }
 
-impl Walked {
+impl FoundUpload {
     fn begin(upload: u64, path: Option<String>) -> Self {
         Self { upload: Some(upload), path, ..Self::default() }
     }
@@ -119,21 +119,21 @@ impl Walked {
         self.chunks += 1;
         match &self.manifest {
             Some(manifest) if u64::from(number) < manifest.chunks() => {
-                let (checksum, bytes) = parts(stored, manifest.bytes_of(number.into()))?;
+                let (checksum, bytes) = split_checksum(stored, manifest.bytes_of(number.into()))?;
                 verify(checksum, bytes)
             }
-            Some(_) => Err(super::damaged("a chunk is behind its end")),
-            // Told once, for all of it.
+            Some(_) => Err(super::damaged("chunk beyond the end of the blob")),
+            // Reported once for the whole upload.
             None => Ok(()),
         }
     }
 
-    /// What is wrong with it as a whole.
+    /// Returns what is wrong with the upload as a whole.
     fn end(&self) -> Option<String> {
         self.upload?;
         let chunks = self.manifest.as_ref().map(Manifest::chunks);
         match (&self.path, chunks) {
-            (None, _) => Some(format!("{}: no record has it", self.name())),
+            (None, _) => Some(format!("{}: not referenced by any record", self.name())),
             (Some(path), None) => Some(format!("{path}: it has no manifest")),
             (Some(path), Some(chunks)) if chunks != self.chunks => {
                 Some(format!("{path}: it has {} of {chunks} chunks", self.chunks))

@@ -1,15 +1,15 @@
-//! What is known of a blob beside its bytes.
+//! The manifest of a blob: its metadata.
 //!
 //! ```text
 //! 0   version u8 = 1, zero u8, bytes of the media type u16, zero u32
 //! 8   length of the blob u64
 //! 16  tag u64: changes whenever the bytes or the media type do
 //! 24  media type
-//! ..  checksum u64: XXH3-64 of all that precedes
+//! ..  checksum u64: XXH3-64 of everything before it
 //! ```
 //! All numbers are little-endian.
 //!
-//! History: 1, the first.
+//! History: 1, the first version.
 
 use twox_hash::XxHash3_64;
 
@@ -19,7 +19,7 @@ use crate::error::Result;
 const VERSION: u8 = 1;
 const HEADER_BYTES: usize = 24;
 
-/// What is known of a blob.
+/// The metadata of a blob.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Manifest {
     pub(super) length_bytes: u64,
@@ -28,7 +28,7 @@ pub(super) struct Manifest {
 }
 
 impl Manifest {
-    /// Its stored form. The media type is not longer than 64 KiB.
+    /// Returns the stored form. The media type must be shorter than 64 KiB.
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(HEADER_BYTES + self.media_type.len() + 8);
         bytes.extend_from_slice(&[VERSION, 0]);
@@ -42,10 +42,10 @@ impl Manifest {
         bytes
     }
 
-    /// Reads what is stored of an upload that a record refers to.
+    /// Decodes the stored manifest of an upload that a record refers to.
     ///
     /// # Errors
-    /// `Corrupt` if there is nothing, or it is not what was written.
+    /// `Corrupt` if there is none, or it is damaged.
     pub(super) fn read(stored: Option<&[u8]>) -> Result<Self> {
         let stored = stored.ok_or_else(|| damaged("it has no manifest"))?;
         let parts = stored.split_last_chunk();
@@ -60,12 +60,12 @@ impl Manifest {
         Ok(Self { length_bytes: number(8), tag: number(16), media_type: media_type.to_owned() })
     }
 
-    /// How many chunks it has.
+    /// Returns the number of chunks.
     pub(super) fn chunks(&self) -> u64 {
         self.length_bytes.div_ceil(CHUNK_BYTES as u64)
     }
 
-    /// How many bytes one of them has.
+    /// Returns the length of a chunk, in bytes.
     pub(super) fn bytes_of(&self, chunk: u64) -> usize {
         (self.length_bytes - chunk * CHUNK_BYTES as u64).min(CHUNK_BYTES as u64) as usize
     }

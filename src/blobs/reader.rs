@@ -1,10 +1,10 @@
-//! A blob on its way out of the store.
+//! Reads a blob from the store.
 
 use std::ops::Range;
 
 use self_cell::self_cell;
 
-use super::{CHUNK_BYTES, Manifest, PIECE_BYTES, damaged, none, parts, verify};
+use super::{CHUNK_BYTES, Manifest, PIECE_BYTES, damaged, no_blob, split_checksum, verify};
 use crate::encoding::{Record, key};
 use crate::error::{Error, Result};
 use crate::schema::Table;
@@ -12,7 +12,7 @@ use crate::storage::{Pinned, Snapshot, Space};
 use crate::transaction::Database;
 
 self_cell!(
-    /// A snapshot together with the store that it is of.
+    /// A snapshot together with the database that it belongs to.
     struct OwnedSnapshot {
         owner: Database,
         #[covariant]
@@ -26,9 +26,9 @@ impl OwnedSnapshot {
     }
 }
 
-/// A blob, and how much of it is still to be read. Its bytes are the same to the end, whatever becomes of its record.
+/// A blob and the range that is still to be read. Its bytes stay the same to the end, whatever happens to its record.
 pub struct Reader {
-    /// In which all of it is there.
+    /// A snapshot in which the whole blob exists.
     snapshot: OwnedSnapshot,
     table: u32,
     upload: u64,
@@ -37,11 +37,10 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// A blob of a record, all of it still to be read; `None` if there is no such record.
+    /// Opens a blob of a record, with all of it still to be read; `None` if there is no such record.
     ///
     /// # Errors
-    /// `NotFound` if the record has no such blob; `WouldBlock` on a database that answers from memory; `Corrupt`; what the engine
-    /// returns.
+    /// `NotFound` if the record has no such blob; `WouldBlock` on a database that answers from memory; `Corrupt`; what the engine returns.
     pub fn open(database: &Database, table: &Table, id: &str, attribute: usize) -> Result<Option<Self>> {
         let (snapshot, reach) = (OwnedSnapshot::of(database), database.reach());
         let mut record = Vec::with_capacity(4 + id.len());
@@ -55,38 +54,39 @@ impl Reader {
         if record.has_expired(database.now())? {
             return Ok(None);
         }
-        let upload = record.upload(attribute).ok_or_else(|| none(table, id, attribute))?;
+        let upload = record.upload(attribute).ok_or_else(|| no_blob(table, id, attribute))?;
         let manifest = Manifest::read(get(Space::Blobs, &key::upload(table.id, upload))?.as_deref())?;
         let left = 0..manifest.length_bytes;
         Ok(Some(Self { snapshot, table: table.id, upload, manifest, left }))
     }
 
-    /// How many bytes the whole of it has.
+    /// Returns the length of the whole blob, in bytes.
     pub fn length_bytes(&self) -> u64 {
         self.manifest.length_bytes
     }
 
-    /// What it was said to be when it was written.
+    /// Returns the media type given when the blob was written.
     pub fn media_type(&self) -> &str {
         &self.manifest.media_type
     }
 
-    /// Changes whenever the bytes or the media type do.
+    /// Returns the tag, which changes whenever the bytes or the media type do.
     pub fn tag(&self) -> u64 {
         self.manifest.tag
     }
 
-    /// How many bytes are still to be read.
+    /// Returns the number of bytes that are still to be read.
     pub fn left_bytes(&self) -> u64 {
         self.left.end - self.left.start
     }
 
-    /// Leaves only a part of it to be read, which lies within.
+    /// Restricts reading to a range, clamped to the length of the blob.
     pub fn select(&mut self, part: Range<u64>) {
         self.left = part.start.min(self.manifest.length_bytes)..part.end.min(self.manifest.length_bytes);
     }
 
-    /// The next piece, up to the end of a chunk and at most [`PIECE_BYTES`]; nothing at the end. `database` says how far it goes for it.
+    /// Returns the next piece: up to the end of a chunk and at most [`PIECE_BYTES`]; empty at the end. `database` determines how far the
+    /// read may go.
     ///
     /// # Errors
     /// `Corrupt` if a chunk is damaged or missing; `WouldBlock` on a database that answers from memory; what the engine returns.
@@ -103,9 +103,9 @@ impl Reader {
         let mut piece = Vec::with_capacity(whole as usize);
         for (value, chunk) in values.iter().zip(chunks) {
             let stored = value.as_deref().ok_or_else(|| damaged("a chunk is missing"))?;
-            let ((checksum, bytes), copied) = (parts(stored, self.manifest.bytes_of(chunk))?, piece.len());
+            let ((checksum, bytes), copied) = (split_checksum(stored, self.manifest.bytes_of(chunk))?, piece.len());
             piece.extend_from_slice(bytes);
-            // The copy is compared: it is what is handed out, and near the processor.
+            // The copy is verified: it is what the caller receives, and it is in the processor's cache.
             verify(checksum, &piece[copied..])?;
         }
         piece.truncate((end - begin) as usize);
@@ -114,7 +114,7 @@ impl Reader {
         Ok(piece)
     }
 
-    /// Some chunks, from a new snapshot if the upload is still there, and else from the one that is held for that.
+    /// Reads chunks from a new snapshot if the upload still exists there, and otherwise from the one held.
     fn chunks<'d>(&mut self, database: &'d Database, chunks: Range<u64>) -> Result<Vec<Option<Pinned<'d>>>> {
         let key = |chunk: u64| key::chunk(self.table, self.upload, chunk as u32);
         let keys: Vec<_> = chunks.map(key).collect();

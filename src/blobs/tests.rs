@@ -1,4 +1,4 @@
-//! Bytes in and out, and what is left of them when something else happens meanwhile.
+//! Writing and reading blobs, and what is left behind when something else happens at the same time.
 
 use std::path::Path;
 
@@ -25,7 +25,7 @@ fn filled() -> (tempfile::TempDir, Database) {
     (folder, database)
 }
 
-/// Bytes that differ from place to place, and by `seed`.
+/// Bytes that vary with the position and with `seed`.
 fn bytes(length: usize, seed: usize) -> Vec<u8> {
     (0..length).map(|place| ((place ^ (place >> 8) ^ (place >> 16)) + seed) as u8).collect()
 }
@@ -38,7 +38,7 @@ fn photo(database: &Database) -> &Table {
     database.table("Photo").unwrap()
 }
 
-/// Hands bytes over in parts of some length.
+/// Hands over bytes in parts of some length.
 fn fill(upload: &mut Upload, bytes: &[u8], part: usize) {
     for mut part in bytes.chunks(part.max(1)) {
         loop {
@@ -51,7 +51,7 @@ fn fill(upload: &mut Upload, bytes: &[u8], part: usize) {
     }
 }
 
-/// Waits where bytes come faster than the engine flushes them.
+/// Retries while bytes arrive faster than the engine flushes them.
 fn in_time<T>(mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
     loop {
         match attempt() {
@@ -61,11 +61,11 @@ fn in_time<T>(mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
     }
 }
 
-fn finish(upload: &mut Upload, database: &Database) -> Result<Ended> {
+fn finish(upload: &mut Upload, database: &Database) -> Result<Uploaded> {
     in_time(|| upload.finish(database))
 }
 
-fn put(database: &Database, bytes: &[u8]) -> Ended {
+fn put(database: &Database, bytes: &[u8]) -> Uploaded {
     let mut upload = begin(database, Precondition::None).unwrap();
     fill(&mut upload, bytes, 100_000);
     finish(&mut upload, database).unwrap()
@@ -75,7 +75,7 @@ fn reader(database: &Database) -> Result<Reader> {
     Ok(Reader::open(database, photo(database), "a b", PICTURE)?.expect("the record is there"))
 }
 
-/// What a reader has left, and how many pieces that was.
+/// The rest of what a reader returns, and the number of pieces.
 fn rest(reader: &mut Reader, database: &Database) -> Result<(Vec<u8>, usize)> {
     let (mut bytes, mut pieces) = (Vec::new(), 0);
     while reader.left_bytes() > 0 {
@@ -94,12 +94,12 @@ fn text(database: &Database) -> String {
     String::from_utf8(record.json().to_vec()).unwrap()
 }
 
-/// Keys of blobs of a table that are stored.
+/// Number of stored keys of blobs of a table.
 fn stored(database: &Database) -> u64 {
     database.store().count_prefix(Space::Blobs, &photo(database).id.to_be_bytes()).unwrap().0
 }
 
-/// Fails if anything is stored that is nobody's, or is missing, or is damaged.
+/// Panics if anything stored is orphaned, missing or damaged.
 fn assert_consistent(database: &Database) {
     assert_eq!(database.disagreements().unwrap(), Vec::<String>::new());
     assert_eq!(disagreements(database).unwrap(), Vec::<String>::new());
@@ -169,7 +169,7 @@ fn a_tag_tells_bytes_and_types_apart_and_nothing_else() {
     let (_folder, database) = filled();
     let first = put(&database, &bytes(100_000, 0));
     assert!(first.created);
-    assert_eq!(put(&database, &bytes(100_000, 0)), Ended { created: false, ..first });
+    assert_eq!(put(&database, &bytes(100_000, 0)), Uploaded { created: false, ..first });
     assert_eq!(reader(&database).unwrap().tag(), first.tag);
     assert_ne!(put(&database, &bytes(100_000, 1)).tag, first.tag);
     let mut other =
@@ -178,7 +178,7 @@ fn a_tag_tells_bytes_and_types_apart_and_nothing_else() {
     assert_ne!(finish(&mut other, &database).unwrap().tag, first.tag);
 }
 
-/// Its validator changes although its text does not.
+/// The validator of the record changes although its text does not.
 #[test]
 fn writing_a_blob_writes_its_record() {
     let (_folder, database) = filled();
@@ -221,7 +221,7 @@ fn who_reads_what_is_replaced_reads_it_to_its_end() {
         let mut back = slow.next(&database).unwrap();
         change(&database, &new);
         back.extend(slow.next(&database).unwrap());
-        // Whatever the engine does behind it.
+        // Whatever the engine does in the background.
         database.store().compact().unwrap();
         back.extend(rest(&mut slow, &database).unwrap().0);
         assert!(back == old && rest(&mut unbegun, &database).unwrap().0 == old);
@@ -256,7 +256,7 @@ fn a_slow_reader_keeps_nothing_that_is_not_its_own() {
     assert!(database.store().gauges().unwrap().sorted_bytes > 500_000, "it was there when the last piece was read");
     slow.next(&database).unwrap();
     database.store().flush().unwrap();
-    // What is in the last level already is only rewritten with something new.
+    // Data already in the last level is only rewritten together with something new.
     database.create(photo(&database), br#"{"id":"longer"}"#).unwrap();
     database.create(photo(&database), br#"{"id":"lon"}"#).unwrap();
     database.store().compact().unwrap();
@@ -424,7 +424,7 @@ fn what_was_killed_is_removed_when_the_store_is_opened() {
     assert!(read(&survivor).unwrap() == kept);
     assert!(survivor.begin_upload(photo(&survivor)).unwrap() > last, "no number is used twice");
     assert_consistent(&survivor);
-    // The process that was not killed goes on.
+    // The process that was not killed continues.
     let mut uploads = uploads.into_iter();
     finish(&mut uploads.next().unwrap(), &database).unwrap();
     drop(uploads);
@@ -455,7 +455,7 @@ fn a_truncation_ends_uploads_that_are_under_way() {
     assert_consistent(&database);
 }
 
-/// A chunk with other bytes under the checksum of the old ones.
+/// Replaces the bytes of a chunk and keeps the old checksum.
 fn damage(database: &Database, chunk: u32) {
     let upload = database.read(photo(database), "a b").unwrap().unwrap().upload(PICTURE).unwrap();
     let key = key::chunk(photo(database).id, upload, chunk);
@@ -501,7 +501,7 @@ fn what_does_not_agree_is_told() {
     };
     let store = database.store();
     write(&|batch| store.put(batch, Space::Blobs, &key::chunk(table, 999, 0), b"12345678x"));
-    found("upload 999: no record has it");
+    found("upload 999: not referenced by any record");
     write(&|batch| store.put(batch, Space::Blobs, &key::under_way(table, 999), b""));
     assert_consistent(&database);
     put(&database, &bytes(300_000, 0));
@@ -514,7 +514,7 @@ fn what_does_not_agree_is_told() {
     write(&|batch| {
         store.delete_range(batch, Space::Blobs, &key::upload(table, upload), &key::upload(table, upload + 1))
     });
-    found("/Photo/a%20b/picture: nothing is there");
+    found("/Photo/a%20b/picture: its bytes are missing");
     put(&database, b"new");
     assert_consistent(&database);
 }
@@ -558,10 +558,10 @@ fn a_strong_table_has_its_blob_synced() {
         let before = database.counters().syncs;
         finish(&mut upload, &database).unwrap();
         assert_eq!(database.counters().syncs, before + 1);
-        let leaving = database.leaving_syncs();
+        let leaving = database.deferring_syncs();
         let mut upload = Upload::begin(&database, deed, "a b", 1, "text/plain", Precondition::None).unwrap();
         fill(&mut upload, &bytes(length, 1), 10_000);
         finish(&mut upload, &leaving).unwrap();
-        assert!(leaving.has_left_sync() && database.counters().syncs == before + 1);
+        assert!(leaving.has_deferred_sync() && database.counters().syncs == before + 1);
     }
 }

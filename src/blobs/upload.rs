@@ -1,4 +1,4 @@
-//! A blob on its way into the store.
+//! Writes a blob into the store.
 
 use std::cell::Cell;
 use std::hash::Hasher;
@@ -12,50 +12,50 @@ use crate::schema::{Durability, Table};
 use crate::storage::{Batch, Space, Store};
 use crate::transaction::{Database, Precondition};
 
-/// A chunk, and a piece, as they are stored.
+/// Bytes of a chunk, and of a piece, as stored.
 const STORED_CHUNK_BYTES: usize = CHECKSUM_BYTES + CHUNK_BYTES;
 const STORED_PIECE_BYTES: usize = PIECE_BYTES / CHUNK_BYTES * STORED_CHUNK_BYTES;
 
-/// An upload under way. Its memory is at most a piece. When it is dropped before its end, what it has written is removed, which may
+/// An upload under way. It holds at most one piece in memory. Dropping it before it is finished deletes what it has written, which may
 /// block.
 pub struct Upload {
     database: Database,
-    /// Position in the schema.
+    /// Position of the table in the schema.
     table: usize,
     id: String,
     attribute: usize,
     expected: Precondition,
     media_type: String,
     number: u64,
-    /// Chunks that were not written, at most a piece, in their stored form.
+    /// Chunks that are not written yet, at most one piece, in their stored form.
     pending: Vec<u8>,
-    /// Where in it the chunk begins that is not whole yet, and has no checksum.
+    /// Offset in `pending` of the chunk that is incomplete and has no checksum.
     unfinished: Option<usize>,
-    /// How many chunks were written.
+    /// Number of chunks written.
     written: u32,
     length_bytes: u64,
-    /// Of the media type, a zero byte and the checksums of all chunks so far.
+    /// Hash of the media type, a zero byte and the checksums of all chunks so far.
     tag: XxHash3_64,
-    /// Whether chunks were written to which no record refers yet.
+    /// Whether chunks were written that no record refers to yet.
     is_open: bool,
 }
 
-/// What an upload has become.
+/// The outcome of a finished upload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ended {
-    /// Changes whenever the bytes or the media type of the blob do.
+pub struct Uploaded {
+    /// The tag of the blob, which changes whenever its bytes or its media type do.
     pub tag: u64,
     /// Whether there was no blob before.
     pub created: bool,
 }
 
 impl Upload {
-    /// Begins to upload a blob of a record that is there. `expected` is what must be true of the blob that it replaces, now and in the
+    /// Begins to upload a blob of an existing record. `expected` is the precondition on the blob that it replaces, checked now and at the
     /// end; its checksums are tags.
     ///
     /// # Errors
-    /// `NotFound` if there is no such record; `Stale` by the precondition; `Invalid` if the attribute is no Blob, or the media type is
-    /// too long; what the engine returns.
+    /// `NotFound` if there is no such record; `Stale` if the precondition fails; `Invalid` if the attribute is not a Blob, or the media
+    /// type is too long; what the engine returns.
     pub fn begin(
         database: &Database,
         table: &Table,
@@ -93,7 +93,7 @@ impl Upload {
         })
     }
 
-    /// Takes over as many bytes as there is room for; how many. When there is none left, it takes more after [`Upload::write`].
+    /// Copies as many bytes as there is room for and returns how many. When the room is used up, [`Upload::write`] makes more.
     pub fn take(&mut self, bytes: &[u8]) -> usize {
         let mut left = bytes;
         while !left.is_empty() && self.pending.len() < STORED_PIECE_BYTES {
@@ -114,7 +114,7 @@ impl Upload {
         taken
     }
 
-    /// Gives the chunk that has none its checksum: it is whole, or the last one.
+    /// Writes the checksum of the unfinished chunk, which is full or the last one.
     fn end_chunk(&mut self) {
         if let Some(begin) = self.unfinished.take() {
             let checksum = seal(&mut self.pending[begin..]);
@@ -122,21 +122,21 @@ impl Upload {
         }
     }
 
-    /// The path of the blob.
+    /// Returns the path of the blob.
     pub fn path(&self) -> String {
         let table = self.table();
         url::blob(&table.name, &self.id, &table.attributes[self.attribute].name)
     }
 
-    /// Whether it has written chunks that are removed when it is dropped.
+    /// Returns whether it has written chunks that are deleted if it is dropped.
     pub fn is_open(&self) -> bool {
         self.is_open
     }
 
-    /// Writes the piece that it holds, if that is whole.
+    /// Writes the piece in memory, if it is full.
     ///
     /// # Errors
-    /// `Busy` if the engine is behind: nothing was written, try again later; what else the engine returns.
+    /// `Busy` if the engine cannot keep up: nothing was written, and the call may be repeated later; what else the engine returns.
     pub fn write(&mut self) -> Result<()> {
         if self.pending.len() == STORED_PIECE_BYTES { self.write_pending() } else { Ok(()) }
     }
@@ -144,13 +144,13 @@ impl Upload {
     fn write_pending(&mut self) -> Result<()> {
         let store = self.database.store();
         check_room(store)?;
-        // Not kept by the thread: many take turns.
+        // Not cached in the thread: uploads share threads.
         let mut batch = Batch::default();
         if !self.is_open {
             store.put(&mut batch, Space::Blobs, &key::under_way(self.table().id, self.number), b"");
         }
         self.stage(store, &mut batch);
-        // The log has them in their order: whatever becomes durable with the end of the upload, these are.
+        // The log keeps the order of writes: if the end of the upload is durable, so are these chunks.
         store.write(&batch, Durability::Soft)?;
         self.is_open = true;
         self.written += self.pending.len().div_ceil(STORED_CHUNK_BYTES) as u32;
@@ -158,15 +158,15 @@ impl Upload {
         Ok(())
     }
 
-    /// Writes the rest and makes the record refer to it, in the durability of its table. `database` says how far it goes for that, and
-    /// whether it leaves the sync; after an error it may be called again.
+    /// Writes the rest and makes the record refer to it, with the durability of its table. `database` determines how far reads may go and
+    /// whether the sync is left to the caller. After an error it may be called again.
     ///
     /// # Errors
-    /// `NotFound` if the record is not there any more; `Stale` by the precondition; `Busy` if the engine is behind; as
+    /// `NotFound` if the record no longer exists; `Stale` if the precondition fails; `Busy` if the engine cannot keep up; as
     /// [`Database::set_blob`].
-    pub fn finish(&mut self, database: &Database) -> Result<Ended> {
+    pub fn finish(&mut self, database: &Database) -> Result<Uploaded> {
         self.end_chunk();
-        // What is longer than a piece is not held until the record is locked.
+        // The rest of a blob longer than a piece is written before the record is locked.
         match self.is_open && !self.pending.is_empty() {
             true => self.write_pending()?,
             false => check_room(database.store())?,
@@ -187,19 +187,19 @@ impl Upload {
             }
         };
         let ended = database.set_blob(table, &this.id, this.attribute, Some(this.number), accept, stage);
-        // If the machine has refused, it is not known whether it was written: then the record has the bytes, or else they are removed
-        // when the store is opened again.
+        // After an I/O error the outcome is unknown: either the record refers to the bytes, or they are deleted when the store is opened
+        // again.
         if matches!(ended, Ok(()) | Err(Error::Storage { .. })) {
             self.is_open = false;
         }
-        ended.map(|()| Ended { tag, created: created.get() })
+        ended.map(|()| Uploaded { tag, created: created.get() })
     }
 
     fn table(&self) -> &Table {
         &self.database.schema().tables[self.table]
     }
 
-    /// Stages the bytes that were not written yet.
+    /// Stages the chunks that are not written yet.
     fn stage(&self, store: &Store, batch: &mut Batch) {
         let table = self.table().id;
         for (chunk, number) in self.pending.chunks(STORED_CHUNK_BYTES).zip(self.written..) {
@@ -211,7 +211,7 @@ impl Upload {
 impl Drop for Upload {
     fn drop(&mut self) {
         if self.is_open {
-            // Where the engine is behind, it is removed by [`Database::work`]; after an I/O error, when the store is opened again.
+            // If the engine cannot keep up, [`Database::work`] deletes it; after an I/O error, the next opening of the store does.
             let _ = self.database.abandon_upload(self.table(), self.number);
         }
     }

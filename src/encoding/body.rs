@@ -1,4 +1,4 @@
-//! How a JSON body becomes the values of a table. What does not fit is refused with a JSON pointer to the place.
+//! Parses JSON bodies into the values of a table. Invalid values are rejected with a JSON pointer to their position.
 
 use super::coerce::{Refusal, given};
 use super::fields::Fields;
@@ -6,22 +6,22 @@ use super::json::{COLON, Fault, Reader};
 use crate::error::{Error, Result};
 use crate::schema::Table;
 
-/// How many records an array may have in a body.
+/// The maximum number of records in an array body.
 pub const RECORDS: usize = 10_000;
 
-/// Reads a JSON object.
+/// Parses a JSON object.
 ///
 /// # Errors
-/// `Invalid`, with a JSON pointer where there is a place: not JSON, not an object, an unknown attribute, one named twice, a
-/// value that cannot be coerced, a name twice inside an `Any`.
+/// `Invalid`, with a JSON pointer where applicable: not JSON, not an object, an unknown or duplicate attribute, a value that cannot be
+/// coerced, a duplicate name inside an `Any`.
 pub fn parse_object<'t, 'a>(table: &'t Table, body: &'a [u8]) -> Result<Fields<'t, 'a>> {
     parse(body, |reader| object(reader, table, String::new))
 }
 
-/// Reads a JSON array of at most [`RECORDS`] objects.
+/// Parses a JSON array of at most [`RECORDS`] objects.
 ///
 /// # Errors
-/// As [`parse_object`], pointers beginning with the number of the element; `Invalid` at the first that is too many.
+/// As [`parse_object`], with pointers that begin with the index of the element; `Invalid` at the first excess element.
 pub fn parse_array<'t, 'a>(table: &'t Table, body: &'a [u8]) -> Result<Vec<Fields<'t, 'a>>> {
     parse(body, |reader| {
         reader.take(b'[', "expected an array of objects")?;
@@ -37,11 +37,11 @@ pub fn parse_array<'t, 'a>(table: &'t Table, body: &'a [u8]) -> Result<Vec<Field
     })
 }
 
-/// Why a body is refused.
+/// The reason why a body is rejected.
 enum Refused {
-    /// It is not the JSON that was expected.
+    /// It is not the expected JSON.
     NotJson(Fault),
-    /// Something in it is not what the schema wants.
+    /// It does not conform to the schema.
     Unfit(Error),
 }
 
@@ -52,7 +52,7 @@ impl From<Fault> for Refused {
 }
 
 fn parse<'a, T>(body: &'a [u8], read: impl FnOnce(&mut Reader<'a>) -> std::result::Result<T, Refused>) -> Result<T> {
-    // Once for the whole body: whatever is cut out of it at its quotation marks is then text, too.
+    // Validated once for the whole body: slices between its quotation marks are then valid UTF-8, too.
     let text = simdutf8::compat::from_utf8(body)
         .map_err(|error| Error::invalid_at("", format!("the body is not UTF-8 at byte {}", error.valid_up_to())))?;
     let mut reader = Reader::new(text);
@@ -63,7 +63,7 @@ fn parse<'a, T>(body: &'a [u8], read: impl FnOnce(&mut Reader<'a>) -> std::resul
     })
 }
 
-/// Reads an object; `pointer` leads to it.
+/// Parses an object; `pointer` leads to it.
 fn object<'t, 'a>(
     reader: &mut Reader<'a>,
     table: &'t Table,
@@ -76,7 +76,7 @@ fn object<'t, 'a>(
     reader.take(b'{', "expected an object with the attributes of the table")?;
     let mut fields = Fields::of(table);
     let values = fields.values_mut();
-    let (mut first, mut expected) = (true, 0); // Bodies mostly name the attributes in the schema's order: look there first.
+    let (mut first, mut expected) = (true, 0); // Most bodies have schema order: look there first.
     while reader.next_member(first)? {
         let position = match table.attributes[expected..].first() {
             Some(attribute) if reader.take_name(&attribute.name) => expected,

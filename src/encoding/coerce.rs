@@ -1,5 +1,5 @@
-//! A JSON value read as the type of an attribute: coerced where nothing is lost (`"42"` for an Int, `42` for a String, `"true"` for a
-//! Boolean), and otherwise refused. It is read once, straight into the type: no tree of JSON values stands between.
+//! Reads a JSON value as the type of an attribute: coerced if lossless (`"42"` for an Int, `42` for a String, `"true"` for a Boolean),
+//! otherwise rejected. The value is read once, directly into its type, without a tree of JSON values.
 
 use std::borrow::Cow;
 
@@ -8,17 +8,17 @@ use super::names;
 use super::value::{Blob, Date, Value};
 use crate::schema::{Attribute, Kind};
 
-/// How many elements a list may have in a body.
+/// The maximum number of elements of a list in a body.
 pub const ELEMENTS: usize = 10_000;
 
-/// Why a value is refused.
+/// The reason why a value is rejected.
 pub(super) enum Refusal {
     /// It is not JSON.
     NotJson(Fault),
     /// It does not fit its attribute.
     Unfit {
         detail: String,
-        /// Where in the value it was: a JSON pointer, empty for the value itself.
+        /// The position in the value: a JSON pointer, empty for the value itself.
         below: String,
     },
 }
@@ -29,10 +29,10 @@ impl From<Fault> for Refusal {
     }
 }
 
-/// Reads the canonical JSON text of a value of an attribute.
+/// Parses the canonical JSON text of a value of an attribute.
 ///
 /// # Errors
-/// A sentence, if the text is not such a value.
+/// A message, if the text is not such a value.
 pub(super) fn parse_canonical<'a>(attribute: &Attribute, text: &'a str) -> std::result::Result<Value<'a>, String> {
     let mut reader = Reader::new(text);
     let value = typed(&mut reader, attribute).and_then(|value| Ok(reader.end().map(|()| value)?));
@@ -42,8 +42,8 @@ pub(super) fn parse_canonical<'a>(attribute: &Attribute, text: &'a str) -> std::
     })
 }
 
-/// Reads a value of an attribute out of a body: what is stored may have been accepted before names
-/// were looked at and elements counted.
+/// Reads a value of an attribute from a body, with checks that stored values may fail, since they may be older than the checks of duplicate
+/// names and of the number of elements.
 pub(super) fn given<'a>(reader: &mut Reader<'a>, attribute: &Attribute) -> std::result::Result<Value<'a>, Refusal> {
     let value = typed(reader, attribute)?;
     if attribute.kind == Kind::Any
@@ -58,12 +58,12 @@ pub(super) fn given<'a>(reader: &mut Reader<'a>, attribute: &Attribute) -> std::
     Ok(value)
 }
 
-/// Takes a value of an attribute if it is seen at once that its text is canonical, and returns its copy of fixed width (zero if
-/// the attribute has none). Else takes nothing, and [`typed`] knows more.
+/// Takes a value of an attribute if a quick check shows that its text is canonical, and returns its eight-byte copy (zero if the attribute
+/// has none). Otherwise takes nothing, and [`typed`] decides.
 #[inline]
 pub(super) fn take_canonical(reader: &mut Reader<'_>, attribute: &Attribute) -> Option<[u8; 8]> {
-    // Powers of ten are exact as doubles, and so is a number of 15 digits: their quotient is the nearest double. What has more
-    // decimals may be so small that it is written with an exponent.
+    // Powers of ten are exact as doubles, and so is a number of 15 digits: their quotient is the nearest double. With more decimals, the
+    // number might be so small that it is written with an exponent.
     const POWERS: [f64; 7] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6];
     if attribute.list {
         return None;
@@ -106,10 +106,10 @@ fn typed<'a>(reader: &mut Reader<'a>, attribute: &Attribute) -> std::result::Res
     Ok(Value::List(all))
 }
 
-/// Reads a value of a kind that is no list.
+/// Reads a value of a kind, not of a list.
 #[inline(always)]
 fn scalar<'a>(reader: &mut Reader<'a>, kind: Kind) -> std::result::Result<Value<'a>, Refusal> {
-    // From here on a double may stand for digits that it does not have.
+    // From 2^53 on, the digits of a double may not be exact.
     const INEXACT: f64 = 9_007_199_254_740_992.0;
     if kind == Kind::Any {
         return any_json(reader);
@@ -137,7 +137,7 @@ fn scalar<'a>(reader: &mut Reader<'a>, kind: Kind) -> std::result::Result<Value<
     }
 }
 
-/// The refusal of an item that cannot be what is wanted. A list or an object is read to its end, because it may not be JSON.
+/// Returns the refusal of an item of the wrong type. A list or an object is read to its end, because it may not be valid JSON.
 fn unfit(reader: &mut Reader<'_>, item: Item<'_>, wanted: &str) -> Refusal {
     let given = match item {
         Item::Null => "null".to_owned(),
@@ -183,7 +183,7 @@ fn without_spaces(text: &str) -> String {
     out
 }
 
-/// A value of a kind out of text.
+/// Converts text to a value of a kind.
 pub(super) fn text_to(kind: Kind, text: Cow<'_, str>) -> std::result::Result<Value<'_>, String> {
     let refused = |text: &str| format!("{text:?} cannot be coerced to {kind:?}");
     match kind {
@@ -195,7 +195,7 @@ pub(super) fn text_to(kind: Kind, text: Cow<'_, str>) -> std::result::Result<Val
         },
         Kind::Boolean => text.parse().map(Value::Boolean).map_err(|_| refused(&text)),
         Kind::Date => Date::parse(text).map(Value::Date),
-        // Only the verb that writes the record knows whether this is the path of the blob that is there.
+        // Only the operation that writes the record knows whether this is the path of the existing blob.
         Kind::Blob => Ok(Value::Blob(Blob { path: text, upload: 0 })),
         Kind::Any => {
             let json = serde_json::to_string(&text).map_err(|error| error.to_string())?;

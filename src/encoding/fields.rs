@@ -1,7 +1,7 @@
-//! What is to be written of a record: values by the names of their attributes, checked against the schema as they are given.
+//! The values to write into a record, by attribute name, validated against the schema as they are given.
 //!
-//! A body of JSON becomes fields by [`body::parse_object`](super::body::parse_object), which coerces; a program that embeds the
-//! store names typed values, of which none is coerced: an Int for a Float is refused like text for a Boolean.
+//! [`body::parse_object`](super::body::parse_object) converts a JSON body to fields, with coercion; a program that embeds the store gives
+//! typed values, which are not coerced: an Int for a Float is rejected like text for a Boolean.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use super::value::Value;
 use crate::error::{Error, Result};
 use crate::schema::{Attribute, Kind, Table};
 
-/// Values of some attributes of a table, none of them twice; the others are left out.
+/// Values of some attributes of a table, each at most once; the others are absent.
 ///
 /// ```
 /// # use strata::{encoding::Fields, error::Result, schema::{Schema, Table}};
@@ -23,25 +23,25 @@ use crate::schema::{Attribute, Kind, Table};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fields<'t, 'v> {
     table: &'t Table,
-    /// One element an attribute, in the schema's order.
+    /// One element per attribute, in schema order.
     values: Vec<Option<Value<'v>>>,
-    /// When the record expires that is written, in a table with an expiration: microseconds since 1970.
+    /// The expiry of the record to write, in a table with an expiration: microseconds since 1970.
     deadline: i64,
 }
 
 impl<'t, 'v> Fields<'t, 'v> {
-    /// Names no attribute yet.
+    /// Returns an empty set of values.
     pub fn of(table: &'t Table) -> Self {
         let mut values = Vec::new();
         values.resize_with(table.attributes.len(), || None);
         Self { table, values, deadline: NEVER }
     }
 
-    /// Gives an attribute a value, instead of the one it has.
+    /// Sets the value of an attribute, replacing any previous one.
     ///
     /// # Errors
-    /// `Invalid`, with a JSON pointer: there is no such attribute; the value is of another type, not finite, a date whose text
-    /// means another instant, not JSON, or a list of too many elements.
+    /// `Invalid`, with a JSON pointer: there is no such attribute; the value is of another type, not finite, a date whose text denotes
+    /// another instant, not JSON, or a list of too many elements.
     pub fn with(mut self, attribute: &str, value: impl Into<Value<'v>>) -> Result<Self> {
         let place = |below: &str| format!("/{}{below}", attribute.replace('~', "~0").replace('/', "~1"));
         let position = self.table.attribute(attribute).ok_or_else(|| {
@@ -52,39 +52,39 @@ impl<'t, 'v> Fields<'t, 'v> {
         Ok(self)
     }
 
-    /// Whose attributes they are.
+    /// Returns the table of the attributes.
     pub fn table(&self) -> &'t Table {
         self.table
     }
 
-    /// The values in the schema's order; `None` where an attribute is left out.
+    /// Returns the values in schema order; `None` for absent attributes.
     pub fn values(&self) -> &[Option<Value<'v>>] {
         &self.values
     }
 
-    /// The same without a borrow of the values.
+    /// Converts the values so that they borrow nothing.
     pub fn into_owned(self) -> Fields<'t, 'static> {
         let values = self.values.into_iter().map(|value| value.map(Value::into_owned)).collect();
         Fields { table: self.table, values, deadline: self.deadline }
     }
 
-    /// When the record expires, in a table with an expiration.
+    /// Returns the expiry of the record, in a table with an expiration.
     pub(crate) fn deadline(&self) -> i64 {
         self.deadline
     }
 
-    /// Sets when the record expires.
+    /// Sets the expiry of the record.
     pub(crate) fn set_deadline(&mut self, microseconds: i64) {
         self.deadline = microseconds;
     }
 
-    /// The same, for those who know that a value fits its attribute.
+    /// Returns the values for callers that ensure that a value fits its attribute.
     pub(crate) fn values_mut(&mut self) -> &mut [Option<Value<'v>>] {
         &mut self.values
     }
 }
 
-/// A value as it may stand in a record; else where in it and what is wrong.
+/// Validates a value for storage; on failure, returns a pointer into it and the cause.
 fn checked<'v>(attribute: &Attribute, value: Value<'v>) -> std::result::Result<Value<'v>, (String, String)> {
     let elements = match value {
         Value::Null => return Ok(Value::Null),
@@ -108,7 +108,7 @@ fn scalar<'v>(attribute: &Attribute, value: Value<'v>) -> std::result::Result<Va
     match (attribute.kind, value) {
         (Kind::Float, Value::Float(float)) if !float.is_finite() => Err(format!("{float} cannot be a Float")),
         (Kind::Date, Value::Date(date)) if Value::microseconds_of(&date.text)? != date.microseconds => {
-            Err(format!("{:?} is another instant than {} microseconds", date.text, date.microseconds))
+            Err(format!("{:?} does not denote the instant of {} microseconds", date.text, date.microseconds))
         }
         (Kind::Any, Value::Json(text)) => json(attribute, text),
         (Kind::Blob, _) => Err("a Blob is not a value: upload its bytes".to_owned()),
@@ -124,7 +124,7 @@ fn scalar<'v>(attribute: &Attribute, value: Value<'v>) -> std::result::Result<Va
     }
 }
 
-/// JSON text as it stands in a record: without white space.
+/// Returns JSON text as it is stored: without white space.
 fn json<'v>(attribute: &Attribute, text: Cow<'v, str>) -> std::result::Result<Value<'v>, String> {
     let mut reader = Reader::new(&text);
     let read = given(&mut reader, attribute).and_then(|value| Ok(reader.end().map(|()| value)?));
@@ -138,7 +138,7 @@ fn json<'v>(attribute: &Attribute, text: Cow<'v, str>) -> std::result::Result<Va
     Ok(Value::Json(stored.map_or(text, Cow::Owned)))
 }
 
-/// What a value is, in words.
+/// Returns a description of the type of a value.
 fn name(value: &Value<'_>) -> &'static str {
     match value {
         Value::Null => "null",

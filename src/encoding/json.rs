@@ -1,39 +1,39 @@
-//! JSON text read from left to right, by whoever knows what should come next.
+//! A streaming reader of JSON text, driven by a caller that knows what to expect.
 //!
-//! No tree is built and no type is guessed: [`super::coerce`] asks for what the schema expects, and what nobody looks into is
-//! checked and stepped over. Text is searched many bytes at a time for the three things that can end or change it, and
-//! borrowed unless it has escapes. What is accepted is RFC 8259 as serde_json reads it, which the tests of `value` hold it to.
+//! It builds no tree and guesses no types: [`super::coerce`] asks for what the schema requires, and values that nobody needs are validated
+//! and skipped. Text is searched many bytes at a time for the three kinds of byte that can end or change it, and borrowed unless it has
+//! escapes. It accepts RFC 8259 as serde_json does, which the tests of `value` verify.
 
 use std::borrow::Cow;
 
 use memchr::memchr2;
 
-/// How deep a value may be nested.
+/// The maximum nesting depth of a value.
 pub const DEPTH: u32 = 128;
 
-/// Why a text is not the JSON that was expected, and at which byte.
+/// The reason why a text is not the expected JSON, and the byte offset.
 #[derive(Debug)]
 pub struct Fault {
     at: usize,
     what: &'static str,
 }
 
-/// What the next value is: a scalar, whole, or the bracket of what holds others, not yet taken.
+/// The beginning of a value: a complete scalar, or the opening bracket of a list or an object, which is not consumed.
 #[derive(Debug)]
 pub enum Item<'a> {
     /// `null`
     Null,
     /// `true` or `false`
     Boolean(bool),
-    /// A number without fraction and exponent, within 64 bits with a sign.
+    /// A number without fraction and exponent that fits into an `i64`.
     Integer(i64),
-    /// One beyond them, within 64 bits without a sign.
+    /// A number without fraction and exponent that fits into a `u64` only.
     Unsigned(u64),
     /// Any other number; finite.
     Float(f64),
-    /// A number that is greater than all doubles, or less than all.
+    /// A number outside the range of doubles.
     Beyond,
-    /// Text, its escapes resolved.
+    /// Text, unescaped.
     Text(Cow<'a, str>),
     /// The `[` of a list.
     List,
@@ -41,18 +41,18 @@ pub enum Item<'a> {
     Object,
 }
 
-/// A place in JSON text.
+/// A position in JSON text.
 pub struct Reader<'a> {
     text: &'a str,
     at: usize,
-    /// Whether any byte of the text is a control character; if none is, no part of it has to be searched for one.
+    /// Whether the text contains any control character; if not, none of its parts has to be searched for one.
     controls: bool,
-    /// Whether white space was stepped over since somebody last set this to false.
+    /// Whether white space was skipped since this was last set to false.
     spaced: bool,
 }
 
 impl Fault {
-    /// What is wrong, at which line and column of `text`, both from 1; columns count bytes.
+    /// Describes the fault with its line and column in `text`, both from 1; columns count bytes.
     pub fn describe(&self, text: &str) -> String {
         let before = &text.as_bytes()[..self.at];
         let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
@@ -62,22 +62,22 @@ impl Fault {
 }
 
 impl<'a> Reader<'a> {
-    /// At the beginning of a text.
+    /// Starts at the beginning of a text.
     pub fn new(text: &'a str) -> Self {
         Self { text, at: 0, controls: has_controls(text.as_bytes()), spaced: false }
     }
 
-    /// How many bytes were taken.
+    /// Returns the number of bytes consumed.
     pub fn at(&self) -> usize {
         self.at
     }
 
-    /// The fault of text in which something else stands here.
+    /// Returns the fault for unexpected input at the current position.
     pub fn fault(&self, what: &'static str) -> Fault {
         Fault { at: self.at, what }
     }
 
-    /// The next byte that is not white space, not yet taken.
+    /// Returns the next byte that is not white space, without consuming it.
     #[inline]
     pub fn peek(&mut self) -> Option<u8> {
         match self.here() {
@@ -99,10 +99,10 @@ impl<'a> Reader<'a> {
         self.text.as_bytes().get(self.at).copied()
     }
 
-    /// Takes a byte, which comes next or `what` is missing.
+    /// Consumes this byte, or reports that `what` is missing.
     ///
     /// # Errors
-    /// Another byte comes next, or none.
+    /// If another byte or the end comes next.
     pub fn take(&mut self, byte: u8, what: &'static str) -> Result<(), Fault> {
         if self.peek() != Some(byte) {
             return Err(self.fault(what));
@@ -114,23 +114,23 @@ impl<'a> Reader<'a> {
     /// Checks that nothing follows.
     ///
     /// # Errors
-    /// Something does.
+    /// If something follows.
     pub fn end(&mut self) -> Result<(), Fault> {
         self.peek().map_or(Ok(()), |_| Err(self.fault("unexpected data after the value")))
     }
 
-    /// Steps to the next element of a list whose bracket was taken; false at its end, which is taken.
+    /// Advances to the next element of a list whose opening bracket is consumed; returns false at its end, which is consumed.
     ///
     /// # Errors
-    /// Neither comes next.
+    /// If neither comes next.
     pub fn next_element(&mut self, first: bool) -> Result<bool, Fault> {
         self.next_of(b']', first, "expected `,` or `]`")
     }
 
-    /// The same for the members of an object; a quotation mark is next if there is another one.
+    /// Like `next_element`, for the members of an object; a quotation mark comes next if there is another member.
     ///
     /// # Errors
-    /// Neither comes next.
+    /// If neither comes next.
     pub fn next_member(&mut self, first: bool) -> Result<bool, Fault> {
         let another = self.next_of(b'}', first, "expected `,` or `}`")?;
         if another && self.peek() != Some(b'"') {
@@ -153,7 +153,7 @@ impl<'a> Reader<'a> {
         Ok(false)
     }
 
-    /// Takes a name if it is this one, written without escapes. A quotation mark is next.
+    /// Consumes a name if it is this one, written without escapes. A quotation mark must come next.
     #[inline]
     pub fn take_name(&mut self, name: &str) -> bool {
         let rest = &self.text.as_bytes()[self.at + 1..];
@@ -164,10 +164,10 @@ impl<'a> Reader<'a> {
         is_it
     }
 
-    /// Takes the next value if it is a scalar, else only says what begins.
+    /// Consumes the next value if it is a scalar; otherwise only returns which bracket opens.
     ///
     /// # Errors
-    /// No value comes next.
+    /// If no value comes next.
     #[inline(always)]
     pub fn item(&mut self) -> Result<Item<'a>, Fault> {
         match self.peek() {
@@ -182,7 +182,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Takes text if it is whole without escapes and control characters; nothing if something else comes next.
+    /// Consumes text if it is complete and has no escapes or control characters; otherwise consumes nothing.
     #[inline]
     pub fn take_plain_text(&mut self) -> bool {
         if self.controls || self.here() != Some(b'"') {
@@ -198,8 +198,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Takes a number of at most 15 digits, some of them decimals, and returns its digits and how many are decimals; nothing if
-    /// something else comes next, or a number with a sign, an exponent or zeros that mean nothing.
+    /// Consumes a number of at most 15 digits, including decimals, and returns its digits and the number of decimals; consumes nothing if
+    /// something else comes next, or a number with a sign, an exponent or redundant zeros.
     #[inline]
     pub fn take_short_number(&mut self, most_decimals: usize) -> Option<(u64, usize)> {
         const MOST_DIGITS: usize = 15;
@@ -227,7 +227,7 @@ impl<'a> Reader<'a> {
         Some((number, decimals))
     }
 
-    /// Takes a word if it comes next.
+    /// Consumes a word if it comes next.
     #[inline]
     pub fn take_word(&mut self, word: &str) -> bool {
         let is_it = self.text.as_bytes()[self.at..].starts_with(word.as_bytes());
@@ -241,10 +241,10 @@ impl<'a> Reader<'a> {
         if self.take_word(word) { Ok(()) } else { Err(self.fault("expected a value")) }
     }
 
-    /// Takes text. A quotation mark is next.
+    /// Consumes text. A quotation mark must come next.
     ///
     /// # Errors
-    /// It has no end, a control character, unknown escape, or a lone surrogate.
+    /// If it is not terminated, or has a control character, an unknown escape, or a lone surrogate.
     #[inline]
     pub fn text(&mut self) -> Result<Cow<'a, str>, Fault> {
         self.at += 1;
@@ -267,7 +267,7 @@ impl<'a> Reader<'a> {
         Ok(whole)
     }
 
-    /// Steps to the next quotation mark or backslash and returns what stands before it.
+    /// Advances to the next quotation mark or backslash and returns the text before it.
     #[inline]
     fn plain(&mut self) -> Result<&'a str, Fault> {
         let start = self.at;
@@ -298,7 +298,7 @@ impl<'a> Reader<'a> {
         character.and_then(std::result::Result::ok).ok_or(half)
     }
 
-    /// Takes a backslash and what it escapes.
+    /// Consumes an escape sequence.
     fn escaped(&mut self) -> Result<Escape, Fault> {
         let unknown = self.fault("unknown escape");
         let rest = &self.text.as_bytes()[self.at..];
@@ -342,7 +342,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Steps over a number; says whether it has neither fraction nor exponent.
+    /// Skips a number; returns whether it has neither fraction nor exponent.
     fn step_over_number(&mut self) -> Result<bool, Fault> {
         if self.here() == Some(b'-') {
             self.at += 1;
@@ -389,21 +389,21 @@ impl<'a> Reader<'a> {
                 self.at += 1;
                 return Ok(());
             }
-            // What a surrogate means is not asked: nobody reads it.
+            // Surrogates are not checked, since the text is not read.
             self.escaped()?;
         }
     }
 
-    /// Takes a value of any kind and returns its text, and whether there is white space in it outside of texts; `None` if it is
-    /// nested deeper than [`DEPTH`], and then the reader is of no more use.
+    /// Consumes a value of any kind and returns its text, and whether it contains white space outside strings; `None` if it is nested
+    /// deeper than [`DEPTH`], after which the reader must not be used.
     ///
     /// # Errors
-    /// No value comes next.
+    /// If no value comes next.
     pub fn skip(&mut self) -> Result<Option<(&'a str, bool)>, Fault> {
         self.peek();
         self.spaced = false;
         let start = self.at;
-        // Which brackets are open: from the lowest bit up, the innermost first, 1 for an object.
+        // The open brackets as a bit set: the innermost in the lowest bit, 1 for an object.
         let (mut objects, mut depth) = (0u128, 0);
         loop {
             let mut holds_more = false;
@@ -436,16 +436,16 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Takes a value of any kind, or a name, and returns its text.
+    /// Consumes a value of any kind, or a name, and returns its text.
     ///
     /// # Errors
-    /// No value comes next, or one nested deeper than [`DEPTH`].
+    /// If no value comes next, or one nested deeper than [`DEPTH`].
     pub fn value_text(&mut self) -> Result<&'a str, Fault> {
         let deep = self.fault("nested too deep");
         self.skip()?.map(|(text, _)| text).ok_or(deep)
     }
 
-    /// Steps to the next value of the innermost bracket, over its name in an object; false at the end.
+    /// Advances to the next value of the innermost bracket, past its name in an object; returns false at the end.
     fn more(&mut self, objects: u128, first: bool) -> Result<bool, Fault> {
         if objects & 1 == 0 {
             return self.next_element(first);
@@ -459,7 +459,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// What is missing between a name and its value.
+/// The fault of a name that is not followed by a colon.
 pub const COLON: &str = "expected `:`";
 
 enum Escape {
@@ -468,12 +468,12 @@ enum Escape {
     Unit(u16),
 }
 
-/// Whether text has to be escaped in JSON.
+/// Returns whether text has to be escaped in JSON.
 pub fn needs_escape(text: &str) -> bool {
     memchr2(b'"', b'\\', text.as_bytes()).is_some() || has_controls(text.as_bytes())
 }
 
-/// One pass that the compiler makes wide, because nothing leaves the loop early.
+/// A loop without an early exit, so that the compiler vectorises it.
 fn has_controls(bytes: &[u8]) -> bool {
     bytes.iter().fold(u8::MAX, |least, byte| least.min(*byte)) < 0x20
 }

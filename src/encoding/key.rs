@@ -1,4 +1,4 @@
-//! Keys: bytes whose order is the order of what they stand for.
+//! Keys: an order-preserving encoding.
 //!
 //! ```text
 //! records  [table u32 BE][id]                     -> record
@@ -10,28 +10,28 @@
 //! expiry   [index u32 BE][microseconds since 1970, a number][id] -> nothing
 //! blobs    [table u32 BE][upload u64 BE]          -> manifest
 //!          [table u32 BE][upload u64 BE][chunk u32 BE] -> bytes, see `blobs`
-//!          [0 u32][table u32 BE][upload u64 BE]   -> nothing: an upload is under way
-//!          [0 u32]                                -> the least number that no upload has had
+//!          [0 u32][table u32 BE][upload u64 BE]   -> nothing: an upload is in progress
+//!          [0 u32]                                -> the lowest upload number not used yet
 //! ```
 //!
-//! A value is one tag byte and a body: `false < true < numbers < text < null`. Null is last, so that an index scanned forwards
-//! is the ascending order and backwards the descending one, ties by id included. A number is the greatest double not above it
-//! (sign trick: negative doubles inverted, others with the sign bit set) and what is left of it, u16 BE, so that integers
-//! beyond 2^53 keep their exact place among doubles. Text is escaped (`00` to `00 FF`) and ends with `00 00`, so that a prefix
-//! sorts before its continuations and the id that follows cannot be mistaken for text. Text over [`INDEXED_BYTES`] is cut
-//! there: the reader verifies on the record; a `unique` key is followed by the hash of the whole.
+//! A value is one tag byte and a body: `false < true < numbers < text < null`. Null is last, so that a forward scan of an index is the
+//! ascending order and a backward scan the descending one, ties by id included. A number is the greatest double not above it (sign trick:
+//! negative doubles inverted, others with the sign bit set) and the remainder, u16 BE, so that integers beyond 2^53 keep their exact place
+//! among doubles. Text is escaped (`00` to `00 FF`) and ends with `00 00`, so that a prefix sorts before its continuations and the id that
+//! follows cannot be mistaken for text. Text longer than [`INDEXED_BYTES`] is truncated: the reader verifies the record; a `unique` key is
+//! then followed by the hash of the whole text.
 //!
-//! No table has the number 0, so what is kept of uploads stands before all blobs.
+//! No table has the number 0, so the bookkeeping of uploads sorts before all blobs.
 #![deny(clippy::little_endian_bytes, clippy::host_endian_bytes)]
 
 use twox_hash::XxHash3_64;
 
 use super::value::Value;
 
-/// How many bytes of a text stand in an ordered or unique key.
+/// The maximum number of bytes of a text in an ordered or unique key.
 pub const INDEXED_BYTES: usize = 1024;
 
-/// How many bytes of the key of an entry in a hash index stand before its id.
+/// The length of a hash index key before its id, in bytes.
 pub const HASH_PREFIX_BYTES: usize = 12;
 
 const TAG_FALSE: u8 = 0x10;
@@ -47,12 +47,12 @@ pub fn record(table: u32, id: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(id.as_bytes());
 }
 
-/// The table in the key of a record; `None` if the key is too short.
+/// Returns the table in the key of a record; `None` if the key is too short.
 pub fn table_of_record(key: &[u8]) -> Option<u32> {
     key.first_chunk().map(|table| u32::from_be_bytes(*table))
 }
 
-/// The id in the key of a record; `None` if the key is too short or not UTF-8.
+/// Returns the id in the key of a record; `None` if the key is too short or not UTF-8.
 pub fn id_of_record(key: &[u8]) -> Option<&str> {
     key.get(4..).and_then(|id| std::str::from_utf8(id).ok())
 }
@@ -63,7 +63,7 @@ pub fn ordered(index: u32, value: &Value<'_>, id: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(id.as_bytes());
 }
 
-/// Writes what all entries of one value in an ordered index begin with, and nothing else begins with.
+/// Writes the prefix of all entries of one value in an ordered index, and of no others.
 pub fn ordered_prefix(index: u32, value: &Value<'_>, out: &mut Vec<u8>) {
     out.clear();
     out.reserve(match value {
@@ -74,25 +74,25 @@ pub fn ordered_prefix(index: u32, value: &Value<'_>, out: &mut Vec<u8>) {
     self::value(value, out);
 }
 
-/// Writes what the entries in a composite index begin with whose first values are these.
+/// Writes the prefix of the entries in a composite index with these leading values.
 pub fn composite_prefix<'a, 'v: 'a>(index: u32, values: impl IntoIterator<Item = &'a Value<'v>>, out: &mut Vec<u8>) {
     out.clear();
     out.extend_from_slice(&index.to_be_bytes());
     values.into_iter().for_each(|of| value(of, out));
 }
 
-/// Appends what a text as a value begins with that begins with `beginning`; other texts may, too, if it is longer than is indexed.
+/// Appends the prefix of all texts that begin with `beginning`; beyond the indexed length, other texts share the prefix.
 pub fn text_beginning(beginning: &str, out: &mut Vec<u8>) {
     out.push(TAG_TEXT);
     escape(indexed(beginning), out);
 }
 
-/// How many bytes of the key of an entry with so many values stand before its id; `None` if it is no such key.
+/// Returns the number of bytes before the id in an entry with this many values; `None` if it is not a valid key.
 pub fn bytes_before_id(entry: &[u8], values: usize) -> Option<usize> {
     (0..values).try_fold(4, |start, _| end_of_value(entry, start))
 }
 
-/// Where the value ends that begins there in the key of an entry; `None` if none does.
+/// Returns the end of the value at this offset in an entry; `None` if there is none.
 fn end_of_value(entry: &[u8], start: usize) -> Option<usize> {
     match *entry.get(start)? {
         TAG_FALSE | TAG_TRUE | TAG_NULL => Some(start + 1),
@@ -112,17 +112,17 @@ fn end_of_value(entry: &[u8], start: usize) -> Option<usize> {
     }
 }
 
-/// The bytes up to the end of the first value of an entry, but for so many at its beginning, that may be a text that was cut, so that the
-/// entry has the place of others in the order; of an entry without its id.
-pub fn end_of_cut(before_id: &[u8], but_for: usize) -> Option<usize> {
-    const CUT_BYTES: usize = 1 + INDEXED_BYTES + 2;
-    if before_id.len() < 4 + CUT_BYTES {
+/// Returns the end, in an entry without its id, of the first value after `skip_values` others that may be truncated text, so that entries
+/// may not have the order of the whole texts; `None` if there is none.
+pub fn end_of_truncated_text(before_id: &[u8], skip_values: usize) -> Option<usize> {
+    const TRUNCATED_BYTES: usize = 1 + INDEXED_BYTES + 2;
+    if before_id.len() < 4 + TRUNCATED_BYTES {
         return None;
     }
-    let mut start = bytes_before_id(before_id, but_for)?;
+    let mut start = bytes_before_id(before_id, skip_values)?;
     loop {
         let end = end_of_value(before_id, start)?;
-        if before_id[start] == TAG_TEXT && end - start >= CUT_BYTES {
+        if before_id[start] == TAG_TEXT && end - start >= TRUNCATED_BYTES {
             return Some(end);
         }
         start = end;
@@ -135,13 +135,13 @@ pub fn hash(index: u32, value: &Value<'_>, id: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(id.as_bytes());
 }
 
-/// Writes what all entries of one value in a hash index begin with; entries of other values may, too.
+/// Writes the prefix of all entries of one value in a hash index; entries of other values may share it.
 pub fn hash_prefix(index: u32, value: &Value<'_>, out: &mut Vec<u8>) {
     out.clear();
     out.reserve(4 + 11);
     out.extend_from_slice(&index.to_be_bytes());
     let hash = match value {
-        // Of the whole text: a cut one would make all long values with one beginning collide.
+        // Of the whole text: if it were truncated, all long values with the same prefix would collide.
         Value::Text(text) => XxHash3_64::oneshot_with_seed(u64::from(TAG_TEXT), text.as_bytes()),
         other => {
             self::value(other, out);
@@ -163,11 +163,10 @@ pub fn unique(index: u32, value: &Value<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// The number that stands in place of a table's before what is kept of uploads; by itself the key of the least number that no upload
-/// has had.
+/// The prefix of the bookkeeping of uploads, in place of a table number; by itself the key of the lowest upload number not used yet.
 pub const UPLOADS: [u8; 4] = 0u32.to_be_bytes();
 
-/// The key of what an upload has left: of its manifest, and the beginning of those of its chunks. The next number's follows all of them.
+/// Returns the key of the manifest of an upload, which is also the prefix of its chunks. The key of the next number follows all of them.
 pub fn upload(table: u32, upload: u64) -> [u8; 12] {
     let mut key = [0; 12];
     key[..4].copy_from_slice(&table.to_be_bytes());
@@ -175,7 +174,7 @@ pub fn upload(table: u32, upload: u64) -> [u8; 12] {
     key
 }
 
-/// The key of a chunk of an upload.
+/// Returns the key of a chunk of an upload.
 pub fn chunk(table: u32, upload: u64, chunk: u32) -> [u8; 16] {
     let mut key = [0; 16];
     key[..12].copy_from_slice(&self::upload(table, upload));
@@ -183,7 +182,7 @@ pub fn chunk(table: u32, upload: u64, chunk: u32) -> [u8; 16] {
     key
 }
 
-/// The key that says that an upload is under way.
+/// Returns the key that marks an upload as in progress.
 pub fn under_way(table: u32, upload: u64) -> [u8; 16] {
     let mut key = [0; 16];
     key[..4].copy_from_slice(&UPLOADS);
@@ -191,8 +190,7 @@ pub fn under_way(table: u32, upload: u64) -> [u8; 16] {
     key
 }
 
-/// The table and the upload of a key in the space of blobs, and the number of the chunk, unless it is the manifest's; `None` if it is
-/// none of these.
+/// Parses a key in the space of blobs into table, upload and the number of the chunk (`None` for the manifest); `None` if it is neither.
 pub fn parts_of_blob(key: &[u8]) -> Option<(u32, u64, Option<u32>)> {
     let (table, rest) = key.split_first_chunk()?;
     let (upload, rest) = rest.split_first_chunk()?;
@@ -203,7 +201,7 @@ pub fn parts_of_blob(key: &[u8]) -> Option<(u32, u64, Option<u32>)> {
     Some((u32::from_be_bytes(*table), u64::from_be_bytes(*upload), chunk))
 }
 
-/// The least key that is greater than every key beginning with `prefix`; nothing if there is none (all `FF`).
+/// Writes the least key greater than every key with this prefix; empty if there is none (all `FF`).
 pub fn successor(prefix: &[u8], out: &mut Vec<u8>) {
     out.clear();
     out.extend_from_slice(prefix);
@@ -216,10 +214,10 @@ pub fn successor(prefix: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Appends a scalar value so that the order of bytes is the order of values.
+/// Appends the order-preserving encoding of a scalar value.
 ///
 /// # Panics
-/// On a list, on JSON or on a blob: an index has one entry for each element, and none over `Any` or `Blob` (the schema refuses it).
+/// For a list, JSON or a blob: an index has one entry for each element, and none on `Any` or `Blob` (the schema rejects it).
 pub fn value(value: &Value<'_>, out: &mut Vec<u8>) {
     match value {
         Value::Boolean(false) => out.push(TAG_FALSE),
@@ -241,7 +239,7 @@ pub fn value(value: &Value<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// The greatest double that is not above an integer, and what is left.
+/// Splits an integer into the greatest double not above it and the remainder.
 fn split(integer: i64) -> (f64, u16) {
     let nearest = integer as f64;
     if integer.unsigned_abs() <= 1 << 53 {
@@ -253,7 +251,7 @@ fn split(integer: i64) -> (f64, u16) {
 }
 
 fn number(float: f64, rest: u16, out: &mut Vec<u8>) {
-    // One zero: -0.0 + 0.0 is 0.0. There is no NaN: JSON cannot write it.
+    // A single zero: -0.0 + 0.0 is 0.0. There is no NaN: JSON cannot represent it.
     let bits = (float + 0.0).to_bits();
     let ordered = if bits >> 63 == 1 { !bits } else { bits | 1 << 63 };
     out.push(TAG_NUMBER);
@@ -261,7 +259,7 @@ fn number(float: f64, rest: u16, out: &mut Vec<u8>) {
     out.extend_from_slice(&rest.to_be_bytes());
 }
 
-/// Appends a scalar value as [`value`] does, but text whole, however long: the place of a record in a list that is sorted.
+/// Appends a scalar value like [`value`], but never truncates text: for the sort key of a record.
 ///
 /// # Panics
 /// As [`value`].
@@ -272,7 +270,7 @@ pub fn whole_value(of: &Value<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// As much of a text as stands in an ordered or unique key.
+/// Returns the part of a text that is stored in an ordered or unique key.
 fn indexed(text: &str) -> &[u8] {
     &text.as_bytes()[..text.len().min(INDEXED_BYTES)]
 }
@@ -311,7 +309,7 @@ mod tests {
         Value::Text(Cow::Owned(text.to_owned()))
     }
 
-    /// Exact comparison of an integer with a double, by the halves of the double.
+    /// Compares an integer with a double exactly, by the halves of the double.
     fn compare_exactly(integer: i64, float: f64) -> Ordering {
         if float >= 9_223_372_036_854_775_808.0 {
             return Ordering::Less;
@@ -403,13 +401,13 @@ mod tests {
         let mut prefix = Vec::new();
         for (bytes, cut) in [(1023, false), (1024, true), (5000, true)] {
             ordered_prefix(7, &text_value(&"x".repeat(bytes)), &mut prefix);
-            assert_eq!(end_of_cut(&prefix, 0), cut.then_some(prefix.len()), "{bytes}");
-            assert_eq!(end_of_cut(&prefix, 1), None, "{bytes}");
+            assert_eq!(end_of_truncated_text(&prefix, 0), cut.then_some(prefix.len()), "{bytes}");
+            assert_eq!(end_of_truncated_text(&prefix, 1), None, "{bytes}");
             let text = text_value(&"x".repeat(bytes));
             composite_prefix(7, [&Value::Int(1), &text, &text_value("a")], &mut prefix);
-            assert_eq!(end_of_cut(&prefix, 0), cut.then_some(prefix.len() - 4), "{bytes}");
-            assert_eq!(end_of_cut(&prefix, 1), cut.then_some(prefix.len() - 4), "{bytes}");
-            assert_eq!(end_of_cut(&prefix, 2), None, "{bytes}");
+            assert_eq!(end_of_truncated_text(&prefix, 0), cut.then_some(prefix.len() - 4), "{bytes}");
+            assert_eq!(end_of_truncated_text(&prefix, 1), cut.then_some(prefix.len() - 4), "{bytes}");
+            assert_eq!(end_of_truncated_text(&prefix, 2), None, "{bytes}");
         }
         let (mut one, mut other) = (Vec::new(), Vec::new());
         whole_value(&text_value(&"x".repeat(2000)), &mut one);

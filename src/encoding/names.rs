@@ -1,4 +1,4 @@
-//! The names of members inside a value of type `Any`, by what they mean: `"a"` and `"\u0061"` are one name.
+//! Member names inside a value of type `Any`, compared after unescaping: `"a"` and `"\u0061"` are the same name.
 
 use std::borrow::Cow;
 
@@ -8,14 +8,14 @@ use super::value::Value;
 /// A name.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Name<'a> {
-    /// By what it means.
+    /// By its unescaped text.
     Meaning(Cow<'a, str>),
-    /// It has a lone surrogate, so it means nothing, and equals what is written alike.
+    /// It has a lone surrogate and so cannot be unescaped; it equals only names spelled alike.
     Written(&'a str),
 }
 
 impl<'a> Name<'a> {
-    /// Of its JSON text, with the quotation marks.
+    /// Parses the JSON text of a name, including its quotation marks.
     pub(super) fn of(text: &'a str) -> Self {
         if !text.contains('\\') {
             return Self::Meaning(Cow::Borrowed(between_marks(text)));
@@ -24,7 +24,7 @@ impl<'a> Name<'a> {
     }
 }
 
-/// A member inside a value that has the name of an earlier one of its object: the JSON pointer (RFC 6901) from the value to it.
+/// Returns the JSON pointer (RFC 6901) to the first member of a value that repeats a name within its object.
 pub(super) fn repeated(value: &Value<'_>) -> Option<String> {
     let mut path = Vec::new();
     let found = match value {
@@ -40,8 +40,8 @@ pub(super) fn repeated(value: &Value<'_>) -> Option<String> {
     found.then(|| path.iter().rev().flat_map(|segment| ["/", segment]).collect())
 }
 
-/// Looks through the next value, which is nested no deeper than values are. If a name is repeated, `path` gets the way to it, the
-/// innermost part first.
+/// Searches the next value, which must not exceed the maximum depth. If a name is repeated, `path` gets the segments of its pointer, the
+/// innermost first.
 fn search(reader: &mut Reader<'_>, path: &mut Vec<String>) -> Result<bool, Fault> {
     match reader.peek() {
         Some(b'{') => {
@@ -76,7 +76,7 @@ fn search(reader: &mut Reader<'_>, path: &mut Vec<String>) -> Result<bool, Fault
     }
 }
 
-/// The first of an object's names that an earlier one is like.
+/// Returns the first name of an object that repeats an earlier one.
 fn first_repeated<'a>(names: &[&'a str]) -> Option<&'a str> {
     if names.len() < 2 {
         return None;
@@ -91,7 +91,7 @@ fn between_marks(text: &str) -> &str {
     &text[1..text.len() - 1]
 }
 
-/// A name as a part of a JSON pointer.
+/// Returns a name as a segment of a JSON pointer.
 fn segment(text: &str) -> String {
     let name = match Name::of(text) {
         Name::Meaning(name) => name.into_owned(),

@@ -1,7 +1,7 @@
-//! JSON merge patch (RFC 7396) inside a value of type `Any`, on text: what the patch does not touch keeps its every digit.
+//! JSON merge patch (RFC 7396) inside a value of type `Any`, applied to text, so that unaffected parts keep every digit.
 //!
-//! The patch is read once into changes by name, and then the target is read once from left to right: so the work follows the
-//! length of both, however many members there are and however deep they lie.
+//! The patch is parsed once into changes by name, and the target is then read once from left to right: the time is linear in the length of
+//! both, regardless of the number and depth of members.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -10,7 +10,7 @@ use super::json::{COLON, Fault, Reader};
 use super::names::Name;
 use super::value::Value;
 
-/// The value after a patch. Both are as [`Value::Json`] or [`Value::Null`] hold them: without white space, of bounded depth.
+/// Returns the patched value. Both are as in [`Value::Json`] or [`Value::Null`]: without white space, of bounded depth.
 pub fn merge<'a>(target: &Value<'_>, patch: Value<'a>) -> Value<'a> {
     let Value::Json(patch_text) = &patch else { return patch };
     if !patch_text.starts_with('{') {
@@ -24,15 +24,15 @@ pub fn merge<'a>(target: &Value<'_>, patch: Value<'a>) -> Value<'a> {
     let changes = Changes::read(&mut Reader::new(patch_text));
     match changes.and_then(|changes| changes.apply(&mut Reader::new(target_text), &mut out)) {
         Ok(()) => Value::Json(Cow::Owned(out)),
-        // One of them is not JSON, and then there is nothing to merge.
+        // One of them is not JSON, so there is nothing to merge.
         Err(_) => patch,
     }
 }
 
-/// What anything but an object is to a patch.
+/// Stands in for a target that is not an object.
 const EMPTY: &str = "{}";
 
-/// What a patch says of one member.
+/// The change of one member.
 enum Change<'p> {
     Remove,
     /// The JSON text of its new value.
@@ -40,17 +40,17 @@ enum Change<'p> {
     Merge(Changes<'p>),
 }
 
-/// What a patch says of an object.
+/// The changes of an object.
 #[derive(Default)]
 struct Changes<'p> {
     /// With the JSON text of the name, in the order of the patch.
     members: Vec<(&'p str, Change<'p>)>,
-    /// The place of each among them.
+    /// The index of each name in `members`.
     places: HashMap<Name<'p>, usize>,
 }
 
 impl<'p> Changes<'p> {
-    /// Reads an object.
+    /// Parses an object.
     fn read(patch: &mut Reader<'p>) -> Result<Self, Fault> {
         let mut changes = Self::default();
         patch.take(b'{', "expected an object")?;
@@ -67,14 +67,14 @@ impl<'p> Changes<'p> {
             let end = changes.members.len();
             match *changes.places.entry(Name::of(name)).or_insert(end) {
                 place if place == end => changes.members.push((name, change)),
-                // No body says a thing twice; in other texts the last word holds.
+                // Bodies have no duplicate names; in other texts the last one wins.
                 place => changes.members[place].1 = change,
             }
         }
         Ok(changes)
     }
 
-    /// Writes an object as it is after the changes.
+    /// Writes the changed object.
     fn apply(&self, target: &mut Reader<'_>, out: &mut String) -> Result<(), Fault> {
         let mut applied = vec![false; self.members.len()];
         let (begin, mut first) = (out.len() + 1, true);
@@ -110,7 +110,7 @@ impl<'p> Changes<'p> {
 }
 
 impl Change<'_> {
-    /// Writes the member that it makes in place of what is no object.
+    /// Writes the member created by the change, where the target has no object.
     fn write(&self, name: &str, begin: usize, out: &mut String) -> Result<(), Fault> {
         match self {
             Self::Remove => {}
@@ -140,7 +140,7 @@ fn open(name: &str, begin: usize, out: &mut String) {
 mod tests {
     use super::*;
 
-    /// The examples of RFC 7396, appendix A, that concern objects, names written in two ways, and names that mean nothing.
+    /// The examples of RFC 7396, appendix A, for objects, names in two spellings, and names with lone surrogates.
     #[test]
     fn examples() {
         let cases = [
@@ -165,7 +165,7 @@ mod tests {
         }
     }
 
-    /// As many members as a body of a few megabytes has: whoever looks for each among all others never comes to the end.
+    /// As many members as fit into a body of a few megabytes: a quadratic search would never end.
     #[test]
     fn the_work_follows_the_length() {
         const MEMBERS: usize = 300_000;

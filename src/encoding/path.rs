@@ -1,19 +1,20 @@
-//! What stands at a path in JSON text: `size.w` in `{"size":{"w":10}}` is 10.
+//! The values at a path in JSON text: `size.w` in `{"size":{"w":10}}` is 10.
 //!
-//! A path leads through every element of a list on its way. What it does not lead to is stepped over and not read.
+//! A path passes through every element of a list. Values off the path are skipped without being parsed.
 
 use super::json::{COLON, Fault, Item, Reader};
 use super::record::{Scalar, Text};
 use crate::error::{Error, Result};
 
-/// Calls `visit` with each scalar value at a path, the elements of a list there included, and with `None` for a list or an object itself.
-/// Null is nothing, as is a path that leads nowhere.
+/// Calls `visit` with each scalar value at a path, including the elements of a list there, and with `None` for a nested list or an object.
+/// Nulls and paths that do not exist yield nothing.
 ///
 /// # Errors
 /// `Corrupt` if the text is not JSON.
 pub fn each_at(json: &str, path: &[Box<str>], visit: &mut dyn FnMut(Option<&Scalar<'_>>)) -> Result<()> {
     let mut reader = Reader::new(json);
-    walk(&mut reader, path, visit).map_err(|fault| Error::corrupt(format!("a stored value: {}", fault.describe(json))))
+    walk(&mut reader, path, visit)
+        .map_err(|fault| Error::corrupt(format!("a stored value is invalid: {}", fault.describe(json))))
 }
 
 fn walk(
@@ -30,7 +31,7 @@ fn walk(
         Item::Integer(integer) => Scalar::Int(integer),
         Item::Unsigned(unsigned) => Scalar::Float(unsigned as f64),
         Item::Float(float) => Scalar::Float(float),
-        // It is not null, and nothing is equal to it.
+        // Not null, but equal to nothing.
         Item::Beyond => {
             visit(None);
             return Ok(());
@@ -88,7 +89,7 @@ fn walk_object(
 mod tests {
     use super::*;
 
-    /// What is met at a path that is written with dots.
+    /// Returns the values visited at a path in dot notation.
     fn met(json: &str, path: &str) -> String {
         let path: Vec<Box<str>> = path.split('.').filter(|name| !name.is_empty()).map(Box::from).collect();
         let mut met = Vec::new();

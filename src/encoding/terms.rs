@@ -1,11 +1,11 @@
-//! The terms of a text, by which full text is found.
+//! The terms of a text for full-text search.
 //!
-//! A term is a run of letters and digits of two characters or more, in lower case, as Unicode has them. There are no stop words and no
-//! stems: what they leave out depends on a language that nobody has named.
+//! A term is a run of at least two letters or digits, in lower case, as defined by Unicode. There is neither stop-word removal nor
+//! stemming: both depend on the language, which is unknown.
 
 use std::borrow::Cow;
 
-/// The terms of a text in their order, as often as they occur; borrowed where they are written in lower case.
+/// Returns the terms of a text in order, including repetitions; borrowed if they are already in lower case.
 pub fn terms(text: &str) -> impl Iterator<Item = Cow<'_, str>> {
     let runs = text.split(|character: char| !character.is_alphanumeric());
     runs.filter(|run| run.chars().nth(1).is_some()).map(|run| match run.chars().any(char::is_uppercase) {

@@ -1,13 +1,13 @@
-//! The paths of a record and of its blobs, as a server has them.
+//! The URL paths of records and of their blobs.
 //!
-//! They stand here because a blob's path is its value in the text of its record.
+//! They are part of the encoding because the value of a blob in the text of its record is its path.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-/// What stands in a path as it is (RFC 3986, unreserved); all else is percent-encoded.
+/// The characters to encode in a path segment: all but the unreserved ones (RFC 3986).
 const ENCODED: AsciiSet = NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// The path of a record.
+/// Returns the path of a record.
 pub fn record(table: &str, id: &str) -> String {
     let mut path = String::with_capacity(table.len() + id.len() + 2);
     path.push('/');
@@ -17,7 +17,7 @@ pub fn record(table: &str, id: &str) -> String {
     path
 }
 
-/// The path of a blob: of its record, and the name of the attribute.
+/// Returns the path of a blob: that of its record, and the name of the attribute.
 pub fn blob(table: &str, id: &str, attribute: &str) -> String {
     let mut path = record(table, id);
     path.push('/');

@@ -7,47 +7,47 @@ use std::borrow::Cow;
 pub enum Value<'a> {
     /// No value.
     Null,
-    /// Of a Boolean.
+    /// A Boolean.
     Boolean(bool),
-    /// Of an Int.
+    /// An Int.
     Int(i64),
-    /// Of a Float; finite.
+    /// A Float; finite.
     Float(f64),
-    /// Of an ID or a String.
+    /// An ID or a String.
     Text(Cow<'a, str>),
-    /// Of a Date.
+    /// A Date.
     Date(Date<'a>),
-    /// Of a Blob.
+    /// A Blob.
     Blob(Blob<'a>),
-    /// Of an `Any`: JSON text without white space.
+    /// An `Any`: JSON text without white space.
     Json(Cow<'a, str>),
-    /// Of a list: its elements, none of them a list.
+    /// A list; its elements are not lists.
     List(Vec<Value<'a>>),
 }
 
-/// An instant, and the text it was written as.
+/// An instant, and its original text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Date<'a> {
-    /// ISO 8601 date or date-time, as it was given.
+    /// ISO 8601 date or date-time, as given.
     pub text: Cow<'a, str>,
-    /// Microseconds since 1970-01-01T00:00:00Z; a date alone is its midnight.
+    /// Microseconds since 1970-01-01T00:00:00Z; a date without a time means midnight.
     pub microseconds: i64,
 }
 
-/// A blob, which stands beside its record.
+/// A reference to a blob, which is stored separately from its record.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Blob<'a> {
     /// Its path.
     pub path: Cow<'a, str>,
-    /// The number of the upload that has made it; 0 in a body, which cannot know it.
+    /// The number of the upload that created it; 0 in a body, which cannot know it.
     pub upload: u64,
 }
 
 impl<'a> Date<'a> {
-    /// The instant that an ISO 8601 date or date-time means; without an offset it is UTC.
+    /// Parses an ISO 8601 date or date-time; without an offset it is UTC.
     ///
     /// # Errors
-    /// A sentence saying what is accepted.
+    /// A message stating what is accepted.
     pub fn parse(text: impl Into<Cow<'a, str>>) -> std::result::Result<Self, String> {
         let text = text.into();
         Value::microseconds_of(&text).map(|microseconds| Self { text, microseconds })
@@ -91,10 +91,10 @@ impl<'a> From<Date<'a>> for Value<'a> {
 }
 
 impl Value<'_> {
-    /// Checks what an instant an ISO 8601 date or date-time means; without an offset it is UTC.
+    /// Returns the instant of an ISO 8601 date or date-time; without an offset it is UTC.
     ///
     /// # Errors
-    /// A sentence saying what is accepted.
+    /// A message stating what is accepted.
     pub fn microseconds_of(text: &str) -> std::result::Result<i64, String> {
         let refused = || format!("{text:?} is not an ISO 8601 date or date-time such as 2026-01-31T12:00:00Z");
         let plausible = text.len() >= 10 && text.bytes().all(|byte| b"0123456789-+:.TZ".contains(&byte));

@@ -1,7 +1,7 @@
-//! What a batch of the log means for records.
+//! Decodes a batch of the log into changes of records.
 //!
-//! Of a record that a batch writes more than once the last state counts: no reader has seen the others. (Independent transactions that
-//! were written together never write the same record: each holds its lock until it is written.)
+//! If a batch writes a record several times, only the last write counts: no reader has seen the others. (Independent transactions in one
+//! group commit never write the same record, because each holds its lock until its batch is written.)
 
 use std::collections::HashSet;
 
@@ -11,27 +11,29 @@ use crate::encoding::key;
 use crate::error::{Error, Result};
 use crate::storage::{LoggedBatch, Operation};
 
-/// What happened to a record, or to all of a table.
+/// A change of a record, or the deletion of all records of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Change<'b> {
-    /// Number of the operation in the log.
+    /// Sequence number of the operation.
     pub(super) sequence: u64,
     pub(super) table: u32,
-    /// The record; `None`: all of the table were deleted.
+    /// Id of the record; `None` if all records of the table were deleted.
     pub(super) id: Option<&'b str>,
-    /// Its stored bytes; `None`: it was deleted.
+    /// Its stored bytes; `None` if it was deleted.
     pub(super) stored: Option<&'b [u8]>,
 }
 
-/// The changes that a batch makes, in its order.
+/// Returns the changes that a batch makes, in its order.
 ///
 /// # Errors
-/// `Corrupt` if a key is none of a record.
+/// `Corrupt` if a key is not the key of a record.
 pub(super) fn changes<'b>(batch: &LoggedBatch<'b>) -> Result<SmallVec<[Change<'b>; 4]>> {
     let mut changes = SmallVec::new();
     for operation in batch.operations() {
         let (sequence, operation) = operation?;
-        changes.push(change(sequence, operation).ok_or_else(|| Error::corrupt("a key in the log is no record's"))?);
+        changes.push(
+            change(sequence, operation).ok_or_else(|| Error::corrupt("the log has a key that is not a record key"))?,
+        );
     }
     if changes.len() > 1 {
         keep_last(&mut changes);
@@ -51,7 +53,7 @@ fn change(sequence: u64, operation: Operation<'_>) -> Option<Change<'_>> {
     Some(Change { sequence, table, id, stored })
 }
 
-/// Leaves out what the same batch writes over.
+/// Removes changes that a later operation of the same batch overwrites.
 fn keep_last(changes: &mut SmallVec<[Change<'_>; 4]>) {
     let mut later = HashSet::with_capacity(changes.len());
     changes.reverse();

@@ -1,8 +1,8 @@
-//! The id of an event: its place in the log, as four numbers, `3735928559-12-4096-771`.
+//! The id of an event: its position in the log as four numbers, `3735928559-12-4096-771`.
 //!
-//! A random number of the opening of the store, the file of the log, where in it the batch begins, the number of the operation. So
-//! resuming from an event looks nothing up; and an id is not mistaken for another's if the store has lost its event (a power cut took the
-//! end of the log) or never had it (it was restored from a copy).
+//! They are the random number of the opening of the store, the number of the log file, the offset of the batch in it and the sequence
+//! number of the operation. So resuming needs no look-up, and an id is not mistaken for that of another event if the store has lost its
+//! event (a power cut took the end of the log) or never had it (the store was restored from a copy).
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,17 +10,17 @@ use std::str::FromStr;
 use crate::error::Error;
 use crate::storage::LogPosition;
 
-/// Which event it is; resuming goes on behind it.
+/// The id of an event; resuming from it continues with the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventId(LogPosition);
 
 impl EventId {
-    /// Of the operation before a position.
+    /// Returns the id of the operation before a position.
     pub(super) fn of(position: LogPosition) -> Self {
         Self(position)
     }
 
-    /// Appends its text.
+    /// Appends the text of the id.
     pub fn write(self, out: &mut Vec<u8>) {
         let (LogPosition { opening, file, offset, sequence }, mut digits) = (self.0, itoa::Buffer::new());
         out.extend_from_slice(digits.format(opening).as_bytes());
@@ -30,7 +30,7 @@ impl EventId {
         }
     }
 
-    /// Behind the event.
+    /// Returns the position after the event.
     pub(super) fn position(self) -> LogPosition {
         self.0
     }
@@ -48,13 +48,13 @@ impl FromStr for EventId {
     type Err = Error;
 
     /// # Errors
-    /// `Invalid` if it is none that was given out.
+    /// `Invalid` if the text is not an event id.
     fn from_str(text: &str) -> Result<Self, Error> {
         let wrong = || {
             let example = "3735928559-12-4096-771";
             Error::invalid(format!("{text:?} is not an event id: expected four numbers, such as {example}"))
         };
-        // `+1` would be a number, too.
+        // `parse` would accept `+1` as well.
         let is_number = |part: &&str| part.bytes().all(|byte| byte.is_ascii_digit());
         let numbers = text.split('-').map(|part| Some(part).filter(is_number)?.parse::<u64>().ok());
         let numbers = numbers.collect::<Option<Vec<_>>>().ok_or_else(wrong)?;

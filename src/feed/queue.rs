@@ -1,4 +1,4 @@
-//! What waits for one subscriber: texts in their order, within a bound of bytes, and how it all ends.
+//! The bounded queue of one subscriber: encoded events in order, and how the subscription ends.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use parking_lot::Mutex;
 use super::{Message, SHARES, Shared, Topic};
 use crate::storage::LogPosition;
 
-/// The queue of a subscriber. The reader of the log fills it, the subscriber empties it.
+/// The queue of a subscriber. The reader of the log fills it, the subscriber drains it.
 pub(super) struct Queue {
     pub(super) topic: Topic,
-    /// Bytes of texts after which there is no room for another batch.
+    /// Number of queued bytes above which another batch is refused.
     most_bytes: usize,
     state: Mutex<State>,
 }
@@ -21,35 +21,35 @@ pub(super) struct Queue {
 struct State {
     texts: VecDeque<Queued>,
     bytes: usize,
-    /// Behind what was put in last, or was had before.
+    /// Position after the last event that was queued, or that the subscriber already had.
     position: Option<LogPosition>,
-    /// When something was put in.
+    /// When something was last queued.
     filled: Instant,
     end: Option<End>,
-    /// Called when there is something, once.
+    /// Called once, when there is something to take.
     wake: Option<Box<dyn FnOnce() + Send>>,
 }
 
-/// A text for a subscriber.
+/// Encoded messages for a subscriber.
 pub(super) struct Queued {
     pub(super) text: Bytes,
-    /// How many events it has.
+    /// Number of events in it.
     pub(super) events: u64,
 }
 
 /// How a subscription ends once its queue is empty.
 #[derive(Clone)]
 enum End {
-    /// As it should.
+    /// The feed was stopped or the subscriber lags.
     Over,
-    /// The log cannot be read; with the reason.
+    /// The log cannot be read, for this reason.
     Broken(Arc<str>),
 }
 
-/// What a queue has next.
+/// What [`Queue::take`] returns.
 pub(super) enum Taken {
     Text(Queued),
-    /// Nothing yet: it will call.
+    /// Nothing yet; the callback will be called.
     Pending,
     Over,
     Broken(Arc<str>),
@@ -62,12 +62,12 @@ impl Queue {
         Arc::new(Self { topic, most_bytes: shared.options.queued_bytes / SHARES, state: Mutex::new(state) })
     }
 
-    /// Its subscriber has everything up to here.
+    /// Records that the subscriber has everything up to this position.
     pub(super) fn set_position(&self, position: LogPosition) {
         self.state.lock().position = Some(position);
     }
 
-    /// Tells a subscriber that has received nothing yet how far the log was read.
+    /// Sends a subscriber that has received nothing yet the current position in the log.
     pub(super) fn tell_position(&self, shared: &Arc<Shared>, reached: LogPosition) {
         if self.state.lock().position.is_none()
             && let Some(text) = shared.text(reached, &Message::Progress)
@@ -76,14 +76,14 @@ impl Queue {
         }
     }
 
-    /// Puts a text in, unless the subscriber has what it says already; false if there is no room.
+    /// Queues a text, unless the subscriber already has its events; returns false if there is no room.
     pub(super) fn put(&self, behind: LogPosition, queued: Queued) -> bool {
         let mut state = self.state.lock();
         let is_known = queued.events > 0 && state.position.is_some_and(|position| behind.sequence <= position.sequence);
         if is_known || state.end.is_some() {
             return true;
         }
-        // No subscriber can take the events of one batch while they are put in: they have room together or not at all.
+        // A subscriber cannot drain the queue while the events of one batch are added, so they are admitted all or none.
         let begun =
             state.position.is_some_and(|position| (position.file, position.offset) == (behind.file, behind.offset));
         if !begun && !state.texts.is_empty() && state.bytes + queued.text.len() > self.most_bytes {
@@ -99,13 +99,13 @@ impl Queue {
         true
     }
 
-    /// Since when nothing was put in and nothing waits; `None` if something does.
+    /// Returns when something was last queued, if the queue is empty and has a position; otherwise `None`.
     pub(super) fn idle_since(&self) -> Option<Instant> {
         let state = self.state.lock();
         (state.texts.is_empty() && state.position.is_some()).then_some(state.filled)
     }
 
-    /// Ends it with a last text, which says from where to resume, if that is known.
+    /// Ends the queue with a last text that names the position to resume from, if that is known.
     pub(super) fn lag(&self, text: impl FnOnce(LogPosition) -> Bytes) {
         let mut state = self.state.lock();
         if state.end.is_none()
@@ -116,13 +116,13 @@ impl Queue {
         self.end_by(state, End::Over);
     }
 
-    /// Ends it.
+    /// Ends the queue.
     pub(super) fn end(&self) {
         self.end_by(self.state.lock(), End::Over);
     }
 
-    /// Ends it, because the log cannot be read.
-    pub(super) fn break_off(&self, why: &Arc<str>) {
+    /// Ends the queue because the log cannot be read.
+    pub(super) fn fail(&self, why: &Arc<str>) {
         self.end_by(self.state.lock(), End::Broken(Arc::clone(why)));
     }
 
@@ -133,7 +133,7 @@ impl Queue {
         wake.into_iter().for_each(|wake| wake());
     }
 
-    /// What comes next; calls `wake` when there is something, if there is nothing now.
+    /// Takes the next text. If there is none yet, `wake` is called once there is.
     pub(super) fn take(&self, wake: impl FnOnce() + Send + 'static) -> Taken {
         let mut state = self.state.lock();
         if let Some(queued) = state.texts.pop_front() {

@@ -1,4 +1,4 @@
-//! One subscription: what its subscriber gets next, and how it catches up with those that are fed from the end of the log.
+//! One subscription: what its subscriber receives next, and how it catches up with the live ones, which are fed from the end of the log.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,34 +11,34 @@ use super::{EventId, Message, Shared, Topic};
 use crate::error::{Error, Result};
 use crate::storage::{LogPosition, Space};
 
-/// How long the text is about that one step of catching up makes.
+/// Approximate size of the text that one catch-up step returns.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// How much of the log it reads at most for that.
+/// Maximum number of bytes of the log read in one such step.
 const READ_BYTES: usize = 4 << 20;
 
-/// A subscription; it ends when it is dropped.
+/// A subscription; dropping it ends it.
 pub struct Subscription {
     shared: Arc<Shared>,
     queue: Arc<Queue>,
-    /// How far it has come by itself, if it is not fed with the others.
+    /// The position it has caught up to, if it is not live.
     behind: Option<LogPosition>,
-    /// What it has read by itself.
+    /// What it has read itself.
     piece: Option<Queued>,
 }
 
-/// What a subscriber gets next.
+/// What a subscriber receives next.
 #[derive(Debug)]
 pub enum Next {
-    /// Text of one or more messages, which counts until its last copy is dropped.
+    /// Encoding of one or more messages; it counts against the limit until its last clone is dropped.
     Text(Bytes),
-    /// Nothing yet: the callback is called when there is something.
+    /// Nothing yet; the callback is called when there is something.
     Pending,
-    /// It has to catch up first: [`Subscription::catch_up`], where waiting is allowed.
+    /// The subscriber has to call [`Subscription::catch_up`] first, on a thread that may block.
     Behind,
-    /// Nothing any more.
+    /// The subscription has ended.
     Over,
-    /// Nothing any more, because the log cannot be read; for the operator, why.
+    /// The subscription has ended because the log cannot be read; contains the reason, for the operator.
     Broken(Arc<str>),
 }
 
@@ -58,17 +58,17 @@ impl Subscription {
 
     fn new(shared: &Arc<Shared>, topic: Topic) -> Result<Self> {
         let most = shared.options.subscribers;
-        // Counted before the limit is asked: it is dropped again where it is one too many.
+        // Counted before the check: dropping the subscription undoes it if it is one too many.
         let before = shared.subscribers.fetch_add(1, Ordering::Relaxed);
         let queue = Queue::new(shared, topic);
         let subscription = Self { shared: Arc::clone(shared), queue, behind: None, piece: None };
         match before < most {
             true => Ok(subscription),
-            false => Err(Error::Busy { detail: format!("the limit of {most} subscribers of changes is reached") }),
+            false => Err(Error::Busy { detail: format!("the limit of {most} change-feed subscribers is reached") }),
         }
     }
 
-    /// What comes next. If that is nothing yet, `wake` is called when there is something; it must neither block nor panic.
+    /// Returns what comes next. If that is nothing yet, `wake` is called when there is something; it must neither block nor panic.
     pub fn next(&mut self, wake: impl FnOnce() + Send + 'static) -> Next {
         if let Some(piece) = self.piece.take() {
             return self.taken(piece);
@@ -89,20 +89,19 @@ impl Subscription {
         Next::Text(queued.text)
     }
 
-    /// Reads a piece of what it is behind by, or joins those that are fed from the end of the log. Reads from the disk, for some
-    /// milliseconds.
+    /// Reads a piece of the missed events, or makes the subscription live. Reads from the disk, for some milliseconds.
     pub fn catch_up(&mut self) {
         let position = self.behind;
         let Err(error) = self.read() else { return };
         self.behind = None;
         match (error, position) {
             _ if self.shared.hub().stopped => self.queue.end(),
-            // The log has gone meanwhile, or there is no room for what it has to get.
+            // The log was removed meanwhile, or there is no room for the events.
             (Error::Gone { .. } | Error::Busy { .. }, Some(position)) => {
                 self.queue.set_position(position);
                 self.shared.lag(&self.queue);
             }
-            (error, _) => self.queue.break_off(&error.to_string().into()),
+            (error, _) => self.queue.fail(&error.to_string().into()),
         }
     }
 
@@ -116,13 +115,13 @@ impl Subscription {
                 if events == 0 {
                     (shared.write)(EventId::of(position), &Message::Progress, &mut text);
                 }
-                // Before it is fed by others: what they put into its queue comes behind this.
+                // Before the reader feeds the queue: what the reader adds comes after this piece.
                 self.piece = Some(self.queued(text, events)?);
                 self.behind = (!shared.join(&self.queue, Some(position))?).then_some(position);
                 return Ok(());
             };
             read_bytes += batch.bytes();
-            // A batch is read again for each piece of it: a long one has longer ones.
+            // A batch is read again for each of its pieces, so a long batch has longer pieces.
             let most_bytes = PIECE_BYTES.max(batch.bytes() / 16);
             position = batch.position(batch.last());
             for change in changes(&batch)? {
@@ -142,10 +141,10 @@ impl Subscription {
     }
 
     /// # Errors
-    /// `Busy` if there is no room for it.
+    /// `Busy` if there is no room for the text.
     fn queued(&self, text: Vec<u8>, events: u64) -> Result<Queued> {
         let text = self.shared.counted(text).ok_or_else(|| {
-            let detail = "the queues of changes are full";
+            let detail = "the change-feed queues are full";
             Error::Busy { detail: detail.to_owned() }
         })?;
         Ok(Queued { text, events })

@@ -1,8 +1,8 @@
-//! The one thread that reads the end of the log, for all subscribers.
+//! The one thread that reads the end of the log for all live subscribers.
 //!
-//! It is there as long as somebody is. A write wakes it; it reads what there is, then pauses for a moment before it looks again, so that
-//! under load a write finds it awake and pays for no wake-up. Each batch is decoded once, and the text of an event is made once for all
-//! who get it.
+//! It runs while there are subscribers. A write wakes it. It reads everything there is, then pauses briefly before it looks again, so that
+//! under load a write finds it running and does not pay for a wake-up. Each batch is decoded once, and each event is encoded once for all
+//! its subscribers.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -15,19 +15,19 @@ use super::{Hub, Message, Shared, Tail};
 use crate::error::{Error, Result};
 use crate::storage::{LogPosition, LogReader, Space};
 
-/// How long it pauses when it has read all there was.
+/// Pause after all available batches were read.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// How long it waits at first: a write that was under way when it began to be woken may not have seen that.
+/// Longest first wait: a write already under way when the reader registered may not wake it.
 const SETTLING: Duration = Duration::from_millis(20);
 
-/// What `keep_alive_ms` may be: zero would keep the thread busy, and clocks have an end.
+/// Valid range of `keep_alive_ms`: zero would keep the thread busy, and `Instant` must not overflow.
 const KEEP_ALIVE_MS: RangeInclusive<u64> = 1..=3_600_000;
 
-/// After how many batches it looks whether a subscriber is due for a keep-alive.
+/// Number of batches after which it checks whether a keep-alive is due.
 const ROUND: usize = 1024;
 
-/// Starts it, to read from here.
+/// Starts the thread at a position.
 ///
 /// # Errors
 /// `Storage` if no thread can be started.
@@ -38,7 +38,7 @@ pub(super) fn start(shared: &Arc<Shared>, from: Tail) -> Result<JoinHandle<()>> 
         match reader.run(from) {
             Ok(()) => {}
             Err(Error::Gone { .. }) => reader.leave_all().for_each(|queue| reader.0.lag(&queue)),
-            Err(error) => reader.break_off(&error.to_string()),
+            Err(error) => reader.fail(&error.to_string()),
         }
     });
     thread.map_err(|error| Error::storage("cannot start the thread of the change feed", error))
@@ -47,7 +47,7 @@ pub(super) fn start(shared: &Arc<Shared>, from: Tail) -> Result<JoinHandle<()>> 
 struct Reader(Arc<Shared>);
 
 impl Reader {
-    /// Reads until nobody is subscribed or the feed ends.
+    /// Reads until there are no subscribers left or the feed ends.
     fn run(&self, from: Tail) -> Result<()> {
         let store = self.0.database.store();
         store.wake_after_writes(Some(thread::current()));
@@ -77,29 +77,29 @@ impl Reader {
         }
     }
 
-    /// Tells the subscribers that have waited for it where the end of the log is.
+    /// Sends the position of the end of the log to the subscribers that wait for it.
     fn begin_at(&self, end: LogPosition) {
         let mut hub = self.0.hub();
         hub.tail = Tail::At(end);
         hub.topics.queues().for_each(|queue| queue.tell_position(&self.0, end));
     }
 
-    /// Tells what was written; how many batches it was.
+    /// Delivers up to [`ROUND`] batches and returns how many there were.
     fn round(&self, log: &mut LogReader<'_>) -> Result<usize> {
         for batches in 0..ROUND {
             let Some(batch) = log.next()? else { return Ok(batches) };
             for change in changes(&batch)? {
-                self.tell(&change, batch.position(change.sequence))?;
+                self.deliver(&change, batch.position(change.sequence))?;
             }
             self.0.hub().tail = Tail::At(batch.position(batch.last()));
         }
         Ok(ROUND)
     }
 
-    /// Puts a change into the queues of its subscribers.
-    fn tell(&self, change: &Change<'_>, behind: LogPosition) -> Result<()> {
+    /// Queues a change for its subscribers.
+    fn deliver(&self, change: &Change<'_>, behind: LogPosition) -> Result<()> {
         let queues = {
-            // A subscriber that joins after this has the change already, or begins behind it.
+            // A subscriber that joins later already has the change, or begins after it.
             let mut hub = self.0.hub();
             hub.tail = Tail::At(behind);
             hub.topics.concerned(change)
@@ -120,14 +120,14 @@ impl Reader {
         Ok(())
     }
 
-    /// Tells subscribers that have received nothing for long how far the log was read; when the next one is due.
+    /// Sends the current position to subscribers that have received nothing for long, and returns when the next keep-alive is due.
     fn keep_alive(&self, reached: LogPosition) -> Instant {
         let keep_alive_ms = self.0.options.keep_alive_ms.clamp(*KEEP_ALIVE_MS.start(), *KEEP_ALIVE_MS.end());
         let (now, longest) = (Instant::now(), Duration::from_millis(keep_alive_ms));
         let (hub, mut text) = (self.0.hub(), None);
         let mut next = now + longest;
         for queue in hub.topics.queues() {
-            // A subscriber that has not taken the last text needs no other.
+            // A subscriber that has not taken its last text needs no keep-alive.
             let Some(since) = queue.idle_since() else { continue };
             if since + longest > now {
                 next = next.min(since + longest);
@@ -138,7 +138,7 @@ impl Reader {
         next
     }
 
-    /// Whether there is nobody to read for.
+    /// Returns whether there are no subscribers left or the feed has ended; goes idle if so.
     fn is_over(&self) -> bool {
         let mut hub = self.0.hub();
         let is_over = hub.stopped || hub.topics.is_empty();
@@ -148,29 +148,29 @@ impl Reader {
         is_over
     }
 
-    /// Takes all queues, and reads for none from now on.
+    /// Goes idle and takes all queues.
     fn leave_all(&self) -> impl Iterator<Item = Arc<Queue>> {
         let mut hub = self.0.hub();
         self.go_idle(&mut hub);
         std::mem::take(&mut hub.topics).into_queues()
     }
 
-    /// Another one may be started from now on.
+    /// Allows another reader to be started.
     fn go_idle(&self, hub: &mut Hub) {
         hub.tail = Tail::Idle;
         self.0.database.store().wake_after_writes(None);
     }
 
-    fn break_off(&self, why: &str) {
+    fn fail(&self, why: &str) {
         let why = why.into();
-        self.leave_all().for_each(|queue| queue.break_off(&why));
+        self.leave_all().for_each(|queue| queue.fail(&why));
     }
 }
 
 impl Drop for Reader {
     fn drop(&mut self) {
         if thread::panicking() {
-            self.break_off("the reader of the log has panicked");
+            self.fail("the reader of the log has panicked");
         }
     }
 }

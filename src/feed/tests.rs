@@ -1,4 +1,4 @@
-//! What subscribers are promised: every change in its order, once, whenever they come and however slow they are.
+//! The guarantees of the feed: every change in log order, exactly once, whenever a subscriber joins and however slow it is.
 
 use super::*;
 use crate::schema::Schema;
@@ -61,7 +61,7 @@ fn put(database: &Database, id: &str, number: usize) {
     database.replace(table, id, format!("{{\"number\":{number}}}").as_bytes(), &Precondition::None).unwrap();
 }
 
-/// As a subscriber is told of it.
+/// The message that a subscriber receives for it.
 fn told(id: &str, number: usize) -> String {
     format!("put {{\"id\":\"{id}\",\"number\":{number},\"filler\":null}}")
 }
@@ -74,12 +74,12 @@ fn wait_until(is_so: impl Fn() -> bool) {
     }
 }
 
-/// Somebody who takes what there is.
+/// A test client that takes messages.
 struct Subscriber {
     subscription: Subscription,
-    /// What it was told, with ids, but for how far the log was read.
+    /// The events it has received, with ids, without progress messages.
     told: Vec<(EventId, String)>,
-    /// From where it resumes.
+    /// The id to resume from.
     id: Option<EventId>,
     is_over: bool,
 }
@@ -110,7 +110,7 @@ impl Subscriber {
         }
     }
 
-    /// Takes until it was told so much.
+    /// Takes until it has received `count` events.
     fn take(&mut self, count: usize) -> Vec<&str> {
         while self.told.len() < count && !self.is_over {
             self.step();
@@ -122,7 +122,7 @@ impl Subscriber {
         self.told.iter().map(|(_, text)| text.as_str()).collect()
     }
 
-    /// Takes until it knows where it is.
+    /// Takes until it knows its position.
     fn positioned(mut self) -> Self {
         while self.id.is_none() {
             self.step();
@@ -135,7 +135,7 @@ impl Subscriber {
 fn an_expired_record_is_deleted_for_its_subscribers_when_it_is_reclaimed() {
     let (_directory, database, feed) = fresh(Options::default());
     let clock = Clock::standing_at(0);
-    let (database, lease) = (database.by_clock(&clock), database.table("Lease").unwrap());
+    let (database, lease) = (database.with_clock(&clock), database.table("Lease").unwrap());
     let mut all = Subscriber::new(feed.subscribe(Topic::table(lease)).unwrap());
     for id in ["a", "b", "c"] {
         database.create(lease, format!("{{\"id\":\"{id}\"}}").as_bytes()).unwrap();
@@ -191,7 +191,7 @@ fn of_a_transaction_the_last_state_of_each_record_is_told() {
     outcome.unwrap();
     let expected = [&told("gone", 0), &told("once", 2), &told("twice", 3), "delete id=gone", "delete id=never"];
     assert_eq!(subscriber.take(5), expected);
-    // And so it is for who resumes in the middle of the batch.
+    // A subscriber that resumes in the middle of the batch sees the same.
     let mut resumed = Subscriber::new(feed.resume(items(&database), subscriber.told[1].0).unwrap());
     assert_eq!(resumed.take(3), expected[2..]);
 }
@@ -228,7 +228,7 @@ fn who_resumes_gets_what_came_since_also_after_a_restart() {
     resume_everywhere(&database, &feed, &all);
 }
 
-/// As whoever reads the record: attributes that are gone are told to nobody, those that are new are null.
+/// As for a reader of the record: removed attributes are not shown, new ones are null.
 #[test]
 fn events_have_the_attributes_of_the_schema_as_it_is() {
     let (directory, database, feed) = fresh(Options::default());
@@ -270,7 +270,7 @@ fn what_is_not_kept_is_gone() {
     assert!(matches!(feed.resume(items(&database), later), Err(Error::Gone { .. })));
 }
 
-/// Somebody who has begun to catch up with more than a piece, and does not read.
+/// A subscriber that is more than one piece behind and does not read.
 fn far_behind(database: &Database, feed: &Feed, after: EventId) -> Subscriber {
     for number in 0..2000 {
         put(database, "a", number);
@@ -321,7 +321,7 @@ fn all_queues_together_have_a_bound() {
     assert!(feed.counters().queued_bytes <= 1000);
     let told: Vec<_> = subscribers.iter_mut().map(|subscriber| subscriber.take(1)[0].starts_with("put")).collect();
     assert_eq!(told, [true, true, false, false, false, false, false, false], "there was room for two");
-    // A longer event has room if nothing else waits.
+    // A longer event is admitted if nothing else waits.
     drop(subscribers);
     let mut alone = Subscriber::new(feed.subscribe(items(&database)).unwrap()).positioned();
     let body = format!("{{\"id\":\"long\",\"filler\":\"{}\"}}", "f".repeat(5000));
@@ -329,7 +329,7 @@ fn all_queues_together_have_a_bound() {
     assert!(alone.take(1)[0].starts_with("put"));
 }
 
-/// Several writers, and subscribers that break off and resume at any moment, some of them far behind.
+/// Several writers, and subscribers that disconnect and resume at any moment, some of them far behind.
 #[test]
 fn nothing_is_lost_or_doubled_under_load() {
     let (_directory, database, feed) = fresh(Options { queued_bytes: 256 << 10, ..Options::default() });

@@ -1,4 +1,4 @@
-//! Subscribers by the table or the record that they are subscribed to.
+//! Queues by the table or the record that they are subscribed to.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use super::changes::Change;
 use super::queue::Queue;
 
-/// Queues by what they are subscribed to.
+/// The queues of all live subscribers, by topic.
 #[derive(Default)]
 pub(super) struct Topics(HashMap<u32, OfTable>);
 
@@ -32,7 +32,7 @@ impl Topics {
         queues.push(Arc::clone(queue));
     }
 
-    /// Whether it was there.
+    /// Removes a queue and returns whether it was there.
     pub(super) fn remove(&mut self, queue: &Arc<Queue>) -> bool {
         let take = |queues: &mut Vec<Arc<Queue>>| {
             let place = queues.iter().position(|other| Arc::ptr_eq(other, queue));
@@ -56,7 +56,7 @@ impl Topics {
         was_there
     }
 
-    /// The queues of the subscribers of a change.
+    /// Returns the queues that a change concerns.
     pub(super) fn concerned(&self, change: &Change<'_>) -> SmallVec<[Arc<Queue>; 4]> {
         let Some(of_table) = self.0.get(&change.table) else { return SmallVec::new() };
         let whole = of_table.whole.iter();

@@ -1,7 +1,8 @@
-//! A document that was validated, compiled: which table each field is of, at which position, and what decides whether it is there.
+//! A validated document, compiled: the table and position of each field, and the conditions under which it is selected.
 //!
-//! Fragments are put where they are spread: every type is an object, so they apply or do not, for good. Fields of one name are merged when
-//! an operation is carried out, because `@skip` and `@include` depend on its variables; where nothing does, that is done once.
+//! Fragments are expanded where they are spread: every type is an object type, so whether one applies is known when it is compiled. Fields
+//! with the same response name are merged at execution, because `@skip` and `@include` depend on variables; if no field does, they are
+//! merged once.
 
 use std::collections::HashMap;
 
@@ -30,33 +31,33 @@ pub(super) struct Operation {
     pub kind: Kind,
     pub variables: Vec<VariableDefinition>,
     pub roots: Vec<Root>,
-    /// Whether it asks what types there are.
+    /// Whether it has introspection fields.
     pub introspects: bool,
 }
 
-/// What an operation does, which says where it may run.
+/// What an operation does, which determines where it may run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// It reads single records.
+    /// Reads single records.
     Reads,
-    /// It lists records.
+    /// Lists records, or has introspection fields.
     Lists,
-    /// It changes records.
+    /// Changes records.
     Mutation,
 }
 
 /// A field at the root of an operation.
 pub(super) struct Root {
-    /// Its name in the answer.
+    /// Its response name (the alias, if there is one).
     pub key: String,
     pub call: Call,
     pub at: Pos,
-    /// How often it is selected, each time perhaps: all of them together say what is shown.
+    /// Its selection sets, one for each occurrence, with their conditions; they are merged.
     selected: Vec<(Conditions, Fields)>,
 }
 
 impl Root {
-    /// What is shown of its records with these variables; `None` if it is not there.
+    /// Returns what is selected of its records with these variables; `None` if the field is skipped.
     pub fn selection(&self, variables: &Variables) -> Option<Selection> {
         let mut selected =
             self.selected.iter().filter(|(conditions, _)| conditions.hold(variables)).map(|(_, fields)| fields);
@@ -65,23 +66,23 @@ impl Root {
         if others.is_empty() {
             return Some(first.selection(variables));
         }
-        let all: Vec<&Shown> = [first].into_iter().chain(others).flat_map(|fields| &fields.all).collect();
+        let all: Vec<&SelectedField> = [first].into_iter().chain(others).flat_map(|fields| &fields.all).collect();
         Some(merged(&all, variables))
     }
 }
 
-/// What a field at the root does.
+/// The meaning of a field at the root.
 #[derive(PartialEq)]
 pub(super) enum Call {
-    /// The name of the root's type.
+    /// `__typename`, with the name of the root type.
     Typename(&'static str),
-    /// The library answers it.
+    /// Introspection, answered by async-graphql.
     Introspection,
     /// A verb on the table at a position.
     Verb { verb: Verb, table: usize, arguments: Vec<(Name, Value)> },
 }
 
-/// What is done to a table.
+/// An operation on a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verb {
     Read,
@@ -91,29 +92,29 @@ pub(super) enum Verb {
     Delete,
 }
 
-/// What is shown of records.
+/// A selection set on a table.
 struct Fields {
-    all: Vec<Shown>,
-    /// The fields merged, if none depends on a variable.
+    all: Vec<SelectedField>,
+    /// The merged selection, if no field depends on a variable.
     settled: Option<Selection>,
 }
 
-/// A field of a record.
-struct Shown {
+/// A selected field of a record.
+struct SelectedField {
     key: String,
     at: Pos,
     conditions: Conditions,
-    what: What,
+    kind: FieldKind,
 }
 
-enum What {
+enum FieldKind {
     Typename(String),
     Attribute(usize),
-    Related(usize, Vec<Shown>),
+    Related(usize, Vec<SelectedField>),
 }
 
-impl What {
-    /// Whether both are the same field, whatever is selected of a related record.
+impl FieldKind {
+    /// Returns whether both select the same field, regardless of what is selected of a related record.
     fn is_same_field(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Typename(_), Self::Typename(_)) => true,
@@ -124,18 +125,18 @@ impl What {
         }
     }
 
-    /// What is selected of a related record.
-    fn below(&self) -> &[Shown] {
-        if let Self::Related(_, below) = self { below } else { &[] }
+    /// Returns what is selected of a related record.
+    fn subfields(&self) -> &[SelectedField] {
+        if let Self::Related(_, subfields) = self { subfields } else { &[] }
     }
 }
 
-/// What decides whether a field is there: all of these.
+/// The conditions of a field, as `@include` (true) or `@skip` (false) and its argument; all have to hold.
 #[derive(Clone, Default)]
 struct Conditions(Vec<(bool, Value)>);
 
 impl Conditions {
-    /// With the conditions of further directives.
+    /// Returns these conditions and those of more directives.
     fn and(&self, directives: &[Positioned<Directive>]) -> Self {
         let mut all = self.0.clone();
         for directive in directives.iter().map(|directive| &directive.node) {
@@ -150,22 +151,22 @@ impl Conditions {
         Self(all)
     }
 
-    /// Whether they hold.
+    /// Returns whether all conditions hold.
     fn hold(&self, variables: &Variables) -> bool {
         self.0.iter().all(|(wanted, value)| variables.truth_of(value) == *wanted)
     }
 }
 
 impl Fields {
-    /// What is shown with these variables.
+    /// Returns the merged selection with these variables.
     fn selection(&self, variables: &Variables) -> Selection {
         self.settled.clone().unwrap_or_else(|| merged(&self.all.iter().collect::<Vec<_>>(), variables))
     }
 }
 
-/// Fields by name, in the order in which the names come first.
-fn by_name<'s>(fields: impl Iterator<Item = &'s Shown>) -> Vec<(&'s str, Vec<&'s Shown>)> {
-    let mut names: Vec<(&str, Vec<&Shown>)> = Vec::new();
+/// Groups fields by response name, in order of first occurrence.
+fn by_name<'s>(fields: impl Iterator<Item = &'s SelectedField>) -> Vec<(&'s str, Vec<&'s SelectedField>)> {
+    let mut names: Vec<(&str, Vec<&SelectedField>)> = Vec::new();
     for field in fields {
         match names.iter_mut().find(|(name, _)| *name == field.key) {
             Some((_, same)) => same.push(field),
@@ -175,19 +176,18 @@ fn by_name<'s>(fields: impl Iterator<Item = &'s Shown>) -> Vec<(&'s str, Vec<&'s
     names
 }
 
-/// What is selected below fields of one name.
-fn below<'s>(same: &[&'s Shown]) -> Vec<&'s Shown> {
-    same.iter().flat_map(|field| field.what.below()).collect()
+/// Returns what fields of one response name select of a related record.
+fn subfields<'s>(same: &[&'s SelectedField]) -> Vec<&'s SelectedField> {
+    same.iter().flat_map(|field| field.kind.subfields()).collect()
 }
 
-/// Refuses fields of one name that are different fields: an answer has room for one of them (GraphQL, 5.3.2). The library compares them
-/// only where they stand in one selection.
-fn agree(fields: &[&Shown]) -> Result<(), Fault> {
+/// Refuses different fields with the same response name (GraphQL, 5.3.2). async-graphql compares them only within one selection set.
+fn agree(fields: &[&SelectedField]) -> Result<(), Fault> {
     for (name, same) in by_name(fields.iter().copied()) {
-        if let Some(other) = same.iter().find(|field| !field.what.is_same_field(&same[0].what)) {
+        if let Some(other) = same.iter().find(|field| !field.kind.is_same_field(&same[0].kind)) {
             return Err(conflict(name, other.at));
         }
-        agree(&below(&same))?;
+        agree(&subfields(&same))?;
     }
     Ok(())
 }
@@ -197,16 +197,16 @@ fn conflict(name: &str, at: Pos) -> Fault {
     Fault { message, at: Some((at.line, at.column)) }
 }
 
-/// Fields merged by name.
-fn merged(fields: &[&Shown], variables: &Variables) -> Selection {
+/// Merges the selected fields by response name.
+fn merged(fields: &[&SelectedField], variables: &Variables) -> Selection {
     let shown = fields.iter().copied().filter(|field| field.conditions.hold(variables));
     let mut selection = Selection::default();
     for (name, same) in by_name(shown) {
-        match &same[0].what {
-            What::Typename(name_of_type) => selection.show_text(name, &format!("\"{name_of_type}\"")),
-            What::Attribute(attribute) => selection.show_attribute(name, *attribute),
-            What::Related(relationship, _) => {
-                selection.show_related(name, *relationship, merged(&below(&same), variables));
+        match &same[0].kind {
+            FieldKind::Typename(name_of_type) => selection.show_text(name, &format!("\"{name_of_type}\"")),
+            FieldKind::Attribute(attribute) => selection.show_attribute(name, *attribute),
+            FieldKind::Related(relationship, _) => {
+                selection.show_related(name, *relationship, merged(&subfields(&same), variables));
             }
         }
     }
@@ -214,7 +214,7 @@ fn merged(fields: &[&Shown], variables: &Variables) -> Selection {
 }
 
 impl Document {
-    /// The operation of that name, or the only one.
+    /// Returns the operation with this name, or the only one.
     pub fn operation(&self, name: Option<&str>) -> Result<&Operation, Fault> {
         match (name, self.operations.as_slice()) {
             (None, [only]) => Ok(only),
@@ -227,7 +227,7 @@ impl Document {
     }
 }
 
-/// The document of a text.
+/// Parses, validates and compiles a document.
 ///
 /// # Errors
 /// Everything that is wrong with it.
@@ -251,7 +251,7 @@ fn parse(text: &str) -> Result<ExecutableDocument, Fault> {
     if text.len() > DOCUMENT_BYTES {
         return Err(Fault::new(format!("a document has at most {DOCUMENT_BYTES} bytes, not {}", text.len())));
     }
-    // The parser looks how much stack is left, and gives up before it ends.
+    // The parser checks the remaining stack and fails before it overflows.
     parse_query(text).map_err(|error| {
         let at = error.positions().next().map(|at| (at.line, at.column));
         Fault {
@@ -261,16 +261,16 @@ fn parse(text: &str) -> Result<ExecutableDocument, Fault> {
     })
 }
 
-/// How many fields selections have, and how deep they stand in one another, with the fragments that they spread: each fragment is measured
-/// once, or a few lines could stand for more fields than can be counted.
+/// Measures the number of fields and the depth of selection sets with their fragments. Each fragment is measured once, since a few lines
+/// could otherwise expand to more fields than can be counted.
 struct Measure<'d> {
     fragments: &'d HashMap<Name, Positioned<FragmentDefinition>>,
-    /// Of those that were measured, and `None` of those that are being measured.
+    /// Fields and depth of the fragments measured so far; `None` while a fragment is being measured.
     known: HashMap<&'d Name, Option<(usize, usize)>>,
 }
 
 impl<'d> Measure<'d> {
-    /// Refuses a document that has too many fields, or is too deep.
+    /// Refuses a document with too many fields or too deep a nesting.
     fn of(document: &'d ExecutableDocument) -> Result<(), Fault> {
         let mut measure = Self { fragments: &document.fragments, known: HashMap::new() };
         let mut all = 0usize;
@@ -310,7 +310,7 @@ impl<'d> Measure<'d> {
         match (self.known.get(name), self.fragments.get(name)) {
             (Some(Some(measured)), _) => Ok(*measured),
             (Some(None), _) => Err(Fault::new(format!("the fragment {name} spreads itself"))),
-            // Validation says that there is none.
+            // Validation reports the unknown fragment.
             (None, None) => Ok((0, 0)),
             (None, Some(fragment)) => {
                 self.known.insert(name, None);
@@ -322,16 +322,16 @@ impl<'d> Measure<'d> {
     }
 }
 
-/// Has the library validate a document: whatever is valid is valid with any variables.
+/// Validates a document with async-graphql; a valid document is valid with any variables.
 fn validate(types: &dynamic::Schema, text: &str, document: &ExecutableDocument) -> Result<(), Vec<Fault>> {
-    // What is valid is executed too, and then every field of a table is null.
+    // A valid document is executed as well, with every table field resolved to null.
     let mut request = async_graphql::Request::new(text).only_introspection();
     if let Some((Some(name), _)) = document.operations.iter().next() {
         request.operation_name = Some(name.to_string());
     }
     request.set_parsed_query(document.clone());
     let response = types.execute(request).now_or_never().expect("no resolver waits for anything");
-    // An error with a path is one of the execution, which has no variables.
+    // An error with a path comes from the execution, which has no variables.
     let errors = response.errors.into_iter().filter(|error| error.path.is_empty());
     let faults: Vec<Fault> = errors
         .map(|error| Fault { at: error.locations.first().map(|at| (at.line, at.column)), message: error.message })
@@ -372,7 +372,7 @@ impl Compiler<'_> {
         Ok(Operation { name, kind, variables, roots, introspects })
     }
 
-    /// Adds the fields at the root; those of one name are merged.
+    /// Adds the fields at the root, merged by response name.
     fn roots(&self, is_query: bool, set: &SelectionSet, roots: &mut Vec<Root>) -> Result<(), Fault> {
         let mut refused = None;
         self.each(set, &Conditions::default(), &mut |field, conditions| {
@@ -392,7 +392,7 @@ impl Compiler<'_> {
         refused.map_or(Ok(()), Err)
     }
 
-    /// Calls `visit` with each field of a selection, fragments included, and what decides whether it is there.
+    /// Calls `visit` with each field of a selection set, fragments expanded, and its conditions.
     fn each(&self, set: &SelectionSet, conditions: &Conditions, visit: &mut dyn FnMut(&Positioned<Field>, Conditions)) {
         for selection in &set.items {
             let conditions = conditions.and(selection.node.directives());
@@ -430,28 +430,28 @@ impl Compiler<'_> {
         (Call::Verb { verb, table, arguments }, fields)
     }
 
-    fn fields(&self, table: &Table, set: &SelectionSet) -> Vec<Shown> {
+    fn fields(&self, table: &Table, set: &SelectionSet) -> Vec<SelectedField> {
         let mut shown = Vec::new();
         self.each(set, &Conditions::default(), &mut |field, conditions| {
             let (key, name) = (field.node.response_key().node.to_string(), field.node.name.node.as_str());
-            let what = match (table.attribute(name), table.relationship(name)) {
-                (Some(attribute), _) => What::Attribute(attribute),
+            let kind = match (table.attribute(name), table.relationship(name)) {
+                (Some(attribute), _) => FieldKind::Attribute(attribute),
                 (_, Some(relationship)) => {
                     let other = &self.schema.tables[table.relationships[relationship].table];
-                    What::Related(relationship, self.fields(other, &field.node.selection_set.node))
+                    FieldKind::Related(relationship, self.fields(other, &field.node.selection_set.node))
                 }
-                // Validation leaves nothing else.
-                (None, None) => What::Typename(table.name.clone()),
+                // Validation admits nothing else.
+                (None, None) => FieldKind::Typename(table.name.clone()),
             };
-            shown.push(Shown { key, at: field.pos, conditions, what });
+            shown.push(SelectedField { key, at: field.pos, conditions, kind });
         });
         shown
     }
 }
 
-fn settled(all: Vec<Shown>) -> Fields {
-    fn depends(field: &Shown) -> bool {
-        !field.conditions.0.is_empty() || field.what.below().iter().any(depends)
+fn settled(all: Vec<SelectedField>) -> Fields {
+    fn depends(field: &SelectedField) -> bool {
+        !field.conditions.0.is_empty() || field.kind.subfields().iter().any(depends)
     }
     let settled = (!all.iter().any(depends)).then(|| merged(&all.iter().collect::<Vec<_>>(), &Variables::default()));
     Fields { all, settled }

@@ -1,7 +1,7 @@
-//! An operation carried out, and its answer: `data` as bytes, what failed in `errors`, where lists go on in `extensions.next`.
+//! Executes an operation and builds its answer: `data` as bytes, failures in `errors`, the cursors of truncated lists in `extensions.next`.
 //!
-//! A query's fields at the root are read one after the other, each as of one moment; a mutation's are carried out in their order, each a
-//! transaction of its own. What fails in one is null there, and leaves the others.
+//! The root fields of a query are read one after the other, each from its own snapshot; those of a mutation are executed in order, each in
+//! its own transaction. A field that fails is null and does not affect the others.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::document::{Call, Operation, Root, Verb};
 use super::variables::Variables;
-use super::{Fault, Manner};
+use super::{Fault, Transport};
 use crate::encoding::{Record, Value};
 use crate::error::{Error, Place};
 use crate::handlers::{Answer, Failure, JSON, with_body};
@@ -22,15 +22,15 @@ use crate::schema::Table;
 use crate::storage::Reach;
 use crate::transaction::{Database, Precondition};
 
-/// How long an answer may be: it is made whole before it is sent.
+/// Maximum length of an answer, in bytes: it is built in memory before it is sent.
 const ANSWER_BYTES: usize = 64 << 20;
 
-/// The media type of answers to clients that take it.
+/// Media type of answers to clients that accept it.
 const GRAPHQL_JSON: HeaderValue = HeaderValue::from_static("application/graphql-response+json");
 
-/// One of `errors`.
+/// An element of `errors`.
 #[derive(Debug, Serialize)]
-struct Told<'a> {
+struct ResponseError<'a> {
     message: Cow<'a, str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     locations: Option<[Location; 1]>,
@@ -46,7 +46,7 @@ struct Location {
     column: usize,
 }
 
-/// What REST says of the same failure.
+/// What REST reports for the same failure.
 #[derive(Debug, Serialize)]
 struct Extensions {
     r#type: String,
@@ -57,30 +57,30 @@ struct Extensions {
     position: Option<usize>,
 }
 
-/// The answer to what is not carried out.
-pub(super) fn refusal(faults: &[Fault], manner: Manner) -> Answer {
-    let told: Vec<Told<'_>> = faults
+/// Returns the answer to a request that is not executed.
+pub(super) fn refusal(faults: &[Fault], transport: Transport) -> Answer {
+    let errors: Vec<ResponseError<'_>> = faults
         .iter()
-        .map(|fault| Told {
+        .map(|fault| ResponseError {
             message: Cow::Borrowed(&fault.message),
             locations: fault.at.map(|(line, column)| [Location { line, column }]),
             path: None,
             extensions: None,
         })
         .collect();
-    let status = if manner.strict { StatusCode::BAD_REQUEST } else { StatusCode::OK };
-    answer(status, manner, [b"{\"errors\":".as_slice(), &json(&told), b"}"].concat())
+    let status = if transport.strict { StatusCode::BAD_REQUEST } else { StatusCode::OK };
+    answer(status, transport, [b"{\"errors\":".as_slice(), &json(&errors), b"}"].concat())
 }
 
-fn answer(status: StatusCode, manner: Manner, body: Vec<u8>) -> Answer {
-    with_body(status, if manner.strict { GRAPHQL_JSON } else { JSON }, Bytes::from(body))
+fn answer(status: StatusCode, transport: Transport, body: Vec<u8>) -> Answer {
+    with_body(status, if transport.strict { GRAPHQL_JSON } else { JSON }, Bytes::from(body))
 }
 
 fn json(value: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(value).expect("texts and numbers are JSON")
 }
 
-/// Carries out an operation; `introspected` has the answers of the fields that ask what types there are.
+/// Executes an operation; `introspected` holds the answers to its introspection fields.
 ///
 /// # Errors
 /// `WouldBlock` on a database that answers from memory.
@@ -90,7 +90,7 @@ pub(super) fn run(
     operation: &Operation,
     variables: &Variables,
     introspected: Option<ConstValue>,
-    manner: Manner,
+    transport: Transport,
 ) -> Result<Answer, Failure> {
     let (mut data, mut errors, mut next) = (b"{\"data\":{".to_vec(), Vec::new(), Vec::new());
     let mut is_first = true;
@@ -110,7 +110,7 @@ pub(super) fn run(
             Err(failure) => {
                 data.truncate(begun);
                 data.extend_from_slice(b"null");
-                errors.push(told(failure, root));
+                errors.push(response_error(failure, root));
             }
         }
     }
@@ -127,10 +127,10 @@ pub(super) fn run(
         data.push(b'}');
     }
     data.push(b'}');
-    Ok(answer(StatusCode::OK, manner, data))
+    Ok(answer(StatusCode::OK, transport, data))
 }
 
-fn told(failure: Failure, root: &Root) -> Told<'_> {
+fn response_error(failure: Failure, root: &Root) -> ResponseError<'_> {
     if failure.is_internal() {
         tracing::error!("the field {} of a GraphQL request failed: {failure}", root.key);
     }
@@ -142,7 +142,7 @@ fn told(failure: Failure, root: &Root) -> Told<'_> {
         _ => (None, None),
     };
     let Pos { line, column } = root.at;
-    Told {
+    ResponseError {
         message: Cow::Owned(failure.detail()),
         locations: Some([Location { line, column }]),
         path: Some([&root.key]),
@@ -155,14 +155,14 @@ fn told(failure: Failure, root: &Root) -> Told<'_> {
     }
 }
 
-/// A field at the root, while it is carried out.
+/// A root field during its execution.
 struct Field<'r> {
     database: &'r Database,
     limits: &'r Limits,
     variables: &'r Variables,
-    /// The answer; the value of the field comes next.
+    /// The answer; the value of this field is appended.
     data: &'r mut Vec<u8>,
-    /// Where its list goes on.
+    /// Cursor of the next page of its list.
     next: Option<String>,
 }
 
@@ -218,7 +218,7 @@ impl Field<'_> {
         Ok(())
     }
 
-    /// The record that was just written; one with related records is read again.
+    /// Appends the record that was just written; it is read again if related records are selected.
     fn written(&mut self, table: &Table, record: &Record<'_, &[u8]>, select: Selection) -> Result<(), Failure> {
         if select.has_related() {
             return self.one(table, &record.id()?, select);
@@ -254,11 +254,11 @@ impl Field<'_> {
         Ok(())
     }
 
-    /// Adds the text of a record to the answer, as long as there is room.
+    /// Appends the text of a record to the answer, if there is room.
     fn append(&mut self, text: &[u8]) -> crate::error::Result<()> {
         if self.data.len() + text.len() > ANSWER_BYTES {
             return Err(Error::invalid(format!(
-                "the answer takes more than {} MiB: ask for fewer",
+                "the response exceeds {} MiB: request fewer records",
                 ANSWER_BYTES >> 20
             )));
         }
@@ -274,7 +274,7 @@ struct Arguments<'r> {
 }
 
 impl Arguments<'_> {
-    /// One that is given, and is not null.
+    /// Returns an argument that is given and is not null.
     fn value(&self, name: &str) -> Option<ConstValue> {
         let (_, value) = self.given.iter().find(|(given, _)| given == name)?;
         self.variables.value_of(value).filter(|value| *value != ConstValue::Null)
@@ -291,13 +291,13 @@ impl Arguments<'_> {
         self.text("id").ok_or_else(|| Error::invalid("id is missing").into())
     }
 
-    /// The JSON of an input object.
+    /// Returns the input object as JSON.
     fn data(&self) -> Result<Vec<u8>, Failure> {
         let data = self.value("data").ok_or_else(|| Error::invalid("data is missing"))?;
         Ok(json(&data))
     }
 
-    /// The text of the query that a list is; `check` looks at the filter alone, so that it is refused at its byte.
+    /// Builds the query of a list in REST syntax; `check` parses the filter alone, so that errors point to a byte of the filter.
     fn query(&self, check: impl FnOnce(&str) -> crate::error::Result<()>) -> Result<String, Failure> {
         let mut parts = Vec::new();
         if let Some(filter) = self.text("filter").filter(|filter| !filter.is_empty()) {

@@ -1,10 +1,9 @@
-//! The types of GraphQL that tables are: what documents are validated against, and what introspection shows.
+//! The GraphQL types of the tables, used for validation and introspection.
 //!
-//! A table `T` is an object, and four fields: `T(id)`, `TList(filter, sort, limit, offset, after)`, `createT(data)`, `updateT(id, data)` and
-//! `deleteT(id)`. Fields at the root may be null: what fails in one leaves the others.
+//! A table `T` becomes an object type and five root fields: `T(id)`, `TList(filter, sort, limit, offset, after)`, `createT(data)`,
+//! `updateT(id, data)` and `deleteT(id)`. Root fields are nullable: a failure in one does not affect the others.
 //!
-//! A table whose names another one has already (`T` and `TList` are two tables) is left out, and so is one with a name that GraphQL does not
-//! have.
+//! A table is left out if its names are already taken (as with tables `T` and `TList`), or if its name is not a GraphQL name.
 
 use std::collections::HashSet;
 
@@ -14,7 +13,7 @@ use async_graphql_value::ConstValue;
 use super::DEPTH;
 use crate::schema::{Attribute, Kind, Schema, Table};
 
-/// The scalars beside those of GraphQL, and what they are.
+/// Custom scalars and their descriptions.
 const SCALARS: [(&str, &str); 3] = [
     (
         "Int64",
@@ -24,8 +23,8 @@ const SCALARS: [(&str, &str); 3] = [
     ("JSON", "Any JSON value."),
 ];
 
-/// The tables that are objects, by position, in the order of the schema: those that are not exported, too, since a relationship may lead to
-/// them.
+/// Returns the positions of the tables that become object types, in schema order. Tables that are not exported are included, because a
+/// relationship may lead to them.
 pub(super) fn tables(schema: &Schema) -> Vec<usize> {
     let reserved = ["Query", "Mutation", "Int", "Float", "String", "Boolean", "ID"].into_iter();
     let mut taken: HashSet<String> = reserved.chain(SCALARS.map(|(name, _)| name)).map(str::to_owned).collect();
@@ -40,13 +39,13 @@ pub(super) fn tables(schema: &Schema) -> Vec<usize> {
     served
 }
 
-/// Whether GraphQL has such names: letters, digits and underscores, no digit first, not two underscores first.
+/// Returns whether this is a GraphQL name: letters, digits and underscores, without a leading digit or two leading underscores.
 fn is_name(name: &str) -> bool {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     name.bytes().all(is_part) && !name.starts_with(|first: char| first.is_ascii_digit()) && !name.starts_with("__")
 }
 
-/// The types of a schema.
+/// Generates the types of a schema.
 pub(super) fn of(schema: &Schema) -> Types {
     let tables = tables(schema);
     let (mut query, mut mutation) = (Object::new("Query"), Object::new("Mutation"));
@@ -57,7 +56,7 @@ pub(super) fn of(schema: &Schema) -> Types {
         mutation = mutation.field(create(table)).field(update(table)).field(delete(table));
     }
     if exported.is_empty() {
-        // An object has a field.
+        // An object type needs at least one field.
         query = query.field(unresolved("nothing", TypeRef::named(TypeRef::BOOLEAN)));
     }
     let mutations = (!exported.is_empty()).then_some("Mutation");
@@ -93,7 +92,7 @@ fn validator(scalar: &str) -> fn(&ConstValue) -> bool {
     }
 }
 
-/// A field that this schema never resolves: the compiled document is carried out instead, and introspection asks for null.
+/// Returns a field without data: documents are compiled and executed by `run`, and introspection takes null.
 fn unresolved(name: impl Into<String>, of: TypeRef) -> Field {
     Field::new(name, of, |_| FieldFuture::from_value(None))
 }
@@ -119,8 +118,8 @@ fn list(table: &Table) -> Field {
         .argument(argument("offset", TypeRef::INT))
         .argument(argument("after", TypeRef::STRING));
     field.description(
-        "Those that satisfy the filter, in FIQL as in a URL. If the list was cut, `extensions.next` of the answer has, by the name of the \
-         field, what `after` takes.",
+        "Records that satisfy the filter (FIQL, as in a URL). If the list is truncated, `extensions.next` of the \
+         response has, under the response key of the field, the cursor for `after`.",
     )
 }
 
@@ -132,7 +131,7 @@ fn create(table: &Table) -> Field {
 fn update(table: &Table) -> Field {
     let field = unresolved(format!("update{}", table.name), TypeRef::named(&table.name));
     let field = field.argument(required("id", TypeRef::ID)).argument(required("data", format!("{}Patch", table.name)));
-    field.description("A merge patch, as PATCH makes it.")
+    field.description("Applies a JSON merge patch, like PATCH.")
 }
 
 fn delete(table: &Table) -> Field {
@@ -153,7 +152,7 @@ fn object(schema: &Schema, table: &Table, tables: &[usize]) -> Object {
     object
 }
 
-/// What a record is created from (`whole`), or patched with.
+/// Returns the input type for creating (`whole`) or patching a record.
 fn input(table: &Table, end: &str, whole: bool) -> InputObject {
     let mut input = InputObject::new(format!("{}{end}", table.name));
     for (position, attribute) in table.attributes.iter().enumerate() {
@@ -166,7 +165,7 @@ fn input(table: &Table, end: &str, whole: bool) -> InputObject {
 fn type_of(attribute: &Attribute, required: bool) -> TypeRef {
     let name = match attribute.kind {
         Kind::Id => TypeRef::ID,
-        // Of a blob its path.
+        // A blob is represented by its path.
         Kind::String | Kind::Blob => TypeRef::STRING,
         Kind::Int => "Int64",
         Kind::Float => TypeRef::FLOAT,

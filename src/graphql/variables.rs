@@ -1,4 +1,4 @@
-//! The variables of a request: their values as their definitions want them (GraphQL, October 2021, 6.1.2), and the values of arguments.
+//! The variables of a request, coerced to their types (GraphQL, October 2021, 6.1.2), and the values of arguments.
 
 use std::collections::HashMap;
 
@@ -7,26 +7,26 @@ use async_graphql_value::{ConstValue, Name, Value, indexmap::IndexMap};
 
 use super::Fault;
 
-/// The values of variables, by name; one that has none stands for nothing.
+/// Values of variables, by name; a variable without a value is absent.
 #[derive(Debug, Default)]
 pub(super) struct Variables(HashMap<Name, ConstValue>);
 
 impl Variables {
-    /// What a value of the document is with these variables; `None` if it is a variable without a value.
+    /// Evaluates a value of the document; `None` if it is a variable without a value.
     pub fn value_of(&self, value: &Value) -> Option<ConstValue> {
         value.clone().into_const_with(|name| self.0.get(&name).cloned().ok_or(())).ok()
     }
 
-    /// Whether a value of the document is true.
+    /// Returns whether a value of the document evaluates to true.
     pub fn truth_of(&self, value: &Value) -> bool {
         self.value_of(value) == Some(ConstValue::Boolean(true))
     }
 }
 
-/// The values that a request gives to the variables of an operation.
+/// Coerces the values that a request gives to the variables of an operation.
 ///
 /// # Errors
-/// One is missing, or is not of its type.
+/// A value is missing or has the wrong type.
 pub(super) fn coerce(
     definitions: &[VariableDefinition],
     given: Option<&IndexMap<Name, ConstValue>>,
@@ -49,14 +49,14 @@ pub(super) fn coerce(
     Ok(Variables(values))
 }
 
-/// Whether a value is of a type. What an input object has in it is looked at by the verb that takes it, which knows the place.
+/// Returns whether a value fits a type. The fields of an input object are checked by the verb that takes it, which can report their place.
 fn fits(value: &ConstValue, of: &Type) -> bool {
     if *value == ConstValue::Null {
         return of.nullable;
     }
     match (&of.base, value) {
         (BaseType::List(element), ConstValue::List(values)) => values.iter().all(|value| fits(value, element)),
-        // One value is a list of it (GraphQL, 3.11).
+        // A single value is coerced to a list (GraphQL, 3.11).
         (BaseType::List(element), value) => fits(value, element),
         (BaseType::Named(name), value) => match (name.as_str(), value) {
             ("Int", ConstValue::Number(number)) => number.as_i64().is_some_and(|number| i32::try_from(number).is_ok()),

@@ -1,4 +1,4 @@
-//! `POST /_batch`: many operations on records of any tables, all of them in one transaction, or none.
+//! `POST /_batch`: several operations on records of any tables in one transaction, which applies all or none.
 //!
 //! ```text
 //! {"operations":[{"method":"POST","path":"/Product","body":{"name":"Lamp"}},
@@ -6,9 +6,9 @@
 //!                {"method":"GET","path":"/Product/chair"}]}
 //! {"results":[{"status":201,"location":"/Product/..","etag":"..","body":{..}},{"status":200,"etag":"..","body":{..}},{"status":200,..}]}
 //! ```
-//! An operation is what the request of its method to its path is, and its result what that answers; it sees what those before it have
-//! written. What a request alone would answer with an error ends the batch with that error, at a pointer to the operation. The verbs are
-//! those of `transaction`: nothing here knows how to write a record.
+//! An operation is equivalent to the request with its method and path, and its result to the answer; it sees the writes of the operations
+//! before it. An operation whose request would be answered with an error fails the batch with that error, at a pointer to the operation.
+//! The operations are executed by `transaction`: nothing here writes records itself.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -27,18 +27,18 @@ use crate::error::{Error, Place};
 use crate::schema::{Schema, Table};
 use crate::transaction::{Database, Owned, Precondition, Transaction};
 
-/// How many bytes the records of an answer may have together.
+/// The maximum total size of the records in an answer, in bytes.
 const ANSWERED_BYTES: usize = 64 << 20;
 
-/// What a path of an operation means.
+/// The resource named by the path of an operation.
 pub struct Target<'t> {
     /// The table.
     pub table: &'t Table,
-    /// The id of the record, if it is one.
+    /// The id of the record; `None` for the table itself.
     pub id: Option<String>,
 }
 
-/// The body of the request.
+/// The request body.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Body<'b> {
@@ -46,7 +46,7 @@ struct Body<'b> {
     operations: Vec<&'b RawValue>,
 }
 
-/// An operation as it is given.
+/// An operation as given in the body.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct Given<'b> {
@@ -60,7 +60,7 @@ struct Given<'b> {
     if_match: Option<Cow<'b, str>>,
 }
 
-/// An operation that was understood.
+/// A parsed operation.
 struct Operation<'b> {
     table: &'b Table,
     verb: Verb<'b>,
@@ -74,17 +74,17 @@ enum Verb<'b> {
     Delete(String, Precondition),
 }
 
-/// What an operation has led to.
+/// The outcome of an operation.
 struct Outcome<'t> {
     status: StatusCode,
     record: Option<Owned<'t>>,
 }
 
-/// Carries out at most `most` operations; `resolve` knows what a path means.
+/// Executes at most `most` operations; `resolve` resolves their paths.
 ///
 /// # Errors
-/// What an operation would be answered with, at a pointer to it, and then nothing is written; 400 for the body, or for a precondition in
-/// the headers; what the database returns.
+/// The error of an operation, at a pointer to it, in which case nothing is written; 400 for the body, or for a precondition in the headers;
+/// errors of the database.
 pub fn batch<'b>(
     database: &Database,
     headers: &HeaderMap,
@@ -94,7 +94,7 @@ pub fn batch<'b>(
     resolve: impl Fn(&str) -> Result<Target<'b>>,
 ) -> Result<Answer> {
     if expected(headers)? != Precondition::None {
-        return Err(Error::invalid("a batch takes preconditions in its operations, as ifMatch").into());
+        return Err(Error::invalid("set preconditions on the operations, as ifMatch").into());
     }
     let operations = read(body, most, resolve)?;
     let at = Cell::new(None);
@@ -105,10 +105,8 @@ pub fn batch<'b>(
             let outcome = operation.run(transaction)?;
             answered_bytes += outcome.record.as_ref().map_or(0, |record| record.json().len());
             if answered_bytes > ANSWERED_BYTES {
-                let detail = format!(
-                    "the records of one answer take at most {} MiB: send several batches",
-                    ANSWERED_BYTES >> 20
-                );
+                let detail =
+                    format!("the records of the answer exceed {} MiB: send several batches", ANSWERED_BYTES >> 20);
                 return Err(Error::invalid(detail));
             }
             outcomes.push(outcome);
@@ -129,13 +127,13 @@ pub fn batch<'b>(
     answer(database.schema(), &operations, outcomes, format)
 }
 
-/// Puts the pointer to an operation, and to a part of it, before that of its failure.
+/// Prepends the pointer to an operation, and to a member of it, to the pointer of its failure.
 fn below(number: usize, part: &str, failure: Failure) -> Failure {
     let within = failure.pointer().unwrap_or_default();
     Failure::Operation { pointer: format!("/operations/{number}{part}{within}"), failure: Box::new(failure) }
 }
 
-/// Reads a body and checks all in it that can be checked without a record.
+/// Parses a body and performs all checks that do not need a record.
 fn read<'b>(body: &'b [u8], most: usize, resolve: impl Fn(&str) -> Result<Target<'b>>) -> Result<Vec<Operation<'b>>> {
     let Body { operations } = object(body)
         .map_err(|why| Error::invalid_at("", format!("the body is not an object with a list of operations: {why}")))?;
@@ -146,7 +144,7 @@ fn read<'b>(body: &'b [u8], most: usize, resolve: impl Fn(&str) -> Result<Target
     }
     let understood = operations.into_iter().enumerate().map(|(number, text)| {
         let given: Given<'b> = object(text.get().as_bytes()).map_err(|why| {
-            let detail = format!("an operation has method and path, and may have body and ifMatch: {why}");
+            let detail = format!("an operation requires method and path and allows body and ifMatch: {why}");
             below(number, "", Error::invalid(detail).into())
         })?;
         let target = resolve(&given.path).map_err(|failure| below(number, "/path", failure))?;
@@ -155,21 +153,21 @@ fn read<'b>(body: &'b [u8], most: usize, resolve: impl Fn(&str) -> Result<Target
     understood.collect()
 }
 
-/// Reads an object. (serde would take a list of its values for it.)
+/// Parses an object. (serde would also accept an array of its values.)
 fn object<'b, T: Deserialize<'b>>(text: &'b [u8]) -> std::result::Result<T, String> {
     if text.trim_ascii_start().first() != Some(&b'{') {
         return Err("expected `{`".to_owned());
     }
     serde_json::from_slice(text).map_err(|error| {
         let text = error.to_string();
-        // Of an operation the place would be counted from its own beginning.
+        // In an operation, the position would be relative to the operation.
         let place = text.rfind(" at line ").filter(|_| error.is_data());
         text[..place.unwrap_or(text.len())].to_owned()
     })
 }
 
 impl<'b> Operation<'b> {
-    /// What is given; else which part of it is wrong, and why.
+    /// Parses an operation; on failure, returns the name of the invalid member and the cause.
     fn of(given: Given<'b>, Target { table, id }: Target<'b>) -> std::result::Result<Self, (&'static str, Failure)> {
         let Given { method, body, if_match, .. } = given;
         let wrong = |part, detail: &str| (part, Error::invalid(detail).into());
@@ -184,8 +182,8 @@ impl<'b> Operation<'b> {
             ("PUT", Some(id)) => Verb::Replace(id, fields()?, expected),
             ("PATCH", Some(id)) => Verb::Merge(id, fields()?, expected),
             ("DELETE", Some(id)) => Verb::Delete(id, expected),
-            (_, None) => return Err(wrong("/method", "an operation on a table is POST, with one record")),
-            (_, Some(_)) => return Err(wrong("/method", "an operation on a record is GET, PUT, PATCH or DELETE")),
+            (_, None) => return Err(wrong("/method", "an operation on a table must be POST, with one record")),
+            (_, Some(_)) => return Err(wrong("/method", "an operation on a record must be GET, PUT, PATCH or DELETE")),
         };
         if body.is_some() && matches!(verb, Verb::Read(_) | Verb::Delete(..)) {
             return Err(wrong("/body", "GET and DELETE have no body"));
@@ -207,7 +205,7 @@ impl<'b> Operation<'b> {
             Verb::Replace(id, fields, expected) => match transaction.replace(id, fields.clone(), expected) {
                 Ok((record, true)) => (StatusCode::CREATED, Some(record)),
                 Ok((record, false)) => (StatusCode::OK, Some(record)),
-                // Without the precondition there would be no 404, as of PUT.
+                // Without the precondition the answer would not be 404, as for PUT.
                 Err(Error::NotFound { .. }) if *expected != Precondition::None => return Err(Error::Stale),
                 Err(other) => return Err(other),
             },
@@ -223,7 +221,7 @@ impl<'b> Operation<'b> {
     }
 }
 
-/// The results of all operations, in their order.
+/// Returns the results of all operations in order.
 fn answer(schema: &Schema, operations: &[Operation<'_>], outcomes: Vec<Outcome<'_>>, format: Format) -> Result<Answer> {
     let bytes =
         outcomes.iter().map(|Outcome { record, .. }| record.as_ref().map_or(0, |record| record.json().len()) + 128);
@@ -234,7 +232,7 @@ fn answer(schema: &Schema, operations: &[Operation<'_>], outcomes: Vec<Outcome<'
         json.extend_from_slice(status.as_str().as_bytes());
         if let Some(record) = record {
             if status == StatusCode::CREATED {
-                // A path has no byte that JSON would escape.
+                // A path contains nothing that JSON escapes.
                 json.extend_from_slice(b",\"location\":\"");
                 json.extend_from_slice(location(table, &record.id()?)?.as_bytes());
                 json.push(b'"');

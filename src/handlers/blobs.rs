@@ -1,10 +1,10 @@
-//! What each method means for a blob: its bytes, with a validator and ranges of their own.
+//! Handlers for blobs: their bytes, with validators and ranges of their own.
 //!
-//! The first piece is read before there is a head, so that damage at the beginning is an answer with 500; the rest is read as it is sent.
-//! A writer is told before its bytes that they would be in vain.
+//! The first piece is read before the head is sent, so that corruption at the beginning is answered with 500; the rest is read while it is
+//! sent. A write whose preconditions fail is rejected before its body is read.
 //!
-//! What somebody has uploaded is shown under the address of the server. So a browser must not take it for another type than it was said to
-//! have (`nosniff`), and a page among it is no page of this origin (`sandbox`).
+//! Uploaded content is served from the origin of the server. So browsers must not sniff another media type than the stored one (`nosniff`),
+//! and a page among it must not run as a page of this origin (`sandbox`).
 
 use bytes::Bytes;
 use http::header::{
@@ -15,7 +15,7 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode};
 
 use super::ranges::{Wanted, is_known, is_stale, range};
 use super::{Answer, Failure, Result, Validator, empty, expected};
-use crate::blobs::{self, Ended, Reader, Upload};
+use crate::blobs::{self, Reader, Upload, Uploaded};
 use crate::error::Error;
 use crate::schema::Table;
 use crate::transaction::Database;
@@ -24,16 +24,15 @@ use crate::transaction::Database;
 pub struct Content {
     /// Its first piece.
     pub first: Bytes,
-    /// What reads the rest, if there is more.
+    /// The reader of the rest, if there is more.
     pub rest: Option<Reader>,
 }
 
-/// `GET /T/{id}/{blob}`: 200 or 206 and the bytes, or 304 if the client has them already. The answer to HEAD has the length of all of
-/// them.
+/// `GET /T/{id}/{blob}`: 200 or 206 and the bytes, or 304 if the client has a current copy. The answer to HEAD has the length of the whole
+/// blob.
 ///
 /// # Errors
-/// 404 if there is no such record, or it has no such blob; 412 by `If-Match`; 416 for a range that is not there; what the database
-/// returns.
+/// 404 if there is no such record or blob; 412 for `If-Match`; 416 for an unsatisfiable range; errors of the database.
 pub fn read(
     database: &Database,
     table: &Table,
@@ -55,7 +54,7 @@ pub fn read(
         return Ok(answer);
     }
     let media_type = HeaderValue::from_str(reader.media_type())
-        .map_err(|error| Error::storage("cannot name the type of a blob", error))?;
+        .map_err(|error| Error::storage("cannot send the media type of a blob", error))?;
     let fields = answer.headers_mut();
     fields.insert(CONTENT_TYPE, media_type);
     fields.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
@@ -81,11 +80,11 @@ pub fn read(
     Ok(answer)
 }
 
-/// The beginning of `PUT /T/{id}/{blob}`, before its body.
+/// Begins `PUT /T/{id}/{blob}`, before its body is read.
 ///
 /// # Errors
-/// 404 if there is no such record; 412 by the precondition; 415 without a type, or if the body is compressed; 400 for a part of
-/// a blob, a type that is too long, or a precondition that cannot be honoured; what the database returns.
+/// 404 if there is no such record; 412 for the precondition; 415 without a media type, or for a compressed body; 400 for a partial blob, an
+/// overlong media type, or a precondition that cannot be honoured; errors of the database.
 pub fn begin(database: &Database, table: &Table, id: &str, attribute: usize, headers: &HeaderMap) -> Result<Upload> {
     let expected = expected(headers)?;
     let refused = || Failure::MediaType { supported: "given, and Content-Encoding absent" };
@@ -93,23 +92,23 @@ pub fn begin(database: &Database, table: &Table, id: &str, attribute: usize, hea
         return Err(refused());
     }
     if headers.contains_key(CONTENT_RANGE) {
-        return Err(Error::invalid("a blob is written whole: Content-Range is not supported").into());
+        return Err(Error::invalid("a blob is written as a whole: Content-Range is not supported").into());
     }
     let media_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).ok_or_else(refused)?;
     Ok(Upload::begin(database, table, id, attribute, media_type, expected)?)
 }
 
-/// The end of `PUT /T/{id}/{blob}`: 201 if there was none, else 204. After `WouldBlock` and `Busy` it may be called again.
+/// Finishes `PUT /T/{id}/{blob}`: 201 if there was no blob, else 204. It may be retried after `WouldBlock` and `Busy`.
 ///
 /// # Errors
-/// 404 if the record is not there any more; 412 by the precondition; what the database returns.
+/// 404 if the record no longer exists; 412 for the precondition; errors of the database.
 pub fn finish(database: &Database, upload: &mut Upload) -> Result<Answer> {
-    let Ended { tag, created } = upload.finish(database)?;
+    let Uploaded { tag, created } = upload.finish(database)?;
     let mut answer = empty(if created { StatusCode::CREATED } else { StatusCode::NO_CONTENT });
     answer.headers_mut().insert(ETAG, Validator::of_blob(tag).header());
     if created {
         let location = HeaderValue::from_maybe_shared(Bytes::from(upload.path()))
-            .map_err(|error| Error::storage("cannot name the blob", error))?;
+            .map_err(|error| Error::storage("cannot encode the path of the blob", error))?;
         answer.headers_mut().insert(LOCATION, location);
     }
     Ok(answer)
@@ -118,7 +117,7 @@ pub fn finish(database: &Database, upload: &mut Upload) -> Result<Answer> {
 /// `DELETE /T/{id}/{blob}`: 204.
 ///
 /// # Errors
-/// 404 if there is no such record, or it has no such blob; 412 by the precondition; what the database returns.
+/// 404 if there is no such record or blob; 412 for the precondition; errors of the database.
 pub fn remove(database: &Database, table: &Table, id: &str, attribute: usize, headers: &HeaderMap) -> Result<Answer> {
     blobs::remove(database, table, id, attribute, &expected(headers)?)?;
     Ok(empty(StatusCode::NO_CONTENT))

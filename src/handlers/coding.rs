@@ -1,10 +1,10 @@
-//! Content codings (RFC 9110, 8.4.1 and 12.5.3): which one a client takes, and how an answer is put into it.
+//! Content codings (RFC 9110, sections 8.4.1 and 12.5.3): negotiation and compression of answers.
 //!
-//! Levels are chosen for speed: an answer is made once and sent once, and the time that it takes to be compressed is a time in which
-//! nobody else has the processor. What is short is sent as it is: the headers of a coding are as long as what it would save. Who
-//! decides where the work is done is `ingress`; nothing here knows of threads.
+//! Levels are chosen for speed: an answer is compressed for a single use, on a thread that others wait for. Short answers are sent
+//! uncompressed, since the headers of a coding are as long as the saving. `ingress` chooses the thread; this module knows nothing of
+//! threads.
 //!
-//! Non-goals: files that lie compressed beside themselves (`static_files`, which asks here what a client takes).
+//! Non-goals: precompressed files (`static_files`, which uses this module for negotiation).
 
 use std::io::Write;
 
@@ -19,7 +19,7 @@ use super::fields::{members, with_quality};
 use super::headers::Validator;
 use super::{Answer, Failure, Result};
 
-/// Answers up to this length are sent as they are.
+/// The maximum length of an answer that is sent uncompressed, in bytes.
 const PLAIN_BYTES: usize = 1 << 10;
 
 /// A content coding.
@@ -34,10 +34,10 @@ pub enum Coding {
 }
 
 impl Coding {
-    /// All there are; of those that a client likes equally, the first is the fastest for what it saves.
+    /// All codings; among those of equal quality, the first is the fastest for what it saves.
     pub const ALL: [Self; 3] = [Self::Zstandard, Self::Brotli, Self::Gzip];
 
-    /// In headers.
+    /// Returns the name used in headers.
     pub fn name(self) -> &'static str {
         match self {
             Self::Zstandard => "zstd",
@@ -47,14 +47,14 @@ impl Coding {
     }
 }
 
-/// How much a client likes codings, in thousandths; 0 = not at all.
+/// The qualities of the codings in `Accept-Encoding`, in thousandths; 0 = not acceptable.
 pub struct AcceptEncoding {
     coded: [u16; 3],
     plain: Option<u16>,
 }
 
 impl AcceptEncoding {
-    /// What `Accept-Encoding` says. Without one, nothing is compressed: who does not say that it can read it, often cannot.
+    /// Parses `Accept-Encoding`. Without it, nothing is compressed: a client that does not announce support often lacks it.
     pub fn of(headers: &HeaderMap) -> Self {
         let (mut named, mut plain, mut others) = ([None; 3], None, None);
         for member in members(headers, ACCEPT_ENCODING) {
@@ -70,78 +70,80 @@ impl AcceptEncoding {
         Self { coded: named.map(|quality| quality.or(others).unwrap_or(0)), plain: plain.or(others) }
     }
 
-    /// How much a coding is liked.
+    /// Returns the quality of a coding.
     pub fn quality(&self, coding: Coding) -> u16 {
         self.coded[coding as usize]
     }
 
-    /// How much no coding is liked; `None` if nothing was said of it, and then it is taken where nothing else is.
+    /// Returns the quality of `identity`; `None` if it was not given, in which case it is acceptable as a last resort.
     pub fn plain(&self) -> Option<u16> {
         self.plain
     }
 }
 
-/// In which coding a client takes what is made for it.
+/// The negotiated content coding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AcceptedCoding {
     best: Option<Coding>,
-    /// Whether what is short may be sent as it is.
+    /// Whether a short answer may be sent uncompressed.
     or_plain: bool,
 }
 
 impl Default for AcceptedCoding {
-    /// In none.
+    /// No coding.
     fn default() -> Self {
         Self { best: None, or_plain: true }
     }
 }
 
 impl AcceptedCoding {
-    /// What a client takes.
+    /// Negotiates the coding.
     ///
     /// # Errors
-    /// 406 if it takes neither a coding of ours nor none.
+    /// 406 if neither our codings nor `identity` are acceptable.
     pub fn accepted(headers: &HeaderMap) -> Result<Self> {
         if !headers.contains_key(ACCEPT_ENCODING) {
             return Ok(Self::default());
         }
-        let liked = AcceptEncoding::of(headers);
-        let best = Coding::ALL.into_iter().rev().max_by_key(|coding| liked.quality(*coding));
-        let at_least = liked.plain().unwrap_or(0).max(1);
-        let accepted =
-            Self { best: best.filter(|coding| liked.quality(*coding) >= at_least), or_plain: liked.plain() != Some(0) };
+        let preferences = AcceptEncoding::of(headers);
+        let best = Coding::ALL.into_iter().rev().max_by_key(|coding| preferences.quality(*coding));
+        let at_least = preferences.plain().unwrap_or(0).max(1);
+        let accepted = Self {
+            best: best.filter(|coding| preferences.quality(*coding) >= at_least),
+            or_plain: preferences.plain() != Some(0),
+        };
         match accepted {
             Self { best: None, or_plain: false } => {
-                Err(Failure::NotAcceptable { made: "answers are made plain, and in zstd, br and gzip" })
+                Err(Failure::NotAcceptable { available: "available content codings: identity, zstd, br, gzip" })
             }
             _ => Ok(accepted),
         }
     }
 
-    /// The coding of an answer of `bytes` bytes.
+    /// Returns the coding of an answer of `bytes` bytes.
     pub fn of_bytes(self, bytes: usize) -> Option<Coding> {
         let plain = bytes == 0 || (bytes <= PLAIN_BYTES && self.or_plain);
         self.best.filter(|_| !plain)
     }
 
-    /// The coding of an answer that is longer than all others.
+    /// Returns the coding of an answer that is sent in pieces.
     pub fn of_pieces(self) -> Option<Coding> {
         self.best
     }
 }
 
-/// The same answer in a coding: another representation, so it has a validator of its own.
+/// Compresses an answer, which becomes another representation with a validator of its own.
 pub fn coded(answer: Answer, coding: Coding) -> Answer {
     let (mut head, body) = answer.into_parts();
     let mut encoder = Encoder::of_bytes(coding, body.len());
     let mut bytes = encoder.write(&body);
     bytes.extend_from_slice(&encoder.finish());
-    say(&mut head.headers, coding);
+    set_headers(&mut head.headers, coding);
     Answer::from_parts(head, Bytes::from(bytes))
 }
 
-/// Says in the headers of an answer that its body is in a coding.
-pub fn say(headers: &mut HeaderMap, coding: Coding) {
+/// Sets the headers of an answer for this coding.
+pub fn set_headers(headers: &mut HeaderMap, coding: Coding) {
     headers.insert(CONTENT_ENCODING, HeaderValue::from_static(coding.name()));
     vary(Some(coding), headers);
     if let Some(validator) = headers.get(ETAG).map(Validator::of_header) {
@@ -149,36 +151,36 @@ pub fn say(headers: &mut HeaderMap, coding: Coding) {
     }
 }
 
-/// Says in the headers of an answer that it depends on what was asked for, if it is in a coding.
+/// Adds `Vary` to the headers of an answer if it has a coding.
 pub fn vary(coding: Option<Coding>, headers: &mut HeaderMap) {
     if coding.is_some() {
         headers.append(VARY, HeaderValue::from_static("accept-encoding"));
     }
 }
 
-/// Puts bytes into a coding as they come.
+/// A streaming compressor.
 pub struct Encoder {
     coding: Coding,
     stream: Stream,
 }
 
 enum Stream {
-    /// With room for what comes out of one step.
+    /// With a buffer for the output of one step.
     Zstandard(CCtx<'static>, Box<[u8]>),
     Brotli(Box<brotli::CompressorWriter<Vec<u8>>>),
     Gzip(GzEncoder<Vec<u8>>),
 }
 
-/// Why nothing here fails.
-const IN_MEMORY: &str = "there is nothing but memory to write to";
+/// Why compression is infallible here.
+const IN_MEMORY: &str = "writing to memory does not fail";
 
 impl Encoder {
-    /// Of any number of bytes.
+    /// Creates an encoder for content of unknown length.
     pub fn of_pieces(coding: Coding) -> Self {
         Self::new(coding, None)
     }
 
-    /// Of a content of `bytes` bytes.
+    /// Creates an encoder for content of `bytes` bytes.
     fn of_bytes(coding: Coding, bytes: usize) -> Self {
         Self::new(coding, Some(bytes))
     }
@@ -186,15 +188,15 @@ impl Encoder {
     fn new(coding: Coding, bytes: Option<usize>) -> Self {
         const ROOM_BYTES: usize = 16 << 10;
         const ZSTANDARD_LEVEL: i32 = 1;
-        /// Of 0 to 11, and how far back it looks: 2^18 bytes.
+        /// The quality (0 to 11) and the binary logarithm of the window size: 2^18 bytes.
         const BROTLI: (u32, u32) = (2, 18);
         let stream = match coding {
             Coding::Zstandard => {
                 let mut context = CCtx::create();
                 let set = context.set_parameter(CParameter::CompressionLevel(ZSTANDARD_LEVEL));
-                // It takes no more memory than it needs if it knows how much there will be.
+                // If it knows the length in advance, it takes no more memory than it needs.
                 let told = context.set_pledged_src_size(bytes.map(|bytes| bytes as u64));
-                set.and(told).expect("a level that there is, before the first byte");
+                set.and(told).expect("the level is valid, and nothing is written yet");
                 Stream::Zstandard(context, vec![0; ROOM_BYTES].into())
             }
             Coding::Brotli => {
@@ -206,12 +208,12 @@ impl Encoder {
         Self { coding, stream }
     }
 
-    /// The coding.
+    /// Returns the coding.
     pub fn coding(&self) -> Coding {
         self.coding
     }
 
-    /// Takes more bytes and returns what has come out, which may be nothing yet.
+    /// Compresses more bytes and returns the output so far, which may be empty.
     pub fn write(&mut self, bytes: &[u8]) -> Vec<u8> {
         match &mut self.stream {
             Stream::Brotli(encoder) => {
@@ -234,7 +236,7 @@ impl Encoder {
         }
     }
 
-    /// What comes at the end.
+    /// Returns the remaining output.
     pub fn finish(self) -> Vec<u8> {
         match self.stream {
             Stream::Brotli(encoder) => encoder.into_inner(),
@@ -280,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn the_coding_that_is_liked_best_and_none_for_what_is_short() {
+    fn the_preferred_coding_and_none_for_short_answers() {
         let of = |value| {
             AcceptedCoding::accepted(&headers(value)).ok().map(|coded| [1024, 1025].map(|bytes| coded.of_bytes(bytes)))
         };

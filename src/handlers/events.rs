@@ -1,7 +1,7 @@
-//! The change feed as text: Server-Sent Events (WHATWG HTML, 9.2).
+//! The change feed as Server-Sent Events (WHATWG HTML, section 9.2).
 //!
-//! A record's JSON text has no line breaks, so it is one line of `data`. How far the log was read is told by an `id` without `data`, under
-//! a comment that keeps the connection alive: clients remember it to resume from, and dispatch nothing.
+//! The JSON text of a record has no line breaks, so it is a single `data` line. Progress in the log is reported by an `id` without `data`,
+//! after a comment that keeps the connection alive: clients store it as the last event id, but dispatch no event.
 
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderName};
 use http::{HeaderMap, HeaderValue, Response};
@@ -16,7 +16,7 @@ const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
-/// The answer that a change feed is: its head, around the body.
+/// Returns the head of the answer with a change feed, with this body.
 pub fn event_stream<B>(body: B) -> Response<B> {
     let mut answer = Response::new(body);
     answer.headers_mut().insert(CONTENT_TYPE, EVENT_STREAM);
@@ -24,21 +24,21 @@ pub fn event_stream<B>(body: B) -> Response<B> {
     answer
 }
 
-/// Whether the client takes a change feed.
+/// Checks that the client accepts a change feed.
 ///
 /// # Errors
 /// 406 if it does not.
 pub fn accepts_events(headers: &HeaderMap) -> Result<()> {
     match has_members(headers, ACCEPT) && quality(headers, &["text/event-stream"], false) == 0 {
-        true => Err(Failure::NotAcceptable { made: "a change feed is available as text/event-stream" }),
+        true => Err(Failure::NotAcceptable { available: "a change feed is available as text/event-stream" }),
         false => Ok(()),
     }
 }
 
-/// The event behind which a feed is to go on, if `Last-Event-ID` names one.
+/// Returns the event after which a feed continues, if `Last-Event-ID` is given.
 ///
 /// # Errors
-/// 400 if it is none.
+/// 400 if it is invalid.
 pub fn last_event_id(headers: &HeaderMap) -> Result<Option<EventId>> {
     let Some(value) = headers.get(LAST_EVENT_ID) else { return Ok(None) };
     let text = value.to_str().map_err(|_| Error::invalid("Last-Event-ID is not an event id"))?;
@@ -46,7 +46,7 @@ pub fn last_event_id(headers: &HeaderMap) -> Result<Option<EventId>> {
     Ok(Some(id))
 }
 
-/// Writes what a subscriber is told; it resumes from the id.
+/// Writes a message to a subscriber, who can resume from its id.
 pub fn write_event(id: EventId, message: &Message<'_>, out: &mut Vec<u8>) {
     let head = match message {
         Message::Put { .. } => "event: put",
@@ -70,7 +70,7 @@ pub fn write_event(id: EventId, message: &Message<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(b"\n\n");
 }
 
-/// An object with one member of text.
+/// Returns an object with one text member.
 fn key_object(name: &str, value: &str) -> Vec<u8> {
     let object = serde_json::Map::from_iter([(name.to_owned(), value.into())]);
     serde_json::to_vec(&object).expect("a text is JSON")

@@ -1,44 +1,45 @@
-//! Header fields that are lists (RFC 9110, 5.6.1): their members, the quality of each, and the entity tags among them.
+//! List-valued header fields (RFC 9110, section 5.6.1): their members, quality values and entity tags.
 //!
-//! One home for what records and files ask of the same fields. Bytes are compared where they stand; nothing is allocated.
+//! Shared by records and files. Bytes are compared in place; nothing is allocated.
 
 use http::{HeaderMap, HeaderName};
 
-/// The members of a list field, all its lines together. A comma inside a tag would split it, and then it matches nothing: ours
-/// have none.
+/// Returns the members of a list field over all its lines. A comma inside a tag splits it into pieces that match nothing; our tags contain
+/// none.
 pub fn members(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &[u8]> {
     headers.get_all(name).into_iter().flat_map(|value| members_of(value.as_bytes()))
 }
 
-/// Whether a list field has a member. An empty field says no more than none (RFC 9110, 5.6.1.2).
+/// Returns whether a list field has a member. An empty field is equivalent to an absent one (RFC 9110, 5.6.1.2).
 pub fn has_members(headers: &HeaderMap, name: HeaderName) -> bool {
     members(headers, name).next().is_some()
 }
 
-/// The members of one line of a list field.
+/// Returns the members of one line of a list field.
 pub fn members_of(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     line.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).filter(|member| !member.is_empty())
 }
 
-/// A member without its parameters, and its quality in thousandths; 0 = not acceptable (RFC 9110, 12.4.2).
+/// Splits a member into its name and its quality in thousandths; 0 = not acceptable (RFC 9110, section 12.4.2).
 pub fn with_quality(member: &[u8]) -> (&[u8], u16) {
     let mut parts = member.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
     let name = parts.next().unwrap_or_default();
     let quality = parts.find_map(|part| part.strip_prefix(b"q=").or_else(|| part.strip_prefix(b"Q=")));
     let quality =
         quality.and_then(|digits| std::str::from_utf8(digits).ok()).and_then(|digits| digits.parse::<f32>().ok());
-    // What is not a number is passed over with what it stands beside.
-    let liked =
-        quality.filter(|quality| (0.0..=1.0).contains(quality)).map_or(1000, |quality| (quality * 1000.0) as u16);
-    (name, liked)
+    // An invalid quality value is ignored.
+    let quality = quality
+        .filter(|quality| (0.0..=1.0).contains(quality))
+        .map_or(1000, |quality| (quality * 1000.0).round() as u16);
+    (name, quality)
 }
 
-/// Whether a field names an entity tag, or all by `*`. The comparison is strong: `W/` matches nothing.
+/// Returns whether a field contains an entity tag or `*`. Uses strong comparison: tags with `W/` match nothing.
 pub fn names_tag(headers: &HeaderMap, name: HeaderName, tag: &[u8]) -> bool {
     members(headers, name).any(|member| member == b"*" || member == tag)
 }
 
-/// The same by the weak comparison: `W/` is passed over.
+/// Like `names_tag`, with weak comparison: `W/` is ignored.
 pub fn names_tag_weakly(headers: &HeaderMap, name: HeaderName, tag: &[u8]) -> bool {
     members(headers, name).any(|member| member == b"*" || member.strip_prefix(b"W/").unwrap_or(member) == tag)
 }
@@ -64,6 +65,8 @@ mod tests {
         for (member, expected) in [
             ("gzip", 1000),
             ("gzip;q=0.5", 500),
+            ("gzip;q=0.251", 251),
+            ("gzip;q=0.511", 511),
             ("gzip ; Q=0", 0),
             ("gzip;level=9;q=0.001", 1),
             ("gzip;q=0.0", 0),

@@ -1,6 +1,6 @@
-//! The headers that decide about a request: validators and preconditions (RFC 9110, 8.8.3 and 13), and what is preferred (RFC 7240).
+//! Conditional requests and preferences: validators and preconditions (RFC 9110, sections 8.8.3 and 13), `Prefer` (RFC 7240).
 //!
-//! The common cases (no header, one tag of ours) are decided by comparing bytes; nothing is allocated for them.
+//! The common cases (no header, or one tag of ours) are decided by comparing bytes, without allocation.
 
 use http::header::{HeaderName, IF_MATCH, IF_NONE_MATCH};
 use http::{HeaderMap, HeaderValue};
@@ -13,26 +13,26 @@ use crate::encoding::Record;
 use crate::error::Error;
 use crate::transaction::Precondition;
 
-/// `Prefer`
+/// The `Prefer` header.
 const PREFER: HeaderName = HeaderName::from_static("prefer");
 
-/// The strong validator of a representation of a record, in quotation marks: its checksum, 16 hexadecimal digits; where it is not the
-/// whole record as JSON, after each a `-`: 16 more that name the selection, the media type, the content coding.
+/// The strong validator of a representation, in quotation marks: the checksum of the record as 16 hexadecimal digits; unless it is the
+/// whole record as JSON, followed by `-` and 16 digits for the selection, and `-` and a name for the media type and the content coding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Validator(SmallVec<[u8; 24]>);
 
 impl Validator {
-    /// Of a stored record as JSON.
+    /// Returns the validator of a stored record as JSON.
     pub fn of<B: AsRef<[u8]>>(record: &Record<'_, B>) -> Self {
         Self::new(record.checksum())
     }
 
-    /// Of a blob, by its tag.
+    /// Returns the validator of a blob with this tag.
     pub fn of_blob(tag: u64) -> Self {
         Self::new(tag)
     }
 
-    /// Of a text that is no record.
+    /// Returns the validator of a text that is not a record.
     pub fn of_text(text: &[u8]) -> Self {
         Self::new(XxHash3_64::oneshot(text))
     }
@@ -43,19 +43,19 @@ impl Validator {
         Self(text)
     }
 
-    /// Of a selection of the record, by what tells it from others.
+    /// Returns the validator of a selection of the record; `named_by` identifies the selection.
     pub fn of_selection(self, named_by: &[u8]) -> Self {
         let mut digits = [0; 16];
         write_digits(XxHash3_64::oneshot(named_by), &mut digits);
         self.with(std::str::from_utf8(&digits).expect("hexadecimal digits"))
     }
 
-    /// As `ETag` has it.
+    /// Converts the value of an `ETag` header.
     pub fn of_header(value: &HeaderValue) -> Self {
         Self(SmallVec::from_slice(value.as_bytes()))
     }
 
-    /// Of the same in another media type or content coding.
+    /// Returns the validator of the same in another media type or content coding.
     pub fn with(mut self, name: &str) -> Self {
         self.0.pop();
         self.0.push(b'-');
@@ -64,17 +64,17 @@ impl Validator {
         self
     }
 
-    /// As a value of `ETag`.
+    /// Returns the value of the `ETag` header.
     pub fn header(&self) -> HeaderValue {
         HeaderValue::from_bytes(&self.0).expect("digits and quotation marks")
     }
 
-    /// What stands between its quotation marks.
+    /// Returns the text between the quotation marks.
     pub fn text(&self) -> &[u8] {
         &self.0[1..self.0.len() - 1]
     }
 
-    /// Whether `If-None-Match` names it, so that the client has the representation already. The comparison is weak: `W/` is passed over.
+    /// Returns whether `If-None-Match` contains it, so the client already has the representation. Uses weak comparison: `W/` is ignored.
     pub fn is_known(&self, headers: &HeaderMap) -> bool {
         let Some(first) = headers.get(IF_NONE_MATCH) else {
             return false;
@@ -83,7 +83,7 @@ impl Validator {
     }
 }
 
-/// Whether `If-Match` asks for another version of a record than the one with this validator.
+/// Returns whether `If-Match` excludes the record with this validator.
 pub fn is_stale(headers: &HeaderMap, validator: &Validator) -> bool {
     headers.contains_key(IF_MATCH)
         && match matching(members(headers, IF_MATCH)) {
@@ -99,10 +99,10 @@ fn write_digits(number: u64, text: &mut [u8]) {
     }
 }
 
-/// What a write expects of the stored record. Of a tag the part before a `-` counts: what follows names a representation.
+/// Returns the precondition of a write. Only the part of a tag before the first `-` is compared; the rest identifies a representation.
 ///
 /// # Errors
-/// 400 for preconditions that cannot be honoured: they must not be passed over.
+/// 400 for preconditions that cannot be honoured, since they must not be ignored.
 pub fn expected(headers: &HeaderMap) -> Result<Precondition> {
     let (if_match, if_none_match) = (headers.contains_key(IF_MATCH), headers.contains_key(IF_NONE_MATCH));
     match (if_match, if_none_match) {
@@ -116,7 +116,7 @@ pub fn expected(headers: &HeaderMap) -> Result<Precondition> {
     }
 }
 
-/// What a list of tags expects, or `*` among them. A tag that is not ours, or a weak one, matches nothing.
+/// Returns the precondition given by a list of tags, which may include `*`. Foreign and weak tags match nothing.
 pub fn matching<'h>(tags: impl Iterator<Item = &'h [u8]>) -> Precondition {
     let mut checksums = Vec::new();
     for tag in tags {
@@ -135,7 +135,7 @@ fn checksum(tag: &[u8]) -> Option<u64> {
     digits.bytes().all(|digit| digit.is_ascii_hexdigit()).then(|| u64::from_str_radix(digits, 16).ok())?
 }
 
-/// Whether the client wants no record back from a write: `Prefer: return=minimal` (RFC 7240, 4.2). The first `return` counts.
+/// Returns whether a write should answer without the record: `Prefer: return=minimal` (RFC 7240, 4.2). The first `return` counts.
 pub fn prefers_minimal(headers: &HeaderMap) -> bool {
     if !headers.contains_key(PREFER) {
         return false;

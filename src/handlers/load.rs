@@ -1,11 +1,11 @@
-//! `POST /T` with a record a line (`application/x-ndjson`): a load of any length, line by line.
+//! `POST /T` with one record per line (`application/x-ndjson`): a bulk load of any length.
 //!
-//! A line is a request of its own: it is created, or refused without keeping the others out. What has arrived is committed in chunks, so
-//! that neither memory nor locks follow the length of the load, and a load that breaks off leaves what was committed before. The answer
-//! comes at the end, with the number of both kinds and why the first lines were refused.
+//! Each line is independent: it is created, or rejected without affecting the others. Received lines are committed in chunks, so that
+//! neither memory nor locks grow with the length of the load, and a load that is aborted leaves what was committed before. The answer comes
+//! at the end, with the numbers of created and rejected lines and the reasons of the first rejections.
 //!
-//! A [`Load`] is fed by who reads the body, and works where it may wait. When it cannot go on (the engine is behind, a key is held) it
-//! says so and has lost nothing: it is called again with what is left.
+//! A [`Load`] is fed by the code that reads the body, on a thread that may block. If it cannot continue (the engine is stalled, a key is
+//! locked), it returns an error without losing anything, and is called again with the rest.
 
 use std::io::Write;
 
@@ -19,64 +19,64 @@ use crate::error::{Error, Place, Result};
 use crate::schema::Table;
 use crate::transaction::Database;
 
-/// How many lines are committed at once.
+/// The maximum number of lines in a commit.
 const CHUNK_LINES: usize = 1000;
 
-/// How many bytes of lines are committed at once, but for a line that is longer.
+/// The maximum bytes of lines in a commit, except for a single longer line.
 const CHUNK_BYTES: usize = 1 << 20;
 
-/// So much is cut into lines at once.
+/// The number of bytes split into lines at a time.
 const STEP_BYTES: usize = 64 << 10;
 
-/// So much of a compressed body is decompressed at once. It becomes a thousand times as long at most.
+/// The number of bytes of a compressed body inflated at a time. Inflation expands them at most a thousand times.
 const COMPRESSED_BYTES: usize = 1 << 10;
 
-/// Why so many lines were refused is kept.
+/// The maximum number of rejected lines whose reasons are kept.
 const REASONS: usize = 100;
 
-/// So much is kept of what a client has written itself.
+/// The maximum length of a reason, which may quote the client's input, in characters.
 const REASON_CHARACTERS: usize = 300;
 
-/// Records on their way into a table.
+/// A bulk load into a table.
 pub struct Load {
-    /// What decompresses the body, if it is compressed.
+    /// The decompressor, if the body is compressed.
     inflate: Option<MultiGzDecoder<Vec<u8>>>,
-    /// Whole lines that were not committed yet, and the beginning of the next.
+    /// Complete lines that are not committed yet, and the beginning of the next.
     text: Vec<u8>,
     lines: Vec<Line>,
-    /// The longest line.
+    /// The maximum length of a line in bytes.
     line_bytes: usize,
-    /// Whether what comes belongs to a line that is too long, which is refused already.
+    /// Whether the rest of an overlong line, which is already rejected, is being skipped.
     is_skipping: bool,
     progress: Progress,
 }
 
-/// A whole line.
+/// A complete line.
 struct Line {
-    /// Where it ends in the text; it begins where the one before it ends.
+    /// The byte offset of its end in the text; it begins at the end of the previous one.
     end: usize,
-    /// Whether it was too long, and nothing of it is there.
+    /// Whether it was too long, so that its text was dropped.
     is_too_long: bool,
 }
 
-/// What has become of the lines.
+/// The outcome of the lines so far.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Progress {
-    /// How many were created.
+    /// The number of lines created.
     pub created: u64,
-    /// How many were refused.
+    /// The number of lines rejected.
     pub failed: u64,
-    /// Why the first of them were.
+    /// The reasons of the first rejections.
     errors: Vec<Reason>,
-    /// How many there were, empty ones too.
+    /// The number of lines, including empty ones.
     #[serde(skip)]
     pub lines: u64,
 }
 
-/// Why a line was refused.
+/// The reason why a line was rejected.
 #[derive(Clone, Debug, Serialize)]
 struct Reason {
-    /// From 1.
+    /// The line number, from 1.
     line: u64,
     detail: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -84,35 +84,35 @@ struct Reason {
 }
 
 impl Load {
-    /// Of lines of at most `line_bytes` bytes.
+    /// Creates a load of lines of at most `line_bytes` bytes.
     pub fn new(line_bytes: usize, is_compressed: bool) -> Self {
         let inflate = is_compressed.then(|| MultiGzDecoder::new(Vec::new()));
         let (text, lines, progress) = (Vec::new(), Vec::new(), Progress::default());
         Self { inflate, text, lines, line_bytes, is_skipping: false, progress }
     }
 
-    /// How much of a body it is worth to be called for.
+    /// Returns the number of bytes of the body worth a call.
     pub fn chunk_bytes(&self) -> usize {
-        // Of what is compressed, so much that it does not become very long.
+        // Small if compressed, since it expands.
         if self.inflate.is_some() { STEP_BYTES } else { CHUNK_BYTES }
     }
 
-    /// How much memory it keeps between two calls.
+    /// Returns the memory that it keeps between two calls, in bytes.
     pub fn kept_bytes(&self) -> usize {
-        /// What the decoder needs: its window, and as much beside.
+        /// The memory of the decoder: its window, and about as much again.
         const INFLATE_BYTES: usize = 64 << 10;
         self.text.len() + if self.inflate.is_some() { INFLATE_BYTES } else { 0 }
     }
 
-    /// What has become of the lines so far.
+    /// Returns the outcome of the lines so far.
     pub fn progress(&self) -> &Progress {
         &self.progress
     }
 
-    /// Takes what has arrived off `bytes`, and commits all lines that it ends.
+    /// Consumes received bytes, and commits all lines that they complete.
     ///
     /// # Errors
-    /// `Busy`, and then it may be called again; `Invalid` if it cannot be decompressed; what the engine returns.
+    /// `Busy`, after which it may be called again; `Invalid` if it cannot be decompressed; errors of the engine.
     pub fn take(&mut self, database: &Database, table: &Table, bytes: &mut Bytes) -> Result<()> {
         while !bytes.is_empty() {
             if self.lines.len() >= CHUNK_LINES || self.lines.last().is_some_and(|last| last.end >= CHUNK_BYTES) {
@@ -134,7 +134,7 @@ impl Load {
         self.commit(database, table)
     }
 
-    /// Commits the last line, which may have no end.
+    /// Commits the last line, which may lack a line feed.
     ///
     /// # Errors
     /// As [`Load::take`].
@@ -150,18 +150,18 @@ impl Load {
         self.commit(database, table)
     }
 
-    /// 200, and what has become of the lines.
+    /// Returns 200 and the outcome of the lines.
     pub fn answer(&self) -> Answer {
         let body = serde_json::to_vec(&self.progress).expect("a structure of texts and numbers is JSON");
         with_body(StatusCode::OK, JSON, Bytes::from(body))
     }
 
-    /// Where the line begins that has no end yet.
+    /// Returns the byte offset of the incomplete line.
     fn begun_at(&self) -> usize {
         self.lines.last().map_or(0, |last| last.end)
     }
 
-    /// Cuts text into lines behind those that there are.
+    /// Splits text into lines and appends them.
     fn append(&mut self, mut text: &[u8]) {
         while !text.is_empty() {
             let feed = memchr::memchr(b'\n', text);
@@ -184,9 +184,9 @@ impl Load {
         }
     }
 
-    /// Commits the whole lines.
+    /// Commits the complete lines.
     fn commit(&mut self, database: &Database, table: &Table) -> Result<()> {
-        // How many lines are committed, and where they end. They are removed all at once: there may be a million.
+        // The number of committed lines, and their end. They are removed all at once, since there may be a million.
         let (mut count, mut start) = (0, 0);
         let outcome = self.commit_from(database, table, &mut count, &mut start);
         self.text.drain(..start);
@@ -222,7 +222,7 @@ impl Load {
 }
 
 impl Progress {
-    /// Notes the next line, an empty one if nothing became of it.
+    /// Counts the next line; `None` for an empty one.
     fn note(&mut self, outcome: Option<Result<()>>) {
         self.lines += 1;
         let error = match outcome {
@@ -242,7 +242,7 @@ impl Progress {
                 Error::Invalid { detail, .. } => (detail, None),
                 other => (other.to_string(), None),
             };
-            // Of JSON that is none, which column is left to say.
+            // For invalid JSON, only the column is informative.
             let detail = shortened(&detail.replace(" at line 1 column ", " at column "));
             self.errors.push(Reason { line: self.lines, detail, pointer });
         }
@@ -254,7 +254,7 @@ fn shortened(text: &str) -> String {
 }
 
 fn not_gzip(error: impl std::fmt::Display) -> Error {
-    Error::invalid(format!("the body is not gzip, as Content-Encoding says: {error}"))
+    Error::invalid(format!("Content-Encoding is gzip, but the body cannot be decompressed: {error}"))
 }
 
 #[cfg(test)]
@@ -344,7 +344,7 @@ mod tests {
             encoder.write_all(text.as_bytes()).unwrap();
             encoder.finish().unwrap()
         };
-        // Two members, as `cat a.gz b.gz` makes them, and a member that becomes a thousand times as long.
+        // Two gzip members, as produced by `cat a.gz b.gz`, and a member that expands a thousand times.
         let one = gzip((0..2000).map(|number| format!("{{\"id\":\"{number}\"}}\n")).collect());
         let two = gzip(format!("{}{{\"id\":\"last\"}}", " \n".repeat(1 << 20)));
         let whole = [one, two].concat();

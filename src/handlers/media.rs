@@ -1,8 +1,8 @@
-//! Media types: which one a client takes, which one a body is in, and the edge where JSON becomes others and they become JSON.
+//! Media types: content negotiation, the syntax of bodies, and conversion from and to JSON.
 //!
-//! JSON is the inner form of records, lists and answers: what is stored is handed on as it stands, and a client that asks for nothing
-//! else pays for nothing here. Every other type is made of that text behind the handlers, and read into it before them, so no verb
-//! knows of any. `binary` has CBOR and MessagePack, `integers` JSON for clients that lose digits, `list` what differs about lists.
+//! JSON is the internal form of records, lists and answers: the stored text is sent unchanged, and clients that request nothing else pay
+//! nothing. Other types are converted from that text after the handlers, and to it before them, so the handlers need not know them.
+//! `binary` has CBOR and MessagePack, `integers` JSON for clients that lose digits, `list` the framing of lists.
 
 mod binary;
 mod integers;
@@ -21,37 +21,37 @@ use super::{Answer, Failure, JSON, Result};
 use crate::schema::{Schema, Table};
 pub use list::ListWriter;
 
-/// How records and lists are written.
+/// A representation of records and lists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
     /// `application/json`
     #[default]
     Json,
-    /// `application/json;ints=text`: Int attributes are texts of their digits, for who reads numbers as doubles.
+    /// `application/json;ints=text`: Int attributes as strings of digits, for clients that read numbers as doubles.
     JsonIntsAsText,
     /// `application/cbor` (RFC 8949)
     Cbor,
     /// `application/msgpack`
     MessagePack,
-    /// `application/x-ndjson`: a JSON text a line; lists alone.
+    /// `application/x-ndjson`: one JSON text per line; lists only.
     Lines,
     /// `application/x-ndjson;ints=text`
     LinesIntsAsText,
-    /// `text/csv` (RFC 4180); lists alone.
+    /// `text/csv` (RFC 4180); lists only.
     Csv,
 }
 
-/// What an answer shows, by which formats it can have.
+/// The kind of content of an answer, which determines the available formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shown {
-    /// A record, or what the server says of what it did.
+pub enum AnswerKind {
+    /// A record, or another document.
     One,
-    /// Records by a query.
+    /// The records of a query.
     List,
 }
 
-impl Shown {
-    /// The formats that it can have; of those with an equal `q`, the first.
+impl AnswerKind {
+    /// Returns the available formats; among those of equal quality, the first is preferred.
     pub fn formats(self) -> &'static [Format] {
         const ALL: [Format; 7] = [
             Format::Json,
@@ -69,28 +69,28 @@ impl Shown {
     }
 }
 
-/// What the client takes, settled before anything is done.
+/// The negotiated representation, determined before the request is executed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Accepted {
-    /// In which format.
+    /// The format.
     pub format: Format,
-    /// In which coding.
+    /// The content coding.
     pub coded: AcceptedCoding,
 }
 
 impl Accepted {
-    /// By the headers of a request.
+    /// Negotiates by the headers of a request.
     ///
     /// # Errors
-    /// 406 if nothing that is made here is taken.
-    pub fn by(headers: &HeaderMap, shown: Shown) -> Result<Self> {
-        Ok(Self { format: Format::accepted(headers, shown)?, coded: AcceptedCoding::accepted(headers)? })
+    /// 406 if no available representation is acceptable.
+    pub fn negotiate(headers: &HeaderMap, kind: AnswerKind) -> Result<Self> {
+        Ok(Self { format: Format::accepted(headers, kind)?, coded: AcceptedCoding::accepted(headers)? })
     }
 }
 
 impl Format {
-    /// The preferred format; among equals, the first here.
-    fn accepted(headers: &HeaderMap, shown: Shown) -> Result<Self> {
+    /// Returns the preferred format; the first among equals.
+    fn accepted(headers: &HeaderMap, kind: AnswerKind) -> Result<Self> {
         let Some(first) = headers.get(ACCEPT) else { return Ok(Self::Json) };
         if matches!(first.as_bytes(), b"*/*" | b"application/json") {
             return Ok(Self::Json);
@@ -99,34 +99,36 @@ impl Format {
         if Self::Json.quality(headers) == MOST || !has_members(headers, ACCEPT) {
             return Ok(Self::Json);
         }
-        let refused = match shown {
-            Shown::One => MADE_OF_ONE,
-            Shown::List => MADE_OF_LISTS,
+        let refused = match kind {
+            AnswerKind::One => FORMATS_OF_ONE,
+            AnswerKind::List => FORMATS_OF_LISTS,
         };
-        let liked = shown.formats().iter().rev().map(|format| (format.quality(headers), *format));
-        match liked.max_by_key(|(quality, _)| *quality) {
+        let qualities = kind.formats().iter().rev().map(|format| (format.quality(headers), *format));
+        match qualities.max_by_key(|(quality, _)| *quality) {
             Some((1.., format)) => Ok(format),
-            _ => Err(Failure::NotAcceptable { made: refused }),
+            _ => Err(Failure::NotAcceptable { available: refused }),
         }
     }
 
-    /// The same for an answer that is no list after all.
+    /// Returns the same for an answer that turns out not to be a list.
     ///
     /// # Errors
-    /// 406 if the format is of lists alone.
+    /// 406 if the format is for lists only.
     pub fn of_one(self) -> Result<Self> {
         match self {
-            Self::Lines | Self::LinesIntsAsText | Self::Csv => Err(Failure::NotAcceptable { made: MADE_OF_ONE }),
+            Self::Lines | Self::LinesIntsAsText | Self::Csv => {
+                Err(Failure::NotAcceptable { available: FORMATS_OF_ONE })
+            }
             other => Ok(other),
         }
     }
 
-    /// The quality of the format, in thousandths.
+    /// Returns the quality of the format in thousandths.
     fn quality(self, headers: &HeaderMap) -> u16 {
         quality(headers, self.names(), self.has_ints_as_text())
     }
 
-    /// The names of its type; the first is the one that is answered.
+    /// Returns the names of its media type; the first is used in answers.
     fn names(self) -> &'static [&'static str] {
         match self {
             Self::Json | Self::JsonIntsAsText => &["application/json"],
@@ -137,7 +139,7 @@ impl Format {
         }
     }
 
-    /// As `Content-Type` has it.
+    /// Returns the value of `Content-Type`.
     pub fn media_type(self) -> HeaderValue {
         match self {
             Self::Json => JSON,
@@ -148,7 +150,7 @@ impl Format {
         }
     }
 
-    /// Whether a list in it has no end by itself: without a limit it has all records.
+    /// Returns whether a list in it is unlimited by default.
     pub fn is_lines(self) -> bool {
         matches!(self, Self::Lines | Self::LinesIntsAsText)
     }
@@ -157,21 +159,21 @@ impl Format {
         matches!(self, Self::JsonIntsAsText | Self::LinesIntsAsText)
     }
 
-    /// The validator of a record in it.
+    /// Returns the validator of a record in this format.
     pub fn validator(self, of_json: Validator) -> Validator {
         match self {
             Self::JsonIntsAsText => of_json.with("ints"),
             Self::Cbor => of_json.with("cbor"),
             Self::MessagePack => of_json.with("msgpack"),
-            // The others are of lists, which have none.
+            // The others are for lists, which have no validator.
             Self::Json | Self::Lines | Self::LinesIntsAsText | Self::Csv => of_json,
         }
     }
 
-    /// The JSON text of records of a table, or of one, in it.
+    /// Converts the JSON text of one or several records of a table.
     ///
     /// # Errors
-    /// `Corrupt` if it is no JSON text.
+    /// `Corrupt` if it is not valid JSON.
     pub fn of_records(self, schema: &Schema, table: &Table, json: &[u8]) -> crate::error::Result<Vec<u8>> {
         match self.has_ints_as_text() {
             true => {
@@ -183,7 +185,7 @@ impl Format {
         }
     }
 
-    /// Any other JSON text in it.
+    /// Converts any other JSON text.
     ///
     /// # Errors
     /// As [`Format::of_records`].
@@ -204,7 +206,7 @@ impl Format {
         }
     }
 
-    /// An answer in JSON, in this format instead; any other is left. `table`: of which it shows records, if it does, in its schema.
+    /// Converts a JSON answer into this format; leaves any other unchanged. `table`: the schema and table of its records, if any.
     ///
     /// # Errors
     /// As [`Format::of_records`].
@@ -217,21 +219,21 @@ impl Format {
             Some((schema, table)) => self.of_records(schema, table, &body)?,
             None => self.of_document(&body)?,
         };
-        self.say(&mut head.headers);
+        self.set_headers(&mut head.headers);
         if let Some(validator) = head.headers.get(ETAG).map(Validator::of_header) {
             head.headers.insert(ETAG, self.validator(validator).header());
         }
         Ok(Answer::from_parts(head, Bytes::from(body)))
     }
 
-    /// Says in the headers of an answer that its body is in this format.
-    pub fn say(self, headers: &mut HeaderMap) {
+    /// Sets the headers of an answer for this format.
+    pub fn set_headers(self, headers: &mut HeaderMap) {
         headers.insert(CONTENT_TYPE, self.media_type());
         self.vary(headers);
     }
 
-    /// Says in the headers of an answer that it depends on what was asked for, if somebody who asks for nothing gets another one. That one
-    /// need not say so: nothing tells how long it is fresh, so a cache asks again, and the validators differ.
+    /// Adds `Vary` to the headers of an answer, unless it has the default format. The default needs none: its freshness lifetime is
+    /// unspecified, so a cache revalidates it, and the validators differ.
     pub fn vary(self, headers: &mut HeaderMap) {
         if self != Self::Json {
             headers.append(VARY, HeaderValue::from_static("accept"));
@@ -239,8 +241,8 @@ impl Format {
     }
 }
 
-/// The quality that `Accept` gives a media type, in thousandths: the most specific range that names it decides (RFC
-/// 9110, 12.5.1).
+/// Returns the quality of a media type in `Accept`, in thousandths: the most specific matching range takes precedence (RFC 9110, section
+/// 12.5.1).
 pub(super) fn quality(headers: &HeaderMap, names: &[&str], has_ints_as_text: bool) -> u16 {
     let kind = names[0].split('/').next().unwrap_or_default();
     let ranges = members(headers, ACCEPT).filter_map(|range| {
@@ -257,37 +259,37 @@ pub(super) fn quality(headers: &HeaderMap, names: &[&str], has_ints_as_text: boo
     ranges.max().map_or(0, |(_, quality)| quality)
 }
 
-/// Whether the client takes what answers a GraphQL request: true for `application/graphql-response+json`, false for JSON.
+/// Returns the accepted answer to a GraphQL request: true for `application/graphql-response+json`, false for JSON.
 ///
 /// # Errors
-/// 406 if it takes neither.
+/// 406 if neither is acceptable.
 pub fn accepts_graphql(headers: &HeaderMap) -> Result<bool> {
     let is_named = |(name, quality): (&[u8], u16)| quality > 0 && name.eq_ignore_ascii_case(GRAPHQL_RESPONSE);
     match members(headers, ACCEPT).map(with_quality).any(is_named) {
         true => Ok(true),
         false if !has_members(headers, ACCEPT) || Format::Json.quality(headers) > 0 => Ok(false),
-        false => Err(Failure::NotAcceptable { made: MADE_OF_GRAPHQL }),
+        false => Err(Failure::NotAcceptable { available: FORMATS_OF_GRAPHQL }),
     }
 }
 
 const GRAPHQL_RESPONSE: &[u8] = b"application/graphql-response+json";
-const MADE_OF_GRAPHQL: &str = "this is available as application/graphql-response+json and application/json";
+const FORMATS_OF_GRAPHQL: &str = "this is available as application/graphql-response+json and application/json";
 
 /// The highest quality, in thousandths.
 const MOST: u16 = 1000;
 
-const MADE_OF_ONE: &str =
+const FORMATS_OF_ONE: &str =
     "this is available as application/json (also ;ints=text), application/cbor and application/msgpack";
-const MADE_OF_LISTS: &str = "a list is available as application/json and application/x-ndjson (also ;ints=text), \
+const FORMATS_OF_LISTS: &str = "a list is available as application/json and application/x-ndjson (also ;ints=text), \
                              application/cbor, application/msgpack and text/csv";
 
-/// The names that MessagePack goes by.
+/// The media types in use for MessagePack.
 const MESSAGE_PACK: [&str; 3] = ["application/msgpack", "application/x-msgpack", "application/vnd.msgpack"];
 
 /// A member of `Accept`.
 struct Range<'h> {
     name: &'h [u8],
-    /// Its parameter `ints`.
+    /// Its `ints` parameter.
     ints: Option<&'h [u8]>,
     quality: u16,
 }
@@ -307,48 +309,48 @@ impl<'h> Range<'h> {
     }
 }
 
-/// What a body is written in.
+/// The syntax of a body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Syntax {
-    /// JSON, a merge patch too.
+    /// JSON, including merge patches.
     #[default]
     Json,
     /// CBOR
     Cbor,
     /// MessagePack
     MessagePack,
-    /// A JSON text a line.
+    /// One JSON text per line.
     Lines,
     /// Plain text.
     Text,
 }
 
-/// What a body is, by what is said of it.
+/// The format of a body according to its headers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BodyFormat {
-    /// What it is written in.
+    /// Its syntax.
     pub syntax: Syntax,
-    /// Whether it is compressed, by gzip.
+    /// Whether it is compressed by gzip.
     pub gzip: bool,
 }
 
-/// The bodies that a request may have.
+/// The kinds of body that a request may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bodies {
-    /// Records, or what else JSON says.
+    /// Records, or another JSON document.
     Records,
-    /// Records, also any number of them, one a line.
+    /// Records, also any number of them with one per line.
     RecordsOrLines,
     /// A merge patch.
     Patch,
     /// A query.
     Query,
-    /// JSON alone.
+    /// JSON only.
     Json,
 }
 
 impl Bodies {
-    /// What a body of this type is written in, if it may be.
+    /// Returns the syntax of a body with this media type, if it is allowed.
     fn syntax(self, name: &[u8]) -> Option<Syntax> {
         let named = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
         match self {
@@ -379,11 +381,11 @@ impl Bodies {
 }
 
 impl BodyFormat {
-    /// By the headers of a request.
+    /// Determines the format by the headers of a request.
     ///
     /// # Errors
-    /// 415 if the body is not said to be one of those, or is compressed by anything but gzip.
-    pub fn by(headers: &HeaderMap, bodies: Bodies) -> Result<Self> {
+    /// 415 if the media type is not one of those, or if the body has a content coding other than gzip.
+    pub fn from_headers(headers: &HeaderMap, bodies: Bodies) -> Result<Self> {
         let mut codings = members(headers, CONTENT_ENCODING).filter(|coding| !coding.eq_ignore_ascii_case(b"identity"));
         let gzip = match (codings.next(), codings.next()) {
             (None, _) => false,
@@ -395,7 +397,7 @@ impl BodyFormat {
             _ => return Err(Failure::ContentCoding),
         };
         let refused = || Failure::MediaType { supported: bodies.names() };
-        // A body without a type could come from a page of another site, which needs no preflight for it.
+        // A body without a media type could come from a page of another site, which needs no preflight for it.
         let media_type = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes).ok_or_else(refused)?;
         if let Some(syntax) = bodies.syntax(media_type) {
             return Ok(Self { syntax, gzip });
@@ -414,10 +416,10 @@ impl BodyFormat {
         }
     }
 
-    /// A body as JSON text.
+    /// Converts a body to JSON text.
     ///
     /// # Errors
-    /// 400 if it is not what it is said to be, or has what JSON has not.
+    /// 400 if it does not have the declared format, or contains something that JSON cannot represent.
     pub fn json(self, body: &[u8]) -> crate::error::Result<Cow<'_, [u8]>> {
         match self.syntax {
             Syntax::Json | Syntax::Lines | Syntax::Text => Ok(Cow::Borrowed(body)),
@@ -426,7 +428,7 @@ impl BodyFormat {
         }
     }
 
-    /// Whether a body is a list, if it is anything.
+    /// Returns whether a body, if valid, is an array.
     pub fn is_array(self, body: &[u8]) -> bool {
         match self.syntax {
             Syntax::Json => body.trim_ascii_start().first() == Some(&b'['),
@@ -446,8 +448,8 @@ mod tests {
         pairs.iter().map(|(name, value)| (name.clone(), HeaderValue::from_static(value))).collect()
     }
 
-    fn accepted(value: &'static str, shown: Shown) -> Option<Format> {
-        Format::accepted(&headers(&[(ACCEPT, value)]), shown).ok()
+    fn accepted(value: &'static str, kind: AnswerKind) -> Option<Format> {
+        Format::accepted(&headers(&[(ACCEPT, value)]), kind).ok()
     }
 
     #[test]
@@ -462,8 +464,8 @@ mod tests {
             "application/json;ints=number",
             "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8",
         ] {
-            for shown in [Shown::One, Shown::List] {
-                assert_eq!(accepted(value, shown), Some(Format::Json), "{value}");
+            for kind in [AnswerKind::One, AnswerKind::List] {
+                assert_eq!(accepted(value, kind), Some(Format::Json), "{value}");
             }
         }
         for value in [
@@ -474,9 +476,9 @@ mod tests {
             "*/*;q=0.000",
             "application/problem+json",
         ] {
-            assert_eq!(accepted(value, Shown::List), None, "{value}");
+            assert_eq!(accepted(value, AnswerKind::List), None, "{value}");
         }
-        assert_eq!(accepted("*/*, application/json;q=0.000", Shown::One), Some(Format::Cbor), "anything but JSON");
+        assert_eq!(accepted("*/*, application/json;q=0.000", AnswerKind::One), Some(Format::Cbor), "anything but JSON");
     }
 
     #[test]
@@ -498,14 +500,16 @@ mod tests {
             ("text/*, application/json;q=0.1", Some(Format::Json), Some(Format::Csv)),
             ("text/csv; header=present", None, Some(Format::Csv)),
         ] {
-            assert_eq!((accepted(value, Shown::One), accepted(value, Shown::List)), (one, list), "{value}");
+            assert_eq!((accepted(value, AnswerKind::One), accepted(value, AnswerKind::List)), (one, list), "{value}");
         }
     }
 
     #[test]
     fn bodies_are_known_by_their_types() {
         let body_format = |value, bodies| {
-            BodyFormat::by(&headers(&[(CONTENT_TYPE, value)]), bodies).ok().map(|body_format| body_format.syntax)
+            BodyFormat::from_headers(&headers(&[(CONTENT_TYPE, value)]), bodies)
+                .ok()
+                .map(|body_format| body_format.syntax)
         };
         assert_eq!(body_format("application/json; charset=UTF-8", Bodies::Records), Some(Syntax::Json));
         assert_eq!(body_format("application/merge-patch+json", Bodies::Patch), Some(Syntax::Json));
@@ -524,7 +528,7 @@ mod tests {
             [None; 2]
         );
         assert!(
-            BodyFormat::by(&HeaderMap::new(), Bodies::Records).is_err(),
+            BodyFormat::from_headers(&HeaderMap::new(), Bodies::Records).is_err(),
             "a page of another site could send it unasked"
         );
     }
@@ -533,7 +537,7 @@ mod tests {
     fn bodies_are_compressed_by_gzip_or_not_at_all() {
         let json = (CONTENT_TYPE, "application/json");
         let gzip = |coding| {
-            BodyFormat::by(&headers(&[json.clone(), (CONTENT_ENCODING, coding)]), Bodies::Records)
+            BodyFormat::from_headers(&headers(&[json.clone(), (CONTENT_ENCODING, coding)]), Bodies::Records)
                 .ok()
                 .map(|body_format| body_format.gzip)
         };
@@ -541,7 +545,7 @@ mod tests {
         assert_eq!([gzip("identity"), gzip("")], [Some(false); 2]);
         assert_eq!([gzip("br"), gzip("gzip, gzip")], [None; 2]);
         let lines = headers(&[json.clone(), (CONTENT_ENCODING, "gzip"), (CONTENT_ENCODING, "br")]);
-        assert!(BodyFormat::by(&lines, Bodies::Records).is_err(), "the lines of a field are one list");
+        assert!(BodyFormat::from_headers(&lines, Bodies::Records).is_err(), "the lines of a field are one list");
     }
 
     #[test]

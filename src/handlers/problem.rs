@@ -1,7 +1,7 @@
-//! The one table from what went wrong to what is answered: a status and a problem (RFC 9457, `application/problem+json`).
+//! The single mapping from failures to answers: a status and a problem (RFC 9457, `application/problem+json`).
 //!
-//! A problem says what to do and where; it never says what only the operator may know. What is answered with 500 names the
-//! request instead, and the log has the cause under that name.
+//! A problem states what to correct and where; it discloses nothing reserved for the operator. A problem with status 500 has only the
+//! request id, under which the log has the cause.
 
 use std::fmt;
 
@@ -18,75 +18,75 @@ pub const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/prob
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// Why a request has no other answer than a problem.
+/// The reason why a request is answered with a problem.
 #[derive(Debug)]
 pub enum Failure {
-    /// What the layers below say.
+    /// An error of a lower layer.
     Error(Error),
-    /// The resource has other methods.
+    /// The resource does not support the method.
     Method {
-        /// The methods it has, as `Allow` names them.
+        /// The supported methods, as in `Allow`.
         allow: &'static str,
     },
-    /// Nothing that the client accepts is made here.
+    /// No available representation is acceptable to the client.
     NotAcceptable {
-        /// What is made here, in a sentence.
-        made: &'static str,
+        /// The available representations, as a sentence.
+        available: &'static str,
     },
-    /// The body has a type that is not read here.
+    /// The media type of the body is not supported.
     MediaType {
-        /// The types that are, and how.
+        /// The supported types.
         supported: &'static str,
     },
-    /// The body is compressed in a way that is not read here.
+    /// The content coding of the body is not supported.
     ContentCoding,
-    /// The body is longer than is read.
+    /// The body exceeds the limit.
     TooLarge {
         /// The limit.
         limit_bytes: usize,
     },
-    /// The body arrived too slowly.
+    /// The body was not received before the timeout.
     TooSlow {
-        /// How long was waited.
+        /// The timeout.
         waited_ms: u64,
     },
-    /// The answer was not made in time.
+    /// The answer was not ready before the timeout.
     TimedOut {
-        /// How long was waited.
+        /// The timeout.
         waited_ms: u64,
     },
-    /// Of the range that was asked for, nothing is there.
+    /// The requested range is not satisfiable.
     Range {
-        /// How long the whole is.
+        /// The length of the whole content.
         length_bytes: u64,
     },
-    /// As many requests as are let in are being worked on.
+    /// The limit of concurrent requests is reached.
     Overloaded,
-    /// Only for clients on this machine.
+    /// Only available to clients on this machine.
     LocalOnly,
-    /// The request is for a host that this server is not known to be.
+    /// The request is for a host that is not one of this server's.
     Misdirected {
-        /// The host that it names.
+        /// The requested host.
         host: String,
     },
-    /// A web page of another origin would change something.
+    /// A request from a web page of another origin that would change something.
     ForeignOrigin,
-    /// A handler panicked; with what it said.
+    /// A handler panicked, with this message.
     Panicked(String),
-    /// An operation of a batch has failed, and nothing was done.
+    /// An operation of a batch failed, and nothing was written.
     Operation {
-        /// JSON pointer to what in the batch has.
+        /// JSON pointer to the failed part of the batch.
         pointer: String,
-        /// Why.
+        /// The cause.
         failure: Box<Self>,
     },
-    /// A load has ended before its end.
+    /// A load was aborted.
     Load {
-        /// How many records it has created, which stay.
+        /// The number of records created, which are kept.
         created: u64,
-        /// Of how many lines.
+        /// The number of lines processed.
         lines: u64,
-        /// Why.
+        /// The cause.
         failure: Box<Self>,
     },
 }
@@ -97,7 +97,7 @@ impl From<Error> for Failure {
     }
 }
 
-/// One row of the table.
+/// A row of the table.
 struct Row {
     name: &'static str,
     title: &'static str,
@@ -121,17 +121,17 @@ struct Problem<'a> {
 }
 
 impl Failure {
-    /// The failure of a request whose path nothing serves.
+    /// Returns the failure of a request whose path does not exist.
     pub fn nothing_at(path: &str) -> Self {
         Error::NotFound { detail: format!("no resource at {path}") }.into()
     }
 
-    /// Whether it is the server's own fault, so that the answer names the request and the log the cause.
+    /// Returns whether it is an internal error, so that the answer has the request id, and the log the cause.
     pub fn is_internal(&self) -> bool {
         self.row().status == StatusCode::INTERNAL_SERVER_ERROR
     }
 
-    /// The answer; `request_id` is what the log knows the request by.
+    /// Converts it into an answer; `request_id` identifies the request in the log.
     pub fn answer(&self, request_id: Option<&str>) -> Answer {
         let row = self.row();
         let (pointer, position) = self.place();
@@ -166,12 +166,12 @@ impl Failure {
         answer
     }
 
-    /// The status of the answer.
+    /// Returns the status of the answer.
     pub fn status(&self) -> StatusCode {
         self.row().status
     }
 
-    /// What kind of problem it is: `urn:strata:error:` and a name.
+    /// Returns the type of the problem: `urn:strata:error:` and a name.
     pub fn type_name(&self) -> String {
         format!("urn:strata:error:{}", self.row().name)
     }
@@ -189,9 +189,8 @@ impl Failure {
             Self::Error(Error::Gone { .. }) => ("gone", "The requested changes are no longer kept", 410),
             Self::Error(Error::Stale) => ("stale", "The precondition does not hold", 412),
             Self::TooLarge { .. } => ("too-large", "The body is too large", 413),
-            Self::MediaType { .. } | Self::ContentCoding => {
-                ("unsupported-media-type", "The media type is not supported", 415)
-            }
+            Self::MediaType { .. } => ("unsupported-media-type", "The media type is not supported", 415),
+            Self::ContentCoding => ("unsupported-media-type", "The content coding is not supported", 415),
             Self::Range { .. } => ("range-not-satisfiable", "The range cannot be satisfied", 416),
             Self::Misdirected { .. } => ("misdirected", "The request is for another host", 421),
             Self::Error(Error::Busy { .. }) => ("busy", "The server is busy", 503),
@@ -205,7 +204,7 @@ impl Failure {
         Row { name, title, status }
     }
 
-    /// What the client is told; of the server's own faults no more than that there is one.
+    /// Returns the detail for the client; an internal error has only a generic one.
     pub fn detail(&self) -> String {
         match self {
             Self::Error(
@@ -220,7 +219,7 @@ impl Failure {
                     .to_owned()
             }
             Self::Method { allow } => format!("allowed: {allow}"),
-            Self::NotAcceptable { made } => (*made).to_owned(),
+            Self::NotAcceptable { available } => (*available).to_owned(),
             Self::MediaType { supported } => {
                 format!("Content-Type must be {supported}")
             }
@@ -228,7 +227,7 @@ impl Failure {
             Self::Operation { failure, .. } => failure.detail(),
             Self::Load { created, lines, failure } => {
                 format!(
-                    "{}; {created} records of the first {lines} lines were created before and stay",
+                    "{}; {created} records from the first {lines} lines were already created and are kept",
                     failure.detail()
                 )
             }
@@ -238,10 +237,8 @@ impl Failure {
                 format!("no response within {waited_ms} ms; a write may have been applied")
             }
             Self::Range { length_bytes } => format!("the content has {length_bytes} bytes"),
-            Self::Overloaded => {
-                "too many requests are in flight: try again after the seconds that Retry-After says".to_owned()
-            }
-            Self::LocalOnly => "only clients on the same machine may ask for this".to_owned(),
+            Self::Overloaded => "too many requests are in flight: retry after the delay in Retry-After".to_owned(),
+            Self::LocalOnly => "this is available only to clients on the same machine".to_owned(),
             Self::Misdirected { host } => {
                 format!(
                     "{host} is not an allowed host: use localhost, an IP address, or a name given by --allowed-host"
@@ -254,7 +251,7 @@ impl Failure {
         }
     }
 
-    /// The JSON pointer to what is wrong in the body.
+    /// Returns the JSON pointer to the error in the body.
     pub(super) fn pointer(&self) -> Option<&str> {
         self.place().0
     }
@@ -271,7 +268,7 @@ impl Failure {
     }
 }
 
-/// For the log: the whole cause.
+/// The log message, with the complete cause.
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -312,6 +309,16 @@ mod tests {
             (answer.status().as_u16(), &answer.headers()["x-request-id"]),
             (500, &HeaderValue::from_static("r-1"))
         );
+    }
+
+    #[test]
+    fn a_media_type_and_a_content_coding_have_titles_of_their_own() {
+        let titled = |title: &str| {
+            format!(r#"{{"type":"urn:strata:error:unsupported-media-type","title":"{title}","status":415,"#)
+        };
+        assert!(json(Failure::ContentCoding).starts_with(&titled("The content coding is not supported")));
+        let media_type = Failure::MediaType { supported: "text/plain" };
+        assert!(json(media_type).starts_with(&titled("The media type is not supported")));
     }
 
     #[test]

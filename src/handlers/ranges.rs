@@ -1,6 +1,4 @@
-//! What a client wants of a representation that it may have a part of already: a validator it knows, a range (RFC 9110, 13 and 14).
-//!
-//! One home for what files and blobs are asked alike.
+//! Conditional and range requests (RFC 9110, sections 13 and 14), shared by files and blobs.
 
 use std::ops::Range;
 
@@ -9,29 +7,29 @@ use http::{HeaderMap, HeaderValue};
 
 use super::fields::{names_tag, names_tag_weakly};
 
-/// Whether `If-Match` asks for another version than the one that is there.
+/// Returns whether `If-Match` excludes the current version.
 pub fn is_stale(headers: &HeaderMap, etag: &HeaderValue) -> bool {
     headers.contains_key(IF_MATCH) && !names_tag(headers, IF_MATCH, etag.as_bytes())
 }
 
-/// Whether `If-None-Match` names a validator.
+/// Returns whether `If-None-Match` contains a validator.
 pub fn is_known(headers: &HeaderMap, etag: &HeaderValue) -> bool {
     names_tag_weakly(headers, IF_NONE_MATCH, etag.as_bytes())
 }
 
-/// Which bytes a client wants.
+/// The bytes that a client requests.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Wanted {
     /// All of them.
     All,
-    /// Not empty, and within the whole.
+    /// A non-empty range within the content.
     Part(Range<u64>),
-    /// Only what is behind the end.
+    /// A range beyond the end, which cannot be satisfied.
     Nothing,
 }
 
-/// What `Range` and `If-Range` select of a content of `length_bytes` bytes. Several ranges, other units and malformed ranges select
-/// the whole content; so does an `If-Range` of another version.
+/// Returns what `Range` and `If-Range` select of a content of `length_bytes` bytes. Multiple ranges, other units and malformed ranges
+/// select the whole content, and so does an `If-Range` for another version.
 pub fn range(headers: &HeaderMap, length_bytes: u64, etag: &HeaderValue) -> Wanted {
     let Some(range) = headers.get(RANGE) else {
         return Wanted::All;
@@ -52,7 +50,7 @@ pub fn range(headers: &HeaderMap, length_bytes: u64, etag: &HeaderValue) -> Want
     if part.is_empty() { Wanted::Nothing } else { Wanted::Part(part) }
 }
 
-/// Digits and nothing else; more than fit mean a place behind every end.
+/// Parses a number of digits only; one that overflows means an offset beyond every end.
 fn number(digits: &str) -> Option<u64> {
     let right = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
     right.then(|| digits.parse().unwrap_or(u64::MAX))

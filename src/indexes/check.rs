@@ -1,4 +1,4 @@
-//! Whether records and entries agree: every entry that a record should have is there, and no other.
+//! Checks that every record has exactly its index entries.
 
 use std::collections::BTreeSet;
 
@@ -8,12 +8,12 @@ use crate::error::{Error, Result};
 use crate::schema::{Index, IndexState, Schema, Table};
 use crate::storage::{Reach, Space, Store};
 
-/// Keys of entries, and what they hold.
+/// Keys of entries, and their values.
 type Entries = BTreeSet<(Vec<u8>, Vec<u8>)>;
 
-/// Walks all records and all entries of a schema and describes every disagreement, up to a hundred of them; none means that
-/// the store is consistent. In an index that is being built entries may be missing; one that has failed has none that count. Costs
-/// memory for every entry: it is for tests and for an operator's doubt.
+/// Scans all records and all entries of a schema and describes every disagreement, at most a hundred of them; an empty result means that
+/// the store is consistent. An index that is being built may lack entries; those of a failed one are ignored. Needs memory for every entry,
+/// so it is meant for tests and operators.
 ///
 /// # Errors
 /// What the engine returns; a corrupt record is a disagreement, not an error.

@@ -1,4 +1,4 @@
-//! Entries by value, by change and by damage; the checker of disagreements is itself checked here.
+//! Entries by value, after changes and after damage; also tests the checker of disagreements itself.
 
 use super::*;
 use crate::encoding::body::parse_object;
@@ -292,7 +292,7 @@ fn entries_of_a_failed_index_are_neither_kept_nor_missed() {
     assert_eq!(fixture.disagreements(), Vec::<String>::new());
 }
 
-/// Two records share a value while its unique index is built: whichever has the entry, the other one goes without taking it along.
+/// Two records share a value while its unique index is built: the one without the entry can be deleted without removing it.
 #[test]
 fn an_entry_of_a_unique_index_that_is_built_goes_with_its_owner() {
     for (gone, left) in [("r1", 1), ("r2", 0)] {
@@ -344,7 +344,7 @@ fn an_index_that_is_built_is_the_index_that_was_kept() {
         index.set_state(IndexState::Building);
         assert!(fixture.disagreements().is_empty(), "while it is built, entries may be missing");
         for keys in fixture.keys().chunks(1000) {
-            // Twice: a piece may be done again after a kill.
+            // Twice: a piece may be repeated after a kill.
             for _ in 0..2 {
                 assert_eq!(build(&fixture.store, fixture.table(), index, keys).unwrap(), None);
             }
@@ -370,7 +370,7 @@ fn a_unique_index_over_equal_values_is_not_built() {
     assert_eq!(piece(other), Some(["r1", "r2"].map(str::to_owned)), "in two");
 }
 
-/// Only the records that are held are indexed: others may change between being read and being indexed.
+/// Only locked records are indexed: others may change between being read and being indexed.
 #[test]
 fn a_build_passes_over_records_that_are_not_held() {
     let fixture = Fixture::new();

@@ -1,7 +1,7 @@
-//! A blob as the body of an answer: read in the pool piece by piece, the next one when the last was sent.
+//! A blob as the body of an answer: read in the pool piece by piece, the next once the last is sent.
 //!
-//! So a client that reads slowly costs one piece of memory, which counts among all answers, and no thread. What goes wrong after the first
-//! piece breaks the connection (over HTTP/2 the stream) off, and the client sees that the length is not what was announced.
+//! A slow client thus costs one piece of memory, which counts as memory of answers, and no thread. A failure after the first piece aborts
+//! the connection (over HTTP/2, the stream), and the client sees that the length is not the announced one.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -26,11 +26,11 @@ use crate::observability::{self, Span};
 use crate::routing::{Access, Blob, Lane};
 use crate::transaction::Database;
 
-/// How often a piece looks whether there is room for it.
+/// The interval at which a waiting piece checks for room.
 const LOOK: Duration = Duration::from_millis(10);
 
 impl Ingress {
-    /// Answers with the bytes of a blob, or with what is known of them: here if the beginning is in memory.
+    /// Answers with the bytes of a blob, or with its metadata; inline if the beginning is in memory.
     pub(super) fn answer_with_blob(
         self: &Arc<Self>,
         blob: &Blob<'_>,
@@ -50,7 +50,7 @@ impl Ingress {
     }
 }
 
-/// The same once its beginning was read in the pool. `blob`: table, id, position of the attribute.
+/// Answers after reading the beginning in the pool. `blob`: table, id, position of the attribute.
 async fn from_disk(
     mut request: Unanswered,
     blob: (String, String, usize),
@@ -67,10 +67,10 @@ async fn from_disk(
 fn sent(request: Unanswered, outcome: Result<Response<Content>>, headers: &HeaderMap) -> Response<super::Body> {
     let (head, content) = match outcome.map(Response::into_parts) {
         Ok(parts) => parts,
-        Err(failure) => return request.whole(Err(failure), false, headers),
+        Err(failure) => return request.answer_for(Err(failure), false, headers),
     };
     let Some(rest) = content.rest else {
-        return request.whole(Ok(Response::from_parts(head, content.first)), false, headers);
+        return request.answer_for(Ok(Response::from_parts(head, content.first)), false, headers);
     };
     let crossing = Arc::clone(&request.ingress.crossing);
     match crossing.answers.count(content.first) {
@@ -79,22 +79,22 @@ fn sent(request: Unanswered, outcome: Result<Response<Content>>, headers: &Heade
             let state = State::There(first, Some(rest));
             request.sent_in_pieces(Response::from_parts(head, BlobBody { crossing, state, left_bytes }))
         }
-        None => request.whole(Err(Failure::Overloaded), false, headers),
+        None => request.answer_for(Err(Failure::Overloaded), false, headers),
     }
 }
 
-/// A blob that is being sent.
+/// A blob being sent.
 struct BlobBody {
     crossing: Arc<Crossing>,
     state: State,
-    /// What was not handed to the connection yet.
+    /// The bytes not handed to the connection yet.
     left_bytes: u64,
 }
 
 enum State {
-    /// A piece, and what reads the next.
+    /// A piece, and the reader of the next.
     There(Bytes, Option<Reader>),
-    /// The next piece was not asked for.
+    /// The next piece is not requested yet.
     Idle(Reader),
     Reading(Reading),
     Over,
@@ -149,7 +149,7 @@ impl BlobBody {
     }
 }
 
-/// The next piece, once there is room for it.
+/// Reads the next piece once there is room for it.
 async fn piece(crossing: Arc<Crossing>, mut reader: Reader) -> std::result::Result<(Bytes, Reader), Broken> {
     let bytes = reader.left_bytes().min(PIECE_BYTES as u64) as usize;
     let room = room(&crossing, bytes).await.ok_or(Broken)?;
@@ -159,13 +159,13 @@ async fn piece(crossing: Arc<Crossing>, mut reader: Reader) -> std::result::Resu
     match piece {
         Ok(piece) => Ok((room.hold(piece), reader)),
         Err(error) => {
-            tracing::error!("a blob broke off: {error}");
+            tracing::error!("sending a blob was aborted: {error}");
             Err(Broken)
         }
     }
 }
 
-/// Room for `bytes` bytes, if there is some in time.
+/// Waits for room for `bytes` bytes; `None` after the timeout.
 async fn room(crossing: &Crossing, bytes: usize) -> Option<Room> {
     let deadline = Instant::now() + crossing.longest_wait;
     loop {

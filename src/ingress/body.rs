@@ -1,4 +1,4 @@
-//! Bodies of requests: read whole within a limit, decompressed, or discarded.
+//! Request bodies: read within a limit, decompressed, or discarded.
 
 use std::io::Read;
 
@@ -10,20 +10,20 @@ use hyper::body::Body;
 use crate::error::Error;
 use crate::handlers::Failure;
 
-/// How much of a refused body is taken in, so that its client comes to read the answer.
+/// The maximum bytes of a rejected body that are read and discarded, so that its client gets to read the answer.
 const DISCARDED_BYTES: usize = 8 << 20;
 
-/// So much memory is taken for a body that is announced to be longer, before it comes.
+/// The maximum memory reserved for an announced length before the body arrives, in bytes.
 const ANNOUNCED_BYTES: usize = 64 << 10;
 
-/// Where the bytes of a body come from: a connection, or a test.
+/// The source of the bytes of a body: a connection, or a test.
 pub trait Source: Body<Data = Bytes, Error: std::fmt::Display + Send> + Send + Unpin + 'static {
-    /// How many bytes it has at least: `Content-Length`, where there is one.
+    /// Returns the minimum length of the body in bytes: `Content-Length`, if given.
     fn least_bytes(&self) -> u64 {
         self.size_hint().lower()
     }
 
-    /// Whether there is nothing to read.
+    /// Returns whether there is nothing left to read.
     fn is_over(&self) -> bool {
         self.is_end_stream()
     }
@@ -31,15 +31,15 @@ pub trait Source: Body<Data = Bytes, Error: std::fmt::Display + Send> + Send + U
 
 impl<B: Body<Data = Bytes, Error: std::fmt::Display + Send> + Send + Unpin + 'static> Source for B {}
 
-/// The whole body. One that arrived in one piece, as short ones do, is not copied.
+/// Reads the whole body. One that arrives in a single piece, as short ones do, is not copied.
 ///
 /// # Errors
-/// 413 as soon as it is longer than `limit_bytes`; 400 if it breaks off.
+/// 413 as soon as it is longer than `limit_bytes`; 400 if it is aborted.
 pub async fn read(mut body: impl Source, limit_bytes: usize) -> Result<Bytes, Failure> {
     read_within(&mut body, limit_bytes, |_| true).await
 }
 
-/// The same; what is behind the limit can still be read from the body. `hold` says whether there is memory for that many bytes more.
+/// Like [`read`], but leaves the rest beyond the limit in the body. `hold` returns whether there is memory for that many more bytes.
 ///
 /// # Errors
 /// As [`read`]; 503 if there is no memory.
@@ -58,7 +58,7 @@ pub(super) async fn read_within(
     if body.is_end_stream() {
         return Ok(first);
     }
-    // What is only announced takes no memory: it may never come.
+    // An announced length alone reserves little memory, since the body may never arrive.
     let announced = usize::try_from(body.size_hint().lower()).unwrap_or(limit_bytes).min(ANNOUNCED_BYTES);
     let mut whole = Vec::with_capacity((first.len() + announced).min(limit_bytes));
     whole.extend_from_slice(&first);
@@ -77,13 +77,13 @@ pub(super) async fn read_within(
     }
 }
 
-/// The next bytes; none at the end.
+/// Returns the next bytes; empty at the end.
 pub(super) async fn next(body: &mut impl Source) -> Result<Bytes, Failure> {
     loop {
         match body.frame().await {
             None => return Ok(Bytes::new()),
-            Some(Err(error)) => return Err(Error::invalid(format!("the body broke off: {error}")).into()),
-            // Trailers say nothing here, and an empty piece is not the end.
+            Some(Err(error)) => return Err(Error::invalid(format!("the body was incomplete: {error}")).into()),
+            // Trailers are ignored, and an empty piece is not the end.
             Some(Ok(frame)) => match frame.into_data() {
                 Ok(data) if !data.is_empty() => return Ok(data),
                 _ => {}
@@ -92,21 +92,20 @@ pub(super) async fn next(body: &mut impl Source) -> Result<Bytes, Failure> {
     }
 }
 
-/// A body that was compressed by gzip, as it was before.
+/// Decompresses a gzip body.
 ///
 /// # Errors
-/// 413 if it is longer than `limit_bytes`; 400 if it is not gzip, or is cut off.
+/// 413 if it is longer than `limit_bytes`; 400 if it is not gzip, or is truncated.
 pub(super) fn inflate(body: &[u8], limit_bytes: usize) -> Result<Bytes, Failure> {
     let mut whole = Vec::new();
     let longest = limit_bytes as u64 + 1;
-    MultiGzDecoder::new(body)
-        .take(longest)
-        .read_to_end(&mut whole)
-        .map_err(|error| Error::invalid(format!("the body is not gzip, as Content-Encoding says: {error}")))?;
+    MultiGzDecoder::new(body).take(longest).read_to_end(&mut whole).map_err(|error| {
+        Error::invalid(format!("Content-Encoding is gzip, but the body cannot be decompressed: {error}"))
+    })?;
     if whole.len() > limit_bytes { Err(Failure::TooLarge { limit_bytes }) } else { Ok(Bytes::from(whole)) }
 }
 
-/// Reads to the end, or until it has been enough.
+/// Reads and discards the body up to its end or the limit.
 pub(super) async fn discard(mut body: impl Source) {
     let mut left = DISCARDED_BYTES;
     while let Ok(data) = next(&mut body).await {
@@ -126,7 +125,7 @@ mod tests {
     use std::pin::Pin;
     use std::task::{Context, Poll};
 
-    /// A body in pieces, of unknown length.
+    /// A body in pieces of unknown total length.
     struct Pieces(VecDeque<&'static str>);
 
     impl Body for Pieces {

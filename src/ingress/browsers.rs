@@ -1,12 +1,12 @@
-//! What a web page must not do with the browser of somebody who can reach this server.
+//! Protection against web pages in the browser of somebody who can reach this server.
 //!
-//! A browser sends requests for any page, and the server's only defence is a firewall or a loopback address that the browser is
-//! behind. So a page could *write* by a request that needs no preflight, and it could *read* by a name of its own that it has
-//! pointed at this address (DNS rebinding). Against the first: an unsafe method is refused to a page of another origin. Against
-//! the second: the server answers only to names that nobody else can own. Programs that are no browsers send neither `Origin` nor
-//! `Sec-Fetch-Site`, and are asked for nothing but the host.
+//! A browser sends requests on behalf of any page, and the only defence of the server is a firewall or a loopback address that the browser
+//! is behind. So a page could *write* by a request that needs no preflight (CSRF), and it could *read* by a host name of its own that
+//! resolves to this address (DNS rebinding). Against the former, unsafe methods are rejected from pages of another origin. Against the
+//! latter, the server answers only to host names that nobody else can own. Clients that are not browsers send neither `Origin` nor
+//! `Sec-Fetch-Site`, and only their host is checked.
 //!
-//! Cross-origin requests are answered (CORS) where `--cors-origin` names the origin; without it no answer has a CORS header.
+//! Cross-origin requests are allowed (CORS) for the origins in `--cors-origin`; without it no answer has a CORS header.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -26,18 +26,18 @@ use crate::routing;
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// The headers of a request that a page of an allowed origin may set.
+/// The request headers that a page of an allowed origin may set.
 const REQUEST_HEADERS: HeaderValue = HeaderValue::from_static(
     "authorization, content-encoding, content-type, if-match, if-none-match, last-event-id, prefer, range",
 );
-/// The headers of an answer that it may read beside those that it always may.
+/// The answer headers that it may read besides the CORS-safelisted ones.
 const ANSWER_HEADERS: HeaderValue = HeaderValue::from_static(
     "accept-ranges, content-range, etag, link, location, preference-applied, retry-after, x-request-id",
 );
-/// How long a browser may remember a preflight, in seconds.
+/// How long a browser may cache a preflight, in seconds.
 const PREFLIGHT_LASTS: HeaderValue = HeaderValue::from_static("600");
 
-/// The name of a host, without a port.
+/// A host name without a port.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct HostName(String);
@@ -56,7 +56,7 @@ impl TryFrom<String> for HostName {
     }
 }
 
-/// Where a web page comes from, as browsers send it: scheme, host, and a port that is not the scheme's own.
+/// The origin of a web page as browsers send it: scheme, host, and any non-default port.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Origin(String);
@@ -87,7 +87,7 @@ impl From<Origin> for String {
     }
 }
 
-/// Which hosts the server answers to, and which origins may ask.
+/// The allowed hosts and origins.
 #[derive(Clone)]
 pub(super) struct Browsers {
     hosts: Vec<HostName>,
@@ -99,11 +99,10 @@ impl Browsers {
         Self { hosts: options.allowed_hosts.clone(), origins: options.cors_origins.clone() }
     }
 
-    /// Whether the request may go on to routing.
+    /// Checks whether the request may be routed.
     ///
     /// # Errors
-    /// 400 without a host, or with two; 421 for a host that is none of ours; 403 for a page of another origin that would change
-    /// something.
+    /// 400 without a host, or with two; 421 for a host that is not one of ours; 403 for an unsafe request from a page of another origin.
     pub(super) fn admit(&self, parts: &Parts) -> Result<()> {
         let host = self.host(parts)?;
         if matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS) {
@@ -116,20 +115,20 @@ impl Browsers {
         if foreign { Err(Failure::ForeignOrigin) } else { Ok(()) }
     }
 
-    /// Of HTTP/2 `:authority`, else `Host`; empty where HTTP/1.0 has none.
+    /// Returns `:authority` in HTTP/2, else `Host`; empty if an HTTP/1.0 request has none.
     fn host<'p>(&self, parts: &'p Parts) -> Result<&'p str> {
         let mut named = parts.headers.get_all(HOST).into_iter();
         let (first, second) = (named.next(), named.next());
         let header = match first.map(HeaderValue::to_str) {
             None => None,
             Some(Ok(text)) if second.is_none() => Some(text),
-            Some(_) => return Err(Error::invalid("a request names one host").into()),
+            Some(_) => return Err(Error::invalid("the request has more than one host").into()),
         };
         let authority = parts.uri.authority().map(http::uri::Authority::as_str);
         let Some(host) = authority.or(header) else {
             return match parts.version {
                 Version::HTTP_09 | Version::HTTP_10 => Ok(""),
-                _ => Err(Error::invalid("the request names no host").into()),
+                _ => Err(Error::invalid("the request has no host").into()),
             };
         };
         for host in [authority, header].into_iter().flatten() {
@@ -151,12 +150,12 @@ impl Browsers {
         self.origins.iter().any(|allowed| *origin == *allowed.0)
     }
 
-    /// Whether answers depend on who asks.
+    /// Returns whether answers depend on the origin.
     pub(super) fn allow_origins(&self) -> bool {
         !self.origins.is_empty()
     }
 
-    /// What a request is told of CORS.
+    /// Returns the CORS headers for a request.
     pub(super) fn cors(&self, parts: &Parts) -> Cors {
         let origin = parts.headers.get(ORIGIN).filter(|origin| self.allow(origin)).cloned();
         let preflight = parts.method == Method::OPTIONS && parts.headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD);
@@ -164,7 +163,7 @@ impl Browsers {
     }
 }
 
-/// What an answer says of CORS: whose page may read it, and what that page may send.
+/// The CORS headers of an answer: which origin may read it, and what its pages may send.
 pub(super) struct Cors {
     origin: Option<HeaderValue>,
     preflight: bool,
@@ -185,7 +184,7 @@ impl Cors {
     }
 }
 
-/// A host without its port.
+/// Strips the port from a host.
 fn name_of(host: &str) -> &str {
     match host.rsplit_once(':') {
         Some((name, port)) if !port.ends_with(']') && port.bytes().all(|byte| byte.is_ascii_digit()) => name,
@@ -197,8 +196,8 @@ fn bracketed(name: &str) -> Option<&str> {
     name.strip_prefix('[')?.strip_suffix(']')
 }
 
-/// Whether a page comes from the host that it asks. Only http and https have origins of this form; which of the two says nothing of
-/// a server behind a proxy that ends TLS.
+/// Returns whether a page comes from the requested host. Only http and https have origins of this form; the scheme is not compared, because
+/// the server may be behind a proxy that terminates TLS.
 fn is_same(origin: &HeaderValue, host: &str) -> bool {
     let origin = origin.as_bytes();
     let authority = origin.strip_prefix(b"http://").or_else(|| origin.strip_prefix(b"https://"));

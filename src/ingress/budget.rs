@@ -1,7 +1,7 @@
-//! How many bytes of answers there may be in memory that were not sent yet.
+//! The budget of memory for unsent answers.
 //!
-//! A client that asks and does not read makes no more memory than its share of the budget: a short answer that finds no room is
-//! refused, and who makes a long one waits for room with the next piece.
+//! A client that sends requests without reading the answers uses no more memory than the budget: a short answer without room is rejected,
+//! and the producer of a long one waits for room for its next piece.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
 
-/// How often who waits for room looks whether it is still waited for.
+/// The interval at which a producer waiting for room checks whether it is still needed.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Bytes that may be taken. Clones are the same budget.
+/// A budget of bytes. Clones share it.
 #[derive(Clone)]
 pub(super) struct Budget(Arc<Shared>);
 
@@ -28,7 +28,7 @@ struct Counted<B: AsRef<[u8]>> {
     _room: Room,
 }
 
-/// Room for bytes, given back when it is dropped.
+/// Room for some bytes, returned on drop.
 pub(super) struct Room {
     budget: Budget,
     bytes: usize,
@@ -39,19 +39,19 @@ impl Budget {
         Self(Arc::new(Shared { all: bytes, left: Mutex::new(bytes), freed: Condvar::new() }))
     }
 
-    /// The same bytes, which count until they are dropped; `None` if there is no room for them.
+    /// Counts the bytes until they are dropped; `None` if there is no room for them.
     pub(super) fn count(&self, bytes: Bytes) -> Option<Bytes> {
         self.room(bytes.len()).map(|room| room.hold(bytes))
     }
 
-    /// Room for `bytes` bytes, if there is.
+    /// Acquires room for `bytes` bytes, if there is any.
     pub(super) fn room(&self, bytes: usize) -> Option<Room> {
         self.take(&mut self.0.left.lock(), bytes).then(|| Room { budget: self.clone(), bytes })
     }
 
-    /// The same, once there is room; `None` if there was none until the deadline, or nobody waits any more. Bytes that are more than the
-    /// whole budget take all of it: they would wait for ever.
-    pub(super) fn count_at_last(
+    /// Counts the bytes once there is room; `None` after the deadline, or if nobody waits any more. Bytes in excess of the whole budget
+    /// take all of it, since they would wait forever otherwise.
+    pub(super) fn count_when_room(
         &self,
         bytes: Bytes,
         deadline: Instant,
@@ -69,7 +69,7 @@ impl Budget {
         Some(Room { budget: self.clone(), bytes: taken }.hold(bytes))
     }
 
-    /// How many bytes there is room for.
+    /// Returns the remaining room in bytes.
     #[cfg(test)]
     pub(super) fn left(&self) -> usize {
         *self.0.left.lock()
@@ -83,7 +83,7 @@ impl Budget {
 }
 
 impl Room {
-    /// Bytes that take all of it or less; it is given back when they are dropped.
+    /// Holds the room until these bytes, which fill at most all of it, are dropped.
     pub(super) fn hold(self, bytes: impl AsRef<[u8]> + Send + 'static) -> Bytes {
         Bytes::from_owner(Counted { bytes, _room: self })
     }
@@ -123,16 +123,16 @@ mod tests {
     fn who_waits_for_room_gets_it_or_is_told() {
         let budget = Budget::of(4);
         let far = Instant::now() + Duration::from_secs(3600);
-        let held = budget.count_at_last(Bytes::from_static(b"four"), far, || false).unwrap();
-        assert!(budget.count_at_last(Bytes::from_static(b"one"), Instant::now(), || false).is_none(), "the deadline");
-        assert!(budget.count_at_last(Bytes::from_static(b"one"), far, || true).is_none(), "nobody waits");
+        let held = budget.count_when_room(Bytes::from_static(b"four"), far, || false).unwrap();
+        assert!(budget.count_when_room(Bytes::from_static(b"one"), Instant::now(), || false).is_none(), "the deadline");
+        assert!(budget.count_when_room(Bytes::from_static(b"one"), far, || true).is_none(), "nobody waits");
         std::thread::scope(|scope| {
             let waiting = scope
-                .spawn(|| budget.count_at_last(Bytes::from_static(b"one"), far, || false).map(|bytes| bytes.len()));
+                .spawn(|| budget.count_when_room(Bytes::from_static(b"one"), far, || false).map(|bytes| bytes.len()));
             drop(held);
             assert_eq!(waiting.join().unwrap(), Some(3));
         });
-        let long = budget.count_at_last(Bytes::from_static(b"longer than the budget"), far, || false).unwrap();
+        let long = budget.count_when_room(Bytes::from_static(b"longer than the budget"), far, || false).unwrap();
         assert_eq!((long.len(), budget.left()), (22, 0));
         drop(long);
         assert_eq!(budget.left(), 4);

@@ -1,5 +1,6 @@
-//! The crossing from async to blocking: inline where memory suffices, else in the pool of its lane.
+//! The crossing from async to blocking code: inline if the data is in memory, else in the pool of the lane.
 
+use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -34,44 +35,44 @@ pub(super) struct Crossing {
     pub(super) in_memory: Database,
     routes: Routes,
     pools: Pools,
-    /// Requests whose bodies arrive.
+    /// Requests whose bodies are being received.
     bodies: Gauge,
     /// Bytes of bodies in memory.
     body_bytes: Gauge,
     /// Requests in the pool of each lane.
     in_flight: [Gauge; 5],
-    /// Bytes of answers that were not sent yet.
+    /// Bytes of unsent answers.
     pub(super) answers: Budget,
     /// How long a list or a blob waits for room for its next piece, and an upload for the engine.
     pub(super) longest_wait: Duration,
 }
 
-/// Threads for what has to wait, by what it waits for.
+/// Thread pools for blocking work, by the resource that it waits for.
 #[derive(Clone)]
 pub struct Pools {
-    /// For single records that are not in memory, and files.
+    /// Reads of single records that are not in memory, and of files.
     pub reading: Handle,
-    /// For transactions on many records, and on those that are not in memory.
+    /// Transactions on many records, and on records that are not in memory.
     pub writing: Handle,
-    /// For what takes a processor's time: it has no more threads than there are processors.
+    /// CPU-bound work: no more threads than there are processors.
     pub scanning: Handle,
-    /// For lists that go on as fast as their clients read: each takes a thread as long.
+    /// Lists that proceed as fast as their clients read, each of which occupies a thread until it ends.
     pub dumping: Handle,
-    /// For pieces of blobs: few threads, because more would only wait for each other in the engine.
+    /// Pieces of blobs: few threads, because more would only wait for each other in the engine.
     pub uploading: Handle,
-    /// For syncs of the log: one thread, because one sync serves all who wait.
+    /// Syncs of the log: one thread, because one sync serves everyone waiting.
     pub syncing: Handle,
 }
 
 impl From<Handle> for Pools {
-    /// One pool for everything.
+    /// Uses one pool for everything.
     fn from(pool: Handle) -> Self {
         let [reading, writing, scanning, dumping, uploading] = [(); 5].map(|()| pool.clone());
         Self { reading, writing, scanning, dumping, uploading, syncing: pool }
     }
 }
 
-/// How much of something there is, and how much there may be.
+/// A counter with an upper limit.
 struct Gauge {
     now: AtomicUsize,
     most: usize,
@@ -82,7 +83,7 @@ impl Gauge {
         Self { now: AtomicUsize::new(0), most }
     }
 
-    /// Adds as much, unless it would be too much.
+    /// Adds this amount, unless the limit would be exceeded.
     fn add(&self, more: usize) -> bool {
         let before = self.now.fetch_add(more, Ordering::Relaxed);
         let fits = before.saturating_add(more) <= self.most;
@@ -101,71 +102,71 @@ impl Gauge {
     }
 }
 
-/// The right to wait in a lane; given back when it is dropped, by the pool if the client has gone meanwhile.
+/// A permit to wait in a lane, released on drop; by the pool if the client has disconnected.
 pub(super) struct Permit {
     crossing: Arc<Crossing>,
     lane: Lane,
 }
 
-/// The right to have a body arrive; given back when it is dropped.
-pub(super) struct Arriving(Arc<Crossing>);
+/// A permit to receive a body, released on drop.
+pub(super) struct BodyPermit(Arc<Crossing>);
 
-/// The right to have that many bytes of a body in memory; given back when it is dropped.
+/// A permit for this many bytes of a body in memory, released on drop.
 pub(super) struct BodyBytes {
     crossing: Arc<Crossing>,
     bytes: usize,
 }
 
-/// How far a request came where it arrived.
+/// The result of trying to answer a request inline.
 pub(super) enum Attempt {
-    /// To its end.
+    /// Completed.
     Done(Result<Answer>),
-    /// To its end, but for the sync of what it has written.
+    /// Completed except for the sync of its writes.
     Unsynced(Answer, Synced),
-    /// To its end, but for compressing so much that others would wait for it.
+    /// Completed except for the compression of an answer that is too long to compress inline.
     Uncoded(Answer),
-    /// To a lock that another held; the channel closes when it is released.
+    /// Stopped at a lock held by another request; the channel closes when the lock is released.
     Locked(oneshot::Receiver<()>),
-    /// No way: it may take long, or needs what is not in memory.
+    /// Not possible inline: it may take long, or needs data that is not in memory.
     Blocked(Lane),
 }
 
-/// The outcome of a sync, once there is one.
+/// The future outcome of a sync.
 pub(super) type Synced = oneshot::Receiver<crate::error::Result<()>>;
 
-/// What became of a request that had to wait.
-pub(super) struct Waited {
-    /// When it had waited.
+/// The outcome of a request that had to wait.
+pub(super) struct Completed {
+    /// When the wait ended.
     pub(super) began: Instant,
-    pub(super) outcome: Result<Made>,
-    /// Of the request.
+    pub(super) outcome: Result<Reply>,
+    /// The headers of the request.
     pub(super) headers: HeaderMap,
 }
 
-/// An answer.
-pub(super) enum Made {
+/// An answer, whole or in pieces.
+pub(super) enum Reply {
     Whole(Answer),
     InPieces(Response<Pieces>),
 }
 
-/// The first that is known of an answer: all of it, or that it comes in pieces.
-struct Begun {
+/// The beginning of an answer: either all of it, or the head of an answer in pieces.
+struct Started {
     began: Instant,
     outcome: Result<Answer>,
-    /// If the answer has to wait for it.
+    /// The sync for which the answer has to wait, if any.
     synced: Option<Synced>,
     pieces: Option<UnboundedReceiver<Piece>>,
     headers: HeaderMap,
 }
 
-/// Answers that are shorter are not counted: it would take longer than they are long.
+/// Shorter answers are not counted, since counting would cost more than it saves.
 const COUNTED_BYTES: usize = 16 << 10;
 
-/// Marks an answer that may find no room: what it tells was written, so it must not become a refusal.
+/// Marks an answer to a completed write, which must not become a failure if there is no room for it.
 #[derive(Clone)]
 struct Written;
 
-/// The same answer, marked if it tells what was written.
+/// Marks the answer if it reports a completed write.
 fn marked(mut answer: Answer, route: &Route<'_>, body: &[u8]) -> Answer {
     if answer.body().len() >= COUNTED_BYTES && route.has_written(body) {
         answer.extensions_mut().insert(Written);
@@ -173,10 +174,10 @@ fn marked(mut answer: Answer, route: &Route<'_>, body: &[u8]) -> Answer {
     answer
 }
 
-/// Answers that are shorter are compressed where they were made: in about a tenth of a millisecond.
+/// Shorter answers are compressed inline, in about a tenth of a millisecond.
 const CODED_BYTES: usize = 16 << 10;
 
-/// So much of a list without a limit may wait for its client: it is as long as the client is slow, and others want room, too.
+/// The maximum unsent bytes of a list without a limit: it lasts as long as its client is slow, and must leave room for others.
 const DUMPED_BYTES: usize = 1 << 20;
 
 /// A handler in the pool.
@@ -185,13 +186,13 @@ struct Job {
     body: Bytes,
     permit: Permit,
     interrupt: Interrupt,
-    /// Gone when it was told what the answer is.
-    begun: Option<oneshot::Sender<Begun>>,
-    /// Where pieces go, once there was one.
+    /// Taken once the beginning of the answer is sent.
+    started: Option<oneshot::Sender<Started>>,
+    /// The channel for pieces, once there was one.
     pieces: Option<UnboundedSender<Piece>>,
-    /// What compresses them, if they are to be.
+    /// The compressor of the pieces, if they have a coding.
     encoder: Option<Encoder>,
-    /// How much of them may wait for the client, if it is less than there is room for.
+    /// The limit of unsent pieces, if stricter than the common one.
     room: Option<Budget>,
     began: Instant,
 }
@@ -200,45 +201,45 @@ impl Job {
     fn run(mut self) {
         let crossing = Arc::clone(&self.permit.crossing);
         let (parts, body) = (self.parts.clone(), self.body.clone());
-        // A thread that waited for a sync would be missing to others.
-        let database = crossing.blocking.interrupted_by(&self.interrupt).leaving_syncs();
+        // Leaves syncs to another pool, so that they do not occupy this thread.
+        let database = crossing.blocking.interrupted_by(&self.interrupt).deferring_syncs();
         let outcome = caught(|| {
             let route = crossing.route(&parts)?;
             let hand_over = |piece| self.hand_over(&crossing, &route, piece);
             let answer = route.answer_in_pieces(&database, &parts.headers, &body, hand_over)?;
             let answer = marked(answer, &route, &body);
             Ok(match (self.encoder.take(), route.coding_of(&answer)) {
-                // The end of what was compressed as it came, which may be all of it.
+                // The end of an answer compressed as a stream, possibly all of it.
                 (Some(mut encoder), _) => {
                     let (mut head, body) = answer.into_parts();
-                    coding::say(&mut head.headers, encoder.coding());
+                    coding::set_headers(&mut head.headers, encoder.coding());
                     Answer::from_parts(head, Bytes::from([encoder.write(&body), encoder.finish()].concat()))
                 }
                 (None, Some(coding)) if self.pieces.is_none() => coded(answer, coding),
                 (None, _) => answer,
             })
         });
-        let synced = database.has_left_sync().then(|| crossing.sync());
+        let synced = database.has_deferred_sync().then(|| crossing.sync());
         let Some(pieces) = self.pieces.take() else { return self.begin(outcome, synced, None) };
         match outcome {
             Ok(last) => {
                 let (mut head, body) = last.into_parts();
                 let _ = pieces.send(Ok(Frame::data(body)));
-                // The head was sent before it was known.
+                // The head is already sent, so the link becomes a trailer.
                 if let Some(link) = head.headers.remove(LINK) {
                     let _ = pieces.send(Ok(Frame::trailers(HeaderMap::from_iter([(LINK, link)]))));
                 }
             }
             Err(failure) => {
                 if failure.is_internal() {
-                    tracing::error!("a list broke off: {failure}");
+                    tracing::error!("sending a list was aborted: {failure}");
                 }
                 let _ = pieces.send(Err(Broken));
             }
         }
     }
 
-    /// Sends a piece once there is room for it, compressed if that is what the client takes.
+    /// Sends a piece once there is room for it, compressed in the negotiated coding.
     fn hand_over(&mut self, crossing: &Crossing, route: &Route<'_>, mut piece: Vec<u8>) -> crate::error::Result<()> {
         if self.pieces.is_none() && self.encoder.is_none() {
             self.encoder = route.coding_of_pieces().map(Encoder::of_pieces);
@@ -261,32 +262,32 @@ impl Job {
         pieces.send(Ok(Frame::data(piece))).map_err(|_| not_read())
     }
 
-    /// The same bytes once there is room for them.
+    /// Counts the bytes once there is room for them.
     fn counted(&self, crossing: &Crossing, piece: Bytes) -> crate::error::Result<Bytes> {
         let deadline = Instant::now() + crossing.longest_wait;
-        let is_left = || self.interrupt.is_raised();
+        let is_abandoned = || self.interrupt.is_raised();
         let piece = match &self.room {
-            Some(room) => room.count_at_last(piece, deadline, is_left),
+            Some(room) => room.count_when_room(piece, deadline, is_abandoned),
             None => Some(piece),
         };
-        piece.and_then(|piece| crossing.answers.count_at_last(piece, deadline, is_left)).ok_or_else(not_read)
+        piece.and_then(|piece| crossing.answers.count_when_room(piece, deadline, is_abandoned)).ok_or_else(not_read)
     }
 
     fn begin(&mut self, outcome: Result<Answer>, synced: Option<Synced>, pieces: Option<UnboundedReceiver<Piece>>) {
         let headers = std::mem::take(&mut self.parts.headers);
-        if let Some(begun) = self.begun.take() {
-            // Nobody listens if the client has gone.
-            let _ = begun.send(Begun { began: self.began, outcome, synced, pieces, headers });
+        if let Some(started) = self.started.take() {
+            // Fails if the client has disconnected.
+            let _ = started.send(Started { began: self.began, outcome, synced, pieces, headers });
         }
     }
 }
 
 fn not_read() -> Error {
-    Error::Busy { detail: "the client reads the list too slowly, or has gone".to_owned() }
+    Error::Busy { detail: "the client reads the list too slowly, or has disconnected".to_owned() }
 }
 
 impl Permit {
-    /// `None` if as many are out as there may be.
+    /// Returns `None` if the limit is reached.
     pub(super) fn take(crossing: &Arc<Crossing>, lane: Lane) -> Option<Self> {
         crossing.in_flight(lane).add(1).then(|| Self { crossing: Arc::clone(crossing), lane })
     }
@@ -298,14 +299,14 @@ impl Drop for Permit {
     }
 }
 
-impl Arriving {
-    /// `None` if as many are out as there may be.
+impl BodyPermit {
+    /// Returns `None` if the limit is reached.
     pub(super) fn take(crossing: &Arc<Crossing>) -> Option<Self> {
         crossing.bodies.add(1).then(|| Self(Arc::clone(crossing)))
     }
 }
 
-impl Drop for Arriving {
+impl Drop for BodyPermit {
     fn drop(&mut self) {
         self.0.bodies.remove(1);
     }
@@ -316,7 +317,7 @@ impl BodyBytes {
         Self { crossing: Arc::clone(crossing), bytes: 0 }
     }
 
-    /// For `more` bytes more; false if that is over the limit.
+    /// Acquires `more` further bytes; returns false if the limit would be exceeded.
     pub(super) fn grow(&mut self, more: usize) -> bool {
         let fits = self.crossing.body_bytes.add(more);
         self.bytes += if fits { more } else { 0 };
@@ -368,7 +369,7 @@ impl Crossing {
         route.ok_or_else(|| Error::NotFound { detail: "no table has this path".to_owned() })?
     }
 
-    /// Runs a route's handler here and now, without waiting for anything.
+    /// Runs the handler of a route inline, without blocking.
     pub(super) fn attempt(&self, route: &Route<'_>, headers: &HeaderMap, body: &[u8]) -> Attempt {
         match self.attempt_plain(route, headers, body) {
             Attempt::Done(Ok(answer)) => match route.coding_of(&answer) {
@@ -380,7 +381,7 @@ impl Crossing {
         }
     }
 
-    /// The same before the answer is compressed.
+    /// Like `attempt`, before compression.
     fn attempt_plain(&self, route: &Route<'_>, headers: &HeaderMap, body: &[u8]) -> Attempt {
         if route.work(body) == Work::Long {
             return Attempt::Blocked(route.lane(body));
@@ -391,7 +392,7 @@ impl Crossing {
                 outcome => Attempt::Done(outcome),
             };
         }
-        // One of its own, which says what it has left to be waited for.
+        // A handle of its own, which records what is left to wait for.
         let database = self.in_memory.clone();
         match caught(|| route.answer(&database, headers, body).map(|answer| marked(answer, route, body))) {
             Err(Failure::Error(Error::WouldBlock)) => {
@@ -401,12 +402,12 @@ impl Crossing {
                     false => Attempt::Blocked(route.lane(body)),
                 }
             }
-            Ok(answer) if database.has_left_sync() => Attempt::Unsynced(answer, self.sync()),
+            Ok(answer) if database.has_deferred_sync() => Attempt::Unsynced(answer, self.sync()),
             outcome => Attempt::Done(outcome),
         }
     }
 
-    /// Has the log synced, which goes on if nobody waits for the outcome.
+    /// Starts a sync of the log, which completes even if nobody waits for it.
     fn sync(&self) -> Synced {
         let (done, synced) = oneshot::channel();
         let pool = self.pools.syncing.clone();
@@ -414,15 +415,15 @@ impl Crossing {
         synced
     }
 
-    /// Waits for what an attempt has met, without a thread: a sync, or a lock, after which it is attempted again. What needs a thread
-    /// goes to the pool of its lane.
-    pub(super) async fn waited(
+    /// Waits for the obstacle of an attempt without blocking a thread: a sync, or a lock, after which it is retried. Work that needs a
+    /// thread runs in the pool of its lane.
+    pub(super) async fn complete(
         self: &Arc<Self>,
         parts: Parts,
         body: Bytes,
         held: BodyBytes,
         mut attempt: Attempt,
-    ) -> Waited {
+    ) -> Completed {
         let deadline = tokio::time::Instant::now() + LOCK_WAIT;
         let mut permit = None;
         let outcome = loop {
@@ -450,11 +451,11 @@ impl Crossing {
             Ok(answer) => self.coded(&parts, answer).await,
             refused => refused,
         };
-        Waited { began: Instant::now(), outcome: outcome.map(Made::Whole), headers: parts.headers }
+        Completed { began: Instant::now(), outcome: outcome.map(Reply::Whole), headers: parts.headers }
     }
 
-    /// The same answer, compressed in the pool if it is to be and was not. What was written cannot be refused any more: if there is no
-    /// room in the lane, the answer stays as it is.
+    /// Compresses the answer in the pool, if it has to be and is not yet. A completed write must not fail any more: if there is no room in
+    /// the lane, the answer stays uncompressed.
     async fn coded(self: &Arc<Self>, parts: &Parts, answer: Answer) -> Result<Answer> {
         let is_coded = answer.headers().contains_key(CONTENT_ENCODING) || !parts.headers.contains_key(ACCEPT_ENCODING);
         let coding = if is_coded { None } else { self.route(parts)?.coding_of(&answer) };
@@ -467,7 +468,7 @@ impl Crossing {
         self.in_pool(Lane::Scanning, job).await
     }
 
-    /// A body that came compressed, as it was before, in the memory that it has a right to.
+    /// Decompresses a body within the memory for which it has a permit.
     ///
     /// # Errors
     /// 413 if it is longer than a body may be; 400 if it is not compressed; 503 if there is no room for it.
@@ -490,36 +491,36 @@ impl Crossing {
         }
     }
 
-    /// Runs the handler of a request in the pool of its lane, where it may wait; an answer that is longer than a piece comes in pieces. If
-    /// the answer is not waited for to its end, a query ends soon; a write goes on.
-    async fn pooled(&self, parts: Parts, body: Bytes, held: BodyBytes, permit: Permit) -> Waited {
+    /// Runs the handler of a request in the pool of its lane, where it may block; an answer longer than a piece comes in pieces. If the
+    /// answer is dropped before its end, a query is cancelled; a write continues.
+    async fn pooled(&self, parts: Parts, body: Bytes, held: BodyBytes, permit: Permit) -> Completed {
         let waiting = Waiting(Interrupt::default());
         let (lane, interrupt) = (permit.lane, waiting.0.clone());
-        let (begun, beginning) = oneshot::channel();
+        let (started, beginning) = oneshot::channel();
         self.pool(lane).spawn_blocking(move || {
             let (encoder, room) = (None, (lane == Lane::Dumping).then(|| Budget::of(DUMPED_BYTES)));
-            let (begun, pieces, began) = (Some(begun), None, Instant::now());
-            Job { parts, body, permit, interrupt, begun, pieces, encoder, room, began }.run();
+            let (started, pieces, began) = (Some(started), None, Instant::now());
+            Job { parts, body, permit, interrupt, started, pieces, encoder, room, began }.run();
             drop(held);
         });
-        // It is not begun only when the server stops before.
-        let Ok(Begun { began, mut outcome, synced, pieces, headers }) = beginning.await else {
-            return Waited { began: Instant::now(), outcome: Err(Failure::Overloaded), headers: HeaderMap::new() };
+        // The sender is dropped only if the server stops first.
+        let Ok(Started { began, mut outcome, synced, pieces, headers }) = beginning.await else {
+            return Completed { began: Instant::now(), outcome: Err(Failure::Overloaded), headers: HeaderMap::new() };
         };
         if let Some(synced) = synced {
             outcome = when_synced(synced).await.and(outcome);
         }
         let outcome = outcome.map(|answer| match pieces {
-            None => Made::Whole(answer),
-            Some(receiver) => Made::InPieces(answer.map(|_| Pieces { receiver, _waiting: waiting })),
+            None => Reply::Whole(answer),
+            Some(receiver) => Reply::InPieces(answer.map(|_| Pieces { receiver, _waiting: waiting })),
         });
-        Waited { began, outcome, headers }
+        Completed { began, outcome, headers }
     }
 
-    /// The same bytes, counted until they are sent. Where there is no room for them, a write that was done says that it was, without them.
+    /// Counts the body until it is sent. If there is no room for it, the answer to a completed write is sent without its body.
     ///
     /// # Errors
-    /// `Overloaded` if there is no room for them, and nothing was written.
+    /// `Overloaded` if there is no room for it and nothing was written.
     pub(super) fn counted(&self, answer: Answer) -> Result<Answer> {
         if answer.body().len() < COUNTED_BYTES {
             return Ok(answer);
@@ -534,10 +535,10 @@ impl Crossing {
         }
     }
 
-    /// Does what may wait in the pool, for an operator: it counts against no limit.
+    /// Runs blocking work for an operator in the pool; it counts against no limit.
     ///
     /// # Errors
-    /// What the job returns; `Overloaded` if the server stops before it has begun.
+    /// Errors of the job; `Overloaded` if the server stops before it begins.
     pub(super) async fn blocking<T: Send + 'static>(
         &self,
         job: impl FnOnce() -> crate::error::Result<T> + Send + 'static,
@@ -545,26 +546,23 @@ impl Crossing {
         Ok(self.in_pool(Lane::Writing, job).await??)
     }
 
-    /// Does something in the pool of a lane; who asks has a permit for it.
+    /// Runs a job in the pool of a lane; the caller has a permit for it.
     ///
     /// # Errors
-    /// `Panicked`; `Overloaded` if the server stops before it has begun.
+    /// `Panicked`; `Overloaded` if the server stops before it begins.
     pub(super) async fn in_pool<T: Send + 'static>(
         &self,
         lane: Lane,
         job: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T> {
         let done = self.pool(lane).spawn_blocking(job).await;
-        done.map_err(|error| match error.is_panic() {
-            true => Failure::Panicked("in a job of the pool".to_owned()),
-            false => Failure::Overloaded,
-        })
+        done.map_err(|error| error.try_into_panic().map_or(Failure::Overloaded, panicked))
     }
 
-    /// Reads a record, or what belongs to one, in the pool: it was not in memory.
+    /// Reads a record or a part of it in the pool, because it is not in memory.
     ///
     /// # Errors
-    /// What the job returns; `Overloaded` by the limit; `TimedOut`.
+    /// Errors of the job; `Overloaded` by the limit; `TimedOut`.
     pub(super) async fn read_in_pool<T: Send + 'static>(
         self: &Arc<Self>,
         job: impl FnOnce(&Database) -> Result<T> + Send + 'static,
@@ -575,25 +573,25 @@ impl Crossing {
         done.unwrap_or(Err(Failure::TimedOut { waited_ms: self.longest_wait.as_millis() as u64 }))?
     }
 
-    /// Drops in the pool what may block when it is dropped.
+    /// Drops a value in the pool, because its drop may block.
     pub(super) fn drop_in_pool(&self, value: impl Send + 'static) {
         self.pools.writing.spawn_blocking(move || drop(value));
     }
 
-    /// Returns when all that was written before was synced.
+    /// Waits until all earlier writes are synced.
     ///
     /// # Errors
-    /// `Storage` if it cannot be synced.
+    /// `Storage` if the sync fails.
     pub(super) async fn synced(&self) -> Result<()> {
         when_synced(self.sync()).await
     }
 
-    /// Does what reads much in the pool of lists.
+    /// Runs a job that reads many records in the pool for scans.
     pub(super) fn scan<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
         self.pools.scanning.spawn_blocking(job)
     }
 
-    /// The body that a part of a file is, once it was opened in the pool.
+    /// Opens a part of a file in the pool, as the body of an answer.
     ///
     /// # Errors
     /// `Storage` if it cannot be opened.
@@ -610,18 +608,18 @@ impl Crossing {
         }
     }
 
-    /// Requests that wait for their bodies or for a pool.
+    /// Returns the number of requests waiting for their bodies or for a pool.
     pub(super) fn waiting(&self) -> usize {
         self.bodies.now() + self.in_flight.iter().map(Gauge::now).sum::<usize>()
     }
 
-    /// Bytes of request bodies in memory.
+    /// Returns the bytes of request bodies in memory.
     pub(super) fn body_bytes(&self) -> usize {
         self.body_bytes.now()
     }
 }
 
-/// The outcome of a sync. There is none only when the server stops before.
+/// Awaits the outcome of a sync, which is missing only if the server stops first.
 async fn when_synced(synced: Synced) -> Result<()> {
     match synced.await {
         Ok(outcome) => Ok(outcome?),
@@ -629,12 +627,15 @@ async fn when_synced(synced: Synced) -> Result<()> {
     }
 }
 
-/// What a handler returns, a panic being a failure like others: the connection, and its other requests, go on.
+/// Runs a handler and converts a panic into a failure, so that the connection and its other requests continue.
 pub(super) fn caught<T>(handler: impl FnOnce() -> Result<T>) -> Result<T> {
-    // Nothing half changed is seen afterwards: locks and batches are put back by their guards.
-    catch_unwind(AssertUnwindSafe(handler)).unwrap_or_else(|payload| {
-        let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
-        let text = text.or_else(|| payload.downcast_ref::<String>().cloned());
-        Err(Failure::Panicked(text.unwrap_or_else(|| "no message".to_owned())))
-    })
+    // Unwind safe: locks and batches are restored by their guards.
+    catch_unwind(AssertUnwindSafe(handler)).unwrap_or_else(|payload| Err(panicked(payload)))
+}
+
+/// Returns the failure for a panic with this payload, which is its message.
+fn panicked(payload: Box<dyn Any + Send>) -> Failure {
+    let text = payload.downcast::<&str>().map(|text| (*text).to_owned());
+    let text = text.or_else(|payload| payload.downcast::<String>().map(|text| *text));
+    Failure::Panicked(text.unwrap_or_else(|_| "no message".to_owned()))
 }

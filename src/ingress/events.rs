@@ -1,7 +1,7 @@
-//! A change feed as the body of an answer: its events as they come, and no thread meanwhile.
+//! A change feed as the body of an answer: events as they come, without occupying a thread.
 //!
-//! What a subscriber has to catch up with is read in the pool of lists, one piece when the client has taken the one before: a client that
-//! does not read keeps no thread, and no more memory than its piece.
+//! What a subscriber missed is read in the pool for scans, one piece at a time when the client has taken the previous one: a client that
+//! does not read occupies no thread, and no memory beyond its piece.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::crossing::Crossing;
 use super::pieces::Broken;
 use crate::feed::{Next, Subscription};
 
-/// The events of a subscription, those to come included.
+/// The events of a subscription, including those to come.
 pub(super) struct Events {
     state: State,
     crossing: Arc<Crossing>,
@@ -32,7 +32,7 @@ impl Events {
         Self { state: State::Subscribed(subscription), crossing }
     }
 
-    /// Has the subscription read in the pool.
+    /// Starts reading the subscription in the pool.
     fn catch_up(&mut self) {
         if let State::Subscribed(mut subscription) = std::mem::replace(&mut self.state, State::Over) {
             let job = self.crossing.scan(move || {
@@ -44,7 +44,7 @@ impl Events {
     }
 
     fn broken(&mut self, why: &str) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
-        tracing::error!("a change feed broke off: {why}");
+        tracing::error!("sending a change feed was aborted: {why}");
         self.state = State::Over;
         Poll::Ready(Some(Err(Broken)))
     }
@@ -60,8 +60,8 @@ impl Body for Events {
                 State::Over => return Poll::Ready(None),
                 State::CatchingUp(job) => match ready!(Pin::new(job).poll(context)) {
                     Ok(subscription) => self.state = State::Subscribed(subscription),
-                    Err(error) if error.is_panic() => return self.broken("reading the log has panicked"),
-                    // The server stops.
+                    Err(error) if error.is_panic() => return self.broken("reading the log panicked"),
+                    // The server is stopping.
                     Err(_) => self.state = State::Over,
                 },
                 State::Subscribed(subscription) => {

@@ -1,6 +1,6 @@
-//! A file on disk as the body of an answer: read in the pool piece by piece, the next one when the last was sent.
+//! A file on disk as the body of an answer: read in the pool piece by piece, the next once the last is sent.
 //!
-//! So a client that reads slowly costs one piece of memory and no thread.
+//! A slow client thus costs one piece of memory and no thread.
 
 use std::fs::File;
 use std::ops::Range;
@@ -15,19 +15,19 @@ use tokio::task::JoinHandle;
 
 use crate::static_files::read_piece;
 
-/// The longest piece.
+/// The maximum length of a piece.
 const PIECE_BYTES: u64 = 256 << 10;
 
 /// A part of an open file.
 pub(super) struct FileBody {
     file: Arc<File>,
-    /// What was not asked for yet.
+    /// The range not requested yet.
     left: Range<u64>,
     reading: Option<Reading>,
     pool: Handle,
 }
 
-/// A piece that is being read, and its length.
+/// A piece being read, and its length.
 type Reading = (JoinHandle<std::io::Result<Bytes>>, u64);
 
 impl FileBody {
@@ -35,7 +35,7 @@ impl FileBody {
         Self { file: Arc::new(file), left: range, reading: None, pool }
     }
 
-    /// Has the next piece read; `None` at the end.
+    /// Starts reading the next piece; `None` at the end.
     fn next(&mut self) -> Option<Reading> {
         let piece = self.left.start..self.left.end.min(self.left.start + PIECE_BYTES);
         if piece.is_empty() {
@@ -60,7 +60,7 @@ impl Body for FileBody {
         };
         let piece = ready!(Pin::new(reading).poll(context));
         self.reading = None;
-        // A connection whose body breaks off is closed, so that nobody takes a part for the whole.
+        // An error aborts the connection, so that a partial body is not taken for a complete one.
         Poll::Ready(Some(piece.unwrap_or_else(|error| Err(std::io::Error::other(error))).map(Frame::data)))
     }
 

@@ -1,15 +1,15 @@
-//! Under which names requests are counted: the shapes of the tables' paths, and a name for each thing beside them.
+//! The labels under which requests are counted: the path templates of tables, and one for each endpoint beside them.
 
 use crate::observability::RouteNumber;
 use crate::routing::{Routes, Template};
 
-/// What nobody knows: its path is anybody's choice, so it must not become a name.
+/// Unknown paths, which must not become labels because clients choose them.
 pub(super) const OTHER: RouteNumber = RouteNumber(0);
 
-/// A file of the static ones.
+/// Static files.
 pub(super) const STATIC: RouteNumber = RouteNumber(1);
 
-/// What stands beside the tables, in the order of its numbers.
+/// The endpoints beside the tables, in label order.
 const BESIDE: [&str; 10] = [
     "other",
     "static",
@@ -23,19 +23,19 @@ const BESIDE: [&str; 10] = [
     "/_console",
 ];
 
-/// All names, in the order of their numbers.
+/// Returns all labels in order.
 pub(super) fn names(routes: &Routes) -> Vec<String> {
     BESIDE.into_iter().map(str::to_owned).chain(routes.templates()).collect()
 }
 
-/// Of a path that is a table's.
+/// Returns the label of a path template.
 pub(super) fn of(template: Template) -> RouteNumber {
     RouteNumber(BESIDE.len() + template.0)
 }
 
-/// Of a path that is neither a table's nor a file's.
+/// Returns the label of a path that is neither a table's nor a static file's.
 pub(super) fn beside(path: &str) -> RouteNumber {
-    // All files of the console are one.
+    // All files of the console share a label.
     let path = if path.starts_with("/_console/") { "/_console" } else { path };
     let known = BESIDE.iter().position(|name| *name == path);
     known.map_or(OTHER, RouteNumber)

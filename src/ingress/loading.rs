@@ -1,8 +1,8 @@
-//! A load: lines that are taken off a body as they arrive, and committed in the pool, chunk by chunk.
+//! A bulk load: lines taken from a body as they arrive, and committed in the pool chunk by chunk.
 //!
-//! While a chunk is committed nothing more is read, so a client is as fast as the store; a client that is slow takes no thread and no
-//! lock, and no more memory than a chunk and a line, which count as those of other bodies do. There is no deadline for the whole. Within
-//! that of a body a chunk has to come together, or at least a line: then what has come is committed, however little it is.
+//! Nothing more is read while a chunk is committed, so the client is slowed down to the speed of the store; a slow client occupies no
+//! thread and no lock, and no more memory than a chunk and a line, which count as memory of bodies. The load as a whole has no timeout. A
+//! chunk, or at least a line, has to arrive within the timeout of a body; what has arrived by then is committed, however little it is.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use http::request::Parts;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::body::{self, Source};
-use super::crossing::{Arriving, BodyBytes, Permit};
+use super::crossing::{BodyBytes, BodyPermit, Permit};
 use super::{Crossing, Ingress};
 use crate::error::Error;
 use crate::handlers::{
@@ -23,42 +23,42 @@ use crate::observability::{Context, Span};
 use crate::routing::Lane;
 use crate::schema::Table;
 
-/// How long a load pauses that cannot go on.
+/// The pause before a load that cannot continue is retried.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Why a chunk ends.
+/// The reason why a chunk ends.
 enum End {
-    /// It is as long as chunks are, or there is no room for more.
+    /// It has the full length, or there is no room for more.
     Full,
-    /// Its time is over.
+    /// The timeout has elapsed.
     Time,
     /// The body has ended.
     Body,
 }
 
-/// A load under way.
+/// A load in progress.
 struct Loading {
     crossing: Arc<Crossing>,
     table: String,
-    /// Gone while it is in the pool.
+    /// `None` while it is in the pool.
     load: Option<Load>,
     progress: Progress,
-    /// Whether something was written that is not synced and has to be.
+    /// Whether there are writes that still have to be synced.
     is_unsynced: bool,
-    /// What of the body and of the load is in memory.
+    /// The memory held by the body and the load.
     held: BodyBytes,
-    /// What was read and had no room.
+    /// Bytes that were read but had no room.
     pending: Bytes,
     chunk_timeout: Duration,
     commit_timeout: Duration,
 }
 
 impl Ingress {
-    /// Takes the lines of a body to the end.
+    /// Loads the lines of a body up to its end.
     ///
     /// # Errors
-    /// 400 if the body breaks off or cannot be decompressed; 408 if no line has come in time; 503 if there is no room for it, or the
-    /// store cannot keep up; what the engine returns. What was created before stays.
+    /// 400 if the body is aborted or cannot be decompressed; 408 if no line arrives in time; 503 if there is no room for it, or the store
+    /// cannot keep up; errors of the engine. Records created before are kept.
     pub(super) async fn load<B: Source>(
         &self,
         table: &Table,
@@ -67,7 +67,7 @@ impl Ingress {
         mut body: B,
         context: &mut Context,
     ) -> Result<Load> {
-        let Some(_arriving) = Arriving::take(&self.crossing) else {
+        let Some(_arriving) = BodyPermit::take(&self.crossing) else {
             return self.refuse(Failure::Overloaded, parts, body);
         };
         let mut loading = Loading {
@@ -90,7 +90,7 @@ impl Ingress {
             (Ok(()), Some(load)) => Ok(load),
             (outcome, _) => {
                 if !body.is_over() {
-                    self.take_in(body);
+                    self.discard_rest(body);
                 }
                 let Progress { created, lines, .. } = loading.progress;
                 let failure = Box::new(outcome.err().unwrap_or(Failure::Overloaded));
@@ -116,7 +116,7 @@ impl Loading {
         }
     }
 
-    /// The next chunk of a body.
+    /// Reads the next chunk of a body.
     async fn gather(&mut self, body: &mut impl Source, context: &mut Context) -> Result<(Bytes, End)> {
         let longest = self.load.as_ref().map_or(0, Load::chunk_bytes);
         let (deadline, mut chunk) = (Instant::now() + self.chunk_timeout, BytesMut::new());
@@ -144,7 +144,7 @@ impl Loading {
         Ok((chunk.freeze(), End::Full))
     }
 
-    /// Commits the lines that a chunk ends, in the pool. What cannot be done now is tried again for as long as an answer may take.
+    /// Commits the lines that a chunk completes, in the pool. Retries up to the request timeout.
     async fn commit(&mut self, mut chunk: Bytes, is_last: bool) -> Result<()> {
         let mut deadline = Instant::now() + self.commit_timeout;
         loop {
@@ -158,13 +158,13 @@ impl Loading {
             let (crossing, name) = (Arc::clone(&self.crossing), self.table.clone());
             let mut load = self.load.take().ok_or(Failure::Overloaded)?;
             let job = move || {
-                let database = crossing.database().leaving_syncs();
+                let database = crossing.database().deferring_syncs();
                 let outcome = database.table(&name).and_then(|table| {
                     load.take(&database, table, &mut chunk)?;
                     if is_last { load.finish(&database, table) } else { Ok(()) }
                 });
                 drop(permit);
-                (load, chunk, outcome, database.has_left_sync())
+                (load, chunk, outcome, database.has_deferred_sync())
             };
             let done = self.crossing.in_pool(Lane::Writing, job).await?;
             let (load, rest, outcome, is_unsynced) = done;

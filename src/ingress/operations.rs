@@ -1,7 +1,7 @@
-//! What is answered beside the tables: whether the server lives, whether it wants requests, its counters and metrics, which tables there
-//! are, the console that shows them, and checkpoints of the store.
+//! Operational endpoints beside the tables: health and readiness, counters and metrics, the list of tables, the console, and checkpoints of
+//! the store.
 //!
-//! An axum `Router`, because nothing here is hot.
+//! Served by an axum `Router`, because none of it is performance-critical.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -37,14 +37,14 @@ use crate::routing;
 use crate::schema::IndexState;
 use crate::storage;
 
-/// The router and what it shows.
+/// The router and its shared state.
 #[derive(Clone)]
 pub(super) struct Operations {
     router: TowerToHyperService<axum::Router>,
-    state: Arc<Shown>,
+    state: Arc<Shared>,
 }
 
-struct Shown {
+struct Shared {
     crossing: Arc<Crossing>,
     feed: Feed,
     observability: Arc<Observability>,
@@ -53,17 +53,17 @@ struct Shown {
     description: OnceLock<Description>,
 }
 
-/// The OpenAPI document, and by what it is known again.
+/// The OpenAPI document and its validator.
 struct Description {
     validator: Validator,
     text: Bytes,
 }
 
-/// A failure on its way out of the router, which knows answers alone. Who takes it out knows the name of the request.
+/// A failure returned through the router, whose handlers can only return answers. The caller that takes it out knows the request id.
 #[derive(Clone)]
 struct Refused(Arc<Failure>);
 
-/// Where a request came from.
+/// The address of the client.
 #[derive(Clone, Copy)]
 struct Peer(IpAddr);
 
@@ -71,7 +71,7 @@ const ALLOW: &str = "GET, HEAD, OPTIONS";
 
 impl Operations {
     pub(super) fn new(crossing: Arc<Crossing>, feed: Feed, observability: Arc<Observability>) -> Self {
-        let state = Arc::new(Shown {
+        let state = Arc::new(Shared {
             crossing,
             feed,
             observability,
@@ -100,10 +100,10 @@ impl Operations {
         self.state.ready.store(ready, Ordering::Relaxed);
     }
 
-    /// Answers a request whose path is no table's.
+    /// Answers a request whose path is not a table's.
     ///
     /// # Errors
-    /// 400, 403, 404, 405; what the database returns.
+    /// 400, 403, 404, 405; errors of the database.
     pub(super) async fn answer(&self, parts: Parts, peer: IpAddr) -> handlers::Result<Response<Body>> {
         if parts.method == Method::OPTIONS && parts.uri.path() == "*" {
             return Ok(into_response(handlers::options(routing::METHODS)));
@@ -123,9 +123,9 @@ async fn options() -> Response<Body> {
     into_response(handlers::options(ALLOW))
 }
 
-/// Whether it can read and write, and how many indexes are not ready; why not is for the operator, and in the log.
-async fn health(State(shown): State<Arc<Shown>>) -> impl IntoResponse {
-    let database = shown.crossing.database();
+/// Reports whether it can read and write, and how many indexes are not ready; causes are for the operator, in the log.
+async fn health(State(shared): State<Arc<Shared>>) -> impl IntoResponse {
+    let database = shared.crossing.database();
     let (status, mut said) = match database.store().failure() {
         None => (StatusCode::OK, json!({"status": "ok"})),
         Some(_) => (StatusCode::SERVICE_UNAVAILABLE, json!({"status": "the storage refuses writes"})),
@@ -139,14 +139,14 @@ async fn health(State(shown): State<Arc<Shown>>) -> impl IntoResponse {
     (status, Json(said))
 }
 
-async fn ready(State(shown): State<Arc<Shown>>) -> impl IntoResponse {
-    match shown.ready.load(Ordering::Relaxed) {
+async fn ready(State(shared): State<Arc<Shared>>) -> impl IntoResponse {
+    match shared.ready.load(Ordering::Relaxed) {
         true => (StatusCode::OK, Json(json!({"status": "ready"}))),
         false => (StatusCode::SERVICE_UNAVAILABLE, Json(json!({"status": "not ready"}))),
     }
 }
 
-/// What was counted, and what there is now.
+/// The counters, and the current state.
 #[derive(Serialize)]
 struct Counted {
     #[serde(flatten)]
@@ -154,18 +154,18 @@ struct Counted {
     feed: feed::Counters,
 }
 
-/// Counts since the store was opened. Which load it bears is nobody's business elsewhere.
-async fn counters(State(shown): State<Arc<Shown>>, Extension(Peer(peer)): Extension<Peer>) -> Response<Body> {
+/// Returns the counts since the store was opened, which are not public: they disclose the load.
+async fn counters(State(shared): State<Arc<Shared>>, Extension(Peer(peer)): Extension<Peer>) -> Response<Body> {
     match peer.to_canonical().is_loopback() {
         true => {
-            let (storage, feed) = (shown.crossing.database().counters(), shown.feed.counters());
+            let (storage, feed) = (shared.crossing.database().counters(), shared.feed.counters());
             Json(Counted { storage, feed }).into_response()
         }
         false => refused(Failure::LocalOnly),
     }
 }
 
-/// A table that is served, in the words of its schema.
+/// A served table, in the terms of its schema.
 #[derive(Serialize)]
 struct Served<'t> {
     name: &'t str,
@@ -187,12 +187,12 @@ struct Indexed<'t> {
     attributes: Vec<&'t str>,
     r#type: &'static str,
     state: &'static str,
-    /// How many records it has been built from so far, while it is.
+    /// The number of records indexed so far, during a build.
     #[serde(skip_serializing_if = "Option::is_none")]
     records: Option<u64>,
 }
 
-/// A relationship, the table that it leads to, and the attribute that makes it: of its own table, to many of the other.
+/// A relationship, its target table, and its foreign key: an attribute of this table or, for a to-many relationship, of the other.
 #[derive(Serialize)]
 struct Related<'t> {
     name: &'t str,
@@ -201,8 +201,8 @@ struct Related<'t> {
     key: &'t str,
 }
 
-async fn tables(State(shown): State<Arc<Shown>>) -> Response<Body> {
-    let schema = shown.crossing.database().schema();
+async fn tables(State(shared): State<Arc<Shared>>) -> Response<Body> {
+    let schema = shared.crossing.database().schema();
     let served = schema.tables.iter().filter(|table| table.exported).map(|table| {
         let name = |position: usize| table.attributes[position].name.as_str();
         let attributes =
@@ -231,26 +231,26 @@ async fn tables(State(shown): State<Arc<Shown>>) -> Response<Body> {
     Json(served.collect::<Vec<_>>()).into_response()
 }
 
-/// Pages for a person at the server's own machine.
+/// Serves the console, only to browsers on this machine.
 async fn console(
-    State(shown): State<Arc<Shown>>,
+    State(shared): State<Arc<Shared>>,
     Extension(Peer(peer)): Extension<Peer>,
     request: Request,
 ) -> Response<Body> {
     if !peer.to_canonical().is_loopback() {
         return refused(Failure::LocalOnly);
     }
-    match shown.console.answer(request.method(), request.uri(), request.headers()) {
+    match shared.console.answer(request.method(), request.uri(), request.headers()) {
         Some(Ok(answer)) => into_response(answer),
         Some(Err(failure)) => refused(failure),
         None => refused(Failure::nothing_at(request.uri().path())),
     }
 }
 
-/// What is served, as OpenAPI has it. The schema stays as it is while the server runs, so the document is made once.
-async fn described(State(shown): State<Arc<Shown>>, headers: HeaderMap) -> Response<Body> {
-    let description = shown.description.get_or_init(|| {
-        let text = Bytes::from(shown.crossing.routes().described().to_string());
+/// Returns the OpenAPI document. The schema does not change while the server runs, so the document is made once.
+async fn described(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response<Body> {
+    let description = shared.description.get_or_init(|| {
+        let text = Bytes::from(shared.crossing.routes().described().to_string());
         Description { validator: Validator::of_text(&text), text }
     });
     let Description { validator, text } = description;
@@ -260,23 +260,23 @@ async fn described(State(shown): State<Arc<Shown>>, headers: HeaderMap) -> Respo
     })
 }
 
-/// Where a checkpoint is to be made.
+/// The destination of a checkpoint.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Destination {
     directory: PathBuf,
 }
 
-fn checkpoints() -> MethodRouter<Arc<Shown>> {
+fn checkpoints() -> MethodRouter<Arc<Shared>> {
     const ALLOW: &str = "POST, OPTIONS";
     post(checkpoint)
         .options(|| async { into_response(handlers::options(ALLOW)) })
         .fallback(|| async { refused(Failure::Method { allow: ALLOW }) })
 }
 
-/// A copy of the store in a new directory of the server's machine, while it goes on.
+/// Makes an online copy of the store in a new directory on the server's machine.
 async fn checkpoint(
-    State(shown): State<Arc<Shown>>,
+    State(shared): State<Arc<Shared>>,
     Extension(Peer(peer)): Extension<Peer>,
     destination: Result<Query<Destination>, QueryRejection>,
 ) -> Response<Body> {
@@ -284,54 +284,57 @@ async fn checkpoint(
         return refused(Failure::LocalOnly);
     }
     let Ok(Query(Destination { directory })) = destination else {
-        return refused(Error::invalid("where to: /_checkpoint?directory=PATH, which must not exist").into());
+        return refused(
+            Error::invalid("directory is missing: use /_checkpoint?directory=PATH with a PATH that does not exist")
+                .into(),
+        );
     };
-    let store = shown.crossing.database().clone();
+    let store = shared.crossing.database().clone();
     let copy = directory.clone();
     let job = move || {
         if copy.exists() || !copy.parent().is_some_and(Path::is_dir) {
-            let detail = "a checkpoint makes its directory: give one that does not exist, in one that does";
+            let detail = "the directory must not exist, but its parent must";
             return Err(Error::invalid(format!("{}: {detail}", copy.display())));
         }
         store.store().checkpoint(&copy)
     };
-    match shown.crossing.blocking(job).await {
+    match shared.crossing.blocking(job).await {
         Ok(()) => (StatusCode::CREATED, Json(json!({ "directory": directory }))).into_response(),
         Err(failure) => refused(failure),
     }
 }
 
-/// For Prometheus: requests by route for whoever asks, and what the store has done where the counters are shown, too.
-async fn metrics(State(shown): State<Arc<Shown>>, Extension(Peer(peer)): Extension<Peer>) -> impl IntoResponse {
-    let mut registry = shown.observability.metrics();
-    let ready = u64::from(shown.ready.load(Ordering::Relaxed));
-    registry.register("strata_ready", "Whether requests are wanted", ConstGauge::new(ready));
-    let waiting = ConstGauge::new(shown.crossing.waiting());
-    registry.register("strata_requests_waiting", "Requests that wait for their bodies or for the pool", waiting);
-    let held = ConstGauge::new(shown.crossing.body_bytes());
+/// Returns Prometheus metrics: requests by route for everyone, and those of the store for clients that may see the counters.
+async fn metrics(State(shared): State<Arc<Shared>>, Extension(Peer(peer)): Extension<Peer>) -> impl IntoResponse {
+    let mut registry = shared.observability.metrics();
+    let ready = u64::from(shared.ready.load(Ordering::Relaxed));
+    registry.register("strata_ready", "Whether the server is ready for requests", ConstGauge::new(ready));
+    let waiting = ConstGauge::new(shared.crossing.waiting());
+    registry.register("strata_requests_waiting", "Requests waiting for their bodies or for a pool", waiting);
+    let held = ConstGauge::new(shared.crossing.body_bytes());
     registry.register("strata_request_body_held_bytes", "Bytes of request bodies in memory", held);
-    register_feed(&shown.feed.counters(), &mut registry);
+    register_feed(&shared.feed.counters(), &mut registry);
     if peer.to_canonical().is_loopback() {
-        let counters = serde_json::to_value(shown.crossing.database().counters()).unwrap_or_default();
+        let counters = serde_json::to_value(shared.crossing.database().counters()).unwrap_or_default();
         for (name, number) in counters.as_object().into_iter().flatten() {
             let counter = ConstCounter::new(number.as_u64().unwrap_or_default());
             registry.register(format!("strata_storage_{name}"), "Counted by the store since it was opened", counter);
         }
     }
     let mut text = String::new();
-    encode(&mut text, &registry).expect("text grows");
+    encode(&mut text, &registry).expect("writing to memory does not fail");
     ([(CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text)
 }
 
 fn register_feed(counters: &feed::Counters, registry: &mut Registry) {
     let subscribers = ConstGauge::new(counters.subscribers as u64);
-    registry.register("strata_feed_subscribers", "Subscribers of changes", subscribers);
+    registry.register("strata_feed_subscribers", "Subscribers to the change feed", subscribers);
     let queued_bytes = ConstGauge::new(counters.queued_bytes as u64);
-    registry.register("strata_feed_queued_bytes", "Bytes of events that were not sent yet", queued_bytes);
+    registry.register("strata_feed_queued_bytes", "Bytes of events not sent yet", queued_bytes);
     let events = ConstCounter::new(counters.events);
-    registry.register("strata_feed_events", "Events that subscribers have taken", events);
+    registry.register("strata_feed_events", "Events delivered to subscribers", events);
     let lagged = ConstCounter::new(counters.lagged);
-    registry.register("strata_feed_lagged", "Subscribers that were told that they lag", lagged);
+    registry.register("strata_feed_lagged", "Subscribers informed that they lag behind", lagged);
 }
 
 async fn nothing(request: Request) -> Response<Body> {

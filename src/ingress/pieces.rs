@@ -1,6 +1,6 @@
-//! A list as the body of an answer: pieces that the pool makes, sent as they come.
+//! A list as the body of an answer: pieces that are made in the pool and sent as they come.
 //!
-//! What goes wrong after the first piece breaks the connection (over HTTP/2 the stream) off: a list that ends as it should is whole.
+//! A failure after the first piece aborts the connection (over HTTP/2, the stream), so a list that ends normally is complete.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -11,13 +11,13 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::transaction::Interrupt;
 
-/// The pieces of a list, those to come included. While it lives, its query goes on.
+/// The pieces of a list, including those to come. Dropping it cancels the query.
 pub(super) struct Pieces {
     pub(super) receiver: UnboundedReceiver<Piece>,
     pub(super) _waiting: Waiting,
 }
 
-/// A piece, the trailers behind the last one, or that there are no more although the list has not ended.
+/// A piece, the trailers after the last one, or the abort of an incomplete list.
 pub(super) type Piece = Result<Frame<Bytes>, Broken>;
 
 /// Raises its interrupt when it is dropped.
@@ -29,13 +29,13 @@ impl Drop for Waiting {
     }
 }
 
-/// The end of an answer that cannot be made to its end.
+/// The abort of an answer that cannot be completed.
 #[derive(Debug)]
 pub(super) struct Broken;
 
 impl std::fmt::Display for Broken {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("the answer could not be made to its end")
+        formatter.write_str("the answer could not be completed")
     }
 }
 

@@ -1,4 +1,4 @@
-//! The ways through the picture, limits, and what is beside the tables.
+//! The paths of a request through the ingress, its limits, and the endpoints beside the tables.
 
 use super::*;
 use crate::error::Error;
@@ -63,7 +63,7 @@ async fn what_is_not_in_memory_is_answered_by_the_pool() {
     assert_eq!(ask(&ingress, "PATCH", "/Product/1", r#"{"name":"b"}"#).await.0, 200);
 }
 
-/// A pool with one thread, which is kept busy until the sender is used.
+/// Returns a pool whose only thread is busy until the sender is used.
 fn busy_pool() -> (tokio::runtime::Runtime, std::sync::mpsc::Sender<()>) {
     let pool = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
     let (free, busy) = std::sync::mpsc::channel();
@@ -192,6 +192,18 @@ async fn a_panic_is_an_answer_with_a_name() {
     assert_eq!(body["requestId"], "0af7651916cd43dd8448eb211c80319c", "its trace, so that others find it, too");
     assert_eq!(body["requestId"], answer.headers()["x-request-id"].to_str().unwrap());
     assert!(!body.to_string().contains("luck"));
+}
+
+#[tokio::test]
+async fn a_panic_in_the_pool_keeps_its_message() {
+    let folder = tempfile::tempdir().unwrap();
+    let ingress = ingress(&folder, Options::default());
+    let outcome = ingress.crossing.in_pool::<()>(Lane::Reading, || panic!("no luck")).await;
+    assert!(matches!(outcome, Err(Failure::Panicked(message)) if message == "no luck"));
+    let outcome = ingress.crossing.in_pool::<()>(Lane::Reading, || panic!("no luck with {LOCAL}")).await;
+    assert!(matches!(outcome, Err(Failure::Panicked(message)) if message == "no luck with 127.0.0.1"));
+    let outcome = ingress.crossing.in_pool::<()>(Lane::Reading, || std::panic::panic_any(7)).await;
+    assert!(matches!(outcome, Err(Failure::Panicked(message)) if message == "no message"));
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
-//! A request that waits for its body or for the pool, and its client may leave meanwhile.
+//! A request that waits for its body or for the pool, whose client may disconnect meanwhile.
 //!
-//! Then the connection ends and drops the answer to be, at whatever point it was. The request is recorded all the same, as one
-//! that was left: who gives up under load is what an operator has to see.
+//! The connection then ends and drops the pending answer at whatever point it was. The request is recorded nevertheless, as abandoned:
+//! operators have to see clients that give up under load.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::observability::{Context, Span};
 /// A request without an answer yet. It is recorded with its answer, or when it is dropped without one.
 pub(super) struct Unanswered {
     pub(super) ingress: Arc<Ingress>,
-    /// Gone with the answer.
+    /// Taken with the answer.
     context: Option<Context>,
 }
 
@@ -30,13 +30,13 @@ impl Unanswered {
     }
 
     pub(super) fn context(&mut self) -> &mut Context {
-        self.context.as_mut().expect("it goes with the answer, which takes the request")
+        self.context.as_mut().expect("it is taken only with the answer, which consumes the request")
     }
 
-    /// The answer to an outcome: [`Ingress::whole`].
-    pub(super) fn whole(mut self, outcome: Result<Answer>, head: bool, headers: &HeaderMap) -> Response<Body> {
+    /// Returns the answer for an outcome: [`Ingress::answer_for`].
+    pub(super) fn answer_for(mut self, outcome: Result<Answer>, head: bool, headers: &HeaderMap) -> Response<Body> {
         let context = self.taken();
-        self.ingress.whole(outcome, head, context, headers)
+        self.ingress.answer_for(outcome, head, context, headers)
     }
 
     /// Records an answer that was made elsewhere.
@@ -46,7 +46,7 @@ impl Unanswered {
         answer
     }
 
-    /// An answer in pieces, which is recorded when it ends.
+    /// Returns an answer in pieces, which is recorded when it ends.
     pub(super) fn sent_in_pieces<B>(self, answer: Response<B>) -> Response<Body>
     where
         B: hyper::body::Body<Data = Bytes, Error = Broken> + Send + Unpin + 'static,
@@ -55,14 +55,14 @@ impl Unanswered {
         answer.map(|pieces| Either::Right(axum::body::Body::new(Sending { pieces, request: self, status, bytes: 0 })))
     }
 
-    /// For who goes on without waiting.
+    /// Takes it apart, if nothing has to be awaited any more.
     pub(super) fn into_parts(mut self) -> (Arc<Ingress>, Context) {
         let context = self.taken();
         (Arc::clone(&self.ingress), context)
     }
 
     fn taken(&mut self) -> Context {
-        self.context.take().expect("it goes with the answer, which takes the request")
+        self.context.take().expect("it is taken only with the answer, which consumes the request")
     }
 }
 
@@ -74,12 +74,12 @@ impl Drop for Unanswered {
     }
 }
 
-/// The body of an answer in pieces; its request is recorded with it, whole or broken off.
+/// The body of an answer in pieces; its request is recorded when it ends, complete or aborted.
 struct Sending<B> {
     pieces: B,
     request: Unanswered,
     status: StatusCode,
-    /// Handed to the connection so far.
+    /// The bytes handed to the connection so far.
     bytes: u64,
 }
 

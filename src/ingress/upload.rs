@@ -1,8 +1,8 @@
-//! A body that becomes a blob: written in the pool piece by piece, the next one read when the last was written.
+//! A request body stored as a blob: written in the pool piece by piece, the next read once the last is written.
 //!
-//! So a client that sends faster than the disk can take it is held back by its own connection, and an upload costs one piece of memory,
-//! which counts among all bodies, and no thread while it waits for its client. Where the engine is behind, it is asked again a little
-//! later. Few uploads write at a time, in a lane of their own: more would only wait for each other in the engine.
+//! A client that sends faster than the disk writes is thus slowed down by backpressure, and an upload costs one piece of memory, which
+//! counts as memory of bodies, and no thread while it waits for its client. If the engine is stalled, the write is retried after a pause.
+//! Only a few uploads write at a time, in a lane of their own: more would only wait for each other in the engine.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use http::request::Parts;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::body::{self, Source};
-use super::crossing::{Arriving, BodyBytes, Crossing, caught};
+use super::crossing::{BodyBytes, BodyPermit, Crossing, caught};
 use super::{Ingress, Options};
 use crate::blobs::{CHUNK_BYTES, PIECE_BYTES, Upload};
 use crate::error::Error;
@@ -21,11 +21,11 @@ use crate::observability::{Context, Span};
 use crate::routing::{Blob, Lane};
 use crate::transaction::Database;
 
-/// How long an upload waits for an engine that is behind before it asks again.
+/// The pause before a write to a stalled engine is retried.
 const PAUSE: Duration = Duration::from_millis(10);
 
 impl Ingress {
-    /// Takes in a body as the bytes of a blob.
+    /// Receives a body as the bytes of a blob.
     ///
     /// # Errors
     /// As [`begin`] and [`finish`]; 408, 413 and 503 by the limits.
@@ -36,7 +36,7 @@ impl Ingress {
         mut body: B,
         context: &mut Context,
     ) -> Result<Answer> {
-        let Some(_arriving) = Arriving::take(&self.crossing) else {
+        let Some(_arriving) = BodyPermit::take(&self.crossing) else {
             return self.refuse(Failure::Overloaded, parts, body);
         };
         let limit_bytes = self.options.blob_bytes;
@@ -44,7 +44,7 @@ impl Ingress {
             return self.refuse(Failure::TooLarge { limit_bytes }, parts, body);
         }
         let mut held = BodyBytes::none(&self.crossing);
-        // Where there may be less, one at a time.
+        // If the limits are smaller than a piece, one upload at a time.
         if !held.grow(PIECE_BYTES.min(self.options.all_bodies_bytes.max(self.options.body_bytes))) {
             return self.refuse(Failure::Overloaded, parts, body);
         }
@@ -55,7 +55,7 @@ impl Ingress {
         let received = uploading.fill(&mut body, &self.options, context).await;
         context.mark(Span::Body);
         if let Err(Failure::TooLarge { .. }) = received {
-            self.take_in(body);
+            self.discard_rest(body);
         }
         let uploading = received?;
         let waited_ms = self.options.request_timeout_ms;
@@ -65,11 +65,11 @@ impl Ingress {
     }
 }
 
-/// An upload, whose writes are done in the pool. When it is dropped before its end, what it has written is removed there: also where
-/// nobody waits any more for a job that has it.
+/// An upload whose writes run in the pool. If it is dropped before its end, what it has written is removed in the pool, even if nobody
+/// waits any more for a job that owns it.
 struct Uploading {
     crossing: Arc<Crossing>,
-    /// Until it is dropped.
+    /// Taken on drop.
     upload: Option<Upload>,
 }
 
@@ -88,7 +88,7 @@ impl Uploading {
         Ok(Self { crossing: Arc::clone(crossing), upload: Some(upload?) })
     }
 
-    /// Takes in a body to its end. The time that it waits for the engine is not the client's.
+    /// Receives a body up to its end. The time spent waiting for the engine does not count towards the client's timeout.
     async fn fill(mut self, body: &mut impl Source, options: &Options, context: &mut Context) -> Result<Self> {
         let (limit_bytes, waited_ms) = (options.blob_bytes, options.body_timeout_ms);
         let (longest, mut length_bytes, mut arrived) = (Duration::from_millis(waited_ms), 0, 0);
@@ -126,10 +126,10 @@ impl Uploading {
     }
 
     async fn finish(self) -> Result<Answer> {
-        let database = self.crossing.database().leaving_syncs();
+        let database = self.crossing.database().deferring_syncs();
         let end = move |upload: &mut Upload| {
             let answer = finish(&database, upload)?;
-            Ok((answer, database.has_left_sync()))
+            Ok((answer, database.has_deferred_sync()))
         };
         let (this, (answer, is_unsynced)) = self.in_pool(end).await?;
         if is_unsynced {
@@ -142,7 +142,7 @@ impl Uploading {
         self.upload.as_mut().expect("it is taken out only when this is dropped")
     }
 
-    /// Does something with the upload in the pool; again, where the engine is behind, as long as an answer may take.
+    /// Runs a job on the upload in the pool; retries while the engine is stalled, up to the request timeout.
     async fn in_pool<T: Send + 'static>(
         mut self,
         job: impl Fn(&mut Upload) -> Result<T> + Clone + Send + 'static,

@@ -1,4 +1,4 @@
-//! Who waits for a slot: threads that want to hold it, in the order in which they came, and callbacks.
+//! The waiters for a slot: threads, in arrival order, which want to hold it, and callbacks.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -6,37 +6,37 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-/// After so long a waiting thread is handed the slot. Before, whoever comes first takes it: that spares a switch of threads for each
-/// release, and starves nobody for longer.
+/// Time after which a waiting thread is handed the slot. Before that, the first to arrive takes it: that saves a context switch per
+/// release, and starves no waiter for longer.
 const HANDED_OVER_AFTER: Duration = Duration::from_millis(1);
 
-/// Those who wait for one slot.
+/// The waiters for one slot.
 #[derive(Default)]
 pub(super) struct Queue {
     pub(super) waiters: VecDeque<Arc<Waiter>>,
     pub(super) callbacks: Vec<Box<dyn FnOnce() + Send>>,
 }
 
-/// Where one thread waits.
+/// A waiting thread.
 pub(super) struct Waiter {
     thread: Thread,
     since: Instant,
-    /// `None` is beyond what the clock can say.
+    /// `None` if the clock cannot represent it.
     deadline: Option<Instant>,
-    /// A [`Call`], or [`SILENCE`].
+    /// A [`Wakeup`], or [`NONE`].
     call: AtomicU8,
 }
 
-/// What a thread is called for.
+/// What a waiter is called for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Call {
+pub(super) enum Wakeup {
     /// The slot is free: try to take it.
     Free,
-    /// The slot stayed held, and is yours.
+    /// The slot stayed held and now belongs to the waiter.
     Yours,
 }
 
-const SILENCE: u8 = 0;
+const NONE: u8 = 0;
 const FREE: u8 = 1;
 const YOURS: u8 = 2;
 
@@ -51,13 +51,13 @@ impl Waiter {
     pub(super) fn new(at_most: Duration) -> Self {
         let since = Instant::now();
         let deadline = since.checked_add(at_most);
-        Self { thread: std::thread::current(), since, deadline, call: AtomicU8::new(SILENCE) }
+        Self { thread: std::thread::current(), since, deadline, call: AtomicU8::new(NONE) }
     }
 
-    /// Waits to be called; `None` if the time is over first.
-    pub(super) fn wait(&self) -> Option<Call> {
+    /// Waits for a call; `None` on timeout.
+    pub(super) fn wait(&self) -> Option<Wakeup> {
         loop {
-            if let Some(call) = self.heard() {
+            if let Some(call) = self.take_wakeup() {
                 return Some(call);
             }
             match self.deadline {
@@ -70,18 +70,18 @@ impl Waiter {
         }
     }
 
-    /// What the thread was called for, once.
-    pub(super) fn heard(&self) -> Option<Call> {
-        match self.call.swap(SILENCE, Ordering::Acquire) {
-            FREE => Some(Call::Free),
-            YOURS => Some(Call::Yours),
+    /// Takes the pending call, if there is one.
+    pub(super) fn take_wakeup(&self) -> Option<Wakeup> {
+        match self.call.swap(NONE, Ordering::Acquire) {
+            FREE => Some(Wakeup::Free),
+            YOURS => Some(Wakeup::Yours),
             _ => None,
         }
     }
 
-    /// Leaves the call for the thread, which may sleep until [`Waiter::wake`].
-    pub(super) fn call(&self, call: Call) {
-        let call = if call == Call::Yours { YOURS } else { FREE };
+    /// Sets the call; the thread may sleep until [`Waiter::wake`].
+    pub(super) fn call(&self, call: Wakeup) {
+        let call = if call == Wakeup::Yours { YOURS } else { FREE };
         self.call.store(call, Ordering::Release);
     }
 
@@ -89,12 +89,12 @@ impl Waiter {
         self.thread.unpark();
     }
 
-    /// Whether its time is over.
+    /// Returns whether the timeout has expired.
     pub(super) fn is_over(&self) -> bool {
         self.deadline.is_some_and(|deadline| deadline <= Instant::now())
     }
 
-    /// Whether it has waited for so long that it is handed the slot.
+    /// Returns whether it has waited long enough to be handed the slot.
     pub(super) fn is_overdue(&self) -> bool {
         self.since.elapsed() >= HANDED_OVER_AFTER
     }

@@ -1,7 +1,7 @@
-//! Counts by route: answers by status class, bytes of bodies, and a histogram of durations where requests are timed.
+//! Counts by route: answers by status class, bytes of bodies, and a histogram of the durations of timed requests.
 //!
-//! Buckets double from 16 us, so that a count costs a shift and not a search, and the quantile of a histogram is within a factor
-//! of two wherever it lies.
+//! Bucket bounds double from 16 us, so that finding a bucket takes a shift instead of a search, and any quantile estimated from the
+//! histogram is within a factor of two.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,21 +16,21 @@ use prometheus_client::registry::Unit;
 
 use super::RouteNumber;
 
-/// The upper bound of the first bucket is 2^4 us, that of the last 2^23 us (8.4 s); what is longer is in none.
+/// The upper bound of the first bucket is 2^4 us, that of the last 2^23 us (8.4 s); longer durations are in no bucket.
 const FIRST_BUCKET: u32 = 4;
 const BUCKETS: usize = 20;
 
 const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
-/// What one recorder has counted.
+/// The counts of one recorder.
 #[derive(Debug)]
 pub(super) struct Counts {
     routes: Box<[Route]>,
-    /// One for each route, or none.
+    /// One for each route, or empty.
     durations: Box<[Durations]>,
 }
 
-/// On a cache line of its own.
+/// Aligned to a cache line of its own.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Route {
@@ -41,7 +41,7 @@ struct Route {
 
 #[derive(Debug, Default)]
 struct Durations {
-    /// Each counts what is in it and not what is in those before it.
+    /// Not cumulative: each bucket counts only its own durations.
     buckets: [AtomicU64; BUCKETS],
     nanoseconds: AtomicU64,
 }
@@ -83,13 +83,13 @@ fn add(counter: &AtomicU64, number: u64) {
     }
 }
 
-/// The first bucket whose upper bound is not below a duration.
+/// Returns the first bucket whose upper bound is at least a duration.
 fn bucket(took: Duration) -> usize {
     let microseconds = took.as_nanos().div_ceil(1000).max(1);
     (microseconds - 1).checked_ilog2().map_or(0, |below| (below + 1).saturating_sub(FIRST_BUCKET)) as usize
 }
 
-/// What all recorders have counted together. Routes and classes that nobody has met are left out.
+/// The sums over all recorders. Routes and classes without requests are omitted.
 #[derive(Debug)]
 pub(super) struct Totals {
     pub(super) routes: Arc<[String]>,
@@ -108,9 +108,9 @@ impl Collector for Totals {
         };
         let (read, answered) = (bytes(|route| &route.bytes_in), bytes(|route| &route.bytes_out));
         let name = ("strata_request_body", Some(&Unit::Bytes));
-        encode_counter(&mut encoder, name, "Bytes of bodies that were read.", read)?;
+        encode_counter(&mut encoder, name, "Bytes of request bodies read.", read)?;
         let name = ("strata_answer_body", Some(&Unit::Bytes));
-        encode_counter(&mut encoder, name, "Bytes of bodies that were answered.", answered)?;
+        encode_counter(&mut encoder, name, "Bytes of answer bodies sent.", answered)?;
         match self.recorders.iter().any(|counts| !counts.durations.is_empty()) {
             true => self.encode_durations(&mut encoder),
             false => Ok(()),
@@ -139,7 +139,7 @@ impl Totals {
                 let bound = f64::from(1u32 << (FIRST_BUCKET + bucket as u32)) / 1e6;
                 (bound, self.sum(|counts| &counts.durations[route].buckets[bucket]))
             };
-            // Before the answers, which are counted first: so there are never more in buckets than answers.
+            // Read before the answers, which are counted first, so that the buckets never exceed the answers.
             let mut buckets: Vec<(f64, u64)> = (0..BUCKETS).map(bucket).collect();
             let answers: u64 = (0..CLASSES.len()).map(|class| self.answers(route, class)).sum();
             if answers > 0 {
@@ -154,7 +154,7 @@ impl Totals {
     }
 }
 
-/// A counter: its name without `_total` and its unit, what it is, and a number for each of its sets of labels; those of 0 are left out.
+/// Encodes a counter: its name without `_total` and its unit, its description, and a number for each set of labels; zeros are omitted.
 fn encode_counter<L: EncodeLabelSet>(
     encoder: &mut DescriptorEncoder<'_>,
     (name, unit): (&str, Option<&Unit>),

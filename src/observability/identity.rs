@@ -1,43 +1,43 @@
-//! Ids of requests, and traces that began elsewhere (W3C Trace Context, <https://www.w3.org/TR/trace-context/>).
+//! Request ids, and traces that began elsewhere (W3C Trace Context, <https://www.w3.org/TR/trace-context/>).
 //!
-//! An id is a counter behind a bijection that scatters it, beside random bits drawn once: no lock, no system call, no allocation,
-//! and no two alike.
+//! An id is a counter scrambled by a bijection, combined with random bits drawn once: unique, without a lock, a system call or an
+//! allocation.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use http::HeaderMap;
 
-/// Under which ids a request is known.
+/// The ids of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// Of all requests that one cause has led to; here or elsewhere.
+    /// The trace: all requests with a common cause, here or elsewhere.
     pub trace: u128,
-    /// Of this request.
+    /// The span: this request.
     pub span: u64,
-    /// Of the request that led to this one, by the word of the client.
+    /// The span of the request that caused this one, as given by the client.
     pub parent: Option<u64>,
 }
 
-/// As the log and answers name it: the trace, 32 hexadecimal digits.
+/// As shown in the log and in answers: the trace, 32 hexadecimal digits.
 impl fmt::Display for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:032x}", self.trace)
     }
 }
 
-/// Makes ids.
+/// Generates ids.
 pub struct Ids {
-    /// Drawn once: of the two halves of a trace, and of spans.
+    /// Random bits, drawn once: for the two halves of a trace, and for spans.
     bases: [u64; 3],
     made: AtomicU64,
 }
 
-/// 2^64 over the golden ratio, odd: multiples of it meet every number once.
+/// 2^64 divided by the golden ratio, odd: its multiples visit every number once.
 const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 
 impl Ids {
-    /// From fresh random bits, so that no other process and no other maker makes the same.
+    /// Seeds it with fresh random bits, so that no other process or generator makes the same ids.
     #[expect(clippy::new_without_default, reason = "two that are new are not equal")]
     pub fn new() -> Self {
         let random = || uuid::Uuid::new_v4().as_u64_pair();
@@ -45,7 +45,7 @@ impl Ids {
         Self { bases: [first, second, third], made: AtomicU64::new(0) }
     }
 
-    /// A request that continues the trace in its headers, or begins one.
+    /// Returns the identity of a request that continues the trace in its headers, or begins one.
     pub fn of(&self, headers: &HeaderMap) -> Identity {
         let number = self.made.fetch_add(1, Ordering::Relaxed);
         let [high, low, span] = self.bases.map(|base| scatter(base.wrapping_add(number.wrapping_mul(STEP))));
@@ -64,8 +64,8 @@ fn scatter(mut number: u64) -> u64 {
     number ^ number >> 31
 }
 
-/// Trace and parent of a `traceparent`. What is not one is passed over, as the specification wants it; later versions may go on
-/// after the flags.
+/// Parses the trace and the parent of a `traceparent`. An invalid one is ignored, as the specification requires; later versions may have
+/// more fields after the flags.
 fn parse(text: &[u8]) -> Option<(u128, u64)> {
     let separated = text.len() >= 55 && text[2] == b'-' && text[35] == b'-' && text[52] == b'-';
     let version = separated.then(|| digits(&text[..2])).flatten()?;
@@ -76,7 +76,7 @@ fn parse(text: &[u8]) -> Option<(u128, u64)> {
     right.then(|| (trace, u64::try_from(parent).expect("sixteen digits")))
 }
 
-/// The number in lower-case hexadecimal digits, at most 32.
+/// Parses a number of at most 32 lower-case hexadecimal digits.
 fn digits(text: &[u8]) -> Option<u128> {
     text.iter().try_fold(0, |number, byte| {
         let digit = match byte {

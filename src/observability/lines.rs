@@ -1,8 +1,8 @@
-//! Lines that a thread of their own writes: nobody else waits for a disk, or for whoever reads standard error.
+//! A line writer on a thread of its own, so that nobody else waits for a disk, or for the reader of standard error.
 //!
-//! Queue and thread are those of `tracing-appender`. It counts the lines that find no place in the queue; those that cannot be written
-//! are counted here, because its thread passes over such errors. Its guard waits for the thread a second at most, so the end is told by
-//! the writer: it is the last thing that the thread drops.
+//! Queue and thread are those of `tracing-appender`. It counts the lines dropped because the queue is full; write errors, which its thread
+//! ignores, are counted here. Its guard waits at most a second for the thread, so the end is detected by the drop of the writer, which is
+//! the last thing the thread drops.
 
 use std::convert::Infallible;
 use std::io::{BufWriter, Result, Write};
@@ -14,20 +14,20 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tracing_appender::non_blocking::{ErrorCounter, NonBlocking, NonBlockingBuilder, WorkerGuard};
 
-/// A bounded queue of lines, and the thread at its end.
+/// A bounded queue of lines, and the thread that writes them.
 pub(super) struct Lines {
-    /// Gone once it is closed.
+    /// `None` once it is closed.
     open: Mutex<Option<(NonBlocking, WorkerGuard)>>,
     /// Disconnected once the thread has ended.
     ended: Mutex<Receiver<Infallible>>,
-    /// Counts lines that found no place.
+    /// Counts lines dropped because the queue was full.
     dropped: ErrorCounter,
     /// Counts lines that could not be written.
     failed: Arc<AtomicU64>,
 }
 
 impl Lines {
-    /// Starts the thread. At most so many lines wait for it; it writes those that do together, up to `at_once_bytes`.
+    /// Starts the thread. At most `lines` lines are queued for it; it writes queued lines together, up to `at_once_bytes`.
     ///
     /// # Panics
     /// If no thread can be started.
@@ -45,20 +45,20 @@ impl Lines {
         }
     }
 
-    /// Where lines are put; none once it was closed.
+    /// Returns the queue; `None` once it is closed.
     pub(super) fn queue(&self) -> Option<NonBlocking> {
         self.open.lock().as_ref().map(|(queue, _)| queue.clone())
     }
 
-    /// Lines that found no place or could not be written.
+    /// Returns the number of lines that were dropped or could not be written.
     pub(super) fn lost(&self) -> u64 {
         self.dropped.dropped_lines() as u64 + self.failed.load(Ordering::Relaxed)
     }
 
-    /// Waits until all lines in the queue are written, at most so long. Lines that come later are lost.
+    /// Waits until all queued lines are written, at most `longest`. Later lines are lost.
     pub(super) fn close(&self, longest: Duration) {
         if let Some((_, guard)) = self.open.lock().take() {
-            // Elsewhere, because the guard waits as long as it likes. If there is no thread for it, it is dropped here.
+            // On another thread, because the guard may block for long. If none can be started, it is dropped here.
             let _ = std::thread::Builder::new().spawn(move || drop(guard));
         }
         let _ = self.ended.lock().recv_timeout(longest);

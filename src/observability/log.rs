@@ -1,7 +1,7 @@
 //! The access log: one line of JSON for each request.
 //!
-//! A line is made where the request was answered, in memory that is used again, and written by a thread of its own ([`Lines`]): a slow
-//! disk must not slow down answers. A file is appended to, so that it may be copied away and cut while the server runs.
+//! A line is formatted by the thread that answered, in a reused buffer, and written by a thread of its own ([`Lines`]): a slow disk must
+//! not delay answers. The file is opened for appending, so that it may be copied and truncated while the server runs.
 
 use std::fmt::Arguments;
 use std::fs::File;
@@ -20,10 +20,10 @@ use super::lines::Lines;
 use super::{Context, Details};
 use crate::error::{Error, Result};
 
-/// How much is written at once, if so much waits.
+/// The maximum number of bytes written at once.
 const WRITTEN_BYTES: usize = 64 << 10;
 
-/// Opens a file, or standard error for `-`; at most so many lines wait to be written.
+/// Opens a file, or standard error for `-`; at most `lines` lines are queued.
 ///
 /// # Errors
 /// `Storage` if the file cannot be opened.
@@ -36,17 +36,17 @@ pub(super) fn open(path: &Path, lines: usize) -> Result<Lines> {
     Ok(Lines::start("strata-access-log", lines, WRITTEN_BYTES, out))
 }
 
-/// A line. Times of day in UTC, durations in microseconds, bytes of bodies.
+/// A line. Times are in UTC, durations in microseconds, bytes are those of bodies.
 #[derive(Serialize)]
 struct Line<'a> {
     time: Arguments<'a>,
-    /// Of the trace that the request belongs to; also what an answer with 500 names it by.
+    /// The trace id of the request; an answer with 500 has the same.
     id: Arguments<'a>,
     span: Arguments<'a>,
     parent: Option<Arguments<'a>>,
     peer: IpAddr,
     method: &'a str,
-    /// As it was sent, without the query.
+    /// As sent, without the query.
     path: &'a str,
     route: &'a str,
     status: u16,
@@ -59,10 +59,10 @@ struct Line<'a> {
     handler_us: u64,
 }
 
-/// Makes the lines of one recorder.
+/// Formats the lines of one recorder.
 pub(super) struct Log {
     routes: Arc<[String]>,
-    /// The queue, and the line that is being made.
+    /// The queue, and the line buffer.
     queue: Mutex<(NonBlocking, Vec<u8>)>,
 }
 
@@ -71,7 +71,7 @@ impl Log {
         Self { routes, queue: Mutex::new((queue, Vec::new())) }
     }
 
-    /// Puts the line of a request that was answered into the queue, if it has place.
+    /// Queues the line of an answered request, if there is room.
     pub(super) fn write(&self, context: &Context, took: Duration, status: StatusCode, bytes_out: u64) {
         let Some(Details { spans, logged: Some(request), .. }) = context.details.as_deref() else {
             return;
@@ -104,7 +104,7 @@ impl Log {
         };
         serde_json::to_writer(&mut *text, &line).expect("texts and numbers are JSON");
         text.push(b'\n');
-        // It counts what it loses.
+        // It counts the lines that it drops.
         let _ = queue.write_all(text);
     }
 }

@@ -1,8 +1,8 @@
-//! What the server says to its operator: events of `tracing`, one line each on standard error.
+//! Messages to the operator: `tracing` events, one line each on standard error.
 //!
-//! Any layer says something by `tracing::error!`, `warn!` or `info!`. Whoever reads standard error may have stopped, and then a pipe is
-//! soon full and holds up whoever writes to it: so a thread of its own writes the lines ([`Lines`]). One for the whole process, because
-//! there is one standard error. A program that uses the layers as a library need not start it: it may listen to the events itself.
+//! Every layer logs by `tracing::error!`, `warn!` or `info!`. If the reader of standard error has stopped, its pipe soon fills up and
+//! blocks every writer, so a thread of its own writes the lines ([`Lines`]). There is one per process, since there is one standard error.
+//! Programs that use the layers as a library need not start it, and may subscribe to the events themselves.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -18,42 +18,42 @@ use tracing_subscriber::registry::LookupSpan;
 
 use super::lines::Lines;
 
-/// How many lines may wait to be written.
+/// The maximum number of queued lines.
 const LINES: usize = 1024;
 
 static STANDARD_ERROR: OnceLock<Lines> = OnceLock::new();
 
-/// Writes what is said from now on to standard error.
+/// Starts to write messages to standard error.
 ///
 /// # Panics
 /// If no thread can be started.
 pub fn start() {
     let lines = STANDARD_ERROR.get_or_init(|| Lines::start("strata-messages", LINES, 0, std::io::stderr()));
     if let Some(queue) = lines.queue() {
-        // Refused if somebody listens already, who then goes on.
+        // Fails if there is a subscriber already, which is then kept.
         let _ = tracing::subscriber::set_global_default(subscriber(queue));
     }
 }
 
-/// Waits until what was said is written; at most so long, because nobody may be reading. What is said later is lost.
+/// Waits until all messages so far are written, at most `longest`, since nobody may be reading. Later messages are lost.
 pub fn close(longest: Duration) {
     if let Some(lines) = STANDARD_ERROR.get() {
         lines.close(longest);
     }
 }
 
-/// Lines that were lost, because too many waited or could not be written.
+/// Returns the number of lines that were lost, because the queue was full or they could not be written.
 pub fn dropped_lines() -> u64 {
     STANDARD_ERROR.get().map_or(0, Lines::lost)
 }
 
-/// Makes lines of our own events; what other crates say is about clients, who are not to fill the log.
+/// Formats our own events; those of other crates concern clients, who must not fill the log.
 fn subscriber(queue: NonBlocking) -> impl Subscriber + Send + Sync {
     let lines = tracing_subscriber::fmt().with_writer(queue).event_format(OneLine).finish();
     lines.with(Targets::new().with_target("strata", LevelFilter::INFO))
 }
 
-/// One line, whatever the text is.
+/// Formats an event as one line, whatever its text.
 struct OneLine;
 
 impl<S, N> FormatEvent<S, N> for OneLine
@@ -82,7 +82,7 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(60);
 
-    /// What is written, if it can be: not while somebody holds it.
+    /// A sink whose writes block while its buffer is locked.
     #[derive(Clone, Default)]
     struct Pipe(Arc<Mutex<Vec<u8>>>);
 
@@ -96,7 +96,7 @@ mod tests {
         }
     }
 
-    /// Says something into a queue of so many lines.
+    /// Logs messages into a queue of `lines` lines.
     fn said(lines: usize, out: impl Write + Send + 'static, say: impl FnOnce()) -> Lines {
         let lines = Lines::start("test", lines, 0, out);
         tracing::subscriber::with_default(subscriber(lines.queue().unwrap()), say);

@@ -1,4 +1,4 @@
-//! The answers of operations: those with a body, and the refusals, which are made by the failures themselves.
+//! The answers of operations: those with a body, and the refusals, which are generated from the failures themselves.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use serde_json::{Map, Value, json};
 use crate::error::{Error, Place};
 use crate::handlers::{
     Failure,
-    media::{Format, Shown},
+    media::{AnswerKind, Format},
 };
 
-/// One of each kind of failure that the document speaks of.
+/// Returns one of each kind of failure that the document describes.
 fn failures() -> Vec<Failure> {
     let detail = |text: &str| text.to_owned();
     vec![
@@ -21,7 +21,7 @@ fn failures() -> Vec<Failure> {
         Failure::LocalOnly,
         Error::NotFound { detail: detail("there is no record \"lamp\" in Product") }.into(),
         Failure::Method { allow: "POST" },
-        Failure::NotAcceptable { made: "records, lists and answers are application/json" },
+        Failure::NotAcceptable { available: "records, lists and answers are application/json" },
         Failure::TooSlow { waited_ms: 30_000 },
         Error::Conflict { detail: detail("the id exists"), pointer: detail("/id") }.into(),
         Error::Gone { detail: detail("the changes after this event are no longer kept") }.into(),
@@ -38,7 +38,7 @@ fn failures() -> Vec<Failure> {
     ]
 }
 
-/// The refusals by their status.
+/// Returns the refusals by status.
 pub(super) fn refused() -> Value {
     let mut by_status: BTreeMap<StatusCode, Vec<Failure>> = BTreeMap::new();
     for failure in failures() {
@@ -50,7 +50,7 @@ pub(super) fn refused() -> Value {
 fn refusal(status: StatusCode, failures: &[Failure]) -> Value {
     let mut examples = Map::new();
     for failure in failures {
-        // The first of a kind; another one differs in its detail alone.
+        // One example per kind; others would differ only in their detail.
         examples.entry(kind(failure)).or_insert_with(|| json!({"value": example(failure)}));
     }
     let mut answer = json!({
@@ -71,60 +71,60 @@ fn refusal(status: StatusCode, failures: &[Failure]) -> Value {
     answer
 }
 
-/// The last word of its type.
+/// Returns the last word of the failure's type.
 fn kind(failure: &Failure) -> String {
     failure.type_name().replace("urn:strata:error:", "")
 }
 
-/// What a client is told of a failure.
+/// Returns the problem that a client receives for a failure.
 fn example(failure: &Failure) -> Value {
     let request_id = failure.is_internal().then_some("0af7651916cd43dd8448eb211c80319c");
     serde_json::from_slice(failure.answer(request_id).body()).expect("a problem is JSON")
 }
 
-/// The headers that answers have, by name.
+/// Returns the headers of answers, by name.
 pub(super) fn headers() -> Value {
     let header =
         |description: &str, schema: Value| json!({"description": description, "required": true, "schema": schema});
     json!({
         "Allow": header("The supported methods.", json!({"type": "string"})),
         "Accept-Ranges": header("Range requests are supported.", json!({"const": "bytes"})),
-        "Content-Range": header("The range, and the size of the whole.", json!({"type": "string", "pattern": "^bytes "})),
+        "Content-Range": header("The range and the total size.", json!({"type": "string", "pattern": "^bytes "})),
         "Preference-Applied": header("The preference that was applied.", json!({"const": "return=minimal"})),
         "ETag": header("The strong validator of the representation.", json!({"type": "string", "pattern": ETAG})),
         "Link": {
             "description": "The next page of a truncated list (RFC 8288); a trailer if the list is streamed.",
             "schema": {"type": "string"},
         },
-        "Location": header("The path of the record.", json!({"type": "string", "pattern": "^/"})),
-        "Retry-After": header("After how many seconds to try again.", json!({"type": "string", "pattern": "^[0-9]+$"})),
-        "X-Request-Id": header("The request id under which the log has the cause.", json!({"type": "string"})),
+        "Location": header("The path of the record or blob.", json!({"type": "string", "pattern": "^/"})),
+        "Retry-After": header("The seconds after which to retry.", json!({"type": "string", "pattern": "^[0-9]+$"})),
+        "X-Request-Id": header("The request id under which the cause is logged.", json!({"type": "string"})),
     })
 }
 
-/// A tag: 16 digits of checksum, and what names a representation.
+/// An entity tag: 16 digits of checksum, and a suffix for the representation.
 const ETAG: &str = "^\"[0-9a-f]{16}(-[0-9a-f]{16})?(-(ints|cbor|msgpack))?(-(gzip|br|zstd))?\"$";
 
-/// References to headers by their names.
+/// Returns references to headers by their names.
 pub(super) fn headers_named(names: &[&str]) -> Value {
     let reference = |name: &&str| ((*name).to_owned(), json!({"$ref": format!("#/components/headers/{name}")}));
     names.iter().map(reference).collect()
 }
 
-/// The answers of an operation: its own, and the refusals with these statuses.
+/// Returns the answers of an operation: its own, and the refusals with these statuses.
 pub(super) fn of(own: &[(u16, Value)], refusals: &[u16]) -> Value {
     let refusal = |status: &u16| (status.to_string(), json!({"$ref": format!("#/components/responses/{status}")}));
     let own = own.iter().map(|(status, answer)| (status.to_string(), answer.clone()));
     refusals.iter().map(refusal).chain(own).collect()
 }
 
-/// An answer in JSON alone.
+/// Returns an answer in JSON only.
 pub(super) fn in_json(description: &str, schema: Value, headers: &[&str]) -> Value {
     with_headers(json!({"description": description, "content": {"application/json": {"schema": schema}}}), headers)
 }
 
-/// An answer in each format that it can have.
-pub(super) fn in_formats(description: &str, schema: &Value, shown: Shown, headers: &[&str]) -> Value {
+/// Returns an answer in each format that it can have.
+pub(super) fn in_formats(description: &str, schema: &Value, shown: AnswerKind, headers: &[&str]) -> Value {
     let of = |format: &Format| {
         let name = format.media_type().to_str().expect("names are ASCII").to_owned();
         (name, json!({"schema": in_format(*format, schema)}))
@@ -133,17 +133,18 @@ pub(super) fn in_formats(description: &str, schema: &Value, shown: Shown, header
     with_headers(json!({"description": description, "content": content}), headers)
 }
 
-/// The schema of what is in a format, by that of JSON. A schema speaks of one document, and lines are many.
+/// Returns the schema of an answer in a format, given that of JSON. A schema describes one document, so it cannot describe a format of
+/// lines.
 fn in_format(format: Format, schema: &Value) -> Value {
     let text = |description: &str| json!({"type": "string", "description": description});
     match format {
         Format::Json | Format::Cbor | Format::MessagePack => schema.clone(),
         Format::JsonIntsAsText => {
-            json!({"description": "As in application/json, Int attributes as texts of their digits."})
+            json!({"description": "As application/json, with Int attributes as strings of digits."})
         }
-        Format::Lines => text("A record in JSON a line."),
-        Format::LinesIntsAsText => text("A record in JSON a line, Int attributes as texts of their digits."),
-        Format::Csv => text("A record a line (RFC 4180), behind one with the names of attributes."),
+        Format::Lines => text("One JSON record per line."),
+        Format::LinesIntsAsText => text("One JSON record per line, with Int attributes as strings of digits."),
+        Format::Csv => text("One record per line (RFC 4180), after a line with the attribute names."),
     }
 }
 
@@ -154,15 +155,15 @@ fn with_headers(mut answer: Value, headers: &[&str]) -> Value {
     answer
 }
 
-/// The same answer, with headers that only some of its kind have: name and what it is.
-pub(super) fn that_may_have(mut answer: Value, headers: &[(&str, &str)]) -> Value {
+/// Returns the same answer with optional headers, given as name and description.
+pub(super) fn with_optional_headers(mut answer: Value, headers: &[(&str, &str)]) -> Value {
     for (name, description) in headers {
         answer["headers"][*name] = json!({"description": description, "schema": {"type": "string"}});
     }
     answer
 }
 
-/// An answer without a body.
+/// Returns an answer without a body.
 pub(super) fn empty(description: &str, headers: &[&str]) -> Value {
     json!({"description": description, "headers": headers_named(headers)})
 }

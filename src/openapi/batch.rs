@@ -1,36 +1,36 @@
-//! Many operations at once: what each may be, of which table, and what it leads to.
+//! The batch endpoint: its operations by table, and their results.
 
 use serde_json::{Value, json};
 
 use super::answers::{self, in_formats};
 use super::paths::{RECORDS, TAGS, WITH_BODY, body_of, with};
 use super::schemas::reference;
-use crate::handlers::media::Shown;
+use crate::handlers::media::AnswerKind;
 use crate::schema::Table;
 
-/// The longest id.
+/// Maximum length of an id.
 const ID_LENGTH: usize = 1024;
 
-/// The path.
+/// Returns the path item.
 pub(super) fn item() -> Value {
-    let answer = in_formats("What each has led to.", &reference("strata.Results"), Shown::One, &[]);
+    let answer = in_formats("The result of each operation.", &reference("strata.Results"), AnswerKind::One, &[]);
     json!({"post": {
         "operationId": "batch",
         "tags": ["Batch"],
-        "summary": "Many operations on records of any tables in one transaction, or none",
+        "summary": "Executes operations on records of any tables in one transaction, all or none",
         "requestBody": body_of(reference("strata.Batch"), &RECORDS),
         "responses": answers::of(&[(200, answer)], &[&WITH_BODY[..], &[404, 409, 412]].concat()),
     }})
 }
 
-/// The body of the request: at most so many operations.
-pub(super) fn asked<'t>(tables: impl Iterator<Item = &'t Table>, most: usize) -> Value {
+/// Returns the schema of the request body, with at most `most` operations.
+pub(super) fn request_schema<'t>(tables: impl Iterator<Item = &'t Table>, most: usize) -> Value {
     let operations: Vec<_> = tables.flat_map(operations).collect();
     object(json!({"operations": {"type": "array", "maxItems": most, "items": {"anyOf": operations}}}), &["operations"])
 }
 
-/// The body of its answer.
-pub(super) fn answered<'t>(tables: impl Iterator<Item = &'t Table>) -> Value {
+/// Returns the schema of the answer body.
+pub(super) fn response_schema<'t>(tables: impl Iterator<Item = &'t Table>) -> Value {
     let records: Vec<_> = tables.map(|table| reference(&table.name)).collect();
     let text = json!({"type": "string"});
     let result = json!({
@@ -62,7 +62,7 @@ fn operations(table: &Table) -> Vec<Value> {
     ]
 }
 
-/// An id in a path, percent-encoded where it has to be: bytes that are encoded are UTF-8 (RFC 3629, 4), up to U+FFFFF.
+/// Returns the pattern of an id in a path, percent-encoded where necessary: encoded bytes are UTF-8 (RFC 3629, 4), up to U+FFFFF.
 fn id() -> String {
     const TAIL: &str = "%[89ABab][0-9A-Fa-f]";
     let of_two = format!("%([Cc][2-9A-Fa-f]|[Dd][0-9A-Fa-f]){TAIL}");

@@ -6,15 +6,15 @@ use super::answers::{self, empty, headers_named};
 use super::paths::{DELETE, link, operation, shared, with};
 use crate::schema::{Attribute, Table};
 
-/// A request with the bytes; what they are said to be is kept, not accepted or refused.
+/// Refusals of a write of bytes; its content type is stored and never refused.
 const WRITE: [u16; 10] = [400, 403, 404, 408, 412, 413, 415, 421, 500, 503];
 
-/// The path of an attribute.
+/// Returns the path of an attribute.
 pub(super) fn path(table: &Table, attribute: &Attribute) -> String {
     format!("/{}/{{id}}/{}", table.name, attribute.name)
 }
 
-/// What can be done there.
+/// Returns the operations on a blob.
 pub(super) fn item(table: &Table, attribute: &Attribute) -> Value {
     json!({
         "parameters": shared(&["id"]),
@@ -36,30 +36,29 @@ fn read(table: &Table, attribute: &Attribute) -> Value {
         json!({"description": description, "headers": headers, "content": any()})
     };
     let own = [
-        (200, answer("The bytes, with the type that they were sent with.", &[])),
-        (206, answer("The part that `Range` asks for.", &["Content-Range"])),
-        (304, empty("The client has them already.", &["ETag"])),
+        (200, answer("The bytes, with the media type they were uploaded with.", &[])),
+        (206, answer("The range that `Range` requests.", &["Content-Range"])),
+        (304, empty("The client has the current version.", &["ETag"])),
     ];
     let members = json!({
         "parameters": shared(&["Range", "If-Range", "If-Match", "If-None-Match"]),
         "responses": answers::of(&own, &[400, 404, 412, 416, 421, 500, 503]),
     });
-    with(of(table, attribute, "readBlob", "The bytes of a blob"), members)
+    with(of(table, attribute, "readBlob", "Reads the bytes of a blob"), members)
 }
 
 fn write(table: &Table, attribute: &Attribute) -> Value {
-    let mut own =
-        [(201, empty("They are the first.", &["ETag", "Location"])), (204, empty("They replace others.", &["ETag"]))];
+    let mut own = [(201, empty("Created.", &["ETag", "Location"])), (204, empty("Replaced.", &["ETag"]))];
     for (_, answer) in &mut own {
         let of = |verb: &str| (verb.to_owned(), link(format!("{verb}.{}.{}", table.name, attribute.name)));
         answer["links"] = ["readBlob", "deleteBlob"].into_iter().map(of).collect();
     }
     let members = json!({
         "parameters": shared(&["If-Match", "If-Absent"]),
-        "requestBody": {"required": true, "description": "Of any type, not compressed.", "content": any()},
+        "requestBody": {"required": true, "description": "Bytes of any media type, not compressed.", "content": any()},
         "responses": answers::of(&own, &WRITE),
     });
-    with(of(table, attribute, "writeBlob", "Writes the bytes of a blob of a record that is there"), members)
+    with(of(table, attribute, "writeBlob", "Writes the bytes of a blob of an existing record"), members)
 }
 
 fn delete(table: &Table, attribute: &Attribute) -> Value {

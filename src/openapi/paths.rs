@@ -1,35 +1,35 @@
 //! The paths of tables with their operations.
 //!
-//! Each operation is one function that is read from top to bottom: what it takes, and every status it answers with.
+//! Each operation is one function that reads from top to bottom: its request, and every status of its answer.
 
 use serde_json::{Map, Value, json};
 
-use super::answers::{self, empty, in_formats, that_may_have};
+use super::answers::{self, empty, in_formats, with_optional_headers};
 use super::schemas::reference;
-use super::{batch, beside, blobs};
+use super::{batch, blobs, server_paths};
 use crate::encoding;
-use crate::handlers::media::Shown;
+use crate::handlers::media::AnswerKind;
 use crate::schema::{Attribute, Kind, Table};
 
-/// Every request may be for another host, or say nothing of it.
+/// Refusals of any request: it may name another host, or none.
 pub(super) const ANY: [u16; 2] = [400, 421];
-/// A request that reads records.
+/// Refusals of a request that reads records.
 const READ: [u16; 5] = [400, 406, 421, 500, 503];
-/// One that writes and has no body.
+/// Refusals of a write without a body.
 pub(super) const DELETE: [u16; 5] = [400, 403, 421, 500, 503];
-/// One with a body.
+/// Refusals of a request with a body.
 pub(super) const WITH_BODY: [u16; 9] = [400, 403, 406, 408, 413, 415, 421, 500, 503];
 
-/// In what a body with records is.
+/// Media types of a body with records.
 pub(super) const RECORDS: [&str; 3] = ["application/json", "application/cbor", "application/msgpack"];
-/// In what a merge patch is.
+/// Media types of a merge patch.
 const PATCH: [&str; 4] =
     ["application/merge-patch+json", "application/json", "application/cbor", "application/msgpack"];
 
-/// A list of tags (RFC 9110, 13.1.1).
+/// Pattern of a list of entity tags (RFC 9110, 13.1.1).
 pub(super) const TAGS: &str = "^(W/)?\"[!#-~]*\"(, ?(W/)?\"[!#-~]*\")*$";
 
-/// All paths.
+/// Returns all paths.
 pub(super) fn of<'t>(tables: impl Iterator<Item = &'t Table>) -> Value {
     let mut paths = Map::new();
     for table in tables {
@@ -41,11 +41,11 @@ pub(super) fn of<'t>(tables: impl Iterator<Item = &'t Table>) -> Value {
         }
     }
     paths.insert("/_batch".to_owned(), batch::item());
-    paths.extend(beside::paths());
+    paths.extend(server_paths::paths());
     Value::Object(paths)
 }
 
-/// The parameters that operations share.
+/// Returns the shared parameters.
 pub(super) fn parameters(max_rows: usize) -> Value {
     let text = || json!({"type": "string"});
     let flag = || json!({"type": "boolean"});
@@ -60,29 +60,49 @@ pub(super) fn parameters(max_rows: usize) -> Value {
             "description": "The primary key, percent-encoded.",
             "schema": {"type": "string", "minLength": 1, "maxLength": 1024},
         },
-        "If-Match": header("If-Match", "Tags, one of which is the stored version's, or `*`; else 412.", tags),
-        "If-None-Match": header("If-None-Match", "Tags that the client has: 304.", text()),
-        "If-Absent": header("If-None-Match", "There must be no such record; else 412.", json!({"enum": ["*"]})),
-        "Range": header("Range", "A part of the bytes; of several, the whole is answered.", text()),
-        "If-Range": header("If-Range", "The tag that the part is wanted of; else the whole.", text()),
-        "Prefer": header("Prefer", "`return=minimal`: the answer has no record.", text()),
-        "limit": clause("limit", "The most records.", json!({"type": "integer", "minimum": 0, "maximum": max_rows})),
-        "offset": clause("offset", "How many records are passed over first.", json!({"type": "integer", "minimum": 0})),
-        "after": clause("after", "The cursor of a list that was cut, from its `Link`.", text()),
-        "pagination": clause("pagination", "An object with the count of all.", flag()),
-        "explain": clause("explain", "The plan, not the records.", flag()),
-        "stream": clause("stream", "Changes from now on, and nothing beside it.", json!({"enum": ["sse"]})),
-        "Last-Event-ID": header("Last-Event-ID", "With `stream`: the event to go on from; else 410.", text()),
-        "truncate": clause("truncate", "All records of the table.", json!({"enum": ["true"]})),
+        "If-Match": header("If-Match", "Entity tags or `*`; 412 if none matches the stored version.", tags),
+        "If-None-Match": header("If-None-Match", "Entity tags of the client's copies; 304 if one is current.", text()),
+        "If-Absent": header("If-None-Match", "`*`: 412 if the record or blob exists.", json!({"enum": ["*"]})),
+        "Range": header(
+            "Range",
+            "A byte range; of several ranges none is used and the whole is returned.",
+            text(),
+        ),
+        "If-Range": header(
+            "If-Range",
+            "Return the range only if the entity tag matches; otherwise the whole.",
+            text(),
+        ),
+        "Prefer": header("Prefer", "`return=minimal`: the response has no record.", text()),
+        "limit": clause(
+            "limit",
+            "The maximum number of records.",
+            json!({"type": "integer", "minimum": 0, "maximum": max_rows}),
+        ),
+        "offset": clause("offset", "The number of records to skip.", json!({"type": "integer", "minimum": 0})),
+        "after": clause("after", "The cursor of a truncated list, from its `Link`.", text()),
+        "pagination": clause("pagination", "Return an object with the total count.", flag()),
+        "explain": clause("explain", "Return the query plan instead of the records.", flag()),
+        "stream": clause(
+            "stream",
+            "Stream changes from now on; cannot be combined with other parameters.",
+            json!({"enum": ["sse"]}),
+        ),
+        "Last-Event-ID": header(
+            "Last-Event-ID",
+            "With `stream`: resume after this event; 410 if the log does not reach back to it.",
+            text(),
+        ),
+        "truncate": clause("truncate", "Delete all records of the table.", json!({"enum": ["true"]})),
     })
 }
 
-/// A parameter that may be left out.
+/// Returns an optional parameter.
 pub(super) fn parameter(place: &str, name: &str, description: &str, schema: Value) -> Value {
     json!({"name": name, "in": place, "description": description, "schema": schema})
 }
 
-/// References to shared ones.
+/// Returns references to shared parameters.
 pub(super) fn shared(names: &[&str]) -> Vec<Value> {
     names.iter().map(|name| json!({"$ref": format!("#/components/parameters/{name}")})).collect()
 }
@@ -123,10 +143,10 @@ fn list(table: &Table) -> Value {
     parameters.extend([select(table), sort(table)]);
     parameters.extend(shared(&["limit", "offset", "after", "pagination", "explain", "stream", "Last-Event-ID"]));
     let answer =
-        or_changes(in_formats("The records, the plan, or their changes.", &listed(table), Shown::List, &["Link"]));
+        or_changes(in_formats("The records, the query plan, or changes.", &listed(table), AnswerKind::List, &["Link"]));
     let members =
         json!({"parameters": parameters, "responses": answers::of(&[(200, answer)], &[&READ[..], &[410]].concat())});
-    with(operation(table, "list", "The records that satisfy a query"), members)
+    with(operation(table, "list", "Lists the records that satisfy a query"), members)
 }
 
 fn list_by_body(table: &Table) -> Value {
@@ -134,22 +154,22 @@ fn list_by_body(table: &Table) -> Value {
         "schema": {"type": "string", "maxLength": 256 << 10},
         "example": format!("{}!=x&limit=3", table.attributes[table.primary_key].name),
     }}});
-    let answer = in_formats("The records, or the plan.", &listed(table), Shown::List, &["Link"]);
+    let answer = in_formats("The records, or the query plan.", &listed(table), AnswerKind::List, &["Link"]);
     let members = json!({"requestBody": body, "responses": answers::of(&[(200, answer)], &WITH_BODY)});
-    with(operation(table, "query", "The records that satisfy a query, which is the body"), members)
+    with(operation(table, "query", "Lists the records that satisfy the query in the body"), members)
 }
 
 fn create(table: &Table) -> Value {
     let (new, created) = (reference(&format!("{}.new", table.name)), reference(&table.name));
     let many = json!({"type": "array", "items": new, "maxItems": encoding::RECORDS});
     let created = json!({"anyOf": [created, {"type": "array", "items": created}]});
-    let answer = in_formats("The record, or the records of an array.", &created, Shown::One, &[]);
-    let of_one = [("ETag", "Of one record."), ("Location", "The path of one record.")];
-    let answer = that_may_have(or_minimal(answer), &of_one);
-    let loaded = in_formats("What has become of the lines.", &reference("strata.Load"), Shown::One, &[]);
+    let answer = in_formats("The created record, or the records of an array.", &created, AnswerKind::One, &[]);
+    let of_one = [("ETag", "For a single record."), ("Location", "The path of a single record.")];
+    let answer = with_optional_headers(or_minimal(answer), &of_one);
+    let loaded = in_formats("The result of loading the lines.", &reference("strata.Load"), AnswerKind::One, &[]);
     let mut body = body_of(json!({"anyOf": [new, many]}), &RECORDS);
     let lines =
-        json!({"type": "string", "description": "Records in JSON, one a line, each created or refused by itself."});
+        json!({"type": "string", "description": "One JSON record per line, each created or refused independently."});
     body["content"]["application/x-ndjson"] = json!({"schema": lines});
     let members = json!({
         "parameters": shared(&["If-Absent", "Prefer"]),
@@ -157,7 +177,7 @@ fn create(table: &Table) -> Value {
         "responses": answers::of(&[(200, loaded), (201, answer)], &[&WITH_BODY[..], &[409, 412]].concat()),
     });
     with(
-        operation(table, "create", "Creates a record, all of an array or none, or each of any number of lines"),
+        operation(table, "create", "Creates a record, all records of an array or none, or each of any number of lines"),
         members,
     )
 }
@@ -165,7 +185,12 @@ fn create(table: &Table) -> Value {
 fn replace_all(table: &Table) -> Value {
     let new = reference(&format!("{}.new", table.name));
     let many = json!({"type": "array", "items": new, "maxItems": encoding::RECORDS});
-    let answer = in_formats("How many.", &counts(&["created", "replaced"]), Shown::One, &[]);
+    let answer = in_formats(
+        "The numbers of records created and replaced.",
+        &counts(&["created", "replaced"]),
+        AnswerKind::One,
+        &[],
+    );
     let members = json!({
         "requestBody": body_of(many, &RECORDS),
         "responses": answers::of(&[(200, answer)], &[&WITH_BODY[..], &[409]].concat()),
@@ -174,23 +199,23 @@ fn replace_all(table: &Table) -> Value {
 }
 
 fn merge_matching(table: &Table) -> Value {
-    let answer = in_formats("How many.", &counts(&["updated"]), Shown::One, &[]);
+    let answer = in_formats("The number of updated records.", &counts(&["updated"]), AnswerKind::One, &[]);
     let members = json!({
         "parameters": conditions(table),
         "requestBody": body_of(reference(&format!("{}.patch", table.name)), &PATCH),
         "responses": answers::of(&[(200, answer)], &[&WITH_BODY[..], &[409]].concat()),
     });
-    with(operation(table, "mergeMatching", "Changes the records that satisfy a query by a merge patch"), members)
+    with(operation(table, "mergeMatching", "Applies a merge patch to the records that satisfy a query"), members)
 }
 
-/// An object of numbers of records.
+/// Returns the schema of an object of record counts.
 fn counts(names: &[&str]) -> Value {
     let properties: Map<String, Value> =
         names.iter().map(|name| ((*name).to_owned(), json!({"type": "integer", "minimum": 0}))).collect();
     json!({"type": "object", "properties": properties, "required": names, "additionalProperties": false})
 }
 
-/// What may be asked of a record that is there now.
+/// Returns links to the operations on an existing record.
 fn links(table: &Table) -> Value {
     let of_record = ["read", "merge", "delete"].map(|verb| (verb.to_owned(), link(format!("{verb}.{}", table.name))));
     let of_blobs = table.blobs.iter().map(|position| {
@@ -200,7 +225,7 @@ fn links(table: &Table) -> Value {
     of_record.into_iter().chain(of_blobs).collect()
 }
 
-/// A link to an operation on the same record.
+/// Returns a link to an operation on the same record.
 pub(super) fn link(operation: String) -> Value {
     json!({"operationId": operation, "parameters": {"id": "$request.path.id"}})
 }
@@ -215,7 +240,7 @@ fn delete_matching(table: &Table) -> Value {
         "additionalProperties": false,
     });
     let schema = json!({"oneOf": [counts(&["deleted"]), all]});
-    let answer = in_formats("How many were deleted, or that all were.", &schema, Shown::One, &[]);
+    let answer = in_formats("The number of deleted records, or that all were deleted.", &schema, AnswerKind::One, &[]);
     let members =
         json!({"parameters": parameters, "responses": answers::of(&[(200, answer)], &[&DELETE[..], &[406]].concat())});
     with(
@@ -228,22 +253,22 @@ fn read(table: &Table) -> Value {
     let mut parameters = shared(&["If-None-Match", "stream", "Last-Event-ID"]);
     parameters.push(select(table));
     let record = reference(&format!("{}.shown", table.name));
-    let answer = in_formats("The record, what `select` shows of it, or its changes.", &record, Shown::One, &[]);
-    let answer = that_may_have(or_changes(answer), &[("ETag", "Of the record; changes have none.")]);
-    let own = [(200, answer), (304, empty("The client has it already.", &["ETag"]))];
+    let answer = in_formats("The record, reduced by `select`, or its changes.", &record, AnswerKind::One, &[]);
+    let answer = with_optional_headers(or_changes(answer), &[("ETag", "Of the record; a stream of changes has none.")]);
+    let own = [(200, answer), (304, empty("The client has the current version.", &["ETag"]))];
     let members = json!({"parameters": parameters, "responses": answers::of(&own, &[&READ[..], &[404, 410]].concat())});
-    with(operation(table, "read", "A record"), members)
+    with(operation(table, "read", "Reads a record"), members)
 }
 
 fn replace(table: &Table) -> Value {
     let answer = |description, headers: &[&str]| {
-        let mut answer = in_formats(description, &reference(&table.name), Shown::One, headers);
+        let mut answer = in_formats(description, &reference(&table.name), AnswerKind::One, headers);
         answer["links"] = links(table);
         answer
     };
     let own = [
-        (200, answer("Replaced: the record.", &["ETag"])),
-        (201, or_minimal(answer("Created: the record.", &["ETag", "Location"]))),
+        (200, answer("Replaced; the new record.", &["ETag"])),
+        (201, or_minimal(answer("Created; the new record.", &["ETag", "Location"]))),
         minimal(),
     ];
     let members = json!({
@@ -255,23 +280,23 @@ fn replace(table: &Table) -> Value {
 }
 
 fn merge(table: &Table) -> Value {
-    let answer = in_formats("The record afterwards.", &reference(&table.name), Shown::One, &["ETag"]);
+    let answer = in_formats("The changed record.", &reference(&table.name), AnswerKind::One, &["ETag"]);
     let members = json!({
         "parameters": shared(&["If-Match", "Prefer"]),
         "requestBody": body_of(reference(&format!("{}.patch", table.name)), &PATCH),
         "responses": answers::of(&[(200, answer), minimal()], &[&WITH_BODY[..], &[404, 409, 412]].concat()),
     });
-    with(operation(table, "merge", "Changes a record by a merge patch"), members)
+    with(operation(table, "merge", "Applies a merge patch to a record"), members)
 }
 
-/// What stands for 200 where `Prefer` wants no record.
+/// Returns the answer that replaces 200 if `Prefer` asks for no record.
 fn minimal() -> (u16, Value) {
-    (204, empty("Done, and `Prefer` wants no record.", &["ETag", "Preference-Applied"]))
+    (204, empty("Success without a body, as requested by `Prefer`.", &["ETag", "Preference-Applied"]))
 }
 
-/// The same answer, which has no body where `Prefer` wants none.
+/// Returns the same answer, which has no body if `Prefer` asks for none.
 fn or_minimal(answer: Value) -> Value {
-    that_may_have(answer, &[("Preference-Applied", "There is no body, as `Prefer` wants it.")])
+    with_optional_headers(answer, &[("Preference-Applied", "Set if `Prefer: return=minimal` was applied.")])
 }
 
 fn delete(table: &Table) -> Value {
@@ -283,21 +308,21 @@ fn delete(table: &Table) -> Value {
     with(operation(table, "delete", "Deletes a record"), members)
 }
 
-/// A body that has to be there, in one of these types.
+/// Returns a required body with one of these media types.
 pub(super) fn body_of(schema: Value, media_types: &[&str]) -> Value {
     let content: Map<String, Value> =
         media_types.iter().map(|name| ((*name).to_owned(), json!({"schema": schema}))).collect();
     json!({"required": true, "content": content})
 }
 
-/// The same answer, or the changes that `stream=sse` asks for.
+/// Returns the same answer, or the change stream that `stream=sse` asks for.
 fn or_changes(mut answer: Value) -> Value {
-    let description = "Events `put` and `delete` with the record, and an id to resume from by `Last-Event-ID`.";
+    let description = "Events `put`, `delete` and `truncate`, each with an id to resume from with `Last-Event-ID`.";
     answer["content"]["text/event-stream"] = json!({"schema": {"type": "string", "description": description}});
     answer
 }
 
-/// What a list answers.
+/// Returns the answer of a list.
 fn listed(table: &Table) -> Value {
     let records = json!({"type": "array", "items": reference(&format!("{}.shown", table.name))});
     let count = json!({"type": "integer", "minimum": 0});
@@ -319,13 +344,13 @@ fn listed(table: &Table) -> Value {
     ]})
 }
 
-/// One parameter for each attribute: it equals.
+/// Returns one parameter for each attribute: an equality condition.
 fn conditions(table: &Table) -> Vec<Value> {
     let of = |attribute: &Attribute| {
         json!({
             "name": attribute.name,
             "in": "query",
-            "description": "Equals. `*` in a text stands for any; `null` is null.",
+            "description": "Equality. `*` in text matches any characters; `null` matches null.",
             "schema": compared(attribute.kind),
         })
     };
@@ -347,7 +372,7 @@ fn compared(kind: Kind) -> Value {
     }
 }
 
-/// A clause whose value is a list of names, each once.
+/// Returns a clause whose value is a list of unique names.
 fn names(clause: &str, description: &str, names: Vec<String>) -> Value {
     json!({
         "name": clause,
@@ -362,7 +387,7 @@ fn names(clause: &str, description: &str, names: Vec<String>) -> Value {
 fn select(table: &Table) -> Value {
     let own = table.attributes.iter().map(|attribute| attribute.name.clone());
     let related = table.relationships.iter().map(|relationship| relationship.name.clone());
-    names("select", "What is shown, in this order.", own.chain(related).collect())
+    names("select", "The attributes and relationships to return, in this order.", own.chain(related).collect())
 }
 
 fn sort(table: &Table) -> Value {
@@ -375,7 +400,7 @@ fn sort(table: &Table) -> Value {
         .iter()
         .map(|[up, down]| json!({"not": {"allOf": [{"contains": {"const": up}}, {"contains": {"const": down}}]}}));
     let once: Vec<_> = once.collect();
-    let mut sort = names("sort", "Ascending, or descending with `-`; each attribute once.", both.concat());
+    let mut sort = names("sort", "The attributes to sort by, descending with `-`; each at most once.", both.concat());
     sort["schema"]["allOf"] = json!(once);
     sort
 }

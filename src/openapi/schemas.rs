@@ -1,6 +1,6 @@
-//! The JSON Schemas of records: as they are answered, as they are given, and as a list may show them.
+//! The JSON Schemas of records: as answered, as given in a body, and as shown in a list.
 //!
-//! Names with a dot are ours; a table's name has none, so they never meet.
+//! The names of built-in schemas contain a dot; a table's name has none, so they cannot collide.
 
 use serde_json::{Map, Value, json};
 
@@ -8,7 +8,7 @@ use super::batch;
 use crate::encoding;
 use crate::schema::{Attribute, Kind, Schema, Table};
 
-/// How deep related records are shown in one another is said by the query; the names of these schemas go round.
+/// The query determines how deep related records are nested, so these schemas refer to each other recursively.
 pub(super) fn of<'t>(schema: &'t Schema, tables: impl Iterator<Item = &'t Table> + Clone, max_rows: usize) -> Value {
     let mut all: Map<String, Value> =
         [Kind::Id, Kind::String, Kind::Int, Kind::Float, Kind::Boolean, Kind::Date, Kind::Any, Kind::Blob]
@@ -17,11 +17,11 @@ pub(super) fn of<'t>(schema: &'t Schema, tables: impl Iterator<Item = &'t Table>
             .collect();
     all.insert(KEY_GIVEN.to_owned(), text_given(1, Some(1024)));
     all.insert("strata.Problem".to_owned(), problem());
-    all.insert("strata.Batch".to_owned(), batch::asked(tables.clone(), max_rows));
-    all.insert("strata.Results".to_owned(), batch::answered(tables.clone()));
+    all.insert("strata.Batch".to_owned(), batch::request_schema(tables.clone(), max_rows));
+    all.insert("strata.Results".to_owned(), batch::response_schema(tables.clone()));
     all.insert("strata.Load".to_owned(), load());
     for table in &schema.tables {
-        // One that is not exported may be shown, related to one that is.
+        // A table that is not exported may be shown in relation to one that is.
         all.insert(format!("{}.shown", table.name), shown(schema, table));
     }
     for table in tables {
@@ -36,12 +36,12 @@ pub(super) fn of<'t>(schema: &'t Schema, tables: impl Iterator<Item = &'t Table>
 /// The primary key in a body.
 const KEY_GIVEN: &str = "given.key";
 
-/// A reference to one of them.
+/// Returns a reference to a schema.
 pub(super) fn reference(name: &str) -> Value {
     json!({"$ref": format!("#/components/schemas/{name}")})
 }
 
-/// A record as it is stored: every attribute, null where there is none.
+/// Returns the schema of a stored record: every attribute, null if it has no value.
 fn answered(table: &Table) -> Value {
     let names: Vec<_> = table.attributes.iter().map(|attribute| &attribute.name).collect();
     json!({
@@ -53,7 +53,7 @@ fn answered(table: &Table) -> Value {
     })
 }
 
-/// A record as a list shows it: `select` may leave attributes out and add related records.
+/// Returns the schema of a record in a list: `select` may omit attributes and add related records.
 fn shown(schema: &Schema, table: &Table) -> Value {
     let mut properties = properties(table);
     for relationship in &table.relationships {
@@ -66,7 +66,7 @@ fn shown(schema: &Schema, table: &Table) -> Value {
     }
     json!({
         "type": "object",
-        "description": format!("A record of {}, or what `select` shows of it.", table.name),
+        "description": format!("A record of {}, or what `select` selects of it.", table.name),
         "properties": properties,
         "additionalProperties": false,
     })
@@ -77,7 +77,7 @@ fn properties(table: &Table) -> Map<String, Value> {
     table.attributes.iter().map(of).collect()
 }
 
-/// What stands in a record.
+/// Returns the schema of a stored value.
 fn stored(attribute: &Attribute) -> Value {
     let scalar = stored_scalar(attribute.kind);
     let mut schema = match attribute.list {
@@ -102,13 +102,14 @@ fn stored_scalar(kind: Kind) -> Value {
         Kind::Int => json!({"type": "integer", "format": "int64", "minimum": i64::MIN, "maximum": i64::MAX}),
         Kind::Float => json!({"type": "number", "format": "double"}),
         Kind::Boolean => json!({"type": "boolean"}),
-        Kind::Date => json!({"type": "string", "description": "An ISO 8601 date or date-time, as it was given."}),
-        Kind::Any => json!({"description": "Any JSON."}),
-        Kind::Blob => json!({"type": "string", "description": "The path of its bytes."}),
+        Kind::Date => json!({"type": "string", "description": "An ISO 8601 date or date-time, as it was written."}),
+        Kind::Any => json!({"description": "Any JSON value."}),
+        Kind::Blob => json!({"type": "string", "description": "The path of the blob."}),
     }
 }
 
-/// A record in a body: as it is created, replaced or merged. What is `readOnly` may be sent back as it was read, not changed.
+/// Returns the schema of a record in a body that creates, replaces or merges. A `readOnly` attribute may be sent back as read, but not
+/// changed.
 fn record_given(table: &Table, with_id: bool, whole: bool) -> Value {
     let is_id = |position: usize| position == table.primary_key;
     let members = || table.attributes.iter().enumerate();
@@ -117,7 +118,7 @@ fn record_given(table: &Table, with_id: bool, whole: bool) -> Value {
     let properties: Map<String, Value> = members()
         .map(|(position, attribute)| {
             let value = match is_id(position) {
-                true if !with_id => json!({"type": "string", "readOnly": true, "description": "As in the path."}),
+                true if !with_id => json!({"type": "string", "readOnly": true, "description": "The id in the path."}),
                 true => value_given(attribute, KEY_GIVEN, false),
                 false => value_given(attribute, &given_name(attribute.kind), is_owed(position, attribute)),
             };
@@ -131,9 +132,9 @@ fn record_given(table: &Table, with_id: bool, whole: bool) -> Value {
     json!({
         "type": "object",
         "description": match (with_id, whole) {
-            (true, _) => "Without an id one is made. Values are coerced where nothing is lost.",
-            (false, true) => "What is left out becomes null, but for blobs, which stay.",
-            (false, false) => "A JSON merge patch (RFC 7396): null removes.",
+            (true, _) => "A missing id is generated. Values are coerced if nothing is lost.",
+            (false, true) => "Omitted attributes become null, except blobs, which are kept.",
+            (false, false) => "A JSON merge patch (RFC 7396): null removes a value.",
         },
         "properties": properties,
         "required": required,
@@ -164,9 +165,9 @@ fn given_name(kind: Kind) -> String {
     format!("given.{}", kind.name())
 }
 
-/// What a body may give for text of so many characters.
+/// Returns the schema of what a body may give for text of a length in characters.
 fn text_given(least: usize, most: Option<usize>) -> Value {
-    // Beyond 2^53 a double may stand for digits that it does not have: then only an integer is text.
+    // A double above 2^53 may not have the digits it was written with, so beyond that only an integer may stand for text.
     const INEXACT: i64 = 1 << 53;
     let mut text = json!({"type": "string", "minLength": least});
     if let Some(most) = most {
@@ -180,7 +181,7 @@ fn text_given(least: usize, most: Option<usize>) -> Value {
     ]})
 }
 
-/// What a body may give for a type.
+/// Returns the schema of what a body may give for a type.
 fn given(kind: Kind) -> Value {
     match kind {
         Kind::Id | Kind::String => text_given(0, None),
@@ -194,14 +195,14 @@ fn given(kind: Kind) -> Value {
             {"type": "string", "format": "date-time"},
             {"type": "string", "format": "date"},
         ]}),
-        Kind::Any => json!({"description": "Any JSON, at most 128 levels deep."}),
+        Kind::Any => json!({"description": "Any JSON value, at most 128 levels deep."}),
         Kind::Blob => {
-            json!({"type": "string", "description": "The blob's own path keeps it; PUT to that path writes its bytes."})
+            json!({"type": "string", "description": "The current path, which keeps the blob; PUT bytes to that path."})
         }
     }
 }
 
-/// The answer to a load.
+/// Returns the schema of the answer to a bulk load.
 fn load() -> Value {
     let count = json!({"type": "integer", "minimum": 0});
     let error = json!({
@@ -212,18 +213,18 @@ fn load() -> Value {
     });
     json!({
         "type": "object",
-        "description": "How many lines were created and refused, and why the first hundred were.",
+        "description": "The numbers of lines created and refused, and the reasons for the first hundred refusals.",
         "properties": {"created": count, "failed": count, "errors": {"type": "array", "items": error}},
         "required": ["created", "failed", "errors"],
         "additionalProperties": false,
     })
 }
 
-/// The body of a refusal (RFC 9457).
+/// Returns the schema of the body of a refusal (RFC 9457).
 fn problem() -> Value {
     json!({
         "type": "object",
-        "description": "What is wrong, and where (RFC 9457).",
+        "description": "What is wrong and where (RFC 9457).",
         "properties": {
             "type": {"type": "string", "pattern": "^urn:strata:error:[a-z-]+$"},
             "title": {"type": "string"},
@@ -231,7 +232,7 @@ fn problem() -> Value {
             "detail": {"type": "string"},
             "pointer": {"type": "string", "description": "A JSON pointer into the body."},
             "position": {"type": "integer", "minimum": 0, "description": "A byte offset into the raw query."},
-            "requestId": {"type": "string", "description": "The request id under which the log has the cause."},
+            "requestId": {"type": "string", "description": "The request id under which the cause is logged."},
         },
         "required": ["type", "title", "status", "detail"],
         "additionalProperties": false,

@@ -1,8 +1,8 @@
-//! How much a query does where others wait for it.
+//! The step budget of a query on a worker thread, where other requests wait for it.
 //!
-//! A worker that answers where the request arrived holds up all its other connections. That everything is in memory bounds no time:
-//! there may be any number of entries that lead to nothing. So what is read under [`Reach::Memory`] is counted, and beyond a bound the
-//! query would block: the request goes on in the pool, as if something had not been in memory.
+//! A worker that answers a request on its own thread blocks all its other connections. Data being in memory does not bound the time: any
+//! number of entries may lead to nothing. So reads under [`Reach::Memory`] are counted, and a query that exceeds the budget returns
+//! `WouldBlock`: the request continues in the thread pool, as if some data had not been in memory.
 
 use std::cell::Cell;
 
@@ -10,29 +10,29 @@ use crate::error::{Error, Result};
 use crate::storage::Reach;
 use crate::transaction::Database;
 
-/// How many steps a query may take where others wait for it: some hundred microseconds. A step is an entry that is walked over, or
-/// [`STEP_BYTES`] of a record for each condition that it is asked.
+/// The maximum number of steps on a worker thread, a few hundred microseconds. A step is a scanned entry, or [`STEP_BYTES`] of a record for
+/// each condition evaluated on it.
 pub(super) const INLINE_STEPS: usize = 1000;
 
-/// After so many steps, some hundred microseconds, a query that may take its time lets others have the processor, and looks whether
-/// anybody still waits for it. The kernel's own slices are some milliseconds.
+/// The number of steps, a few hundred microseconds, after which a query in the pool yields the processor and checks whether it was
+/// cancelled. The time slices of the kernel are a few milliseconds.
 const UNINTERRUPTED_STEPS: usize = 256;
 
-/// How much of a record is one step.
+/// The bytes of a record that count as one step.
 const STEP_BYTES: usize = 4 << 10;
 
-/// How many steps it takes to find where a range of keys begins.
+/// The steps that a seek to the start of a key range counts as.
 const SEEK_STEPS: usize = 4;
 
-/// What a query may still do.
+/// The remaining budget of a query.
 pub(super) struct StepBudget<'d> {
     database: &'d Database,
-    /// Steps until it has to end, or to look whether it has to.
+    /// The remaining steps until the query has to end or to check for cancellation.
     left: Cell<usize>,
 }
 
 impl<'d> StepBudget<'d> {
-    /// What a query of this database may do: as much as it takes, if waiting is allowed.
+    /// Returns the budget of a query of this database; unlimited if it may block.
     pub fn of(database: &'d Database) -> Self {
         let steps = match database.reach() {
             Reach::Memory => INLINE_STEPS,
@@ -41,10 +41,10 @@ impl<'d> StepBudget<'d> {
         Self { database, left: Cell::new(steps) }
     }
 
-    /// Takes so many steps.
+    /// Spends this many steps.
     ///
     /// # Errors
-    /// `WouldBlock` if they are too many; `Busy` if the query was interrupted.
+    /// `WouldBlock` if the budget is exhausted; `Busy` if the query was interrupted.
     #[inline]
     pub fn spend(&self, steps: usize) -> Result<()> {
         match self.left.get().checked_sub(steps) {
@@ -52,12 +52,12 @@ impl<'d> StepBudget<'d> {
                 self.left.set(left);
                 Ok(())
             }
-            None => self.go_on(),
+            None => self.renew(),
         }
     }
 
     #[cold]
-    fn go_on(&self) -> Result<()> {
+    fn renew(&self) -> Result<()> {
         match self.database.reach() {
             Reach::Memory => Err(Error::WouldBlock),
             Reach::Disk if self.database.is_interrupted() => {
@@ -71,7 +71,7 @@ impl<'d> StepBudget<'d> {
         }
     }
 
-    /// Looks for where a range of keys begins.
+    /// Counts a seek to the start of a key range.
     ///
     /// # Errors
     /// As [`StepBudget::spend`].
@@ -79,12 +79,12 @@ impl<'d> StepBudget<'d> {
         self.spend(SEEK_STEPS)
     }
 
-    /// Looks at a record and asks it so many conditions.
+    /// Counts reading a record and evaluating this many conditions on it.
     ///
     /// # Errors
     /// As [`StepBudget::spend`].
     #[inline]
-    pub fn ask(&self, record_bytes: usize, conditions: usize) -> Result<()> {
+    pub fn spend_record(&self, record_bytes: usize, conditions: usize) -> Result<()> {
         self.spend(1 + record_bytes.saturating_mul(1 + conditions) / STEP_BYTES)
     }
 }

@@ -1,12 +1,12 @@
-//! Where a list goes on: what a client hands back to get the records that follow those it has.
+//! Cursors: what a client sends to get the records that follow those it has.
 //!
-//! A cursor holds the place of the last record in the order of the list, and the access path with the key at which the walk stood: never
-//! how many records there were. So whatever is written meanwhile, a record that stays as it is is in one page and in one only. A list
-//! without `sort` has the order of its access path, so it can go on by this one alone; one with `sort` goes on by any.
+//! A cursor holds the sort key of the last record, and the access path with the key at which the scan stopped: never a count of records. So
+//! under concurrent writes, a record that does not change appears on exactly one page. A list without `sort` has the order of its access
+//! path, so only that path can continue it; a list with `sort` can be continued by any.
 //!
-//! As text it is base64url (RFC 4648, 5, without padding) of: the version (u8, 1) | the query it is of (u64: XXH3-64 of the table's number
-//! and of the text without what is said of the result) | the number of the access path (u8) | how many steps it has (u8), the index of each
-//! (u32, `plan::signature`) | the step at which it stood (u8) | how long the place is (u32), the place | the key. Numbers are big-endian.
+//! Its text is the base64url (RFC 4648, section 5, without padding) of: the version (u8, 1) | the query it belongs to (u64: XXH3-64 of the
+//! table's id and of the text with no clause but `sort`) | the number of the access path (u8) | its number of steps (u8), the index of
+//! each (u32, `plan::signature`) | the step at which it stopped (u8) | length of the sort key (u32), sort key | the key; big-endian.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -19,28 +19,28 @@ use crate::schema::Table;
 
 const VERSION: u8 = 1;
 
-/// What a query in a URL has only encoded, and one in a body may have as it is, which means the same: control characters, spaces and
-/// what stands around URLs, beside all that is not ASCII.
+/// The characters that a query in a URL must percent-encode, and a query in a body may contain raw with the same meaning: control
+/// characters, spaces, URL delimiters, and all non-ASCII characters.
 pub const NOT_IN_URL: AsciiSet =
     CONTROLS.add(b' ').add(b'"').add(b'<').add(b'>').add(b'#').add(b'`').add(b'{').add(b'}');
 
-/// Where a list goes on.
+/// The position at which a list continues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cursor {
-    /// The query that it is of.
+    /// The identity of its query.
     pub(super) query: u64,
     /// The access path, by its number and the indexes that its steps read.
     pub(super) path: u8,
     pub(super) indexes: SmallVec<[u32; 2]>,
-    /// The step at which the walk stood, and the key: of a record, of an entry, or an id. Empty if the list was sorted in memory.
+    /// The step at which the scan stopped, and its key: of a record, of an entry, or an id. Empty if the list was sorted in memory.
     pub(super) step: u8,
     pub(super) key: Vec<u8>,
-    /// The place of the last record in the order that was asked for; empty if none was.
-    pub(super) place: Vec<u8>,
+    /// The sort key of the last record; empty if no order was requested.
+    pub(super) sort_key: Vec<u8>,
 }
 
 impl Cursor {
-    /// The cursor that a text stands for.
+    /// Parses the text of a cursor.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
         let (version, rest) = bytes.split_first()?;
@@ -54,40 +54,40 @@ impl Cursor {
         }
         let (step, rest) = rest.split_first()?;
         let (length, rest) = rest.split_first_chunk()?;
-        let (place, key) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;
+        let (sort_key, key) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;
         (*version == VERSION).then(|| Self {
             query: u64::from_be_bytes(*query),
             path: *path,
             indexes,
             step: *step,
             key: key.to_vec(),
-            place: place.to_vec(),
+            sort_key: sort_key.to_vec(),
         })
     }
 }
 
 impl std::fmt::Display for Cursor {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let mut bytes = Vec::with_capacity(64 + self.place.len() + self.key.len());
+        let mut bytes = Vec::with_capacity(64 + self.sort_key.len() + self.key.len());
         bytes.push(VERSION);
         bytes.extend_from_slice(&self.query.to_be_bytes());
         bytes.extend_from_slice(&[self.path, self.indexes.len() as u8]);
         self.indexes.iter().for_each(|index| bytes.extend_from_slice(&index.to_be_bytes()));
         bytes.push(self.step);
-        bytes.extend_from_slice(&(self.place.len() as u32).to_be_bytes());
-        bytes.extend_from_slice(&self.place);
+        bytes.extend_from_slice(&(self.sort_key.len() as u32).to_be_bytes());
+        bytes.extend_from_slice(&self.sort_key);
         bytes.extend_from_slice(&self.key);
         formatter.write_str(&URL_SAFE_NO_PAD.encode(bytes))
     }
 }
 
 impl Query<'_> {
-    /// What tells the query from others whose cursors mean nothing to it: its conditions and its order, as they stand in a URL. There
-    /// the list goes on, also if it began with a body.
+    /// Returns a hash of the conditions and the sort, as written in a URL, which identifies the query to its cursors. A list that began
+    /// with a body continues in a URL.
     pub(super) fn identity(&self, table: &Table) -> u64 {
         let (mut conditions, mut position) = (String::with_capacity(self.text.len()), 0);
         let mut add = |part: &str| {
-            // What joins a clause to the rest says nothing.
+            // The separators around a clause are not significant.
             let part = part.trim_matches(['&', ';']);
             if !part.is_empty() {
                 conditions.push('&');
@@ -102,12 +102,12 @@ impl Query<'_> {
         XxHash3_64::oneshot_with_seed(u64::from(table.id), conditions.as_bytes())
     }
 
-    /// The clause that says the offset, which `limit` may do in brackets.
+    /// Returns the clause that gives the offset, which may be `limit(offset,count)`.
     pub(super) fn clause_of_offset(&self) -> &'static str {
         if self.clauses.iter().any(|clause| clause.name == "offset") { "offset" } else { "limit" }
     }
 
-    /// The text that asks for what follows: the same with another cursor, and without an offset.
+    /// Returns the text of the query for the next page: the same with another cursor and without an offset.
     pub fn text_after(&self, cursor: &Cursor) -> String {
         let (mut text, mut position) = (String::with_capacity(self.text.len() + 128), 0);
         let replaced = if self.offset > 0 { self.clause_of_offset() } else { "offset" };
@@ -144,7 +144,7 @@ mod tests {
             indexes: smallvec![],
             step: 0,
             key: vec![],
-            place: vec![],
+            sort_key: vec![],
         };
         for (text, expected) in [
             ("", ""),
@@ -162,7 +162,7 @@ mod tests {
             assert_eq!(after, format!("{expected}after={cursor}"), "{text}");
             assert_eq!(parse(&schema, &after).text_after(&cursor), after, "it stays the same on the next page");
         }
-        // What began with a body goes on in a URL.
+        // A list that began with a body continues in a URL.
         let (body, url) = (parse(&schema, "name>\u{e9} {"), parse(&schema, "name%3E%C3%A9%20%7B"));
         assert_eq!(body.identity(table), url.identity(table));
         assert_ne!(body.identity(table), parse(&schema, "name%3E%C3%A9%20%7D").identity(table));
@@ -171,11 +171,11 @@ mod tests {
     #[test]
     fn a_cursor_is_read_as_it_was_written() {
         let indexes = smallvec![7, 0];
-        let cursor = Cursor { query: 1 << 63, path: 2, indexes, step: 1, key: vec![0, 255], place: vec![1; 300] };
+        let cursor = Cursor { query: 1 << 63, path: 2, indexes, step: 1, key: vec![0, 255], sort_key: vec![1; 300] };
         let text = cursor.to_string();
         assert_eq!(Cursor::parse(&text), Some(cursor));
         assert!(text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_'));
-        // Nothing that was cut is one, or it is another one, and never a panic.
+        // A truncated cursor is invalid or a different one, but parsing it never panics.
         for length in 0..text.len() {
             let _ = Cursor::parse(&text[..length]);
         }

@@ -1,4 +1,4 @@
-//! What `explain=true` answers: the plan of a query, without reading its records.
+//! The answer to `explain=true`: the plan of a query, without reading its records.
 
 use serde::Serialize;
 
@@ -9,71 +9,71 @@ use crate::error::Result;
 use crate::schema::{Index, Table};
 use crate::transaction::Database;
 
-/// A plan, told.
+/// A plan in serialisable form.
 #[derive(Debug, Serialize)]
 pub struct Explanation<'q> {
     /// The table's name.
     table: &'q str,
-    /// One after the other; none if no record can be meant.
+    /// The steps, executed in sequence; empty if no record can match.
     steps: Vec<ExplainedStep<'q>>,
-    /// Whether the order that is asked for comes from the steps or is made in memory; absent if none is asked for.
+    /// Whether the requested order is provided by the steps or made in memory; absent if none is requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     sorted: Option<&'static str>,
-    /// How many records the steps lead to, before the filters.
+    /// The number of records to which the steps lead, before filtering.
     estimate: Estimate,
-    /// What takes over from a walk in order that has read as many records as this leads to; they are sorted in memory.
+    /// The steps that replace an ordered scan once it has read as many records as they lead to; their records are sorted in memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     otherwise: Option<Otherwise<'q>>,
-    /// The most records that are listed.
+    /// The maximum number of records listed.
     #[serde(skip_serializing_if = "Option::is_none")]
     limit: Option<usize>,
-    /// How many are passed over first.
+    /// The number of records skipped first.
     offset: usize,
 }
 
-/// Other steps to the same records.
+/// Alternative steps to the same records.
 #[derive(Debug, Serialize)]
 struct Otherwise<'q> {
     steps: Vec<ExplainedStep<'q>>,
     estimate: Estimate,
 }
 
-/// A count of entries, and of ids and values that are looked up.
+/// The number of entries, and of ids and values looked up.
 #[derive(Debug, Serialize)]
 struct Estimate {
     records: usize,
-    /// Whether all were counted, and each leads to a record of its own.
+    /// Whether the count is complete and each entry leads to a distinct record.
     exact: bool,
 }
 
-/// A step, told.
+/// A step in serialisable form.
 #[derive(Debug, Serialize)]
 struct ExplainedStep<'q> {
     /// `id`, `index` or `table`.
     access: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     index: Option<Used>,
-    /// The conditions that each record is still asked, as they stand in the query.
+    /// The residual filter: the conditions evaluated on each record, as written in the query.
     filter: Vec<&'q str>,
 }
 
-/// An index, and how many of its values or ranges are looked up.
+/// An index, and the number of its values or ranges that are looked up.
 #[derive(Debug, Serialize)]
 struct Used {
-    /// Several with commas between them.
+    /// The attribute names, separated by commas.
     attribute: String,
     r#type: &'static str,
     ranges: usize,
 }
 
 impl Query<'_> {
-    /// The plan of the query. Conditions on related records that few satisfy are shown as what they became: an index of the foreign key, or
-    /// ids.
+    /// Returns the plan of the query. Selective conditions on related records are shown in their reduced form: an index of the foreign key,
+    /// or ids.
     ///
     /// # Errors
     /// As [`Query::run`].
     pub fn explain<'q>(&'q self, database: &Database, table: &'q Table) -> Result<Explanation<'q>> {
-        self.filter.compile()?; // What is refused where records are asked is refused here.
+        self.filter.compile()?; // Fails for whatever evaluation would reject.
         let (snapshot, budget) = (database.store().snapshot(), StepBudget::of(database));
         let source = Source::of(database, table, &snapshot, &budget);
         let reduced = self.reduced(source)?;
@@ -112,7 +112,9 @@ fn explain_step<'q>(filter: &Filter<'_>, text: &'q str, table: &'q Table, step: 
     let (access, index) = match &step.access {
         Access::Ids(_) => ("id", None),
         Access::Owners(index, values) => ("index", used(index, values.len())),
-        Access::Entries { index, ranges, .. } | Access::Common(index, ranges) => ("index", used(index, ranges.len())),
+        Access::Entries { index, ranges, .. } | Access::Intersection(index, ranges) => {
+            ("index", used(index, ranges.len()))
+        }
         Access::Table(_) => ("table", None),
     };
     let checks = step.checks.iter().map(|check| filter.text_of(*check, text)).collect();
@@ -120,7 +122,7 @@ fn explain_step<'q>(filter: &Filter<'_>, text: &'q str, table: &'q Table, step: 
 }
 
 impl Filter<'_> {
-    /// A subtree as it stands in the query, with the brackets and the negation around it.
+    /// Returns a subtree as written in the query, including surrounding brackets and negation.
     fn text_of<'q>(&self, subtree: usize, query: &'q str) -> &'q str {
         let conditions = self.nodes[subtree..self.end_of(subtree)].iter().filter_map(|node| match node {
             Node::Is(Condition { text, .. }) | Node::Related(Related { text, .. }) => {

@@ -1,8 +1,8 @@
-//! Regular expressions: read with the query, compiled where it is carried out.
+//! Regular expressions: parsed with the query, compiled when it is executed.
 //!
-//! Reading one takes no longer than its text; compiling may take milliseconds, and a mebibyte. A query is read where others wait
-//! for it, and again in the pool, and then may have nothing to ask. So an expression is compiled when records are about to be asked,
-//! once, and then says whether it is too large.
+//! Parsing takes time linear in the text; compiling may take milliseconds and a mebibyte. A query is parsed on a worker thread, where
+//! others wait, and again in the pool, and may then have no record to evaluate. So an expression is compiled once, just before the first
+//! evaluation, and only then is it known to be too large.
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
@@ -12,23 +12,23 @@ use regex_syntax::ast;
 
 use crate::error::{Error, Place, Result};
 
-/// How much memory a compiled regular expression may take, in bytes.
+/// The maximum memory of a compiled regular expression, in bytes.
 const COMPILED_BYTES: usize = 1 << 20;
 
 /// A regular expression.
 #[derive(Clone, Debug)]
 pub(super) struct Expression<'q> {
     pub(super) text: Cow<'q, str>,
-    /// Where it begins in the raw query, in bytes.
+    /// The byte offset of its start in the raw query.
     position: usize,
     compiled: OnceLock<Regex>,
 }
 
 impl<'q> Expression<'q> {
-    /// Reads an expression, which begins at a byte of the query.
+    /// Parses an expression that begins at a byte offset of the query.
     ///
     /// # Errors
-    /// `Invalid` there, if it is none.
+    /// `Invalid` at that position if it is not a regular expression.
     pub fn read(text: Cow<'q, str>, position: usize) -> Result<Self> {
         match ast::parse::Parser::new().parse(&text) {
             Ok(_) => Ok(Self { text, position, compiled: OnceLock::new() }),
@@ -36,16 +36,16 @@ impl<'q> Expression<'q> {
         }
     }
 
-    /// Makes it ready to be asked; costs nothing the second time.
+    /// Compiles it; does nothing if it is already compiled.
     ///
     /// # Errors
-    /// `Invalid` where it stands, if it is too large or names what there is not.
+    /// `Invalid` at its position if it is too large or refers to something undefined.
     pub fn compile(&self) -> Result<()> {
         if self.compiled.get().is_some() {
             return Ok(());
         }
         let compiled = regex::RegexBuilder::new(&self.text).size_limit(COMPILED_BYTES).build().map_err(|error| {
-            // The crate draws the place over several lines, and says what is wrong in the last.
+            // The crate quotes the position over several lines and states the cause in the last.
             let error = error.to_string();
             refused(self.position, error.lines().last().unwrap_or_default().trim_start_matches("error: "))
         })?;
@@ -53,7 +53,7 @@ impl<'q> Expression<'q> {
         Ok(())
     }
 
-    /// Whether it is found in a text.
+    /// Returns whether it has a match in a text.
     ///
     /// # Panics
     /// If it was not compiled.
@@ -63,5 +63,5 @@ impl<'q> Expression<'q> {
 }
 
 fn refused(position: usize, why: &str) -> Error {
-    Error::Invalid { detail: format!("the regular expression: {why}"), place: Place::Position(position) }
+    Error::Invalid { detail: format!("regular expression: {why}"), place: Place::Position(position) }
 }

@@ -1,9 +1,8 @@
-//! Whether a record satisfies a condition, asked of its stored bytes.
+//! Evaluates conditions on the stored bytes of a record.
 //!
-//! A filter is asked of thousands of records, so it is first made ready for the records of its table ([`CompiledFilter`]): of the conditions
-//! that must all hold, those that say between what a number lies come first, because they take two comparisons of eight bytes at a
-//! known place. The rest are walked forwards in their one vector, past the subtrees that can change nothing; text is compared where
-//! it is stored. Only a list is taken apart.
+//! A filter is evaluated on thousands of records, so it is first compiled for its table ([`CompiledFilter`]): among the conjuncts, numeric
+//! intervals come first, because each takes two comparisons of eight bytes at a known offset. The others are evaluated sequentially in
+//! their vector, skipping subtrees that cannot change the result; text is compared in place, as stored. Only lists are parsed.
 
 use std::cmp::Ordering;
 use std::ops::Bound;
@@ -11,47 +10,47 @@ use std::ops::Bound;
 use smallvec::SmallVec;
 
 use super::tree::{Condition, Filter, Node, Test, has_related};
-use crate::encoding::record::{Scalar, Slot, Text, is_stored_as_it_is};
+use crate::encoding::record::{Scalar, Slot, Text, is_stored_unescaped};
 use crate::encoding::{Record, Value, each_at, terms};
 use crate::error::Result;
 use crate::schema::{Kind, Table};
 
-/// Conditions that must all hold, ready to be asked of the records of a table.
+/// Conditions that must all hold, compiled for the records of a table.
 #[derive(Debug)]
 pub struct CompiledFilter<'f> {
     numbers: SmallVec<[Number; 2]>,
-    rest: SmallVec<[Other<'f>; 2]>,
-    /// Trees that ask of related records.
+    predicates: SmallVec<[Predicate<'f>; 2]>,
+    /// Trees with conditions on related records.
     related: SmallVec<[&'f [Node<'f>]; 1]>,
-    /// How many nodes the conditions have.
+    /// The number of nodes of the conditions.
     nodes: usize,
 }
 
-/// The condition that a number lies in an interval, ends included: one subtraction and one comparison, whatever its type.
+/// The condition that a number lies in a closed interval: one subtraction and one comparison, whatever its type.
 #[derive(Debug)]
 struct Number {
     attribute: usize,
     slot: Slot,
-    /// The bits that are turned round in a negative number, so that numbers are ordered as their bits are: all but the sign of a
-    /// Float, none of an Int or a Date.
-    turned: i64,
+    /// The bits to invert in a negative number so that the order of bit patterns is that of the numbers: all but the sign for a Float, none
+    /// for an Int or a Date.
+    inverted_bits: i64,
     lower: i64,
-    /// How far it is from the lower end to the upper.
+    /// The distance from the lower bound to the upper.
     width: u64,
-    /// Whether zero lies within, which stands where there is no number, too.
+    /// Whether the interval contains zero, which is also stored for null.
     zero: bool,
 }
 
-/// Any other condition.
+/// Any other condition, evaluated after the numeric intervals.
 #[derive(Debug)]
-enum Other<'f> {
-    /// A Boolean is this; or is not, if it is negated.
+enum Predicate<'f> {
+    /// A Boolean equals this value, or does not if negated.
     Boolean {
         attribute: usize,
         boolean: bool,
         negated: bool,
     },
-    /// A text is this one, which is stored as it is; or is not, if it is negated.
+    /// A text equals this one, which is stored unescaped, or does not if negated.
     Text {
         attribute: usize,
         text: &'f str,
@@ -61,20 +60,20 @@ enum Other<'f> {
 }
 
 impl Filter<'_> {
-    /// Whether nothing is asked, so that every record satisfies it.
+    /// Returns whether there is no condition, so that every record satisfies the filter.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
 
-    /// Makes its regular expressions ready to be asked.
+    /// Compiles its regular expressions.
     ///
     /// # Errors
-    /// `Invalid` at one that is too large, or names what there is not.
+    /// `Invalid` at one that is too large or refers to something undefined.
     pub(super) fn compile(&self) -> Result<()> {
         compile(&self.nodes)
     }
 
-    /// The condition, ready to be asked of the records of its table.
+    /// Compiles the filter for the records of its table.
     ///
     /// # Errors
     /// `Invalid` at a regular expression that is too large.
@@ -82,7 +81,7 @@ impl Filter<'_> {
         CompiledFilter::of(self, table, &self.conjuncts())
     }
 
-    /// The subtree that begins at a node, ready to be asked.
+    /// Compiles the subtree that begins at a node.
     ///
     /// # Errors
     /// As [`Filter::checks`].
@@ -94,12 +93,13 @@ impl Filter<'_> {
 }
 
 impl<'f> CompiledFilter<'f> {
-    /// The trees that begin at these nodes of a filter.
+    /// Compiles the trees that begin at these nodes of a filter.
     ///
     /// # Errors
     /// `Invalid` at a regular expression that is too large.
     pub(super) fn of(filter: &'f Filter<'_>, table: &Table, trees: &[usize]) -> Result<Self> {
-        let mut checks = Self { numbers: SmallVec::new(), rest: SmallVec::new(), related: SmallVec::new(), nodes: 0 };
+        let mut checks =
+            Self { numbers: SmallVec::new(), predicates: SmallVec::new(), related: SmallVec::new(), nodes: 0 };
         for &tree in trees {
             let nodes = &filter.nodes[tree..filter.end_of(tree)];
             checks.nodes += nodes.len();
@@ -114,31 +114,31 @@ impl<'f> CompiledFilter<'f> {
             };
             match number {
                 Some(number) => checks.numbers.push(number),
-                None => checks.rest.push(Other::of(table, nodes)?),
+                None => checks.predicates.push(Predicate::of(table, nodes)?),
             }
         }
         Ok(checks)
     }
 
-    /// Whether nothing is asked.
+    /// Returns whether there is no condition.
     pub fn is_empty(&self) -> bool {
         self.nodes == 0
     }
 
-    /// How many nodes the conditions have: about how much a record is asked.
+    /// Returns the number of nodes, roughly the cost of evaluating a record.
     pub(super) fn nodes(&self) -> usize {
         self.nodes
     }
 
-    /// The trees that ask of related records, which [`CompiledFilter::accept`] passes over.
+    /// Returns the trees with conditions on related records, which [`CompiledFilter::accept`] ignores.
     pub(super) fn related(&self) -> &[&'f [Node<'f>]] {
         &self.related
     }
 
-    /// Whether a record of the table satisfies all of them that ask nothing of related records.
+    /// Returns whether a record of the table satisfies all conditions except those on related records.
     ///
     /// # Errors
-    /// `Corrupt` if the record is.
+    /// `Corrupt` if the record is corrupt.
     #[inline]
     pub fn accept<B: AsRef<[u8]>>(&self, record: &Record<'_, B>) -> Result<bool> {
         for number in &self.numbers {
@@ -146,16 +146,18 @@ impl<'f> CompiledFilter<'f> {
                 return Ok(false);
             }
         }
-        if self.rest.is_empty() { Ok(true) } else { self.rest_accept(record) }
+        if self.predicates.is_empty() { Ok(true) } else { self.predicates_accept(record) }
     }
 
     #[inline(never)]
-    fn rest_accept<B: AsRef<[u8]>>(&self, record: &Record<'_, B>) -> Result<bool> {
-        for other in &self.rest {
-            let accepted = match other {
-                Other::Boolean { attribute, boolean, negated } => record.is_boolean(*attribute, *boolean)? != *negated,
-                Other::Text { attribute, text, negated } => record.is_text(*attribute, text)? != *negated,
-                Other::Tree(tree) => one_is(true, tree, record)?,
+    fn predicates_accept<B: AsRef<[u8]>>(&self, record: &Record<'_, B>) -> Result<bool> {
+        for predicate in &self.predicates {
+            let accepted = match predicate {
+                Predicate::Boolean { attribute, boolean, negated } => {
+                    record.is_boolean(*attribute, *boolean)? != *negated
+                }
+                Predicate::Text { attribute, text, negated } => record.is_text(*attribute, text)? != *negated,
+                Predicate::Tree(tree) => any_evaluates_to(true, tree, record)?,
             };
             if !accepted {
                 return Ok(false);
@@ -165,7 +167,7 @@ impl<'f> CompiledFilter<'f> {
     }
 }
 
-impl<'f> Other<'f> {
+impl<'f> Predicate<'f> {
     fn of(table: &Table, tree: &'f [Node<'f>]) -> Result<Self> {
         compile(tree)?;
         let (negated, condition) = match tree {
@@ -179,7 +181,7 @@ impl<'f> Other<'f> {
             (Some(Kind::Boolean), Test::Equal(Value::Boolean(boolean))) => {
                 Self::Boolean { attribute, boolean: *boolean, negated }
             }
-            (Some(Kind::Id | Kind::String), Test::Equal(Value::Text(text))) if is_stored_as_it_is(text) => {
+            (Some(Kind::Id | Kind::String), Test::Equal(Value::Text(text))) if is_stored_unescaped(text) => {
                 Self::Text { attribute, text, negated }
             }
             _ => Self::Tree(tree),
@@ -195,7 +197,7 @@ fn compile(nodes: &[Node<'_>]) -> Result<()> {
 }
 
 impl Number {
-    /// A condition, if it is one and its ends are of the attribute's own type.
+    /// Converts a condition, if it is a numeric interval with bounds of the attribute's own type.
     fn of(table: &Table, condition: &Condition<'_>) -> Option<Self> {
         let (attribute, slot) = (condition.attribute, Slot::of(table, condition.attribute)?);
         let (lower, upper) = match &condition.test {
@@ -204,31 +206,38 @@ impl Number {
             _ => return None,
         };
         let kind = table.attributes[attribute].kind;
-        let turned = if kind == Kind::Float { i64::MAX } else { 0 };
+        let inverted_bits = if kind == Kind::Float { i64::MAX } else { 0 };
         let (lower, upper) = match kind {
             Kind::Float => float_ends(lower, upper)?,
             _ => integer_ends(kind, lower, upper)?,
         };
-        let (lower, upper) = (ordered(lower, turned), ordered(upper, turned));
+        let (lower, upper) = (ordered(lower, inverted_bits), ordered(upper, inverted_bits));
         let width = upper.wrapping_sub(lower).cast_unsigned();
-        (lower <= upper).then_some(Self { attribute, slot, turned, lower, width, zero: lower <= 0 && 0 <= upper })
+        (lower <= upper).then_some(Self {
+            attribute,
+            slot,
+            inverted_bits,
+            lower,
+            width,
+            zero: lower <= 0 && 0 <= upper,
+        })
     }
 
     #[inline]
     fn accepts<B: AsRef<[u8]>>(&self, record: &Record<'_, B>) -> Result<bool> {
         let stored = record.integer(self.slot);
-        let from_lower = ordered(stored, self.turned).wrapping_sub(self.lower).cast_unsigned();
+        let from_lower = ordered(stored, self.inverted_bits).wrapping_sub(self.lower).cast_unsigned();
         Ok(from_lower <= self.width && (!self.zero || stored != 0 || !record.is_null(self.attribute)?))
     }
 }
 
-/// Stored numbers in the order of what they stand for; of Floats there is no NaN, and one zero.
+/// Maps a stored number to an integer that sorts like it; a stored Float is never NaN and has a single zero.
 #[inline]
-fn ordered(stored: i64, turned: i64) -> i64 {
-    stored ^ ((stored >> 63) & turned)
+fn ordered(stored: i64, inverted_bits: i64) -> i64 {
+    stored ^ ((stored >> 63) & inverted_bits)
 }
 
-/// The first and the last Float within, as they are stored.
+/// Returns the first and the last Float in the interval, as stored.
 fn float_ends(lower: Bound<&Value<'_>>, upper: Bound<&Value<'_>>) -> Option<(i64, i64)> {
     let lower = match lower {
         Bound::Included(Value::Float(float)) => *float,
@@ -246,7 +255,7 @@ fn float_ends(lower: Bound<&Value<'_>>, upper: Bound<&Value<'_>>) -> Option<(i64
     Some((stored(lower), stored(upper)))
 }
 
-/// The first and the last Int or Date within.
+/// Returns the first and the last Int or Date in the interval.
 fn integer_ends(kind: Kind, lower: Bound<&Value<'_>>, upper: Bound<&Value<'_>>) -> Option<(i64, i64)> {
     let lower = match lower {
         Bound::Included(value) => integer(kind, value)?,
@@ -261,7 +270,7 @@ fn integer_ends(kind: Kind, lower: Bound<&Value<'_>>, upper: Bound<&Value<'_>>) 
     Some((lower, upper))
 }
 
-/// An Int, or a Date in microseconds.
+/// Returns an Int, or a Date in microseconds.
 fn integer(kind: Kind, value: &Value<'_>) -> Option<i64> {
     match (kind, value) {
         (Kind::Int, Value::Int(integer)) => Some(*integer),
@@ -270,8 +279,8 @@ fn integer(kind: Kind, value: &Value<'_>) -> Option<i64> {
     }
 }
 
-/// Whether a record's answer to one of some trees, which stand one after the other, is `wanted`.
-fn one_is<B: AsRef<[u8]>>(wanted: bool, mut trees: &[Node<'_>], record: &Record<'_, B>) -> Result<bool> {
+/// Returns whether any of some consecutive trees evaluates to `wanted` for a record.
+fn any_evaluates_to<B: AsRef<[u8]>>(wanted: bool, mut trees: &[Node<'_>], record: &Record<'_, B>) -> Result<bool> {
     let mut now = wanted;
     while let [node, after @ ..] = trees {
         trees = after;
@@ -286,7 +295,7 @@ fn one_is<B: AsRef<[u8]>>(wanted: bool, mut trees: &[Node<'_>], record: &Record<
                 let (group, after) = after.split_at(*below as usize);
                 trees = after;
                 let decisive = matches!(node, Node::Any(_));
-                one_is(decisive, group, record)? == decisive
+                any_evaluates_to(decisive, group, record)? == decisive
             }
         };
         if accepted == now {
@@ -298,7 +307,7 @@ fn one_is<B: AsRef<[u8]>>(wanted: bool, mut trees: &[Node<'_>], record: &Record<
 }
 
 impl Condition<'_> {
-    /// Whether a record satisfies it.
+    /// Returns whether a record satisfies the condition.
     #[inline]
     pub(super) fn accepts<B: AsRef<[u8]>>(&self, record: &Record<'_, B>) -> Result<bool> {
         match record.scalar(self.attribute)? {
@@ -307,7 +316,7 @@ impl Condition<'_> {
         }
     }
 
-    /// The same of a list or an `Any`, which is not null.
+    /// Evaluates the condition on a list or an `Any` that is not null.
     fn accepts_json<B: AsRef<[u8]>>(&self, record: &Record<'_, B>) -> Result<bool> {
         if record.table().attributes[self.attribute].kind != Kind::Any {
             return Ok(match record.value(self.attribute)? {
@@ -367,13 +376,13 @@ impl Test<'_> {
         }
     }
 
-    /// The same of an element of a list, which is none of null.
+    /// Evaluates the test on an element of a list; false for null.
     fn accepts_element(&self, element: &Value<'_>) -> bool {
         scalar(element).is_some_and(|element| self.accepts(&element))
     }
 }
 
-/// A value as it would be stored; `None` if it is none that can be compared.
+/// Returns a value in its stored form; `None` if it cannot be compared.
 fn scalar<'v>(value: &'v Value<'_>) -> Option<Scalar<'v>> {
     Some(match value {
         Value::Boolean(boolean) => Scalar::Boolean(*boolean),
@@ -385,7 +394,7 @@ fn scalar<'v>(value: &'v Value<'_>) -> Option<Scalar<'v>> {
     })
 }
 
-/// Whether a text has all of some terms, which ascend: each term of the text is looked up among them, because both may be many.
+/// Returns whether a text contains all of the sorted terms; finds its terms among them by binary search, since both may be many.
 fn has_terms(text: &str, wanted: &[String]) -> bool {
     let mut found: SmallVec<[bool; 8]> = wanted.iter().map(|_| false).collect();
     let mut missing = wanted.len();
@@ -397,12 +406,12 @@ fn has_terms(text: &str, wanted: &[String]) -> bool {
     })
 }
 
-/// The order of values that one attribute is compared with; those of unlike types, which an `Any` may be compared with, by type.
+/// Orders operands of the same attribute; those of different types, which an `Any` permits, by type.
 pub(super) fn compare(one: &Value<'_>, other: &Value<'_>) -> Ordering {
     scalar(one).map_or(Ordering::Equal, |scalar| order_of_all(&scalar, other))
 }
 
-/// How a stored value stands to a value that was asked for, whatever their types.
+/// Compares a stored value with an operand of any type.
 fn order_of_all(stored: &Scalar<'_>, value: &Value<'_>) -> Ordering {
     let type_of_value = match value {
         Value::Boolean(_) => 1,
@@ -421,12 +430,12 @@ fn order_of_all(stored: &Scalar<'_>, value: &Value<'_>) -> Ordering {
     order(stored, value).unwrap_or_else(|| type_of_stored.cmp(&type_of_value))
 }
 
-/// Whether a stored value is one of some values, which ascend.
+/// Returns whether a stored value is among some operands in ascending order.
 fn is_one_of(stored: &Scalar<'_>, values: &[Value<'_>]) -> bool {
     let Scalar::Text(text) = stored else {
         return values.binary_search_by(|value| order_of_all(stored, value).reverse()).is_ok();
     };
-    // A text may be a date, if it stands in an `Any`; dates come after numbers, and before texts.
+    // A text in an `Any` may be a date; dates sort after numbers and before texts.
     let (others, texts) = values.split_at(values.partition_point(|value| !matches!(value, Value::Text(_))));
     let dates = &others[others.partition_point(|value| !matches!(value, Value::Date(_)))..];
     let is_date = |instant: i64| {
@@ -450,7 +459,7 @@ fn equals(stored: &Scalar<'_>, value: &Value<'_>) -> bool {
     }
 }
 
-/// How a stored value stands to a value that was asked for; nothing stands to null, nor to a value of another type.
+/// Compares a stored value with an operand; `None` if either is null or their types differ.
 #[inline]
 fn order(stored: &Scalar<'_>, value: &Value<'_>) -> Option<Ordering> {
     match (stored, value) {
@@ -468,13 +477,13 @@ fn order(stored: &Scalar<'_>, value: &Value<'_>) -> Option<Ordering> {
     }
 }
 
-/// The instant that a text in an `Any` means, if it is compared with a date.
+/// Returns the instant that a text in an `Any` denotes, for comparison with a date.
 fn microseconds_of(text: &Text<'_>) -> Option<i64> {
     let text = text.unescaped();
     std::str::from_utf8(&text).ok().and_then(|text| Value::microseconds_of(text).ok())
 }
 
-/// How an integer stands to a double, none of them rounded.
+/// Compares an integer with a double without rounding either.
 fn exactly(integer: i64, float: f64) -> Option<Ordering> {
     const BEYOND: f64 = 9_223_372_036_854_775_808.0; // 2^63
     if float >= BEYOND {
@@ -509,7 +518,7 @@ mod tests {
             r#"{"n":9223372036854775807,"f":1.7976931348623157e308,"b":false,"s":"ab"}"#,
             r#"{"n":-9223372036854775808,"f":-1.7976931348623157e308,"s":"null"}"#,
         ];
-        // Which of the bodies satisfy a query, by their positions.
+        // The bodies that satisfy a query, by position.
         let cases: [(&str, &[usize]); 29] = [
             ("n=ge=0", &[1, 2, 4]),
             ("n=gt=0", &[2, 4]),
@@ -548,8 +557,8 @@ mod tests {
                 let (fields, mut out) = (parse_object(table, body.as_bytes()).unwrap(), Vec::new());
                 let record = encode(&fields, None::<&Record<'_, Vec<u8>>>, &mut out).unwrap();
                 let accepted = checks.accept(&record).unwrap();
-                // The tree is the same condition, walked without what was made ready.
-                assert_eq!(one_is(true, &query.filter.nodes, &record).unwrap(), accepted, "{text} of {body}");
+                // The tree is the same condition, evaluated without compilation.
+                assert_eq!(any_evaluates_to(true, &query.filter.nodes, &record).unwrap(), accepted, "{text} of {body}");
                 accepted
             };
             let found: Vec<usize> = (0..bodies.len()).filter(|body| accepted(&bodies[*body])).collect();
@@ -557,7 +566,7 @@ mod tests {
         }
     }
 
-    /// What takes steps in proportion to both texts multiplied, or more, would take minutes here.
+    /// Anything that takes time proportional to the product of both lengths, or more, would take minutes here.
     #[test]
     fn a_long_text_is_asked_in_one_pass() {
         let schema = Schema::parse("type T @table { id: ID @primaryKey s: String f: Any }").unwrap();

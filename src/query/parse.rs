@@ -1,12 +1,12 @@
-//! Text to tree: the grammar of queries (FIQL), read in one pass over the raw text.
+//! The query parser: a grammar based on FIQL, read in one pass over the raw text.
 //!
-//! The text is split first and decoded afterwards: inside a value an encoded reserved character is text, and everywhere else raw
-//! and encoded are the same. Nothing is copied that need not be decoded. Terms, groups and their joining are read here; `raw`
-//! knows the characters, `operators` the comparisons, `conditions` what follows them, `values` what the texts of values mean, and
-//! `clauses` what is said of the result.
+//! The text is split first and decoded afterwards: inside a value, a percent-encoded reserved character is literal text; everywhere else,
+//! raw and encoded characters are equivalent. Nothing is copied that needs no decoding. Terms, groups and their joining are parsed here;
+//! `raw` classifies characters, `operators` parses operators, `conditions` their operands, `values` interprets the text of values, and
+//! `clauses` parses the clauses that describe the result.
 //!
-//! Depth, conditions, values, regular expressions, relationships in one another and length are bounded, so a query costs what its
-//! length allows.
+//! Depth, conditions, values, regular expressions, nested relationships and length are bounded, so the cost of a query is bounded by its
+//! length.
 
 mod clauses;
 mod conditions;
@@ -18,48 +18,48 @@ use super::tree::{Node, Query};
 use crate::error::{Error, Place, Result};
 use crate::schema::{Schema, Table};
 
-/// How many groups may stand in one another.
+/// The maximum nesting depth of groups.
 pub const DEPTH: usize = 50;
 
-/// How many conditions a query may have; those after a comma in a list of values are one.
+/// The maximum number of conditions in a query; a list of values counts as one.
 pub const CONDITIONS: usize = 200;
 
-/// How many values the lists of a query may have together.
+/// The maximum total number of values in the lists of a query.
 pub const VALUES: usize = 10_000;
 
-/// How many regular expressions a query may have: each is compiled, and may take a mebibyte.
+/// The maximum number of regular expressions in a query: each is compiled, and may take a mebibyte.
 pub const EXPRESSIONS: usize = 8;
 
-/// How many relationships one path may have.
+/// The maximum number of relationships in one path.
 pub const RELATIONSHIPS: usize = 8;
 
-/// What a query may not exceed.
+/// The limits of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of its raw text.
+    /// The maximum length of the raw text in bytes.
     pub query_bytes: usize,
-    /// Records that it asks for; as many as it means if it says nothing else.
+    /// The maximum number of records that it may request; also the default.
     pub max_rows: usize,
 }
 
 impl Limits {
-    /// Of a query in a URL.
+    /// The limits of a query in a URL.
     pub fn in_url(max_rows: usize) -> Self {
         Self { query_bytes: 8 << 10, max_rows }
     }
 
-    /// Of a query that is a body.
+    /// The limits of a query in a body.
     pub fn in_body(max_rows: usize) -> Self {
         Self { query_bytes: 256 << 10, max_rows }
     }
 }
 
 impl<'q> Query<'q> {
-    /// Reads the raw text of a query on a table of a schema.
+    /// Parses the raw text of a query on a table of a schema.
     ///
     /// # Errors
-    /// `Invalid` with the byte where what is wrong begins: an unknown attribute or operator, a bad or missing value, an empty term, a
-    /// bracket that is not closed, a clause out of place, a limit exceeded, what is not supported yet.
+    /// `Invalid` with the byte offset of the error: an unknown attribute or operator, an invalid or missing value, an empty term, an
+    /// unclosed bracket, a misplaced clause, an exceeded limit, or an unsupported feature.
     pub fn parse(schema: &Schema, table: &Table, text: &'q str, limits: &Limits) -> Result<Self> {
         if text.len() > limits.query_bytes {
             let (most, bytes) = (limits.query_bytes, text.len());
@@ -97,17 +97,17 @@ impl<'q> Query<'q> {
 }
 
 impl Query<'_> {
-    /// A cursor is of this query, and takes the place of an offset.
+    /// Checks that the cursor belongs to this query and is not combined with an offset.
     fn check_cursor(&self, table: &Table) -> Result<()> {
         let Some(cursor) = &self.after else { return Ok(()) };
-        let refused = |clause, detail: &str| Err(self.surplus(clause, detail.to_owned()));
+        let refused = |clause, detail: &str| Err(self.clause_error(clause, detail.to_owned()));
         if self.offset > 0 {
             return refused(self.clause_of_offset(), "offset cannot be combined with after");
         }
         if cursor.query != self.identity(table) {
             return refused(
                 "after",
-                "the cursor belongs to another query: keep the conditions and the sort of the page before",
+                "the cursor belongs to another query: keep the conditions and the sort of the previous page",
             );
         }
         Ok(())
@@ -118,15 +118,15 @@ struct Parser<'q, 't> {
     schema: &'t Schema,
     table: &'t Table,
     limits: &'t Limits,
-    /// Where in the text the next thing begins.
+    /// The byte offset of the next token.
     position: usize,
     depth: usize,
     conditions: usize,
-    /// Values in lists, so far.
+    /// The number of values in lists so far.
     values: usize,
-    /// Regular expressions, so far.
+    /// The number of regular expressions so far.
     expressions: usize,
-    /// Where the nodes of the comparison before begin; `&OP=value` compares the same again.
+    /// Where the nodes of the previous comparison begin, whose attribute `&OP=value` repeats.
     compared: Option<usize>,
     offset: Option<usize>,
     pagination: Option<bool>,
@@ -134,12 +134,12 @@ struct Parser<'q, 't> {
     query: Query<'q>,
 }
 
-/// What stands between a term and the next one.
+/// The token between a term and the next.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Join {
     And,
     Or,
-    /// Nothing: a closing bracket or the end follows.
+    /// None: a closing bracket or the end follows.
     End,
 }
 
@@ -150,7 +150,7 @@ fn at(position: usize, detail: impl Into<String>) -> Error {
 }
 
 impl<'q> Parser<'q, '_> {
-    /// Terms joined by `|` or `,`, to a closing bracket or the end.
+    /// Parses terms joined by `|` or `,`, up to a closing bracket or the end.
     fn alternatives(&mut self) -> Result<()> {
         let first = self.query.filter.nodes.len();
         let mut join = self.terms(Join::End)?;
@@ -163,7 +163,7 @@ impl<'q> Parser<'q, '_> {
         Ok(())
     }
 
-    /// Terms joined by `&` or `;`, and what follows them. `before` is what stood before the first.
+    /// Parses terms joined by `&` or `;`, and returns the token that follows. `before` is the token before the first.
     fn terms(&mut self, mut before: Join) -> Result<Join> {
         self.compared = None;
         let (first, mut conditions) = (self.query.filter.nodes.len(), 0);
@@ -185,7 +185,7 @@ impl<'q> Parser<'q, '_> {
         }
     }
 
-    /// One term; whether it is a condition, and not a clause.
+    /// Parses one term; returns whether it is a condition, as opposed to a clause.
     fn term(&mut self) -> Result<bool> {
         match self.peek() {
             Some((open @ (b'(' | b'['), bytes)) => self.group(open, bytes).map(|()| true),
@@ -204,7 +204,7 @@ impl<'q> Parser<'q, '_> {
         }
     }
 
-    /// A group, whose opening bracket takes `bytes` bytes.
+    /// Parses a group whose opening bracket takes `bytes` bytes.
     fn group(&mut self, open: u8, bytes: usize) -> Result<()> {
         let bracket = self.position;
         if self.depth == DEPTH {
@@ -219,7 +219,7 @@ impl<'q> Parser<'q, '_> {
         Ok(())
     }
 
-    /// Passes over the bracket that closes another one, which stands at byte `bracket`.
+    /// Consumes the closing bracket that matches the one at byte offset `bracket`.
     fn close(&mut self, open: u8, bracket: usize) -> Result<()> {
         let wanted = if open == b'(' { b')' } else { b']' };
         match self.peek() {
@@ -245,7 +245,7 @@ impl<'q> Parser<'q, '_> {
         Ok(join)
     }
 
-    /// The byte at the position, raw or encoded, and how many bytes it takes.
+    /// Returns the byte at the position, raw or decoded, and its encoded length in bytes.
     fn peek(&self) -> Option<(u8, usize)> {
         raw::unit(self.query.text, self.position)
     }
@@ -259,14 +259,14 @@ impl<'q> Parser<'q, '_> {
         nodes.push(node);
     }
 
-    /// Puts a group over all nodes from `first` on.
+    /// Wraps all nodes from `first` on in a group.
     fn put_over(&mut self, first: usize, group: fn(u32) -> Node<'q>) {
         let nodes = &mut self.query.filter.nodes;
         let below = u32::try_from(nodes.len() - first).expect("a query has at most CONDITIONS conditions");
         nodes.insert(first, group(below));
     }
 
-    /// Negates the tree that begins at `first`. Twice is not at all: logic has two values.
+    /// Negates the tree that begins at `first`. A double negation cancels out, since logic is two-valued.
     fn negate(&mut self, first: usize) {
         let nodes = &mut self.query.filter.nodes;
         match nodes[first] {

@@ -1,26 +1,25 @@
 //! The plan of a query: the access path to its records, the order that it provides, and the residual filter.
 //!
-//! Each condition that must hold and that an index answers gives an access path. What can lead to
-//! no more than a few known records (an id, a value of a unique index) is taken at once, and so is an access path without a rival. Else
-//! the access paths *race*: each walks its entries one by one, in turns, and the first that comes to its end has the fewest records.
-//! So the true number decides, not statistics that have grown old, and finding it costs no more than the winner's entries times
-//! the rivals; a value that is looked up counts, found or not. (MySQL calls a count of entries at planning an index dive; there it is
-//! done for one range after the other.) If none has come to its end after [`PROBED`] entries, every choice is dear, and the kind of
-//! the condition decides: equality before a set, that before a range, a closed before an open one.
+//! Each condition that must hold and that an index answers gives an access path. One that leads to at most a few known records (an id, a
+//! value of a unique index) is chosen immediately, and so is an access path without a rival. Otherwise the access paths *race*: each scans
+//! its entries one by one, in turns, and the first to reach its end leads to the fewest records. The choice thus depends on the actual
+//! number, not on stale statistics, and costs no more than the winner's entries times the number of rivals; a value that is looked up
+//! counts whether it is found or not. (MySQL calls counting entries during planning an index dive, and does it for one range after
+//! another.) If none has reached its end after [`PROBED`] entries, every choice is expensive, and the kind of the condition decides:
+//! equality before a set, a set before a range, a bounded range before a half-bounded one.
 //!
-//! **Order.** An ordered index provides the records sorted by its attribute and then by id, backwards the exact opposite; the table,
-//! the entries of one value, and ids yield them by id. Where the order is asked for and the fewest records are few, they are sorted
-//! in memory; else an index that has the order is walked, so that the walk ends at the limit. Such a walk has a *rival*, the best of
-//! the other access paths: while it reads records, the rival's entries are counted, and when it has read as many records as the rival
-//! leads to, it gives up, and these are read and sorted. So at most twice the records of the better of the two are read, whatever the
-//! distribution of the values is, and without an estimate (the competitive ratio of renting or buying: Karlin et al., "Competitive
+//! **Order.** An ordered index provides the records sorted by its attribute and then by id, and the exact reverse when scanned backwards;
+//! the table, the entries of one value, and ids provide them by id. If an order is required and the smallest access path is small, its
+//! records are sorted in memory; otherwise an index that provides the order is scanned, so that the scan ends at the limit. Such a scan has
+//! a *rival*, the best of the other access paths: while it reads records, the rival's entries are counted, and once it has read as many
+//! records as the rival leads to, it stops, and the rival's records are read and sorted. At most twice the records of the better of the two
+//! are read, for any distribution of values and without an estimate (the competitive ratio of ski rental: Karlin et al., "Competitive
 //! snoopy caching", 1988).
 //!
-//! **Alternatives** (`a==1|b==2`) are steps, one after the other, if each of them has an index; a step passes over the records that
-//! an earlier alternative accepts, so no set of ids is kept for them. A list has an entry for each element, and its record counts at
-//! the first (`seen`).
+//! **Alternatives** (`a==1|b==2`) are consecutive steps, if each of them has an index; a step skips the records that an earlier alternative
+//! accepts, so no set of ids is kept for them. A list has an entry for each element, and its record counts at the first (`seen`).
 //!
-//! What an index answers exactly is not asked again of the record. Not used: the entries of two indexes at once.
+//! A condition that an index answers exactly is not evaluated again on the record. Only ranges of one index are intersected, not indexes.
 
 mod paths;
 mod race;
@@ -41,14 +40,13 @@ use crate::schema::{Index, IndexKind, Kind, Relationship, Schema, Table};
 use crate::storage::{Reach, Scan, Snapshot, Space, Store};
 use crate::transaction::Database;
 
-/// How many records are sorted in memory at most: the most that `offset` and `limit` may be together where no index provides the
-/// order.
+/// The maximum number of records sorted in memory: the limit of `offset` plus `limit` where no index provides the order.
 pub const SORTED_ROWS: usize = 100_000;
 
-/// A list of up to so many records that an index provides without looking at others is made in microseconds.
+/// A list of at most this many records takes microseconds if an index provides it without examining other records.
 const SHORT_ROWS: usize = 100;
 
-/// What a plan is made for: a table as of one moment.
+/// The input of a plan: a table at one snapshot.
 #[derive(Clone, Copy)]
 pub(super) struct Source<'s> {
     pub store: &'s Store,
@@ -56,7 +54,7 @@ pub(super) struct Source<'s> {
     pub table: &'s Table,
     pub snapshot: &'s Snapshot<'s>,
     pub reach: Reach,
-    /// By which records have expired: microseconds since 1970.
+    /// The time against which record expiry is checked, in microseconds since 1970.
     pub now: i64,
     pub budget: &'s StepBudget<'s>,
 }
@@ -79,20 +77,20 @@ impl<'s> Source<'s> {
         }
     }
 
-    /// The same of the table that a relationship of this one leads to.
+    /// Returns the source for the table at the other end of a relationship.
     pub fn related(self, relationship: &Relationship) -> Self {
         Self { table: &self.schema.tables[relationship.table], ..self }
     }
 
-    /// The indexes of the table that are ready at this moment.
+    /// Returns the indexes of the table that are ready at this snapshot.
     pub fn indexes(self) -> Indexes<'s> {
         Indexes::ready_at(self.table, self.snapshot.sequence())
     }
 
-    /// A walk through a range of keys.
+    /// Starts a scan of a key range.
     ///
     /// # Errors
-    /// `WouldBlock` if there was too much to do.
+    /// `WouldBlock` if the step budget is exhausted.
     pub fn scan(self, space: Space, range: &KeyRange, direction: Direction) -> Result<Scan<'s>> {
         self.budget.seek()?;
         let Self { store, snapshot, reach, .. } = self;
@@ -103,84 +101,84 @@ impl<'s> Source<'s> {
     }
 }
 
-/// The steps to the records of a query, and the order that they provide.
+/// The steps that lead to the records of a query, and the order that they provide.
 pub(super) struct Plan<'p> {
-    /// One after the other; none if no record can be meant.
+    /// Executed in sequence; empty if no record can match.
     pub steps: Steps<'p>,
-    /// Which way each of them is walked.
+    /// The direction in which each step is scanned.
     pub direction: Direction,
-    /// Whether records come in the required order; else they have to be sorted.
+    /// Whether the records come in the required order; otherwise they have to be sorted.
     pub ordered: bool,
-    /// If the order is that of texts in entries, how many values stand before them there, which all entries share: texts that were cut
-    /// still have to be put in order.
-    pub texts_behind: Option<usize>,
-    /// How many records the steps lead to, if that was counted.
+    /// If the order depends on texts in index entries, the number of leading values that all entries share before those texts:
+    /// records whose texts are truncated there still have to be sorted.
+    pub shared_before_text: Option<usize>,
+    /// The number of records to which the steps lead, if it was counted.
     pub counted: Option<usize>,
-    /// The steps that take over from a walk in order, if it has read as many records as they lead to.
+    /// The steps that replace an ordered scan once it has read as many records as they lead to.
     pub rival: Option<Steps<'p>>,
-    /// Which access path it is: [`AccessPath::number`].
+    /// The number of the access path: [`AccessPath::number`].
     pub path: u8,
 }
 
 pub(super) type Steps<'p> = SmallVec<[Step<'p>; 1]>;
 
-/// An access path to some of the records, and their residual filter.
+/// An access path to some of the records, with its residual filter.
 #[derive(Clone)]
 pub(super) struct Step<'p> {
     pub access: Access<'p>,
-    /// The subtrees of the filter that are still to be asked.
+    /// The subtrees of the filter that still have to be evaluated.
     pub checks: SmallVec<[usize; 2]>,
-    /// The alternative that the step serves, as a subtree: later steps pass over the records that it accepts.
+    /// The alternative that the step serves, as a subtree: later steps skip the records that it accepts.
     pub alternative: Option<usize>,
 }
 
-/// Where records, or entries that lead to them, are read.
+/// The source of records, or of entries that lead to them.
 #[derive(Clone)]
 pub(super) enum Access<'p> {
-    /// The records with these ids, which ascend.
+    /// The records with these ids, in ascending order.
     Ids(SmallVec<[&'p str; 1]>),
     /// The owners of these values in a unique index.
     Owners(&'p Index, SmallVec<[&'p Value<'p>; 1]>),
-    /// The entries in these ranges, which ascend, of an ordered or a hash index.
+    /// The entries in these ascending ranges of an ordered or a hash index.
     Entries {
         index: &'p Index,
         ranges: SmallVec<[KeyRange; 1]>,
-        /// Whether a record may have several of them.
+        /// Whether a record may have several of these entries.
         repeated: bool,
     },
-    /// The records that have an entry in each of these ranges of an index, each of one value; there are two or more.
-    Common(&'p Index, SmallVec<[KeyRange; 1]>),
+    /// The records with an entry in each of these two or more ranges of an index, each of one value.
+    Intersection(&'p Index, SmallVec<[KeyRange; 1]>),
     /// A range of the table.
     Table(KeyRange),
 }
 
-/// The indexes that steps read, by which a cursor knows them again: their numbers; 0 for the table, the greatest number for ids.
+/// Returns the ids of the indexes that the steps read, by which a cursor identifies them; 0 for the table, the greatest number for ids.
 pub(super) fn signature(steps: &[Step<'_>]) -> SmallVec<[u32; 2]> {
     let of = |step: &Step<'_>| match &step.access {
         Access::Ids(_) => u32::MAX,
-        Access::Owners(index, _) | Access::Entries { index, .. } | Access::Common(index, _) => index.id,
+        Access::Owners(index, _) | Access::Entries { index, .. } | Access::Intersection(index, _) => index.id,
         Access::Table(_) => 0,
     };
     steps.iter().map(of).collect()
 }
 
 impl Access<'_> {
-    /// Into how many look-ups it falls.
+    /// Returns the number of lookups that it consists of.
     fn lookups(&self) -> usize {
         match self {
             Self::Ids(ids) => ids.len(),
             Self::Owners(_, values) => values.len(),
-            Self::Entries { ranges, .. } | Self::Common(_, ranges) => ranges.len(),
+            Self::Entries { ranges, .. } | Self::Intersection(_, ranges) => ranges.len(),
             Self::Table(_) => 1,
         }
     }
 
-    /// Whether each entry that is walked over leads to a record of its own.
+    /// Returns whether each scanned entry leads to a distinct record.
     fn counts_records(&self) -> bool {
         match self {
             Self::Table(_) => true,
             Self::Entries { repeated, .. } => !repeated,
-            Self::Ids(_) | Self::Owners(..) | Self::Common(..) => false, // There may be none.
+            Self::Ids(_) | Self::Owners(..) | Self::Intersection(..) => false, // They may not exist.
         }
     }
 
@@ -199,10 +197,10 @@ enum RequiredOrder {
     Other,
 }
 
-/// What is required of an access path.
+/// The requirements on an access path.
 struct Required {
     order: RequiredOrder,
-    /// The attributes that have one value in all records of the list, so that they order nothing.
+    /// The attributes with the same value in all records of the list, which do not affect the order.
     fixed: SmallVec<[usize; 2]>,
 }
 
@@ -213,13 +211,12 @@ pub(super) struct AccessPaths<'p> {
     /// The subtrees that must all accept a record.
     conjuncts: SmallVec<[usize; 4]>,
     required: Required,
-    /// Every access path but a scan of the whole table.
+    /// Every access path except the scan of the whole table.
     paths: SmallVec<[AccessPath<'p>; 1]>,
 }
 
 impl Query<'_> {
-    /// Whether the list is made in microseconds if what it needs is in memory: it has few records, and no others have to be
-    /// looked at.
+    /// Returns whether the list takes microseconds if the data is in memory: it has few records, and no others have to be examined.
     pub fn is_short(&self, table: &Table) -> bool {
         let is_costly = |node: &Node<'_>| match node {
             Node::Related(_) => true,
@@ -231,12 +228,12 @@ impl Query<'_> {
             && AccessPaths::of(self, Indexes::ready(table)).without_superfluous().is_short()
     }
 
-    /// The error of a list that cannot be put in order; to be asked for again later if an index has the order that is still being built.
+    /// Returns the error of a list that cannot be sorted; a retryable one if an index that provides the order is still being built.
     pub(super) fn unsorted(&self, source: Source<'_>, error: Error) -> Error {
         let waits = AccessPaths::of(self, Indexes::ready_or_building(source.table)).walk().is_some()
             && AccessPaths::of(self, source.indexes()).walk().is_none();
         match waits {
-            true => Error::Busy { detail: "sort: the index that has this order is being built".to_owned() },
+            true => Error::Busy { detail: "sort: the index that provides this order is still being built".to_owned() },
             false => error,
         }
     }
@@ -265,7 +262,7 @@ impl<'p> AccessPaths<'p> {
             [] => self.conjuncts.is_empty() && (self.required.order == RequiredOrder::Nothing || self.walk().is_some()),
             [only] => {
                 let answered = only.steps.iter().all(|step| step.checks.is_empty() && step.access.counts_records());
-                // Two values seldom share a hash; any number of texts may share their beginning.
+                // Values rarely share a hash, but any number of texts may share a prefix.
                 let hashed = only.steps.iter().all(|step| step.access.is_hashed());
                 let verified = self.conjuncts.len() == 1 && only.selectivity == Selectivity::Equality && hashed;
                 only.selectivity != Selectivity::NotNull
@@ -278,29 +275,29 @@ impl<'p> AccessPaths<'p> {
         leads_to_no_others && self.rows() <= SHORT_ROWS
     }
 
-    /// How many records the plan has to lead to at most.
+    /// Returns the maximum number of records that the plan has to produce.
     fn rows(&self) -> usize {
         self.query.offset.saturating_add(self.query.limit.unwrap_or(usize::MAX))
     }
 
-    /// The access path to the one record that the query can mean, if it says so by its id or by a value of a unique index. What is still to
-    /// be asked of the record includes the value, so that it can be read without a snapshot.
+    /// Returns the access path to the only record that can match, if the query gives its id or a value of a unique index. The residual
+    /// filter includes the value, so that the record can be read without a snapshot.
     pub fn single(&mut self) -> Option<Step<'p>> {
         let single = self.paths.iter_mut().find(|path| path.provides == ProvidedOrder::Everything)?;
         single.steps.pop()
     }
 
-    /// The access path by which a list without an order goes on: it may be one that another one has made superfluous meanwhile.
+    /// Returns the plan with which an unordered list continues; its access path may have become superfluous in the meantime.
     ///
     /// # Errors
-    /// `Invalid` if it is gone.
+    /// `Invalid` if the access path no longer exists.
     pub fn plan_of(self, cursor: &Cursor) -> Result<Plan<'p>> {
         let everything = everything(self.indexes.table, &self.conjuncts);
         let mut paths = self.paths.into_iter().chain([everything]);
         let is_it = |path: &AccessPath<'_>| path.number == cursor.path && signature(&path.steps) == cursor.indexes;
         let chosen = paths.find(is_it).ok_or_else(|| {
             let detail = "after: the index of this cursor no longer exists: start the list again";
-            self.query.surplus("after", detail.to_owned())
+            self.query.clause_error("after", detail.to_owned())
         })?;
         let required = Required { order: RequiredOrder::Nothing, fixed: SmallVec::new() };
         Ok(Plan::of(self.indexes.table, chosen, &required, None))
@@ -309,8 +306,8 @@ impl<'p> AccessPaths<'p> {
     /// Chooses an access path.
     ///
     /// # Errors
-    /// `Invalid` if more records would have to be sorted than fit, or `Busy` if an index that spares it is being built; what the engine
-    /// returns.
+    /// `Invalid` if more records would have to be sorted than fit, or `Busy` if an index that avoids the sort is being built; errors of the
+    /// engine.
     pub fn plan(mut self, source: Source<'_>) -> Result<Plan<'p>> {
         self = self.without_superfluous();
         let (walk, table) = (self.walk(), self.indexes.table);
@@ -323,11 +320,11 @@ impl<'p> AccessPaths<'p> {
             return walk.map(|walk| plan_of(walk, required, None)).ok_or_else(|| {
                 let detail = "sort: no index has this order, and at most";
                 let detail = format!("{detail} {SORTED_ROWS} records (offset and limit together) are sorted in memory");
-                self.query.unsorted(source, self.query.surplus("sort", detail))
+                self.query.unsorted(source, self.query.clause_error("sort", detail))
             });
         }
         self.paths.retain(|path| path.selectivity != Selectivity::NotNull);
-        self.paths.sort_by_key(|path| path.selectivity); // Stable: among equals the order of the conditions decides.
+        self.paths.sort_by_key(|path| path.selectivity); // Stable: ties are resolved by the order of the conditions.
         let is_contested = match &self.paths[..] {
             [] => false,
             [only] => walk.is_some() && !only.provides.satisfies(required),
@@ -345,7 +342,7 @@ impl<'p> AccessPaths<'p> {
         Ok(plan_of(chosen.unwrap_or_else(|| everything(table, &self.conjuncts)), required, None))
     }
 
-    /// The walk in the required order, if something has it: an access path, or the whole table or index.
+    /// Returns the scan that provides the required order, if any: an access path, or the whole table or index.
     fn walk(&self) -> Option<AccessPath<'p>> {
         if self.required.order == RequiredOrder::Nothing {
             return None;
@@ -360,7 +357,7 @@ impl<'p> AccessPaths<'p> {
         }
     }
 
-    /// The walk through all entries of an index that has the required order.
+    /// Returns the full scan of an index that provides the required order.
     fn walk_of_all(&self) -> Option<AccessPath<'p>> {
         let provides = |index| ProvidedOrder::Values(index, 0);
         let in_order = self.indexes.in_order().filter(|index| provides(index).satisfies(&self.required));
@@ -379,20 +376,20 @@ impl<'p> Plan<'p> {
             RequiredOrder::Ids(direction) | RequiredOrder::Attributes(_, direction) if ordered => direction,
             _ => Direction::Forwards,
         };
-        let texts_behind = match (&required.order, path.provides) {
+        let shared_before_text = match (&required.order, path.provides) {
             (RequiredOrder::Attributes(..), ProvidedOrder::Values(index, shared)) if ordered => {
                 index.attributes().skip(shared).any(is_text).then_some(shared)
             }
             _ => None,
         };
-        Self { ordered, texts_behind, steps: path.steps, direction, counted, rival: None, path: path.number }
+        Self { ordered, shared_before_text, steps: path.steps, direction, counted, rival: None, path: path.number }
     }
 
-    /// The plan to gather the records by these steps, which have no particular order.
+    /// Returns the plan that collects the records of these steps in no particular order.
     pub fn gathering(steps: Steps<'p>) -> Self {
         Self {
             ordered: false,
-            texts_behind: None,
+            shared_before_text: None,
             steps,
             direction: Direction::Forwards,
             counted: None,
@@ -401,19 +398,19 @@ impl<'p> Plan<'p> {
         }
     }
 
-    /// Whether each entry that the steps walk over leads to a record of its own.
+    /// Returns whether each entry that the steps scan leads to a distinct record.
     pub fn counts_records(&self, table: &Table) -> bool {
         match &self.steps[..] {
             _ if table.expires() => false,
             [] => true,
             [step] => step.access.counts_records(),
-            _ => false, // A record may be among several.
+            _ => false, // Several steps may lead to the same record.
         }
     }
 }
 
-/// The order that the query requires. An attribute that has one value in all records of the list orders nothing; what follows the id
-/// neither.
+/// Returns the order that the query requires. An attribute with one value in all records of the list does not affect the order, nor does a
+/// sort key after the id.
 fn required(query: &Query<'_>, table: &Table, conjuncts: &[usize]) -> Required {
     let fixed = conjuncts.iter().filter_map(|node| match &query.filter.nodes[*node] {
         Node::Is(Condition { attribute, path, test: Test::Equal(_) | Test::Null, .. }) if path.is_empty() => {

@@ -1,11 +1,11 @@
-//! Related records: those of a batch of records at once, by one sorted multi-get or one scan of many ranges for each relationship.
+//! Related records: read for a batch of records at a time, by one sorted multi-get or one scan of many ranges for each relationship.
 //!
-//! A condition on related records is answered in one of two ways. If few records of the other table can satisfy it, they are read
-//! beforehand, and it becomes a condition on the foreign key or on the id, which an index may answer (a semi-join): `brand.name==X` is
-//! `brandId` among the ids of the brands of that name. Else it is asked of each record that satisfies everything else, in batches: their
-//! related records are read and asked, as often as the relationships lead further.
+//! A condition on related records is evaluated in one of two ways. If few records of the other table can satisfy it, they are read first,
+//! and it is reduced to a condition on the foreign key or the id, which an index may answer (a semi-join): `brand.name==X` becomes
+//! `brandId` in the ids of the brands with that name. Otherwise it is evaluated on batches of the records that satisfy everything else:
+//! their related records are read and tested, recursively for nested relationships.
 //!
-//! All is read at the snapshot of the query.
+//! Everything is read at the snapshot of the query.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -23,21 +23,21 @@ use crate::indexes::{self, Direction, KeyRange, Keys};
 use crate::schema::{Index, IndexKind, Relationship};
 use crate::storage::Space;
 
-/// How many related records are read at once.
+/// The number of related records read at once.
 const CHUNK_ROWS: usize = 1024;
 
-/// Related records that were read together.
+/// A batch of related records.
 pub(super) struct Chunk<'c> {
     pub records: Vec<Record<'c, &'c [u8]>>,
-    /// Which record belongs to which of the records that they are related to, by their positions; those of one ascend by id.
+    /// Pairs of positions: a record in `own`, and a record related to it; those of one record in `own` ascend by id.
     pub links: Vec<(usize, usize)>,
 }
 
-/// Calls `visit` with the records of the other table that some records (`own`) are related to, as long as `is_done` does not say of a
-/// position in `own` that no more are wanted.
+/// Calls `visit` with the records of the other table that are related to the records in `own`, until `is_done` returns true for a position
+/// in `own`, which needs no more of them.
 ///
 /// # Errors
-/// `Corrupt`; what `visit` returns; what the engine returns.
+/// `Corrupt`; errors of `visit` and of the engine.
 pub(super) fn each_chunk(
     source: Source<'_>,
     relationship: &Relationship,
@@ -74,18 +74,18 @@ pub(super) fn each_chunk(
     }
 }
 
-/// The way to related records.
+/// The search for related records.
 struct Chunks<'c, 's> {
     /// The other table.
     source: Source<'s>,
-    /// The positions of the records that have related ones: by id, or to one by foreign key.
+    /// The positions of the records in `own`, by id or, for a to-one relationship, by foreign key.
     own: HashMap<String, SmallVec<[usize; 1]>>,
-    /// The foreign key, if the other records have it.
+    /// The foreign key, if it is an attribute of the other table.
     key: Option<usize>,
-    /// The keys of related records that were found and not read yet.
+    /// The keys of related records that are found but not read yet.
     keys: Keys,
-    /// For which position in `own` each key was found; empty if they were found for all. A record that is related to several is found in
-    /// several chunks, and each of them links it to those for which it was found there.
+    /// The position in `own` for which each key was found; empty if they were found for all. A record related to several is found in
+    /// several chunks, and each chunk links it only to those for which it was found there.
     of: Vec<usize>,
     visit: &'c mut dyn FnMut(Source<'_>, &Chunk<'_>) -> Result<()>,
 }
@@ -95,8 +95,8 @@ impl Chunks<'_, '_> {
         self.keys.push(self.source.table.id, b"", id);
     }
 
-    /// Reads the records that were found, each once, and hands them on. One that does not exist is passed over: nothing keeps a foreign
-    /// key from leading nowhere.
+    /// Reads the records found, each once, and passes them to `visit`. Missing records are skipped: foreign keys may dangle, since nothing
+    /// enforces referential integrity.
     fn flush(&mut self) -> Result<()> {
         let (keys, Source { table, budget, .. }) = (std::mem::take(&mut self.keys), self.source);
         let mut slices = keys.slices();
@@ -117,7 +117,7 @@ impl Chunks<'_, '_> {
                 continue;
             }
             let position = chunk.records.len();
-            // What the record says decides: the entries of a hash index may be of other values, too.
+            // The record decides, since the entries of a hash index may belong to other values too.
             each_id(&record, self.key, |id| {
                 let is_found = |own: &&usize| found.is_empty() || found.binary_search(&(key, **own)).is_ok();
                 let own = self.own.get(id).into_iter().flatten().filter(is_found);
@@ -130,7 +130,7 @@ impl Chunks<'_, '_> {
         (self.visit)(self.source, &chunk)
     }
 
-    /// Finds the records whose foreign key is one of the ids by the entries of an ordered or a hash index.
+    /// Finds the records whose foreign key is one of the ids by an ordered or a hash index.
     fn by_entries(&mut self, index: &Index, is_done: &dyn Fn(usize) -> bool) -> Result<()> {
         let Source { store, snapshot, reach, budget, .. } = self.source;
         let range = |id: &String| KeyRange::of_value(index, &Value::Text(Cow::Borrowed(id)));
@@ -158,7 +158,7 @@ impl Chunks<'_, '_> {
         self.flush()
     }
 
-    /// Finds them by a unique index.
+    /// Finds the records by a unique index.
     fn by_owners(&mut self, index: &Index) -> Result<()> {
         let Source { store, snapshot, reach, budget, .. } = self.source;
         budget.spend(self.own.len())?;
@@ -168,14 +168,14 @@ impl Chunks<'_, '_> {
         self.flush()
     }
 
-    /// Finds them where no index has the foreign key, by a scan of the whole table.
+    /// Finds the records by a scan of the whole table, if there is no index on the foreign key.
     fn by_scan(&mut self) -> Result<()> {
         let Source { budget, table, .. } = self.source;
         let all = KeyRange::of_prefix(table.id.to_be_bytes().to_vec());
         let mut scan = self.source.scan(Space::Records, &all, Direction::Forwards)?;
         while let Some((_, bytes)) = scan.next()? {
             let (record, mut is_related) = (Record::open(table, bytes)?, false);
-            budget.ask(bytes.len(), 1)?;
+            budget.spend_record(bytes.len(), 1)?;
             each_id(&record.view(), self.key, |id| is_related |= self.own.contains_key(id))?;
             if is_related {
                 self.keys.push(table.id, b"", record.id()?.as_bytes());
@@ -188,7 +188,7 @@ impl Chunks<'_, '_> {
     }
 }
 
-/// Calls `each` with the ids that a foreign key of a record has, or with its own id.
+/// Calls `each` with the ids in the foreign key of a record, or with its own id.
 fn each_id(record: &Record<'_, &[u8]>, key: Option<usize>, mut each: impl FnMut(&str)) -> Result<()> {
     let Some(key) = key else {
         each(&record.id()?);
@@ -206,18 +206,18 @@ fn each_id(record: &Record<'_, &[u8]>, key: Option<usize>, mut each: impl FnMut(
     Ok(())
 }
 
-/// Whether each of some records of the source's table satisfies the tree that some nodes begin with.
+/// Returns, for each of some records of the source's table, whether it satisfies the tree at the start of `nodes`.
 ///
 /// # Errors
-/// `Corrupt`; what the engine returns.
+/// `Corrupt`; errors of the engine.
 pub(super) fn answers(source: Source<'_>, nodes: &[Node<'_>], own: &[Record<'_, &[u8]>]) -> Result<Vec<bool>> {
     match &nodes[0] {
         Node::Is(condition) => {
-            let ask = |record: &Record<'_, &[u8]>| {
-                source.budget.ask(record.bytes().len(), 1)?;
+            let evaluate = |record: &Record<'_, &[u8]>| {
+                source.budget.spend_record(record.bytes().len(), 1)?;
                 condition.accepts(record)
             };
-            own.iter().map(ask).collect()
+            own.iter().map(evaluate).collect()
         }
         Node::Not => Ok(answers(source, &nodes[1..], own)?.into_iter().map(|accepted| !accepted).collect()),
         Node::All(below) => group_answers(false, source, &nodes[1..=*below as usize], own),
@@ -239,7 +239,7 @@ pub(super) fn answers(source: Source<'_>, nodes: &[Node<'_>], own: &[Record<'_, 
     }
 }
 
-/// The same of a group of subtrees, of which one that is `decisive` decides. What is decided is not asked further.
+/// Like `answers`, for a group of subtrees that a subtree with the result `decisive` decides. Decided records are not evaluated further.
 fn group_answers(
     decisive: bool,
     source: Source<'_>,
@@ -264,11 +264,11 @@ fn group_answers(
 }
 
 impl<'q> Query<'q> {
-    /// The same query, in which conditions on related records that few satisfy became conditions on keys; `None` if there are none on
+    /// Returns the query with selective conditions on related records reduced to conditions on keys; `None` if it has no conditions on
     /// related records.
     ///
     /// # Errors
-    /// `Corrupt`; what the engine returns.
+    /// `Corrupt`; errors of the engine.
     pub(super) fn reduced(&self, source: Source<'_>) -> Result<Option<Self>> {
         if !self.filter.has_related() {
             return Ok(None);
@@ -279,7 +279,7 @@ impl<'q> Query<'q> {
     }
 }
 
-/// Appends the tree that some nodes begin with, reduced.
+/// Appends the tree at the start of `nodes`, reduced.
 fn reduce<'q>(source: Source<'_>, nodes: &[Node<'q>], text: &'q str, out: &mut Vec<Node<'q>>) -> Result<()> {
     match &nodes[0] {
         Node::Is(_) => out.push(nodes[0].clone()),
@@ -305,7 +305,7 @@ fn reduce<'q>(source: Source<'_>, nodes: &[Node<'q>], text: &'q str, out: &mut V
     Ok(())
 }
 
-/// A condition on related records as one on the foreign key or the id, if it is easily seen that few of them satisfy it.
+/// Reduces a condition on related records to one on the foreign key or the id, if it is cheap to find that few of them satisfy it.
 fn named<'q>(
     source: Source<'_>,
     related: &Related,

@@ -1,6 +1,6 @@
-//! Queries, run: the way to one record without a snapshot, lists in an order, counts, and changes of all records of a condition.
+//! Query execution: point reads without a snapshot, ordered lists, counts, and updates and deletions of all matching records.
 //!
-//! A list is read at one snapshot by the steps of its plan ([`Walk`]), no further than its limit; where no index has its order, it is
+//! A list is read at one snapshot by the steps of its plan ([`Walk`]), no further than its limit; if no index provides its order, it is
 //! sorted in memory.
 
 use std::cell::{Cell, RefCell};
@@ -21,7 +21,7 @@ use crate::schema::Table;
 use crate::transaction::{Database, Read};
 
 impl<'q> Query<'q> {
-    /// The records whose attribute, given by its position in the schema, has a value; of a list, has it among its elements.
+    /// Matches the records whose attribute, given by its position in the schema, equals a value or, if it is a list, contains it.
     pub fn equal(attribute: usize, value: Value<'q>) -> Self {
         let test = if value == Value::Null { Test::Null } else { Test::Equal(value) };
         let filter = Filter { nodes: vec![Node::Is(Condition { attribute, path: Box::default(), test, text: 0..0 })] };
@@ -30,11 +30,11 @@ impl<'q> Query<'q> {
 }
 
 impl Query<'_> {
-    /// Visits the records that the query means, in its order, as of one moment.
+    /// Visits the matching records in order, at one snapshot.
     ///
     /// # Errors
-    /// `Invalid` at a regular expression that is too large, or if more records would have to be sorted than fit in memory; what
-    /// `visit` returns; what the engine returns.
+    /// `Invalid` at a regular expression that is too large, or if more records would have to be sorted than fit in memory; errors of
+    /// `visit` and of the engine.
     pub fn run(
         &self,
         database: &Database,
@@ -44,7 +44,7 @@ impl Query<'_> {
         self.run_to(database, table, visit).map(drop)
     }
 
-    /// The same, and where the list goes on if it was cut: if it is as long as its limit, and there may be more.
+    /// Like [`Query::run`], and returns the cursor of the next page if the list is as long as its limit and there may be more records.
     ///
     /// # Errors
     /// As [`Query::run`].
@@ -77,7 +77,7 @@ impl Query<'_> {
         }
     }
 
-    /// The same as of the moment of a source.
+    /// Like `run_to`, at the snapshot of a source.
     ///
     /// # Errors
     /// As [`Query::run`].
@@ -93,13 +93,13 @@ impl Query<'_> {
         query.run_by(AccessPaths::of(query, source.indexes()), source, visit)
     }
 
-    /// Makes the filter ready to be asked; whether any record can be listed.
+    /// Compiles the filter; returns whether any record can be listed.
     fn is_ready(&self) -> Result<bool> {
         self.filter.compile()?;
         Ok(self.limit != Some(0))
     }
 
-    /// How many records satisfy the filter; those that an index or the table alone leads to are counted by their keys.
+    /// Returns the number of records that satisfy the filter; if an index or the table alone answers it, only keys are read.
     ///
     /// # Errors
     /// As [`Query::run`].
@@ -125,17 +125,17 @@ impl Query<'_> {
         };
         let rival = plan.rival.take();
         self.run_plan(source, &plan, rival, &mut list)?;
-        Ok(list.end.map(|End { step, key, place }| Cursor {
+        Ok(list.end.map(|End { step, key, sort_key }| Cursor {
             query: self.identity(source.table),
             path: plan.path,
             indexes: signature(&plan.steps),
             step: u8::try_from(step).expect("a query has at most CONDITIONS alternatives"),
             key,
-            place,
+            sort_key,
         }))
     }
 
-    /// Visits the records to which a plan leads; `rival` takes over from a walk in order that has read as many.
+    /// Visits the records to which a plan leads; `rival` replaces an ordered scan that has read as many records as the rival leads to.
     fn run_plan<'l, 'p, V>(
         &'l self,
         source: Source<'_>,
@@ -162,22 +162,22 @@ impl Query<'_> {
         if is_done || self.run_sorted(source, &Plan::gathering(rival), list)? {
             return Ok(());
         }
-        // What is sorted by does not fit in memory. The walk needs none: it begins anew, and passes over what was visited.
+        // The sort keys do not fit in memory. The scan needs none: it is restarted, and skips the records already visited.
         let limit = self.limit.unwrap_or(usize::MAX);
         list.offset = self.offset.saturating_add(limit - list.left);
-        list.after = self.place_after();
+        list.after = self.sort_key_after();
         Walk::new(self, source, plan).all(list)
     }
 
-    /// Visits what a list still lacks of the records that an unordered plan leads to, sorted in memory; false, and nothing was visited, if
-    /// what is sorted by does not fit.
+    /// Visits the remaining records of a list by an unordered plan, sorted in memory; returns false, without visiting any, if the sort keys
+    /// do not fit.
     fn run_sorted<V>(&self, source: Source<'_>, plan: &Plan<'_>, list: &mut List<'_, V>) -> Result<bool>
     where
         V: FnMut(Record<'_, &[u8]>) -> Result<()>,
     {
         let limit = self.limit.unwrap_or(usize::MAX);
         let (mut first, fits) = (
-            TopK::new(&self.sort, self.place_after(), self.offset.saturating_add(limit), SORTED_BYTES),
+            TopK::new(&self.sort, self.sort_key_after(), self.offset.saturating_add(limit), SORTED_BYTES),
             Cell::new(true),
         );
         let offer = |record: Record<'_, &[u8]>| {
@@ -209,21 +209,20 @@ impl Query<'_> {
         }
     }
 
-    /// Deletes the records that satisfy the condition, all of them and `most` at most, in one transaction; how many there were.
+    /// Deletes all records that satisfy the condition, at most `most`, in one transaction; returns their number.
     ///
     /// # Errors
-    /// `Invalid` if there are more, and then none is deleted; `Busy`; what the engine returns.
+    /// `Invalid` if there are more, in which case none is deleted; `Busy`; errors of the engine.
     pub fn delete(self, database: &Database, table: &Table, most: usize) -> Result<usize> {
         let (all, ids) = self.found(database, table, most)?;
         let checks = all.filter.checks(table)?;
         database.delete_where(table, &ids, |record| satisfies(&checks, database, table, record))
     }
 
-    /// Merges a patch into the records that satisfy the condition, all of them and `most` at most, in one transaction; how many there
-    /// were.
+    /// Merges a patch into all records that satisfy the condition, at most `most`, in one transaction; returns their number.
     ///
     /// # Errors
-    /// `Invalid` if there are more, and then none is changed; as [`Database::merge_where`].
+    /// `Invalid` if there are more, in which case none is changed; as [`Database::merge_where`].
     pub fn update(self, database: &Database, patch: &Fields<'_, '_>, most: usize) -> Result<usize> {
         let table = patch.table();
         let (all, ids) = self.found(database, table, most)?;
@@ -231,8 +230,8 @@ impl Query<'_> {
         database.merge_where(&ids, patch, |record| satisfies(&checks, database, table, record))
     }
 
-    /// The ids of the records that satisfy the condition, and the condition: records may change after they were found, so it is asked
-    /// again once they are held.
+    /// Returns the ids of the records that satisfy the condition, and the condition: records may change after they were found, so it is
+    /// evaluated again once they are locked.
     fn found(self, database: &Database, table: &Table, most: usize) -> Result<(Self, Vec<String>)> {
         let (mut ids, all) = (Vec::new(), Self { text: self.text, filter: self.filter, ..Self::default() });
         all.run(database, table, |record| {
@@ -246,9 +245,8 @@ impl Query<'_> {
         Ok((all, ids))
     }
 
-    /// The record that a query means which can mean one only, read without a snapshot. What is asked of it includes the value by
-    /// which its owner was found; if it does not satisfy that, the value may have passed on between the two reads, and nothing is
-    /// known.
+    /// Reads the only record that can match, without a snapshot. The residual filter includes the value by which the owner was found;
+    /// `Continue` if the record does not satisfy it, since the value may have moved to another record between the two reads.
     fn read_one<'d>(
         &self,
         database: &'d Database,
@@ -264,13 +262,13 @@ impl Query<'_> {
                     None => (None, false),
                 }
             }
-            Access::Entries { .. } | Access::Common(..) | Access::Table(_) => {
+            Access::Entries { .. } | Access::Intersection(..) | Access::Table(_) => {
                 unreachable!("they may lead to several records")
             }
         };
         if let Some(record) = record.transpose()?.flatten() {
             let checks = CompiledFilter::of(&self.filter, table, &step.checks)?;
-            StepBudget::of(database).ask(record.bytes().len(), checks.nodes())?;
+            StepBudget::of(database).spend_record(record.bytes().len(), checks.nodes())?;
             if checks.accept(&record)? {
                 return Ok(ControlFlow::Break(Some(record)));
             }
@@ -279,7 +277,7 @@ impl Query<'_> {
     }
 }
 
-/// Whether a record satisfies everything, with its related records as they are now.
+/// Returns whether a record satisfies all conditions, including those on its current related records.
 fn satisfies(
     checks: &CompiledFilter<'_>,
     database: &Database,
@@ -290,7 +288,7 @@ fn satisfies(
     Ok(checks.accept(record)? && are_related(checks, Source::of(database, table, &snapshot, &budget), record)?)
 }
 
-/// Whether a record satisfies the conditions on its related records.
+/// Returns whether a record satisfies the conditions on its related records.
 fn are_related(checks: &CompiledFilter<'_>, source: Source<'_>, record: &Record<'_, &[u8]>) -> Result<bool> {
     for tree in checks.related() {
         if !related::answers(source, tree, &[record.view()])?[0] {

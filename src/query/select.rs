@@ -1,7 +1,7 @@
-//! What of a record an answer shows: the stored text whole, or what was asked for, in that order, related records included.
+//! Writes the selected part of a record: its stored text as a whole, or the requested members in order, including related records.
 //!
-//! Nothing is parsed and nothing serialised: the texts of the values stand in the records, and are copied. Related records are read for
-//! a batch of records at a time, one relationship after the other (`related`).
+//! Nothing is parsed or serialised: the texts of the values are stored in the records, and are copied. Related records are read for a batch
+//! of records at a time, one relationship after another (`related`).
 
 use std::rc::Rc;
 
@@ -15,28 +15,28 @@ use crate::error::{Error, Result};
 use crate::schema::Table;
 use crate::transaction::Database;
 
-/// Of how many records the related ones are read at once.
+/// The number of records whose related records are read at once.
 const JOINED_ROWS: usize = 128;
 
-/// How many bytes of memory the texts of the related records of so many records may take.
+/// The maximum memory for the texts of the related records of one such batch, in bytes.
 pub const JOINED_BYTES: usize = 64 << 20;
 
-/// What is known of a list that was shown.
+/// The outcome of showing a list.
 #[derive(Debug)]
-pub struct Shown {
-    /// Where it goes on, if it was cut: if it is as long as its limit, and there may be more.
+pub struct ListOutcome {
+    /// The cursor of the next page, if the list is as long as its limit and there may be more records.
     pub next: Option<Cursor>,
-    /// How many records there are without `limit`, `offset` and `after`, if `pagination` asks for it.
+    /// The number of records without `limit`, `offset` and `after`, if `pagination` requests it.
     pub total: Option<usize>,
 }
 
 impl Query<'_> {
-    /// Whether it shows related records.
+    /// Returns whether related records are selected.
     pub fn shows_related(&self) -> bool {
         self.select.as_ref().is_some_and(Selection::has_related)
     }
 
-    /// The names of what it shows of a record, in their order.
+    /// Returns the names of the selected members in order.
     pub fn shown_names<'t>(&'t self, table: &'t Table) -> Vec<&'t str> {
         match &self.select {
             Some(selection) => selection.items.iter().map(|item| item.name(table)).collect(),
@@ -44,19 +44,19 @@ impl Query<'_> {
         }
     }
 
-    /// Visits the records that the query means, in its order, as of one moment, each with what is shown of it as a JSON object.
+    /// Visits the matching records in order, at one snapshot, each with its selection as a JSON object.
     ///
     /// # Errors
-    /// As [`Query::run`]; `Invalid` if related records do not fit in memory; what `visit` returns.
+    /// As [`Query::run`]; `Invalid` if related records do not fit in memory; errors of `visit`.
     pub fn show(
         &self,
         database: &Database,
         table: &Table,
         mut visit: impl FnMut(&Record<'_, &[u8]>, &[u8]) -> Result<()>,
-    ) -> Result<Shown> {
+    ) -> Result<ListOutcome> {
         if !self.shows_related() && !self.pagination {
             let next = self.run_to(database, table, |record| self.show_record(&record, &mut visit))?;
-            return Ok(Shown { next, total: None });
+            return Ok(ListOutcome { next, total: None });
         }
         let (snapshot, budget) = (database.store().snapshot(), StepBudget::of(database));
         let source = Source::of(database, table, &snapshot, &budget);
@@ -74,13 +74,13 @@ impl Query<'_> {
             _ => self.run_at(source, |record| self.show_record(&record, &mut visit))?,
         };
         let total = self.pagination.then(|| self.count_at(source)).transpose()?;
-        Ok(Shown { next, total })
+        Ok(ListOutcome { next, total })
     }
 
-    /// What the query shows of a record, as a JSON object, if it shows no related ones.
+    /// Returns the selection of a record as a JSON object, for a query without related records.
     ///
     /// # Errors
-    /// `Corrupt` if the record is.
+    /// `Corrupt` if the record is corrupt.
     pub fn text_of(&self, record: &Record<'_, &[u8]>) -> Result<Vec<u8>> {
         let mut text = Vec::with_capacity(256);
         self.show_record(record, &mut |_: &Record<'_, &[u8]>, shown: &[u8]| {
@@ -100,7 +100,7 @@ impl Query<'_> {
         visit(record, &text)
     }
 
-    /// Shows records with their related ones, and empties the batch.
+    /// Shows the records of a batch with their related records, and empties the batch.
     fn show_joined<V>(
         &self,
         selection: &Selection,
@@ -114,8 +114,8 @@ impl Query<'_> {
         let records: Result<Vec<_>> = batch.iter().map(|bytes| Record::trusted(source.table, &bytes[..])).collect();
         let (records, mut left) = (records?, JOINED_BYTES);
         let texts = selection.texts(source, &records, &mut left).map_err(|error| match error {
-            // The place is known here alone.
-            Error::Invalid { detail, .. } => self.surplus("select", detail),
+            // Only this layer knows the position.
+            Error::Invalid { detail, .. } => self.clause_error("select", detail),
             other => other,
         })?;
         records.iter().zip(&texts).try_for_each(|(record, text)| visit(record, text))?;
@@ -124,11 +124,11 @@ impl Query<'_> {
     }
 }
 
-/// The texts of the records that each of some records is related to by one relationship.
+/// For each record, the texts of the records related to it by one relationship.
 type Related = Vec<Vec<Rc<[u8]>>>;
 
 impl Selection {
-    /// What is shown of each of some records; `left` is how many bytes of memory the texts of related ones may take.
+    /// Returns the selection of each record; `left` is the remaining memory in bytes for the texts of related records.
     fn texts(&self, source: Source<'_>, own: &[Record<'_, &[u8]>], left: &mut usize) -> Result<Vec<Rc<[u8]>>> {
         let mut related = Vec::new();
         for item in &self.items {
@@ -152,7 +152,7 @@ impl Selection {
             self.write(record, &texts, &mut text)?;
             let detail = || {
                 format!(
-                    "select: the related records take more than {} MiB of memory: ask for fewer",
+                    "select: the related records need more than {} MiB of memory: ask for fewer",
                     JOINED_BYTES >> 20
                 )
             };
@@ -162,13 +162,12 @@ impl Selection {
         written.collect()
     }
 
-    /// Appends what is shown of a record as a JSON object; `related` has the texts of the related records of each relationship that is
-    /// shown.
+    /// Appends the selection of a record as a JSON object; `related` has the texts of the related records for each selected relationship.
     fn write(&self, record: &Record<'_, &[u8]>, related: &[&[Rc<[u8]>]], out: &mut Vec<u8>) -> Result<()> {
         let (table, mut related) = (record.table(), related.iter());
         out.push(b'{');
         for (position, item) in self.items.iter().enumerate() {
-            // The names of a schema have nothing in them that JSON would escape.
+            // Names in a schema contain nothing that JSON escapes.
             out.extend_from_slice(if position == 0 { b"\"" } else { b",\"" });
             out.extend_from_slice(item.name(table).as_bytes());
             out.extend_from_slice(b"\":");
@@ -187,7 +186,7 @@ impl Selection {
     }
 }
 
-/// Appends the related records: a list if there may be many, else one or null.
+/// Appends the related records: a list for a to-many relationship, otherwise one record or null.
 fn write_related(many: bool, texts: &[Rc<[u8]>], out: &mut Vec<u8>) {
     if !many {
         return out.extend_from_slice(texts.first().map_or(b"null", |text| text));

@@ -1,8 +1,8 @@
-//! What a query says, read and checked: nothing in it has to be looked up, decoded or coerced again.
+//! The parsed and validated query: nothing in it has to be looked up, decoded or coerced again.
 //!
-//! A filter is one flat vector of nodes in prefix order, each group saying how many nodes stand below it. So reading a query
-//! makes one allocation, and evaluating it walks memory forwards. Logic has two values: a test of a null is false, and every
-//! negation of the grammar (`!=`, `!==`, `=out=`, a bare attribute, which is not null) is a `Not` before the positive test.
+//! A filter is one flat vector of nodes in prefix order, in which each group states how many nodes it contains. Parsing a query therefore
+//! makes one allocation, and evaluation reads memory sequentially. Logic is two-valued: a test of a null is false, and every negation of
+//! the grammar (`!=`, `!==`, `=out=`, a bare attribute, which means "not null") is a `Not` before the positive test.
 
 use std::borrow::Cow;
 use std::ops::{Bound, Range};
@@ -15,67 +15,67 @@ use crate::encoding::Value;
 use crate::error::{Error, Place};
 use crate::schema::Table;
 
-/// A query on one table. Borrows from its text where nothing had to be decoded.
+/// A query on one table. Borrows from its text wherever no decoding was needed.
 #[derive(Clone, Debug, Default)]
 pub struct Query<'q> {
-    /// The raw text that it was read from.
+    /// The raw text from which it was parsed.
     pub text: &'q str,
-    /// Which records.
+    /// The condition that records must satisfy.
     pub filter: Filter<'q>,
-    /// What the answer shows of each; `None`: the whole record.
+    /// What the answer shows of each record; `None`: the whole record.
     pub select: Option<Selection>,
-    /// In which order; empty: whichever the plan provides, always the same.
+    /// The sort order; if empty, the order that the plan provides, which is deterministic.
     pub sort: SmallVec<[Order; 2]>,
-    /// How many records at most; `None`: as many as there are.
+    /// The maximum number of records; `None`: unlimited.
     pub limit: Option<usize>,
-    /// How many records are passed over first.
+    /// The number of records to skip first.
     pub offset: usize,
-    /// Where the list goes on; `None`: it begins.
+    /// The cursor from which the list continues; `None`: from the beginning.
     pub after: Option<Cursor>,
-    /// Whether the answer says how many records there are without `limit` and `offset`.
+    /// Whether the answer includes the number of records without `limit` and `offset`.
     pub pagination: bool,
-    /// Whether the plan is wanted instead of records.
+    /// Whether to return the plan instead of records.
     pub explain: bool,
-    /// What of this was said in the text, in its order.
+    /// The clauses given in the text, in order of appearance.
     pub clauses: SmallVec<[Clause; 4]>,
 }
 
-/// Something that the text says of the result.
+/// A clause of the text that describes the result rather than the condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clause {
     /// `select`, `sort`, `limit`, `offset`, `after`, `pagination` or `explain`.
     pub name: &'static str,
-    /// Where it begins in the text, in bytes.
+    /// The byte offset of its start in the text.
     pub position: usize,
-    /// Where it ends.
+    /// The byte offset of its end.
     pub end: usize,
 }
 
-/// One term of the order of a list.
+/// One sort key of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Order {
-    /// Position of the attribute in the schema; a scalar that has an order.
+    /// Position of the attribute in the schema; a scalar of an ordered type.
     pub attribute: usize,
-    /// Greatest first, null before all; else least first, null after all.
+    /// If true, greatest first with nulls first; otherwise least first with nulls last.
     pub descending: bool,
 }
 
-/// What an answer shows of a record, in the order asked; no attribute and no relationship twice.
+/// The members shown of a record, in the requested order; no attribute or relationship appears twice.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
     pub(super) items: Vec<Item>,
 }
 
-/// A member of what an answer shows of a record.
+/// A member of the selection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Item {
     /// An attribute, by position in the schema.
     Attribute(usize),
-    /// The related records, by position of the relationship in the schema, and what is shown of each.
+    /// Related records, by position of the relationship in the schema, and what is selected of each.
     Related(usize, Selection),
-    /// The same JSON text whatever the record is.
+    /// A constant JSON text, the same for every record.
     Text(Box<str>),
-    /// One of these under another name than its own.
+    /// One of the above under an alias.
     Named(Box<str>, Box<Item>),
 }
 
@@ -85,16 +85,16 @@ pub struct Filter<'q> {
     pub(super) nodes: Vec<Node<'q>>,
 }
 
-/// A node; what stands below it follows it.
+/// A node, followed by its subtrees.
 #[derive(Clone, Debug)]
 pub(super) enum Node<'q> {
-    /// True if all of its two or more subtrees are. How many nodes they have together.
+    /// True if all of its two or more subtrees are. Holds their total number of nodes.
     All(u32),
-    /// True if one of its two or more subtrees is. How many nodes they have together.
+    /// True if at least one of its two or more subtrees is. Holds their total number of nodes.
     Any(u32),
-    /// True if the one subtree that follows is not.
+    /// True if the subtree that follows is false.
     Not,
-    /// True if a related record exists that satisfies the subtree that follows, if there is one.
+    /// True if there is a related record that satisfies the subtree that follows, if any.
     Related(Related),
     /// A test of one attribute.
     Is(Condition<'q>),
@@ -105,9 +105,9 @@ pub(super) enum Node<'q> {
 pub(super) struct Related {
     /// Position of the relationship in the schema.
     pub relationship: usize,
-    /// How many nodes the subtree has; none if it is enough that a related record exists.
+    /// The number of nodes of the subtree; 0 if the existence of a related record suffices.
     pub below: u32,
-    /// Where it stands in the raw query, in bytes.
+    /// Its byte range in the raw query.
     pub text: Range<u32>,
 }
 
@@ -116,72 +116,72 @@ pub(super) struct Related {
 pub(super) struct Condition<'q> {
     /// Position of the attribute in the schema.
     pub attribute: usize,
-    /// The names of the members that lead into its value, which is an `Any`; else none.
+    /// The member names that lead into the value of an `Any`; otherwise empty.
     pub path: Box<[Box<str>]>,
-    /// What is asked of its value.
+    /// The test of its value.
     pub test: Test<'q>,
-    /// Where it stands in the raw query, in bytes.
+    /// Its byte range in the raw query.
     pub text: Range<u32>,
 }
 
-/// What is asked of a value. Values are of the attribute's own type, but that an Int or a Float is compared with whichever of
-/// both holds the number exactly; those of an `Any` are of any type, and neither equal nor ordered to values of another one. All but
-/// `Null` are false for null; on a list they are true if one element satisfies them.
+/// A test of a value. Operands are of the attribute's own type, except that an Int or a Float is compared with whichever of the two
+/// represents the number exactly; operands for an `Any` are of any type, and values of different types are neither equal nor ordered. All
+/// tests except `Null` are false for null; on a list, they are true if at least one element satisfies them.
 #[derive(Clone, Debug)]
 pub(super) enum Test<'q> {
-    /// There is no value; of a list: no list, which an empty one is.
+    /// The value is null; for a list attribute, there is no list (an empty list is one).
     Null,
-    /// It is this value.
+    /// The value equals this one.
     Equal(Value<'q>),
-    /// It is one of these values, which ascend; of none where nothing can equal what was asked.
+    /// The value equals one of these, in ascending order; empty if nothing can equal the operands.
     OneOf(Vec<Value<'q>>),
-    /// It lies between these, one of which may be open.
+    /// The value lies between these bounds, one of which may be unbounded.
     Within(Bound<Value<'q>>, Bound<Value<'q>>),
-    /// The text begins so.
+    /// The text starts with this.
     StartsWith(Cow<'q, str>),
-    /// The text ends so.
+    /// The text ends with this.
     EndsWith(Cow<'q, str>),
-    /// The text has this somewhere.
+    /// The text contains this.
     Contains(Cow<'q, str>),
-    /// The text has the shape of a pattern.
+    /// The text matches a wildcard pattern.
     Like(Box<Pattern<'q>>),
-    /// The regular expression is found in the text.
+    /// The regular expression has a match in the text.
     Matches(Box<Expression<'q>>),
-    /// The text has all of these terms, which ascend, and of which there is one at least.
+    /// The text contains all of these terms, in ascending order and at least one.
     Terms(Vec<String>),
 }
 
-/// A text with stars, each of which stands for any text. Those with one piece alone are `StartsWith`, `EndsWith`, `Contains`.
+/// A wildcard pattern, in which each star matches any text. Patterns with a single piece are `StartsWith`, `EndsWith` or `Contains`.
 #[derive(Clone, Debug)]
 pub(super) struct Pattern<'q> {
-    /// What the text begins with; may be empty.
+    /// The prefix of the text; may be empty.
     pub start: Cow<'q, str>,
-    /// What follows between stars, in this order, as early as can be; none is empty.
+    /// The pieces between stars, in this order, each matched as early as possible; none is empty.
     pub middle: Vec<Cow<'q, str>>,
-    /// What the text ends with; may be empty.
+    /// The suffix of the text; may be empty.
     pub end: Cow<'q, str>,
 }
 
 impl Query<'_> {
-    /// The error of a clause that asks for more than there can be, at its place if it was said in the text.
-    pub(super) fn surplus(&self, clause: &str, detail: String) -> Error {
+    /// Returns the error of a clause that exceeds a limit, with its position if the clause was given in the text.
+    pub(super) fn clause_error(&self, clause: &str, detail: String) -> Error {
         let given = self.clauses.iter().find(|given| given.name == clause);
         Error::Invalid { detail, place: given.map_or(Place::Whole, |given| Place::Position(given.position)) }
     }
 }
 
 impl Filter<'_> {
-    /// Where the subtree that begins at a node ends.
+    /// Returns the end of the subtree that begins at a node.
     pub(super) fn end_of(&self, node: usize) -> usize {
         node + length_of(&self.nodes[node..])
     }
 
-    /// Whether it asks of related records.
+    /// Returns whether the filter has a condition on related records.
     pub(super) fn has_related(&self) -> bool {
         has_related(&self.nodes)
     }
 
-    /// Where each subtree of a group begins.
+    /// Returns the start of each subtree of a group.
     pub(super) fn below(&self, group: usize) -> impl Iterator<Item = usize> {
         let (mut next, end) = (group + 1, self.end_of(group));
         std::iter::from_fn(move || {
@@ -191,7 +191,7 @@ impl Filter<'_> {
         })
     }
 
-    /// The subtrees that must all accept a record.
+    /// Returns the conjuncts: the subtrees that must all accept a record.
     pub(super) fn conjuncts(&self) -> SmallVec<[usize; 4]> {
         let mut all = SmallVec::new();
         if !self.nodes.is_empty() {
@@ -208,12 +208,12 @@ impl Filter<'_> {
     }
 }
 
-/// Whether one of some nodes asks of related records.
+/// Returns whether any of the nodes is a condition on related records.
 pub(super) fn has_related(nodes: &[Node<'_>]) -> bool {
     nodes.iter().any(|node| matches!(node, Node::Related(_)))
 }
 
-/// How many nodes the subtree has that some nodes begin with.
+/// Returns the number of nodes of the subtree at the start of `nodes`.
 pub(super) fn length_of(nodes: &[Node<'_>]) -> usize {
     match &nodes[0] {
         Node::All(below) | Node::Any(below) | Node::Related(Related { below, .. }) => 1 + *below as usize,
@@ -223,34 +223,34 @@ pub(super) fn length_of(nodes: &[Node<'_>]) -> usize {
 }
 
 impl Selection {
-    /// Shows an attribute, by position in the schema, under a name without characters that JSON escapes.
+    /// Adds an attribute, by position in the schema, under a name that needs no escaping in JSON.
     pub fn show_attribute(&mut self, name: &str, attribute: usize) {
         self.items.push(Item::Named(name.into(), Box::new(Item::Attribute(attribute))));
     }
 
-    /// Shows what is selected of related records, by position of the relationship in the schema, under such a name.
+    /// Adds a selection of related records, by position of the relationship in the schema, under such a name.
     pub fn show_related(&mut self, name: &str, relationship: usize, selection: Self) {
         self.items.push(Item::Named(name.into(), Box::new(Item::Related(relationship, selection))));
     }
 
-    /// Shows a JSON text under such a name.
+    /// Adds a JSON text under such a name.
     pub fn show_text(&mut self, name: &str, json: &str) {
         self.items.push(Item::Named(name.into(), Box::new(Item::Text(json.into()))));
     }
 
-    /// Every attribute of a table.
+    /// Returns the selection of all attributes of a table.
     pub(super) fn of_all(table: &Table) -> Self {
         Self { items: (0..table.attributes.len()).map(Item::Attribute).collect() }
     }
 
-    /// Whether it shows related records.
+    /// Returns whether related records are selected.
     pub fn has_related(&self) -> bool {
         self.items.iter().any(|item| matches!(item.unnamed(), Item::Related(..)))
     }
 }
 
 impl Item {
-    /// Whether another one shows the same attribute or the same related records.
+    /// Returns whether another item shows the same attribute or the same related records.
     pub(super) fn shows_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Attribute(one), Self::Attribute(other)) => one == other,
@@ -259,7 +259,7 @@ impl Item {
         }
     }
 
-    /// Its name in the answer.
+    /// Returns its name in the answer.
     pub(super) fn name<'t>(&'t self, table: &'t Table) -> &'t str {
         match self {
             Self::Attribute(attribute) => &table.attributes[*attribute].name,
@@ -269,14 +269,14 @@ impl Item {
         }
     }
 
-    /// The same without a name that it was given.
+    /// Returns the item without its alias, if it has one.
     pub(super) fn unnamed(&self) -> &Self {
         if let Self::Named(_, item) = self { item } else { self }
     }
 }
 
 impl Pattern<'_> {
-    /// Whether a text has this shape.
+    /// Returns whether a text matches the pattern.
     pub fn accepts(&self, text: &str) -> bool {
         let Some(mut rest) = text.strip_prefix(&*self.start) else { return false };
         for piece in &self.middle {

@@ -1,17 +1,16 @@
-//! A request that has a handler: how much work it is, where it runs, and running it.
+//! A resolved request: how much work it is, where it runs, and running it.
 //!
-//! What is asked of a route before it runs (`work`, `lane`, `has_written`) is found out from the request alone, and from what of its body
-//! can be seen at once.
+//! Scheduling properties (`work`, `lane`, `has_written`) are derived from the request alone, and from what a quick look at its body shows.
 
 use std::borrow::Cow;
 
 use bytes::Bytes;
 use http::HeaderMap;
 
-use super::{Routes, Template, uncut};
+use super::{Routes, Template, without_default_limit};
 use crate::error::{Error, Place};
 use crate::feed::{EventId, Topic};
-use crate::graphql::{self, Kind, Manner};
+use crate::graphql::{self, Kind, Transport};
 use crate::handlers::{
     self, Answer, Result, batch, blobs,
     coding::{self, Coding},
@@ -22,7 +21,7 @@ use crate::query::{Limits, Query};
 use crate::schema::Table;
 use crate::transaction::Database;
 
-/// A request that has a handler.
+/// A resolved request.
 pub struct Route<'r> {
     pub(super) routes: &'r Routes,
     pub(super) target: Target<'r>,
@@ -31,24 +30,24 @@ pub struct Route<'r> {
     pub(super) body_format: BodyFormat,
 }
 
-/// What a request is for.
+/// The target of a request.
 pub(super) enum Target<'r> {
     /// A table, or a record of it.
     Table(&'r Table, Verb<'r>),
     /// The bytes of a blob.
     Blob(Blob<'r>),
-    /// A table that is loaded from lines, of which there may be any number.
+    /// A bulk load into a table from any number of lines.
     Load(&'r Table),
-    /// The changes of a record, or of all of a table, behind an event or from now on.
+    /// The changes of a record, or of a whole table, after an event or from now on.
     Changes(&'r Table, Option<Cow<'r, str>>, Option<EventId>),
-    /// Many operations on any tables.
+    /// A batch of operations on any tables.
     Batch,
-    Graphql(Asked<'r>, Manner),
-    /// The methods that it has.
+    Graphql(Asked<'r>, Transport),
+    /// The supported methods.
     Options(&'static str),
 }
 
-/// Where a GraphQL request stands.
+/// The source of a GraphQL request.
 pub(super) enum Asked<'r> {
     Body,
     Url(&'r str),
@@ -61,82 +60,82 @@ pub(super) enum Verb<'r> {
     List(Box<Query<'r>>),
     /// A list whose query is the body.
     ListByBody(Limits),
-    /// One, or an array of them.
+    /// Creates one record, or an array of them.
     Create,
-    /// An array of them.
+    /// Replaces an array of records.
     ReplaceAll,
     Replace(Cow<'r, str>),
     Merge(Cow<'r, str>),
     Delete(Cow<'r, str>),
-    /// All that a query means.
+    /// Patches all matching records.
     MergeMatching(&'r str, Limits),
-    /// All that a query means.
+    /// Deletes all matching records.
     DeleteMatching(&'r str, Limits),
 }
 
-/// The bytes of a blob, and what is done with them.
+/// An operation on the bytes of a blob.
 #[derive(Clone, Debug)]
 pub struct Blob<'r> {
-    /// What is done.
+    /// The operation.
     pub access: Access,
     /// The table of the record.
     pub table: &'r Table,
     /// The id of the record.
     pub id: Cow<'r, str>,
-    /// Position of the attribute in the schema, which is a Blob.
+    /// Position of the attribute in the schema; of type Blob.
     pub attribute: usize,
 }
 
-/// What is done with the bytes of a blob.
+/// An operation on the bytes of a blob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// They are answered.
+    /// Returns the bytes.
     Read,
-    /// Only what is known of them is.
+    /// Returns only the metadata.
     Describe,
-    /// They are the body of the request.
+    /// Writes the body of the request.
     Write,
-    /// They are deleted.
+    /// Deletes the bytes.
     Delete,
 }
 
-/// How much work a route's handler has.
+/// The amount of work of a handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
-    /// Microseconds, if the answer is in memory: it may run where others wait for it.
+    /// Microseconds, if the data is in memory: may run on a worker thread, where others wait for it.
     Short,
-    /// It may take long: it must run where nobody waits.
+    /// Possibly long: must run in the pool.
     Long,
 }
 
-/// What a handler's work is limited by, where it does not run at once. Work of one kind does not wait for that of another.
+/// The bottleneck of a handler that does not run inline. Work in one lane does not wait for that in another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lane {
-    /// The device that is read: one record.
+    /// Storage reads: one record.
     Reading,
     /// Locks, and records that are read before they are written.
     Writing,
-    /// Processors: any number of records are looked at.
+    /// CPU: any number of records are examined.
     Scanning,
-    /// Clients: a list without a limit goes on as fast as its client reads.
+    /// Clients: a list without a limit proceeds as fast as its client reads.
     Dumping,
-    /// Flushes: the bytes of blobs cannot be written faster.
+    /// Flushes, which bound the write rate of blobs.
     Uploading,
 }
 
-/// A query that is longer is not even read where others wait.
+/// Longer queries are not even parsed on a worker thread.
 const SHORT_QUERY_BYTES: usize = 8 << 10;
 
-/// A record in a longer body may take a millisecond to be read and written, and others would wait for it.
+/// Parsing and writing a record in a longer body may take a millisecond, for which others would wait.
 pub(super) const SHORT_BODY_BYTES: usize = 128 << 10;
 
 impl Verb<'_> {
-    /// Whether it answers with numbers of records, and not with records.
+    /// Returns whether it answers with counts of records rather than records.
     fn counts(&self) -> bool {
         matches!(self, Self::ReplaceAll | Self::MergeMatching(..) | Self::DeleteMatching(..))
     }
 
-    /// Where it runs if it does not run at once.
+    /// Returns the lane, if it does not run inline.
     fn lane(&self) -> Lane {
         match self {
             Self::Read(_) | Self::ReadSelected(..) => Lane::Reading,
@@ -145,12 +144,12 @@ impl Verb<'_> {
         }
     }
 
-    /// Whether the query of the path belongs to it.
+    /// Returns whether it takes the query of the path.
     pub(super) fn has_query(&self) -> bool {
         matches!(self, Self::List(_) | Self::MergeMatching(..) | Self::DeleteMatching(..))
     }
 
-    /// What its body may be, if it has one.
+    /// Returns the kinds of body that it takes, if any.
     pub(super) fn bodies(&self) -> Option<Bodies> {
         match self {
             Self::Create => Some(Bodies::RecordsOrLines),
@@ -172,19 +171,19 @@ impl Asked<'_> {
 }
 
 impl Route<'_> {
-    /// The shape of its path.
+    /// Returns the path template.
     pub fn template(&self) -> Template {
         self.template
     }
 
-    /// What it subscribes to, and behind which event, if it does. Then [`Route::answer`] has the head alone.
+    /// Returns the topic and the last event of a subscription, if it is one. [`Route::answer`] then returns only the head.
     pub fn follows(&self) -> Option<(Topic, Option<EventId>)> {
         let Target::Changes(table, id, after) = &self.target else { return None };
         let topic = id.as_ref().map_or_else(|| Topic::table(table), |id| Topic::record(table, id));
         Some((topic, *after))
     }
 
-    /// The bytes that whoever has the connection streams (`handlers::blobs`), if those of a blob are asked for or sent.
+    /// Returns the blob operation whose bytes the owner of the connection streams (`handlers::blobs`), if it is one.
     pub fn blob(&self) -> Option<&Blob<'_>> {
         match &self.target {
             Target::Blob(blob) if blob.access != Access::Delete => Some(blob),
@@ -192,7 +191,7 @@ impl Route<'_> {
         }
     }
 
-    /// Where the handler runs with this body if it does not run at once.
+    /// Returns the lane of the handler with this body, if it does not run inline.
     pub fn lane(&self, body: &[u8]) -> Lane {
         match &self.target {
             Target::Options(_) | Target::Changes(..) => Lane::Reading,
@@ -209,25 +208,25 @@ impl Route<'_> {
                 match request.and_then(|request| self.routes.graphql.known_kind(&request)) {
                     Some(Kind::Reads) => Lane::Reading,
                     Some(Kind::Mutation) => Lane::Writing,
-                    // Validating a document that is new takes a processor, too.
+                    // Validating a new document is CPU-bound, too.
                     Some(Kind::Lists) | None => Lane::Scanning,
                 }
             }
         }
     }
 
-    /// Whether the handler may write.
+    /// Returns whether the handler may write.
     pub fn may_write(&self) -> bool {
         match &self.target {
             Target::Options(_) | Target::Changes(..) => false,
             Target::Table(_, verb) => verb.lane() == Lane::Writing,
             Target::Blob(blob) => matches!(blob.access, Access::Write | Access::Delete),
             Target::Load(_) | Target::Batch => true,
-            Target::Graphql(_, manner) => !manner.safe,
+            Target::Graphql(_, transport) => !transport.safe,
         }
     }
 
-    /// Whether the answer to this body, once there is one, tells what was written.
+    /// Returns whether a successful answer to this body reports a completed write.
     pub fn has_written(&self, body: &[u8]) -> bool {
         match &self.target {
             Target::Table(_, verb) => verb.counts() || verb.lane() == Lane::Writing,
@@ -240,16 +239,16 @@ impl Route<'_> {
         }
     }
 
-    /// How much work the handler has with this body.
+    /// Returns the amount of work of the handler with this body.
     pub fn work(&self, body: &[u8]) -> Work {
         let long = match &self.target {
             Target::Options(_) | Target::Changes(..) | Target::Blob(_) => false,
             Target::Table(_, Verb::Read(_) | Verb::ReadSelected(..)) => false,
             Target::Load(_) | Target::Batch => true,
-            // Whatever is long says so when it has begun.
+            // Longer work returns `WouldBlock` once it has begun.
             Target::Graphql(..) => body.len() > SHORT_BODY_BYTES,
             Target::Table(table, Verb::List(query)) => !query.is_short(table),
-            // Reading one that is not long itself says how long it takes; whatever is wrong with it is said where it is read again.
+            // Parsing a short query shows how much work it is; its errors are reported when it is parsed again.
             Target::Table(table, Verb::ListByBody(limits)) => {
                 body.len() > SHORT_QUERY_BYTES
                     || self.query_in(table, body, limits).is_ok_and(|query| !query.is_short(table))
@@ -262,40 +261,43 @@ impl Route<'_> {
         if long { Work::Long } else { Work::Short }
     }
 
-    /// The query that is a body; white space at its end is that of an editor.
+    /// Parses the query in a body; trailing white space, as added by editors, is ignored.
     fn query_in<'b>(&self, table: &Table, body: &'b [u8], limits: &Limits) -> Result<Query<'b>> {
         let text = std::str::from_utf8(body.trim_ascii_end()).map_err(|error| Error::Invalid {
             detail: "the query is not UTF-8".to_owned(),
             place: Place::Position(error.valid_up_to()),
         })?;
-        Ok(uncut(Query::parse(self.routes.database.schema(), table, text, limits)?, self.accepted.format))
+        Ok(without_default_limit(
+            Query::parse(self.routes.database.schema(), table, text, limits)?,
+            self.accepted.format,
+        ))
     }
 
-    /// Whether the body is compressed, by gzip.
+    /// Returns whether the body is compressed by gzip.
     pub fn has_gzip(&self) -> bool {
         self.body_format.gzip
     }
 
-    /// The coding of an answer, if it is to have one.
+    /// Returns the negotiated coding of an answer.
     pub fn coding_of(&self, answer: &Answer) -> Option<Coding> {
         self.accepted.coded.of_bytes(answer.body().len())
     }
 
-    /// The coding of an answer in pieces, if it is to have one.
+    /// Returns the negotiated coding of an answer in pieces.
     pub fn coding_of_pieces(&self) -> Option<Coding> {
         self.accepted.coded.of_pieces()
     }
 
-    /// The answer in pieces, before its first piece.
+    /// Returns the head of an answer in pieces.
     pub fn head_of_pieces(&self) -> Answer {
         let mut head = handlers::list_head(self.accepted.format);
         if let Some(coding) = self.coding_of_pieces() {
-            coding::say(head.headers_mut(), coding);
+            coding::set_headers(head.headers_mut(), coding);
         }
         head
     }
 
-    /// The load that the body of the request is, and its table, if it is one; `line_bytes`: the longest line.
+    /// Returns the table and an empty load, if the request is a bulk load; `line_bytes`: the maximum length of a line.
     pub fn load(&self, line_bytes: usize) -> Option<(&Table, Load)> {
         match &self.target {
             Target::Load(table) => Some((*table, Load::new(line_bytes, self.body_format.gzip))),
@@ -303,18 +305,18 @@ impl Route<'_> {
         }
     }
 
-    /// The answer to a load that has come to its end.
+    /// Returns the answer to a completed load.
     ///
     /// # Errors
-    /// `Corrupt`, which would be a defect.
+    /// `Corrupt` in the case of a defect.
     pub fn loaded(&self, load: &Load) -> Result<Answer> {
         self.accepted.format.convert(load.answer(), None)
     }
 
-    /// Runs the handler; a long list is handed over in pieces, the last of which is the body of the answer.
+    /// Runs the handler; a long list is passed to `hand_over` in pieces, except for the last, which is the body of the answer.
     ///
     /// # Errors
-    /// What the handler returns; what `hand_over` returns.
+    /// Errors of the handler and of `hand_over`.
     pub fn answer_in_pieces(
         &self,
         database: &Database,
@@ -338,10 +340,10 @@ impl Route<'_> {
     /// Runs the handler.
     ///
     /// # Errors
-    /// What the handler returns.
+    /// Errors of the handler.
     ///
     /// # Panics
-    /// If it is a load or leads to bytes ([`Route::blob`]), which are streamed.
+    /// If it is a load or a blob operation ([`Route::blob`]), which are streamed.
     pub fn answer(&self, database: &Database, headers: &HeaderMap, body: &[u8]) -> Result<Answer> {
         let (format, body) = (self.accepted.format, &*self.body_format.json(body)?);
         match &self.target {
@@ -352,7 +354,9 @@ impl Route<'_> {
                 let resolve = |path: &str| self.routes.operation_target(path);
                 batch::batch(database, headers, body, format, self.routes.options.max_rows, resolve)
             }
-            Target::Graphql(asked, manner) => self.routes.graphql.answer(database, &asked.request(body)?, *manner),
+            Target::Graphql(asked, transport) => {
+                self.routes.graphql.answer(database, &asked.request(body)?, *transport)
+            }
             Target::Blob(Blob { access: Access::Delete, table, id, attribute }) => {
                 blobs::remove(database, table, id, *attribute, headers)
             }
@@ -387,7 +391,7 @@ impl Route<'_> {
             Verb::Delete(id) => handlers::delete(database, table, id, headers),
             Verb::DeleteMatching(text, limits) => handlers::delete_matching(database, table, text, headers, limits),
         }?;
-        // What was read has its format already.
+        // Records that were read already have the negotiated format.
         format.convert(answer, (!verb.counts()).then_some((database.schema(), table)))
     }
 }

@@ -1,4 +1,4 @@
-//! Which requests are routes, and which are refused.
+//! Requests that resolve to routes, and those that are rejected.
 
 use super::route::SHORT_BODY_BYTES;
 use super::*;
@@ -112,7 +112,7 @@ fn paths_and_methods() {
     }
 }
 
-/// What a body for this method and path is said to be.
+/// Returns the headers with the media type of a body for this method and path.
 fn typed(method: &str, uri: &str) -> HeaderMap {
     let is_query = (method, uri) == ("POST", "/Product/query");
     let media_type = if is_query { "text/plain" } else { "application/json" };

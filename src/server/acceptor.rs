@@ -1,5 +1,5 @@
-//! The accept loop: each socket to the worker with the fewest connections, none over the cap. It also beats the time by which
-//! the workers look at their connections' deadlines.
+//! The accept loop: assigns each connection to the worker with the fewest, and rejects those over the limit. It also drives the workers'
+//! checks of their connections' deadlines.
 
 use std::io::ErrorKind;
 use std::net::{Shutdown, TcpListener};
@@ -12,18 +12,18 @@ use tokio::task::JoinSet;
 
 use super::worker::Handle;
 
-/// What a client is told that is one too many.
+/// The answer to a client over the limit.
 const FULL: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
 
-/// How long a client that is one too many may take to read that, and how many of them are waited for at once.
+/// How long a rejected client may take to read the answer, and the maximum number of rejected clients waited for at once.
 const LINGER: Duration = Duration::from_secs(1);
 const LINGERING: usize = 256;
 
-/// How long to leave the machine alone when it has no descriptors left.
+/// The pause after running out of file descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Accepts until `stopping` says so, on a thread of its own.
+/// Accepts on a thread of its own until `stopping` is set.
 pub(super) fn start(
     listener: TcpListener,
     workers: Vec<Handle>,
@@ -39,15 +39,15 @@ pub(super) fn start(
         runtime.block_on(async {
             tokio::select! {
                 () = accept(listener, &workers, most) => {}
-            () = beat(tick, &workers) => {}
+            () = tick_workers(tick, &workers) => {}
                 _ = stopping.wait_for(|stop| *stop) => {}
             }
         });
     })
 }
 
-/// Lets the workers look after their connections, time and again.
-async fn beat(tick: Duration, workers: &[Handle]) {
+/// Periodically makes the workers check their connections.
+async fn tick_workers(tick: Duration, workers: &[Handle]) {
     loop {
         tokio::time::sleep(tick).await;
         workers.iter().filter(|worker| worker.connections() > 0).for_each(Handle::look_after);
@@ -60,7 +60,7 @@ async fn accept(listener: tokio::net::TcpListener, workers: &[Handle], most: usi
         match listener.accept().await {
             Ok((stream, peer)) => {
                 if workers.iter().map(Handle::connections).sum::<usize>() >= most {
-                    // Into an empty send buffer: it fits, or the client is gone.
+                    // The send buffer is empty: either it fits, or the client has disconnected.
                     let _ = stream.try_write(FULL);
                     while turned_away.try_join_next().is_some() {}
                     if turned_away.len() < LINGERING {
@@ -68,13 +68,13 @@ async fn accept(listener: tokio::net::TcpListener, workers: &[Handle], most: usi
                     }
                     continue;
                 }
-                // Small answers must not wait for the acknowledgement of earlier ones.
+                // Small answers must not wait for the acknowledgement of earlier ones (Nagle's algorithm).
                 let _ = stream.set_nodelay(true);
                 if let Ok(stream) = stream.into_std() {
                     hand_over(workers, stream, peer.ip());
                 }
             }
-            Err(error) if is_the_client_s(&error) => {}
+            Err(error) if is_client_disconnect(&error) => {}
             Err(error) => {
                 tracing::warn!("cannot accept a connection: {error}");
                 tokio::time::sleep(PAUSE).await;
@@ -83,8 +83,8 @@ async fn accept(listener: tokio::net::TcpListener, workers: &[Handle], most: usi
     }
 }
 
-/// Reads what a client has sent that was told all it will be told. A socket that is closed over unread bytes is reset, and the client
-/// may then never see what it was told (RFC 9112, 9.6).
+/// Reads and discards what a rejected client has sent. Closing a socket with unread bytes resets the connection, and the client might never
+/// see the answer (RFC 9112, section 9.6).
 async fn discard(stream: TcpStream) {
     let _ = socket2::SockRef::from(&stream).shutdown(Shutdown::Write);
     let mut bytes = [0; 4096];
@@ -103,8 +103,8 @@ fn hand_over(workers: &[Handle], stream: std::net::TcpStream, peer: std::net::Ip
     }
 }
 
-/// A client that has gone before it was accepted concerns nobody else.
-fn is_the_client_s(error: &std::io::Error) -> bool {
+/// Returns whether the error concerns only a client that disconnected before it was accepted.
+fn is_client_disconnect(error: &std::io::Error) -> bool {
     use ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
 }

@@ -1,5 +1,4 @@
-//! The thread that does what no request waits for: building indexes, deleting records that have expired and what
-//! abandoned uploads have left.
+//! The thread for background work: building indexes, and deleting expired records and the remains of abandoned uploads.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
@@ -10,10 +9,10 @@ use crate::error::Error;
 use crate::schema::{Kind, Table};
 use crate::transaction::Database;
 
-/// How often it looks whether records have expired, and how long it leaves alone what it could not do.
+/// The interval at which it looks for expired records, and the pause before it retries failed work.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The thread; it stops at the end of a piece of work.
+/// The thread; it stops at the end of a unit of work.
 pub(super) struct Background {
     stop: Sender<()>,
     thread: JoinHandle<()>,
@@ -24,7 +23,7 @@ impl Background {
         let ((stop, stopping), database) = (channel(), database.clone());
         let thread = std::thread::Builder::new().name("strata-background".to_owned());
         let thread = thread.spawn(move || {
-            // As in the pool of scans: whoever answers requests goes first.
+            // As in the pool for scans, requests take priority.
             let _ = rustix::process::setpriority_process(None, NICE);
             run(&database, &stopping);
         })?;
@@ -49,10 +48,10 @@ fn run(database: &Database, stopping: &Receiver<()>) {
             Ok(false) if !may_come_again(database) => return,
             Ok(false) | Err(Error::Busy { .. }) => PAUSE,
             Err(error) => {
-                // Logged once, however often it is tried again in vain.
+                // Logged once, however often it is retried.
                 let said = error.to_string();
                 if said != refused {
-                    tracing::error!("background work is delayed: {said}");
+                    tracing::error!("background work failed and will be retried: {said}");
                     refused = said;
                 }
                 PAUSE
@@ -64,7 +63,7 @@ fn run(database: &Database, stopping: &Receiver<()>) {
     }
 }
 
-/// Whether there may be work after all that there was is done: records that expire, uploads that are abandoned.
+/// Returns whether there may be new work later: records that expire, uploads that are abandoned.
 fn may_come_again(database: &Database) -> bool {
     let has_blobs = |table: &Table| table.attributes.iter().any(|attribute| attribute.kind == Kind::Blob);
     database.schema().tables.iter().any(|table| table.expires() || has_blobs(table))

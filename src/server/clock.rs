@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-/// The threads that are counted.
+/// The threads whose CPU time is counted.
 #[derive(Default)]
 pub(super) struct Clocks(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    /// The account of each living thread.
+    /// The account of each live thread.
     accounts: Vec<PathBuf>,
-    /// Of threads that have ended.
+    /// The CPU time of threads that have ended.
     ended: Duration,
 }
 
@@ -23,7 +23,7 @@ impl Clocks {
         self.0.lock().accounts.extend(own_account());
     }
 
-    /// Keeps what the calling thread has used; it ends now.
+    /// Adds the CPU time of the calling thread, which is about to end.
     pub(super) fn leave(&self) {
         let Some(own) = own_account() else { return };
         let mut state = self.0.lock();

@@ -1,8 +1,8 @@
 //! One connection: HTTP/1 or HTTP/2 over it, and its deadlines.
 //!
-//! Deadlines cost a request nothing but a few stores: a connection notes what happens to it in a [`Watch`], and its worker looks
-//! at all of them a few times within the shortest deadline. (Timers of the HTTP library would be made, entered and
-//! removed for every request.) So a deadline may be late by up to half of itself, or two seconds.
+//! Deadlines cost a request only a few stores: a connection records its events in a [`Watch`], and its worker checks all of them a few
+//! times within the shortest deadline. (The HTTP library would create, register and remove a timer for every request.) A deadline may thus
+//! be late by up to half of itself, or two seconds.
 
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -25,16 +25,16 @@ use crate::config::Config;
 use crate::ingress::Ingress;
 use crate::tls::Tls;
 
-/// How long a connection may take for what.
+/// The deadlines of a connection.
 #[derive(Clone, Debug)]
 pub(super) struct Deadlines {
     /// For the head of a request, from its first byte.
     header: Duration,
-    /// Without a request.
+    /// For a connection without a request.
     idle: Duration,
-    /// For the client to take [`TAKEN_BYTES`] of an answer that waits for it.
+    /// For the client to receive [`TAKEN_BYTES`] of a pending answer.
     send: Duration,
-    /// When what is in flight has to have ended; set when the server stops.
+    /// The deadline for everything in flight; set when the server stops.
     pub(super) stop: Arc<OnceLock<Instant>>,
 }
 
@@ -48,59 +48,59 @@ impl Deadlines {
         }
     }
 
-    /// How often to look.
+    /// Returns the interval between checks.
     pub(super) fn tick(&self) -> Duration {
         (self.header.min(self.idle).min(self.send) / 4).clamp(Duration::from_millis(1), Duration::from_secs(1))
     }
 }
 
-/// What a client takes at least of an answer within the deadline of sending.
+/// The minimum that a client has to receive of an answer within the send deadline.
 const TAKEN_BYTES: u64 = 64 << 10;
 
-/// A piece of an answer that is shorter is not kept account of: it would take longer than it is long.
+/// Shorter pieces of an answer are not tracked, since tracking would cost more than it saves.
 const WATCHED_BYTES: usize = 4 << 10;
 
-/// How much of what has come is held before it is asked for, so also the longest head. A body that comes fast fills all of it.
+/// The maximum of received bytes that are buffered, and thus the maximum length of a head. A fast body fills all of it.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// What a worker wants of a connection.
+/// A worker's order to a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(super) enum Order {
-    /// Go on.
+    /// Continue.
     Serve,
-    /// Answer what is in flight, and end.
+    /// Complete the answers in flight, and end.
     Finish,
-    /// End now.
+    /// End immediately.
     Leave,
 }
 
-/// What happens on a connection, and what is to happen. All of it on one thread: the atomics are there for the compiler, and
-/// are read and written as plain numbers.
+/// The events of a connection, and its orders. All accesses are on one thread: the atomics only satisfy the compiler, and are read and
+/// written like plain numbers.
 #[derive(Default)]
 pub(super) struct Watch {
-    /// Requests begun.
+    /// The number of requests begun.
     requests: AtomicU64,
-    /// Requests without an answer yet, bodies that are still read, and answers whose end is not known: their own deadlines hold.
+    /// Requests without an answer, bodies still being read, and answers of unknown length: these have deadlines of their own.
     in_flight: AtomicU32,
-    /// Whether bytes came after the last request: the beginning of a head. Over HTTP/2 they say nothing.
+    /// Whether bytes arrived after the last request: the beginning of a head. Meaningless over HTTP/2.
     begun: AtomicBool,
-    /// Bytes that the client's machine has taken.
+    /// The bytes that the socket has accepted.
     written: AtomicU64,
-    /// Pieces of answers that were not sent yet.
+    /// The number of unsent pieces of answers.
     unsent: AtomicU32,
-    /// Since when something is unsent, and what was written by then.
+    /// The time since which something is unsent, and the bytes written by then.
     sending: Mutex<Option<(Instant, u64)>>,
     http2: AtomicBool,
     /// An [`Order`].
     order: AtomicU8,
-    /// What the worker saw last, and since when.
+    /// The state last seen by the worker, and the time since which it is unchanged.
     seen: Mutex<Option<(State, Instant)>>,
-    /// Of the connection's task, from its first run: it wakes the task as long as there is one.
+    /// The waker of the connection's task, from its first run; valid as long as the task exists.
     waker: OnceLock<Waker>,
 }
 
-/// What does not change while nothing happens: requests begun, a head begun, the order, bytes written.
+/// The state that does not change while nothing happens: requests begun, a head begun, the order, bytes written.
 type State = (u64, bool, Order, u64);
 
 impl Watch {
@@ -118,13 +118,13 @@ impl Watch {
             }
         };
         if now.duration_since(since) >= if begun { deadlines.header } else { deadlines.idle } {
-            // A client that does not read its last answer keeps a finishing connection open: it has the same time once more.
+            // A client that does not read its last answer keeps a finishing connection open: it gets the same time again.
             let gently = !begun && state.2 == Order::Serve;
             self.order(if gently { Order::Finish } else { Order::Leave });
         }
     }
 
-    /// Ends the connection if its client takes too little of what it has asked for. (Over HTTP/2 it may send pings all the while.)
+    /// Ends the connection if its client receives its answers too slowly. (Over HTTP/2 it may still send pings.)
     fn look_after_sending(&self, now: Instant, deadlines: &Deadlines) {
         let mut sending = self.sending.lock();
         let written = self.written.load(Relaxed);
@@ -141,7 +141,7 @@ impl Watch {
         }
     }
 
-    /// Tells the connection what to do, unless it is to do more already.
+    /// Gives the connection an order, unless it already has a stronger one.
     pub(super) fn order(&self, order: Order) {
         if order > self.current() {
             self.order.store(order as u8, Relaxed);
@@ -151,7 +151,7 @@ impl Watch {
         }
     }
 
-    /// Notes what came of writing: a long answer is sent long after it was made.
+    /// Records the outcome of a write: a long answer is sent long after it was made.
     fn note_written<E>(&self, outcome: &Poll<Result<usize, E>>) {
         if let Poll::Ready(Ok(bytes)) = outcome {
             self.written.store(self.written.load(Relaxed) + *bytes as u64, Relaxed);
@@ -167,7 +167,7 @@ impl Watch {
     }
 }
 
-/// A request on a connection, from its head to its answer, or its body, to its end.
+/// A request in flight, from its head to the end of its answer or body.
 struct InFlight(Arc<Watch>);
 
 impl InFlight {
@@ -186,27 +186,27 @@ impl InFlight {
 impl Drop for InFlight {
     fn drop(&mut self) {
         self.0.in_flight.store(self.0.in_flight.load(Relaxed) - 1, Relaxed);
-        // What came meanwhile was the body.
+        // The bytes received meanwhile were the body.
         self.0.begun.store(false, Relaxed);
     }
 }
 
-/// The body of a request. Who refuses a request may read its body behind the answer: meanwhile the connection is not idle, and what
-/// comes is not the head of the next request.
-struct Arriving {
+/// The body of a request. A rejected request may have its body read after the answer: meanwhile the connection is not idle, and the
+/// received bytes are not the head of the next request.
+struct RequestBody {
     body: Incoming,
-    /// None if there is nothing to come.
+    /// `None` if the body is empty.
     _in_flight: Option<InFlight>,
 }
 
-impl Arriving {
+impl RequestBody {
     fn of(body: Incoming, request: &InFlight) -> Self {
         let in_flight = (!body.is_end_stream()).then(|| InFlight::one_more(Arc::clone(&request.0)));
         Self { body, _in_flight: in_flight }
     }
 }
 
-impl Body for Arriving {
+impl Body for RequestBody {
     type Data = Bytes;
     type Error = hyper::Error;
 
@@ -226,7 +226,7 @@ impl Body for Arriving {
     }
 }
 
-/// Something of an answer that was not sent yet. The last bytes may be let go of by another thread, so this is a number of its own.
+/// An unsent part of an answer. The last reference may be dropped on another thread, so this has a counter of its own.
 struct Unsent(Arc<Watch>);
 
 impl Unsent {
@@ -254,18 +254,18 @@ impl AsRef<[u8]> for Piece {
     }
 }
 
-/// The body of an answer. While its next piece is there and not asked for, it is the client that is waited for; while the next
-/// piece is asked for and not there, it is not.
-struct Sending<B> {
+/// The body of an answer. The client is being waited for while a piece is ready and not requested, but not while the next piece is
+/// requested and not ready.
+struct ResponseBody<B> {
     body: B,
-    /// None if all of it is one short piece.
+    /// `None` if the whole body is one short piece.
     watch: Option<Arc<Watch>>,
     unsent: Option<Unsent>,
-    /// None if its end is known. Else nothing may come for long, and the connection is not idle.
+    /// `None` if its length is known. Otherwise it may pause for long, and the connection is not idle.
     _in_flight: Option<InFlight>,
 }
 
-impl<B: Body<Data = Bytes>> Sending<B> {
+impl<B: Body<Data = Bytes>> ResponseBody<B> {
     fn of(body: B, request: InFlight) -> Self {
         let bytes = body.size_hint().exact();
         let watch = bytes.is_none_or(|bytes| bytes >= WATCHED_BYTES as u64).then(|| Arc::clone(&request.0));
@@ -274,7 +274,7 @@ impl<B: Body<Data = Bytes>> Sending<B> {
     }
 }
 
-impl<B: Body<Data = Bytes> + Unpin> Body for Sending<B> {
+impl<B: Body<Data = Bytes> + Unpin> Body for ResponseBody<B> {
     type Data = Bytes;
     type Error = B::Error;
 
@@ -299,22 +299,22 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Sending<B> {
     }
 }
 
-/// What a worker serves connections with.
+/// The means by which a worker serves connections.
 #[derive(Clone)]
 pub(super) struct Serving {
-    /// One for its thread, so that nobody else counts in its memory.
+    /// The ingress of this thread, so that its counters are not shared.
     pub(super) ingress: Arc<Ingress>,
     pub(super) tls: Option<Tls>,
 }
 
 impl Serving {
-    /// Serves a connection to its end.
+    /// Serves a connection until it ends.
     pub(super) async fn connection(self, stream: std::net::TcpStream, peer: IpAddr, watch: Arc<Watch>) {
         let Ok(stream) = TcpStream::from_std(stream) else { return };
         match self.tls {
             None => requests(stream, peer, self.ingress, watch).await,
             Some(tls) => {
-                // It has the time of a head.
+                // The handshake has the deadline of a head.
                 watch.begun.store(true, Relaxed);
                 let handshake = pin!(tls.accept(stream));
                 let shaken = until_left(&watch, handshake, |_| {}).await;
@@ -327,29 +327,28 @@ impl Serving {
     }
 }
 
-/// Answers the requests on a stream.
+/// Serves the requests on a stream.
 async fn requests<S>(stream: S, peer: IpAddr, ingress: Arc<Ingress>, watch: Arc<Watch>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let mut builder = auto::Builder::new(TokioExecutor::new());
-    // Deadlines are kept by the watch.
+    // Deadlines are enforced by the watch.
     builder.http1().header_read_timeout(None).max_buf_size(BUFFER_BYTES);
-    builder.http2().timer(TokioTimer::new()).max_concurrent_streams(256);
+    builder.http2().timer(TokioTimer::new()).max_concurrent_streams(256).max_header_list_size(BUFFER_BYTES as u32);
     let requests = Arc::clone(&watch);
     let service = service_fn(move |request: http::Request<Incoming>| {
         let in_flight = InFlight::begin(Arc::clone(&requests), request.version() == http::Version::HTTP_2);
-        let answer = ingress.answer(request.map(|body| Arriving::of(body, &in_flight)), peer);
-        async move { Ok::<_, Infallible>(answer.await.map(|body| Sending::of(body, in_flight))) }
+        let answer = ingress.answer(request.map(|body| RequestBody::of(body, &in_flight)), peer);
+        async move { Ok::<_, Infallible>(answer.await.map(|body| ResponseBody::of(body, in_flight))) }
     });
     let io = TokioIo::new(Watched { stream, watch: Arc::clone(&watch) });
     let connection = pin!(builder.serve_connection(io, service));
-    // How it ended is the client's affair: it has gone, or was told in HTTP's own words.
+    // The outcome concerns only the client: it has disconnected, or was answered by the HTTP library.
     until_left(&watch, connection, |connection| connection.graceful_shutdown()).await;
 }
 
-/// Polls what happens on a connection until it is done; `None` if the connection is to be left before. `finish` asks it to come to an
-/// end.
+/// Polls a connection until it is done; `None` if it has to end before. `finish` starts its graceful shutdown.
 async fn until_left<F: Future>(
     watch: &Watch,
     mut work: Pin<&mut F>,
@@ -371,7 +370,7 @@ async fn until_left<F: Future>(
     .await
 }
 
-/// A stream that notes when bytes come.
+/// A stream that records received bytes.
 struct Watched<S> {
     stream: S,
     watch: Arc<Watch>,
@@ -426,7 +425,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
 mod tests {
     use super::*;
 
-    /// The order after looking at each of these seconds.
+    /// Returns the order after checks at each of these seconds.
     fn order_after(watch: &Watch, start: Instant, seconds: &[u64]) -> Order {
         let (header, idle, send) = (Duration::from_secs(2), Duration::from_secs(10), Duration::from_secs(20));
         let deadlines = Deadlines { header, idle, send, stop: Arc::default() };

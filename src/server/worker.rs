@@ -1,8 +1,8 @@
-//! A worker: one thread, one runtime, the connections that were handed to it.
+//! A worker: one thread, one runtime, and the connections assigned to it.
 //!
-//! A worker has no timer of its own while nothing waits: the acceptor tells it when to look at its connections. One timer, however
-//! far away, makes the runtime arm and disarm the kernel's on each way to sleep and back, which is 4 % of a bare request;
-//! a `LocalSet` is another 3 %, so tasks are spawned on the runtime itself.
+//! An idle worker has no timer of its own: the acceptor tells it when to check its connections. A single timer, however distant, makes the
+//! runtime arm and disarm a kernel timer whenever it sleeps and wakes, which is 4 % of a bare request; a `LocalSet` is another 3 %, so
+//! tasks are spawned on the runtime itself.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, TcpStream};
@@ -17,37 +17,37 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use super::clock::Clocks;
 use super::connection::{Deadlines, Order, Serving, Watch};
 
-/// What a worker is told.
+/// A message to a worker.
 enum Message {
     /// Serve this connection.
     Serve(TcpStream, IpAddr),
-    /// See whose deadline is over.
+    /// Check the deadlines of all connections.
     LookAfter,
 }
 
 /// The connections of a worker, by number.
 type Open = Arc<Mutex<HashMap<u64, Arc<Watch>>>>;
 
-/// The acceptor's end of a worker. When it is dropped, the worker stops.
+/// The acceptor's handle of a worker. Dropping it stops the worker.
 pub(super) struct Handle {
     messages: UnboundedSender<Message>,
     connections: Arc<AtomicUsize>,
 }
 
 impl Handle {
-    /// How many connections the worker has.
+    /// Returns the number of its connections.
     pub(super) fn connections(&self) -> usize {
         self.connections.load(Ordering::Relaxed)
     }
 
-    /// Hands a connection over.
+    /// Assigns a connection.
     pub(super) fn send(&self, stream: TcpStream, peer: IpAddr) {
         self.connections.fetch_add(1, Ordering::Relaxed);
-        // It fails only while the worker ends, and then the socket is closed.
+        // Fails only while the worker is ending; the socket is then closed.
         let _ = self.messages.send(Message::Serve(stream, peer));
     }
 
-    /// Lets the worker see whose deadline is over.
+    /// Makes the worker check the deadlines of its connections.
     pub(super) fn look_after(&self) {
         let _ = self.messages.send(Message::LookAfter);
     }
@@ -56,7 +56,7 @@ impl Handle {
 /// Starts a worker.
 ///
 /// # Errors
-/// If the machine has no thread or no runtime to give.
+/// If the thread or the runtime cannot be created.
 pub(super) fn start(
     number: usize,
     serving: Serving,
@@ -96,7 +96,7 @@ impl Worker {
         let deadline = *self.deadlines.stop.get_or_init(Instant::now);
         self.order_all(Order::Finish);
         while !self.open.lock().is_empty() && Instant::now() < deadline {
-            // Connections leave the map as they end; a short tick, because the process waits for it.
+            // Connections are removed from the map as they end; a short tick, because the process is waiting.
             tokio::time::sleep(self.deadlines.tick().min(Duration::from_millis(20))).await;
         }
         self.order_all(Order::Leave);
@@ -108,15 +108,15 @@ impl Worker {
         let number = self.next;
         self.next += 1;
         self.open.lock().insert(number, Arc::clone(&watch));
-        let left = Left { number, open: Arc::clone(&self.open), connections: Arc::clone(&self.connections) };
+        let removal = RemoveOnDrop { number, open: Arc::clone(&self.open), connections: Arc::clone(&self.connections) };
         let serving = self.serving.clone();
         tokio::spawn(async move {
-            let _left = left;
+            let _removal = removal;
             serving.connection(stream, peer, watch).await;
         });
     }
 
-    /// Ends connections whose deadlines are over.
+    /// Ends connections whose deadlines have passed.
     fn look_after(&self, now: Instant) {
         for watch in self.open.lock().values() {
             watch.look_after(now, &self.deadlines);
@@ -130,14 +130,14 @@ impl Worker {
     }
 }
 
-/// Takes a connection off the books, however it ended.
-struct Left {
+/// Removes a connection from the map, however it ended.
+struct RemoveOnDrop {
     number: u64,
     open: Open,
     connections: Arc<AtomicUsize>,
 }
 
-impl Drop for Left {
+impl Drop for RemoveOnDrop {
     fn drop(&mut self) {
         self.open.lock().remove(&self.number);
         self.connections.fetch_sub(1, Ordering::Relaxed);

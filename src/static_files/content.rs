@@ -1,4 +1,4 @@
-//! The bytes of files: read at the start into memory up to a budget, the others from disk when they are asked for.
+//! The contents of files: read into memory at startup up to a budget, the others from disk on request.
 
 use std::collections::HashMap;
 use std::fs;
@@ -20,17 +20,17 @@ use crate::error::{Error, Result};
 /// The body of an answer.
 #[derive(Debug)]
 pub enum Content {
-    /// There.
+    /// In memory.
     Memory(Bytes),
-    /// To be read.
+    /// On disk.
     Disk(Extent),
 }
 
 impl Content {
-    /// No bytes.
+    /// The empty body.
     pub const EMPTY: Self = Self::Memory(Bytes::new());
 
-    /// How many bytes it has.
+    /// Returns its length in bytes.
     pub fn length_bytes(&self) -> u64 {
         match self {
             Self::Memory(bytes) => bytes.len() as u64,
@@ -39,14 +39,14 @@ impl Content {
     }
 }
 
-/// Where the bytes of a file are.
+/// The location of the bytes of a file.
 #[derive(Clone)]
 pub(super) enum Stored {
     Memory { bytes: Bytes, is_text: bool },
     Disk(Arc<Known>),
 }
 
-/// A file as it was at the start.
+/// A file as it was at startup.
 #[derive(Debug)]
 pub(super) struct Known {
     path: PathBuf,
@@ -62,12 +62,12 @@ impl Stored {
         }
     }
 
-    /// Whether it is known to be text in UTF-8.
+    /// Returns whether it is known to be UTF-8 text.
     pub(super) fn is_text(&self) -> bool {
         matches!(self, Self::Memory { is_text: true, .. })
     }
 
-    /// A part of it; the range lies within.
+    /// Returns a part of it; the range must lie within.
     pub(super) fn part(&self, range: Range<u64>) -> Content {
         match self {
             Self::Memory { bytes, .. } if range.end - range.start == bytes.len() as u64 => {
@@ -90,31 +90,31 @@ pub struct Extent {
 }
 
 impl Extent {
-    /// Where in the file it lies, in bytes.
+    /// Returns its byte range in the file.
     pub fn range(&self) -> Range<u64> {
         self.range.clone()
     }
 
-    /// Opens the file; waits for the disk.
+    /// Opens the file; may block on the disk.
     ///
     /// # Errors
-    /// `Storage` if it cannot be opened, or is not what it was when its validator was made.
+    /// `Storage` if it cannot be opened, or has changed since its validator was made.
     pub fn open(&self) -> Result<fs::File> {
         let path = &self.known.path;
         let file = fs::File::open(path).map_err(|error| cannot_read(path, error))?;
         let now = file.metadata().map_err(|error| cannot_read(path, error))?;
         if now.len() != self.known.length_bytes || now.modified().ok() != self.known.changed {
             let detail = format!("{} cannot be served", path.display());
-            return Err(Error::storage(detail, "it has changed since the server was started"));
+            return Err(Error::storage(detail, "it has changed since the server started"));
         }
         Ok(file)
     }
 }
 
-/// A piece of a file; waits for the disk.
+/// Reads a piece of a file; may block on the disk.
 ///
 /// # Errors
-/// From the machine, also if the file ends before the range does.
+/// I/O errors, also if the file ends before the range does.
 pub fn read_piece(file: &fs::File, range: Range<u64>) -> std::io::Result<Bytes> {
     let length = usize::try_from(range.end - range.start).map_err(std::io::Error::other)?;
     let mut bytes = vec![0; length];
@@ -122,7 +122,7 @@ pub fn read_piece(file: &fs::File, range: Range<u64>) -> std::io::Result<Bytes> 
     Ok(Bytes::from(bytes))
 }
 
-/// The files of a folder by path, `/` between its parts. The shortest files are kept in memory, as many as fit.
+/// Reads the files of a folder by path, with `/` between its segments. The shortest files are kept in memory, as many as fit.
 ///
 /// # Errors
 /// `Storage` if something cannot be read.
@@ -142,7 +142,7 @@ pub(super) fn read_folder(root: &Path, memory_bytes: usize) -> Result<HashMap<St
     read.collect()
 }
 
-/// Walks a folder and what is below it.
+/// Traverses a folder recursively.
 fn collect(root: &Path, entries: fs::ReadDir, prefix: &str, files: &mut Vec<(String, Known)>) -> Result<()> {
     for entry in entries {
         let path = entry.map_err(|error| cannot_read(root, error))?.path();
@@ -156,7 +156,7 @@ fn collect(root: &Path, entries: fs::ReadDir, prefix: &str, files: &mut Vec<(Str
             collect(root, entries, &format!("{name}/"), files)?;
             continue;
         }
-        // A link that leads nowhere is no file.
+        // A dangling link is ignored.
         let Some(target) = path.canonicalize().ok().filter(|target| stays_inside(root, target)) else {
             continue;
         };
@@ -169,7 +169,7 @@ fn collect(root: &Path, entries: fs::ReadDir, prefix: &str, files: &mut Vec<(Str
     Ok(())
 }
 
-/// Whether where a link leads is a place that could be served by its own name.
+/// Returns whether the target of a link could be served under its own name.
 fn stays_inside(root: &Path, target: &Path) -> bool {
     let hidden = |part: std::path::Component<'_>| part.as_os_str().as_encoded_bytes().starts_with(b".");
     target.strip_prefix(root).is_ok_and(|inside| !inside.components().any(hidden))
@@ -180,7 +180,7 @@ fn in_memory(known: &Known) -> Result<Representation> {
     Ok(of_bytes(Bytes::from(bytes)))
 }
 
-/// Of a file that is in the binary.
+/// Returns the representation of a file embedded in the binary.
 pub(super) fn embedded(bytes: &'static [u8]) -> Representation {
     of_bytes(Bytes::from_static(bytes))
 }
@@ -205,11 +205,11 @@ fn on_disk(known: Known) -> Result<Representation> {
     Ok(Representation { stored: Stored::Disk(Arc::new(known)), etag })
 }
 
-/// The strong validator of bytes with this hash.
+/// Returns the strong validator of bytes with this hash.
 fn etag(hash: u64) -> HeaderValue {
     HeaderValue::try_from(format!("\"{hash:016x}\"")).expect("digits and quotation marks")
 }
 
 fn cannot_read(path: &Path, error: std::io::Error) -> Error {
-    Error::storage(format!("cannot read {}, which is of the static files", path.display()), error)
+    Error::storage(format!("cannot read the static file {}", path.display()), error)
 }

@@ -1,11 +1,11 @@
-//! Whether a request wants a page (RFC 9110, 12.5.1).
+//! Whether a request is for a page (RFC 9110, section 12.5.1).
 
 use http::HeaderMap;
 use http::header::ACCEPT;
 
 use crate::handlers::fields::{members, with_quality};
 
-/// Whether the client asks for HTML by name, as browsers do for a page and nobody does for data.
+/// Returns whether the client accepts HTML explicitly, as browsers do for a page and other clients do not for data.
 pub fn accepts_html(headers: &HeaderMap) -> bool {
     members(headers, ACCEPT).any(|member| {
         let (name, quality) = with_quality(member);

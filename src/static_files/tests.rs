@@ -1,4 +1,4 @@
-//! A folder and what is answered of it.
+//! Answers from a folder of static files.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use super::*;
 
 const LONG: usize = 5000;
 
-/// A folder with a bit of everything, and its outside.
+/// Creates a folder with one file of each kind, and files outside it.
 fn folder() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let write = |path: &str, text: &[u8]| {

@@ -1,16 +1,16 @@
 //! Group commit: one write and one sync of the log serve all writers that wait for them.
 //!
-//! A writer that finds no commit running leads: it writes its batch and syncs. Those that come meanwhile leave their batches
-//! and wait; when the commit has ended, the first of them leads the next one: all their batches in one write, then one sync, so
-//! that a writer waits once, not for the engine's queue of writers and then for the sync. Only after the lead is handed on are
-//! those called that were served, each by itself, so that the device is not idle while they wake. There is no thread to start, to
-//! feed or to stop, and a lone writer pays for no hand-over.
+//! A writer that finds no commit running becomes the leader: it writes its batch and syncs. Writers that arrive meanwhile enqueue their
+//! batches and wait. When the commit has ended, the first of them leads the next one: all their batches in one write, then one sync, so
+//! that a writer waits once, not in the engine's write queue and then for the sync. The lead is handed on before the writers that were
+//! served are called, each separately, so that the device is not idle while they wake. No thread has to be started, fed or stopped, and a
+//! lone writer pays for no hand-over.
 //!
-//! A writer is called by a callback, which wakes its thread or its task. A task has written its batch itself, waits for the sync
-//! alone, and leads on whatever thread it is given: so there are no more threads than commits, however many wait.
+//! A writer is notified by a callback, which wakes its thread or its task. A task has already written its batch, waits only for the sync,
+//! and leads on whatever thread it is given; so there are no more threads than commits, however many tasks wait.
 //!
-//! The write is not a synced one: the engine would let no other writer in until the device has answered, and a soft write would
-//! wait for the strong ones.
+//! The write itself is not synced: the engine would let no other writer in until the device has answered, and soft writes would wait for
+//! strong ones.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,15 +21,15 @@ use rust_rocksdb::WriteBatch;
 
 use crate::error::{Error, Result};
 
-/// What a commit does; called by one leader at a time.
+/// The operations of a commit; called by one leader at a time.
 pub(super) trait Log {
     fn append(&self, batch: &WriteBatch) -> Result<()>;
 
-    /// Returns when all that was appended before the call survives the machine.
+    /// Returns when everything appended before the call survives a machine crash.
     fn sync_log(&self) -> Result<()>;
 }
 
-/// Writes and syncs for all who wait.
+/// Writes and syncs for all waiting writers.
 #[derive(Default)]
 pub(super) struct Committer {
     state: Mutex<State>,
@@ -39,11 +39,11 @@ pub(super) struct Committer {
 #[derive(Default)]
 struct State {
     running: bool,
-    /// Those that came while a commit was running.
+    /// Writers that arrived while a commit was running.
     next: Group,
 }
 
-/// Writers that one commit serves, and what they write.
+/// The writers that one commit serves, and their batches.
 #[derive(Default)]
 struct Group {
     writers: Vec<Writer>,
@@ -51,74 +51,74 @@ struct Group {
 }
 
 struct Writer {
-    /// Whether it has left a batch; one that has not waits for the sync alone.
+    /// Whether it has enqueued a batch; otherwise it waits only for the sync.
     has_batch: bool,
     call: Callback,
 }
 
-type Callback = Box<dyn FnOnce(Call) + Send>;
+type Callback = Box<dyn FnOnce(Notification) + Send>;
 
-/// What one who waits for a commit is called for, once.
-pub enum Call {
-    /// To lead the commit, on a thread that may wait.
+/// What a waiter of a commit is called for, once.
+pub enum Notification {
+    /// To lead the commit, on a thread that may block.
     Lead(Lead),
     /// The commit has ended.
     Served(Result<()>),
 }
 
-/// The lead of a commit. When it is dropped, the commit has ended, and has failed if it was not carried out: the lead is handed on,
-/// then those are called that were served.
+/// The lead of a commit. Dropping it ends the commit, which has failed if it was not carried out: the lead is handed on, then the writers
+/// that were served are called.
 pub struct Lead {
     committer: Arc<Committer>,
     /// Whether the leader has a batch.
     has_batch: bool,
-    /// The others, and all batches but that of a leader who is alone.
+    /// The other writers, and all batches except that of a leader without a group.
     group: Group,
     written: Outcome,
     synced: Outcome,
 }
 
-/// What all whom it concerns are told.
+/// The outcome for all writers concerned.
 type Outcome = std::result::Result<(), Arc<Error>>;
 
 impl Committer {
-    /// Returns when `batch` was written and a sync that began after that has ended well. What was written by others before the
-    /// call is synced as well, so a call without a batch is a sync.
+    /// Returns when `batch` was written and a sync that began after that has succeeded. The sync covers everything written by others before
+    /// the call, so a call without a batch is a sync.
     ///
     /// # Errors
-    /// What `log` returned, to every writer whom it concerns.
+    /// What `log` returned, to every writer concerned.
     pub(super) fn commit(self: &Arc<Self>, batch: Option<&WriteBatch>, log: &impl Log) -> Result<()> {
-        let place = Arc::new(Place { thread: std::thread::current(), call: Mutex::default() });
-        let waiting = Arc::clone(&place);
+        let waiter = Arc::new(ThreadWaiter { thread: std::thread::current(), call: Mutex::default() });
+        let waiting = Arc::clone(&waiter);
         match self.join(batch, Box::new(move |call| waiting.wake(call))) {
             Some((lead, _)) => lead.commit(batch, log),
-            None => match place.wait() {
-                Call::Lead(lead) => lead.commit(None, log),
-                Call::Served(outcome) => outcome,
+            None => match waiter.wait() {
+                Notification::Lead(lead) => lead.commit(None, log),
+                Notification::Served(outcome) => outcome,
             },
         }
     }
 
-    /// Calls back when a sync has ended that began after this call, or with the lead of the commit that syncs: at once, if no other
+    /// Calls back when a sync that began after this call has ended, or with the lead of the commit that syncs: immediately, if no other
     /// commit is running.
-    pub(super) fn when_synced(self: &Arc<Self>, callback: impl FnOnce(Call) + Send + 'static) {
+    pub(super) fn when_synced(self: &Arc<Self>, callback: impl FnOnce(Notification) + Send + 'static) {
         if let Some((lead, callback)) = self.join(None, Box::new(callback)) {
-            callback(Call::Lead(lead));
+            callback(Notification::Lead(lead));
         }
     }
 
-    /// How many syncs have ended well.
+    /// Returns the number of successful syncs.
     pub(super) fn syncs(&self) -> u64 {
         self.syncs.load(Ordering::Relaxed)
     }
 
-    /// How many wait for the next commit.
+    /// Returns the number of waiters for the next commit.
     #[cfg(test)]
     pub(super) fn waiting(&self) -> usize {
         self.state.lock().next.writers.len()
     }
 
-    /// Leaves the batch and waits in line if a commit is running; the lead, and the callback unused, if none is.
+    /// Enqueues the batch and waits in line if a commit is running; otherwise returns the lead and the unused callback.
     fn join(self: &Arc<Self>, batch: Option<&WriteBatch>, call: Callback) -> Option<(Lead, Callback)> {
         let has_batch = batch.is_some();
         let mut state = self.state.lock();
@@ -134,18 +134,18 @@ impl Committer {
     }
 
     fn lead(self: &Arc<Self>, has_batch: bool, group: Group) -> Lead {
-        // Should the leader unwind or never begin, those that wait for it must not wait for ever.
+        // If the leader unwinds or never begins, its waiters must not wait for ever.
         let unfinished = || Err(Arc::new(Error::storage("cannot commit", "the writer that led the commit has failed")));
         Lead { committer: Arc::clone(self), has_batch, group, written: unfinished(), synced: unfinished() }
     }
 }
 
 impl Lead {
-    /// Writes what all have left, or `alone`, the batch of a leader who is alone; then syncs, whatever became of the write, for those
-    /// that wait for nothing else.
+    /// Writes all enqueued batches, or `alone`, the batch of a leader without a group; then syncs, even if the write failed, for the
+    /// waiters that need only the sync.
     ///
     /// # Errors
-    /// What `log` returned and concerns the leader.
+    /// What `log` returned, as far as it concerns the leader.
     pub(super) fn commit(mut self, alone: Option<&WriteBatch>, log: &impl Log) -> Result<()> {
         let merged = self.group.writes.batch();
         self.written = alone.or(merged.as_ref()).map_or(Ok(()), |batch| log.append(batch).map_err(Arc::new));
@@ -153,11 +153,11 @@ impl Lead {
         self.outcome(self.has_batch)
     }
 
-    /// What a writer is told.
+    /// Returns the outcome for a writer.
     fn outcome(&self, has_batch: bool) -> Result<()> {
         match (&self.written, &self.synced) {
-            (Err(failure), _) if has_batch => Err(retold(failure)),
-            (_, Err(failure)) => Err(retold(failure)),
+            (Err(failure), _) if has_batch => Err(copy_error(failure)),
+            (_, Err(failure)) => Err(copy_error(failure)),
             _ => Ok(()),
         }
     }
@@ -172,22 +172,22 @@ impl Drop for Lead {
         drop(state);
         if !next.writers.is_empty() {
             let Writer { has_batch, call } = next.writers.remove(0);
-            call(Call::Lead(self.committer.lead(has_batch, next)));
+            call(Notification::Lead(self.committer.lead(has_batch, next)));
         }
         for Writer { has_batch, call } in std::mem::take(&mut self.group.writers) {
-            call(Call::Served(self.outcome(has_batch)));
+            call(Notification::Served(self.outcome(has_batch)));
         }
     }
 }
 
-/// Where a thread waits to be called.
-struct Place {
+/// Where a thread waits for its call.
+struct ThreadWaiter {
     thread: Thread,
-    call: Mutex<Option<Call>>,
+    call: Mutex<Option<Notification>>,
 }
 
-impl Place {
-    fn wait(&self) -> Call {
+impl ThreadWaiter {
+    fn wait(&self) -> Notification {
         loop {
             let call = self.call.lock().take();
             match call {
@@ -197,14 +197,14 @@ impl Place {
         }
     }
 
-    fn wake(&self, call: Call) {
+    fn wake(&self, call: Notification) {
         *self.call.lock() = Some(call);
         self.thread.unpark();
     }
 }
 
-/// The failure of a commit, for one of those it was to serve: of the same kind, so that each does what is to be done about it.
-fn retold(failure: &Error) -> Error {
+/// Copies the failure of a commit for one of its writers, keeping its kind, so that each can react to it.
+fn copy_error(failure: &Error) -> Error {
     match failure {
         Error::Busy { detail } => Error::Busy { detail: detail.clone() },
         Error::Corrupt { detail } => Error::corrupt(detail.clone()),
@@ -213,8 +213,8 @@ fn retold(failure: &Error) -> Error {
     }
 }
 
-/// Batches put one after the other into one, in the engine's own form: a number of the engine's (u64), how many operations there
-/// are (u32, little-endian), the operations.
+/// Batches concatenated into one, in the engine's format: a sequence number (u64, set by the engine), the number of operations (u32,
+/// little-endian), the operations.
 #[derive(Default)]
 struct Merged(Vec<u8>);
 
@@ -385,7 +385,7 @@ mod tests {
             committer.when_synced(move |call| calls.send((number, call)).unwrap());
         };
         wait(0);
-        let Ok((0, Call::Lead(lead))) = called.try_recv() else { panic!("no commit was running") };
+        let Ok((0, Notification::Lead(lead))) = called.try_recv() else { panic!("no commit was running") };
         wait(1);
         wait(2);
         std::thread::scope(|scope| {
@@ -395,9 +395,11 @@ mod tests {
             }
             assert!(called.try_recv().is_err(), "nothing was synced yet");
             lead.commit(None, &syncing(|| Ok(()))).unwrap();
-            let Ok((1, Call::Lead(lead))) = called.try_recv() else { panic!("the first of those who wait leads") };
+            let Ok((1, Notification::Lead(lead))) = called.try_recv() else {
+                panic!("the first of those who wait leads")
+            };
             assert!(lead.commit(None, &Fake(|_: &WriteBatch| Err(busy()), || Ok(()))).is_ok(), "it has no batch");
-            assert!(matches!(called.try_recv(), Ok((2, Call::Served(Ok(()))))), "nor has this one");
+            assert!(matches!(called.try_recv(), Ok((2, Notification::Served(Ok(()))))), "nor has this one");
             assert!(matches!(writer.join().unwrap(), Err(Error::Busy { .. })));
         });
         assert!(called.try_recv().is_err() && committer.syncs() == 2, "each was called once");
@@ -409,7 +411,7 @@ mod tests {
         let (calls, called) = mpsc::channel();
         let next = Arc::clone(&committer);
         committer.when_synced(move |call| {
-            next.when_synced(move |call| calls.send(matches!(call, Call::Lead(_))).unwrap());
+            next.when_synced(move |call| calls.send(matches!(call, Notification::Lead(_))).unwrap());
             drop(call);
         });
         assert!(called.recv().unwrap(), "it may lead itself");

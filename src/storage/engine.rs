@@ -1,14 +1,14 @@
-//! RocksDB as it is set up here, and why.
+//! The configuration of RocksDB, and the reasons for it.
 //!
-//! A fixed handful of column families, not one a table. One HyperClockCache with an explicit budget; bloom filters of 10 bits,
-//! so that the existence check of a create rarely reads a block; a hash index inside the blocks of records, which are read by
-//! exact key; LZ4 above, ZSTD at the bottom level. Block checksums are verified, as is the default.
+//! A fixed handful of column families, not one per table. One HyperClockCache with an explicit budget; bloom filters of 10 bits per key, so
+//! that the existence check of a create rarely reads a block; a hash index in the data blocks of records, which are read by exact key; LZ4
+//! in the upper levels, ZSTD in the bottom level. Block checksums are verified, which is the default.
 //!
-//! Pieces of blobs are flushed to files beside the sorted ones (BlobDB), so that compactions move their keys alone. Two small memtables
-//! are enough for them: what is uploaded is written once and seldom read at once, and memory must not follow it. The engine would stop
-//! the writers of all families when the second is full before the first is flushed, so uploads stop themselves before that. A file of
-//! pieces goes when all of them are gone. It is not rewritten for the sake of those that are: compactions would do that with a part of
-//! all files at a time, however many there are (the binding has no more than that to choose), so only an operator has it done.
+//! Chunks of blobs are flushed to blob files (BlobDB), so that compactions move only their keys. Two small memtables are enough for them:
+//! an upload is written once and seldom read soon after, and memory must not grow with it. The engine would stall the writers of all
+//! families if the second filled up before the first is flushed, so uploads pause before that. A blob file is removed when all its chunks
+//! are deleted. It is not rewritten to reclaim the deleted ones: compactions would do that for a fraction of all files at a time, however
+//! many there are (the binding offers no finer choice), so it is left to the operator.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -52,7 +52,7 @@ impl Engine {
     }
 }
 
-/// What the engine does beside the calls, counted by its own events.
+/// Counters and state of the engine's background work, updated by its events.
 #[derive(Default)]
 pub(super) struct Background {
     pub(super) batch_bytes: AtomicU64,
@@ -60,12 +60,12 @@ pub(super) struct Background {
     pub(super) flushed_bytes: AtomicU64,
     pub(super) compactions: AtomicU64,
     pub(super) compacted_bytes: AtomicU64,
-    /// Why it takes no more writes, as long as it does not.
+    /// Why the engine refuses writes, while it does.
     pub(super) failure: Mutex<Option<String>>,
 }
 
 impl Background {
-    /// The engine says whether it takes writes. The operator is told once, and once when it does again.
+    /// Records whether the engine accepts writes; logs each change once.
     fn set_failure(&self, status: &std::result::Result<(), rocksdb::Error>) {
         let failure = status.as_ref().err().map(ToString::to_string);
         let before = std::mem::replace(&mut *self.failure.lock(), failure.clone());
@@ -88,7 +88,7 @@ impl event_listener::EventListener for Listener {
         self.background.flushes.fetch_add(1, Ordering::Relaxed);
         let blobs: u64 = job.blob_file_addition_infos().map(|file| file.total_blob_bytes()).sum();
         self.background.flushed_bytes.fetch_add(size_of_file(job) + blobs, Ordering::Relaxed);
-        // Of those that earlier flushes have left: what this one leaves is archived after it.
+        // Trims files left by earlier flushes: those that this one makes obsolete are archived after it.
         log::trim(&self.directory, self.log_bytes);
     }
 
@@ -101,14 +101,14 @@ impl event_listener::EventListener for Listener {
         self.background.set_failure(status.result());
     }
 
-    /// After an error that it can recover from (a disk that was full), it tries again by itself.
+    /// The engine retries by itself after a recoverable error (such as a full disk).
     fn on_error_recovery_end(&self, ended: &event_listener::BackgroundErrorRecoveryInfo) {
         self.background.set_failure(ended.new_bg_error().result());
     }
 }
 
-/// Bytes of the file that a flush has made. The engine's own properties of it count the index before it is compressed; they serve only
-/// where the file is gone already.
+/// Returns the bytes of the file that a flush has written. Its table properties count the index before compression; they are used only if
+/// the file no longer exists.
 fn size_of_file(job: &event_listener::FlushJobInfo) -> u64 {
     let path = job.file_path().map(OsString::from_vec);
     let file = path.and_then(|path| std::fs::metadata(path).ok());
@@ -116,19 +116,19 @@ fn size_of_file(job: &event_listener::FlushJobInfo) -> u64 {
     file.map_or(properties.data_size() + properties.index_size() + properties.filter_size(), |file| file.len())
 }
 
-/// When the logs hold as much as so many memtables, the family that keeps the oldest is flushed.
+/// When the log is as large as this many memtables, the family that holds back the oldest file is flushed.
 const MEMTABLES_IN_LOGS: u64 = 4;
 
-/// More than any archive of logs has, in mebibytes: with a limit of its own the engine archives logs, and we remove them.
+/// More than any log archive, in mebibytes: a size limit makes the engine archive log files, and this module removes them.
 const ARCHIVED_MIB: u64 = 1 << 32;
 
-/// A memtable of blobs; there are two.
+/// Size of a memtable of blobs; there are two.
 const BLOB_BUFFER_BYTES: usize = 8 << 20;
 
-/// So much may stand in one while the other is flushed; the rest is for what is being written.
+/// Bytes that the active one may hold while the other is flushed; the rest is for writes under way.
 pub(super) const ACTIVE_BLOB_BYTES: u64 = (BLOB_BUFFER_BYTES - (2 << 20)) as u64;
 
-/// A shorter value stays in the sorted files: what is known of a blob, and the pieces of the smallest ones.
+/// A shorter value stays in the sorted files: manifests, and the chunks of the smallest blobs.
 const SEPARATE_BYTES: u64 = 4 << 10;
 
 const RECORDS: &str = "records";
@@ -144,8 +144,8 @@ pub(super) fn open(directory: &Path, options: &Options, background: &Arc<Backgro
     database_options.create_missing_column_families(true);
     database_options.increase_parallelism(i32::try_from(cores()).unwrap_or(i32::MAX));
     database_options.set_keep_log_file_num(4);
-    // A log is kept until all families have flushed what they have in it, and the entries of indexes fill their memtable many times
-    // more slowly than records do: without a limit logs pile up, and opening after a crash reads all of them.
+    // A log file is kept until all families have flushed their writes in it, and index entries fill their memtable many times more slowly
+    // than records do: without a limit log files pile up, and recovery after a crash reads all of them.
     database_options.set_max_total_wal_size(MEMTABLES_IN_LOGS * options.write_buffer_bytes as u64);
     let log_bytes = options.feed_log_bytes as u64;
     if log_bytes > 0 {
@@ -158,7 +158,7 @@ pub(super) fn open(directory: &Path, options: &Options, background: &Arc<Backgro
         (rocksdb::DEFAULT_COLUMN_FAMILY_NAME, family_options(options, &cache, false)),
         (RECORDS, family_options(options, &cache, true)),
         (INDEXES, family_options(options, &cache, false)),
-        // A store of an earlier version has none; it is made.
+        // A store of an earlier version has none; it is created.
         (BLOBS, blob_options(options, &cache)),
     ];
     let descriptors = families.map(|(name, options)| rocksdb::ColumnFamilyDescriptor::new(name, options));
@@ -177,8 +177,8 @@ pub(super) fn open(directory: &Path, options: &Options, background: &Arc<Backgro
     })
 }
 
-/// RocksDB takes a directory without the file CURRENT for an empty one and clears what it finds there. Logs and sorted files
-/// exist only after CURRENT does.
+/// Refuses a directory without the file CURRENT but with data: RocksDB would take it for empty and clear it. Log and sorted files exist
+/// only after CURRENT does.
 fn refuse_headless(directory: &Path) -> Result<()> {
     let refused = |error| Error::storage(format!("cannot read the data directory {}", directory.display()), error);
     if directory.join("CURRENT").try_exists().map_err(refused)? {
@@ -201,7 +201,7 @@ fn family_options(options: &Options, cache: &rocksdb::Cache, hashed: bool) -> ro
     blocks.set_block_cache(cache);
     blocks.set_bloom_filter(10.0, false);
     blocks.set_cache_index_and_filter_blocks(true);
-    // Within the budget of the cache, but never looked up there: a get of a cached block saves two look-ups.
+    // Charged to the cache, but never looked up there: a get of a cached block saves two look-ups.
     blocks.set_unpartitioned_pinning_tier(rocksdb::BlockBasedPinningTier::All);
     if hashed {
         blocks.set_data_block_index_type(rocksdb::DataBlockIndexType::BinaryAndHash);
@@ -218,7 +218,7 @@ fn family_options(options: &Options, cache: &rocksdb::Cache, hashed: bool) -> ro
 fn blob_options(options: &Options, cache: &rocksdb::Cache) -> rocksdb::Options {
     let mut family = family_options(options, cache, false);
     family.set_write_buffer_size(BLOB_BUFFER_BYTES);
-    // A third for a moment, where the logs have grown so long that all families are flushed: uploads leave it alone.
+    // Room for a third, briefly, when the log has grown so long that all families are flushed; uploads do not use it.
     family.set_max_write_buffer_number(3);
     family.set_enable_blob_files(true);
     family.set_min_blob_size(SEPARATE_BYTES);
@@ -228,7 +228,7 @@ fn blob_options(options: &Options, cache: &rocksdb::Cache) -> rocksdb::Options {
     family
 }
 
-/// Rewrites all files with pieces of blobs, without those that were deleted.
+/// Rewrites all blob files without the chunks that were deleted.
 pub(super) fn rewrite_blob_files(
     database: &rocksdb::DB,
     blobs: &rocksdb::ColumnFamily,
@@ -245,7 +245,7 @@ fn cores() -> usize {
     std::thread::available_parallelism().map_or(2, std::num::NonZero::get)
 }
 
-/// Says what to do where RocksDB only says what happened.
+/// Adds what to do about an error that RocksDB only describes.
 fn explain(directory: &Path, error: rocksdb::Error) -> Error {
     let (path, text) = (directory.display(), error.to_string());
     if text.contains("lock hold by current process") || text.contains("Resource temporarily unavailable") {

@@ -1,7 +1,7 @@
-//! What the engine says of its own state: sizes, what is still to be compacted, how long writers were made to wait.
+//! The engine's gauges: sizes, compaction debt, write stalls.
 //!
-//! All of it is read from properties, which RocksDB keeps in any case. Its `Statistics` would know more and count on every read and
-//! write; they stay off.
+//! They are read from properties, which RocksDB keeps in any case. Its `Statistics` have more, but count on every read and write; they stay
+//! off.
 
 use rust_rocksdb as rocksdb;
 
@@ -11,15 +11,15 @@ use crate::error::{Error, Result};
 /// The state of the engine at one moment. Sizes in bytes, over all spaces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gauges {
-    /// Sorted files that a reader may meet.
+    /// Live sorted files.
     pub sorted_bytes: u64,
-    /// Files beside them with values that stand apart; those whose values were deleted count until the file is gone.
+    /// Blob files; the values deleted in one count until the file is removed.
     pub blob_file_bytes: u64,
-    /// Memtables, those included that are being flushed.
+    /// Memtables, including those being flushed.
     pub memtable_bytes: u64,
-    /// What compactions have to rewrite until each level is within its size, as the engine estimates it.
+    /// Bytes that compactions have to rewrite until each level is within its target size, as the engine estimates it.
     pub compaction_debt_bytes: u64,
-    /// Milliseconds that the path of writes was slowed down or stopped since the store was opened, however many writers waited.
+    /// Milliseconds for which writes were delayed or stopped since the store was opened, regardless of the number of writers.
     pub stalled_ms: u64,
 }
 
@@ -29,15 +29,15 @@ pub(super) fn read(store: &Store) -> Result<Gauges> {
     };
     let sum = |property| {
         let of = |space: &Space| store.db().property_int_value_cf(&store.family(*space), property);
-        Space::ALL.iter().try_fold(0, |sum, space| Ok(sum + of(space).map_err(untold)?.unwrap_or(0)))
+        Space::ALL.iter().try_fold(0, |sum, space| Ok(sum + of(space).map_err(property_error)?.unwrap_or(0)))
     };
-    let statistics = store.db().property_value(DBSTATS).map_err(untold)?;
+    let statistics = store.db().property_value(DBSTATS).map_err(property_error)?;
     Ok(Gauges {
         sorted_bytes: sum(TOTAL_SST_FILES_SIZE)?,
         blob_file_bytes: store
             .db()
             .property_int_value_cf(&store.family(Space::Blobs), BLOB_FILES_SIZE)
-            .map_err(untold)?
+            .map_err(property_error)?
             .unwrap_or(0),
         memtable_bytes: sum(CUR_SIZE_ALL_MEM_TABLES)?,
         compaction_debt_bytes: sum(ESTIMATE_PENDING_COMPACTION_BYTES)?,
@@ -48,33 +48,35 @@ pub(super) fn read(store: &Store) -> Result<Gauges> {
     })
 }
 
-/// Of a family. The binding has no name for it.
+/// A property of a column family, for which the binding has no constant.
 const BLOB_FILES_SIZE: &str = "rocksdb.total-blob-file-size";
 
-/// How many memtables of a space wait to be flushed, and the bytes of the one that is written to.
+/// Returns the number of immutable memtables of a space, and the bytes of the active one.
 pub(super) fn memtables(store: &Store, space: Space) -> Result<(u64, u64)> {
     use rocksdb::properties::{CUR_SIZE_ACTIVE_MEM_TABLE, NUM_IMMUTABLE_MEM_TABLE};
-    let value = |property| store.db().property_int_value_cf(&store.family(space), property).map_err(untold);
+    let value = |property| store.db().property_int_value_cf(&store.family(space), property).map_err(property_error);
     Ok((value(NUM_IMMUTABLE_MEM_TABLE)?.unwrap_or(0), value(CUR_SIZE_ACTIVE_MEM_TABLE)?.unwrap_or(0)))
 }
 
-/// Asks every file for its properties, so it is not one of the gauges.
+/// Reads the properties of every file, so it is not one of the gauges.
 pub(super) fn uncompressed_bytes(store: &Store) -> Result<u64> {
     use rocksdb::properties::AGGREGATED_TABLE_PROPERTIES;
     let mut sum = 0;
     for space in Space::ALL {
         let properties = store.db().property_value_cf(&store.family(space), AGGREGATED_TABLE_PROPERTIES);
-        let bytes = properties.map_err(untold)?.as_deref().and_then(raw_bytes);
-        sum += bytes.ok_or_else(|| Error::storage("cannot read what sorted files hold", "there are no raw sizes"))?;
+        let bytes = properties.map_err(property_error)?.as_deref().and_then(raw_bytes);
+        sum += bytes.ok_or_else(|| {
+            Error::storage("cannot read what sorted files hold", "the table properties have no raw sizes")
+        })?;
     }
     Ok(sum)
 }
 
-fn untold(error: rocksdb::Error) -> Error {
+fn property_error(error: rocksdb::Error) -> Error {
     Error::storage("cannot read a property of the engine", error)
 }
 
-/// From the line `Cumulative stall: 00:01:2.345 H:M:S, 0.7 percent`.
+/// Parses the line `Cumulative stall: 00:01:2.345 H:M:S, 0.7 percent`.
 fn stalled_ms(statistics: &str) -> Option<u64> {
     let line = statistics.lines().find_map(|line| line.strip_prefix("Cumulative stall: "))?;
     let mut parts = line.split(' ').next()?.split(':');
@@ -83,7 +85,7 @@ fn stalled_ms(statistics: &str) -> Option<u64> {
     Some((hours * 3600 + minutes * 60) * 1000 + (seconds * 1000.0).round() as u64)
 }
 
-/// From `..; raw key size=21000; ..; raw value size=500000; ..`.
+/// Parses `..; raw key size=21000; ..; raw value size=500000; ..`.
 fn raw_bytes(properties: &str) -> Option<u64> {
     let size = |name: &str| properties.split("; ").find_map(|one| one.strip_prefix(name))?.parse::<u64>().ok();
     Some(size("raw key size=")? + size("raw value size=")?)

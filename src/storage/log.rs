@@ -1,18 +1,19 @@
-//! The write-ahead log as readers see it: every batch that was written, in order, from any position that is still kept.
+//! Reads the write-ahead log: every batch that was written, in order, from any position that is still kept.
 //!
-//! The files of the log are read here and not through the engine's own iterator (`GetUpdatesSince`): the binding's ends where nothing
-//! more was written, and a new one reads the newest file from its beginning, tens of mebibytes for every look at the end of a log that
-//! grows. A [`LogReader`] keeps its place and reads each byte once. A test holds it against the iterator.
+//! The log files are read here and not through the engine's own iterator (`GetUpdatesSince`): the binding's iterator ends when it reaches
+//! the end of the log, and a new one reads the newest file from its beginning, tens of mebibytes for every poll of a growing log. A
+//! [`LogReader`] keeps its position and reads each byte once. A test compares it with the iterator.
 //!
-//! What may be read is what readers of the store see: the engine says the number of the latest such operation, and what is not in one
-//! file by then is in a later one. Numbers rise by one with every operation, across files and restarts, so a gap, or numbers that begin
-//! anew because a power cut took the end of the log, are noticed: the log is not kept from there on, and the reader returns `Gone`.
+//! Readers of the log see what readers of the store see: the engine reports the sequence number of the latest visible operation, and an
+//! operation up to it that is not in one file by then is in a later one. Sequence numbers increase by one with every operation, across
+//! files and restarts. A gap, or numbers that start over because a power cut took the end of the log, is detected: the log is not kept from
+//! there on, and the reader returns `Gone`.
 //!
-//! A position names the opening of the store by which its file was written ([`Openings`]), so that one of another store, of which this is
-//! a copy, is not taken for one of this log.
+//! A position names the opening of the store that wrote its file ([`Openings`]), so that a position of another store, of which this one is
+//! a copy, is not mistaken for one in this log.
 //!
-//! The engine archives files that it needs no more and would look once in ten minutes whether there are too many of them, whatever was
-//! written meanwhile; so they are trimmed here, after every flush.
+//! The engine archives log files that it no longer needs, and would check only every ten minutes whether there are too many of them,
+//! however much is written; so they are trimmed here, after every flush.
 
 mod batch;
 mod file;
@@ -35,43 +36,43 @@ pub(super) use openings::Openings;
 /// A position in the log, between two operations. It stays the same as long as the log is kept from there on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogPosition {
-    /// Random number of the opening of the store that has written the file: a copy of the store may have other files of the same numbers.
+    /// Random number of the opening of the store that wrote the file; a copy of the store may have other files with the same numbers.
     pub opening: u32,
-    /// Number of a file of the log.
+    /// Number of the log file.
     pub file: u64,
-    /// Where in it the batch begins that has the operation before the position; 0 also where the file has none before it.
+    /// Offset in the file of the batch with the operation before the position; 0 also if the file has no operation before it.
     pub offset: u64,
-    /// Number of the operation before the position.
+    /// Sequence number of the operation before the position.
     pub sequence: u64,
 }
 
-/// Reads the log, batch by batch.
+/// Reads the log batch by batch.
 pub struct LogReader<'s> {
     store: &'s Store,
-    /// The family whose operations are of interest.
+    /// Id of the column family to read.
     family: u32,
     file: LogFile,
-    /// Behind the last batch that was handed out.
+    /// Position after the last batch that was returned.
     position: LogPosition,
-    /// The memory of that batch, or of one that the position lies within.
+    /// Buffer of that batch, or of the one that contains the position.
     batch: Vec<u8>,
-    /// Whether the rest of `batch` is to be handed out next.
+    /// Whether the rest of `batch` is returned next.
     pending: bool,
 }
 
-/// A batch that was longer gives its memory back.
+/// A larger batch buffer is freed after use.
 const KEPT_BYTES: usize = 4 << 20;
 
 impl Store {
-    /// Number of the latest operation that readers of the store see.
+    /// Returns the sequence number of the latest operation that readers of the store see.
     pub fn latest_sequence(&self) -> u64 {
         self.db().latest_sequence_number()
     }
 
-    /// Reads the log from a position on, for the operations on one space.
+    /// Reads the operations on one space from a position on.
     ///
     /// # Errors
-    /// `Gone` if the log is not kept from there on, or was never there; `Storage` on an I/O error.
+    /// `Gone` if the log is not kept from there on, or never had the position; `Storage` on an I/O error.
     pub fn log_from(&self, space: Space, position: LogPosition) -> Result<LogReader<'_>> {
         if position.sequence > self.latest_sequence() || self.openings.of(position.file) != Some(position.opening) {
             return Err(gone());
@@ -81,14 +82,14 @@ impl Store {
         match reader.read()? {
             Some(found) if found.covers(position.sequence) => reader.pending = position.sequence < found.last,
             Some(found) if position.offset == 0 && found.first == position.sequence + 1 => reader.file.rewind(),
-            // The newest one, and nothing was written since.
+            // The newest file, and nothing was written since.
             None if position.offset == 0 && file_numbers(self.db().path())?.last() == Some(&position.file) => {}
             _ => return Err(gone()),
         }
         Ok(reader)
     }
 
-    /// Reads the log from behind an operation on, which was the latest a moment ago.
+    /// Reads the operations on one space after an operation, which was the latest a moment ago.
     ///
     /// # Errors
     /// `Gone` if the log is not kept from there on; `Storage` on an I/O error.
@@ -108,20 +109,20 @@ impl Store {
                 }
             }
         }
-        // All that is kept was written later: what comes next is the first of its file.
+        // Everything that is kept was written later: the next operation is the first of its file.
         let newest = numbers.last().copied().ok_or_else(gone)?;
         let opening = self.openings.of(newest).ok_or_else(gone)?;
         self.log_from(space, LogPosition { opening, file: newest, offset: 0, sequence })
     }
 
-    /// Has a thread woken after every write, or nobody. A write that is under way may not know of it yet.
+    /// Registers the thread to unpark after every write, or none. A write already under way may miss a new registration.
     pub fn wake_after_writes(&self, thread: Option<Thread>) {
         self.watcher.is_there.store(thread.is_some(), Ordering::Relaxed);
         *self.watcher.thread.write() = thread;
     }
 }
 
-/// A batch that was found in a file.
+/// A batch found in a file.
 struct Found {
     offset: u64,
     first: u64,
@@ -140,26 +141,26 @@ impl<'s> LogReader<'s> {
         Self { store, family, file, position, batch: Vec::new(), pending: false }
     }
 
-    /// Behind what was handed out last.
+    /// Returns the position after the last batch that was returned.
     pub fn position(&self) -> LogPosition {
         self.position
     }
 
-    /// The next batch, or what is left of the one that the reading began within; `None` if nothing more was written yet.
+    /// Returns the next batch, or the rest of the one in which reading began; `None` if nothing more was written yet.
     ///
     /// # Errors
-    /// `Gone` if what comes next is not kept any more; `Corrupt` if the log is damaged; `Storage` on an I/O error.
+    /// `Gone` if what comes next is no longer kept; `Corrupt` if the log is damaged; `Storage` on an I/O error.
     #[expect(clippy::should_implement_trait, reason = "an Iterator could not lend its batches")]
     pub fn next(&mut self) -> Result<Option<LoggedBatch<'_>>> {
         let behind = self.position.sequence;
         if !std::mem::take(&mut self.pending) {
-            // Asked before the files: what is not in this one now is in a later one, or nowhere.
+            // Checked before the files: an operation up to this number that is not in this file now is in a later one, or lost.
             if behind >= self.store.latest_sequence() {
                 return Ok(None);
             }
             let found = loop {
                 match self.read()? {
-                    // One without operations has no position of its own.
+                    // A batch without operations has no position of its own.
                     Some(found) if found.last < found.first => {}
                     Some(found) => break found,
                     None => self.go_on()?,
@@ -185,7 +186,7 @@ impl<'s> LogReader<'s> {
         Ok(Some(Found { offset, first, last }))
     }
 
-    /// Goes on with the next file.
+    /// Continues with the next file.
     fn go_on(&mut self) -> Result<()> {
         let directory = self.store.db().path();
         let next = file_numbers(directory)?.into_iter().find(|number| *number > self.file.number());
@@ -201,7 +202,7 @@ fn gone() -> Error {
     Error::Gone { detail: "the changes after this event are no longer kept".to_owned() }
 }
 
-/// The thread that is woken after writes.
+/// The thread to unpark after writes.
 #[derive(Default)]
 pub(super) struct Watcher {
     is_there: AtomicBool,
@@ -209,7 +210,7 @@ pub(super) struct Watcher {
 }
 
 impl Watcher {
-    /// A write is in the log and visible. Costs one relaxed load if nobody is to be woken.
+    /// Called when a write is in the log and visible. Costs one relaxed load if no thread is registered.
     #[inline]
     pub(super) fn wake(&self) {
         if self.is_there.load(Ordering::Relaxed)
@@ -220,17 +221,17 @@ impl Watcher {
     }
 }
 
-/// Where the engine puts files of the log that it needs no more.
+/// Returns the directory to which the engine moves log files that it no longer needs.
 pub(super) fn archive(directory: &Path) -> PathBuf {
     directory.join("archive")
 }
 
-/// Removes the oldest archived files, so far that the others have at most `most_bytes` bytes together. One that cannot be removed stays
-/// until the next time.
+/// Removes the oldest archived files until the others have at most `most_bytes` bytes together. A file that cannot be removed stays until
+/// the next time.
 pub(super) fn trim(directory: &Path, most_bytes: u64) {
     let archive = archive(directory);
     let mut numbers = Vec::new();
-    // Without a folder nothing was archived.
+    // If the directory does not exist, nothing was archived.
     let _ = add_numbers(&archive, &mut numbers);
     numbers.sort_unstable();
     let mut kept_bytes = 0u64;
@@ -243,11 +244,11 @@ pub(super) fn trim(directory: &Path, most_bytes: u64) {
     }
 }
 
-/// The numbers of all files of the log, ascending.
+/// Returns the numbers of all log files, ascending.
 fn file_numbers(directory: &Path) -> Result<Vec<u64>> {
     let cannot = |error| Error::storage("cannot list the files of the log", error);
     let mut numbers = Vec::new();
-    // In this order: one that is archived meanwhile is met twice, and not missed.
+    // In this order: a file that is archived meanwhile is found twice rather than missed.
     add_numbers(directory, &mut numbers).map_err(cannot)?;
     match add_numbers(&archive(directory), &mut numbers) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(cannot(error)),

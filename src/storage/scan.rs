@@ -1,11 +1,11 @@
-//! A bounded walk over keys in their order, or against it.
+//! A bounded scan of keys, ascending or descending.
 
 use rust_rocksdb as rocksdb;
 
 use super::classify;
 use crate::error::Result;
 
-/// A walk; [`Scan::next`] lends each entry until the next call.
+/// A scan; [`Scan::next`] lends each entry until the next call.
 pub struct Scan<'a> {
     iterator: rocksdb::DBRawIterator<'a>,
     begun: bool,
@@ -13,17 +13,17 @@ pub struct Scan<'a> {
 }
 
 impl<'a> Scan<'a> {
-    /// From where the iterator stands towards greater keys.
+    /// Scans ascending from the current position of the iterator.
     pub(super) fn forwards(iterator: rocksdb::DBRawIterator<'a>) -> Self {
         Self { iterator, begun: false, backwards: false }
     }
 
-    /// From where the iterator stands towards lesser keys.
+    /// Scans descending from the current position of the iterator.
     pub(super) fn backwards(iterator: rocksdb::DBRawIterator<'a>) -> Self {
         Self { iterator, begun: false, backwards: true }
     }
 
-    /// Goes on at this key or, if there is none, at the first that follows in the direction of the scan, within its bounds.
+    /// Continues at this key or, if it does not exist, at the next one in the direction of the scan, within its bounds.
     pub fn seek(&mut self, key: &[u8]) {
         match self.backwards {
             true => self.iterator.seek_for_prev(key),
@@ -32,10 +32,10 @@ impl<'a> Scan<'a> {
         self.begun = false;
     }
 
-    /// The next key and value, or `None` at the end.
+    /// Returns the next key and value, or `None` at the end.
     ///
     /// # Errors
-    /// `Corrupt`, `Storage` or `WouldBlock` from the engine: an end without an error is the real end.
+    /// `Corrupt`, `Storage` or `WouldBlock` from the engine: `None` without an error is the real end.
     #[expect(clippy::should_implement_trait, reason = "an Iterator could not lend its entries")]
     pub fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         match (self.begun, self.backwards) {

@@ -1,4 +1,4 @@
-//! The engine by its promises: together or not at all, in order, as of a moment, or a clear refusal.
+//! The guarantees of the engine: atomicity, order, snapshots, and clear errors.
 
 use super::*;
 use std::fs;
@@ -39,7 +39,7 @@ fn scanned(store: &Store, space: Space, lower: &str, upper: &str) -> Result<Vec<
     Ok(keys)
 }
 
-/// A store of a thousand records in one sorted file, closed.
+/// A closed store of a thousand records in one sorted file.
 fn settled() -> TempDir {
     let (directory, store) = fresh();
     let mut batch = Batch::default();
@@ -82,7 +82,7 @@ fn file_named(directory: &Path, part: &str) -> std::path::PathBuf {
     named.max_by_key(|path| fs::metadata(path).unwrap().len()).expect("the file exists")
 }
 
-/// A refusal that says in one line what is wrong.
+/// Asserts an error that says in one line what is wrong.
 fn assert_refused<T>(outcome: Result<T>, words: &str) {
     let error = outcome.err().expect("it should have been refused");
     assert!(matches!(error, Error::Corrupt { .. } | Error::Storage { .. }), "{error:?}");
@@ -122,7 +122,7 @@ fn a_batch_that_is_cleared_is_forgotten() {
     }
 }
 
-/// Writers put a pair of keys that must be equal; a reader never sees them differ.
+/// Writers put a pair of keys that must be equal; a reader must never see them differ.
 #[test]
 fn no_reader_sees_half_a_batch() {
     let (_directory, store) = fresh();
@@ -251,12 +251,12 @@ fn calls_and_background_work_are_counted() {
     assert!(counters.flushes > 0 && counters.flushed_bytes > 0, "{counters:?}");
 }
 
-/// Keys without values, as entries of indexes are: much of such a file is filter and index.
+/// Keys without values, like index entries: much of such a file is filter and index.
 #[test]
 fn the_whole_of_a_file_counts_as_written() {
     let directory = tempfile::tempdir().unwrap();
     let store = Store::open(directory.path(), &Options { automatic_compactions: false, ..Options::default() }).unwrap();
-    // Two files of the same keys, or there were nothing to rewrite.
+    // Two files of the same keys; otherwise there would be nothing to rewrite.
     for number in (0..50_000).chain(0..50_000) {
         put(&store, Space::Indexes, &format!("{number:08}"), "");
         if number == 49_999 {
@@ -452,7 +452,7 @@ fn a_store_without_its_current_file_is_refused_and_left_alone() {
     let cut = copy(directory.path());
     fs::write(cut.path().join("CURRENT"), "").unwrap();
     assert_refused(contents(cut.path()), "data directory");
-    // RocksDB itself refuses as long as there is a log; without one it would clear the sorted files away.
+    // RocksDB itself refuses if there is a log; without one it would remove the sorted files.
     for lost in [["CURRENT", "CURRENT"], ["CURRENT", ".log"]] {
         let (copy, elsewhere) = (copy(directory.path()), tempfile::tempdir().unwrap());
         let files: Vec<_> = fs::read_dir(copy.path()).unwrap().map(|file| file.unwrap().file_name()).collect();
@@ -500,7 +500,7 @@ fn what_was_overwritten_counts_until_it_is_compacted() {
     assert_eq!(store.uncompressed_bytes().unwrap(), once);
 }
 
-/// Memtables of the least size fill faster than a flush ends.
+/// Memtables of the minimum size fill faster than a flush ends.
 #[test]
 fn writers_that_outrun_the_flushes_are_stalled_and_it_is_counted() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,15 +1,15 @@
-//! Work that no request waits for: building indexes, emptying those that were dropped, deleting records that have expired.
+//! Background work: building indexes, removing the entries of dropped ones, deleting expired records.
 //!
-//! It is done in pieces, each of which ends soon and is an ordinary write, by whoever calls [`Database::work`]: the server has a thread
-//! for it. What is to be done stands in the catalogue, so it goes on after a restart, and after a kill from where it was last written
-//! down; a piece that is done twice does no harm.
+//! It is done in short pieces, each an ordinary write, by the caller of [`Database::work`]; the server has a thread for it. The pending
+//! work is recorded in the catalogue, so it continues after a restart, and after a kill from the last recorded progress; repeating a piece
+//! is harmless.
 //!
-//! **A build** walks over the records of a table in batches. It holds the records of a batch while it writes their entries, so nobody
-//! changes one between. Writers keep the index in step from the moment the store is opened. No query uses it before it is ready.
-//! While a unique index is built nobody can say whether a value is free, so writes that would claim one are refused as `Busy` until it
-//! is ready; all other writes go on. If two records share a value, it has failed: its entries go, and it binds nobody.
+//! **A build** scans the records of a table in batches. It holds the locks of a batch's records while it writes their entries, so no record
+//! changes in between. Writers maintain the index from the moment the store is opened. No query uses it before it is ready. While a unique
+//! index is being built it is unknown whether a value is free, so writes that would claim one are refused as `Busy`; all other writes
+//! continue. If two records share a value, the build fails: the entries are removed, and uniqueness is not enforced.
 //!
-//! **Expired records** are served to nobody; they are found by an index on when they expire, and deleted as if somebody had asked for it.
+//! **Expired records** are invisible to all readers; they are found by an index on their expiry time, and deleted like by a client.
 
 use std::collections::{HashMap, HashSet};
 
@@ -22,44 +22,44 @@ use crate::locking::{Slot, Wait};
 use crate::schema::{Durability, Index, IndexKind, IndexState, Table};
 use crate::storage::{Batch, Reach, Space};
 
-/// How many records a piece of work is about.
+/// Approximate number of records in a piece of work.
 const PIECE_ROWS: usize = 256;
 
-/// How many bytes of records a piece of a build reads, and how many of deletes a piece of reclaiming writes, about: both hold the records
-/// meanwhile.
+/// Approximate number of bytes of records that a piece of a build reads, and of deletes that a piece of reclaiming writes: both hold the
+/// locks of the records meanwhile.
 const PIECE_BYTES: usize = 4 << 20;
 
-/// After so many pieces of a build it is written down how far it is.
-const NOTED_PIECES: u32 = 64;
+/// Number of pieces of a build after which its progress is recorded.
+const CHECKPOINT_PIECES: u32 = 64;
 
-/// What is to be done, and how far it is.
+/// The pending work and its progress.
 pub(super) struct Background {
     catalogue: Catalogue,
-    /// Pieces of a build since it was last written down.
-    unnoted: u32,
-    /// By table, the entry at which the search for expired records goes on, which begins anew when it has come to its end: what was
-    /// deleted stays in the engine for a while, and is not to be stepped over again and again.
+    /// Pieces of a build since its progress was last recorded.
+    pieces_since_checkpoint: u32,
+    /// By table, the entry at which the search for expired records continues; it starts over at the end. Tombstones stay in the engine for
+    /// a while, and must not be skipped again and again.
     searched: HashMap<u32, Vec<u8>>,
-    /// The tables in which something is damaged that has expired. The operator was told of the first of it.
+    /// The tables with damaged expired records. The first one in each was logged.
     damaged: HashSet<u32>,
 }
 
-/// What became of records that may have expired.
+/// The outcome of deleting records that may have expired.
 #[derive(Default)]
 struct Reclaimed {
-    /// How many were looked at, in their order.
+    /// Number of records examined, in order.
     examined: usize,
     deleted: usize,
-    /// Why the first of them that cannot be read is not deleted.
+    /// Error of the first one that cannot be read.
     damage: Option<Error>,
 }
 
 impl Background {
     pub(super) fn new(catalogue: Catalogue) -> Self {
-        Self { catalogue, unnoted: 0, searched: HashMap::new(), damaged: HashSet::new() }
+        Self { catalogue, pieces_since_checkpoint: 0, searched: HashMap::new(), damaged: HashSet::new() }
     }
 
-    /// Tells the operator, once for each table, that not everything can be deleted that has expired.
+    /// Logs, once for each table, that damaged expired records cannot be deleted.
     fn report_damage(&mut self, table: &Table, error: &Error) {
         if self.damaged.insert(table.id) {
             tracing::error!("table {}: cannot delete damaged records that have expired: {error}", table.name);
@@ -68,10 +68,10 @@ impl Background {
 }
 
 impl Database {
-    /// Does a piece of the work that waits, and says whether there was any. One caller at a time; others wait.
+    /// Does one piece of the pending work and returns whether there was any. Concurrent callers wait for each other.
     ///
     /// # Errors
-    /// `Busy` if the engine is behind or records stay held: try again later; what the engine returns.
+    /// `Busy` if the engine cannot keep up or records stay locked: try again later; what the engine returns.
     pub fn work(&self) -> Result<bool> {
         let mut background = self.shared.background.lock();
         let abandoned = self.shared.abandoned.lock().pop();
@@ -79,7 +79,7 @@ impl Database {
             return self.remove_upload(table, upload).map(|()| true);
         }
         if let Some(index) = background.catalogue.dropped.first().copied() {
-            return self.empty(&mut background, index).map(|()| true);
+            return self.remove_entries(&mut background, index).map(|()| true);
         }
         let expired = self.reclaim(&mut background)?;
         let building = |table: &'_ Table| table.indexes.iter().any(|index| index.state() == IndexState::Building);
@@ -89,7 +89,7 @@ impl Database {
         }
     }
 
-    /// Does all the work that waits.
+    /// Does all pending work.
     ///
     /// # Errors
     /// As [`Database::work`].
@@ -98,8 +98,8 @@ impl Database {
         Ok(())
     }
 
-    /// Removes what an index that is no more has left.
-    fn empty(&self, background: &mut Background, index: u32) -> Result<()> {
+    /// Removes the entries of a dropped index.
+    fn remove_entries(&self, background: &mut Background, index: u32) -> Result<()> {
         let (store, mut batch) = (self.store(), Batch::default());
         indexes::drop_entries(store, &mut batch, index);
         store.write(&batch, Durability::Soft)?;
@@ -107,7 +107,7 @@ impl Database {
         self.change(background, Batch::default(), |catalogue| catalogue.dropped.retain(|dropped| *dropped != index))
     }
 
-    /// Goes on with the first index of a table that is being built.
+    /// Continues with the first index of a table that is being built.
     fn build(&self, background: &mut Background, table: &Table) -> Result<()> {
         let index = table.indexes.iter().find(|index| index.state() == IndexState::Building);
         let index = index.expect("the caller saw that there is one");
@@ -122,14 +122,14 @@ impl Database {
             let records = *records;
             self.change(background, Batch::default(), |catalogue| catalogue.set_state(index.id, StoredState::Ready))?;
             index.set_state(IndexState::Ready { since: self.store().latest_sequence() });
-            tracing::info!("{} is built from {records} records", name(table, index));
+            tracing::info!("built {} from {records} records", name(table, index));
             return Ok(());
         };
         match self.build_from(table, index, &keys) {
             Ok(None) => {}
             Ok(Some(sharing)) if self.is_resolved(table, &sharing)? => return Ok(()),
             Ok(Some([one, other])) => {
-                let why = format!("records {one:?} and {other:?} share a value");
+                let why = format!("records {one:?} and {other:?} have the same value");
                 return self.fail(background, table, index, why);
             }
             Err(error @ Error::Corrupt { .. }) => return self.fail(background, table, index, error.to_string()),
@@ -138,14 +138,14 @@ impl Database {
         *after = Some(last);
         *records += keys.len() as u64;
         index.set_built_records(*records);
-        background.unnoted += 1;
-        if background.unnoted >= NOTED_PIECES {
+        background.pieces_since_checkpoint += 1;
+        if background.pieces_since_checkpoint >= CHECKPOINT_PIECES {
             self.change(background, Batch::default(), |_| ())?;
         }
         Ok(())
     }
 
-    /// Writes the entries of some records while nobody else can write these.
+    /// Writes the entries of some records while holding their locks.
     fn build_from(&self, table: &Table, index: &Index, keys: &[Vec<u8>]) -> Result<Option<Sharing>> {
         let locks = &self.shared.locks;
         let slot = |key: &Vec<u8>| locks.slot(table.id, &key[size_of::<u32>()..]);
@@ -154,25 +154,25 @@ impl Database {
         indexes::build(self.store(), table, index, keys)
     }
 
-    /// Whether one of two records that share a value had expired, and is deleted now.
+    /// Deletes those of two records sharing a value that have expired; returns whether there were any.
     fn is_resolved(&self, table: &Table, sharing: &Sharing) -> Result<bool> {
         Ok(table.expires() && self.delete_expired(table, &sharing.each_ref().map(String::as_str))?.deleted > 0)
     }
 
-    /// Gives up an index that cannot be built.
+    /// Marks an index as failed.
     fn fail(&self, background: &mut Background, table: &Table, index: &Index, why: String) -> Result<()> {
         let said = format!("cannot build {}: {why}. The index is not used{}", name(table, index), unbound(index));
         let mut batch = Batch::default();
         indexes::drop_entries(self.store(), &mut batch, index.id);
         self.change(background, batch, |catalogue| catalogue.set_state(index.id, StoredState::Failed { why }))?;
-        // Not before it is written down: an index that is still to be built is kept in step. What writers add until they hear of it goes
-        // with its number when the store is opened again.
+        // Only after the failure is recorded: an index that may still be built has to be maintained. Entries that writers add until they
+        // notice are removed with the index's number when the store is opened again.
         index.set_state(IndexState::Failed);
         tracing::error!("{said}");
         Ok(())
     }
 
-    /// Deletes some of the records that have expired; whether there may be more. What is damaged stays, and keeps nothing else.
+    /// Deletes some expired records; returns whether there may be more. Damaged ones stay and do not hold up the others.
     fn reclaim(&self, background: &mut Background) -> Result<bool> {
         let mut may_be_more = false;
         for table in &self.schema().tables {
@@ -187,7 +187,7 @@ impl Database {
         Ok(may_be_more)
     }
 
-    /// The same in one table.
+    /// Does the same in one table.
     fn reclaim_from(&self, background: &mut Background, table: &Table, index: &Index) -> Result<bool> {
         let mut range = KeyRange::expired(index, self.now());
         if let Some(from) = background.searched.remove(&table.id) {
@@ -213,7 +213,7 @@ impl Database {
         Ok(true)
     }
 
-    /// Deletes those of some records that have expired, in one transaction, as many as fit in one piece.
+    /// Deletes those of the given records that have expired, in one transaction, as many as fit in one piece.
     fn delete_expired(&self, table: &Table, ids: &[&str]) -> Result<Reclaimed> {
         let slots = ids.iter().map(|id| self.shared.locks.slot(table.id, id.as_bytes())).collect();
         self.run(slots, false, |transaction| {
@@ -236,25 +236,25 @@ impl Database {
         })
     }
 
-    /// Changes the catalogue and writes it, with what is staged already. It is as before if that fails.
+    /// Changes the catalogue and writes it, together with what is staged already. On an error the catalogue stays as it was.
     fn change(&self, background: &mut Background, mut batch: Batch, change: impl FnOnce(&mut Catalogue)) -> Result<()> {
         let mut changed = background.catalogue.clone();
         change(&mut changed);
         changed.stage(self.store(), &mut batch)?;
         self.store().write(&batch, Durability::Strong)?;
         background.catalogue = changed;
-        background.unnoted = 0;
+        background.pieces_since_checkpoint = 0;
         Ok(())
     }
 }
 
-/// An index in a message.
+/// Returns the description of an index for messages.
 fn name(table: &Table, index: &Index) -> String {
     let attributes = index.attributes().map(|attribute| table.attributes[attribute].name.as_str());
     format!("the {} index of {}.{}", index.kind.name(), table.name, attributes.collect::<Vec<_>>().join(","))
 }
 
-/// What else follows from the failure of an index.
+/// Returns the consequence of an index failure beyond the index being unused.
 fn unbound(index: &Index) -> &'static str {
     if index.kind == IndexKind::Unique { ", and its uniqueness is not enforced" } else { "" }
 }

@@ -1,7 +1,7 @@
-//! Bodies to records: what the JSON of a request means, made whole and checked before any lock is taken.
+//! Turns the JSON of requests into complete records, checked before any lock is taken.
 //!
-//! Ids are made here where a body has none, and the times that the server keeps are filled in. What depends on the record that is there
-//! is left to the verbs.
+//! Missing ids are generated here, and the times that the server maintains are filled in. What depends on the existing record is left to
+//! the verbs.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -22,15 +22,15 @@ use crate::schema::{Kind, Stamp, Table};
 /// An id longer than this is refused.
 const ID_BYTES: usize = 1024;
 
-/// A record that is to be created.
+/// A record to be created.
 pub(super) struct New<'t> {
     pub(super) record: Shared<'t>,
-    /// Whether its id was made just now.
+    /// Whether its id was generated.
     pub(super) made: bool,
 }
 
 impl<'t> New<'t> {
-    /// Adds the slots of the keys that it needs.
+    /// Adds the slots of the locks that it needs.
     ///
     /// # Errors
     /// `Corrupt`, which would be a defect.
@@ -54,16 +54,16 @@ impl<'t> New<'t> {
 
 /// A record that replaces the one with its id, or is created.
 pub(super) struct Whole<'t, 'v> {
-    /// As the body gives it; none, and one is made.
+    /// The id in the body; if `None`, one is generated.
     pub(super) id: Option<String>,
     pub(super) fields: Fields<'t, 'v>,
 }
 
 impl<'t, 'v> Whole<'t, 'v> {
-    /// What a JSON array of objects means.
+    /// Parses a JSON array of objects.
     ///
     /// # Errors
-    /// `Invalid`, pointers beginning with the number of the element: an id that cannot be one or is given twice among them.
+    /// `Invalid`, with the index of the element at the start of pointers, among others for an id that is not valid or occurs twice.
     pub(super) fn parse_all(table: &'t Table, bodies: &'v [u8]) -> Result<Vec<Self>> {
         let mut places = HashMap::new();
         let parsed = parse_array(table, bodies)?.into_iter().enumerate().map(|(position, fields)| {
@@ -80,7 +80,7 @@ impl<'t, 'v> Whole<'t, 'v> {
         parsed.collect()
     }
 
-    /// Adds the slots of the keys that it needs.
+    /// Adds the slots of the locks that it needs.
     pub(super) fn name_keys(&self, locks: &Locks, slots: &mut Vec<Slot>) {
         let table = self.fields.table();
         slots.extend(self.id.as_ref().map(|id| locks.slot(table.id, id.as_bytes())));
@@ -92,7 +92,7 @@ impl<'t, 'v> Whole<'t, 'v> {
     }
 }
 
-/// Encodes the record that a JSON object means.
+/// Encodes a record from a JSON object.
 ///
 /// # Errors
 /// `Invalid`.
@@ -100,7 +100,7 @@ pub(super) fn encode_one<'t>(table: &'t Table, body: &[u8], now: i64) -> Result<
     encode_body(table, body, || now).map(|(record, made)| New { record: record.into_shared(), made })
 }
 
-/// The same; the flag says whether its id was made.
+/// Encodes a record from a JSON object; the flag is true if its id was generated.
 pub(super) fn encode_body<'t>(table: &'t Table, body: &[u8], now: impl FnOnce() -> i64) -> Result<(Owned<'t>, bool)> {
     let mut out = Vec::with_capacity(body.len() + 32 * table.attributes.len());
     let mut made = false;
@@ -108,19 +108,19 @@ pub(super) fn encode_body<'t>(table: &'t Table, body: &[u8], now: impl FnOnce() 
         made = true;
         Maker::new().write(out);
     };
-    // In one pass, if the server has nothing to add and the body is in the usual order.
+    // In one pass, if the server adds nothing and the body is in the usual order.
     if is_stamped(table) || record::encode_body(table, body, make_id, &mut out).is_none() {
         return encode_new(parse_object(table, body)?, now());
     }
     Ok((Record::trusted(table, out)?, made))
 }
 
-/// Encodes the records that a JSON array of objects means.
+/// Encodes records from a JSON array of objects.
 ///
 /// # Errors
-/// `Invalid`, pointers beginning with the number of the element.
+/// `Invalid`, with the index of the element at the start of pointers.
 pub(super) fn encode_all<'t>(table: &'t Table, bodies: &[u8], now: i64) -> Result<Vec<New<'t>>> {
-    // Room for what a record has beside its body, where bodies are not very short.
+    // Room for the overhead of a record, unless bodies are very short.
     let mut out = Vec::with_capacity(bodies.len() + bodies.len() / 4);
     let ids = Maker::new();
     let places = match is_stamped(table) {
@@ -142,7 +142,7 @@ pub(super) fn encode_all<'t>(table: &'t Table, bodies: &[u8], now: i64) -> Resul
     encoded.collect()
 }
 
-/// Encodes a new record; the flag says whether its id was made.
+/// Encodes a new record; the flag is true if its id was generated.
 pub(super) fn encode_new<'t>(mut fields: Fields<'t, '_>, now: i64) -> Result<(Owned<'t>, bool)> {
     let table = fields.table();
     let id = &mut fields.values_mut()[table.primary_key];
@@ -158,12 +158,12 @@ pub(super) fn encode_new<'t>(mut fields: Fields<'t, '_>, now: i64) -> Result<(Ow
     Ok((Record::trusted(table, out)?, made))
 }
 
-/// Whether the server keeps times in the records of a table.
+/// Returns whether the server maintains times in the records of a table.
 fn is_stamped(table: &Table) -> bool {
     table.expiration.is_some() || table.attributes.iter().any(|attribute| attribute.stamp.is_some())
 }
 
-/// Fills in the times that the server keeps; values of them in a body are ignored.
+/// Fills in the times that the server maintains; values for them in a body are ignored.
 pub(super) fn stamp<B: AsRef<[u8]>>(fields: &mut Fields<'_, '_>, before: Option<&Record<'_, B>>, now: i64) {
     let table = fields.table();
     if !is_stamped(table) {
@@ -203,7 +203,7 @@ pub(super) fn check_id(table: &Table, id: &str) -> Result<()> {
     }
 }
 
-/// A body may repeat the id of the path, not contradict it.
+/// Checks that the body does not contradict the id of the path; it may repeat it.
 pub(super) fn check_same_id(id: &str, fields: &Fields<'_, '_>) -> Result<()> {
     let table = fields.table();
     check_id(table, id)?;
@@ -216,7 +216,7 @@ pub(super) fn check_same_id(id: &str, fields: &Fields<'_, '_>) -> Result<()> {
     }
 }
 
-/// A body may repeat the path of a blob that is there, which then stays, not name another.
+/// Allows a body to repeat the path of an existing blob, which is then kept, but not to name another.
 pub(super) fn keep_blobs<B: AsRef<[u8]>>(fields: &mut Fields<'_, '_>, before: Option<&Record<'_, B>>) -> Result<()> {
     let table = fields.table();
     for &attribute in &table.blobs {
@@ -226,7 +226,7 @@ pub(super) fn keep_blobs<B: AsRef<[u8]>>(fields: &mut Fields<'_, '_>, before: Op
             _ => false,
         };
         if !is_there {
-            let detail = "a Blob in a body is null or its current path: write its bytes by PUT to its path";
+            let detail = "a Blob in a body must be null or its current path: PUT the bytes to that path";
             return Err(Error::invalid_at(pointer(table, attribute), detail));
         }
         fields.values_mut()[attribute] = None;
@@ -234,7 +234,7 @@ pub(super) fn keep_blobs<B: AsRef<[u8]>>(fields: &mut Fields<'_, '_>, before: Op
     Ok(())
 }
 
-/// A whole record has all that is required.
+/// Checks that a complete record has all required values.
 pub(super) fn check_required(fields: &Fields<'_, '_>) -> Result<()> {
     let table = fields.table();
     for (position, attribute) in table.attributes.iter().enumerate() {
@@ -246,7 +246,7 @@ pub(super) fn check_required(fields: &Fields<'_, '_>) -> Result<()> {
     Ok(())
 }
 
-/// A patch takes nothing away that is required.
+/// Checks that a patch removes no required value.
 pub(super) fn check_not_null(fields: &Fields<'_, '_>) -> Result<()> {
     let table = fields.table();
     for (position, attribute) in table.attributes.iter().enumerate() {
@@ -257,7 +257,7 @@ pub(super) fn check_not_null(fields: &Fields<'_, '_>) -> Result<()> {
     Ok(())
 }
 
-/// A patch of many records names none of them, and takes nothing away that is required.
+/// Checks that a patch of many records does not set the id and removes no required value.
 ///
 /// # Errors
 /// `Invalid`.

@@ -1,10 +1,9 @@
-//! What a store says of itself: which number stands for which table and index, how records are laid out, and how far indexes are.
+//! The catalogue of a store: the numbers of tables and indexes, the layouts of records, and the states of indexes.
 //!
-//! Numbers are never used twice. A table that the schema no longer names keeps its number and its records, unless a migration drops it.
-//! An index that is new is to be built, and one that the schema no longer names to be emptied; both are written down here and done by
-//! `background`, whatever becomes of the process meanwhile. Attributes may come, go (by a migration), change their order and become
-//! wider; records are not rewritten for it, they are read by their `layouts`. An attribute becomes required only if every record has a
-//! value for it.
+//! Numbers are never reused. A table that the schema no longer names keeps its number and its records, unless a migration drops it. A new
+//! index has to be built, and the entries of one that the schema no longer names have to be removed; both are recorded here and done by
+//! `background`, also after a restart. Attributes may be added, removed (by a migration), reordered and widened; records are not rewritten
+//! for that but read through their `layouts`. An attribute can become required only if every record has a value for it.
 //!
 //! A schema is refused before anything is written.
 
@@ -21,23 +20,23 @@ use crate::storage::{Batch, Reach, Space, Store};
 
 const KEY: &[u8] = b"catalogue";
 
-/// What opening a store may do to what its schema does not name.
+/// What opening a store may do to data that its schema does not name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Migration {
-    /// A schema that would change anything is refused.
+    /// Nothing: a schema that would change anything is refused.
     ChangesNothing,
-    /// Tables keep their records, and have them again under a schema that names them. Attributes stay.
+    /// Tables keep their records, which are available again under a schema that names them. Removing attributes is refused.
     KeepsData,
-    /// The records of tables and the values of attributes are deleted; their numbers are not used again.
+    /// The records of tables and the values of attributes are deleted; their numbers are not reused.
     DropsData,
 }
 
-/// Numbers the schema as the store does, and writes down what the store has to become. `now`: microseconds since 1970.
+/// Assigns the stored numbers to the schema and records the work needed to bring the store in step. `now`: microseconds since 1970.
 ///
 /// # Errors
-/// `Invalid` if attributes of a table with records have changed so that values would be lost, or one is required now that a record has
-/// no value for.
-pub(super) fn bring_in_step(
+/// `Invalid` if changed attributes of a table with records would lose values, or an attribute became required for which a record has no
+/// value.
+pub(super) fn reconcile(
     store: &Store,
     mut schema: Schema,
     migration: Migration,
@@ -50,11 +49,11 @@ pub(super) fn bring_in_step(
     };
     match migration {
         Migration::ChangesNothing => check_unchanged(&catalogue, &schema)?,
-        // Before its third format the catalogue was written when an index was built: one that was cut off has left entries.
+        // Before format 3 the catalogue was written when an index was complete, so an interrupted build has left entries.
         _ => indexes::drop_from(store, catalogue.next_index)?,
     }
     for table in &mut schema.tables {
-        let position = number(&mut catalogue, table);
+        let position = assign_number(&mut catalogue, table);
         let known = &mut catalogue.tables[position];
         let before = known.current().clone();
         layouts::lay_out(store, known, table, migration, now)?;
@@ -70,15 +69,15 @@ pub(super) fn bring_in_step(
         store.put(&mut batch, Space::Meta, KEY, &after);
         store.write(&batch, Durability::Strong)?;
     }
-    // Nobody reads these numbers again, so their space is given back at once.
+    // These numbers are never read again, so their space can be reclaimed at once.
     for (space, number) in dropped {
-        store.give_back(space, number)?;
+        store.reclaim_space(space, number)?;
     }
     Ok((schema, catalogue))
 }
 
 impl Catalogue {
-    /// Stages that the store says this of itself.
+    /// Stages the catalogue.
     ///
     /// # Errors
     /// `Storage`, which would be a defect.
@@ -88,7 +87,7 @@ impl Catalogue {
     }
 }
 
-/// Checks that each table of the schema is the one that the store has.
+/// Checks that each table of the schema equals the stored one.
 fn check_unchanged(catalogue: &Catalogue, schema: &Schema) -> Result<()> {
     let is_known = |table: &&Table| {
         catalogue.tables.iter().any(|known| {
@@ -105,13 +104,13 @@ fn check_unchanged(catalogue: &Catalogue, schema: &Schema) -> Result<()> {
     match schema.tables.iter().find(|table| !is_known(table)) {
         None => Ok(()),
         Some(table) => Err(Error::invalid(format!(
-            "table {} of the schema is not as the store has it: give the schema that it was last served with",
+            "table {} differs from the stored schema: use the schema that the store was last opened with",
             table.name
         ))),
     }
 }
 
-/// Stages the removal of all tables that the schema does not name; the spaces and numbers of what they had.
+/// Stages the removal of all tables that the schema does not name; returns the spaces and numbers of their data.
 fn drop_tables(store: &Store, batch: &mut Batch, catalogue: &mut Catalogue, schema: &Schema) -> Vec<(Space, u32)> {
     let mut dropped = Vec::new();
     catalogue.tables.retain(|known| {
@@ -126,8 +125,8 @@ fn drop_tables(store: &Store, batch: &mut Batch, catalogue: &mut Catalogue, sche
     dropped
 }
 
-/// Gives a table its number; its place in the catalogue.
-fn number(catalogue: &mut Catalogue, table: &mut Table) -> usize {
+/// Assigns a table its number; returns its position in the catalogue.
+fn assign_number(catalogue: &mut Catalogue, table: &mut Table) -> usize {
     if let Some(position) = catalogue.tables.iter().position(|known| known.name == table.name) {
         table.id = catalogue.tables[position].id;
         return position;
@@ -148,7 +147,7 @@ fn number(catalogue: &mut Catalogue, table: &mut Table) -> usize {
     catalogue.tables.len() - 1
 }
 
-/// Gives the indexes of a table their numbers and states; the numbers of those that are to be emptied.
+/// Assigns the indexes of a table their numbers and states; returns the numbers of those whose entries have to be removed.
 fn number_indexes(
     store: &Store,
     next_index: &mut u32,
@@ -164,7 +163,7 @@ fn number_indexes(
         let is_same = |stored: &&StoredIndex| {
             stored.attributes == attributes
                 && stored.kind == kind.name()
-                // A failed one is tried again, under another number: writers may have left entries.
+                // A failed index is tried again under another number: writers may have left entries.
                 && (migration == Migration::ChangesNothing || !matches!(stored.state, StoredState::Failed { .. }))
                 && has_same_entries(before, known.current(), kind, &attributes)
         };
@@ -195,7 +194,7 @@ fn number_indexes(
     Ok(old.into_iter().filter(is_gone).map(|stored| stored.id).collect())
 }
 
-/// Whether records have the same entries in an index over these attributes under both layouts.
+/// Returns whether records have the same entries in an index over these attributes under both layouts.
 fn has_same_entries(before: &StoredLayout, after: &StoredLayout, kind: IndexKind, attributes: &[String]) -> bool {
     let is_same = |name: &String| {
         let of = |layout: &StoredLayout| layout.attributes.iter().find(|attribute| attribute.name == *name).cloned();
@@ -208,7 +207,7 @@ fn has_same_entries(before: &StoredLayout, after: &StoredLayout, kind: IndexKind
     attributes.iter().all(is_same) && (kind != IndexKind::Expiry || expires(before) == expires(after))
 }
 
-/// Whether values have the same bytes in keys by both types.
+/// Returns whether both types encode values as the same bytes in keys.
 fn is_same_order(before: &str, after: &str) -> bool {
     let element = |kind: &str| Kind::named(kind.trim_start_matches('[').trim_end_matches(']'));
     before == after || element(before).zip(element(after)).is_some_and(|(before, after)| keeps_entries(before, after))

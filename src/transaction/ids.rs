@@ -1,8 +1,8 @@
-//! Ids that the server makes: UUIDv7, so that new records are neighbours.
+//! Generated ids: UUIDv7, so that new records are adjacent.
 //!
-//! RFC 9562, 6.2, method 3: behind the millisecond stand twelve bits of its fraction, then 62 random bits. An id is later than all
-//! that this process has made before, also where the clock stands still or goes back: an atomic keeps the time of the last. The clock
-//! is read once for all ids of a verb.
+//! RFC 9562, 6.2, method 3: the millisecond is followed by twelve bits of its fraction, then 62 random bits. An id is greater than all that
+//! this process has generated before, even if the clock stands still or goes back: an atomic holds the time of the last one. The clock is
+//! read once for all ids of a verb.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -13,14 +13,14 @@ use uuid::{Builder, Uuid, Variant, Version};
 /// The time of the last id, in 4096ths of a millisecond since 1970.
 static LAST: AtomicU64 = AtomicU64::new(0);
 
-/// Makes the ids of one verb.
+/// Generates the ids of one verb.
 pub(super) struct Maker {
     now: u64,
 }
 
 impl Maker {
     pub(super) fn new() -> Self {
-        // A clock before 1970 leaves the order.
+        // A clock before 1970 does not break the order.
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let nanoseconds = u64::from(since.subsec_nanos());
         let milliseconds = since.as_secs() * 1000 + nanoseconds / 1_000_000;
@@ -38,7 +38,7 @@ impl Maker {
         built.into_uuid().hyphenated()
     }
 
-    /// Appends the text of one.
+    /// Generates an id and appends its text.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.make().encode_lower(&mut [0; Hyphenated::LENGTH]).as_bytes());
     }
@@ -76,7 +76,7 @@ mod tests {
         let made = |_| std::thread::spawn(|| (0..2000).map(|_| *Maker::new().make().as_uuid()).collect::<Vec<_>>());
         let threads: Vec<_> = (0..4).map(made).collect();
         let mut all: Vec<_> = threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect();
-        // The time alone tells them apart; what is random comes on top.
+        // The time alone makes them distinct, without the random bits.
         all.sort_unstable();
         all.dedup_by_key(|id| id.as_u128() >> 64);
         assert_eq!(all.len(), 8000);

@@ -1,7 +1,7 @@
-//! Unique values: no two records of a table have the same, whoever writes at the same time.
+//! Unique values: no two records of a table have the same one, even under concurrent writes.
 //!
-//! A value is claimed under a lock of its own before its entry is read, and the lock is held until the record is written. A value that a
-//! transaction gives up is free for its verbs that follow.
+//! A value is claimed under its own lock before its index entry is read, and the lock is held until the record is written. A value released
+//! by a verb is free for later verbs of the same transaction.
 
 use super::Transaction;
 use super::bodies::pointer;
@@ -12,11 +12,11 @@ use crate::locking::{Locks, Slot};
 use crate::schema::{Index, IndexKind, IndexState, Table};
 use crate::storage::Space;
 
-/// The tables' numbers and the indexes' numbers share the locks; this bit tells them apart.
+/// Table and index numbers share the lock space; this bit distinguishes them.
 const UNIQUE: u32 = 1 << 31;
 
 impl Transaction<'_> {
-    /// Checks that no other record owns a unique value that the new version has, and keeps others from claiming it.
+    /// Checks that no other record owns a unique value of the new version, and keeps others from claiming it.
     pub(super) fn claim_uniques<B: AsRef<[u8]>, A: AsRef<[u8]>>(
         &mut self,
         id: &str,
@@ -24,7 +24,7 @@ impl Transaction<'_> {
         after: &Record<'_, A>,
     ) -> Result<()> {
         let table = after.table();
-        // Remembered only when all are free: a verb that is refused leaves nothing behind for those that follow it.
+        // Recorded only when all are free: a refused verb must not affect later ones.
         let mut changed = Vec::new();
         for index in of(table) {
             let json = after.json_of(index.attribute)?;
@@ -42,9 +42,11 @@ impl Transaction<'_> {
             };
             let name = &table.attributes[index.attribute].name;
             if index.state() == IndexState::Building {
-                // Records that are there may have the value and no entry yet: nobody can say that it is free.
-                let detail =
-                    format!("the unique index of {name} of {} is being built: it takes no new values yet", table.name);
+                // Existing records may have the value without an entry yet, so it is unknown whether it is free.
+                let detail = format!(
+                    "the unique index of {name} of {} is being built: new values are refused until it is ready",
+                    table.name
+                );
                 return Err(Error::Busy { detail });
             }
             self.hold(space(index), &entry)?;
@@ -64,7 +66,7 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// Notes that the values of a record are free.
+    /// Records that the values of a record are free.
     pub(super) fn release_uniques<B: AsRef<[u8]>>(&mut self, before: &Record<'_, B>) -> Result<()> {
         let Some(written) = &mut self.written else {
             return Ok(());
@@ -83,7 +85,7 @@ impl Transaction<'_> {
         Ok(owner.map(|id| String::from_utf8_lossy(&id).into_owned()))
     }
 
-    /// Whether the owner of a unique value is still there; one that has expired is deleted.
+    /// Returns whether the owner of a unique value still exists; deletes it if it has expired.
     fn is_alive(&mut self, table: &Table, owner: &str) -> Result<bool> {
         if !table.expires() {
             return Ok(true);
@@ -93,29 +95,29 @@ impl Transaction<'_> {
     }
 }
 
-/// The unique indexes of a table that bind.
+/// Returns the unique indexes of a table that are enforced.
 pub(super) fn of(table: &Table) -> impl Iterator<Item = &Index> {
     table.indexes.iter().filter(|index| index.kind == IndexKind::Unique && index.is_kept())
 }
 
-/// The key of the entry of a unique value; null has none.
+/// Returns the key of the index entry of a unique value; `None` for null.
 pub(super) fn entry(index: &Index, value: &Value<'_>) -> Option<Vec<u8>> {
     let mut entry = Vec::new();
     key::unique(index.id, value, &mut entry);
     (*value != Value::Null).then_some(entry)
 }
 
-/// The entry of a unique value, which has no owner any more.
+/// Returns the index entry of a unique value without an owner.
 fn released(index: &Index, value: &Value<'_>) -> Option<(Vec<u8>, Option<String>)> {
     Some((entry(index, value)?, None))
 }
 
-/// The lock of an entry.
+/// Returns the slot of an entry.
 pub(super) fn slot(locks: &Locks, index: &Index, entry: &[u8]) -> Slot {
     locks.slot(space(index), entry)
 }
 
-/// What tells the locks of the entries of an index from those of other keys.
+/// Returns the space that separates the locks of an index's entries from those of other keys.
 fn space(index: &Index) -> u32 {
     index.id | UNIQUE
 }

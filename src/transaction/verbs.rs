@@ -1,4 +1,4 @@
-//! What each verb does to one record, from top to bottom: lock, read, check, encode, stage the record and its entries.
+//! The steps of each verb on one record: lock, read, check, encode, stage the record and its index entries.
 
 use std::borrow::Cow;
 
@@ -16,11 +16,11 @@ use crate::locking::Wait;
 use crate::schema::{Kind, Stamp, Table};
 use crate::storage::Space;
 
-/// How many bytes of changes a transaction of several verbs may have before its last one.
+/// Maximum number of staged bytes of a transaction at which it accepts another change.
 const CHANGED_BYTES: usize = 128 << 20;
 
 impl<'d> Transaction<'d> {
-    /// Creates a record; an id is made if there is none.
+    /// Creates a record; an id is generated if there is none.
     ///
     /// # Errors
     /// `Invalid`; `Conflict` if the id or a unique value exists; what the engine returns.
@@ -32,7 +32,7 @@ impl<'d> Transaction<'d> {
         Ok(after)
     }
 
-    /// The same from a JSON object, as the only verb of a transaction.
+    /// Creates a record from a JSON object, as the only verb of a transaction.
     ///
     /// # Errors
     /// As [`Transaction::create`].
@@ -43,10 +43,10 @@ impl<'d> Transaction<'d> {
         Ok(after)
     }
 
-    /// Creates records that were encoded, as the only verb of a transaction.
+    /// Creates encoded records, as the only verb of a transaction.
     ///
     /// # Errors
-    /// As [`Transaction::create`], pointers beginning with the number of the element.
+    /// As [`Transaction::create`], with the index of the element at the start of pointers.
     pub(super) fn create_encoded(&mut self, records: &[New<'_>]) -> Result<()> {
         for (position, record) in records.iter().enumerate() {
             self.insert_new(record).map_err(|error| below(position, error))?;
@@ -54,21 +54,20 @@ impl<'d> Transaction<'d> {
         Ok(())
     }
 
-    /// Creates a record that was encoded.
+    /// Creates an encoded record.
     ///
     /// # Errors
-    /// As [`Transaction::create`]; of one that is refused nothing is left.
+    /// As [`Transaction::create`]; a refused record leaves nothing behind.
     pub(super) fn insert_new(&mut self, New { record, made }: &New<'_>) -> Result<()> {
         self.insert(record, *made)?;
-        // Nobody in this transaction can know an id that was made.
+        // No other verb of this transaction can know a generated id.
         if !made {
             self.remember(record.table(), &record.id()?, Some(record.bytes()));
         }
         Ok(())
     }
 
-    /// Stages a new record with its entries. If its id was made just now, it is known to nobody: nothing to lock, nothing to
-    /// look for.
+    /// Stages a new record with its index entries. A generated id is unknown to others, so it needs neither lock nor existence check.
     fn insert<B: AsRef<[u8]>>(&mut self, after: &Record<'_, B>, made: bool) -> Result<()> {
         let (table, id) = (after.table(), after.id()?);
         check_id(table, &id)?;
@@ -86,10 +85,10 @@ impl<'d> Transaction<'d> {
         Ok(())
     }
 
-    /// Replaces a record or creates it; the flag says which (true: created).
+    /// Replaces a record or creates it; the flag is true if it was created.
     ///
     /// # Errors
-    /// `Invalid`; `Stale` or `NotFound` by the precondition; `Conflict`; what the engine returns.
+    /// `Invalid`; `Stale` or `NotFound` if the precondition fails; `Conflict`; what the engine returns.
     pub fn replace<'t, 'f>(
         &mut self,
         id: &'f str,
@@ -105,8 +104,7 @@ impl<'d> Transaction<'d> {
         check_precondition(table, id, before.as_ref(), expected)?;
         stamp(&mut fields, before.as_ref(), self.now());
         keep_blobs(&mut fields, before.as_ref())?;
-        // A replacement is whole: what it leaves out is null, but for what the server itself keeps, and for blobs, because a body cannot
-        // give them back.
+        // Omitted attributes become null, except those that the server maintains, and blobs, which a body cannot contain.
         for (position, field) in fields.values_mut().iter_mut().enumerate() {
             let attribute = &table.attributes[position];
             let kept = attribute.stamp == Some(Stamp::Created) || attribute.kind == Kind::Blob;
@@ -119,10 +117,10 @@ impl<'d> Transaction<'d> {
         self.write(id, &fields, before.as_ref()).map(|after| (after, created))
     }
 
-    /// Replaces records or creates them, as the only verb of a transaction.
+    /// Replaces or creates records, as the only verb of a transaction.
     ///
     /// # Errors
-    /// As [`Transaction::replace`], pointers beginning with the number of the element.
+    /// As [`Transaction::replace`], with the index of the element at the start of pointers.
     pub(super) fn replace_each(&mut self, records: &[Whole<'_, '_>]) -> Result<Replaced> {
         let mut all = Replaced::default();
         for (position, Whole { id, fields }) in records.iter().enumerate() {
@@ -138,10 +136,10 @@ impl<'d> Transaction<'d> {
         Ok(all)
     }
 
-    /// Changes what `fields` names, objects in `Any` attributes member by member.
+    /// Merges `fields` into a record; objects in `Any` attributes are merged member by member.
     ///
     /// # Errors
-    /// `NotFound`; `Invalid`; `Stale` by the precondition; `Conflict`; what the engine returns.
+    /// `NotFound`; `Invalid`; `Stale` if the precondition fails; `Conflict`; what the engine returns.
     pub fn merge<'t>(&mut self, id: &str, fields: Fields<'t, '_>, expected: &Precondition) -> Result<Owned<'t>> {
         let table = fields.table();
         self.database.check_issued(table)?;
@@ -152,10 +150,10 @@ impl<'d> Transaction<'d> {
         self.merge_into(id, fields, &before)
     }
 
-    /// Reads a record and merges into it what `change` says.
+    /// Reads a record and merges the patch that `change` computes.
     ///
     /// # Errors
-    /// `NotFound`; what `change` returns; `Invalid` if that is of another table; as [`Transaction::merge`].
+    /// `NotFound`; what `change` returns; `Invalid` if the patch is for another table; as [`Transaction::merge`].
     pub fn update<'t>(
         &mut self,
         table: &'t Table,
@@ -179,7 +177,7 @@ impl<'d> Transaction<'d> {
     /// Deletes a record.
     ///
     /// # Errors
-    /// `NotFound`; `Stale` by the precondition; what the engine returns.
+    /// `NotFound`; `Stale` if the precondition fails; what the engine returns.
     pub fn delete(&mut self, table: &Table, id: &str, expected: &Precondition) -> Result<()> {
         self.database.check_issued(table)?;
         self.hold(table.id, id.as_bytes())?;
@@ -189,7 +187,7 @@ impl<'d> Transaction<'d> {
         self.remove(table, id, &before)
     }
 
-    /// Deletes a record if there is one and `accept` accepts it; whether it did.
+    /// Deletes a record if it exists and `accept` accepts it; returns whether it did.
     ///
     /// # Errors
     /// What `accept` returns; what the engine returns.
@@ -206,7 +204,7 @@ impl<'d> Transaction<'d> {
         }
     }
 
-    /// Merges a patch into a record if there is one and `accept` accepts it; whether it did.
+    /// Merges a patch into a record if it exists and `accept` accepts it; returns whether it did.
     ///
     /// # Errors
     /// What `accept` returns; as [`Transaction::merge`].
@@ -224,7 +222,7 @@ impl<'d> Transaction<'d> {
         }
     }
 
-    /// Has a Blob be an upload, or none.
+    /// Makes a Blob refer to an upload, or to none.
     ///
     /// # Errors
     /// As [`Database::set_blob`](super::Database::set_blob).
@@ -238,7 +236,7 @@ impl<'d> Transaction<'d> {
     ) -> Result<()> {
         self.database.check_issued(table)?;
         if !table.blobs.contains(&attribute) {
-            return Err(Error::invalid(format!("table {} has no such Blob", table.name)));
+            return Err(Error::invalid(format!("the attribute of table {} is not a Blob", table.name)));
         }
         self.hold(table.id, id.as_bytes())?;
         let before = self.open(table, id)?.ok_or_else(|| not_found(table, id))?;
@@ -256,10 +254,10 @@ impl<'d> Transaction<'d> {
         self.write(id, &fields, Some(&before)).map(drop)
     }
 
-    /// Deletes a record if there is one that has expired; whether there was.
+    /// Deletes a record if it exists and has expired; returns whether it did.
     ///
     /// # Errors
-    /// `Corrupt` if it is damaged, and then nothing is staged; what the engine returns.
+    /// `Corrupt` if it is damaged, in which case nothing is staged; what the engine returns.
     pub(super) fn reclaim(&mut self, table: &Table, id: &str) -> Result<bool> {
         self.hold(table.id, id.as_bytes())?;
         match self.stored(table, id)? {
@@ -268,7 +266,7 @@ impl<'d> Transaction<'d> {
         }
     }
 
-    /// Stages that a record is no more.
+    /// Stages the deletion of a record.
     fn remove<B: AsRef<[u8]>>(&mut self, table: &Table, id: &str, before: &Record<'_, B>) -> Result<()> {
         self.check_room()?;
         indexes::remove(self.database.store(), self.database.reach, &mut self.batch, id, before)?;
@@ -283,7 +281,7 @@ impl<'d> Transaction<'d> {
         Ok(())
     }
 
-    /// Reads a record, with this transaction's own writes, and keeps others from writing it until the end.
+    /// Reads a record, including this transaction's own writes, and keeps it locked until the end.
     ///
     /// # Errors
     /// `Corrupt`; what the engine returns.
@@ -326,7 +324,7 @@ impl<'d> Transaction<'d> {
         self.write(id, &fields, Some(before))
     }
 
-    /// Encodes a new version of a record and stages it with its entries.
+    /// Encodes a new version of a record and stages it with its index entries.
     fn write<'t, B: AsRef<[u8]>>(
         &mut self,
         id: &str,
@@ -351,18 +349,17 @@ impl<'d> Transaction<'d> {
         Record::trusted(table, out)
     }
 
-    /// Refuses another change once there are as many bytes of them as are kept in memory: a short patch makes a long record longer, a
-    /// short record may have thousands of entries, and there may be thousands of records.
+    /// Refuses another change once the limit of staged bytes is reached: a short patch may extend a long record, a short record may have
+    /// thousands of index entries, and there may be thousands of records.
     fn check_room(&self) -> Result<()> {
         if self.batch.bytes() >= CHANGED_BYTES {
-            let detail =
-                format!("the changes of one transaction take at most {} MiB: make several", CHANGED_BYTES >> 20);
+            let detail = format!("a transaction is limited to {} MiB of changes: split it", CHANGED_BYTES >> 20);
             return Err(Error::invalid(detail));
         }
         Ok(())
     }
 
-    /// Stages that the uploads are no more that only the version before refers to.
+    /// Stages the deletion of the uploads to which only the previous version refers.
     fn remove_blobs<B: AsRef<[u8]>, A: AsRef<[u8]>>(&mut self, before: &Record<'_, B>, after: Option<&Record<'_, A>>) {
         let table = before.table();
         for &attribute in &table.blobs {
@@ -381,7 +378,7 @@ impl<'d> Transaction<'d> {
         self.durability = self.durability.max(table.durability);
     }
 
-    /// Notes what was written of a record, for verbs that follow.
+    /// Records a write for later reads in the same transaction.
     fn remember(&mut self, table: &Table, id: &str, bytes: Option<&[u8]>) {
         if let Some(written) = &mut self.written {
             let mut key = Vec::with_capacity(4 + id.len());
@@ -390,7 +387,7 @@ impl<'d> Transaction<'d> {
         }
     }
 
-    /// Takes the lock of a key, if it is free; else leaves word which one is wanted.
+    /// Takes the lock of a key if it is free; otherwise records which one is wanted.
     pub(super) fn hold(&mut self, space: u32, key: &[u8]) -> Result<()> {
         let locks = &self.database.shared.locks;
         let slot = locks.slot(space, key);
@@ -399,7 +396,7 @@ impl<'d> Transaction<'d> {
                 self.guards.push(guard);
                 Ok(())
             }
-            // Looked for only then: a transaction of many keys has many locks.
+            // Checked only now: a transaction of many keys has many locks.
             None if self.guards.contains(slot) => Ok(()),
             None => {
                 self.wanted = Some(slot);
@@ -408,7 +405,7 @@ impl<'d> Transaction<'d> {
         }
     }
 
-    /// A record as this transaction sees it. One that has expired is none: it is deleted with whatever else this transaction does.
+    /// Returns a record as this transaction sees it. An expired one does not exist: it is deleted together with the other changes.
     pub(super) fn open<'t>(&mut self, table: &'t Table, id: &str) -> Result<Option<Read<'t, 'd>>> {
         let Some(record) = self.stored(table, id)? else { return Ok(None) };
         if table.expires() && record.has_expired(self.now())? {
@@ -418,7 +415,7 @@ impl<'d> Transaction<'d> {
         Ok(Some(record))
     }
 
-    /// A record as it stands in the store, or as this transaction has written it.
+    /// Returns a record as stored, or as written by this transaction.
     fn stored<'t>(&self, table: &'t Table, id: &str) -> Result<Option<Read<'t, 'd>>> {
         KEY.with_borrow_mut(|key| {
             key::record(table.id, id, key);
@@ -431,7 +428,7 @@ impl<'d> Transaction<'d> {
         })
     }
 
-    /// The one moment at which this transaction happens, in microseconds since 1970. It is looked up when it is first asked for.
+    /// Returns the time of this transaction, in microseconds since 1970. It is read when it is first needed.
     fn now(&self) -> i64 {
         *self.now.get_or_init(|| self.database.now())
     }

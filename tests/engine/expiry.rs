@@ -35,7 +35,7 @@ type Session @table {
 fn started(sdl: &str) -> (tempfile::TempDir, Database, Clock) {
     let (directory, database) = fresh(sdl);
     let clock = Clock::standing_at(START);
-    let database = database.by_clock(&clock);
+    let database = database.with_clock(&clock);
     (directory, database, clock)
 }
 
@@ -75,7 +75,7 @@ fn an_expired_record_is_served_to_nobody() {
     assert_eq!(seen(&database), ["1", "2"]);
     clock.set(START + 60 * SECOND);
     assert_eq!(seen(&database), ["2"]);
-    assert_eq!(seen(&database.in_memory().by_clock(&clock)), ["2"]);
+    assert_eq!(seen(&database.in_memory().with_clock(&clock)), ["2"]);
     assert!(found(&database, "Lease", "mail", &value("m")).is_empty());
     let first = Query { limit: Some(1), ..Query::default() };
     assert_eq!(super::listed(&database, "Lease", &first), ["2"]);
@@ -248,7 +248,7 @@ fn a_damaged_record_keeps_no_other_from_being_deleted() {
     assert_eq!(create(&database, "B", r#"{"id":"2","name":"n"}"#), "ok");
     drop(database);
     let indexed = sdl.replace("name: String", "name: String @indexed");
-    let database = open_idle(directory.path(), &indexed).expect("an index may be added").by_clock(&clock);
+    let database = open_idle(directory.path(), &indexed).expect("an index may be added").with_clock(&clock);
     database.catch_up().expect("nor does it keep an index of another table from being built");
     assert_eq!(found(&database, "B", "name", &value("n")), ["2"]);
     assert_eq!(database.table("B").expect("it exists").indexes[0].state().name(), "ready");
@@ -266,7 +266,7 @@ fn damaged_records_keep_a_table_from_nothing_that_begins_to_expire() {
     drop(database);
     let sdl = bare.replace("@table", "@table(expiration: 3600)");
     let database = open(directory.path(), &sdl).expect("the schema is right");
-    let database = database.by_clock(&Clock::standing_at(now + 7200 * SECOND));
+    let database = database.with_clock(&Clock::standing_at(now + 7200 * SECOND));
     database.catch_up().expect("it keeps nothing else");
     assert_eq!(database.store().count_prefix(Space::Records, &1u32.to_be_bytes()).expect("readable").0, 1);
 }
@@ -297,7 +297,7 @@ fn records_that_are_prolonged_meanwhile_stay() {
         assert_eq!(create(&database, "Lease", &format!(r#"{{"id":"{id}","name":"n"}}"#)), "ok");
     }
     clock.set(START + 59 * SECOND);
-    let late = database.by_clock(&Clock::standing_at(START + 60 * SECOND));
+    let late = database.with_clock(&Clock::standing_at(START + 60 * SECOND));
     let prolong = |id: i32| match database.merge(lease, &id.to_string(), b"{}", &none) {
         Ok(_) => true,
         // By the other clock it was due.
@@ -342,7 +342,7 @@ fn a_schema_may_begin_and_cease_to_let_records_expire() {
     // An expiration: it counts from now where nobody knows when a record was written.
     let clock = Clock::standing_at(now + 3000 * SECOND);
     let database =
-        open(directory.path(), &sdl("(expiration: 3600)", "@expiresAt")).expect("nothing is lost").by_clock(&clock);
+        open(directory.path(), &sdl("(expiration: 3600)", "@expiresAt")).expect("nothing is lost").with_clock(&clock);
     assert_eq!(ids(&database, "T"), ["1", "3"]);
     assert_eq!(create(&database, "T", r#"{"id":"4","name":"n"}"#), "ok");
     clock.set(now + 4000 * SECOND);
@@ -368,9 +368,9 @@ fn a_schema_may_begin_and_cease_to_let_records_expire() {
     drop(database);
     // And again: the first ones count from the second time, the record with a deadline has kept it.
     let database = open(directory.path(), &sdl("(expiration: 3600)", "")).expect("nothing is lost");
-    assert_eq!(ids(&database.by_clock(&Clock::standing_at(now + 3500 * SECOND)), "T"), ["1", "3", "4", "5"]);
+    assert_eq!(ids(&database.with_clock(&Clock::standing_at(now + 3500 * SECOND)), "T"), ["1", "3", "4", "5"]);
     assert_consistent(&database);
-    assert_eq!(ids(&database.by_clock(&Clock::standing_at(now + 3800 * SECOND)), "T"), ["4"]);
+    assert_eq!(ids(&database.with_clock(&Clock::standing_at(now + 3800 * SECOND)), "T"), ["4"]);
 }
 
 #[test]
@@ -382,7 +382,7 @@ fn a_unique_index_is_built_over_records_of_which_one_has_expired() {
         // What has expired is stored, but not reclaimed yet.
         for (id, until) in [("1", first), ("2", second)] {
             let body = format!(r#"{{"id":"{id}","name":"same","until":{until}}}"#);
-            database.by_clock(&Clock::standing_at(0)).create(table, body.as_bytes()).expect("valid");
+            database.with_clock(&Clock::standing_at(0)).create(table, body.as_bytes()).expect("valid");
         }
         drop(database);
         let unique = bare.replace("name: String", "name: String @unique");

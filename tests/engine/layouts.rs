@@ -140,8 +140,8 @@ fn what_would_be_lost_is_refused_and_nothing_has_changed() {
     create(&database, r#"{"id":"1","name":"a","size":1}"#).expect("valid");
     drop(database);
     for (change, words) in [
-        ("id: ID @primaryKey name: String", "attribute size of table T is gone"),
-        ("id: ID @primaryKey name: String length: Int", "attribute size of table T is gone"),
+        ("id: ID @primaryKey name: String", "attribute size of table T is missing from the schema"),
+        ("id: ID @primaryKey name: String length: Int", "attribute size of table T is missing from the schema"),
         (
             "id: ID @primaryKey name: String size: [Int]",
             "attribute size of table T has type Int, and its values cannot be read as [Int]",
@@ -218,7 +218,7 @@ fn a_blob_stays_with_its_record() {
     drop(database);
     let without = table("name: String id: ID @primaryKey");
     let refused = migrate(directory.path(), &without).err().expect("its bytes would stay behind");
-    assert!(refused.to_string().contains("record \"1\" has a blob"), "{refused}");
+    assert!(refused.to_string().contains("record \"1\" still has a blob"), "{refused}");
     set(&open(directory.path(), &wider).expect("as it was"), 2, None).expect("it is there");
     let database = migrate(directory.path(), &without).expect("there is no blob");
     assert_eq!(text(&database, "T", "1").as_deref(), Some(r#"{"name":null,"id":"1"}"#));

@@ -243,7 +243,7 @@ fn who_looks_at_a_store_does_not_change_it() {
         [people("", ""), people("@indexed", "@indexed"), sdl.clone() + &table("Other"), sdl.replace("Int", "Float")]
     {
         let refused = look(&other).err().expect("another schema");
-        assert!(refused.to_string().contains("last served with"), "{refused}");
+        assert!(refused.to_string().contains("last opened with"), "{refused}");
     }
     let database = look(&sdl).expect("the same schema");
     assert_eq!(found(&database, "Person", "name", &value("a")), ["1", "3"]);

@@ -443,7 +443,7 @@ fn a_transaction_has_no_more_changes_than_memory_has_room_for() {
         kept.expect("they are short").iter().map(|record| record.id().expect("text").into_owned()).collect();
     let patch = Fields::of(user).with("details", Value::Json(format!("{long:?}").into())).expect("JSON");
     let refused = database.merge_where(&ids, &patch, |_| Ok(true));
-    assert!(refused.expect_err("200 MiB").to_string().contains("at most 128 MiB"));
+    assert!(refused.expect_err("200 MiB").to_string().contains("limited to 128 MiB"));
     assert_eq!(json(&database, "User", &ids[0])["details"], json!(null));
     assert_eq!(database.merge_where(&ids[..100], &patch, |_| Ok(true)).expect("100 MiB"), 100);
 }
@@ -459,7 +459,7 @@ fn nor_has_it_more_deletes() {
         database.create(table, format!(r#"{{"id":"{id}","tags":[{tags}]}}"#).as_bytes()).expect("valid");
     }
     let refused = database.delete_where(table, &ids, |_| Ok(true));
-    assert!(refused.expect_err("160 MB").to_string().contains("at most 128 MiB"));
+    assert!(refused.expect_err("160 MB").to_string().contains("limited to 128 MiB"));
     assert_eq!(super::ids(&database, "T").len(), 20);
     assert_eq!(database.delete_where(table, &ids[..10], |_| Ok(true)).expect("80 MB"), 10);
     assert_consistent(&database);

@@ -129,7 +129,11 @@ fn a_slow_client_loads_as_fast_as_it_sends() {
     stuck.send_chunk(format!("{}{{\"id\":\"half", lines(20..22)).as_bytes());
     let refused = stuck.receive(false);
     assert_eq!(refused.status, 408);
-    assert!(refused.body.contains("2 records of the first 2 lines were created before and stay"), "{}", refused.body);
+    assert!(
+        refused.body.contains("2 records from the first 2 lines were already created and are kept"),
+        "{}",
+        refused.body
+    );
     assert_eq!(count(server.url()), 14);
 }
 

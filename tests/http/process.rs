@@ -174,7 +174,7 @@ fn a_backup_is_restored_and_verified() {
 
     assert!(output(&["backup", &offline, "--data-dir", &data]).status.success());
     assert_refused(&output(&["backup", &offline, "--data-dir", &data]), &["checkpoint"]);
-    assert_refused(&output(&["restore", &offline, "--data-dir", &data]), &["not empty"]);
+    assert_refused(&output(&["restore", &offline, "--data-dir", &data]), &["it has a store"]);
     assert_refused(&output(&["compact", "--data-dir", &path("nowhere")]), &["no store"]);
     for (backup, records) in [(&running, 1), (&offline, 2)] {
         let _ = fs::remove_dir_all(&restored);

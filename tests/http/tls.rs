@@ -116,13 +116,13 @@ fn certificates_that_cannot_be_used_are_refused() {
         Server::start(&config).err().expect("it is refused").to_string()
     };
     for (certificate, key, mode, words) in [
-        (Some(&certificate), None, None, "give both --tls-cert and --tls-key"),
-        (Some(&certificate), Some(&key), Some(Mode::SelfSigned), "without --tls-cert"),
+        (Some(&certificate), None, None, "--tls-cert and --tls-key must be given together"),
+        (Some(&certificate), Some(&key), Some(Mode::SelfSigned), "cannot be combined with --tls-cert or --tls-key"),
         (Some(&absent), Some(&key), None, "cannot read the certificate in"),
         (Some(&certificate), Some(&absent), None, "absent.pem"),
         (Some(&certificate), Some(&certificate), None, "has no private key in PEM"),
-        (Some(&key), Some(&key), None, "are no certificate and the key to it"),
-        (Some(&certificate), Some(&other), None, "are no certificate and the key to it"),
+        (Some(&key), Some(&key), None, "are not a certificate and its private key"),
+        (Some(&certificate), Some(&other), None, "are not a certificate and its private key"),
     ] {
         let said = refused(certificate.map(PathBuf::as_path), key.map(PathBuf::as_path), mode);
         assert!(said.contains(words), "{words} in {said}");

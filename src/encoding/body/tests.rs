@@ -1,7 +1,7 @@
-//! Bodies: what is read agrees with serde_json's own reading, limits hold, and nothing panics. What is coerced and what is
-//! refused reads better as golden scripts (`tests/golden/encoding`).
+//! Bodies: values agree with those of serde_json, limits are enforced, and nothing panics. Coercions and rejections are easier to read as
+//! golden scripts (`tests/golden/encoding`).
 //!
-//! `STRATA_FUZZ_CASES=1000000` makes the comparison with serde_json as long as one likes.
+//! `STRATA_FUZZ_CASES=1000000` sets the number of cases compared with serde_json.
 
 mod oracle;
 
@@ -25,7 +25,7 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
     Schema::parse(sdl).unwrap().tables.remove(0)
 });
 
-/// The canonical text of a body.
+/// Returns the canonical text of a body.
 fn canonical(body: &str) -> Result<String> {
     let mut out = Vec::new();
     let fields = parse_object(&TABLE, body.as_bytes())?;
@@ -84,7 +84,7 @@ fn body() -> impl Strategy<Value = serde_json::Map<String, Json>> {
     })
 }
 
-/// Whether bytes are JSON by its grammar alone: numbers of any size, escapes of any meaning.
+/// Returns whether bytes are JSON by the grammar alone: numbers of any size, escapes of any meaning.
 fn is_json(bytes: &[u8]) -> bool {
     serde_json::from_slice::<&RawValue>(bytes).is_ok()
 }
@@ -157,7 +157,7 @@ proptest! {
     }
 }
 
-/// What is refused: the pointer, and the words where they are ours. Those about a body that is no JSON are the reader's.
+/// Returns the pointer and our part of the message. Messages about a body that is not JSON are the reader's own.
 fn refused(error: &Error) -> (String, String) {
     match error {
         Error::Invalid { detail, place: Place::Pointer(pointer) } => {
@@ -168,7 +168,7 @@ fn refused(error: &Error) -> (String, String) {
     }
 }
 
-/// The record of a body by way of its values, with an id if it has none.
+/// Encodes the record of a body via its values, with an id if it has none.
 fn by_values(body: &[u8]) -> Result<Vec<u8>> {
     let (mut fields, mut out) = (parse_object(&TABLE, body)?, Vec::new());
     if let None | Some(Value::Null) = fields.values()[0] {
@@ -178,14 +178,14 @@ fn by_values(body: &[u8]) -> Result<Vec<u8>> {
     Ok(out)
 }
 
-/// The same in one pass.
+/// Encodes it in one pass.
 fn straight(body: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     encode_body(&TABLE, body, |out| out.extend_from_slice(b"made"), &mut out)?;
     Some(out)
 }
 
-/// The records of an array of bodies, in one pass.
+/// Encodes the records of an array of bodies in one pass.
 fn straight_all(bodies: &[u8]) -> Option<Vec<Vec<u8>>> {
     let mut out = Vec::new();
     let places = encode_bodies(&TABLE, bodies, |out| out.extend_from_slice(b"made"), &mut out)?;
@@ -193,7 +193,7 @@ fn straight_all(bodies: &[u8]) -> Option<Vec<Vec<u8>>> {
     Some(places.into_iter().map(|place| out[place.bytes].to_vec()).collect())
 }
 
-/// Both readings of a body say the same, of its values as of what is wrong with it.
+/// Checks that both readers of a body agree, on its values as well as on its errors.
 fn compare(body: &[u8]) -> std::result::Result<(), TestCaseError> {
     let shown = String::from_utf8_lossy(body);
     compare_outcomes(&shown, parse_object(&TABLE, body).map(values), oracle::parse_object(&TABLE, body))?;
@@ -223,9 +223,9 @@ fn compare_outcomes<T: PartialEq + std::fmt::Debug>(
         (Ok(ours), Ok(theirs)) => prop_assert_eq!(ours, theirs, "{}", body),
         (Err(ours), Err(theirs)) => {
             let (ours, theirs) = (refused(ours), refused(theirs));
-            // Too deep is refused at the bracket that is one too many, whatever may be wrong behind it; and in an object that
-            // cannot be a value serde_json wants names that mean something, where here they are stepped over. A number that is too
-            // great is none to serde_json, and here none that fits.
+            // Excessive nesting is rejected at the first excess bracket, whatever errors follow it; and in an object that cannot be a
+            // value, serde_json requires names that can be unescaped, whereas here they are skipped. A number out of range is invalid to
+            // serde_json, but here only does not fit.
             let unlike = ["an object", "a number beyond the range"].iter().any(|what| ours.1.starts_with(what));
             let either = ours.1.starts_with("nested") || unlike && theirs.1 == "not JSON";
             prop_assert!(either || ours == theirs, "{:?} is not {:?}: {}", ours, theirs, body);
@@ -235,7 +235,7 @@ fn compare_outcomes<T: PartialEq + std::fmt::Debug>(
     Ok(())
 }
 
-/// Pieces of JSON that are near to what may go wrong.
+/// Fragments of JSON close to edge cases.
 const PIECES: &[&str] = &[
     "0",
     "-0",
@@ -348,7 +348,7 @@ fn pieces() -> impl Strategy<Value = &'static str> {
     prop::sample::select(PIECES)
 }
 
-/// Bodies whose every value may be anything, names written in many ways.
+/// Bodies with arbitrary values, and names in many spellings.
 fn wild_body() -> impl Strategy<Value = String> {
     let names = [
         "key",
@@ -447,7 +447,7 @@ fn a_name_twice_inside_any_is_refused_at_its_place() {
     }
 }
 
-/// What was stored before names were looked at can still be read.
+/// Values stored before names were checked for duplicates are still readable.
 #[test]
 fn a_stored_name_twice_is_no_damage() {
     let free = &TABLE.attributes[TABLE.attribute("free").unwrap()];

@@ -1,8 +1,8 @@
-//! Records that were written under an earlier schema, read as if they had been written under the schema as it is.
+//! Records written under an earlier schema, read as if they had been written under the current one.
 //!
-//! Nothing is rewritten when a schema changes: each record names the layout that it has, and whoever opens it gets the text that it
-//! would have now. An attribute that is newer is null, one that is gone is left out, the order is the schema's, and a value whose type
-//! became wider is of the wider type. The result is byte for byte what writing it anew would give, its checksum included.
+//! Nothing is rewritten on disk when a schema changes: each record contains the number of its layout, and is converted when it is opened. A
+//! new attribute is null, a removed one is omitted, attributes are in the order of the schema, and a value whose type was widened has the
+//! wider type. The result is byte for byte what writing the record anew would produce, including its checksum.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use crate::encoding::value::{Date, Value};
 use crate::error::Result;
 use crate::schema::{Kind, Table};
 
-/// A record in another layout than the table's; its checksum was compared.
+/// Converts a record from another layout to the table's; its checksum is already verified.
 #[cold]
 pub(super) fn rewrite<'t, B>(table: &'t Table, stored: &[u8]) -> Result<Record<'t, Current<B>>> {
     let earlier = table.earlier.iter().find(|earlier| earlier.table.layout == stored[1]);
@@ -29,7 +29,7 @@ pub(super) fn rewrite<'t, B>(table: &'t Table, stored: &[u8]) -> Result<Record<'
     Ok(Record { table, bytes: Current::Rewritten(out), json_bytes })
 }
 
-/// Whether every value of a type is one of another without a loss; those of Int are Floats if [`is_kept`] says so.
+/// Returns whether every value of a type converts losslessly to another; an Int to a Float if [`is_kept`] returns true for it.
 pub fn widens(from: Kind, to: Kind) -> bool {
     use Kind::{Boolean, Date, Float, Id, Int, String};
     match to {
@@ -39,7 +39,7 @@ pub fn widens(from: Kind, to: Kind) -> bool {
     }
 }
 
-/// Whether a value of a narrower type is exactly one of a wider type.
+/// Returns whether a value of a narrower type is exactly representable in a wider type.
 pub fn is_kept(value: &Value<'_>, wider: Kind) -> bool {
     match value {
         Value::List(elements) => elements.iter().all(|element| is_kept(element, wider)),
@@ -48,7 +48,7 @@ pub fn is_kept(value: &Value<'_>, wider: Kind) -> bool {
     }
 }
 
-/// Whether a value has the same entries in an index when its type has become wider.
+/// Returns whether a value keeps its entries in an index when its type is widened.
 pub fn keeps_entries(from: Kind, to: Kind) -> bool {
     let is_text = |kind| matches!(kind, Kind::Id | Kind::String);
     from == to || is_text(from) && is_text(to) || (from, to) == (Kind::Int, Kind::Float)

@@ -1,8 +1,8 @@
-//! One scalar value of a stored record, as little read as it takes to compare it.
+//! One scalar value of a stored record, read only as far as comparisons require.
 //!
-//! A filter asks thousands of records for one value each. So a number is its eight bytes, whose place ([`Slot`]) is the same in all
-//! records of a table, null is seen in the first byte of the text, and text is compared where it is stored: it is unescaped only
-//! where it has a backslash.
+//! A filter reads one value from each of thousands of records. So a number is read from its eight bytes, whose position ([`Slot`]) is the
+//! same in all records of a table, null is recognised by the first byte of the text, and text is compared in place: it is unescaped only if
+//! it contains a backslash.
 
 use std::borrow::Cow;
 
@@ -10,12 +10,12 @@ use super::{Record, damaged, needs_escape, outside};
 use crate::error::Result;
 use crate::schema::{Kind, Table};
 
-/// Where the eight bytes of an Int, Float, Date or Blob stand in every record of a table: this many bytes before the end.
+/// The position of the eight bytes of an Int, Float, Date or Blob in every record of a table, in bytes from the end.
 #[derive(Clone, Copy, Debug)]
 pub struct Slot(usize);
 
 impl Slot {
-    /// Of an attribute, if it has one.
+    /// Returns the slot of an attribute, if it has one.
     #[inline]
     pub fn of(table: &Table, attribute: usize) -> Option<Self> {
         let before = table.attributes[attribute].fixed_width?;
@@ -23,8 +23,8 @@ impl Slot {
     }
 }
 
-/// Whether a text stands between its quotation marks without escapes.
-pub fn is_stored_as_it_is(text: &str) -> bool {
+/// Returns whether a text is stored in JSON without escapes.
+pub fn is_stored_unescaped(text: &str) -> bool {
     !needs_escape(text)
 }
 
@@ -33,21 +33,21 @@ pub fn is_stored_as_it_is(text: &str) -> bool {
 pub enum Scalar<'r> {
     /// No value.
     Null,
-    /// Of a Boolean.
+    /// A Boolean.
     Boolean(bool),
-    /// Of an Int.
+    /// An Int.
     Int(i64),
-    /// Of a Float.
+    /// A Float.
     Float(f64),
-    /// Of a Date: microseconds since 1970 UTC.
+    /// A Date: microseconds since 1970 UTC.
     Date(i64),
-    /// Of an ID or a String.
+    /// An ID or a String.
     Text(Text<'r>),
-    /// Of an `Any`, a Blob or a list: its JSON text.
+    /// An `Any`, a Blob or a list: its JSON text.
     Json(&'r [u8]),
 }
 
-/// Text that may stand as it does between the quotation marks of JSON.
+/// The content of a JSON string, possibly with escapes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Text<'r> {
     bytes: &'r [u8],
@@ -55,26 +55,26 @@ pub struct Text<'r> {
 }
 
 impl<'r> Text<'r> {
-    /// Text without escapes.
+    /// Creates a text without escapes.
     pub fn plain(text: &'r str) -> Self {
         Self { bytes: text.as_bytes(), escaped: false }
     }
 
-    /// The text itself, as bytes of UTF-8.
+    /// Returns the unescaped text as UTF-8 bytes.
     pub fn unescaped(self) -> Cow<'r, [u8]> {
         if !self.escaped || !self.bytes.contains(&b'\\') {
             return Cow::Borrowed(self.bytes);
         }
         let quoted = [b"\"", self.bytes, b"\""].concat();
-        // Not so only if the record is damaged, which its checksum has seen. Then it equals itself and nothing else.
+        // Fails only for a corrupt record, which its checksum would have detected. Then it equals itself and nothing else.
         let text = serde_json::from_slice::<String>(&quoted);
         text.map_or(Cow::Borrowed(self.bytes), |text| Cow::Owned(text.into_bytes()))
     }
 
-    /// Whether it is this text.
+    /// Returns whether it equals this text.
     #[inline]
     pub fn is(self, other: &str) -> bool {
-        // What is escaped is longer than what it stands for.
+        // Escaped text is longer than its meaning.
         if !self.escaped || self.bytes.len() <= other.len() {
             return self.bytes == other.as_bytes() && !(self.escaped && other.contains('\\'));
         }
@@ -84,7 +84,7 @@ impl<'r> Text<'r> {
 }
 
 impl<B: AsRef<[u8]>> Record<'_, B> {
-    /// One value of an attribute that is no list.
+    /// Reads one value of an attribute that is not a list.
     ///
     /// # Errors
     /// `Corrupt` if the text is not such a value.
@@ -92,7 +92,7 @@ impl<B: AsRef<[u8]>> Record<'_, B> {
     pub fn scalar(&self, attribute: usize) -> Result<Scalar<'_>> {
         let described = &self.table.attributes[attribute];
         if let Some(slot) = Slot::of(self.table, attribute) {
-            // Zero stands for null, and for 0: only then the text has to be looked at.
+            // Zero stands for null as well as for 0: only then the text has to be read.
             let integer = self.integer(slot);
             return Ok(match described.kind {
                 _ if integer == 0 && self.is_null(attribute)? => Scalar::Null,
@@ -114,13 +114,13 @@ impl<B: AsRef<[u8]>> Record<'_, B> {
         })
     }
 
-    /// An Int, or the microseconds of a Date; 0 if it is null. The slot is of the record's table.
+    /// Returns an Int, or the microseconds of a Date; 0 for null. The slot must belong to the record's table.
     #[inline]
     pub fn integer(&self, slot: Slot) -> i64 {
         i64::from_le_bytes(self.bytes_of(slot))
     }
 
-    /// A Float; 0 if it is null. The slot is of the record's table.
+    /// Returns a Float; 0 for null. The slot must belong to the record's table.
     #[inline]
     pub fn float(&self, slot: Slot) -> f64 {
         f64::from_le_bytes(self.bytes_of(slot))
@@ -132,20 +132,20 @@ impl<B: AsRef<[u8]>> Record<'_, B> {
         *bytes[bytes.len() - before_end..].first_chunk().expect("open saw that the record has all slots of its table")
     }
 
-    /// Whether a Boolean is that; null is neither.
+    /// Returns whether a Boolean has this value; false for null.
     ///
     /// # Errors
-    /// `Corrupt` if the offsets do not lie within the text.
+    /// `Corrupt` if the offsets are outside the text.
     #[inline]
     pub fn is_boolean(&self, attribute: usize, boolean: bool) -> Result<bool> {
         Ok(self.first_byte(attribute)? == if boolean { b't' } else { b'f' })
     }
 
-    /// Whether an ID or a String is a text that [`is_stored_as_it_is`]. Its end is not looked up: only at the end of what is stored
-    /// does a quotation mark stand without a backslash before it.
+    /// Returns whether an ID or a String equals a text that [`is_stored_unescaped`]. Its end is not looked up: only at the end of the stored
+    /// text is there a quotation mark without a backslash before it.
     ///
     /// # Errors
-    /// `Corrupt` if the offsets do not lie within the text.
+    /// `Corrupt` if the offsets are outside the text.
     #[inline]
     pub fn is_text(&self, attribute: usize, text: &str) -> Result<bool> {
         let stored = self.json().get(self.offset(attribute)?..).ok_or_else(|| outside(self.table))?;
@@ -153,16 +153,16 @@ impl<B: AsRef<[u8]>> Record<'_, B> {
         Ok(stored.get(end) == Some(&b'"') && stored[0] == b'"' && stored[1..end] == *text.as_bytes())
     }
 
-    /// Whether there is no value: nothing else begins with that letter.
+    /// Returns whether the value is null: no other value begins with the same letter.
     ///
     /// # Errors
-    /// `Corrupt` if the offsets do not lie within the text.
-    #[inline(never)] // Numbers ask it of zeros alone, and it would double what their loop does for every record.
+    /// `Corrupt` if the offsets are outside the text.
+    #[inline(never)] // Numbers call it only for zeros, and inlining it would double their loop body.
     pub fn is_null(&self, attribute: usize) -> Result<bool> {
         Ok(self.first_byte(attribute)? == b'n')
     }
 
-    /// The first byte of the JSON text of a value.
+    /// Returns the first byte of the JSON text of a value.
     #[inline]
     fn first_byte(&self, attribute: usize) -> Result<u8> {
         self.json().get(self.offset(attribute)?).copied().ok_or_else(|| outside(self.table))
@@ -173,7 +173,7 @@ impl<B: AsRef<[u8]>> Record<'_, B> {
 mod tests {
     use crate::encoding::Record;
     use crate::encoding::body::parse_object;
-    use crate::encoding::record::{Scalar, encode, is_stored_as_it_is};
+    use crate::encoding::record::{Scalar, encode, is_stored_unescaped};
     use crate::schema::Schema;
 
     #[test]
@@ -212,7 +212,7 @@ mod tests {
             let Scalar::Text(text) = record.scalar(0).unwrap() else { panic!("an id is text") };
             for other in texts {
                 assert_eq!(text.is(other), stored == other, "{stored:?} {other:?}");
-                if is_stored_as_it_is(other) {
+                if is_stored_unescaped(other) {
                     assert_eq!(record.is_text(0, other).unwrap(), stored == other, "{stored:?} {other:?}");
                 }
             }

@@ -1,4 +1,4 @@
-//! What is written is what is read, in one canonical text, and damage is noticed.
+//! Records are read as they were written, have a single canonical text, and corruption is detected.
 
 use super::*;
 use crate::encoding::body::parse_object;
@@ -18,7 +18,7 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
 
 type Given = Vec<Option<Value<'static>>>;
 
-/// Fields of values that are known to fit.
+/// Returns fields of values that are known to fit.
 fn fields<'v>(values: &[Option<Value<'v>>]) -> Fields<'static, 'v> {
     let mut fields = Fields::of(&TABLE);
     fields.values_mut().clone_from_slice(values);
@@ -48,14 +48,14 @@ fn json(text: &str) -> Value<'static> {
     Value::Json(Cow::Owned(text.to_owned()))
 }
 
-/// A record whose attribute at `position` has a value and whose others are null.
+/// Returns a record with a value at `position` and nulls elsewhere.
 fn only(position: usize, value: Value<'static>) -> Given {
     let mut fields: Given = vec![None; TABLE.attributes.len()];
     fields[position] = Some(value);
     fields
 }
 
-/// The canonical text of one value of an attribute.
+/// Returns the canonical text of one value of an attribute.
 fn canonical(position: usize, value: Value<'static>) -> String {
     let stored = encoded(&only(position, value));
     Record::open(&TABLE, &stored).unwrap().text(position).unwrap().to_owned()
@@ -108,13 +108,13 @@ fn dates() -> impl Strategy<Value = String> {
     })
 }
 
-/// JSON text without white space, numbers of every length included; `null` is no value.
+/// JSON text without white space, including numbers of any length; `null` is no value.
 fn free() -> impl Strategy<Value = String> {
     let quoted = texts().prop_map(|text| serde_json::to_string(&text).unwrap());
     let leaf =
         prop_oneof![Just("null".to_owned()), Just("1e400".to_owned()), wholes().prop_map(|n| n.to_string()), quoted];
     let nested = leaf.prop_recursive(4, 24, 4, |inner| {
-        // A body has no name twice, so a record made of one has none.
+        // Bodies have no duplicate names, so neither has a record made from one.
         let members = btree_map(texts(), inner.clone(), 0..4).prop_map(|members| {
             let member = |(name, value)| format!("{}:{value}", serde_json::to_string(name).unwrap());
             format!("{{{}}}", members.iter().map(member).collect::<Vec<_>>().join(","))
@@ -135,7 +135,7 @@ fn list(value: impl Strategy<Value = Value<'static>> + 'static) -> BoxedStrategy
 
 fn records() -> impl Strategy<Value = Given> {
     let key = texts().prop_map(|key| Some(text(&key))).boxed();
-    // Now and then a text so long that the offsets after it need four bytes.
+    // Occasionally a text so long that the offsets after it need four bytes.
     let long = "[a-z\u{e9}\"]{8}".prop_map(|part| part.repeat(9000));
     let content = prop_oneof![19 => texts(), 1 => long].prop_map(|content| text(&content));
     vec![
@@ -156,7 +156,7 @@ fn records() -> impl Strategy<Value = Given> {
 }
 
 proptest! {
-    /// The short way and the long way of writing a number are one: at decimals of few digits, beside them, and anywhere.
+    /// The fast and the general path of writing a number agree: for short decimals, next to them, and anywhere.
     #[test]
     fn numbers_of_few_decimals_are_written_as_all_others(digits in 0i64..3_000_000_000_000_000, fewer in 0u32..16, decimals in 0i32..8, nudge in -2i32..3, any in reals()) {
         let mut near = (digits / 10i64.pow(fewer)) as f64 / 10f64.powi(decimals);
@@ -219,7 +219,7 @@ proptest! {
     }
 }
 
-/// Names and values of a JSON object, in their order.
+/// Returns the names and values of a JSON object in order.
 fn members(text: &str) -> Vec<(String, Box<serde_json::value::RawValue>)> {
     struct InOrder;
     impl<'de> serde::de::Visitor<'de> for InOrder {

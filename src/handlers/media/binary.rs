@@ -1,15 +1,14 @@
-//! JSON text as CBOR (RFC 8949) and MessagePack, and back.
+//! Conversion between JSON text and CBOR (RFC 8949) or MessagePack.
 //!
-//! Both are written and read through serde, and no tree of values stands between: a text is read from left to right and serialised as
-//! it is read, and what is deserialised is appended to a text. So the memory follows the length of the body, whatever is in it.
+//! Both directions use serde without building a tree of values: text is serialised while it is read from left to right, and deserialised
+//! values are appended to text. Memory is thus linear in the length of the body, whatever it contains.
 //!
-//! Numbers: one without fraction and exponent that has 64 bits is an integer, any other the nearest double, as JSON's readers have it;
-//! one that is greater than all doubles (only `Any` has such) becomes the text of its digits. A Float of the schema that is whole is
-//! an integer, because its JSON text (`25`) says so. Dates are texts. Half of a surrogate pair, which JSON may escape and no text can
-//! hold, becomes U+FFFD.
+//! Numbers: one without fraction and exponent that fits into 64 bits is an integer, any other the nearest double, as in JSON parsers; one
+//! beyond the range of doubles (only in `Any`) becomes a string of its digits. A whole Float of the schema is an integer, because its JSON
+//! text is (`25`). Dates are strings. A lone surrogate, which JSON can escape but no UTF-8 text can contain, becomes U+FFFD.
 //!
-//! What comes in and JSON has not is refused: bytes, not-a-number, tags and extensions but the tag of a date's text (0), names that are
-//! no text.
+//! Input that JSON cannot represent is rejected: byte strings, NaN, tags and extensions except the tag of a date string (0), and names that
+//! are not strings.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -21,13 +20,13 @@ use serde::ser::{self, Serialize, SerializeMap, SerializeSeq, Serializer};
 use crate::encoding::json::{COLON, DEPTH, Fault, Item, Reader};
 use crate::error::{Error, Result};
 
-/// How deep a body may be nested: a list of records whose `Any` is as deep as can be, and then it is refused at its place.
+/// The maximum nesting depth of a body: enough for a list of records with `Any` values, and to reject deeper ones by position.
 const BODY_DEPTH: usize = DEPTH as usize + 8;
 
 /// Appends JSON text as CBOR.
 ///
 /// # Errors
-/// `Corrupt` if it is no JSON text.
+/// `Corrupt` if it is not valid JSON.
 pub(super) fn write_cbor(json: &[u8], out: &mut Vec<u8>) -> Result<()> {
     let source = Source::of(json)?;
     ciborium::into_writer(&Value(&source), out).map_err(|error| not_json(&error))
@@ -36,16 +35,16 @@ pub(super) fn write_cbor(json: &[u8], out: &mut Vec<u8>) -> Result<()> {
 /// Appends JSON text as MessagePack.
 ///
 /// # Errors
-/// `Corrupt` if it is no JSON text.
+/// `Corrupt` if it is not valid JSON.
 pub(super) fn write_message_pack(json: &[u8], out: &mut Vec<u8>) -> Result<()> {
     let source = Source::of(json)?;
     rmp_serde::encode::write(out, &Value(&source)).map_err(|error| not_json(&error))
 }
 
-/// The JSON text of a body in CBOR.
+/// Returns the JSON text of a CBOR body.
 ///
 /// # Errors
-/// `Invalid` if it is no CBOR, or has what JSON has not.
+/// `Invalid` if it is not valid CBOR, or contains something that JSON cannot represent.
 pub(super) fn read_cbor(body: &[u8]) -> Result<Vec<u8>> {
     let mut rest = body;
     let read = ciborium::de::from_reader_with_recursion_limit::<Text, _>(&mut rest, BODY_DEPTH);
@@ -59,10 +58,10 @@ pub(super) fn read_cbor(body: &[u8]) -> Result<Vec<u8>> {
     whole("CBOR", text, at, rest)
 }
 
-/// The JSON text of a body in MessagePack.
+/// Returns the JSON text of a MessagePack body.
 ///
 /// # Errors
-/// `Invalid` if it is no MessagePack, or has what JSON has not.
+/// `Invalid` if it is not valid MessagePack, or contains something that JSON cannot represent.
 pub(super) fn read_message_pack(body: &[u8]) -> Result<Vec<u8>> {
     let mut rest = body;
     let mut deserializer = rmp_serde::Deserializer::new(&mut rest);
@@ -92,25 +91,25 @@ fn refused(format: &str, at: usize, detail: &str) -> Error {
 }
 
 fn not_json(error: &impl fmt::Display) -> Error {
-    Error::corrupt(format!("what was read as JSON is not: {error}"))
+    Error::corrupt(format!("invalid stored JSON: {error}"))
 }
 
-/// A JSON text that is being serialised.
+/// A JSON text being serialised.
 struct Source<'a> {
     text: &'a str,
     reader: Reader<'a>,
-    /// How many elements or members each of the brackets has that are still to come.
+    /// The remaining lengths of the brackets: numbers of elements or members, in the order in which they open.
     lengths: std::vec::IntoIter<usize>,
 }
 
-/// What comes next in it.
+/// The next token.
 enum Next<'a> {
     Scalar(Item<'a>),
-    /// Its digits.
+    /// A number beyond the range of doubles, by its digits.
     Beyond(&'a str),
-    /// With so many elements.
+    /// A list with this many elements.
     List(usize),
-    /// With so many members.
+    /// An object with this many members.
     Object(usize),
 }
 
@@ -142,7 +141,7 @@ impl<'a> Source<'a> {
         })
     }
 
-    /// The name of the next member, if there is one.
+    /// Returns the name of the next member, if there is one.
     fn name(&mut self, first: bool) -> std::result::Result<Option<Cow<'a, str>>, Fault> {
         if !self.reader.next_member(first)? {
             return Ok(None);
@@ -153,10 +152,10 @@ impl<'a> Source<'a> {
     }
 }
 
-/// How many elements or members each bracket of a JSON text has, in the order in which they open: both formats say it beforehand.
+/// Returns the number of elements or members of each bracket of a JSON text, in opening order: both formats write it first.
 fn lengths(text: &str) -> Vec<usize> {
     let (mut all, mut open, mut in_text, mut escaped) = (Vec::new(), Vec::new(), false, false);
-    // Whether something stands in the innermost bracket since it was opened.
+    // Whether the innermost bracket has any content yet.
     let mut holds = false;
     for byte in text.bytes() {
         match byte {
@@ -190,9 +189,9 @@ fn lengths(text: &str) -> Vec<usize> {
     all
 }
 
-/// What a JSON text in quotation marks means; a lone surrogate becomes U+FFFD.
+/// Unescapes a quoted JSON string; a lone surrogate becomes U+FFFD.
 fn text_of(literal: &str) -> Cow<'_, str> {
-    /// The bytes of a text; those of a lone surrogate are not UTF-8.
+    /// The bytes of a string; those of a lone surrogate are not UTF-8.
     struct Bytes;
     impl Visitor<'_> for Bytes {
         type Value = String;
@@ -219,7 +218,7 @@ impl Serialize for Value<'_, '_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
         let source = self.0;
         let wrong = |fault: Fault| ser::Error::custom(fault.describe(source.borrow().text));
-        // Not borrowed while something inside is serialised.
+        // The borrow ends before nested values are serialised.
         let next = source.borrow_mut().next();
         match next.map_err(wrong)? {
             Next::Scalar(Item::Null) => serializer.serialize_unit(),
@@ -228,7 +227,7 @@ impl Serialize for Value<'_, '_> {
             Next::Scalar(Item::Unsigned(integer)) => serializer.serialize_u64(integer),
             Next::Scalar(Item::Float(float)) => serializer.serialize_f64(float),
             Next::Scalar(Item::Text(text)) => serializer.serialize_str(&text),
-            Next::Scalar(Item::Beyond | Item::List | Item::Object) => Err(ser::Error::custom("it was read already")),
+            Next::Scalar(Item::Beyond | Item::List | Item::Object) => Err(ser::Error::custom("it was already read")),
             Next::Beyond(digits) => serializer.serialize_str(digits),
             Next::List(length) => {
                 let (mut list, mut first) = (serializer.serialize_seq(Some(length))?, true);
@@ -254,7 +253,7 @@ impl Serialize for Value<'_, '_> {
     }
 }
 
-/// JSON text that was deserialised.
+/// Deserialised JSON text.
 struct Text(Vec<u8>);
 
 impl<'de> de::Deserialize<'de> for Text {
@@ -265,7 +264,7 @@ impl<'de> de::Deserialize<'de> for Text {
     }
 }
 
-/// Appends what it visits as JSON text.
+/// A visitor that appends values as JSON text.
 struct Append<'o>(&'o mut Vec<u8>);
 
 impl Append<'_> {
@@ -286,7 +285,7 @@ impl<'de> Visitor<'de> for Append<'_> {
     type Value = ();
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("a value of JSON")
+        formatter.write_str("a JSON value")
     }
 
     fn visit_unit<E: de::Error>(self) -> std::result::Result<(), E> {
@@ -348,14 +347,14 @@ impl<'de> Visitor<'de> for Append<'_> {
         Ok(())
     }
 
-    /// A tag of CBOR, as ciborium shows it.
+    /// Visits a CBOR tag, which ciborium represents as an enum.
     fn visit_enum<A: EnumAccess<'de>>(self, tagged: A) -> std::result::Result<(), A::Error> {
         let (_, content) = tagged.variant::<String>()?;
         content.tuple_variant(2, Tagged(self))
     }
 }
 
-/// Ends the list or the object that begins at `start`: a comma stands behind its last element.
+/// Closes the list or the object that begins at `start`; its last element is followed by a comma.
 fn close(out: &mut Vec<u8>, start: usize, bracket: u8) {
     if out.len() > start + 1 {
         out.pop();
@@ -363,7 +362,7 @@ fn close(out: &mut Vec<u8>, start: usize, bracket: u8) {
     out.push(bracket);
 }
 
-/// Appends what has a tag.
+/// Appends a tagged value.
 struct Tagged<'o>(Append<'o>);
 
 impl<'de> Visitor<'de> for Tagged<'_> {
@@ -374,7 +373,7 @@ impl<'de> Visitor<'de> for Tagged<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> std::result::Result<(), A::Error> {
-        /// Of the text of a date and a time (RFC 8949, 3.4.1).
+        /// The tag of a date and time string (RFC 8949, section 3.4.1).
         const DATE: u64 = 0;
         match parts.next_element::<u64>()? {
             Some(DATE) => parts.next_element_seed(self.0).map(drop),

@@ -1,21 +1,21 @@
-//! JSON whose Int attributes are texts: `42` becomes `"42"`, `[1,2]` becomes `["1","2"]`, null stays.
+//! JSON with Int attributes as strings: `42` becomes `"42"`, `[1,2]` becomes `["1","2"]`, null stays.
 //!
-//! JavaScript, and all that reads numbers as doubles, loses the digits of integers beyond 2^53. All Int attributes are texts, not only
-//! the great ones, so that an attribute has one type; a body may send them back as they are, for it is coerced. Numbers inside `Any`
-//! are the client's own and stay as they were given.
+//! JavaScript, and anything else that reads numbers as doubles, loses digits of integers beyond 2^53. All Int attributes become strings,
+//! not only large ones, so that an attribute has one type; a body may send them back, since strings are coerced. Numbers inside `Any`
+//! belong to the client and are left unchanged.
 
 use crate::encoding::json::{COLON, Fault, Reader};
 use crate::error::{Error, Result};
 use crate::schema::{Attribute, Kind, Schema, Table};
 
-/// Writes the JSON text of a record, or of a list of records, of which some attributes may be left out and related records be shown.
+/// Writes the JSON text of a record or a list of records, which may lack attributes and include related records.
 ///
 /// # Errors
-/// `Corrupt` if it is no such text.
+/// `Corrupt` if it is not such a text.
 pub(super) fn write_as_text(schema: &Schema, table: &Table, json: &[u8], out: &mut Vec<u8>) -> Result<()> {
     let text = std::str::from_utf8(json).map_err(|error| Error::corrupt(error.to_string()))?;
     let written = records(schema, table, &mut Reader::new(text), out);
-    written.map_err(|fault| Error::corrupt(format!("what was read as JSON is not: {}", fault.describe(text))))
+    written.map_err(|fault| Error::corrupt(format!("invalid stored JSON: {}", fault.describe(text))))
 }
 
 /// A record, a list of them, or null.
@@ -44,7 +44,7 @@ fn records(
         out.extend_from_slice(name.as_bytes());
         out.push(b':');
         reader.take(b':', COLON)?;
-        // The names of a schema have nothing in them that JSON would escape.
+        // Names in a schema contain nothing that JSON escapes.
         let name = name.trim_matches('"');
         let attribute = table.attribute(name).map(|position| &table.attributes[position]);
         match attribute {

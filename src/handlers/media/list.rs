@@ -1,15 +1,14 @@
-//! How a list is written: what stands before it, between its records and behind it.
+//! Serialisation of lists: what precedes a list, separates its records and follows it.
 //!
-//! | format | before | a record | behind |
+//! | format | prefix | per record | suffix |
 //! |---|---|---|---|
-//! | JSON | `[` | with a comma before it, but for the first | `]` |
-//! | CBOR | an array of unknown length | | the end of it |
-//! | MessagePack | an array of as many as were written | | |
-//! | NDJSON | | and a line feed | |
+//! | JSON | `[` | preceded by a comma, except for the first | `]` |
+//! | CBOR | an array of indefinite length | | break |
+//! | MessagePack | an array with the final number of records | | |
+//! | NDJSON | | followed by a line feed | |
 //! | CSV | the names of the attributes | a line of their values | |
 //!
-//! MessagePack says the length of a list before the list, so one is made whole before any of it is sent; all others are sent as they
-//! are made.
+//! MessagePack gives the length of a list first, so the list has to be complete before it is sent; all others are streamed.
 
 use std::borrow::Cow;
 
@@ -25,29 +24,29 @@ pub struct ListWriter<'q> {
     schema: &'q Schema,
     table: &'q Table,
     query: &'q Query<'q>,
-    /// How many were written.
+    /// The number of records written.
     records: u32,
-    /// Where in a list that is made whole its own length stands.
+    /// The offset of the length field in a list that has to be complete before it is sent.
     length_at: usize,
-    /// The text of one, where it is made into something else.
+    /// A buffer for the text of a record to convert.
     text: Vec<u8>,
 }
 
-/// What an array of MessagePack begins with whose length has four bytes (`array 32`).
+/// The first byte of a MessagePack array with a 32-bit length (`array 32`).
 const MESSAGE_PACK_ARRAY: u8 = 0xdd;
 
-/// What an array of CBOR of unknown length begins with, and its end.
+/// The first byte of a CBOR array of indefinite length, and the break byte.
 const CBOR_ARRAY: (u8, u8) = (0x9f, 0xff);
 
-/// What a map of four members begins with.
+/// The first byte of a CBOR map with four members.
 const CBOR_MAP_OF_FOUR: u8 = 0xa4;
 const MESSAGE_PACK_MAP_OF_FOUR: u8 = 0x84;
 
 impl<'q> ListWriter<'q> {
-    /// Begins a list of what a query shows of records.
+    /// Begins the list of a query.
     ///
     /// # Errors
-    /// 406 if the query asks for more than a list, and the format is of lists alone.
+    /// 406 if the query asks for more than a list, and the format is for lists only.
     pub fn begin(
         format: Format,
         schema: &'q Schema,
@@ -78,10 +77,10 @@ impl<'q> ListWriter<'q> {
         Ok(Self { format, schema, table, query, records: 0, length_at, text: Vec::new() })
     }
 
-    /// Appends what the query shows of a record, a JSON object.
+    /// Appends the selection of a record, a JSON object.
     ///
     /// # Errors
-    /// `Corrupt` if it is none.
+    /// `Corrupt` if it is not one.
     pub fn write(&mut self, json: &[u8], out: &mut Vec<u8>) -> error::Result<()> {
         if matches!(self.format, Format::Json | Format::JsonIntsAsText) && self.records > 0 {
             out.push(b',');
@@ -109,20 +108,20 @@ impl<'q> ListWriter<'q> {
         Ok(())
     }
 
-    /// Whether what was written may be sent before the list has ended.
+    /// Returns whether the output may be sent before the list has ended.
     pub fn comes_in_pieces(&self) -> bool {
         self.format != Format::MessagePack
     }
 
-    /// Ends the list; `out` has what was not sent yet. `total`: how many records there are, if that is asked for.
+    /// Ends the list; `out` has the output not sent yet. `total`: the number of records, if requested.
     ///
     /// # Errors
-    /// None but those of a defect.
+    /// Only in the case of a defect.
     pub fn end(mut self, total: Option<usize>, out: &mut Vec<u8>) -> error::Result<()> {
         match self.format {
             Format::Json | Format::JsonIntsAsText => out.push(b']'),
             Format::Cbor => out.push(CBOR_ARRAY.1),
-            // All of it is here: it was not sent in pieces.
+            // The output is complete: it was not sent in pieces.
             Format::MessagePack => {
                 out[self.length_at..self.length_at + 4].copy_from_slice(&self.records.to_be_bytes());
             }
@@ -146,7 +145,7 @@ impl<'q> ListWriter<'q> {
     }
 }
 
-/// Appends the name of a member; its value comes next.
+/// Appends the name of a member, whose value is written next.
 fn name(name: &str, format: Format, out: &mut Vec<u8>) -> error::Result<()> {
     format.write_document(format!("\"{name}\"").as_bytes(), out)?;
     if matches!(format, Format::Json | Format::JsonIntsAsText) {
@@ -155,15 +154,15 @@ fn name(name: &str, format: Format, out: &mut Vec<u8>) -> error::Result<()> {
     Ok(())
 }
 
-/// Appends a line of values, quoted where they have to be.
+/// Appends a line of values, quoted where necessary.
 fn write_row<V: AsRef<[u8]>>(values: impl Iterator<Item = V>, out: &mut Vec<u8>) {
-    const IN_MEMORY: &str = "there is nothing but memory to write to";
+    const IN_MEMORY: &str = "writing to memory does not fail";
     let mut row = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).buffer_capacity(1 << 10).from_writer(out);
     row.write_record(values).expect(IN_MEMORY);
     row.flush().expect(IN_MEMORY);
 }
 
-/// The values of an object as they stand in CSV: nothing for null, text as it is; lists, `Any` and related records as JSON text.
+/// Returns the values of an object as CSV cells: empty for null, text unquoted; lists, `Any` and related records as JSON text.
 fn cells<'a>(table: &Table, reader: &mut Reader<'a>) -> std::result::Result<Vec<Cow<'a, str>>, Fault> {
     let mut cells = Vec::new();
     reader.take(b'{', "expected an object")?;

@@ -1,6 +1,6 @@
-//! What is said of the result: `select`, `sort`, `limit`, `offset`, `after`, `pagination`, `explain`.
+//! The clauses that describe the result: `select`, `sort`, `limit`, `offset`, `after`, `pagination`, `explain`.
 //!
-//! They are taken out before the logic is read, so they stand at the top level, joined by `&` or `;`, and each once.
+//! They are not part of the logic, so they are allowed only at the top level, joined by `&` or `;`, and each at most once.
 
 use std::borrow::Cow;
 
@@ -12,17 +12,17 @@ use crate::query::cursor::Cursor;
 use crate::query::tree::{Clause, Item, Order, Selection};
 use crate::schema::{Kind, Table};
 
-/// The names that are clauses if `=` or `(` follows.
+/// The names that denote a clause if followed by `=` or `(`.
 const CLAUSES: [&str; 10] =
     ["select", "sort", "limit", "offset", "explain", "after", "pagination", "stream", "thumb", "truncate"];
 
-/// Whether a name means a clause.
+/// Returns whether a name denotes a clause.
 pub(super) fn is_clause(name: &str) -> bool {
     CLAUSES.contains(&name)
 }
 
 impl<'q> Parser<'q, '_> {
-    /// Reads a clause whose name begins at byte `start` and ends here.
+    /// Parses a clause whose name begins at byte offset `start` and ends at the current position.
     pub(super) fn clause(&mut self, name: &str, start: usize) -> Result<()> {
         if self.depth > 0 {
             return Err(at(start, format!("{name} belongs at the top level, joined by & or ;")));
@@ -35,7 +35,7 @@ impl<'q> Parser<'q, '_> {
             "after" => self.query.after.is_some(),
             "pagination" => self.pagination.is_some(),
             "explain" => self.explain.is_some(),
-            "truncate" => return Err(at(start, "truncate=true stands alone, in DELETE of a table")),
+            "truncate" => return Err(at(start, "truncate=true must be the only clause, in a DELETE of a table")),
             _ => return Err(at(start, format!("{name} is not supported here"))),
         };
         if is_given {
@@ -54,7 +54,7 @@ impl<'q> Parser<'q, '_> {
             "after" if !in_brackets => self.query.after = Some(self.cursor()?),
             "pagination" if !in_brackets => self.pagination = Some(self.truth("pagination")?),
             "explain" if !in_brackets => self.explain = Some(self.truth("explain")?),
-            _ => return Err(at(bracket, format!("write {name}=VALUE"))),
+            _ => return Err(at(bracket, format!("expected {name}=VALUE"))),
         }
         let name = CLAUSES.into_iter().find(|known| *known == name).expect("the caller knows its name");
         if in_brackets {
@@ -64,7 +64,7 @@ impl<'q> Parser<'q, '_> {
         Ok(())
     }
 
-    /// What is shown of the records of a table, to which so many relationships lead.
+    /// Parses the selection from a table that is reached by this many relationships.
     fn selection(&mut self, table: &Table, relationships: usize) -> Result<Selection> {
         let mut selection = Selection::default();
         loop {
@@ -81,7 +81,7 @@ impl<'q> Parser<'q, '_> {
         }
     }
 
-    /// What one name shows: an attribute, all of them (`*`), or related records, whole or what stands in braces behind it.
+    /// Parses one item: an attribute, all attributes (`*`), or related records, either whole or with a selection in braces.
     fn items(&mut self, table: &Table, relationships: usize) -> Result<Vec<Item>> {
         let start = self.position;
         let name = self.name()?;
@@ -122,7 +122,7 @@ impl<'q> Parser<'q, '_> {
                 return Err(at(start, format!("cannot sort by {}: lists, Any and Blob have no order", of.name)));
             }
             if self.query.sort.iter().any(|order| order.attribute == attribute) {
-                return Err(at(start, format!("{} is sorted by twice", of.name)));
+                return Err(at(start, format!("{} is given twice in sort", of.name)));
             }
             self.query.sort.push(Order { attribute, descending });
             if !self.take(b',') {
@@ -131,14 +131,14 @@ impl<'q> Parser<'q, '_> {
         }
     }
 
-    /// The attribute of the record whose name stands here.
+    /// Parses the name of an attribute of the table.
     fn attribute(&mut self) -> Result<usize> {
         let start = self.position;
         let name = self.name()?;
         self.table.attribute(&name).ok_or_else(|| unknown_attribute(self.table, &name, start))
     }
 
-    /// The name that stands here.
+    /// Parses a name.
     fn name(&mut self) -> Result<Cow<'q, str>> {
         let name = Piece::name(self.query.text, self.position);
         self.position = name.end();
@@ -146,7 +146,7 @@ impl<'q> Parser<'q, '_> {
         if decoded.is_empty() { Err(at(name.start, "expected an attribute")) } else { Ok(decoded) }
     }
 
-    /// `limit(count)` or `limit(offset,count)`.
+    /// Parses `limit(count)` or `limit(offset,count)`.
     fn limit_and_offset(&mut self, start: usize) -> Result<()> {
         let first = self.position;
         let count = self.count("limit")?;
@@ -171,21 +171,21 @@ impl<'q> Parser<'q, '_> {
         }
     }
 
-    /// A number of records.
+    /// Parses a number of records.
     fn count(&mut self, name: &str) -> Result<usize> {
         let value = self.value()?;
         let text = value.decode()?;
         if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
             return Err(at(value.start, format!("{name} must be a whole number, 0 or more")));
         }
-        // More than can be counted is more than there are.
+        // A number that overflows exceeds any number of records.
         Ok(text.parse().unwrap_or(usize::MAX))
     }
 
     fn cursor(&mut self) -> Result<Cursor> {
         let value = self.value()?;
         Cursor::parse(&value.decode()?)
-            .ok_or_else(|| at(value.start, "not a cursor: use the one in the Link header of the page before"))
+            .ok_or_else(|| at(value.start, "not a cursor: use the one in the Link header of the previous page"))
     }
 
     fn truth(&mut self, name: &str) -> Result<bool> {
@@ -193,7 +193,7 @@ impl<'q> Parser<'q, '_> {
         value.text.parse().map_err(|_| at(value.start, format!("{name} must be true or false")))
     }
 
-    /// Passes over a character, raw or encoded, if it stands here.
+    /// Consumes a character, raw or encoded, if it is next.
     fn take(&mut self, wanted: u8) -> bool {
         let bytes = self.peek().filter(|(byte, _)| *byte == wanted).map_or(0, |(_, bytes)| bytes);
         self.position += bytes;

@@ -1,7 +1,7 @@
-//! A condition: what is compared, a comparison, and its values.
+//! Conditions: an operand path, an operator, and its values.
 //!
-//! What is compared is an attribute of the record, or one of related records behind relationships (`brand.name`), or what stands at a
-//! path in an `Any` (`details.size.w`).
+//! The path leads to an attribute of the record, to an attribute of related records via relationships (`brand.name`), or to a member of an
+//! `Any` (`details.size.w`).
 
 use std::borrow::Cow;
 use std::ops::Bound;
@@ -19,32 +19,32 @@ use crate::query::filter::compare;
 use crate::query::tree::{Condition, Node, Related, Test};
 use crate::schema::{Attribute, Kind, Table};
 
-/// What a condition compares.
+/// The left-hand side of a condition.
 pub(super) struct Compared<'t> {
-    /// The relationships that lead to it, each by its position in the table that the ones before lead to.
+    /// The relationships that lead to it, each by its position in the table reached by those before it.
     relationships: SmallVec<[usize; 2]>,
     /// The table that they lead to.
     table: &'t Table,
-    /// The position of the attribute in this table; `None`: only whether there is a related record.
+    /// The position of the attribute in this table; `None` to test only whether a related record exists.
     attribute: Option<usize>,
-    /// The path in the value of the attribute.
+    /// The member names that lead into the value of an `Any`; otherwise empty.
     path: Box<[Box<str>]>,
 }
 
 impl<'t> Compared<'t> {
-    /// An attribute of the record itself.
+    /// Returns the left-hand side that is an attribute of the record itself.
     fn own(table: &'t Table, attribute: usize) -> Self {
         Self { relationships: SmallVec::new(), table, attribute: Some(attribute), path: Box::default() }
     }
 }
 
-/// Why a name is no attribute that can be compared, selected or sorted by.
+/// Returns the error for a name that is no attribute that can be compared, selected or sorted by.
 pub(super) fn unknown_attribute(table: &Table, name: &str, start: usize) -> Error {
     at(start, format!("table {} has no attribute {name:?}", table.name))
 }
 
 impl<'q, 't> Parser<'q, 't> {
-    /// A term that begins with a name; whether it is a condition, and not a clause.
+    /// Parses a term that begins with a name; returns whether it is a condition, as opposed to a clause.
     pub(super) fn named_term(&mut self) -> Result<bool> {
         let (name, start) = (Piece::name(self.query.text, self.position), self.position);
         let (name, name_end) = (name.decode()?, name.end());
@@ -77,7 +77,7 @@ impl<'q, 't> Parser<'q, 't> {
         Ok(true)
     }
 
-    /// Adds what follows a comparison of something, or asks that there is something; the condition begins at byte `start`.
+    /// Adds the nodes of a comparison, or of a test for existence; the condition begins at byte offset `start`.
     #[inline]
     fn condition(
         &mut self,
@@ -114,20 +114,17 @@ impl<'q, 't> Parser<'q, 't> {
         Ok(())
     }
 
-    /// The comparison whose operator alone stands here as a word and `=`, and compares what was compared before; `None` if it is none.
+    /// Consumes the `=` of an operator that stands alone (`&gt=5`); `None` if the word is not such an operator.
     fn chained(&mut self, word: &str) -> Option<Comparison> {
         let (_, bytes) = self.peek().filter(|(byte, _)| *byte == b'=' && is_chained(word))?;
         self.position += bytes;
         by_word(word)
     }
 
-    /// What the comparison before has compared, for one that begins with a word at byte `start`.
+    /// Returns the left-hand side of the previous comparison, which an operator at byte offset `start` repeats.
     fn compared_before(&self, word: &str, start: usize) -> Result<Compared<'t>> {
         let Some(first) = self.compared else {
-            return Err(at(
-                start,
-                format!("{word}= repeats the attribute of the comparison before it, and there is none"),
-            ));
+            return Err(at(start, format!("{word}= needs a preceding comparison whose attribute it repeats")));
         };
         let (mut table, mut relationships) = (self.table, SmallVec::new());
         for node in &self.query.filter.nodes[first..] {
@@ -145,8 +142,8 @@ impl<'q, 't> Parser<'q, 't> {
         unreachable!("a comparison has a test")
     }
 
-    /// What a name means, which begins at byte `start`: names of relationships, joined by dots, and the name of an attribute, which has
-    /// names of members behind it if it is an `Any`; or relationships alone.
+    /// Resolves a name that begins at byte offset `start`: relationships joined by dots, then an attribute, followed by member names if it
+    /// is an `Any`; or relationships alone.
     fn compared_by(&self, name: &str, start: usize) -> Result<Compared<'t>> {
         let (mut table, mut relationships, mut rest) = (self.table, SmallVec::new(), name);
         loop {
@@ -159,7 +156,7 @@ impl<'q, 't> Parser<'q, 't> {
                         format!("{first} is neither a relationship nor of type Any: it has no attributes"),
                     ));
                 }
-                // No value has more levels, so a longer path leads nowhere as its beginning does; and each `&OP=value` repeats it.
+                // No value is nested deeper, so the truncated path also leads nowhere; and each `&OP=value` copies the path.
                 let most = encoding::DEPTH as usize + 1;
                 let path =
                     further.map_or_else(Box::default, |path| path.split('.').take(most).map(Box::from).collect());
@@ -181,7 +178,7 @@ impl<'q, 't> Parser<'q, 't> {
         }
     }
 
-    /// What follows an operator, as a test of an attribute.
+    /// Parses the operands of an operator into a test of an attribute.
     fn test(&mut self, of: &Attribute, operator: Operator, operator_position: usize) -> Result<Test<'q>> {
         if of.kind == Kind::Blob {
             return self.test_of_blob(of, operator, operator_position);
@@ -224,7 +221,7 @@ impl<'q, 't> Parser<'q, 't> {
         })
     }
 
-    /// What is asked of a Blob: whether there is one.
+    /// Parses a test of a Blob, which can only be for null.
     fn test_of_blob(&mut self, of: &Attribute, operator: Operator, operator_position: usize) -> Result<Test<'q>> {
         let refused = |position| at(position, format!("{} is a Blob: compare it with null only, by == or !=", of.name));
         let Operator::Equal { literal: false } = operator else { return Err(refused(operator_position)) };
@@ -232,7 +229,7 @@ impl<'q, 't> Parser<'q, 't> {
         if value.text == "null" { Ok(Test::Null) } else { Err(refused(value.start)) }
     }
 
-    /// One value, which may not be missing.
+    /// Parses one value, which must not be missing.
     fn operand(&mut self, of: &Attribute) -> Result<Operand<'q>> {
         let value = self.value()?;
         match value.text {
@@ -241,7 +238,7 @@ impl<'q, 't> Parser<'q, 't> {
         }
     }
 
-    /// One value, which is text.
+    /// Parses one value as text.
     fn text(&mut self) -> Result<Cow<'q, str>> {
         let value = self.value()?;
         match value.text {
@@ -261,7 +258,7 @@ impl<'q, 't> Parser<'q, 't> {
         Ok(if values.len() == 1 { Test::Equal(values.remove(0)) } else { Test::OneOf(values) })
     }
 
-    /// The two values of an interval.
+    /// Parses the two bounds of an interval.
     fn two(&mut self, of: &Attribute) -> Result<(Operand<'q>, Operand<'q>)> {
         let mut values = SmallVec::<[_; 2]>::new();
         let end = self.list(of, |operand, start| {
@@ -276,7 +273,7 @@ impl<'q, 't> Parser<'q, 't> {
         two.ok_or_else(|| at(end, "expected a comma and the upper value of the interval"))
     }
 
-    /// Calls `each` with every value of a list, in brackets or not, and its position; returns where the last one ends.
+    /// Calls `each` with every value of a list, with or without brackets, and its position; returns the end of the last one.
     fn list(&mut self, of: &Attribute, mut each: impl FnMut(Operand<'q>, usize) -> Result<()>) -> Result<usize> {
         let bracket = self.position;
         let open = self.raw().filter(|byte| matches!(byte, b'(' | b'['));
@@ -306,7 +303,7 @@ impl<'q, 't> Parser<'q, 't> {
         Ok(end)
     }
 
-    /// The value that begins here.
+    /// Returns the value at the position.
     pub(super) fn value(&mut self) -> Result<Piece<'q>> {
         let value = Piece::value(self.query.text, self.position);
         self.position = value.end();
@@ -317,7 +314,7 @@ impl<'q, 't> Parser<'q, 't> {
         }
     }
 
-    /// The byte at the position, as it stands.
+    /// Returns the raw byte at the position.
     fn raw(&self) -> Option<u8> {
         self.query.text.as_bytes().get(self.position).copied()
     }

@@ -1,4 +1,4 @@
-//! The comparisons that there are, by sign and by word.
+//! The comparison operators, as symbols and as words.
 
 use std::borrow::Cow;
 
@@ -8,55 +8,55 @@ use super::raw::unit;
 use super::{Parser, at};
 use crate::error::Result;
 
-/// What a comparison asks, negation apart.
+/// The operator of a comparison, without negation.
 #[derive(Clone, Copy)]
 pub(super) enum Operator {
-    /// Equal. `literal`: the text as it stands, without wildcards, prefixes or null.
+    /// Equal to. `literal`: to the literal text, without wildcards, prefixes or null.
     Equal { literal: bool },
     /// Equal to one of a list.
     OneOf,
-    /// Greater, or equal too.
+    /// Greater than, or equal if `included`.
     Above { included: bool },
-    /// Less, or equal too.
+    /// Less than, or equal if `included`.
     Below { included: bool },
-    /// Between two values, each of them among what is asked or not.
+    /// Between two values; the flags state whether each bound is included.
     Between { lower_included: bool, upper_included: bool },
-    /// The text has the value somewhere.
+    /// The text contains the value.
     Contains,
-    /// The text begins with the value.
+    /// The text starts with the value.
     StartsWith,
     /// The text ends with the value.
     EndsWith,
-    /// The value is a regular expression that is found in the text.
+    /// The value is a regular expression with a match in the text.
     Matches,
-    /// The text has all terms of the value.
+    /// The text contains all terms of the value.
     FullText,
 }
 
 impl Operator {
-    /// Whether it asks of text, and of nothing else.
+    /// Returns whether it applies to text only.
     pub(super) fn is_of_text(self) -> bool {
         matches!(self, Self::Contains | Self::StartsWith | Self::EndsWith | Self::Matches | Self::FullText)
     }
 }
 
-/// An operator as it was written.
+/// An operator as written.
 #[derive(Clone, Copy)]
 pub(super) struct Comparison {
     pub operator: Operator,
-    /// Its exact negation is meant.
+    /// Whether it is the exact negation.
     pub negated: bool,
 }
 
-/// The words that may stand alone after `&`, to compare the same attribute again.
+/// The words that may follow `&` directly, to compare the same attribute again.
 const CHAINED: [&str; 10] = ["gt", "ge", "lt", "le", "ne", "in", "out", "ct", "sw", "ew"];
 
-/// Whether a word compares the attribute of the comparison before again.
+/// Returns whether a word compares the attribute of the previous comparison again.
 pub(super) fn is_chained(word: &str) -> bool {
     CHAINED.contains(&word)
 }
 
-/// The operator of a word, as between `=` and `=`; `None` if there is none.
+/// Returns the operator for a word, as written between `=` and `=`; `None` if there is none.
 pub(super) fn by_word(word: &str) -> Option<Comparison> {
     let between = |lower_included, upper_included| Operator::Between { lower_included, upper_included };
     let (operator, negated) = match word {
@@ -83,10 +83,10 @@ pub(super) fn by_word(word: &str) -> Option<Comparison> {
 }
 
 impl Parser<'_, '_> {
-    /// Reads the operator after a name, if there is one.
+    /// Parses the operator after a name, if there is one.
     ///
-    /// An encoded sign goes on with the operator if the sign before it was encoded too, or if there is no operator without it;
-    /// after a raw one it belongs to the value.
+    /// An encoded character continues the operator if the one before it was encoded too, or if there is no operator without it; after a raw
+    /// one it belongs to the value.
     pub(super) fn operator(&mut self) -> Result<Option<Comparison>> {
         let start = self.position;
         let Some((sign, bytes)) = self.peek() else { return Ok(None) };
@@ -112,7 +112,7 @@ impl Parser<'_, '_> {
         Ok(Some(Comparison { operator, negated }))
     }
 
-    /// After a first `=`: a word and another `=`, or else a value.
+    /// Parses what follows the first `=`: a word and another `=`, or else a value.
     fn word(&mut self, start: usize, is_encoded: bool) -> Result<Comparison> {
         let word_start = self.position;
         while let Some((byte, bytes)) = self.peek()
@@ -131,7 +131,7 @@ impl Parser<'_, '_> {
         by_word(&word).ok_or_else(|| at(start, format!("unknown operator ={word}=")))
     }
 
-    /// Passes over a sign, if it stands here raw, or encoded where that is the same; whether it was encoded.
+    /// Consumes a character if it is next, raw or (where equivalent) encoded; returns whether it was encoded.
     fn take_sign(&mut self, sign: u8, or_encoded: bool) -> Option<bool> {
         let (_, bytes) = unit(self.query.text, self.position)
             .filter(|(byte, bytes)| *byte == sign && (*bytes == 1 || or_encoded))?;

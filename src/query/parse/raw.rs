@@ -1,4 +1,4 @@
-//! The characters of a raw query: what is percent-encoded, where a name and where a value ends.
+//! The tokenizer of a raw query: percent-encoding, and where names and values end.
 
 use std::borrow::Cow;
 
@@ -7,10 +7,10 @@ use percent_encoding::percent_decode_str;
 use super::at;
 use crate::error::Result;
 
-/// What a byte may mean: ends a name, ends a value.
+/// Flags of a byte: ends a name, ends a value.
 const NAME_END: u8 = 1;
 const VALUE_END: u8 = 2;
-/// `%`, `*` and `:`, which mean something within a name or a value.
+/// `%`, `*` and `:`, which are special within a name or a value.
 const PERCENT: u8 = 4;
 const STAR: u8 = 8;
 const COLON: u8 = 16;
@@ -34,18 +34,18 @@ const MARKS: [u8; 256] = {
 
 #[cfg(test)]
 thread_local! {
-    /// How many bytes this thread has looked at. Tests see by it that a query is read in a time that its length bounds.
+    /// The number of bytes this thread has examined. Tests use it to check that parsing time is bounded by the length of the query.
     pub(super) static LOOKED_AT: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
-/// Counts bytes that are looked at, in tests.
+/// Counts examined bytes, in tests.
 #[inline]
 fn look_at(_bytes: usize) {
     #[cfg(test)]
     LOOKED_AT.set(LOOKED_AT.get() + _bytes);
 }
 
-/// The byte at a position, raw or encoded, and how many bytes it takes; `None` at the end. A `%` that encodes nothing is itself.
+/// Returns the byte at a position, raw or decoded, and its encoded length; `None` at the end. A `%` without two digits stands for itself.
 pub(super) fn unit(text: &str, position: usize) -> Option<(u8, usize)> {
     look_at(1);
     let byte = *text.as_bytes().get(position)?;
@@ -55,25 +55,25 @@ pub(super) fn unit(text: &str, position: usize) -> Option<(u8, usize)> {
     }
 }
 
-/// The byte whose two hexadecimal digits a text begins with.
+/// Returns the byte given by the two hexadecimal digits at the start of a text.
 fn encoded(digits: &[u8]) -> Option<u8> {
     let digit = |position: usize| char::from(*digits.get(position)?).to_digit(16);
     u8::try_from(digit(0)? << 4 | digit(1)?).ok()
 }
 
-/// A name or a value as it stands in the query.
+/// A name or a value, not yet decoded.
 #[derive(Clone, Copy)]
 pub(super) struct Piece<'q> {
-    /// Its bytes, not decoded.
+    /// Its raw text.
     pub text: &'q str,
-    /// Where it begins in the query.
+    /// The byte offset of its start in the query.
     pub start: usize,
-    /// Which of the marked bytes it has.
+    /// The flags of the special bytes that it contains.
     marks: u8,
 }
 
 impl<'q> Piece<'q> {
-    /// The name that begins at a position: it ends before a character that means something, raw or encoded.
+    /// Returns the name at a position, which ends before a special character, raw or encoded.
     pub(super) fn name(query: &'q str, start: usize) -> Self {
         let (mut end, mut marks) = (start, 0);
         loop {
@@ -93,7 +93,7 @@ impl<'q> Piece<'q> {
         }
     }
 
-    /// The value that begins at a position: it ends before a reserved character that is not encoded.
+    /// Returns the value at a position, which ends before a reserved character that is not encoded.
     pub(super) fn value(query: &'q str, start: usize) -> Self {
         let mut marks = 0;
         let ends = |byte: &u8| {
@@ -106,30 +106,30 @@ impl<'q> Piece<'q> {
         Self { text: &query[start..end], start, marks }
     }
 
-    /// Where it ends in the query.
+    /// Returns the byte offset of its end in the query.
     pub(super) fn end(&self) -> usize {
         self.start + self.text.len()
     }
 
-    /// Whether it has a star that is not encoded.
+    /// Returns whether it contains a star that is not encoded.
     pub(super) fn has_star(&self) -> bool {
         self.marks & STAR != 0
     }
 
-    /// Whether it has a colon that is not encoded.
+    /// Returns whether it contains a colon that is not encoded.
     pub(super) fn has_colon(&self) -> bool {
         self.marks & COLON != 0
     }
 
-    /// What follows a text that it begins with; for the errors it begins where it began.
+    /// Strips a prefix; errors still refer to the original start.
     pub(super) fn after(self, beginning: &str) -> Option<Self> {
         self.text.strip_prefix(beginning).map(|text| Self { text, ..self })
     }
 
-    /// Its text decoded; borrows if nothing is encoded.
+    /// Decodes its text; borrows if nothing is encoded.
     ///
     /// # Errors
-    /// `Invalid` at its beginning if a `%` is not followed by two hexadecimal digits, or what they encode is not UTF-8.
+    /// `Invalid` at its start if a `%` is not followed by two hexadecimal digits, or if the decoded bytes are not UTF-8.
     pub(super) fn decode(&self) -> Result<Cow<'q, str>> {
         match self.marks & PERCENT {
             0 => Ok(Cow::Borrowed(self.text)),
@@ -137,7 +137,7 @@ impl<'q> Piece<'q> {
         }
     }
 
-    /// A part of its text, decoded.
+    /// Decodes a part of its text.
     ///
     /// # Errors
     /// As [`Piece::decode`].

@@ -1,4 +1,4 @@
-//! The grammar: what every form means, what is refused and at which byte; texts at random are in `fuzz`.
+//! The grammar: the meaning of every form, and what is rejected at which byte offset; `fuzz` has random texts.
 
 mod fuzz;
 
@@ -21,7 +21,7 @@ fn schema() -> Schema {
     .unwrap()
 }
 
-/// The tree of a filter as text: groups in brackets, values as they compare.
+/// Returns the tree of a filter as text, with groups in brackets and values as compared.
 fn shown(query: &str) -> String {
     let schema = schema();
     let query =
@@ -111,7 +111,7 @@ fn assert_shown(cases: &[(&str, &str)]) {
     assert_eq!(found, expected);
 }
 
-/// The cases in which another byte is named than expected.
+/// Returns the cases whose error has another position than expected.
 fn misplaced(cases: &[(&'static str, usize)]) -> Vec<(&'static str, usize, String)> {
     let found = cases.iter().map(|(query, expected)| (*query, *expected, refusal(query)));
     let wrong = found.filter(|(_, expected, (position, _))| position != expected);
@@ -212,7 +212,7 @@ fn whole_numbers_that_no_double_is_are_compared_exactly() {
         ("price=lt=18446744073709551615", "price in ..1.844674407370955e19]"),
         ("price=gt=-18446744073709551617", "price in (-1.8446744073709556e19.."),
         ("price=le=-18446744073709551615", "price in ..-1.8446744073709552e19]"),
-        // As a body has it: the nearest double.
+        // As in a body: the nearest double.
         ("price==1e20", "price=1e20"),
         ("price==0.1", "price=0.1"),
     ]);
@@ -617,7 +617,7 @@ fn a_path_is_as_deep_as_a_value_can_be() {
 proptest! {
     #![proptest_config(fuzz::cases())]
 
-    /// The integers on both sides of a decimal number, by way of its digits.
+    /// The integers on both sides of a decimal number, computed from its digits.
     #[test]
     fn an_int_is_compared_with_a_decimal_exactly(whole in any::<i64>(), tenths in 0u8..10) {
         let text = format!("{whole}.{tenths}");

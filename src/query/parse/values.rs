@@ -1,8 +1,8 @@
-//! What the text of a value means to an attribute.
+//! Interprets the text of a value for an attribute.
 //!
-//! A number is compared exactly, whatever the attribute: an Int beyond 2^53 keeps its digits, and an Int is compared with a
-//! number that it cannot be (`stock=gt=1.5`) by the whole numbers on both sides of it; so is a Float with a whole number that no
-//! double is, by the doubles on both sides. So every value of the tree is one that the attribute, or an index over it, can hold.
+//! Numbers are compared exactly, whatever the attribute: an Int beyond 2^53 keeps its digits, and a number that an Int cannot hold
+//! (`stock=gt=1.5`) is replaced by the neighbouring integers; likewise, an integer that no double represents is replaced by the
+//! neighbouring doubles for a Float. So every value in the tree is one that the attribute, or an index on it, can hold.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -16,16 +16,16 @@ use crate::error::Result;
 use crate::query::tree::{Pattern, Test};
 use crate::schema::{Attribute, Kind};
 
-/// One value of a comparison.
+/// An operand of a comparison.
 pub(super) enum Operand<'q> {
-    /// A value that the attribute can have.
+    /// A value that the attribute can hold.
     Value(Value<'q>),
-    /// A number between this value, the greatest below it, and the next one that the attribute can have.
+    /// A number strictly between this value, the greatest below it, and the next one that the attribute can hold.
     After(Value<'q>),
 }
 
 impl<'q> Operand<'q> {
-    /// The values above it; itself too, if it is included.
+    /// Returns the lower bound of the values above it, including itself if `included`.
     pub(super) fn or_above(self, included: bool) -> Bound<Value<'q>> {
         match self {
             Self::Value(value) if included => Bound::Included(value),
@@ -34,7 +34,7 @@ impl<'q> Operand<'q> {
         }
     }
 
-    /// The values below it; itself too, if it is included.
+    /// Returns the upper bound of the values below it, including itself if `included`.
     pub(super) fn or_below(self, included: bool) -> Bound<Value<'q>> {
         match self {
             Self::Value(value) if included => Bound::Included(value),
@@ -43,7 +43,7 @@ impl<'q> Operand<'q> {
         }
     }
 
-    /// What can equal it.
+    /// Returns the value that can equal it, if any.
     pub(super) fn into_value(self) -> Option<Value<'q>> {
         match self {
             Self::Value(value) => Some(value),
@@ -52,7 +52,7 @@ impl<'q> Operand<'q> {
     }
 }
 
-/// What forces a type before a value.
+/// A prefix of a value that forces its type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Prefix {
     Number,
@@ -64,7 +64,7 @@ enum Prefix {
 const PREFIXES: [(&str, Prefix); 4] =
     [("number:", Prefix::Number), ("string:", Prefix::String), ("boolean:", Prefix::Boolean), ("date:", Prefix::Date)];
 
-/// What stands before a value, and the rest of it.
+/// Splits a value into its type prefix, if any, and the rest.
 #[inline]
 fn split_prefix(value: Piece<'_>) -> (Option<Prefix>, Piece<'_>) {
     let mut prefixes = PREFIXES.iter().filter(|_| value.has_colon());
@@ -72,7 +72,7 @@ fn split_prefix(value: Piece<'_>) -> (Option<Prefix>, Piece<'_>) {
     found.unwrap_or((None, value))
 }
 
-/// The test that a value is equal to; `literal`: to its text as it stands, without wildcards, prefixes or null.
+/// Returns the test for equality with a value; `literal`: with its literal text, without wildcards, prefixes or null.
 #[inline]
 pub(super) fn equality<'q>(of: &Attribute, value: Piece<'q>, literal: bool) -> Result<Test<'q>> {
     let is_text = matches!(of.kind, Kind::Id | Kind::String);
@@ -90,13 +90,13 @@ pub(super) fn equality<'q>(of: &Attribute, value: Piece<'q>, literal: bool) -> R
     Ok(value.map_or_else(|| Test::OneOf(Vec::new()), Test::Equal))
 }
 
-/// A value of any other comparison.
+/// Parses an operand of any other comparison.
 pub(super) fn operand<'q>(of: &Attribute, value: Piece<'q>) -> Result<Operand<'q>> {
     let (prefix, value) = split_prefix(value);
     typed(of.kind, prefix, value)
 }
 
-/// A value as text, whatever it would be without an operator of text.
+/// Parses the operand of a text operator, which is always text.
 pub(super) fn text(value: Piece<'_>) -> Result<Cow<'_, str>> {
     let (prefix, value) = split_prefix(value);
     match typed(Kind::String, prefix, value)? {
@@ -105,7 +105,7 @@ pub(super) fn text(value: Piece<'_>) -> Result<Cow<'_, str>> {
     }
 }
 
-/// A text with stars that are not encoded.
+/// Parses a wildcard pattern: a text with stars that are not encoded.
 fn like(value: Piece<'_>) -> Result<Test<'_>> {
     let (start, rest) = value.text.split_once('*').expect("the caller saw a star");
     let (middle, end) = rest.rsplit_once('*').unwrap_or(("", rest));
@@ -130,7 +130,7 @@ fn typed(kind: Kind, prefix: Option<Prefix>, value: Piece<'_>) -> Result<Operand
     let text = match prefix {
         None | Some(Prefix::String) => text,
         Some(Prefix::Number) if is_text => number_text(&text)
-            .ok_or_else(|| at(start, format!("{text:?} is not a number that is kept exactly")))?
+            .ok_or_else(|| at(start, format!("{text:?} is not a number that can be represented exactly")))?
             .into(),
         Some(Prefix::Number) if matches!(kind, Kind::Int | Kind::Float) => text,
         Some(Prefix::Boolean) if (is_text || kind == Kind::Boolean) && text.parse::<bool>().is_ok() => text,
@@ -156,7 +156,7 @@ fn typed(kind: Kind, prefix: Option<Prefix>, value: Piece<'_>) -> Result<Operand
     Ok(Operand::Value(value))
 }
 
-/// A value that is compared with those of an `Any`: a number, true or false if it looks like one and no prefix says otherwise, else text.
+/// Parses an operand for an `Any`: a number or Boolean if it looks like one and no prefix says otherwise, else text.
 fn any(prefix: Option<Prefix>, text: Cow<'_, str>, start: usize) -> Result<Value<'_>> {
     let number = || text.parse().map(Value::Int).ok().or_else(|| finite(&text).map(Value::Float));
     let boolean = || text.parse().map(Value::Boolean).ok();
@@ -174,14 +174,14 @@ fn finite(text: &str) -> Option<f64> {
     text.parse().ok().filter(|float: &f64| float.is_finite())
 }
 
-/// A number as a Float is compared with it: as the nearest double, as a body has it; but a whole number that no double is, exactly.
+/// Parses a number to compare with a Float: the nearest double, as in a body, except that an integer that is no double is kept exact.
 fn number(text: &str) -> Option<Operand<'static>> {
     let nearest = finite(text)?;
     let digits = text.trim_start_matches(['+', '-']);
     let value = match text.parse::<i64>() {
         Ok(integer) if nearest as i128 != i128::from(integer) => Value::Int(integer),
         Err(_) if digits.bytes().all(|byte| byte.is_ascii_digit()) => {
-            // The digits of a double are exact, however many there are.
+            // Formatting a double gives its exact digits, however many.
             let (digits, exact) = (digits.trim_start_matches('0'), format!("{:.0}", nearest.abs()));
             let further = digits.len().cmp(&exact.len()).then(digits.cmp(&exact));
             let beyond = if nearest < 0.0 { further.reverse() } else { further };
@@ -196,18 +196,18 @@ fn number(text: &str) -> Option<Operand<'static>> {
     Some(Operand::Value(value))
 }
 
-/// A number as the text of an ID or a String: as a body writes it that gives a number.
+/// Returns a number as the text of an ID or a String, as it would be coerced from a body.
 fn number_text(text: &str) -> Option<String> {
     match text.parse::<i64>() {
         Ok(integer) => Some(integer.to_string()),
-        // From here on a double may stand for digits that it does not have.
+        // From 2^53 on, the digits of a double may not be exact.
         Err(_) => finite(text)
             .filter(|float| float.abs() < 9_007_199_254_740_992.0)
             .map(|float| ryu_js::Buffer::new().format_finite(float).to_owned()),
     }
 }
 
-/// A number as an Int is compared with it.
+/// Parses a number to compare with an Int.
 fn whole_number(text: &str) -> Option<Operand<'static>> {
     if let Ok(integer) = text.parse() {
         return Some(Operand::Value(Value::Int(integer)));
@@ -217,20 +217,20 @@ fn whole_number(text: &str) -> Option<Operand<'static>> {
     Some(match i64::try_from(floor) {
         Ok(floor) if has_fraction => Operand::After(Value::Int(floor)),
         Ok(floor) => Operand::Value(Value::Int(floor)),
-        // Beyond every Int; just below the least one the double nearest to it is that Int.
+        // Out of the range of Int; just below the least Int, the nearest double is that Int itself, so the next lower one is used.
         Err(_) => Operand::Value(Value::Float(if float < 0.0 { float.min(LEAST_INT.next_down()) } else { float })),
     })
 }
 
 const LEAST_INT: f64 = -9_223_372_036_854_775_808.0;
 
-/// The greatest integer not above a decimal number, and whether anything is left; beyond 10^20 only that it is.
+/// Returns the floor of a decimal number and whether it has a fraction; saturates beyond 10^20.
 ///
-/// The text is one that `f64` can be parsed from, and finite.
+/// The text is one from which a finite `f64` can be parsed.
 fn floor(text: &str) -> (i128, bool) {
     const BEYOND: i128 = 10_i128.pow(20);
     let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
-    // Of an exponent of more digits than fit, only the sign matters.
+    // If the exponent has too many digits, only its sign matters.
     let exponent = exponent.parse().unwrap_or(if exponent.starts_with('-') { -i64::from(u32::MAX) } else { 0 });
     let digits = mantissa.trim_start_matches(['+', '-']);
     let (whole, decimals) = digits.split_once('.').unwrap_or((digits, ""));

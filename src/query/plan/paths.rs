@@ -1,4 +1,4 @@
-//! The access paths to all records that satisfy the conditions: what an index, the table's own order or an id answers.
+//! Enumerates the access paths to all matching records: those that an index, the order of the table or an id provides.
 
 use std::ops::Bound;
 
@@ -10,7 +10,7 @@ use crate::indexes::{self, KeyRange};
 use crate::query::tree::{Condition, Filter, Node, Test, has_related};
 use crate::schema::{Index, IndexKind, IndexState, Table};
 
-/// The indexes of a table that may be used.
+/// The usable indexes of a table.
 #[derive(Clone, Copy)]
 pub(in crate::query) struct Indexes<'p> {
     pub table: &'p Table,
@@ -20,24 +20,24 @@ pub(in crate::query) struct Indexes<'p> {
 /// Which indexes may be used.
 #[derive(Clone, Copy)]
 enum Usable {
-    /// Those that have all entries as of a snapshot of this number.
+    /// Those with all entries as of the snapshot with this sequence number.
     At(u64),
-    /// Those, and those that will have them once they are built.
+    /// Also those that are still being built.
     Sometime,
 }
 
 impl<'p> Indexes<'p> {
-    /// Those that are ready. They have all entries as of any snapshot that is taken afterwards.
+    /// The ready indexes, which have all entries as of any snapshot taken from now on.
     pub fn ready(table: &'p Table) -> Self {
         Self { table, is_usable: Usable::At(u64::MAX) }
     }
 
-    /// Those that are ready as of a snapshot of this number.
+    /// The indexes that are ready as of the snapshot with this sequence number.
     pub fn ready_at(table: &'p Table, sequence: u64) -> Self {
         Self { table, is_usable: Usable::At(sequence) }
     }
 
-    /// Those that are ready, and those that are being built: to see what they would be good for, not to read them.
+    /// The indexes that are ready or being built: to see what they will be able to answer, not to read them.
     pub fn ready_or_building(table: &'p Table) -> Self {
         Self { table, is_usable: Usable::Sometime }
     }
@@ -49,17 +49,17 @@ impl<'p> Indexes<'p> {
         })
     }
 
-    /// The index of a kind over one attribute.
+    /// Returns the index of a kind on one attribute.
     fn of(self, attribute: usize, kind: IndexKind) -> Option<&'p Index> {
         self.all().find(|index| index.attribute == attribute && index.kind == kind)
     }
 
-    /// The index that answers equality on an attribute most cheaply.
+    /// Returns the cheapest index that answers equality on an attribute.
     pub fn of_equality(self, attribute: usize) -> Option<&'p Index> {
         [IndexKind::Unique, IndexKind::Ordered, IndexKind::Hash].into_iter().find_map(|kind| self.of(attribute, kind))
     }
 
-    /// Those whose entries have an order and are one a record.
+    /// Returns the indexes whose entries are ordered, with one entry per record.
     pub(super) fn in_order(self) -> impl Iterator<Item = &'p Index> {
         self.all().filter(move |index| match index.kind {
             IndexKind::Ordered => !self.table.attributes[index.attribute].list,
@@ -68,22 +68,22 @@ impl<'p> Indexes<'p> {
     }
 }
 
-/// How selective an access path is taken to be, until it is counted.
+/// The assumed selectivity of an access path, until its entries are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Selectivity {
-    /// A record, or a few that are named.
+    /// One record, or a few given by key.
     Point,
     /// One value.
     Equality,
     /// A few values.
     Set,
-    /// From one value to another, or texts with one beginning.
+    /// A range bounded on both sides, or texts with a common prefix.
     Between,
-    /// From one value on.
+    /// A range bounded on one side.
     Beyond,
     /// Records without a value.
     Null,
-    /// Records with a value: not worth it but for the order.
+    /// Records with a value: only worthwhile for the order.
     NotNull,
 }
 
@@ -92,11 +92,11 @@ pub(super) enum Selectivity {
 pub(super) enum ProvidedOrder<'p> {
     /// No particular one.
     Nothing,
-    /// Every one: there is one record at most.
+    /// Every order: there is at most one record.
     Everything,
     /// By id.
     Ids,
-    /// By the attributes of an index, but for so many of the first, then by id.
+    /// By the attributes of an index except for this many leading ones, then by id.
     Values(&'p Index, usize),
 }
 
@@ -106,10 +106,10 @@ pub(super) struct AccessPath<'p> {
     pub steps: Steps<'p>,
     pub selectivity: Selectivity,
     pub provides: ProvidedOrder<'p>,
-    /// The conditions by which it leads to no more records than it does.
+    /// The conditions that restrict the records to which it leads.
     serves: SmallVec<[usize; 2]>,
-    /// Which of the access paths of the query it is, always the same of one query: the place of the first condition that it serves among
-    /// those of the query; the greatest number is the whole table.
+    /// Identifies the access path among those of the query, always in the same way: the position of the first condition that it serves
+    /// among those of the query; the greatest number stands for the whole table.
     pub number: u8,
 }
 
@@ -130,7 +130,7 @@ impl ProvidedOrder<'_> {
     }
 }
 
-/// Every access path to all records that satisfy the conditions but a scan of the whole table.
+/// Returns every access path to all matching records except the scan of the whole table.
 pub(super) fn to_all_records<'p>(
     filter: &'p Filter<'_>,
     indexes: Indexes<'p>,
@@ -138,7 +138,7 @@ pub(super) fn to_all_records<'p>(
 ) -> SmallVec<[AccessPath<'p>; 1]> {
     let mut found = paths_of_one_step(filter, indexes, conjuncts);
     for &node in conjuncts.iter().filter(|node| matches!(filter.nodes[**node], Node::Any(_))) {
-        // A later alternative asks whether a record satisfies an earlier one, which one record alone does not say of its related ones.
+        // A later alternative is checked against this one by the record alone, which says nothing of related records.
         if !has_related(&filter.nodes[node..filter.end_of(node)]) {
             found.extend(alternatives(filter, indexes, conjuncts, node));
         }
@@ -150,7 +150,7 @@ pub(super) fn to_all_records<'p>(
     found
 }
 
-/// The access paths of one step.
+/// Returns the access paths of one step.
 fn paths_of_one_step<'p>(
     filter: &'p Filter<'_>,
     indexes: Indexes<'p>,
@@ -162,8 +162,8 @@ fn paths_of_one_step<'p>(
     found
 }
 
-/// Drops the access paths that another one makes superfluous: it serves all their conditions, and the order if they do, so it leads to no
-/// more records. Of those that serve the same the first stays.
+/// Drops the access paths that another makes superfluous: one that serves all their conditions, and the order if they do, and so leads to
+/// no more records. Of several that serve the same conditions, the first is kept.
 pub(super) fn drop_superfluous(paths: &mut SmallVec<[AccessPath<'_>; 1]>, required: &Required) {
     let covers = |one: &AccessPath<'_>, other: &AccessPath<'_>| {
         other.selectivity != Selectivity::Point
@@ -180,7 +180,7 @@ pub(super) fn drop_superfluous(paths: &mut SmallVec<[AccessPath<'_>; 1]>, requir
     paths.retain(|_| superfluous.next() != Some(true));
 }
 
-/// The access path by a composite index: some of its first attributes have one value, the next lies in a range.
+/// Returns the access path by a composite index: equality on a prefix of its attributes, and a range on the next.
 fn composite_path<'p>(
     filter: &'p Filter<'_>,
     indexes: Indexes<'p>,
@@ -216,7 +216,7 @@ fn composite_path<'p>(
     (!all.serves.is_empty()).then(|| all.path(indexes.table, conjuncts))
 }
 
-/// The access paths of one step, each by the conditions on one attribute.
+/// Returns the access paths of one step, each by the conditions on one attribute.
 fn simple_paths<'p>(
     filter: &'p Filter<'_>,
     indexes: Indexes<'p>,
@@ -232,7 +232,7 @@ fn simple_paths<'p>(
             _ => continue,
         };
         let Some(range) = range else {
-            // A negation names nothing.
+            // A negation gives no value to look up.
             let is_positive = matches!(filter.nodes[node], Node::Is(_));
             found.extend(is_positive.then(|| named(indexes, condition, conjuncts, node)).flatten());
             continue;
@@ -247,7 +247,7 @@ fn simple_paths<'p>(
     found
 }
 
-/// The steps of a group of alternatives, if each has an access path.
+/// Returns the steps of a group of alternatives, if each has an access path.
 fn alternatives<'p>(
     filter: &'p Filter<'_>,
     indexes: Indexes<'p>,
@@ -274,20 +274,20 @@ fn alternatives<'p>(
     Some(AccessPath { steps, selectivity, provides: ProvidedOrder::Nothing, serves: smallvec![group], number: 0 })
 }
 
-/// The access path where no record can be meant, by these conditions.
+/// Returns the access path for conditions that no record can satisfy.
 fn nothing<'p>(serves: SmallVec<[usize; 2]>) -> AccessPath<'p> {
     let (steps, selectivity) = (Steps::new(), Selectivity::Point);
     AccessPath { steps, selectivity, provides: ProvidedOrder::Everything, serves, number: 0 }
 }
 
-/// The whole table.
+/// Returns the scan of the whole table.
 pub(super) fn everything<'p>(table: &Table, conjuncts: &[usize]) -> AccessPath<'p> {
     let all = KeyRange::of_prefix(table.id.to_be_bytes().to_vec());
     let path = one_step(Access::Table(all), Selectivity::NotNull, ProvidedOrder::Ids, conjuncts, &[], &[]);
     AccessPath { number: u8::MAX, ..path }
 }
 
-/// An access path of one step, which serves some of the conditions, and answers some of these so that they need not be asked again.
+/// Returns an access path of one step that serves some of the conditions, and answers some of them exactly, so that they are not evaluated.
 pub(super) fn one_step<'p>(
     access: Access<'p>,
     selectivity: Selectivity,
@@ -301,30 +301,30 @@ pub(super) fn one_step<'p>(
     AccessPath { steps, selectivity, provides, serves: SmallVec::from_slice(serves), number: 0 }
 }
 
-/// What several conditions leave of an index that has an order, or conditions on the id of the table.
+/// The range of an ordered index, or of the ids of the table, that remains after some conditions.
 struct IndexRange<'p> {
-    /// `None`: of the table.
+    /// `None`: the table.
     index: Option<&'p Index>,
     range: KeyRange,
-    /// How many values, from the first, all entries share.
+    /// The number of leading values that all entries share.
     shared: usize,
     selectivity: Selectivity,
-    /// Whether it begins at a value, and whether it ends at one.
+    /// Whether it has a lower bound, and whether it has an upper bound.
     ends: [bool; 2],
     serves: SmallVec<[usize; 2]>,
-    /// Those of these conditions that hold for all entries in it.
+    /// The conditions among these that hold for all entries in the range.
     answered: SmallVec<[usize; 2]>,
 }
 
 impl<'p> IndexRange<'p> {
-    /// `exact`: no records but those of the condition lie in it.
+    /// `exact`: the range contains only records that satisfy the condition.
     fn new(index: Option<&'p Index>, range: KeyRange, selectivity: Selectivity, exact: bool, node: usize) -> Self {
         let shared = usize::from(matches!(selectivity, Selectivity::Equality | Selectivity::Null));
         let answered = exact.then_some(node).into_iter().collect();
         Self { index, range, shared, selectivity, ends: [true; 2], serves: smallvec![node], answered }
     }
 
-    /// The same, of what lies between two values, one of which may be open.
+    /// Like `new`, for a range between two values, one of which may be unbounded.
     fn between(
         index: Option<&'p Index>,
         range: KeyRange,
@@ -336,7 +336,7 @@ impl<'p> IndexRange<'p> {
         Self { ends, ..Self::new(index, range, selectivity_between(ends), exact, node) }
     }
 
-    /// All of an index.
+    /// The whole index.
     fn whole(index: &'p Index) -> Self {
         let range = KeyRange::of_prefix(index.id.to_be_bytes().to_vec());
         let (serves, answered) = (SmallVec::new(), SmallVec::new());
@@ -344,7 +344,7 @@ impl<'p> IndexRange<'p> {
         Self { index: Some(index), range, shared, selectivity, ends: [false; 2], serves, answered }
     }
 
-    /// Leaves the entries with one value next to those that all share.
+    /// Restricts the range to one value of the attribute that follows the shared ones.
     fn step_into(&mut self, value: &Value<'_>, node: usize) {
         self.range = entries_of(&self.range.lower, value);
         self.shared += 1;
@@ -353,7 +353,7 @@ impl<'p> IndexRange<'p> {
         self.answered.extend(indexes::is_whole(value).then_some(node));
     }
 
-    /// Leaves what another condition on the same attribute leaves of it.
+    /// Intersects the range with that of another condition on the same attribute.
     fn narrow(&mut self, other: Self) {
         self.range.intersect(other.range);
         self.shared = self.shared.max(other.shared);
@@ -387,7 +387,7 @@ impl<'p> IndexRange<'p> {
     }
 }
 
-/// The one range of an ordered index, or of the table, in which the records of a condition lie.
+/// Returns the single range of an ordered index, or of the table, that contains the records of a condition.
 fn index_range<'p>(indexes: Indexes<'p>, condition: &Condition<'_>, node: usize) -> Option<IndexRange<'p>> {
     if condition.attribute == indexes.table.primary_key {
         return range_of_ids(indexes.table, &condition.test, node);
@@ -397,8 +397,8 @@ fn index_range<'p>(indexes: Indexes<'p>, condition: &Condition<'_>, node: usize)
     range_of_values(&index.id.to_be_bytes(), index, &condition.test, !is_unique, node)
 }
 
-/// The range of an index that has an order, of the entries that begin so, in which the records of a condition lie on the value that
-/// follows; with `equal` also of one value.
+/// Returns the range of an ordered index that contains the records of a condition on the value that follows `beginning`; conditions of
+/// equality are included only if `equal`.
 fn range_of_values<'p>(
     beginning: &[u8],
     index: &'p Index,
@@ -427,12 +427,12 @@ fn range_of_values<'p>(
     Some(IndexRange::new(Some(index), range, selectivity, exact, node))
 }
 
-/// All but the entries of null, if an ordered index has them once.
+/// Returns all entries except those of null, if an ordered index has one entry per record.
 fn not_null(indexes: Indexes<'_>, attribute: usize, node: usize) -> Option<IndexRange<'_>> {
     let index = indexes.of(attribute, IndexKind::Ordered)?;
     let beginning = index.id.to_be_bytes();
     let range = KeyRange { lower: beginning.to_vec(), upper: nulls(&beginning) };
-    // An empty list is not null, and has no entry.
+    // An empty list is not null but has no entry.
     let is_list = indexes.table.attributes[attribute].list;
     (!is_list).then(|| IndexRange {
         ends: [false; 2],
@@ -440,19 +440,19 @@ fn not_null(indexes: Indexes<'_>, attribute: usize, node: usize) -> Option<Index
     })
 }
 
-/// `ends`: whether the range begins at a value, and whether it ends at one.
+/// `ends`: whether the range has a lower bound, and whether it has an upper bound.
 fn selectivity_between(ends: [bool; 2]) -> Selectivity {
     if ends == [true, true] { Selectivity::Between } else { Selectivity::Beyond }
 }
 
-/// The entries that begin so and go on with a value.
+/// Returns the range of entries in which this beginning is followed by this value.
 fn entries_of(beginning: &[u8], value: &Value<'_>) -> KeyRange {
     let mut prefix = beginning.to_vec();
     key::value(value, &mut prefix);
     KeyRange::of_prefix(prefix)
 }
 
-/// Where the entries of null begin.
+/// Returns the key at which the entries of null begin.
 fn nulls(beginning: &[u8]) -> Vec<u8> {
     entries_of(beginning, &Value::Null).lower
 }
@@ -463,24 +463,24 @@ fn texts_beginning(beginning: &[u8], start: &str) -> KeyRange {
     KeyRange::of_prefix(prefix)
 }
 
-/// Where a range of values begins or, if it is `upper`, what follows it; and whether that is exactly where the bound is.
+/// Returns the lower bound of a range of values or, if `upper`, its exclusive upper bound; and whether that is exact.
 fn edge(beginning: &[u8], bound: &Bound<Value<'_>>, upper: bool) -> (Vec<u8>, bool) {
     let (Bound::Included(value) | Bound::Excluded(value)) = bound else {
         return (if upper { nulls(beginning) } else { beginning.to_vec() }, true);
     };
     let (entries, exact) = (entries_of(beginning, value), indexes::is_whole(value));
     let excluded = matches!(bound, Bound::Excluded(_));
-    // Among the entries of a text that is cut there may be some on either side of the bound.
+    // The entries of a truncated text may lie on either side of the bound.
     let behind = if exact { excluded != upper } else { upper };
     (if behind { entries.upper } else { entries.lower }, exact)
 }
 
-/// The range of the table in which the ids lie that satisfy a condition.
+/// Returns the range of the table that contains the ids that satisfy a condition.
 fn range_of_ids<'p>(table: &Table, test: &Test<'_>, node: usize) -> Option<IndexRange<'p>> {
     let key_of = |id: &str, behind: bool| {
         let mut key = Vec::new();
         key::record(table.id, id, &mut key);
-        key.extend(behind.then_some(0)); // The least key that is greater.
+        key.extend(behind.then_some(0)); // The immediate successor of the key.
         key
     };
     let all = || KeyRange::of_prefix(table.id.to_be_bytes().to_vec());
@@ -508,7 +508,7 @@ fn range_of_ids<'p>(table: &Table, test: &Test<'_>, node: usize) -> Option<Index
     Some(IndexRange::new(None, range, selectivity, exact, node))
 }
 
-/// The access path to the records of a condition that names one or more values: ids, values of a unique index, entries of others, terms.
+/// Returns the access path for a condition that lists values: ids, values of a unique index, entries of other indexes, or terms.
 fn named<'p>(
     indexes: Indexes<'p>,
     condition: &'p Condition<'_>,
@@ -540,7 +540,7 @@ fn named<'p>(
     let is_null = matches!(condition.test, Test::Null);
     let index = |kind| indexes.of(attribute, kind);
     if let Some(unique) = index(IndexKind::Unique).filter(|_| !is_null) {
-        // The record is asked for its value, since the owner is read before it.
+        // The value is checked again on the record, because the owner is read before the record.
         let access = Access::Owners(unique, values.iter().collect());
         return Some(one_step(access, Selectivity::Point, provides(ProvidedOrder::Nothing), &[]));
     }
@@ -560,7 +560,7 @@ fn named<'p>(
     Some(one_step(access, selectivity, provides, answered))
 }
 
-/// The access path to the records that have all of some terms.
+/// Returns the access path to the records that contain all of some terms.
 fn all_terms<'p>(
     indexes: Indexes<'p>,
     attribute: usize,
@@ -573,13 +573,13 @@ fn all_terms<'p>(
     let mut ranges: SmallVec<[KeyRange; 1]> = values.iter().map(|term| KeyRange::of_value(index, term)).collect();
     ranges.sort_unstable_by(|one, other| one.lower.cmp(&other.lower));
     ranges.dedup();
-    // Of a list one element has to have all of them.
+    // In a list, a single element has to contain all of them.
     let is_one = ranges.len() == 1;
     let exact = (is_one || !indexes.table.attributes[attribute].list) && values.iter().all(indexes::is_whole);
     let answered: &[usize] = if exact { &[node] } else { &[] };
     let access = match is_one {
         true => Access::Entries { index, ranges, repeated: false },
-        false => Access::Common(index, ranges),
+        false => Access::Intersection(index, ranges),
     };
     Some(one_step(access, Selectivity::Equality, ProvidedOrder::Ids, conjuncts, &[node], answered))
 }

@@ -1,4 +1,4 @@
-//! Which of several access paths leads to the fewest records: found by walking them, before the choice, and while one of them is carried out.
+//! Finds the access path with the fewest records by scanning entries: before the choice, and while one of them is executed.
 
 use smallvec::SmallVec;
 
@@ -8,10 +8,10 @@ use crate::error::Result;
 use crate::indexes::{Direction, KeyRange};
 use crate::storage::{Scan, Space};
 
-/// How many entries of each access path are walked at most to find out which has the fewest.
+/// The maximum number of entries scanned of each access path to find the one with the fewest.
 pub const PROBED: usize = 256;
 
-/// The access path whose walk comes to its end first, and how many entries there were; `None` if each is longer than is walked at most.
+/// Returns the access path whose scan ends first, and its number of entries; `None` if each is longer than the maximum.
 pub(super) fn race(source: Source<'_>, paths: &[AccessPath<'_>]) -> Result<Option<(usize, usize)>> {
     let mut runners: SmallVec<[Runner<'_>; 4]> = paths.iter().map(|path| Runner::new(source, &path.steps)).collect();
     for _ in 0..PROBED {
@@ -24,7 +24,7 @@ pub(super) fn race(source: Source<'_>, paths: &[AccessPath<'_>]) -> Result<Optio
     Ok(None)
 }
 
-/// How many entries the steps have, as far as it is counted, and whether that is all.
+/// Counts the entries of the steps up to the maximum; also returns whether the count is complete.
 pub(in crate::query) fn probe(source: Source<'_>, steps: &[Step<'_>]) -> Result<(usize, bool)> {
     let mut runner = Runner::new(source, steps);
     for _ in 0..PROBED {
@@ -35,11 +35,11 @@ pub(in crate::query) fn probe(source: Source<'_>, steps: &[Step<'_>]) -> Result<
     Ok((runner.passed, false))
 }
 
-/// The steps that a walk in order competes with: it may read as many records as they lead to.
+/// The steps that compete with an ordered scan, which may read as many records as they lead to.
 pub(in crate::query) struct Rival<'s> {
     runner: Runner<'s>,
     is_counted: bool,
-    /// Records that the walk was granted.
+    /// The number of records granted to the scan.
     granted: usize,
 }
 
@@ -48,11 +48,11 @@ impl<'s> Rival<'s> {
         Self { runner: Runner::new(source, steps), is_counted: false, granted: 0 }
     }
 
-    /// How many of `wanted` further records the walk may read; none once it has read as many as the rival leads to. Counts no
-    /// further than that takes.
+    /// Returns how many of `wanted` further records the scan may read; 0 once it has read as many as the rival leads to. Counts no further
+    /// than this requires.
     ///
     /// # Errors
-    /// What the engine returns.
+    /// Errors of the engine.
     pub fn grant(&mut self, wanted: usize) -> Result<usize> {
         let reached = self.granted.saturating_add(wanted);
         while !self.is_counted && self.runner.passed < reached {
@@ -64,15 +64,15 @@ impl<'s> Rival<'s> {
     }
 }
 
-/// A walk through the ranges of an access path, without reading what they lead to.
+/// A scan of the ranges of an access path that does not read the records.
 struct Runner<'s> {
     source: Source<'s>,
-    /// Ids and values that are looked up one by one, not yet passed.
+    /// The ids and values that remain to be looked up.
     lookups: usize,
-    /// Stretches that have not begun, last first; those that are walked together.
+    /// Groups of ranges that are not started yet, the last first; the ranges of a group are scanned together.
     ranges: SmallVec<[(Space, &'s [KeyRange]); 1]>,
     scans: SmallVec<[Scan<'s>; 1]>,
-    /// Entries, ids and values so far.
+    /// The number of entries, ids and values so far.
     passed: usize,
 }
 
@@ -87,15 +87,15 @@ impl<'s> Runner<'s> {
                 Access::Entries { ranges, .. } => {
                     runner.ranges.extend(ranges.chunks(1).map(|range| (Space::Indexes, range)));
                 }
-                // No more have an entry in each than in the shortest.
-                Access::Common(_, ranges) => runner.ranges.push((Space::Indexes, ranges)),
+                // The intersection has at most as many entries as its shortest range.
+                Access::Intersection(_, ranges) => runner.ranges.push((Space::Indexes, ranges)),
             }
         }
         runner.ranges.reverse();
         runner
     }
 
-    /// Passes over one entry, or finds that a range has none; false at the end.
+    /// Advances by one entry, or finds that a range is empty; returns false at the end.
     fn advance(&mut self) -> Result<bool> {
         self.source.budget.spend(1)?;
         if self.lookups > 0 {
@@ -116,7 +116,7 @@ impl<'s> Runner<'s> {
         Ok(true)
     }
 
-    /// Goes on by an entry in each of the ranges that are walked together; false if one is at its end.
+    /// Advances by one entry in each of the ranges scanned together; returns false if one is at its end.
     fn all_advance(&mut self) -> Result<bool> {
         for scan in &mut self.scans {
             if scan.next()?.is_none() {

@@ -1,18 +1,18 @@
-//! A batch as the log has it, in the engine's format (`db/write_batch.cc`): the number of its first operation (u64), how many there
-//! are (u32), the operations.
+//! A batch in the engine's log format (`db/write_batch.cc`): the sequence number of its first operation (u64), the number of operations
+//! (u32), the operations.
 //!
 //! ```text
-//! type u8, family where it is not the default one, key, value or end of a range where there is one
+//! type u8, column family unless it is the default one, key, value or end of the range if there is one
 //! ```
-//! Families are varints (LEB128), keys and values have their lengths before them as varints. Every operation has a number of its own.
-//! Operations on other families are passed over by their lengths.
+//! Column family ids are varints (LEB128); keys and values are preceded by their lengths as varints. Every operation has its own sequence
+//! number. Operations on other families are skipped.
 
 use super::LogPosition;
 use crate::error::{Error, Result};
 
 const HEADER_BYTES: usize = 12;
 
-// The types that this store's batches have (ValueType in db/dbformat.h). Those on the default family name none.
+// The types that this store's batches contain (ValueType in db/dbformat.h). Those on the default family carry no family id.
 const DEFAULT_DELETE: u8 = 0x0;
 const DEFAULT_PUT: u8 = 0x1;
 const DELETE: u8 = 0x4;
@@ -20,17 +20,17 @@ const PUT: u8 = 0x5;
 const DELETE_RANGE: u8 = 0xE;
 const DEFAULT_DELETE_RANGE: u8 = 0xF;
 
-/// A batch that was written, or the rest of it from some operation on.
+/// A batch that was written, or the rest of it after some operation.
 pub struct LoggedBatch<'b> {
     family: u32,
-    /// Where the rest begins.
+    /// The position at which the rest begins.
     from: LogPosition,
     first: u64,
     last: u64,
     operations: &'b [u8],
 }
 
-/// What was done to keys.
+/// An operation on keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation<'b> {
     /// A key was given a value.
@@ -49,12 +49,12 @@ pub enum Operation<'b> {
     DeleteRange {
         /// The first key.
         lower: &'b [u8],
-        /// What follows the last key.
+        /// The first key after the range.
         upper: &'b [u8],
     },
 }
 
-/// The numbers of the first and the last operation of a batch; of one without operations the last precedes the first.
+/// Returns the sequence numbers of the first and the last operation of a batch; if it has no operations, the last is before the first.
 pub(super) fn numbers(batch: &[u8]) -> Result<(u64, u64)> {
     let header = batch.first_chunk::<HEADER_BYTES>().ok_or_else(damaged)?;
     let (first, count) = header.split_at(8);
@@ -65,31 +65,31 @@ pub(super) fn numbers(batch: &[u8]) -> Result<(u64, u64)> {
 }
 
 impl<'b> LoggedBatch<'b> {
-    /// The batch from a position on, which lies within it or before it, for one family.
+    /// Returns the part of a batch after a position, which lies within the batch or before it, for one column family.
     pub(super) fn new(batch: &'b [u8], family: u32, from: LogPosition) -> Result<Self> {
         let (first, last) = numbers(batch)?;
         Ok(Self { family, from, first, last, operations: &batch[HEADER_BYTES..] })
     }
 
-    /// Number of its last operation.
+    /// Returns the sequence number of its last operation.
     pub fn last(&self) -> u64 {
         self.last
     }
 
-    /// The position behind one of its operations.
+    /// Returns the position after one of its operations.
     pub fn position(&self, sequence: u64) -> LogPosition {
         LogPosition { sequence, ..self.from }
     }
 
-    /// How long it is in the log, in bytes.
+    /// Returns its length in the log, in bytes.
     pub fn bytes(&self) -> usize {
         HEADER_BYTES + self.operations.len()
     }
 
-    /// The operations on the space that is read, each with its number.
+    /// Returns the operations on the space being read, each with its sequence number.
     ///
     /// # Errors
-    /// Each item: `Corrupt` if it is of a kind that this store does not write.
+    /// Per item: `Corrupt` if the operation is of a kind that this store does not write.
     pub fn operations(&self) -> impl Iterator<Item = Result<(u64, Operation<'b>)>> {
         let (family, behind, mut sequence) = (self.family, self.from.sequence, self.first);
         let mut rest = Bytes(self.operations);
@@ -112,14 +112,14 @@ impl<'b> LoggedBatch<'b> {
 
 #[cold]
 fn damaged() -> Error {
-    Error::corrupt("the log has a batch that this store does not write")
+    Error::corrupt("the log has an invalid or unknown batch")
 }
 
-/// What is left to read of a batch.
+/// The unread rest of a batch.
 struct Bytes<'b>(&'b [u8]);
 
 impl<'b> Bytes<'b> {
-    /// The next operation and its family; `None` if it is none that this store writes.
+    /// Reads the next operation and its column family; `None` if this store does not write such an operation.
     fn operation(&mut self) -> Option<(u32, Operation<'b>)> {
         let (kind, rest) = self.0.split_first()?;
         self.0 = rest;
@@ -136,7 +136,7 @@ impl<'b> Bytes<'b> {
         Some((family, operation))
     }
 
-    /// A key or a value.
+    /// Reads a key or a value.
     fn text(&mut self) -> Option<&'b [u8]> {
         let length = self.varint()? as usize;
         let (text, rest) = self.0.split_at_checked(length)?;

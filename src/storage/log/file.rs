@@ -1,12 +1,12 @@
-//! One file of the log, in the engine's format (`db/log_format.h`): records in blocks of 32 KiB, cut where a block ends.
+//! One log file in the engine's format (`db/log_format.h`): records in blocks of 32 KiB, split at block boundaries.
 //!
 //! ```text
-//! checksum u32, bytes u16, type u8, bytes      all little-endian; a rest of a block too short for that is zeros
+//! checksum u32, bytes u16, type u8, bytes      all little-endian; the rest of a block too short for a header is zeros
 //! type       1 a whole record; 2, 3, 4 its first, middle and last part
-//! checksum   CRC-32C of type and bytes, rotated right by 15 and with 0xa282ead8 added
+//! checksum   CRC-32C of type and bytes, rotated right by 15, plus 0xa282ead8
 //! ```
-//! What cannot be what was written is the end of the file, as it is for the engine when it recovers: the writer was cut off there, or
-//! has not come further yet. Whether something is missing is seen by the numbers of what follows.
+//! An invalid record is the end of the file, as it is for the engine in recovery: the writer was interrupted there, or has not got further
+//! yet. Missing operations are detected by the sequence numbers of what follows.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -24,43 +24,43 @@ const FIRST: u8 = 2;
 const MIDDLE: u8 = 3;
 const LAST: u8 = 4;
 
-/// A record of a type with this bit may be passed over by a reader that does not know it.
+/// A reader may skip a record of an unknown type with this bit.
 const OPTIONAL: u8 = 1 << 7;
 
-/// How much is read at once.
+/// Bytes per read.
 const READ_BYTES: usize = 128 << 10;
 
-/// A file, read from some offset on.
+/// A log file, read from an offset on.
 pub(super) struct LogFile {
     file: File,
     number: u64,
-    /// Where the next record begins.
+    /// Offset of the next record.
     at: u64,
-    /// A part of the file, and where it begins.
+    /// A part of the file, which begins at `buffered_at`.
     buffer: Vec<u8>,
     buffered_at: u64,
 }
 
-/// The name of the file with a number.
+/// Returns the name of the file with a number.
 pub(super) fn name(number: u64) -> String {
     format!("{number:06}.log")
 }
 
-/// The number of the file with a name, if it is one of the log.
+/// Returns the number of the file with a name; `None` if it is not a log file.
 pub(super) fn number(name: &str) -> Option<u64> {
     let digits = name.strip_suffix(".log")?;
     digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
 }
 
 impl LogFile {
-    /// Opens the file with a number, where it is or where the engine has archived it; `None` if there is none any more, or it is not
-    /// so long.
+    /// Opens the file with a number, in the directory of the store or in the archive; `None` if it no longer exists or is shorter than
+    /// `offset`.
     ///
     /// # Errors
     /// `Storage` on an I/O error.
     pub(super) fn open(directory: &Path, number: u64, offset: u64) -> Result<Option<Self>> {
         let cannot = |error| Error::storage("cannot open a file of the log", error);
-        // In this order: files are moved one way.
+        // In this order: files only move from the first to the second.
         for folder in [directory, &archive(directory)] {
             match File::open(folder.join(name(number))) {
                 Ok(file) => {
@@ -79,15 +79,15 @@ impl LogFile {
         self.number
     }
 
-    /// Reads it from its beginning again.
+    /// Continues at the beginning of the file.
     pub(super) fn rewind(&mut self) {
         self.at = 0;
     }
 
-    /// Reads the next record; where it begins. `None` where there is no whole one; asked again, it looks again.
+    /// Reads the next record and returns its offset; `None` if there is no complete record yet. A later call tries again.
     ///
     /// # Errors
-    /// `Corrupt` if there is something of a kind that this engine does not write; `Storage` on an I/O error.
+    /// `Corrupt` if the record is of a type that this engine does not write; `Storage` on an I/O error.
     pub(super) fn next(&mut self, record: &mut Vec<u8>) -> Result<Option<u64>> {
         record.clear();
         let (mut at, mut begins) = (self.at, None);
@@ -101,7 +101,7 @@ impl LogFile {
             let (head, kind) = (header.first_chunk::<6>().expect("seven bytes"), header[6]);
             let checksum = u32::from_le_bytes([head[0], head[1], head[2], head[3]]);
             let length = u64::from(u16::from_le_bytes([head[4], head[5]]));
-            // Zeros are where nothing was written yet.
+            // Zeros: nothing was written here yet.
             if kind == 0 || HEADER_BYTES + length > rest {
                 return Ok(None);
             }
@@ -112,7 +112,7 @@ impl LogFile {
             match (kind, begins) {
                 (WHOLE | FIRST, None) => begins = Some(at),
                 (MIDDLE | LAST, Some(_)) => {}
-                // A part without its beginning, or a beginning without its end.
+                // A part without its first one, or a record without its last part.
                 (WHOLE | FIRST | MIDDLE | LAST, _) => return Ok(None),
                 (kind, _) if kind & OPTIONAL != 0 => {
                     at += HEADER_BYTES + length;
@@ -134,7 +134,7 @@ impl LogFile {
         }
     }
 
-    /// A part of the file, if all of it is there.
+    /// Returns a part of the file, if all of it exists.
     fn bytes(&mut self, at: u64, length: u64) -> Result<Option<&[u8]>> {
         let length = length as usize;
         if self.buffered(at, length).is_none() {

@@ -1,10 +1,10 @@
-//! Which opening of the store has written a file of the log.
+//! Records which opening of the store wrote a log file.
 //!
-//! Two copies of a store that both go on give the same numbers to different operations, in files of the same names. So each opening has
-//! a random number, which is a part of every position, and a file beside those of the engine remembers which openings there were. A
-//! position is of this log only if the opening that it names has written its file.
+//! Two copies of a store that both continue assign the same sequence numbers to different operations, in files with the same names. So each
+//! opening has a random number, which is part of every position, and a file beside those of the engine records the openings. A position
+//! belongs to this log only if the opening that it names wrote its file.
 //!
-//! The file, `OPENINGS`, is JSON. It is replaced by rename and not synced: if a power cut takes it, the positions that it would have
+//! The file, `OPENINGS`, is JSON. It is replaced by rename and not synced: if a power cut loses it, the positions that it would have
 //! confirmed are gone.
 //!
 //! History of the format: 1, the first.
@@ -22,10 +22,10 @@ use crate::error::{Error, Result};
 const NAME: &str = "OPENINGS";
 const FORMAT: u32 = 1;
 
-/// How many are remembered, the latest.
+/// Number of openings kept, the latest ones.
 const KEPT: usize = 1000;
 
-/// The openings of a store, the latest last.
+/// The openings of a store, oldest first.
 #[derive(Serialize, Deserialize)]
 pub(in crate::storage) struct Openings {
     format: u32,
@@ -35,12 +35,12 @@ pub(in crate::storage) struct Openings {
 #[derive(Serialize, Deserialize)]
 struct Opening {
     number: u32,
-    /// The first file of the log that it has written.
+    /// The first log file that it wrote.
     first_file: u64,
 }
 
 impl Openings {
-    /// Adds an opening of the store in a directory, which the engine has just opened.
+    /// Records a new opening of the store in a directory, which the engine has just opened.
     ///
     /// # Errors
     /// `Storage` on an I/O error.
@@ -64,7 +64,7 @@ impl Openings {
         Ok(openings)
     }
 
-    /// The number of the opening that has written a file of the log; `None` if it is not remembered.
+    /// Returns the number of the opening that wrote a log file; `None` if it is not recorded.
     pub(super) fn of(&self, file: u64) -> Option<u32> {
         let opening = self.openings.iter().rev().find(|opening| opening.first_file <= file);
         opening.map(|opening| opening.number)

@@ -1,4 +1,4 @@
-//! The log is read as the engine itself reads it, from every position, over restarts, and says so where it is not kept.
+//! The log is read as the engine's own iterator reads it, from every position, across restarts; positions that are not kept are refused.
 
 use super::*;
 use crate::schema::Durability;
@@ -53,7 +53,7 @@ fn write_some(store: &Store, random: &mut Random) {
     store.write(&batch, Durability::Soft).unwrap();
 }
 
-/// Every batch that the engine's own iterator finds behind an operation.
+/// Every batch that the engine's own iterator returns after an operation.
 fn by_the_engine(store: &Store, mut behind: u64) -> Vec<Vec<u8>> {
     let mut batches = Vec::new();
     while behind < store.latest_sequence() {
@@ -68,7 +68,7 @@ fn by_the_engine(store: &Store, mut behind: u64) -> Vec<Vec<u8>> {
     batches
 }
 
-/// The same by the reader, and the position behind each.
+/// The same through the reader, with the position after each.
 fn by_the_reader(mut reader: LogReader<'_>) -> Result<Vec<(Vec<u8>, LogPosition)>> {
     let mut batches = Vec::new();
     while reader.next()?.is_some() {
@@ -77,7 +77,7 @@ fn by_the_reader(mut reader: LogReader<'_>) -> Result<Vec<(Vec<u8>, LogPosition)
     Ok(batches)
 }
 
-/// What is put and deleted, with the numbers of the operations.
+/// The puts and deletes, with their sequence numbers.
 fn operations(batch: &LoggedBatch<'_>) -> Vec<(u64, String)> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let described = batch.operations().map(|operation| {
@@ -106,7 +106,7 @@ fn is_gone<T>(outcome: Result<T>) -> bool {
     matches!(outcome, Err(Error::Gone { .. }))
 }
 
-/// A copy of a store that is open, as a kill would leave it.
+/// A copy of an open store, as a kill would leave it.
 fn killed(directory: &Path) -> TempDir {
     let copy = tempfile::tempdir().unwrap();
     for (from, to) in [(directory.to_owned(), copy.path().to_owned()), (archive(directory), archive(copy.path()))] {
@@ -204,7 +204,7 @@ fn the_end_of_the_log_is_found() {
             store.flush().unwrap();
         }
     }
-    // The newest file is empty now, and those before are gone.
+    // The newest file is empty now, and the ones before it are gone.
     store.flush().unwrap();
     let sequence = store.latest_sequence();
     drop(store);
@@ -275,7 +275,7 @@ fn only_so_much_is_archived() {
     assert_eq!(archived(), 0);
 }
 
-/// A copy has what the engine needs of the log, and begins one of its own.
+/// A copy has the part of the log that the engine needs, and starts its own.
 #[test]
 fn a_checkpoint_is_a_store_without_the_archive() {
     let (directory, store) = fresh(LONG);
@@ -295,7 +295,7 @@ fn a_checkpoint_is_a_store_without_the_archive() {
     assert!(copied.log_behind(Space::Records, store.latest_sequence()).unwrap().next().unwrap().is_some());
 }
 
-/// A reader that is slower than the archive is trimmed is told, however far it had come.
+/// A reader slower than the trimming of the archive gets an error, however far it had come.
 #[test]
 fn what_is_removed_before_it_was_read_is_noticed() {
     let (_directory, store) = fresh(0);
@@ -312,7 +312,7 @@ fn what_is_removed_before_it_was_read_is_noticed() {
     assert!(is_gone(reader.next().map(drop)));
 }
 
-/// A power cut takes the end of the log, and numbers are used again for what is written then.
+/// A power cut takes the end of the log, and its sequence numbers are assigned again.
 #[test]
 fn a_log_that_has_lost_its_end_is_not_mistaken_for_another() {
     let (directory, store) = fresh(LONG);
@@ -326,7 +326,7 @@ fn a_log_that_has_lost_its_end_is_not_mistaken_for_another() {
     let lost = &ours[21..];
     let file = copy.path().join(file::name(kept.file));
     let file = fs::File::options().write(true).open(file).unwrap();
-    // In the middle of the batch behind it, the rest of which was not written out.
+    // In the middle of the next batch, the rest of which was not written out.
     file.set_len(lost[0].1.offset + 20).unwrap();
     let store = open(copy.path(), LONG);
     assert_eq!(store.latest_sequence(), kept.sequence);
@@ -344,7 +344,7 @@ fn a_log_that_has_lost_its_end_is_not_mistaken_for_another() {
     assert_eq!(since.len(), 60, "the batch of no operations with which the engine marks the cut is none of them");
 }
 
-/// Batches of no operations take no number: the position behind one is that behind the batch before it.
+/// Batches without operations take no sequence number: the position after one is the position after the batch before it.
 #[test]
 fn batches_of_no_operations_are_passed_over() {
     let (_directory, store) = fresh(LONG);
@@ -365,7 +365,7 @@ fn batches_of_no_operations_are_passed_over() {
     }
 }
 
-/// Two copies that both go on write files of the same names, in which the same numbers stand at the same places.
+/// Two copies that both continue write files with the same names, with the same sequence numbers at the same offsets.
 #[test]
 fn positions_of_a_copy_that_went_its_own_way_are_gone() {
     let (directory, store) = fresh(LONG);

@@ -1,4 +1,4 @@
-//! The catalogue as it is stored: JSON, in the names of the schema language, not of this program's types.
+//! The stored form of the catalogue: JSON, with the names of the schema language, not of this program's types.
 //!
 //! History of the format:
 //!   1: the first; an attribute was a pair of its name and its type, ID was Id, and nothing said what is required.
@@ -13,7 +13,7 @@ use crate::schema::{Attribute, Kind, Table};
 
 const FORMAT: u32 = 3;
 
-/// What a store says of itself.
+/// The catalogue.
 #[derive(Clone, Serialize, Deserialize)]
 pub(in crate::transaction) struct Catalogue {
     format: u32,
@@ -31,12 +31,12 @@ pub(in crate::transaction) struct StoredTable {
     pub next_attribute: u32,
     /// The number of the layout in which records are written.
     pub layout: u8,
-    /// By their numbers.
+    /// Indexed by their numbers.
     pub layouts: Vec<StoredLayout>,
     pub indexes: Vec<StoredIndex>,
 }
 
-/// The attributes that a record has, in its order.
+/// The attributes of a record, in the order of its fields.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(in crate::transaction) struct StoredLayout {
     pub attributes: Vec<StoredAttribute>,
@@ -47,9 +47,9 @@ pub(in crate::transaction) struct StoredLayout {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(in crate::transaction) enum Deadline {
-    /// Each says it.
+    /// Each record has its own deadline.
     InRecord,
-    /// All at this moment, if the table has an expiration: microseconds since 1970.
+    /// All at this time, if the table has an expiration: microseconds since 1970.
     At(i64),
     /// The table has never had an expiration.
     Never,
@@ -57,7 +57,7 @@ pub(in crate::transaction) enum Deadline {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(in crate::transaction) struct StoredAttribute {
-    /// Unlike any other of the table: one that is dropped and added again is another one.
+    /// Unique in the table; an attribute that is dropped and added again gets a new one.
     pub id: u32,
     pub name: String,
     #[serde(rename = "type")]
@@ -77,7 +77,7 @@ pub(in crate::transaction) struct StoredIndex {
 #[serde(rename_all = "snake_case")]
 pub(in crate::transaction) enum StoredState {
     Ready,
-    /// It has the entries of all records up to this id, which are so many.
+    /// It has the entries of all records up to the id `after`; `records` is their number.
     Building {
         after: Option<String>,
         records: u64,
@@ -88,12 +88,12 @@ pub(in crate::transaction) enum StoredState {
 }
 
 impl Catalogue {
-    /// Of an empty store.
+    /// Returns the catalogue of an empty store.
     pub fn new() -> Self {
         Self { format: FORMAT, next_table: 1, next_index: 1, tables: Vec::new(), dropped: Vec::new() }
     }
 
-    /// Reads any format.
+    /// Parses any format.
     pub fn read(bytes: &[u8]) -> Result<Self> {
         let corrupt = |error| Error::corrupt(format!("the catalogue of the store: {error}"));
         let catalogue: Self = match serde_json::from_slice::<Format>(bytes).map_err(corrupt)?.format {
@@ -115,28 +115,28 @@ impl Catalogue {
         serde_json::to_vec(self).map_err(|error| Error::storage("cannot write the catalogue", error))
     }
 
-    /// Changes the state of the index of that number.
+    /// Sets the state of the index with this number.
     pub fn set_state(&mut self, id: u32, state: StoredState) {
         if let Some(stored) = self.index_mut(id) {
             stored.state = state;
         }
     }
 
-    /// The index of that number.
+    /// Returns the index with this number.
     pub fn index_mut(&mut self, id: u32) -> Option<&mut StoredIndex> {
         self.tables.iter_mut().flat_map(|table| &mut table.indexes).find(|index| index.id == id)
     }
 }
 
 impl StoredTable {
-    /// The layout in which records are written.
+    /// Returns the layout in which records are written.
     pub fn current(&self) -> &StoredLayout {
         &self.layouts[usize::from(self.layout)]
     }
 }
 
 impl StoredLayout {
-    /// Whether records have the same bytes under both.
+    /// Returns whether records have the same bytes under both layouts.
     pub fn is_like(&self, other: &Self) -> bool {
         let bytes = |attribute: &StoredAttribute| (attribute.id, attribute.kind.clone());
         let ends = |layout: &Self| layout.deadline == Deadline::InRecord;
@@ -145,12 +145,12 @@ impl StoredLayout {
 }
 
 impl StoredAttribute {
-    /// An attribute of a schema.
+    /// Returns the stored form of an attribute of a schema.
     pub fn of(id: u32, attribute: &Attribute) -> Self {
         Self { id, name: attribute.name.clone(), kind: type_of(attribute), required: attribute.required }
     }
 
-    /// The attribute as a schema has it, as far as stored values go.
+    /// Returns the attribute of a schema, as far as it is stored.
     ///
     /// # Errors
     /// `Corrupt` if there is no such type.
@@ -165,24 +165,24 @@ impl StoredAttribute {
     }
 }
 
-/// The type of an attribute's values, as it is stored.
+/// Returns the stored type of an attribute's values.
 pub(super) fn type_of(attribute: &Attribute) -> String {
     let name = attribute.kind.name();
     if attribute.list { format!("[{name}]") } else { name.to_owned() }
 }
 
-/// The attributes of an index by name.
+/// Returns the attributes of an index by name.
 pub(super) fn names_of(table: &Table, attributes: impl Iterator<Item = usize>) -> Vec<String> {
     attributes.map(|attribute| table.attributes[attribute].name.clone()).collect()
 }
 
-/// What every format has.
+/// The part common to all formats.
 #[derive(Deserialize)]
 struct Format {
     format: u32,
 }
 
-/// The second format, and the first.
+/// Formats 2 and 1.
 #[derive(Deserialize)]
 struct Second {
     next_table: u32,

@@ -1,8 +1,8 @@
-//! How records are laid out now and were before, and whether a change of attributes keeps what they hold.
+//! The current and earlier layouts of records, and checks that a change of attributes preserves their values.
 //!
-//! A layout is a list of attributes, by numbers: one that is dropped and added again under the same name is another one, and old
-//! records have nothing of it. Layouts are never removed, since any record may have any of them; a schema that goes back to an earlier
-//! form goes back to its layout.
+//! A layout is a list of attributes by number: an attribute that is dropped and added again under the same name is another one, for which
+//! old records have no value. Layouts are never removed, since any record may use any of them; a schema that returns to an earlier form
+//! returns to its layout.
 
 use super::format::{Deadline, StoredAttribute, StoredLayout, StoredTable, type_of};
 use super::{Migration, has_records};
@@ -14,10 +14,10 @@ use crate::indexes;
 use crate::schema::{Attribute, Earlier, Kind, Table};
 use crate::storage::Store;
 
-/// Finds the layout that the table's records are to have, or adds it, and tells the table how they were laid out before.
+/// Finds or adds the layout of the table's records, and adds the earlier layouts to the table.
 ///
 /// # Errors
-/// `Invalid` if values would be lost or are missing, or if there were too many layouts.
+/// `Invalid` if values would be lost or are missing, or if there would be too many layouts.
 pub(super) fn lay_out(
     store: &Store,
     known: &mut StoredTable,
@@ -27,8 +27,10 @@ pub(super) fn lay_out(
 ) -> Result<()> {
     let (before, primary_key) = (known.current().clone(), &table.attributes[table.primary_key].name);
     if known.primary_key != *primary_key && has_records(store, table.id)? {
-        let detail =
-            format!("the primary key of table {} is {}, by which its records are found", table.name, known.primary_key);
+        let detail = format!(
+            "the primary key of table {} is {} and cannot be changed while the table has records",
+            table.name, known.primary_key
+        );
         return Err(Error::invalid(detail));
     }
     known.primary_key.clone_from(primary_key);
@@ -39,14 +41,15 @@ pub(super) fn lay_out(
         && has_records(store, table.id)?
     {
         return Err(Error::invalid(format!(
-            "attribute {} of table {} is gone, and its values would be lost: keep it, or say that they may be (--migrate)",
+            "attribute {} of table {} is missing from the schema and its values would be lost: keep it, or pass \
+             --migrate to delete them",
             gone.name, table.name
         )));
     }
     let previous = as_of(known, table, known.layout)?;
     choose(known, table, StoredLayout { attributes, deadline: deadline_of(table) })?;
     if let (Some(seconds), false) = (table.expiration, before.deadline == Deadline::InRecord) {
-        // When they were last written is not known.
+        // The time of their last write is not known.
         let deadline = now.saturating_add_unsigned(seconds.saturating_mul(1_000_000));
         for layout in known.layouts.iter_mut().filter(|layout| layout.deadline != Deadline::InRecord) {
             layout.deadline = Deadline::At(deadline);
@@ -57,12 +60,12 @@ pub(super) fn lay_out(
     check_records(store, &before, &previous, table, known.current())
 }
 
-/// Whether the records that are written say when they expire.
+/// Returns how newly written records of a table expire.
 pub(super) fn deadline_of(table: &Table) -> Deadline {
     if table.expiration.is_some() { Deadline::InRecord } else { Deadline::Never }
 }
 
-/// The attributes of a table with their numbers, those that are new with new ones.
+/// Returns the attributes of a table with their numbers; new attributes get new ones.
 fn number_attributes(store: &Store, known: &mut StoredTable, table: &Table) -> Result<Vec<StoredAttribute>> {
     let before = known.current().clone();
     let numbered = table.attributes.iter().map(|attribute| {
@@ -88,7 +91,7 @@ fn number_attributes(store: &Store, known: &mut StoredTable, table: &Table) -> R
     numbered.collect()
 }
 
-/// Whether the type of an attribute is as it was, or wider.
+/// Returns whether the type of an attribute is unchanged or wider.
 fn is_readable_as(old: &StoredAttribute, attribute: &Attribute) -> Result<bool> {
     let old = old.to_attribute(&mut 0)?;
     Ok(old.list == attribute.list && widens(old.kind, attribute.kind))
@@ -104,21 +107,21 @@ fn choose(known: &mut StoredTable, table: &Table, wanted: StoredLayout) -> Resul
         Error::invalid(detail)
     })?;
     match known.layouts.get_mut(position) {
-        // What is required may have changed.
+        // Which attributes are required may have changed.
         Some(layout) => layout.attributes = wanted.attributes,
         None => known.layouts.push(wanted),
     }
     Ok(())
 }
 
-/// The table as its records are read under one of its layouts.
+/// Returns the table with one of its layouts as the current one and all others as earlier ones.
 fn as_of(known: &StoredTable, table: &Table, number: u8) -> Result<Table> {
     let mut as_it_was = laid_out(known, table, number)?;
     as_it_was.earlier = earlier(known, &as_it_was)?;
     Ok(as_it_was)
 }
 
-/// The table with the attributes of one of its layouts, able to read that alone.
+/// Returns the table with one of its layouts and no earlier ones.
 fn laid_out(known: &StoredTable, table: &Table, number: u8) -> Result<Table> {
     let layout = &known.layouts[usize::from(number)];
     let mut fixed_widths = 0;
@@ -133,7 +136,7 @@ fn laid_out(known: &StoredTable, table: &Table, number: u8) -> Result<Table> {
         primary_key: attributes.iter().position(|attribute| attribute.name == known.primary_key).unwrap_or_default(),
         attributes,
         fixed_widths: fixed_widths + usize::from(has_deadline),
-        // That there was one matters; how long it was, the records say.
+        // Only its existence matters; the deadlines are in the records.
         expiration: has_deadline.then_some(0),
         expires_at: None,
         indexes: Vec::new(),
@@ -144,7 +147,7 @@ fn laid_out(known: &StoredTable, table: &Table, number: u8) -> Result<Table> {
     })
 }
 
-/// The other layouts of a table that has one of them.
+/// Returns the layouts of a table other than its current one.
 fn earlier(known: &StoredTable, table: &Table) -> Result<Vec<Earlier>> {
     let current = &known.layouts[usize::from(table.layout)];
     let others = (0..).zip(&known.layouts).filter(|(number, _)| *number != table.layout);
@@ -159,8 +162,8 @@ fn earlier(known: &StoredTable, table: &Table) -> Result<Vec<Earlier>> {
     others.collect()
 }
 
-/// Checks that the values of all records are exactly those of wider types, that there are values where they are required now, and that no
-/// blob is lost.
+/// Checks that widened types represent the values of all records exactly, that newly required attributes have values, and that no blob is
+/// lost.
 fn check_records(
     store: &Store,
     before: &StoredLayout,
@@ -200,8 +203,8 @@ fn check_records(
         if let Some(position) = blobs.iter().find(|position| was.upload(**position).is_some()) {
             let (id, name) = (was.id()?, &previous.attributes[*position].name);
             return Err(Error::invalid(format!(
-                "attribute {name} of table {} is gone, and record {id:?} has a blob whose bytes would stay behind: delete it under \
-                 the schema as it was",
+                "attribute {name} of table {} is missing from the schema, but record {id:?} still has a blob in it: \
+                 delete that blob first, under the schema as it was",
                 table.name
             )));
         }

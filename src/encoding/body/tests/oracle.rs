@@ -1,6 +1,6 @@
-//! The same reading by serde_json: what the reader of bodies is held to.
+//! The reference reader of bodies, based on serde_json, with which ours is compared.
 //!
-//! Slower, and by another's grammar: a visitor for each type, numbers and text as serde_json reads them.
+//! Slower, and with an independent grammar: a visitor for each type, numbers and text as parsed by serde_json.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -15,7 +15,7 @@ use crate::encoding::value::Value;
 use crate::error::{Error, Result};
 use crate::schema::{Attribute, Kind, Table};
 
-/// One element an attribute: `None` where the body does not name it.
+/// One element per attribute: `None` if it is absent from the body.
 pub type Values<'a> = Vec<Option<Value<'a>>>;
 
 pub fn parse_object<'a>(table: &Table, body: &'a [u8]) -> Result<Values<'a>> {
@@ -23,20 +23,20 @@ pub fn parse_object<'a>(table: &Table, body: &'a [u8]) -> Result<Values<'a>> {
     parse(body, &failure, Object { table, prefix: String::new(), failure: &failure })
 }
 
-/// Reads a JSON array of objects.
+/// Parses a JSON array of objects.
 ///
 /// # Errors
-/// As [`parse_object`], pointers beginning with the number of the element.
+/// As [`parse_object`], with pointers that begin with the index of the element.
 pub fn parse_array<'a>(table: &Table, body: &'a [u8]) -> Result<Vec<Values<'a>>> {
     let failure = RefCell::new(None);
     parse(body, &failure, Array { table, failure: &failure })
 }
 
-/// Where the one structured error is kept while serde's own, which can only carry text, travels up.
+/// Holds the structured error while serde's own error, which can only carry text, is propagated.
 type Failure = RefCell<Option<Error>>;
 
 fn parse<'a, S: DeserializeSeed<'a>>(body: &'a [u8], failure: &Failure, seed: S) -> Result<S::Value> {
-    // Once for the whole body: a deserializer of bytes would check each string by itself.
+    // Validated once for the whole body: a deserializer of bytes would validate each string separately.
     let text = std::str::from_utf8(body)
         .map_err(|error| Error::invalid_at("", format!("the body is not UTF-8 at byte {}", error.valid_up_to())))?;
     let mut deserializer = serde_json::Deserializer::from_str(text);
@@ -110,7 +110,7 @@ impl<'de> Visitor<'de> for Object<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> std::result::Result<Self::Value, A::Error> {
         let attributes = &self.table.attributes;
         let mut fields: Values<'de> = vec![None; attributes.len()];
-        let mut expected = 0; // Bodies mostly name the attributes in the schema's order: look there first.
+        let mut expected = 0; // Most bodies have schema order: look there first.
         while let Some(name) = members.next_key::<Text<'de>>()? {
             let in_order = attributes.get(expected).filter(|attribute| attribute.name == name.0).map(|_| expected);
             let Some(position) = in_order.or_else(|| self.table.attribute(&name.0)) else {
@@ -146,7 +146,7 @@ fn escaped(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }
 
-/// The pointer to a member inside a value that has the name of an earlier one. Names that serde_json does not read are none here.
+/// Returns the pointer to a member inside a value that repeats a name. Names that serde_json cannot unescape are ignored.
 fn repeated(value: &Value<'_>) -> Option<String> {
     match value {
         Value::Json(text) => repeated_in(text),
@@ -173,7 +173,7 @@ fn repeated_in(text: &str) -> Option<String> {
     })
 }
 
-/// The members of an object, all of them.
+/// All members of an object.
 struct Members<'de>(Vec<(String, &'de RawValue)>);
 
 impl<'de> Deserialize<'de> for Members<'de> {
@@ -218,7 +218,7 @@ impl<'de> Deserialize<'de> for Text<'de> {
     }
 }
 
-/// One value of one attribute; `refusal` says why it was refused.
+/// One value of an attribute; `refusal` receives the reason of a rejection.
 #[derive(Clone, Copy)]
 struct Typed<'t> {
     attribute: &'t Attribute,
@@ -227,7 +227,7 @@ struct Typed<'t> {
 
 struct Refusal {
     detail: String,
-    /// Which element of a list it was.
+    /// The index of the list element.
     element: Option<usize>,
 }
 
@@ -309,7 +309,7 @@ impl<'de> Visitor<'de> for Typed<'_> {
     }
 
     fn visit_f64<E: de::Error>(self, float: f64) -> std::result::Result<Value<'de>, E> {
-        // From here on a double may stand for digits that it does not have.
+        // From 2^53 on, the digits of a double may not be exact.
         const INEXACT: f64 = 9_007_199_254_740_992.0;
         let digits = || ryu_js::Buffer::new().format_finite(float).to_owned();
         match self.attribute.kind {

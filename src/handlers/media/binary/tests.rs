@@ -1,4 +1,4 @@
-//! Every record survives the way to CBOR and MessagePack and back; what JSON has not is refused.
+//! Every record survives a round trip through CBOR and MessagePack; what JSON cannot represent is rejected.
 
 use proptest::prelude::*;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::encoding::{Record, body, record};
 use crate::schema::{Schema, Table};
 
-/// A way there and back.
+/// A conversion in both directions.
 type Way = (&'static str, fn(&[u8], &mut Vec<u8>) -> Result<()>, fn(&[u8]) -> Result<Vec<u8>>);
 
 const WAYS: [Way; 2] = [("CBOR", write_cbor, read_cbor), ("MessagePack", write_message_pack, read_message_pack)];
@@ -17,7 +17,7 @@ fn there_and_back((name, write, read): Way, json: &str) -> String {
     String::from_utf8(read(&bytes).unwrap_or_else(|error| panic!("{name}: {error}: {json}"))).unwrap()
 }
 
-/// The canonical text of the record that a body means.
+/// Returns the canonical text of the record of a body.
 fn canonical(table: &Table, json: &str) -> String {
     let (fields, mut out) =
         (body::parse_object(table, json.as_bytes()).unwrap_or_else(|error| panic!("{error}: {json}")), Vec::new());
@@ -25,7 +25,7 @@ fn canonical(table: &Table, json: &str) -> String {
     String::from_utf8(record.json().to_vec()).unwrap()
 }
 
-/// Any JSON whose numbers both formats hold exactly, as this program writes them.
+/// Any JSON whose numbers both formats represent exactly, formatted as by this program.
 fn any_json() -> impl Strategy<Value = serde_json::Value> {
     let leaf = prop_oneof![
         Just(serde_json::Value::Null),
@@ -130,7 +130,7 @@ fn what_json_has_not_is_refused() {
         ("an early end", 0, b"\x82\x01", "unexpected end"),
         ("nothing", 0, b"", "unexpected end"),
         ("bytes", 1, b"\xc4\x01\x00", "byte array"),
-        ("an extension", 1, b"\xd4\x05\x00", "a value of JSON"),
+        ("an extension", 1, b"\xd4\x05\x00", "a JSON value"),
         ("a name that is a number", 1, b"\x81\x01\x02", "string"),
         ("more behind it", 1, b"\x01\x02", "unexpected data after the value (before byte 1)"),
         ("an early end", 1, b"\x92\x01", "unexpected end"),

@@ -1,4 +1,4 @@
-//! The paths that are no table's: GraphQL, and what the server says of itself.
+//! The paths that belong to no table: GraphQL, and the endpoints about the server.
 
 use serde_json::{Map, Value, json};
 
@@ -6,7 +6,7 @@ use super::answers::{self, empty, in_json};
 use super::paths::{ANY, WITH_BODY, body_of, parameter, shared};
 use super::schemas::reference;
 
-/// The paths with their operations.
+/// Returns the paths with their operations.
 pub(super) fn paths() -> Map<String, Value> {
     let get = |name: &str, summary: &str, responses: Value| {
         let operation =
@@ -18,22 +18,31 @@ pub(super) fn paths() -> Map<String, Value> {
         in_json(description, schema, &[])
     };
     let object = || json!({"type": "object"});
-    let health = [(200, state("It reads and writes.")), (503, state("It refuses writes."))];
-    let ready = [(200, state("It wants requests.")), (503, state("It was told to stop."))];
-    let counters = [(200, in_json("Since the start.", object(), &[]))];
-    let tables = [(200, in_json("Attributes and indexes.", json!({"type": "array", "items": object()}), &[]))];
+    let health = [(200, state("Reads and writes work.")), (503, state("Writes are refused."))];
+    let ready = [(200, state("Ready.")), (503, state("Shutting down."))];
+    let counters = [(200, in_json("Counters since the start.", object(), &[]))];
+    let tables = [(
+        200,
+        in_json("The tables with their attributes and indexes.", json!({"type": "array", "items": object()}), &[]),
+    )];
     let text = json!({"schema": {"type": "string"}});
-    let metrics = json!({"description": "OpenMetrics 1.0.", "content": {"application/openmetrics-text": text}});
-    let document =
-        [(200, in_json("OpenAPI 3.1.", object(), &["ETag"])), (304, empty("The client has it already.", &["ETag"]))];
+    let metrics =
+        json!({"description": "Metrics in OpenMetrics 1.0.", "content": {"application/openmetrics-text": text}});
+    let document = [
+        (200, in_json("The OpenAPI 3.1 document.", object(), &["ETag"])),
+        (304, empty("The client has the current version.", &["ETag"])),
+    ];
     let mut described = get("openapi", "This document", answers::of(&document, &ANY));
     described["get"]["parameters"] = json!(shared(&["If-None-Match"]));
     let paths = [
-        ("/_health", get("health", "Whether it can read and write", answers::of(&health, &ANY))),
-        ("/_ready", get("ready", "Whether it wants requests", answers::of(&ready, &ANY))),
-        ("/_counters", get("counters", "Calls into the storage", answers::of(&counters, &[400, 403, 421]))),
-        ("/_metrics", get("metrics", "For Prometheus", answers::of(&[(200, metrics)], &ANY))),
-        ("/_tables", get("tables", "The tables that are served", answers::of(&tables, &ANY))),
+        ("/_health", get("health", "Health", answers::of(&health, &ANY))),
+        ("/_ready", get("ready", "Readiness", answers::of(&ready, &ANY))),
+        (
+            "/_counters",
+            get("counters", "Counters of storage calls and change feeds", answers::of(&counters, &[400, 403, 421])),
+        ),
+        ("/_metrics", get("metrics", "Metrics for Prometheus", answers::of(&[(200, metrics)], &ANY))),
+        ("/_tables", get("tables", "The served tables", answers::of(&tables, &ANY))),
         ("/_openapi.json", described),
         ("/_checkpoint", json!({"post": checkpoint()})),
         ("/graphql", graphql()),
@@ -43,20 +52,25 @@ pub(super) fn paths() -> Map<String, Value> {
 
 fn checkpoint() -> Value {
     let schema = json!({"type": "object", "properties": {"directory": {"type": "string"}}, "required": ["directory"]});
-    let own = [(201, in_json("Where it is.", schema, &[]))];
-    let mut directory = parameter("query", "directory", "Must not exist.", json!({"type": "string", "minLength": 1}));
+    let own = [(201, in_json("The directory of the copy.", schema, &[]))];
+    let mut directory = parameter(
+        "query",
+        "directory",
+        "The directory to create; it must not exist.",
+        json!({"type": "string", "minLength": 1}),
+    );
     directory["required"] = json!(true);
     json!({
         "operationId": "checkpoint",
         "tags": ["Operations"],
-        "summary": "A copy of the store in a new directory of the server's machine",
+        "summary": "Copies the store to a new directory on the server's machine",
         "parameters": [directory],
         "responses": answers::of(&own, &[400, 403, 421, 500, 503]),
     })
 }
 
 fn graphql() -> Value {
-    let answer = json!({"description": "What was asked for, or errors (docs/graphql.md).", "content": {
+    let answer = json!({"description": "The data, or errors (docs/graphql.md).", "content": {
         "application/json": {"schema": {"type": "object"}},
         "application/graphql-response+json": {"schema": {"type": "object"}},
     }});
@@ -72,27 +86,27 @@ fn graphql() -> Value {
     });
     let schema = json!({"type": "object", "properties": members, "required": ["query"]});
     let text = |name: &str, description: &str| parameter("query", name, description, json!({"type": "string"}));
-    let mut query = text("query", "The document.");
+    let mut query = text("query", "The GraphQL document.");
     query["required"] = json!(true);
     let variables = json!({
         "name": "variables",
         "in": "query",
-        "description": "Their values by name.",
+        "description": "The values of the variables, by name.",
         "content": {"application/json": {"schema": {"type": ["object", "null"]}}},
     });
-    let in_url = [query, text("operationName", "Which of its operations."), variables];
+    let in_url = [query, text("operationName", "The name of the operation to execute."), variables];
     json!({
         "get": {
             "operationId": "graphql.get",
             "tags": ["GraphQL"],
-            "summary": "A query, in the URL",
+            "summary": "Executes a query given in the URL",
             "parameters": in_url,
             "responses": answers::of(&own, &[405, 406, 421, 500, 503]),
         },
         "post": {
             "operationId": "graphql.post",
             "tags": ["GraphQL"],
-            "summary": "A query or a mutation",
+            "summary": "Executes a query or a mutation",
             "requestBody": body_of(schema, &["application/json"]),
             "responses": answers::of(&own, &WITH_BODY[1..]),
         },
