@@ -225,9 +225,28 @@ fn what_a_document_may_cost_has_limits() {
     assert_eq!(fault(&nested(6)), None);
     let told = |document: &str| fault(document).expect("it is refused");
     assert!(told(&nested(30)).contains("deep"), "{}", told(&nested(30)));
-    for level in ["{", "{a", "{a#}\n", "{a(x:\")}\")", "{...on Book", "{a(x:[", "{a(x:{a:"] {
-        assert!(fault(&level.repeat(65_000 / level.len())).is_some(), "the stack suffices: {level}");
+    for level in ["{", "{a", "{a#}\n", "{a(x:\")}\")", "{...on Book", "{a(x:[", "{a(x:{a:", "[", "{a:"] {
+        for count in [130, 1500, 2500, 5000, 65_000] {
+            let levels = level.repeat(count.min(65_000 / level.len()));
+            assert!(fault(&levels).is_some(), "the stack suffices: {level}");
+            assert!(fault(&format!("{{ BookList(filter: {levels}")).is_some(), "the stack suffices: {level}");
+        }
     }
+    for depth in [60, 127, 128, 1500, 2500, 5000, 20_000] {
+        let list = format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+        for document in [
+            format!("{{ Author(id: \"a1\") {{ id name(x: {list}) }} }}"),
+            format!("query($x: JSON = {list}) {{ Author(id: \"a1\") {{ id }} }}"),
+            format!("mutation {{ createBook(data: {{ id: \"new\", title: {list} }}) {{ id }} }}"),
+        ] {
+            assert!(fault(&document).is_some(), "{depth} lists in one another");
+        }
+    }
+    let brackets = format!(
+        "{{ Author(id: \"\\\"{0}\") {{ id }} B: Author(id: \"\"\"\\\"\"\"{0}\"{0}\"\"\") {{ id }} }}",
+        "[".repeat(500)
+    );
+    assert_eq!(fault(&brackets), None, "those in strings are text");
     let chain = (0..2000).map(|level| format!("fragment f{level} on Book{{...f{}}}", level + 1)).collect::<String>();
     assert!(fault(&format!("{{BookList{{...f0}}}} {chain} fragment f2000 on Book{{id}}")).is_some());
     assert_eq!(

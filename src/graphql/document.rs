@@ -20,6 +20,9 @@ use super::{DEPTH, DOCUMENT_BYTES, FIELDS, Fault, ROOT_FIELDS};
 use crate::query::Selection;
 use crate::schema::{Schema, Table};
 
+/// The maximum nesting of parentheses, brackets and braces in a document, those of values included.
+const NESTED: usize = 128;
+
 /// The operations of a document.
 pub(super) struct Document {
     operations: Vec<Operation>,
@@ -251,7 +254,12 @@ fn parse(text: &str) -> Result<ExecutableDocument, Fault> {
     if text.len() > DOCUMENT_BYTES {
         return Err(Fault::new(format!("a document has at most {DOCUMENT_BYTES} bytes, not {}", text.len())));
     }
-    // The parser checks the remaining stack and fails before it overflows.
+    if let Some(at) = nested_too_deep(text) {
+        let (before, message) = (&text[..at], format!("the document is too deep: at most {NESTED} nested brackets"));
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        let line = before.bytes().filter(|byte| *byte == b'\n').count() + 1;
+        return Err(Fault { message, at: Some((line, before[line_start..].chars().count() + 1)) });
+    }
     parse_query(text).map_err(|error| {
         let at = error.positions().next().map(|at| (at.line, at.column));
         Fault {
@@ -259,6 +267,42 @@ fn parse(text: &str) -> Result<ExecutableDocument, Fault> {
             at,
         }
     })
+}
+
+/// Returns the byte offset of the first bracket that is nested too deep. The library parses, validates and drops values by recursion.
+fn nested_too_deep(text: &str) -> Option<usize> {
+    let (mut at, mut depth) = (0, 0);
+    while let Some(byte) = text.as_bytes().get(at) {
+        match byte {
+            b'(' | b'[' | b'{' if depth == NESTED => return Some(at),
+            b'(' | b'[' | b'{' => depth += 1,
+            b')' | b']' | b'}' => depth = depth.saturating_sub(1),
+            b'#' => at += text[at..].find(['\n', '\r']).unwrap_or(text.len() - at),
+            b'"' => {
+                at += string_bytes(&text[at..]);
+                continue;
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    None
+}
+
+/// Returns the length of the string, or of the block string, with which a text begins.
+fn string_bytes(text: &str) -> usize {
+    let (quotes, escaped_quotes) = if text.starts_with("\"\"\"") { ("\"\"\"", "\\\"\"\"") } else { ("\"", "\\\"") };
+    let mut at = quotes.len();
+    while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
+        at += match rest {
+            _ if rest.starts_with(quotes) => return at + quotes.len(),
+            _ if rest.starts_with(escaped_quotes) => escaped_quotes.len(),
+            // In a block string, a backslash alone is itself.
+            _ if quotes == "\"" && rest.starts_with("\\\\") => 2,
+            _ => rest.chars().next().map_or(1, char::len_utf8),
+        };
+    }
+    text.len()
 }
 
 /// Measures the number of fields and the depth of selection sets with their fragments. Each fragment is measured once, since a few lines
