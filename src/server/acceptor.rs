@@ -20,6 +20,9 @@ const FULL: &[u8] =
 const LINGER: Duration = Duration::from_secs(1);
 const LINGERING: usize = 256;
 
+/// The maximum number of unsent bytes in a socket. It accepts more once it has sent half of them, so a client is seen to receive each 64 KiB.
+const UNSENT_BYTES: u32 = 128 << 10;
+
 /// The pause after running out of file descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -70,6 +73,8 @@ async fn accept(listener: tokio::net::TcpListener, workers: &[Handle], most: usi
                 }
                 // Small answers must not wait for the acknowledgement of earlier ones (Nagle's algorithm).
                 let _ = stream.set_nodelay(true);
+                // Otherwise a send buffer grows to megabytes, and a slow client seems to receive nothing until a third of it is free.
+                let _ = socket2::SockRef::from(&stream).set_tcp_notsent_lowat(UNSENT_BYTES);
                 if let Ok(stream) = stream.into_std() {
                     hand_over(workers, stream, peer.ip());
                 }
