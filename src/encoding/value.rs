@@ -2,6 +2,10 @@
 
 use std::borrow::Cow;
 
+use jiff::civil::{Time, date};
+use jiff::fmt::temporal::Pieces;
+use jiff::tz::Offset;
+
 /// The value of one attribute.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value<'a> {
@@ -104,8 +108,15 @@ impl Value<'_> {
         if let Ok(instant) = text.parse::<jiff::Timestamp>() {
             return Ok(instant.as_microsecond());
         }
-        let civil: jiff::civil::DateTime = text.parse().map_err(|_| refused())?;
-        let instant = civil.to_zoned(jiff::tz::TimeZone::UTC).map_err(|_| refused())?;
-        Ok(instant.timestamp().as_microsecond())
+        // A `Timestamp` ends before the last day of year 9999, which often stands for "never".
+        let pieces = Pieces::parse(text).map_err(|_| refused())?;
+        let (time, offset) = match (pieces.time(), pieces.to_numeric_offset()) {
+            (None, Some(_)) => return Err(refused()),
+            (time, offset) => (time.unwrap_or(Time::midnight()), offset.unwrap_or(Offset::UTC)),
+        };
+        let since_epoch =
+            pieces.date().to_datetime(time).duration_since(date(1970, 1, 1).to_datetime(Time::midnight()));
+        let microseconds = since_epoch.as_micros() - i128::from(offset.seconds()) * 1_000_000;
+        Ok(i64::try_from(microseconds).expect("years have four digits"))
     }
 }
