@@ -12,6 +12,8 @@ const MOST_BYTES = 8 << 20;
 const MOST_ROWS = 500;
 /** A table that takes longer to count is not counted: the server has other work. */
 const COUNT_MS = 2000;
+/** The server counts no more entries for a plan. */
+const MOST_COUNTED = 256;
 
 const byId = (id) => document.getElementById(id);
 const number = new Intl.NumberFormat("en");
@@ -80,7 +82,7 @@ async function textOf(answer) {
     length += value.length;
     if (length > MOST_BYTES) {
       await reader.cancel();
-      throw new Refusal({ title: `The answer is longer than ${bytes(MOST_BYTES)}: ask for less by limit= or select=.` });
+      throw new Refusal({ title: `The response is longer than ${bytes(MOST_BYTES)}. Use limit= or select= to get less.` });
     }
     text += decoder.decode(value, { stream: true });
   }
@@ -131,7 +133,7 @@ async function count(table) {
     place.title = counted(table.count, "record");
   } catch (error) {
     place.textContent = error.name === "TimeoutError" ? "many" : "?";
-    place.title = error.name === "TimeoutError" ? "It was not counted within two seconds" : error.message;
+    place.title = error.name === "TimeoutError" ? "Counting took longer than two seconds" : error.message;
   }
 }
 
@@ -161,7 +163,7 @@ function showAttributes(table) {
     element("td", {}, element("a", { href: `#${encodeURIComponent(relationship.table)}` },
       element("code", {}, relationship.many ? `[${relationship.table}]` : relationship.table))),
     element("td", {}, element("span", { class: "muted" },
-      relationship.many ? `whose ${relationship.key} is this record` : `that ${relationship.key} names`))));
+      `by ${relationship.many ? `${relationship.table}.` : ""}${relationship.key}`))));
   byId("attributes").replaceChildren(...own, ...related);
 }
 
@@ -223,11 +225,12 @@ function showProblem(error, query) {
   byId("query").setAttribute("aria-invalid", String(Boolean(error)));
   if (!error) return;
   byId("result").hidden = byId("plan").hidden = true;
-  const { title, detail, position } = error.problem ?? { title: "The server does not answer", detail: error.message };
-  place.replaceChildren(element("strong", {}, title), detail ? element("p", {}, detail) : "");
+  const { title, status, detail, position } = error.problem ?? { detail: "The server does not respond", title: error.message };
+  // The title of a 400 says only that the request is not valid.
+  place.replaceChildren(element("strong", {}, detail ?? title), detail && status !== 400 ? element("p", {}, title) : "");
   if (position === undefined) return;
   const at = characterAt(query, position);
-  const wrong = String.fromCodePoint(query.codePointAt(at) ?? 0x2423);
+  const wrong = /^[\p{L}\p{N}_.]+/u.exec(query.slice(at))?.[0] ?? String.fromCodePoint(query.codePointAt(at) ?? 0x2423);
   place.append(element("pre", { tabindex: 0 }, query.slice(0, at), element("mark", { title: `byte ${position}` }, wrong), query.slice(at + wrong.length)));
   byId("query").setSelectionRange(at, at + wrong.length);
 }
@@ -250,9 +253,9 @@ function showResult(table, { value, next, length, waited, took }, page) {
   const words = [];
   if (list) words.push(counted(list.length, "row"));
   if (!Array.isArray(value) && list) words.push(`of ${number.format(plain(value.total))}`);
-  if (list?.length > MOST_ROWS) words.push(`(the first ${MOST_ROWS} are shown)`);
-  const time = element("span", { title: `first byte after ${milliseconds(waited)}; as this browser sees it, the way there and back included` }, milliseconds(took));
-  byId("status").replaceChildren(element("span", {}, words.join(" ") || "the plan"), time, element("span", {}, bytes(length)));
+  if (list?.length > MOST_ROWS) words.push(`(first ${MOST_ROWS} shown)`);
+  const time = element("span", { title: `Measured by the browser, including the round trip; first byte after ${milliseconds(waited)}` }, milliseconds(took));
+  byId("status").replaceChildren(element("span", {}, words.join(" ") || "plan"), time, element("span", {}, bytes(length)));
   byId("first").hidden = !page;
   byId("rows").replaceChildren(list ? rows(table, list.slice(0, MOST_ROWS)) : element("pre", {}, written(value, "", "  ")));
   byId("next").hidden = !next || list?.length === 0;
@@ -261,14 +264,14 @@ function showResult(table, { value, next, length, waited, took }, page) {
 }
 
 function rows(table, list) {
-  if (list.length === 0) return element("p", { class: "note" }, asksForAll() ? howToCreate(table) : "No record satisfies the query.");
-  const columns = columnsOf(table, list);
-  const isNumber = ({ of }) => list.some((record) => of(record) instanceof Digits);
+  if (list.length === 0) return element("p", { class: "note" }, asksForAll() ? howToCreate(table) : "No records match the query.");
+  const columns = columnsOf(table, list).map((column) =>
+    ({ ...column, isNumber: list.some((record) => column.of(record) instanceof Digits) }));
   const head = element("tr", {}, element("th", { scope: "col" }, element("span", { class: "away" }, "Record")),
-    ...columns.map((column) => element("th", { scope: "col", class: isNumber(column) && "number" }, column.name)));
+    ...columns.map((column) => element("th", { scope: "col", class: column.isNumber && "number" }, column.name)));
   const body = list.map((record, position) => element("tr", {},
     element("td", { class: "opens" }, element("button", { type: "button", "aria-label": `Show record ${position + 1}`, onclick: () => open(table, record) }, position + 1)),
-    ...columns.map((column) => cell(table, column.name, column.of(record)))));
+    ...columns.map((column) => cell(table, column, column.of(record)))));
   return element("table", {}, element("thead", {}, head), element("tbody", {}, ...body));
 }
 
@@ -283,9 +286,9 @@ function columnsOf(table, list) {
   });
 }
 
-function cell(table, column, value) {
+function cell(table, { name: column, isNumber }, value) {
   if (value === undefined) return element("td");
-  if (value === null) return element("td", { class: "null" }, "null");
+  if (value === null) return element("td", { class: isNumber ? "null number" : "null" }, "null");
   if (value instanceof Digits) return element("td", { class: "number" }, value.text);
   if (typeof value === "object") return element("td", { class: "json", title: written(value, "", "  ").slice(0, 2000) }, written(value).slice(0, 200));
   const text = String(value);
@@ -312,32 +315,44 @@ function howToCreate(table) {
   const sample = (type) => (type.startsWith("[") ? [] : samples[type.replace("!", "")] ?? "text");
   const body = Object.fromEntries(required.map((attribute) => [attribute.name, sample(attribute.type)]));
   const command = `curl ${location.origin}${pathOf(table)} --json ${quoted(JSON.stringify(body))}`;
-  return element("span", {}, "The table has no record yet. This creates one: ", element("code", {}, command));
+  return element("span", {}, "The table is empty. To create a record: ", element("code", {}, command));
 }
 
 // ---- The plan --------------------------------------------------------------------------------------------------------------
 
-const ACCESS = { id: "Look up by id", table: "Read the whole table" };
+const ACCESS = { id: "Look up by id", table: "Full table scan" };
 
 function step({ access, index, filter }) {
   const words = index
     ? ["Index ", element("code", {}, (indexedBy(index)).join(", ")), ` (${index.type}), ${counted(index.ranges, "range")}`]
     : [ACCESS[access] ?? access];
   const asked = filter.length > 0
-    ? element("p", {}, "then ask each record: ", ...filter.flatMap((condition, at) => [at ? " and " : "", element("code", {}, condition)]))
+    ? element("p", {}, "filter: ", ...filter.flatMap((condition, at) => [at ? " and " : "", element("code", {}, condition)]))
     : undefined;
-  return element("li", { class: access }, element("p", {}, ...words), asked);
+  // A scan without a filter finds what it reads.
+  return element("li", { class: access === "table" && asked && "scan" }, element("p", {}, ...words), asked);
 }
 
-const estimated = ({ records, exact }) => `${exact ? "" : "about "}${counted(plain(records), "record")}`;
+/** How many records are examined: the server counts entries up to a limit, several of them may be of one record, and a list may end sooner. */
+function examined({ records, exact }, most) {
+  const count = plain(records);
+  if (!exact && count >= MOST_COUNTED) return `${number.format(count)} or more entries to examine`;
+  return `${exact && count <= most ? "" : "at most "}${counted(count, "record")} examined`;
+}
 
 function showPlan(plan) {
   const of = (steps) => steps.map(({ index, ...rest }) => step({ ...rest, index: index && { ...index, ranges: plain(index.ranges) } }));
   const steps = of(plan.steps);
-  byId("steps").replaceChildren(...(steps.length ? steps : [element("li", {}, "No record can satisfy this")]));
-  const facts = [`The steps lead to ${estimated(plan.estimate)}`];
-  if (plan.sorted) facts.push(`sorted ${plan.sorted}`);
-  if (plan.otherwise) facts.push(`gives up for other steps, which lead to ${estimated(plan.otherwise.estimate)}`);
+  byId("steps").replaceChildren(...(steps.length ? steps : [element("li", {}, "No record can match the query")]));
+  const inMemory = plan.sorted === "in memory";
+  const most = inMemory || plan.limit === undefined ? Infinity : plain(plan.limit) + plain(plan.offset);
+  const facts = [examined(plan.estimate, most)];
+  if (plain(plan.estimate.records) > most) facts.push(`limit ${number.format(plain(plan.limit))}`);
+  if (plan.sorted) facts.push(inMemory ? "sorted in memory" : "read in sorted order");
+  if (plan.otherwise) {
+    const others = plan.otherwise.steps.map(({ index }) => (index ? indexedBy(index).join(", ") : "id"));
+    facts.push(`may switch to ${others.length === 1 ? "another index" : "other indexes"} (${others.join("; ")}): ${examined(plan.otherwise.estimate, Infinity)}`);
+  }
   byId("plan-facts").replaceChildren(...facts.map((fact) => element("span", {}, fact)));
   byId("plan-json").textContent = written(plan, "", "  ");
   byId("plan").hidden = false;
@@ -362,24 +377,34 @@ function decoded(part) {
   }
 }
 
-/** Shows what the address names: a table and a query, or the first table. */
+/** Shows a text in place of a table. */
+function showNote(text) {
+  byId("none").hidden = !text;
+  byId("none").textContent = text;
+  byId("table").hidden = Boolean(text);
+}
+
+/** Shows what the address names: a table and a query; or the first table, if it names none. */
 function follow() {
   const [name, query] = location.hash.slice(1).split("?", 2).map(decoded);
-  const table = tables.find((known) => known.name === name) ?? tables[0];
-  if (!table) return;
+  const table = name ? tables.find((known) => known.name === name) : tables[0];
   shown = table;
   for (const link of byId("tables").querySelectorAll("a")) {
-    if (link.dataset.table === table.name) link.setAttribute("aria-current", "true");
+    if (link.dataset.table === table?.name) link.setAttribute("aria-current", "true");
     else link.removeAttribute("aria-current");
   }
-  document.title = `${table.name} · Strata console`;
+  document.title = table ? `${table.name} · Strata console` : "Strata console";
+  showNote(table ? "" : `There is no table ${name}.`);
+  if (!table) {
+    running?.abort();
+    return;
+  }
   byId("name").textContent = table.name;
   byId("facts").replaceChildren(
-    element("span", { title: table.durability === "strong" ? "A write is on the device before it is answered" : "A write is with the operating system before it is answered" }, table.durability),
+    element("span", { title: table.durability === "strong" ? "A write is on the storage device before it is acknowledged" : "A write is with the operating system before it is acknowledged" }, `durability: ${table.durability}`),
     element("span", {}, counted(table.attributes.length, "attribute")),
     element("span", {}, counted(table.indexes.length, "index", "indexes")));
   showAttributes(table);
-  byId("table").hidden = false;
   byId("query").value = query ?? FIRST_QUERY;
   fit(byId("query"));
   run();
@@ -409,18 +434,18 @@ async function start() {
   byId("query").addEventListener("keydown", (event) => {
     if (event.key === "Enter" && !event.isComposing) { event.preventDefault(); submit(); }
   });
+  // Not by the address, which names the table.
+  document.querySelector(".skip").addEventListener("click", (event) => { event.preventDefault(); byId("query").focus(); });
   byId("first").addEventListener("click", () => run());
   byId("copy").addEventListener("click", copy);
   try {
     tables = await servedTables();
   } catch (error) {
-    byId("none").hidden = false;
-    byId("none").textContent = `The tables cannot be read: ${error.message}`;
+    showNote(`The tables cannot be loaded: ${error.message}`);
     return;
   }
   if (tables.length === 0) {
-    byId("none").hidden = false;
-    byId("none").textContent = "No table is served: give one @export in the schema.";
+    showNote("No tables are exported. Add @export to a table in the schema.");
     return;
   }
   showTables();

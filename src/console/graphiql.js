@@ -5,9 +5,9 @@ import { servedTables, showServer } from "./server.js";
 /** A list of the first table with a few of its attributes. */
 function firstQuery(tables) {
   const table = tables[0];
-  if (!table) return "# No table is served: give one @export in the schema.\n";
+  if (!table) return "# No tables are exported.\n# Add @export to a table in the schema.\n";
   const attributes = table.attributes.slice(0, 5).map((attribute) => `    ${attribute.name}\n`).join("");
-  return `# Ctrl+Enter runs the query; Ctrl+Space proposes what may stand here.\n{\n  ${table.name}List(limit: 10) {\n${attributes}  }\n}\n`;
+  return `# Ctrl+Enter: run\n# Ctrl+Space: suggestions\n{\n  ${table.name}List(limit: 10) {\n${attributes}  }\n}\n`;
 }
 
 showServer();

@@ -4,12 +4,12 @@
 export async function showServer() {
   document.getElementById("address").textContent = location.host;
   const dot = document.getElementById("health");
-  let words = "the server does not answer";
+  let words = "The server does not respond";
   try {
     words = (await (await fetch("/_health")).json()).status;
   } catch { /* the words say it */ }
   dot.classList.toggle("bad", words !== "ok");
-  dot.title = words === "ok" ? "The server reads and writes" : words;
+  dot.title = words === "ok" ? "The server can read and write" : words;
   dot.setAttribute("role", "img");
   dot.setAttribute("aria-label", dot.title);
 }
