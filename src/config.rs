@@ -244,10 +244,10 @@ struct IngressFlags {
     #[arg(long, value_name = "SIZE", env = "STRATA_ALL_BODIES_BYTES", value_parser = size::parse)]
     #[serde(skip_serializing_if = "Option::is_none")]
     all_bodies_bytes: Option<usize>,
-    /// The maximum memory of all unsent responses [default: 256M; in the file ingress.all_answers_bytes]
-    #[arg(long, value_name = "SIZE", env = "STRATA_ALL_ANSWERS_BYTES", value_parser = size::parse)]
+    /// The maximum memory of all unsent responses [default: 256M; in the file ingress.all_responses_bytes]
+    #[arg(long, value_name = "SIZE", env = "STRATA_ALL_RESPONSES_BYTES", value_parser = size::parse)]
     #[serde(skip_serializing_if = "Option::is_none")]
-    all_answers_bytes: Option<usize>,
+    all_responses_bytes: Option<usize>,
     /// Timeout to the first byte of a response [default: 30000; in the file ingress.request_timeout_ms]
     #[arg(long, value_name = "MS", env = "STRATA_REQUEST_TIMEOUT_MS")]
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -386,12 +386,12 @@ fn only_condition<'q>(
     refused: &str,
 ) -> Result<Query<'q>> {
     let query = Query::parse(database.schema(), table, text, limits)?;
-    if query.filter.is_empty() {
-        return Err(Error::Invalid { detail: refused.to_owned(), place: Place::Position(0) }.into());
-    }
     if let Some(Clause { name, position, .. }) = query.clauses.first() {
         let detail = format!("{name} is not supported in PATCH and DELETE");
         return Err(Error::Invalid { detail, place: Place::Position(*position) }.into());
+    }
+    if query.filter.is_empty() {
+        return Err(Error::Invalid { detail: refused.to_owned(), place: Place::Position(0) }.into());
     }
     Ok(query)
 }

@@ -95,7 +95,7 @@ pub struct Options {
     pub requests_in_flight: usize,
     /// Maximum bytes of unsent answers in memory.
     #[serde(deserialize_with = "crate::size::deserialize")]
-    pub all_answers_bytes: usize,
+    pub all_responses_bytes: usize,
     /// Timeout for the beginning of an answer, once the body is received, and for a list to find room for its next piece.
     pub request_timeout_ms: u64,
     /// Host names accepted in requests, besides `localhost` and every IP address.
@@ -113,7 +113,7 @@ impl Default for Options {
             bodies_in_flight: 8192,
             all_bodies_bytes: 256 << 20,
             requests_in_flight: 1024,
-            all_answers_bytes: 256 << 20,
+            all_responses_bytes: 256 << 20,
             request_timeout_ms: 30_000,
             allowed_hosts: Vec::new(),
             cors_origins: Vec::new(),
@@ -438,7 +438,7 @@ impl Ingress {
         failure.answer(Some(&request_id))
     }
 
-    /// Records an answer; every answer passes through here.
+    /// Records an answer that is sent as one piece; an answer in pieces is recorded when its body is dropped.
     fn finish(&self, answer: &Response<Body>, mut context: Context) {
         context.mark(Span::Handler);
         self.recorder.finish(context, answer.status(), answer.body().size_hint().lower());

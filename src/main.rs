@@ -7,6 +7,8 @@
 //! would end by an illegal instruction at some write. So `main` asks before anything else. What precedes `main` (initialisers of C++) is
 //! compiled so too: a processor from before SSE4.1 may not come so far.
 
+use std::fmt::Display;
+use std::io::{ErrorKind as IoErrorKind, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -88,12 +90,11 @@ fn main() -> ExitCode {
     let line = match Line::try_parse() {
         Ok(line) => line,
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
-            print!("{error}");
-            return ExitCode::SUCCESS;
+            return exit(print(error.to_string().trim_end()));
         }
         Err(error) => return refuse(&one_line(&error)),
     };
-    let outcome = match line.command {
+    exit(match line.command {
         Command::Serve(flags) => serve(&flags),
         Command::Check { schema } => check(&schema),
         Command::Verify(stored) => verify(&stored),
@@ -101,11 +102,7 @@ fn main() -> ExitCode {
         Command::Backup { directory, data } => maintenance::back_up(&data.data_dir, &directory),
         Command::Restore { directory, data } => maintenance::restore(&directory, &data.data_dir),
         Command::Compact(data) => maintenance::compact(&data.data_dir),
-    };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => refuse(&error.to_string()),
-    }
+    })
 }
 
 /// Why this processor cannot run what was compiled.
@@ -145,8 +142,7 @@ fn serve(flags: &Flags) -> Result<()> {
 fn check(path: &std::path::Path) -> Result<()> {
     let schema = server::check_schema(path)?;
     let names: Vec<_> = schema.tables.iter().map(|table| table.name.as_str()).collect();
-    println!("{}: valid, tables: {}", path.display(), names.join(", "));
-    Ok(())
+    print(format_args!("{}: valid, tables: {}", path.display(), names.join(", ")))
 }
 
 fn verify(stored: &Stored) -> Result<()> {
@@ -155,24 +151,38 @@ fn verify(stored: &Stored) -> Result<()> {
         for index in table.indexes.iter().filter(|index| !index.is_ready_at(u64::MAX)) {
             let attributes = index.attributes().map(|attribute| table.attributes[attribute].name.as_str());
             let (attributes, kind) = (attributes.collect::<Vec<_>>().join(","), index.kind.name());
-            println!("the {kind} index of {}.{attributes} is {} and not verified", table.name, index.state().name());
+            let (table, state) = (&table.name, index.state().name());
+            print(format_args!("the {kind} index of {table}.{attributes} is {state} and not verified"))?;
         }
     }
     let found = [database.disagreements()?, blobs::disagreements(&database)?].concat();
-    found.iter().for_each(|disagreement| println!("{disagreement}"));
+    found.iter().try_for_each(print)?;
     match found.len() {
-        0 => {
-            println!("{}: records, indexes and blobs agree", stored.data.data_dir.display());
-            Ok(())
-        }
+        0 => print(format_args!("{}: records, indexes and blobs agree", stored.data.data_dir.display())),
         several => Err(Error::corrupt(format!("{} disagreements in {}", several, stored.data.data_dir.display()))),
     }
 }
 
 fn print_json(shown: &impl Serialize) -> Result<()> {
     let json = serde_json::to_string_pretty(shown);
-    println!("{}", json.map_err(|error| Error::storage("cannot print it", error))?);
-    Ok(())
+    print(json.map_err(|error| Error::storage("cannot print it", error))?)
+}
+
+/// Writes a line to standard output. It is no error if its reader has read enough, as `head` does.
+fn print(line: impl Display) -> Result<()> {
+    match writeln!(std::io::stdout().lock(), "{line}") {
+        Err(error) if error.kind() != IoErrorKind::BrokenPipe => {
+            Err(Error::storage("cannot write to standard output", error))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn exit(outcome: Result<()>) -> ExitCode {
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => refuse(&error.to_string()),
+    }
 }
 
 fn refuse(why: &str) -> ExitCode {

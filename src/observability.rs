@@ -299,8 +299,8 @@ mod tests {
             "strata_requests_total{route=\"/Product/{id}\",class=\"4xx\"} 1",
             "strata_requests_total{route=\"other\",class=\"4xx\"} 1",
             "strata_request_body_bytes_total{route=\"/Product/{id}\"} 9",
-            "strata_answer_body_bytes_total{route=\"/Product/{id}\"} 120",
-            "strata_answer_body_bytes_total{route=\"other\"} 7",
+            "strata_response_body_bytes_total{route=\"/Product/{id}\"} 120",
+            "strata_response_body_bytes_total{route=\"other\"} 7",
         ] {
             assert!(metrics.lines().any(|found| found == line), "{line} in {metrics}");
         }

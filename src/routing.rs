@@ -80,8 +80,7 @@ impl Routes {
 
     /// Returns the template of a path, even if the request is invalid.
     pub fn template_of(&self, uri: &Uri) -> Option<Template> {
-        let path = uri.path().strip_prefix('/')?;
-        let (name, rest) = path.split_once('/').unwrap_or((path, ""));
+        let (name, rest) = segments(uri.path())?;
         match self.table(name) {
             Some(table) => {
                 Some(self.template_in(table, usize::from(!rest.is_empty()) + usize::from(rest.contains('/'))))
@@ -108,11 +107,7 @@ impl Routes {
     pub fn resolve<'r>(&'r self, method: &Method, uri: &'r Uri, headers: &HeaderMap) -> Option<Result<Route<'r>>> {
         #[cfg(feature = "plant")]
         crate::plant::burn("routing");
-        let path = uri.path().strip_prefix('/')?;
-        let (name, rest) = match path.split_once('/') {
-            Some((name, rest)) => (name, rest),
-            None => (path, ""),
-        };
+        let (name, rest) = segments(uri.path())?;
         if let Some(table) = self.table(name) {
             return Some(self.resolve_in(table, rest, method, uri.query().unwrap_or(""), headers));
         }
@@ -169,6 +164,20 @@ impl Routes {
         };
         let found = self.tables.binary_search_by(|(known, _)| (**known).cmp(&*name)).ok()?;
         self.database.schema().tables.get(self.tables[found].1)
+    }
+
+    /// Returns the failure of a request whose path does not exist, with the path that it has if the case of a table is corrected.
+    pub fn nothing_at(&self, path: &str) -> Failure {
+        let (name, rest) = segments(path).unwrap_or_default();
+        let is_meant = |known: &str| known != name && known.eq_ignore_ascii_case(name);
+        match self.tables.iter().find(|(known, _)| is_meant(known)) {
+            Some((known, _)) => {
+                let slash = if rest.is_empty() { "" } else { "/" };
+                let detail = format!("no resource at {path}: did you mean /{known}{slash}{rest}?");
+                Error::NotFound { detail }.into()
+            }
+            None => Failure::nothing_at(path),
+        }
     }
 
     fn resolve_in<'r>(
@@ -247,8 +256,15 @@ impl Routes {
         let (template, id) = (self.template_in(table, 2), decoded(raw_id)?);
         let name = percent_decode_str(name).decode_utf8_lossy();
         let attribute = table.attribute(&name).filter(|attribute| table.blobs.contains(attribute));
-        let attribute = attribute
-            .ok_or_else(|| Error::NotFound { detail: format!("a record of {} has no Blob {name:?}", table.name) })?;
+        let attribute = attribute.ok_or_else(|| {
+            let detail = match table.relationship(&name) {
+                Some(_) => {
+                    format!("{name} is a relationship: GET /{}/{raw_id}?select={name}{{..}}", table.name)
+                }
+                None => format!("a record of {} has no Blob {name:?}", table.name),
+            };
+            Error::NotFound { detail }
+        })?;
         let access = match *method {
             Method::GET => Access::Read,
             Method::HEAD => Access::Describe,
@@ -290,14 +306,11 @@ impl Routes {
     /// # Errors
     /// 404 if it is not a table's; 400 if it has a query or an invalid id.
     fn operation_target(&self, path: &str) -> Result<batch::Target<'_>> {
-        let nothing = || Failure::nothing_at(path);
+        let nothing = || self.nothing_at(path);
         if path.contains(['?', '#']) {
             return Err(Error::invalid("a query is not supported in the path of an operation").into());
         }
-        let (name, id) = {
-            let path = path.strip_prefix('/').ok_or_else(nothing)?;
-            path.split_once('/').unwrap_or((path, ""))
-        };
+        let (name, id) = segments(path).ok_or_else(nothing)?;
         let table = self.table(name).filter(|_| !id.contains('/')).ok_or_else(nothing)?;
         let id = (!id.is_empty()).then(|| decoded(id).map(Cow::into_owned)).transpose()?;
         Ok(batch::Target { table, id })
@@ -316,6 +329,14 @@ impl Routes {
             _ => Err(Failure::Method { allow: METHODS }),
         }
     }
+}
+
+/// Splits a path into the name of a table and what is below it; a slash after the name or after an id has no meaning.
+fn segments(path: &str) -> Option<(&str, &str)> {
+    let path = path.strip_prefix('/')?;
+    let (name, rest) = path.split_once('/').unwrap_or((path, ""));
+    let id = rest.strip_suffix('/').filter(|id| !id.is_empty() && !id.contains('/'));
+    Some((name, id.unwrap_or(rest)))
 }
 
 fn no_query_here() -> Failure {

@@ -317,10 +317,12 @@ fn tables_of(document: &ServiceDocument) -> Result<Vec<&TypeDefinition>> {
                 tables.push(&definition.node);
             }
             TypeSystemDefinition::Type(definition) => {
-                return Err(invalid(
-                    definition.pos,
-                    format!("type {} has no @table: only tables can be defined", definition.node.name.node),
-                ));
+                let name = &definition.node.name.node;
+                let detail = match keyword(&definition.node.kind) {
+                    "type" => format!("type {name} has no @table: only tables can be defined"),
+                    keyword => format!("{keyword} {name} is not supported: only types with @table can be defined"),
+                };
+                return Err(invalid(definition.pos, detail));
             }
             TypeSystemDefinition::Schema(definition) => {
                 return Err(invalid(
@@ -332,6 +334,18 @@ fn tables_of(document: &ServiceDocument) -> Result<Vec<&TypeDefinition>> {
         }
     }
     Ok(tables)
+}
+
+/// Returns the keyword of a definition.
+fn keyword(kind: &TypeKind) -> &'static str {
+    match kind {
+        TypeKind::Object(_) => "type",
+        TypeKind::Scalar => "scalar",
+        TypeKind::Interface(_) => "interface",
+        TypeKind::Union(_) => "union",
+        TypeKind::Enum(_) => "enum",
+        TypeKind::InputObject(_) => "input",
+    }
 }
 
 fn directive<'a>(directives: &'a [Positioned<ConstDirective>], name: &str) -> Option<&'a Positioned<ConstDirective>> {
@@ -531,6 +545,21 @@ fn shape(definition: &Positioned<SdlType>) -> Result<(&str, bool, bool)> {
     }
 }
 
+/// Returns the kind that has this name elsewhere, or here in another case.
+fn meant(type_name: &str) -> Option<Kind> {
+    let kind = match type_name.to_ascii_lowercase().as_str() {
+        "str" | "text" | "varchar" => Kind::String,
+        "long" | "integer" | "bigint" | "int64" => Kind::Int,
+        "double" | "decimal" => Kind::Float,
+        "bool" => Kind::Boolean,
+        "datetime" | "timestamp" => Kind::Date,
+        "json" | "jsonobject" | "object" => Kind::Any,
+        "bytes" | "binary" => Kind::Blob,
+        other => return Kind::ALL.into_iter().find(|kind| kind.name().eq_ignore_ascii_case(other)),
+    };
+    Some(kind)
+}
+
 fn parse_attribute(table: &mut Table, field: &FieldDefinition) -> Result<()> {
     let (type_name, list, required) = shape(&field.ty)?;
     let kind = match Kind::named(type_name) {
@@ -543,10 +572,11 @@ fn parse_attribute(table: &mut Table, field: &FieldDefinition) -> Result<()> {
         }
         Some(kind) => kind,
         None => {
+            let hint = meant(type_name).map_or_else(String::new, |kind| format!("; did you mean {}?", kind.name()));
             return Err(invalid(
                 field.ty.pos,
                 format!(
-                    "type {type_name} is not ID, String, Int, Float, Boolean, Date, Any or Blob, and has no @relationship"
+                    "type {type_name} is not ID, String, Int, Float, Boolean, Date, Any or Blob, and has no @relationship{hint}"
                 ),
             ));
         }
@@ -671,7 +701,8 @@ fn parse_relationship(
     };
     let owner = &schema.tables[if many { table } else { position }];
     let Some(foreign_key) = owner.attribute(&key) else {
-        return refused(format!("table {} has no attribute {key}", owner.name));
+        let argument = if many { "to" } else { "from" };
+        return refused(format!("@relationship({argument}: {key:?}): table {} has no attribute {key}", owner.name));
     };
     let attribute = &owner.attributes[foreign_key];
     if !matches!(attribute.kind, Kind::Id | Kind::String) || (attribute.list && !many) {

@@ -15,7 +15,7 @@ use std::cell::Cell;
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::fields::members_of;
@@ -56,8 +56,13 @@ struct Given<'b> {
     path: Cow<'b, str>,
     #[serde(borrow)]
     body: Option<&'b RawValue>,
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "tags")]
     if_match: Option<Cow<'b, str>>,
+}
+
+/// Reads a string. `null` is refused: a client without a tag would otherwise overwrite what it wanted to protect.
+fn tags<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Option<Cow<'de, str>>, D::Error> {
+    Cow::deserialize(deserializer).map(Some)
 }
 
 /// A parsed operation.

@@ -87,14 +87,14 @@ pub fn read(
 /// overlong media type, or a precondition that cannot be honoured; errors of the database.
 pub fn begin(database: &Database, table: &Table, id: &str, attribute: usize, headers: &HeaderMap) -> Result<Upload> {
     let expected = expected(headers)?;
-    let refused = || Failure::MediaType { supported: "given, and Content-Encoding absent" };
     if headers.get(CONTENT_ENCODING).is_some_and(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
-        return Err(refused());
+        return Err(Failure::ContentCoding { supported: "identity" });
     }
     if headers.contains_key(CONTENT_RANGE) {
         return Err(Error::invalid("a blob is written as a whole: Content-Range is not supported").into());
     }
-    let media_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).ok_or_else(refused)?;
+    let media_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let media_type = media_type.ok_or_else(|| Failure::media_type(headers, "the media type of the blob"))?;
     Ok(Upload::begin(database, table, id, attribute, media_type, expected)?)
 }
 

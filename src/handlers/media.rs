@@ -394,9 +394,9 @@ impl BodyFormat {
             {
                 true
             }
-            _ => return Err(Failure::ContentCoding),
+            _ => return Err(Failure::ContentCoding { supported: "gzip" }),
         };
-        let refused = || Failure::MediaType { supported: bodies.names() };
+        let refused = || Failure::media_type(headers, bodies.names());
         // A body without a media type could come from a page of another site, which needs no preflight for it.
         let media_type = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes).ok_or_else(refused)?;
         if let Some(syntax) = bodies.syntax(media_type) {

@@ -6,8 +6,8 @@
 use std::fmt;
 
 use bytes::Bytes;
-use http::header::{ACCEPT_ENCODING, ALLOW, CONTENT_RANGE, HeaderName, RETRY_AFTER};
-use http::{HeaderValue, StatusCode};
+use http::header::{ACCEPT_ENCODING, ALLOW, CONTENT_RANGE, CONTENT_TYPE, HeaderName, RETRY_AFTER};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use serde::Serialize;
 
 use super::{Answer, with_body};
@@ -33,13 +33,18 @@ pub enum Failure {
         /// The available representations, as a sentence.
         available: &'static str,
     },
-    /// The media type of the body is not supported.
+    /// The media type of the body is missing or not supported.
     MediaType {
+        /// The received `Content-Type`, if any.
+        received: Option<String>,
         /// The supported types.
         supported: &'static str,
     },
     /// The content coding of the body is not supported.
-    ContentCoding,
+    ContentCoding {
+        /// The supported coding.
+        supported: &'static str,
+    },
     /// The body exceeds the limit.
     TooLarge {
         /// The limit.
@@ -126,6 +131,12 @@ impl Failure {
         Error::NotFound { detail: format!("no resource at {path}") }.into()
     }
 
+    /// Returns the failure of a request whose media type is not one of those supported.
+    pub fn media_type(headers: &HeaderMap, supported: &'static str) -> Self {
+        let received = headers.get(CONTENT_TYPE).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+        Self::MediaType { received, supported }
+    }
+
     /// Returns whether it is an internal error, so that the answer has the request id, and the log the cause.
     pub fn is_internal(&self) -> bool {
         self.row().status == StatusCode::INTERNAL_SERVER_ERROR
@@ -150,8 +161,8 @@ impl Failure {
         if let Self::Method { allow } = self {
             headers.insert(ALLOW, HeaderValue::from_static(allow));
         }
-        if let Self::ContentCoding = self {
-            headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
+        if let Self::ContentCoding { supported } = self {
+            headers.insert(ACCEPT_ENCODING, HeaderValue::from_static(supported));
         }
         if let Self::Range { length_bytes } = self {
             let whole = format!("bytes */{length_bytes}");
@@ -190,7 +201,7 @@ impl Failure {
             Self::Error(Error::Stale) => ("stale", "The precondition does not hold", 412),
             Self::TooLarge { .. } => ("too-large", "The body is too large", 413),
             Self::MediaType { .. } => ("unsupported-media-type", "The media type is not supported", 415),
-            Self::ContentCoding => ("unsupported-media-type", "The content coding is not supported", 415),
+            Self::ContentCoding { .. } => ("unsupported-media-type", "The content coding is not supported", 415),
             Self::Range { .. } => ("range-not-satisfiable", "The range cannot be satisfied", 416),
             Self::Misdirected { .. } => ("misdirected", "The request is for another host", 421),
             Self::Error(Error::Busy { .. }) => ("busy", "The server is busy", 503),
@@ -220,10 +231,11 @@ impl Failure {
             }
             Self::Method { allow } => format!("allowed: {allow}"),
             Self::NotAcceptable { available } => (*available).to_owned(),
-            Self::MediaType { supported } => {
-                format!("Content-Type must be {supported}")
+            Self::MediaType { received: None, supported } => format!("Content-Type is missing: send {supported}"),
+            Self::MediaType { received: Some(received), supported } => {
+                format!("Content-Type {received} is not supported: send {supported}")
             }
-            Self::ContentCoding => "Content-Encoding must be gzip or absent".to_owned(),
+            Self::ContentCoding { supported } => format!("Content-Encoding must be {supported} or absent"),
             Self::Operation { failure, .. } => failure.detail(),
             Self::Load { created, lines, failure } => {
                 format!(
@@ -316,9 +328,19 @@ mod tests {
         let titled = |title: &str| {
             format!(r#"{{"type":"urn:strata:error:unsupported-media-type","title":"{title}","status":415,"#)
         };
-        assert!(json(Failure::ContentCoding).starts_with(&titled("The content coding is not supported")));
-        let media_type = Failure::MediaType { supported: "text/plain" };
+        let coding = Failure::ContentCoding { supported: "gzip" };
+        assert!(json(coding).starts_with(&titled("The content coding is not supported")));
+        let media_type = Failure::media_type(&HeaderMap::new(), "text/plain");
         assert!(json(media_type).starts_with(&titled("The media type is not supported")));
+    }
+
+    #[test]
+    fn a_media_type_is_refused_by_what_was_received() {
+        let mut headers = HeaderMap::new();
+        let detail = |headers: &HeaderMap| Failure::media_type(headers, "text/plain").detail();
+        assert_eq!(detail(&headers), "Content-Type is missing: send text/plain");
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/csv"));
+        assert_eq!(detail(&headers), "Content-Type text/csv is not supported: send text/plain");
     }
 
     #[test]

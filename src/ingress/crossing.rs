@@ -338,7 +338,7 @@ impl Crossing {
         let body_bytes = Gauge::up_to(options.all_bodies_bytes.max(options.body_bytes));
         let in_flight = [(); 5].map(|()| Gauge::up_to(options.requests_in_flight));
         let (answers, longest_wait) =
-            (Budget::of(options.all_answers_bytes), Duration::from_millis(options.request_timeout_ms));
+            (Budget::of(options.all_responses_bytes), Duration::from_millis(options.request_timeout_ms));
         Self { blocking, in_memory, routes, pools, bodies, body_bytes, in_flight, answers, longest_wait }
     }
 

@@ -337,8 +337,8 @@ fn register_feed(counters: &feed::Counters, registry: &mut Registry) {
     registry.register("strata_feed_lagged", "Subscribers informed that they lag behind", lagged);
 }
 
-async fn nothing(request: Request) -> Response<Body> {
-    refused(Failure::nothing_at(request.uri().path()))
+async fn nothing(State(shared): State<Arc<Shared>>, request: Request) -> Response<Body> {
+    refused(shared.crossing.routes().nothing_at(request.uri().path()))
 }
 
 fn refused(failure: Failure) -> Response<Body> {

@@ -144,7 +144,7 @@ async fn over_the_limit_nobody_is_let_in() {
 #[tokio::test]
 async fn a_write_that_was_done_is_never_refused_for_the_length_of_its_answer() {
     let folder = tempfile::tempdir().unwrap();
-    let ingress = ingress(&folder, Options { all_answers_bytes: 1 << 10, ..Options::default() });
+    let ingress = ingress(&folder, Options { all_responses_bytes: 1 << 10, ..Options::default() });
     let name = "n".repeat(20 << 10);
     let record = format!("{{\"id\":\"1\",\"name\":\"{name}\"}}");
     let bodies = [

@@ -109,8 +109,8 @@ impl Collector for Totals {
         let (read, answered) = (bytes(|route| &route.bytes_in), bytes(|route| &route.bytes_out));
         let name = ("strata_request_body", Some(&Unit::Bytes));
         encode_counter(&mut encoder, name, "Bytes of request bodies read.", read)?;
-        let name = ("strata_answer_body", Some(&Unit::Bytes));
-        encode_counter(&mut encoder, name, "Bytes of answer bodies sent.", answered)?;
+        let name = ("strata_response_body", Some(&Unit::Bytes));
+        encode_counter(&mut encoder, name, "Bytes of response bodies sent.", answered)?;
         match self.recorders.iter().any(|counts| !counts.durations.is_empty()) {
             true => self.encode_durations(&mut encoder),
             false => Ok(()),

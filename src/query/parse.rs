@@ -144,6 +144,7 @@ enum Join {
 }
 
 const VALUE_MISSING: &str = "expected a value";
+const GROUP_MISSING: &str = "expected a group after !, as in !(price); to test for a missing value write price==null";
 
 fn at(position: usize, detail: impl Into<String>) -> Error {
     Error::Invalid { detail: detail.into(), place: Place::Position(position) }
@@ -192,7 +193,7 @@ impl<'q> Parser<'q, '_> {
             Some((b'!', bytes)) => {
                 self.position += bytes;
                 let Some((open @ (b'(' | b'['), bytes)) = self.peek() else {
-                    return Err(at(self.position, "expected a group after !"));
+                    return Err(at(self.position, GROUP_MISSING));
                 };
                 let first = self.query.filter.nodes.len();
                 self.group(open, bytes)?;

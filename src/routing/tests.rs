@@ -90,7 +90,12 @@ fn paths_and_methods() {
         ("PUT", "/Product/1/picture?x", "400"),
         ("GET", "/Product/1/name", "404"),
         ("OPTIONS", "/Product/1/name", "404"),
-        ("GET", "/Product/1/", "404"),
+        ("GET", "/Product/1/", "read Product 1"),
+        ("PUT", "/Product/1/", "replace Product 1"),
+        ("DELETE", "/Product/a%2Fb/", "delete Product a/b"),
+        ("OPTIONS", "/Product/1/", "options"),
+        ("GET", "/Product//", "404"),
+        ("GET", "/Product/1//", "404"),
         ("GET", "/Product/1/picture/", "404"),
         ("GET", "/Product/%FF/picture", "400"),
         ("GET", "/Ledger/1/picture", "404"),
@@ -132,6 +137,7 @@ fn requests_to_one_table_have_three_shapes() {
         (Method::GET, "/Product?limit=1", "/Product"),
         (Method::POST, "/%50roduct/", "/Product"),
         (Method::PUT, "/Product/a%2Fb", "/Product/{id}"),
+        (Method::GET, "/Product/1/", "/Product/{id}"),
         (Method::OPTIONS, "/Product", "/Product"),
         (Method::OPTIONS, "/Product/1", "/Product/{id}"),
         (Method::POST, "/graphql", "/graphql"),
@@ -197,6 +203,7 @@ fn paths_of_operations() {
         ("/Product", "Product -"),
         ("/Product/", "Product -"),
         ("/%50roduct/a%2Fb", "Product a/b"),
+        ("/Product/1/", "Product 1"),
         ("/Product/1/x", "404"),
         ("/Product/1?select=id", "400"),
         ("/Product/%FF", "400"),
@@ -206,6 +213,18 @@ fn paths_of_operations() {
         ("", "404"),
     ] {
         assert_eq!(target(path), expected, "{path}");
+    }
+}
+
+#[test]
+fn a_table_in_another_case_is_what_was_meant() {
+    let folder = tempfile::tempdir().unwrap();
+    let routes = routes(&folder);
+    let detail = |path: &str| routes.nothing_at(path).detail();
+    assert_eq!(detail("/product"), "no resource at /product: did you mean /Product?");
+    assert_eq!(detail("/PRODUCT/a%2Fb"), "no resource at /PRODUCT/a%2Fb: did you mean /Product/a%2Fb?");
+    for path in ["/secret", "/Product/1/x/y", "/Products", "/", "", "product"] {
+        assert_eq!(detail(path), format!("no resource at {path}"));
     }
 }
 

@@ -73,6 +73,14 @@ pub(super) fn reconcile(
     for (space, number) in dropped {
         store.reclaim_space(space, number)?;
     }
+    if migration == Migration::KeepsData {
+        for StoredTable { name, .. } in catalogue.tables.iter().filter(|known| schema.table(&known.name).is_none()) {
+            tracing::warn!(
+                "table {name} is in the data directory but not in the schema: its records are kept and not served; \
+                 --migrate deletes them"
+            );
+        }
+    }
     Ok((schema, catalogue))
 }
 

@@ -252,7 +252,7 @@ fn memory_is_counted_in_both_directions() {
     let server = served(folder.path(), |config| {
         config.ingress.body_bytes = 1000;
         config.ingress.all_bodies_bytes = PIECE_BYTES + 1000;
-        config.ingress.all_answers_bytes = 2 * PIECE_BYTES;
+        config.ingress.all_responses_bytes = 2 * PIECE_BYTES;
         config.ingress.request_timeout_ms = NEVER_MS;
     });
     create(server.url(), "2");

@@ -38,7 +38,7 @@ fn a_table_of_any_size_goes_in_and_out() {
     let folder = tempfile::tempdir().unwrap();
     // Less memory for bodies and answers than the load and the dump have bytes.
     let server = start(folder.path(), |config| {
-        (config.ingress.all_bodies_bytes, config.ingress.all_answers_bytes) = (4 << 20, 4 << 20);
+        (config.ingress.all_bodies_bytes, config.ingress.all_responses_bytes) = (4 << 20, 4 << 20);
         config.handlers.max_rows = 100;
     });
     let answer = ask_with(server.url(), "POST", "/Product", &[LINES], lines(0..RECORDS).as_bytes());
@@ -87,7 +87,7 @@ fn dumps_that_nobody_reads_hold_up_no_lists() {
     let folder = tempfile::tempdir().unwrap();
     let server = start(folder.path(), |config| {
         (config.dump_threads, config.scan_threads) = (2, 1);
-        config.ingress.all_answers_bytes = 16 << 20;
+        config.ingress.all_responses_bytes = 16 << 20;
     });
     assert_eq!(ask_with(server.url(), "POST", "/Product", &[LINES], lines(0..15_000).as_bytes()).status, 200);
     let unread: Vec<_> = (0..4)

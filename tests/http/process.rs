@@ -1,7 +1,7 @@
 //! The binary: what it says and how it exits, starting and stopping.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
@@ -356,6 +356,45 @@ fn a_schema_of_which_nothing_is_served_is_said() {
     let said = server.line();
     assert!(said.starts_with("strata: warning: ") && said.contains("@export"), "{said}");
     assert!(server.line().contains("listening"));
+}
+
+#[test]
+fn a_table_that_the_schema_no_longer_defines_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let schema = folder.path().join("schema.graphql");
+    let start = |types: &[&str], options: &[&str]| {
+        let types = types.iter().map(|name| format!("type {name} @table @export {{ id: ID! @primaryKey }}\n"));
+        fs::write(&schema, types.collect::<String>()).unwrap();
+        let options = [&["--schema", schema.to_str().unwrap()][..], options].concat();
+        let mut server = Running::start_with(folder.path(), &options);
+        let said = server.line();
+        server.signal("TERM");
+        assert_eq!(server.exit_code(), Some(0));
+        said
+    };
+    assert!(start(&["Brand", "Product"], &[]).contains("listening"));
+    let kept = "strata: warning: table Product is in the data directory but not in the schema: its records are kept and \
+                not served; --migrate deletes them";
+    assert_eq!([start(&["Brand"], &[]), start(&["Brand"], &[])], [kept; 2]);
+    assert!(start(&["Brand", "Product"], &[]).contains("listening"));
+    assert!(start(&["Brand"], &["--migrate"]).contains("listening"));
+    assert!(start(&["Brand"], &[]).contains("listening"), "it is gone");
+}
+
+/// As of `strata serve --print-config | head -1`.
+#[test]
+fn who_reads_what_it_prints_may_stop_at_any_line() {
+    let schema = schema();
+    for arguments in [
+        ["serve", "--print-config", "--schema", schema.to_str().unwrap()].as_slice(),
+        &["check", "--schema", schema.to_str().unwrap()],
+        &["--help"],
+    ] {
+        let (reader, writer) = io::pipe().unwrap();
+        drop(reader);
+        let output = command(arguments).stdout(writer).output().unwrap();
+        assert!(output.status.success() && output.stderr.is_empty(), "{arguments:?}: {output:?}");
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use super::conditions::unknown_attribute;
 use super::raw::Piece;
 use super::{Parser, RELATIONSHIPS, at};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::query::cursor::Cursor;
 use crate::query::tree::{Clause, Item, Order, Selection};
 use crate::schema::{Kind, Table};
@@ -19,6 +19,17 @@ const CLAUSES: [&str; 10] =
 /// Returns whether a name denotes a clause.
 pub(super) fn is_clause(name: &str) -> bool {
     CLAUSES.contains(&name)
+}
+
+/// Returns the position of the relationship that a path with dots begins with.
+fn related(table: &Table, path: &str) -> Option<usize> {
+    table.relationship(path.split('.').next().unwrap_or(path))
+}
+
+/// Returns the error for a path to an attribute of related records that is selected without braces.
+fn in_braces(path: &str, position: usize) -> Error {
+    let (open, close) = (path.escape_debug().to_string().replace('.', "{"), "}".repeat(path.matches('.').count()));
+    at(position, format!("select attributes of related records with braces: {open}{close}"))
 }
 
 impl<'q> Parser<'q, '_> {
@@ -46,7 +57,11 @@ impl<'q> Parser<'q, '_> {
         self.position += bytes;
         let in_brackets = sign == b'(';
         match name {
-            "select" => self.query.select = Some(self.selection(self.table, 0)?),
+            "select" => {
+                let selection = self.selection(self.table, 0)?;
+                self.check_braces(&selection, in_brackets.then_some(bracket))?;
+                self.query.select = Some(selection);
+            }
             "sort" => self.sort()?,
             "limit" if in_brackets => self.limit_and_offset(start)?,
             "limit" => self.query.limit = Some(self.limit()?),
@@ -91,7 +106,10 @@ impl<'q> Parser<'q, '_> {
         if let Some(attribute) = table.attribute(&name) {
             return Ok(vec![Item::Attribute(attribute)]);
         }
-        let relationship = table.relationship(&name).ok_or_else(|| unknown_attribute(table, &name, start))?;
+        let relationship = table.relationship(&name).ok_or_else(|| match related(table, &name) {
+            Some(_) => in_braces(&name, start),
+            None => unknown_attribute(table, &name, start),
+        })?;
         if relationships == RELATIONSHIPS {
             return Err(at(start, format!("relationships: at most {RELATIONSHIPS} in one path")));
         }
@@ -107,6 +125,19 @@ impl<'q> Parser<'q, '_> {
             }
         };
         Ok(vec![Item::Related(relationship, selection)])
+    }
+
+    /// Checks that the related records at the end of a selection are not followed by attributes in round brackets. `bracket`: the one around
+    /// the selection, which then is not closed.
+    fn check_braces(&self, selection: &Selection, bracket: Option<usize>) -> Result<()> {
+        match (selection.items.last(), self.peek()) {
+            (Some(item @ Item::Related(..)), Some((b'(', bytes))) => {
+                let attribute = Piece::name(self.query.text, self.position + bytes).text;
+                let path = format!("{}.{attribute}", item.name(self.table));
+                Err(in_braces(&path, bracket.unwrap_or(self.position)))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn sort(&mut self) -> Result<()> {
@@ -135,7 +166,25 @@ impl<'q> Parser<'q, '_> {
     fn attribute(&mut self) -> Result<usize> {
         let start = self.position;
         let name = self.name()?;
-        self.table.attribute(&name).ok_or_else(|| unknown_attribute(self.table, &name, start))
+        self.table.attribute(&name).ok_or_else(|| self.unknown_sort_key(&name, start))
+    }
+
+    /// Returns the error for a name that is no attribute to sort by.
+    fn unknown_sort_key(&self, name: &str, start: usize) -> Error {
+        let previous = self.query.sort.last().map(|order| &self.table.attributes[order.attribute].name);
+        match (name, previous) {
+            ("desc", Some(previous)) => {
+                at(start, format!("no attribute \"desc\"; for descending order write sort=-{previous}"))
+            }
+            ("asc", Some(previous)) => {
+                at(start, format!("no attribute \"asc\"; for ascending order write sort={previous}"))
+            }
+            _ if related(self.table, name).is_some() => {
+                let name = name.escape_debug();
+                at(start, format!("cannot sort by {name}: a sort key is an attribute of the table itself"))
+            }
+            _ => unknown_attribute(self.table, name, start),
+        }
     }
 
     /// Parses a name.
@@ -167,7 +216,12 @@ impl<'q> Parser<'q, '_> {
         let start = self.position;
         match self.count("limit")? {
             limit if limit <= self.limits.max_rows => Ok(limit),
-            _ => Err(at(start, format!("limit: at most max_rows = {}", self.limits.max_rows))),
+            _ => {
+                let most = self.limits.max_rows;
+                let detail =
+                    format!("limit: at most {most} (--max-rows); to read more, follow the Link to the next page");
+                Err(at(start, detail))
+            }
         }
     }
 

@@ -9,7 +9,7 @@ use std::ops::Bound;
 use smallvec::SmallVec;
 
 use super::operators::{Comparison, Operator, by_word, is_chained};
-use super::raw::Piece;
+use super::raw::{self, Piece};
 use super::values::{self, Operand};
 use super::{CONDITIONS, EXPRESSIONS, Parser, RELATIONSHIPS, VALUE_MISSING, VALUES, at, clauses};
 use crate::encoding::{self, terms};
@@ -146,13 +146,14 @@ impl<'q, 't> Parser<'q, 't> {
     /// is an `Any`; or relationships alone.
     fn compared_by(&self, name: &str, start: usize) -> Result<Compared<'t>> {
         let (mut table, mut relationships, mut rest) = (self.table, SmallVec::new(), name);
+        let position = |rest: &str| raw::position_of_decoded(self.query.text, start, name.len() - rest.len());
         loop {
             let (first, further) = rest.split_once('.').map_or((rest, None), |(first, further)| (first, Some(further)));
             if let Some(attribute) = table.attribute(first) {
                 let is_any = table.attributes[attribute].kind == Kind::Any;
                 if further.is_some() && !is_any {
                     return Err(at(
-                        start,
+                        position(rest),
                         format!("{first} is neither a relationship nor of type Any: it has no attributes"),
                     ));
                 }
@@ -163,11 +164,11 @@ impl<'q, 't> Parser<'q, 't> {
                 return Ok(Compared { relationships, table, attribute: Some(attribute), path });
             }
             let Some(relationship) = table.relationship(first) else {
-                return Err(unknown_attribute(table, first, start));
+                return Err(unknown_attribute(table, first, position(rest)));
             };
             if relationships.len() == RELATIONSHIPS {
                 let detail = format!("relationships: at most {RELATIONSHIPS} in one path");
-                return Err(at(start, detail));
+                return Err(at(position(rest), detail));
             }
             relationships.push(relationship);
             table = &self.schema.tables[table.relationships[relationship].table];
@@ -308,7 +309,14 @@ impl<'q, 't> Parser<'q, 't> {
         let value = Piece::value(self.query.text, self.position);
         self.position = value.end();
         match self.raw() {
-            Some(b'=') => Err(at(self.position, "in a value, encode = as %3D; after a list of values, write | for OR")),
+            Some(b'=') => {
+                // Only in a list, a comma precedes a value.
+                let advice = match self.query.text[..value.start].ends_with(',') {
+                    true => "after a list of values, write | for OR",
+                    false => "join conditions with & or |",
+                };
+                Err(at(self.position, format!("in a value, encode = as %3D; {advice}")))
+            }
             Some(b'(' | b'[') => Err(at(self.position, "in a value, encode ( as %28 and [ as %5B")),
             _ => Ok(value),
         }

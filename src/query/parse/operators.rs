@@ -82,6 +82,16 @@ pub(super) fn by_word(word: &str) -> Option<Comparison> {
     Some(Comparison { operator, negated })
 }
 
+/// Returns what to use instead of a word that is not an operator.
+fn instead(word: &str) -> &'static str {
+    match word {
+        "like" => "use =ct=, =sw=, =ew= or * in ==",
+        "is" => "use ==null",
+        "between" => "use =gele=",
+        _ => "operators: eq ne gt ge lt le gele gelt gtle gtlt in out ct sw ew ft ~",
+    }
+}
+
 impl Parser<'_, '_> {
     /// Parses the operator after a name, if there is one.
     ///
@@ -128,7 +138,7 @@ impl Parser<'_, '_> {
         }
         let word = &self.query.text[word_start..word_end];
         let word = if is_encoded { percent_decode_str(word).decode_utf8_lossy() } else { Cow::Borrowed(word) };
-        by_word(&word).ok_or_else(|| at(start, format!("unknown operator ={word}=")))
+        by_word(&word).ok_or_else(|| at(start, format!("unknown operator ={word}=; {}", instead(&word))))
     }
 
     /// Consumes a character if it is next, raw or (where equivalent) encoded; returns whether it was encoded.

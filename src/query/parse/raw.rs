@@ -55,6 +55,11 @@ pub(super) fn unit(text: &str, position: usize) -> Option<(u8, usize)> {
     }
 }
 
+/// Returns the position of the byte that, decoded, is `bytes` bytes behind the one at `start`.
+pub(super) fn position_of_decoded(text: &str, start: usize, bytes: usize) -> usize {
+    (0..bytes).fold(start, |position, _| position + unit(text, position).map_or(0, |(_, bytes)| bytes))
+}
+
 /// Returns the byte given by the two hexadecimal digits at the start of a text.
 fn encoded(digits: &[u8]) -> Option<u8> {
     let digit = |position: usize| char::from(*digits.get(position)?).to_digit(16);
