@@ -27,7 +27,7 @@ pub use commit::{Lead, Notification};
 use engine::{Background, Engine};
 pub use gauges::Gauges;
 pub use log::{LogPosition, LogReader, LoggedBatch, Operation};
-use log::{Openings, Watcher};
+use log::{LostEnd, Openings, Watcher};
 pub use scan::Scan;
 
 /// Settings of the engine. Sizes in bytes.
@@ -132,7 +132,14 @@ impl Store {
     /// `Storage` if another process has it open, or on an I/O error; `Corrupt` if its files are damaged.
     pub fn open(directory: &Path, options: &Options) -> Result<Self> {
         let background = Arc::new(Background::default());
+        let lost = log::lost_ends(directory)?;
         let engine = engine::open(directory, options, &background)?;
+        for LostEnd { file, offset, bytes } in lost {
+            tracing::warn!(
+                "{file} has {bytes} bytes at byte {offset} that cannot be recovered: the end of an interrupted write, or of unsynced writes \
+                 before a power cut; otherwise the disk has damaged it, and acknowledged writes are lost"
+            );
+        }
         let openings = Openings::begin(directory)?;
         let mut read_memory = rocksdb::ReadOptions::default();
         read_memory.set_read_tier(rocksdb::ReadTier::BlockCache);

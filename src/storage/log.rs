@@ -244,6 +244,41 @@ pub(super) fn trim(directory: &Path, most_bytes: u64) {
     }
 }
 
+/// The end of a log file that the engine does not recover.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct LostEnd {
+    /// The name of the file.
+    pub file: String,
+    /// Where it begins, in bytes.
+    pub offset: u64,
+    /// Its length, in bytes.
+    pub bytes: u64,
+}
+
+/// Returns what the engine will not recover from the log of a closed store: it stops at the first invalid record of a file, whether its
+/// writer was interrupted there or the file is damaged.
+///
+/// # Errors
+/// `Storage` on an I/O error.
+pub(super) fn lost_ends(directory: &Path) -> Result<Vec<LostEnd>> {
+    let (mut numbers, mut lost) = (Vec::new(), Vec::new());
+    // What is wrong with the directory itself is said when it is opened.
+    if add_numbers(directory, &mut numbers).is_err() {
+        return Ok(lost);
+    }
+    numbers.sort_unstable();
+    let mut record = Vec::new();
+    for number in numbers {
+        let Some(mut file) = LogFile::open(directory, number, 0)? else { continue };
+        while let Ok(Some(_)) = file.next(&mut record) {}
+        let bytes = file.unread_bytes()?;
+        if bytes > 0 {
+            lost.push(LostEnd { file: file::name(number), offset: file.at(), bytes });
+        }
+    }
+    Ok(lost)
+}
+
 /// Returns the numbers of all log files, ascending.
 fn file_numbers(directory: &Path) -> Result<Vec<u64>> {
     let cannot = |error| Error::storage("cannot list the files of the log", error);

@@ -134,6 +134,30 @@ impl LogFile {
         }
     }
 
+    /// Returns the number of bytes after the last record that was read, without zeros at the end: those were never written.
+    ///
+    /// # Errors
+    /// `Storage` on an I/O error.
+    pub(super) fn unread_bytes(&self) -> Result<u64> {
+        let (mut piece, mut at, mut end) = (vec![0; READ_BYTES], self.at, self.at);
+        loop {
+            let read =
+                self.file.read_at(&mut piece, at).map_err(|error| Error::storage("cannot read the log", error))?;
+            if read == 0 {
+                return Ok(end - self.at);
+            }
+            if let Some(last) = piece[..read].iter().rposition(|byte| *byte != 0) {
+                end = at + last as u64 + 1;
+            }
+            at += read as u64;
+        }
+    }
+
+    /// Returns the offset of the next record.
+    pub(super) fn at(&self) -> u64 {
+        self.at
+    }
+
     /// Returns a part of the file, if all of it exists.
     fn bytes(&mut self, at: u64, length: u64) -> Result<Option<&[u8]>> {
         let length = length as usize;

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::schema::Durability;
-use crate::storage::{Batch, Options};
+use crate::storage::{Batch, Options, Reach};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -430,4 +430,32 @@ fn the_end_is_followed_while_it_is_written() {
         }
     });
     assert!(seen.iter().all(|seen| seen.iter().copied().eq(0..each)), "each writer's, in its order, once");
+}
+
+#[test]
+fn what_is_not_recovered_is_known() {
+    let (directory, store) = fresh(LONG);
+    assert!(lost_ends(&directory.path().join("none")).unwrap().is_empty());
+    for number in 0..100 {
+        let mut batch = Batch::default();
+        store.put(&mut batch, Space::Records, format!("key {number}").as_bytes(), &[b'x'; 1000]);
+        store.write(&batch, Durability::Strong).unwrap();
+    }
+    drop(store);
+    assert!(lost_ends(directory.path()).unwrap().is_empty(), "it was closed in order");
+    let number = *file_numbers(directory.path()).unwrap().last().unwrap();
+    let path = directory.path().join(file::name(number));
+    let mut bytes = fs::read(&path).unwrap();
+    let (whole, damaged) = (bytes.len(), bytes.len() / 2);
+    bytes[damaged] ^= 1;
+    fs::write(&path, &bytes).unwrap();
+    let lost = lost_ends(directory.path()).unwrap();
+    assert_eq!((lost.len(), &lost[0].file), (1, &file::name(number)));
+    assert!((damaged - 1100..=damaged).contains(&(lost[0].offset as usize)), "{lost:?} of {whole}");
+    assert_eq!(lost[0].offset + lost[0].bytes, whole as u64);
+    let store = open(directory.path(), LONG);
+    let kept = (0..100)
+        .filter(|number| store.get(Space::Records, format!("key {number}").as_bytes(), Reach::Disk).unwrap().is_some());
+    let kept = kept.count();
+    assert!((30..70).contains(&kept), "the engine stops there, too: {kept} records");
 }
