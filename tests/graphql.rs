@@ -211,6 +211,21 @@ fn fields_of_one_name_are_one_field() {
 }
 
 #[test]
+fn a_single_value_for_a_list_is_a_list_of_one() {
+    let (_directory, database) = database();
+    let graphql = Graphql::new(&database, 1000);
+    let document = "mutation ($tag: [String], $book: BookPatch!) {
+        a: createBook(data: { id: \"x\", title: \"t\", tags: \"one\" }) { tags }
+        b: updateBook(id: \"x\", data: { tags: $tag }) { tags }
+        c: updateBook(id: \"x\", data: $book) { tags }
+        d: updateBook(id: \"x\", data: { tags: null }) { tags }
+    }";
+    let found = ask(&graphql, &database, document, json!({ "tag": "two", "book": { "tags": ["three", "four"] } }));
+    let expected = json!({ "a": { "tags": ["one"] }, "b": { "tags": ["two"] }, "c": { "tags": ["three", "four"] }, "d": { "tags": null } });
+    assert_eq!(found["data"], expected, "{found}");
+}
+
+#[test]
 fn what_a_document_may_cost_has_limits() {
     let (_directory, database) = database();
     let graphql = Graphql::new(&database, 1000);

@@ -189,11 +189,11 @@ impl Field<'_> {
             Verb::Read => self.one(table, &arguments.id()?, select),
             Verb::List => self.list(table, &arguments, select),
             Verb::Create => {
-                let record = database.create(table, &arguments.data()?)?;
+                let record = database.create(table, &arguments.data(table)?)?;
                 self.written(table, &record.view(), select)
             }
             Verb::Update => {
-                let record = database.merge(table, &arguments.id()?, &arguments.data()?, &Precondition::None)?;
+                let record = database.merge(table, &arguments.id()?, &arguments.data(table)?, &Precondition::None)?;
                 self.written(table, &record.view(), select)
             }
             Verb::Delete => {
@@ -233,7 +233,13 @@ impl Field<'_> {
             match alone.clauses.first() {
                 None => Ok(()),
                 Some(clause) => {
-                    let detail = format!("{0} is not allowed in filter: use the argument {0}", clause.name);
+                    let name = clause.name;
+                    let detail = match name {
+                        "sort" | "limit" | "offset" | "after" => {
+                            format!("{name} is not allowed in filter: use the argument {name}")
+                        }
+                        _ => format!("{name} is not allowed in filter"),
+                    };
                     Err(Error::Invalid { detail, place: Place::Position(clause.position) })
                 }
             }
@@ -291,9 +297,17 @@ impl Arguments<'_> {
         self.text("id").ok_or_else(|| Error::invalid("id is missing").into())
     }
 
-    /// Returns the input object as JSON.
-    fn data(&self) -> Result<Vec<u8>, Failure> {
-        let data = self.value("data").ok_or_else(|| Error::invalid("data is missing"))?;
+    /// Returns the input object for a record of a table as JSON. A single value for a list is a list of one (GraphQL, 3.11).
+    fn data(&self, table: &Table) -> Result<Vec<u8>, Failure> {
+        let mut data = self.value("data").ok_or_else(|| Error::invalid("data is missing"))?;
+        if let ConstValue::Object(fields) = &mut data {
+            for (name, value) in fields {
+                let is_list = table.attribute(name).is_some_and(|attribute| table.attributes[attribute].list);
+                if is_list && !matches!(value, ConstValue::Null | ConstValue::List(_)) {
+                    *value = ConstValue::List(vec![std::mem::take(value)]);
+                }
+            }
+        }
         Ok(json(&data))
     }
 
