@@ -45,7 +45,7 @@ pub(super) fn response_schema<'t>(tables: impl Iterator<Item = &'t Table>) -> Va
 fn operations(table: &Table) -> Vec<Value> {
     let most = table.name.len() + "//".len() + ID_LENGTH;
     let path = json!({"type": "string", "pattern": format!("^/{}/{}$", table.name, id()), "maxLength": most});
-    let tags = json!({"anyOf": [{"const": "*"}, {"type": "string", "pattern": TAGS}, {"type": "null"}]});
+    let tags = json!({"anyOf": [{"const": "*"}, {"type": "string", "pattern": TAGS}]});
     let of_record = |method: &str, more: Value, required: &[&str]| {
         let members = with(json!({"method": {"const": method}, "path": path}), more);
         object(members, &[&["method", "path"], required].concat())
