@@ -42,7 +42,7 @@ pub(super) fn start(
         runtime.block_on(async {
             tokio::select! {
                 () = accept(listener, &workers, most) => {}
-            () = tick_workers(tick, &workers) => {}
+                () = tick_workers(tick, &workers) => {}
                 _ = stopping.wait_for(|stop| *stop) => {}
             }
         });
