@@ -1,139 +1,255 @@
-//! The laws applied to reports that other tools printed: wrk, hey, oha, k6, vegeta, drill, and tables in Markdown.
+//! The laws applied to reports that other tools printed, and to tables in Markdown.
 //!
-//! Such a report is read for the figures it has; a law is applied where all of its figures are there. Nothing found means that no
-//! law is broken, not that the figures are right.
+//! Such a report is read for the figures it has; a law is applied where all of its figures are there and where it holds. Two kinds of
+//! mistake are worse than none: a report of which nothing was read passes, and an honest one is called wrong. So a figure is as
+//! inexact as it is printed, what was not read is said, and in doubt nothing is said. Nothing found means that no law is broken, not
+//! that the figures are right.
 
+mod columns;
+mod figure;
 mod markdown;
 mod tools;
 
-/// The figures of one report, or of one row of a table; times in seconds.
-#[derive(Clone, Debug, Default, PartialEq)]
-struct Figures {
+use std::collections::BTreeMap;
+
+use figure::Figure;
+
+/// The figures of one report, or of one row of a table.
+#[derive(Debug, Default)]
+struct Report {
     place: String,
-    quantiles: Vec<(f64, f64)>,
-    min: Option<f64>,
-    mean: Option<f64>,
-    max: Option<f64>,
-    /// How long it took.
-    seconds: Option<f64>,
-    /// All requests that had an end.
-    requests: Option<f64>,
-    /// Those of them that failed.
-    failed: Option<f64>,
-    /// As printed, in requests a second.
-    throughput: Option<f64>,
-    /// Users of a closed loop.
-    connections: Option<f64>,
+    distributions: Vec<Distribution>,
+    counts: BTreeMap<Count, Figure>,
+    /// What should have been read and was not.
+    unread: Vec<String>,
+    /// Little's law holds, because all of its connections send the next request after a response.
+    closed_loop: bool,
+    /// The times are corrected for coordinated omission: those of requests that were never sent are among them.
+    corrected: bool,
+    /// A time of 0 is one that was rounded to whole milliseconds.
+    whole_milliseconds: bool,
 }
 
-/// A tool rounds what it prints; only more than this is a contradiction.
+/// Times of the same requests.
+#[derive(Debug, Default)]
+struct Distribution {
+    /// What they are times of, if not of all requests.
+    name: String,
+    times: Vec<(Statistic, Figure)>,
+}
+
+/// A statistic of times; their minimum is the quantile 0, their maximum the quantile 1.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Statistic {
+    Mean,
+    Quantile(f64),
+}
+
+const MIN: Statistic = Statistic::Quantile(0.0);
+const MEDIAN: Statistic = Statistic::Quantile(0.5);
+const MAX: Statistic = Statistic::Quantile(1.0);
+
+/// A figure about all requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Count {
+    /// How long it took.
+    Seconds,
+    /// All requests that had an end, also by an error.
+    Requests,
+    /// Those of them that failed.
+    Failed,
+    /// Those that failed without a response, of which no time was recorded.
+    Broken,
+    /// Those that were given up, or never sent.
+    GivenUp,
+    /// Those that were in flight at the end of the run.
+    Cut,
+    /// As printed, in requests a second.
+    Throughput,
+    Connections,
+}
+
+/// A tool rounds what it prints, and its histograms what they hold; only more than this is a contradiction.
 const ROUNDING: f64 = 0.02;
+/// A share of requests that does not change what is printed of the others.
+const NEGLIGIBLE: f64 = 0.001;
 
 /// What contradicts what in a report, each with the rule's name.
 pub fn report(text: &str) -> Vec<String> {
     let found: Vec<_> = tools::read(text).into_iter().chain(markdown::read(text)).collect();
     match found.is_empty() {
-        true => vec!["T1: no figures of wrk, hey, oha, k6, vegeta or drill, and no table with latencies".to_owned()],
-        false => found.iter().flat_map(laws).collect(),
+        true => vec![format!("T1: nothing was read: no report of {}, and no table with latencies", tools::names())],
+        false => found.iter().flat_map(Report::broken).collect(),
     }
 }
 
-fn laws(figures: &Figures) -> Vec<String> {
-    let mut broken = Vec::new();
-    let mut require = |rule: &str, holds: bool, how: String| {
-        if !holds {
-            broken.push(format!("{}: {rule}: {how}", figures.place));
+impl Distribution {
+    fn get(&self, statistic: Statistic) -> Option<Figure> {
+        self.times.iter().find(|(of, _)| *of == statistic).map(|(_, figure)| *figure)
+    }
+
+    /// Quantiles and their times, lowest first.
+    fn quantiles(&self) -> Vec<(f64, Figure)> {
+        let quantile = |(of, figure): &(Statistic, Figure)| match of {
+            Statistic::Mean => None,
+            Statistic::Quantile(quantile) => Some((*quantile, *figure)),
+        };
+        let mut quantiles: Vec<_> = self.times.iter().filter_map(quantile).collect();
+        quantiles.sort_by(|a, b| a.0.total_cmp(&b.0));
+        quantiles
+    }
+
+    /// The least and the greatest mean that the quantiles allow: among few requests, each may be one off.
+    fn mean_bounds(&self, requests: f64) -> Option<(f64, f64)> {
+        let max = self.get(MAX)?;
+        let (mut least, mut most) = (0.0, 0.0);
+        let (mut at_least, mut at_most, mut time) = (0.0, 0.0, 0.0);
+        for (quantile, figure) in self.quantiles() {
+            let (later, earlier) = ((quantile + 1.0 / requests).min(1.0), (quantile - 1.0 / requests).max(at_most));
+            least += (later - at_least) * time;
+            most += (earlier - at_most) * figure.most;
+            (at_least, at_most, time) = (later, earlier, figure.least);
         }
-    };
-    let milliseconds = |seconds: f64| format!("{:.3} ms", seconds * 1e3);
-    let times: Vec<f64> = figures.quantiles.iter().map(|quantile| quantile.1).chain(figures.max).collect();
-    require(
-        "T1",
-        times.is_empty() || times.iter().any(|time| *time > 0.0),
-        "times of 0: nothing was measured".to_owned(),
-    );
-    let order: Vec<f64> = figures.min.into_iter().chain(times.iter().copied()).collect();
-    for pair in order.windows(2) {
-        require(
-            "T9",
-            pair[0] <= pair[1] * (1.0 + ROUNDING),
-            format!("{} stands before {} in min, quantiles, max", milliseconds(pair[0]), milliseconds(pair[1])),
-        );
+        Some((least, most + (1.0 - at_most) * max.most))
     }
-    if let (Some(mean), Some((least, most))) = (figures.mean, mean_bounds(figures)) {
-        let holds = (least * (1.0 - ROUNDING)..=most * (1.0 + ROUNDING)).contains(&mean);
-        let bounds = format!("{} to {}", milliseconds(least), milliseconds(most));
-        require("T9", holds, format!("a mean of {}, where its quantiles allow {bounds}", milliseconds(mean)));
-    }
-    if let (Some(throughput), Some(seconds), Some(requests)) = (figures.throughput, figures.seconds, figures.requests) {
-        let failed = figures.failed.unwrap_or(0.0);
-        let near = |count: f64| (throughput * seconds - count).abs() <= count.max(1.0) * 0.05;
-        require(
-            "T3",
-            near(requests) || near(requests - failed),
-            format!("{throughput}/s for {seconds} s are not {requests} requests"),
-        );
-        let off = |count: f64| (throughput * seconds - count).abs();
-        require(
-            "T3",
-            failed < requests * 0.001 || off(requests) >= off(requests - failed),
-            format!("{failed} of {requests} requests failed and are counted in the {throughput}/s"),
-        );
-    }
-    if let (Some(throughput), Some(mean), Some(connections)) = (figures.throughput, figures.mean, figures.connections) {
-        let busy = throughput * mean;
-        require(
-            "T9",
-            busy <= connections * 1.05,
-            format!(
-                "Little's law: {throughput}/s of {} each keep {busy:.1} connections busy, and there are {connections}",
-                milliseconds(mean)
-            ),
-        );
-    }
-    broken
 }
 
-fn mean_bounds(figures: &Figures) -> Option<(f64, f64)> {
-    let max = figures.max?;
-    let (mut before, mut least, mut most) = ((0.0, figures.min.unwrap_or(0.0)), 0.0, 0.0);
-    for (quantile, time) in figures.quantiles.iter().copied().chain([(1.0, max)]) {
-        least += (quantile - before.0) * before.1;
-        most += (quantile - before.0) * time;
-        before = (quantile, time);
+impl Report {
+    fn count(&self, count: Count) -> Option<f64> {
+        self.counts.get(&count).map(|figure| figure.value)
     }
-    Some((least, most))
+
+    fn is_empty(&self) -> bool {
+        self.counts.is_empty() && self.unread.is_empty() && self.distributions.iter().all(|of| of.times.is_empty())
+    }
+
+    fn broken(&self) -> Vec<String> {
+        let mut laws = Laws { place: &self.place, applied: 0, broken: Vec::new() };
+        for unread in &self.unread {
+            laws.require("T1", false, || format!("not read: {unread}"));
+        }
+        if let Some(requests) = self.count(Count::Requests) {
+            laws.require("T1", requests > 0.0, || "no request: nothing was measured".to_owned());
+        }
+        for distribution in self.distributions.iter().filter(|distribution| !distribution.times.is_empty()) {
+            self.positive(distribution, &mut laws);
+            self.ordered(distribution, &mut laws);
+        }
+        self.conserved(&mut laws);
+        self.complete(&mut laws);
+        self.little(&mut laws);
+        if laws.applied == 0 {
+            laws.require("T1", false, || "nothing was read that a law is about".to_owned());
+        }
+        laws.broken
+    }
+
+    fn of(distribution: &Distribution) -> String {
+        if distribution.name.is_empty() { String::new() } else { format!("{}: ", distribution.name) }
+    }
+
+    fn positive(&self, distribution: &Distribution, laws: &mut Laws<'_>) {
+        let positive = self.whole_milliseconds || distribution.times.iter().any(|(_, figure)| figure.value > 0.0);
+        laws.require("T1", positive, || format!("{}times of 0: nothing was measured", Self::of(distribution)));
+    }
+
+    fn ordered(&self, distribution: &Distribution, laws: &mut Laws<'_>) {
+        let quantiles = distribution.quantiles();
+        for pair in quantiles.windows(2) {
+            let (before, after) = (pair[0].1, pair[1].1);
+            laws.require("T9", before.least <= after.most * (1.0 + ROUNDING), || {
+                let of = Self::of(distribution);
+                format!("{of}{} stands before {} in min, quantiles, max", before.milliseconds(), after.milliseconds())
+            });
+        }
+        let requests = self.count(Count::Requests).unwrap_or(f64::INFINITY).max(1.0);
+        if let (Some(mean), Some((least, most))) = (distribution.get(Statistic::Mean), distribution.mean_bounds(requests)) {
+            let holds = mean.most >= least * (1.0 - ROUNDING) && mean.least <= most * (1.0 + ROUNDING);
+            laws.require("T9", holds, || {
+                let bounds = format!("{:.3} ms to {:.3} ms", least * 1e3, most * 1e3);
+                format!("{}a mean of {}, where its quantiles allow {bounds}", Self::of(distribution), mean.milliseconds())
+            });
+        }
+    }
+
+    /// Throughput is of the requests that did not fail.
+    fn conserved(&self, laws: &mut Laws<'_>) {
+        let Some(requests) = self.count(Count::Requests) else { return };
+        let failed = self.count(Count::Failed).unwrap_or(0.0);
+        laws.require("T3", failed <= requests, || format!("{failed} failed of {requests} requests"));
+        let (Some(throughput), Some(seconds)) = (self.count(Count::Throughput), self.counts.get(&Count::Seconds)) else {
+            return;
+        };
+        let off = |count: f64| match throughput {
+            rate if count < rate * seconds.least => rate * seconds.least - count,
+            rate if count > rate * seconds.most => count - rate * seconds.most,
+            _ => 0.0,
+        };
+        let near = |count: f64| off(count) <= count.max(1.0) * 0.05;
+        laws.require("T3", near(requests) || near(requests - failed), || {
+            format!("{throughput}/s for {:.3} s are not {requests} requests", seconds.value)
+        });
+        let counted = failed >= requests * NEGLIGIBLE && off(requests) < off(requests - failed);
+        laws.require("T3", !counted, || {
+            format!("{failed} of {requests} requests failed and are counted in the {throughput}/s")
+        });
+    }
+
+    /// All requests are in the quantiles.
+    fn complete(&self, laws: &mut Laws<'_>) {
+        let requests = self.count(Count::Requests).unwrap_or(0.0);
+        // A run that ends cuts off a request of each connection; that is much only where it had few.
+        for (rule, count, share, how) in [
+            ("T6", Count::Broken, NEGLIGIBLE, "ended by an error"),
+            ("T16", Count::GivenUp, NEGLIGIBLE, "were given up, or never sent"),
+            ("T16", Count::Cut, 0.1, "were cut off by the end of the run"),
+        ] {
+            if let Some(lost) = self.count(count) {
+                laws.require(rule, lost <= requests * share, || {
+                    format!("{lost} requests {how}, and no quantile contains them; {requests} were counted")
+                });
+            }
+        }
+    }
+
+    /// Little's law. Where times were corrected, a long one stands for as many more as cycles fit into it, so that their mean may be
+    /// any, but half of them are still within two cycles.
+    fn little(&self, laws: &mut Laws<'_>) {
+        let (Some(throughput), Some(connections)) = (self.count(Count::Throughput), self.count(Count::Connections)) else {
+            return;
+        };
+        let Some(times) = self.distributions.first().filter(|_| self.closed_loop) else { return };
+        let cycle = connections / throughput * 1.05;
+        let exact = !self.corrected || times.get(MAX).is_some_and(|max| max.value <= 2.0 * cycle);
+        for (statistic, name, within, most) in
+            [(Statistic::Mean, "a mean", exact, cycle), (MEDIAN, "a median", true, 2.0 * cycle)]
+        {
+            if let Some(time) = times.get(statistic).filter(|_| within) {
+                laws.require("T9", time.least <= most, || {
+                    format!(
+                        "Little's law: at {throughput}/s, each of {connections} connections has {:.3} ms for a request, and {name} \
+                         is {}",
+                        cycle / 1.05 * 1e3,
+                        time.milliseconds()
+                    )
+                });
+            }
+        }
+    }
 }
 
-/// A time as tools print it, `1.5ms`, `250us`, `2.1 secs`, `1m2s`; seconds. A bare number has the unit that is given.
-fn time(text: &str, unit: Option<f64>) -> Option<f64> {
-    let text = text.trim().trim_end_matches(',');
-    let end = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(text.len());
-    let (number, rest) = text.split_at(end);
-    let number: f64 = number.parse().ok()?;
-    let rest = rest.trim();
-    let minutes = rest.strip_prefix('m').filter(|after| after.starts_with(|letter: char| letter.is_ascii_digit()));
-    if let Some(seconds) = minutes {
-        return Some(number * 60.0 + time(seconds, None)?);
-    }
-    let scale = match rest.to_ascii_lowercase().as_str() {
-        "" => unit?,
-        "s" | "sec" | "secs" | "second" | "seconds" => 1.0,
-        "ms" => 1e-3,
-        "us" | "µs" | "μs" => 1e-6,
-        "ns" => 1e-9,
-        "m" | "min" => 60.0,
-        _ => return None,
-    };
-    Some(number * scale)
+/// Laws that were applied to a report.
+struct Laws<'a> {
+    place: &'a str,
+    applied: usize,
+    broken: Vec<String>,
 }
 
-/// A number, with `k` or `M` or commas.
-fn number(text: &str) -> Option<f64> {
-    let text = text.trim().replace([',', '_'], "");
-    let (digits, scale) = match text.strip_suffix(['k', 'K']) {
-        Some(digits) => (digits, 1e3),
-        None => (text.strip_suffix('M').unwrap_or(&text), if text.ends_with('M') { 1e6 } else { 1.0 }),
-    };
-    digits.trim_end_matches("/s").parse::<f64>().ok().map(|number| number * scale)
+impl Laws<'_> {
+    fn require(&mut self, rule: &str, holds: bool, how: impl FnOnce() -> String) {
+        self.applied += 1;
+        if !holds {
+            self.broken.push(format!("{}: {rule}: {}", self.place, how()));
+        }
+    }
 }

@@ -1,6 +1,11 @@
 //! Reports of other tools: one that holds, and the same with one figure changed.
 
+use std::collections::BTreeSet;
+
 use strata_load::lint::report;
+
+/// Reports as tools print them, and tables, each after a line with what it is and the rules that it breaks.
+const REPORTS: [&str; 2] = [include_str!("reports.txt"), include_str!("tables.txt")];
 
 const WRK: &str = "Running 10s test @ http://127.0.0.1:8080/\n  2 threads and 50 connections\n  Thread Stats   Avg      Stdev     Max   +/- Stdev\n    Latency     4.50ms    1.89ms  42.92ms   93.69%\n    Req/Sec     5.62k     1.07k    6.20k    86.54%\n  Latency Distribution\n     50%    4.20ms\n     75%    5.10ms\n     90%    6.00ms\n     99%    9.80ms\n  110000 requests in 10.00s, 15.38MB read\nRequests/sec:  11000.00\nTransfer/sec:      1.53MB\n";
 const HEY: &str = "Summary:\n  Total:\t10.0 secs\n  Slowest:\t0.0500 secs\n  Fastest:\t0.0010 secs\n  Average:\t0.0050 secs\n  Requests/sec:\t1000.0\n\nLatency distribution:\n  50% in 0.0040 secs\n  95% in 0.0090 secs\n  99% in 0.0200 secs\n\nStatus code distribution:\n  [200]\t10000 responses\n";
@@ -45,6 +50,23 @@ fn tables_are_read_row_by_row() {
     assert_eq!(found.len(), 2, "{found:?}");
     assert!(found[0].starts_with("line 4: T1"), "{found:?}");
     assert!(found[1].starts_with("line 5: T9: a mean of 2400"), "{found:?}");
+}
+
+#[test]
+fn each_report_has_its_verdict() {
+    let mut wrong = Vec::new();
+    for case in REPORTS.iter().flat_map(|reports| reports.split("=== ").skip(1)) {
+        let (head, text) = case.split_once('\n').unwrap();
+        let (_, rules) = head.rsplit_once(": ").unwrap();
+        let expected: BTreeSet<_> = rules.split(' ').filter(|rule| *rule != "holds").collect();
+        let found = report(text);
+        let broken: BTreeSet<_> =
+            found.iter().filter_map(|line| line.split(": ").find(|word| word.starts_with('T') && word.len() <= 3)).collect();
+        if broken != expected {
+            wrong.push(format!("{head}: {found:#?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]

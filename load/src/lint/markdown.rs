@@ -1,46 +1,112 @@
-//! The figures in tables of Markdown: a row is a report if its columns are named after quantiles, mean, min or max.
+//! The figures in tables of Markdown, as GitHub renders them: a row is a report if its columns are named after statistics, or a column
+//! if its rows are.
 
-use super::{Figures, number, time};
+use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
-pub(super) fn read(text: &str) -> Vec<Figures> {
-    let (mut found, mut head): (_, Option<Vec<String>>) = (Vec::new(), None);
-    for (at, line) in text.lines().enumerate() {
-        let Some(row) = line.trim().strip_prefix('|') else {
-            head = None;
-            continue;
-        };
-        let cells: Vec<_> =
-            row.trim_end_matches('|').split('|').map(|cell| cell.trim().trim_matches(['*', '`'])).collect();
-        match &head {
-            None => head = Some(cells.iter().map(|cell| cell.to_ascii_lowercase()).collect()),
-            Some(head) => found.extend(figures(at + 1, head, &cells)),
-        }
-    }
-    found
+use super::columns::{Column, Meaning};
+use super::figure::{self, Figure, Reading};
+use super::{Distribution, MAX, MIN, Report, Statistic};
+
+/// The rows of a table with their lines, the names of its columns first.
+type Table = Vec<(usize, Vec<String>)>;
+
+pub(super) fn read(text: &str) -> Vec<Report> {
+    tables(text).iter().flat_map(reports).collect()
 }
 
-fn figures(line: usize, head: &[String], cells: &[&str]) -> Option<Figures> {
-    let mut figures = Figures { place: format!("line {line}"), ..Figures::default() };
-    for (name, cell) in head.iter().zip(cells) {
-        let unit = [("(us)", 1e-6), ("(µs)", 1e-6), ("(s)", 1.0), ("(ns)", 1e-9)];
-        let unit = unit.iter().find(|(unit, _)| name.contains(unit)).map_or(1e-3, |(_, scale)| *scale);
-        let value = time(&cell.replace(' ', ""), Some(unit));
-        let word = name.split([' ', '(']).next().unwrap_or_default();
-        match word {
-            "mean" | "avg" | "average" => figures.mean = value,
-            "min" | "fastest" => figures.min = value,
-            "max" | "slowest" | "maximum" => figures.max = value,
-            "median" => figures.quantiles.extend(value.map(|value| (0.5, value))),
-            "connections" | "vus" | "users" => figures.connections = number(cell),
-            _ => {
-                let percent = word.strip_prefix('p').and_then(|digits| digits.parse::<f64>().ok());
-                figures.quantiles.extend(percent.map(|percent| percent / 100.0).zip(value));
-                if matches!(name.as_str(), "requests/sec" | "req/s" | "requests/s" | "rps" | "ok/s") {
-                    figures.throughput = number(cell);
-                }
+fn tables(text: &str) -> Vec<Table> {
+    let (mut tables, mut within): (Vec<Table>, bool) = (Vec::new(), false);
+    for (event, span) in Parser::new_ext(text, Options::ENABLE_TABLES).into_offset_iter() {
+        match event {
+            Event::Start(Tag::Table(_)) => tables.push(Table::new()),
+            Event::Start(Tag::TableHead | Tag::TableRow) => {
+                let line = text[..span.start].matches('\n').count() + 1;
+                tables.last_mut().into_iter().for_each(|table| table.push((line, Vec::new())));
             }
+            Event::Start(Tag::TableCell) => {
+                within = true;
+                cells(&mut tables).into_iter().for_each(|cells| cells.push(String::new()));
+            }
+            Event::End(TagEnd::TableCell) => within = false,
+            Event::Text(part) | Event::Code(part) if within => {
+                cells(&mut tables).and_then(|cells| cells.last_mut()).into_iter().for_each(|cell| cell.push_str(&part));
+            }
+            // A line break in a cell.
+            Event::InlineHtml(_) if within => {
+                cells(&mut tables).and_then(|cells| cells.last_mut()).into_iter().for_each(|cell| cell.push(' '));
+            }
+            _ => {}
         }
     }
-    figures.quantiles.sort_by(|a, b| a.0.total_cmp(&b.0));
-    (!figures.quantiles.is_empty() || figures.max.is_some()).then_some(figures)
+    tables
+}
+
+fn cells(tables: &mut [Table]) -> Option<&mut Vec<String>> {
+    tables.last_mut()?.last_mut().map(|(_, cells)| cells)
+}
+
+fn reports(table: &Table) -> Vec<Report> {
+    let Some(((head_line, head), rows)) = table.split_first() else { return Vec::new() };
+    let names: Vec<Column> = head.iter().map(|name| Column::of(name)).collect();
+    if names.iter().any(Column::is_time) {
+        let row = |(line, cells): &(usize, Vec<String>)| {
+            let closed = head.iter().chain(cells).any(|text| text.to_lowercase().contains("closed"));
+            report(format!("line {line}"), closed, names.iter().zip(cells))
+        };
+        return rows.iter().filter_map(row).collect();
+    }
+    let unit = head.iter().position(|name| ["unit", "units"].contains(&name.trim().to_lowercase().as_str()));
+    let named = |(_, cells): &(usize, Vec<String>)| match unit {
+        Some(unit) => Column::of(&format!("{} ({})", cells[0], cells[unit])),
+        None => Column::of(&cells[0]),
+    };
+    let names: Vec<Column> = rows.iter().map(named).collect();
+    let column = |at: usize| {
+        let closed = head[at].to_lowercase().contains("closed");
+        let cells = rows.iter().map(|(_, cells)| &cells[at]);
+        report(format!("line {head_line}, column {}", at + 1), closed, names.iter().zip(cells))
+    };
+    (1..head.len()).filter(|at| Some(*at) != unit).filter_map(column).collect()
+}
+
+impl Column {
+    fn is_time(&self) -> bool {
+        matches!(self.meaning, Some(Meaning::Time(_)))
+    }
+}
+
+fn report<'a>(place: String, closed_loop: bool, figures: impl Iterator<Item = (&'a Column, &'a String)>) -> Option<Report> {
+    let mut report = Report { place, closed_loop, ..Report::default() };
+    // Times without a unit are compared only with each other.
+    let mut without_unit = Vec::new();
+    for (column, cell) in figures {
+        match (column.meaning, Reading::of(cell)) {
+            (Some(Meaning::Count(count)), Reading::Bare(figure)) => {
+                report.counts.insert(count, figure);
+            }
+            (Some(Meaning::Time(statistic)), Reading::Time(time)) => {
+                place_in(&mut report.distributions, &column.subject, statistic, time);
+            }
+            (Some(Meaning::Time(statistic)), Reading::Bare(number)) => match column.unit {
+                Some(unit) => place_in(&mut report.distributions, &column.subject, statistic, number.scaled(unit)),
+                None => place_in(&mut without_unit, &column.subject, statistic, number.scaled(1e-3)),
+            },
+            (Some(Meaning::Time(_)), Reading::Other) if figure::is_unclear(cell) => report.unread.push(cell.clone()),
+            _ => {}
+        }
+    }
+    // Without a unit, only quantiles, means and what stands beside them are taken for times.
+    let timely = |of: &Distribution| of.times.iter().any(|(statistic, _)| ![MIN, MAX].contains(statistic));
+    report.distributions.extend(without_unit.into_iter().filter(timely));
+    // Little's law is about the first: the times of all requests.
+    report.distributions.sort_by_key(|of| !of.name.is_empty());
+    (!report.distributions.is_empty() || !report.unread.is_empty()).then_some(report)
+}
+
+/// Puts a time beside the others of its subject; the second of a kind is of another distribution.
+fn place_in(distributions: &mut Vec<Distribution>, subject: &str, statistic: Statistic, time: Figure) {
+    match distributions.iter_mut().find(|of| of.name == subject && of.get(statistic).is_none()) {
+        Some(distribution) => distribution.times.push((statistic, time)),
+        None => distributions.push(Distribution { name: subject.to_owned(), times: vec![(statistic, time)] }),
+    }
 }

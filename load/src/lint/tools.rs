@@ -1,155 +1,164 @@
 //! The figures in what each tool prints for people.
+//!
+//! A line that only one tool prints begins a report of it, and the lines after it are read as that tool prints them, until another
+//! report begins: a figure that stands there already is of the next run. What a known tool printed and is not read is said.
 
-use super::{Figures, number, time};
+mod lines;
 
-/// The report of the tool that the text is of; none if it is of none.
-pub(super) fn read(text: &str) -> Option<Figures> {
-    let reader = match () {
-        () if text.contains("Thread Stats") => wrk,
-        () if text.contains("http_req_duration") => k6,
-        () if text.contains("[total, attack, wait]") => vegeta,
-        () if text.contains("Time taken for tests") => drill,
-        () if text.contains("Slowest:") && text.contains("Fastest:") => hey_and_oha,
-        () => return None,
-    };
-    let mut figures = Figures::default();
-    text.lines().for_each(|line| reader(line.trim(), &mut figures));
-    figures.place = "report".to_owned();
-    Some(figures)
+use super::figure::{Figure, Reading};
+use super::{Count, Distribution, Report, Statistic};
+
+/// A tool that prints reports.
+struct Tool {
+    name: &'static str,
+    /// Whether only this tool prints such a line.
+    is_of: fn(&str) -> bool,
+    /// Reads a line; none if its reports are not read.
+    read: Option<fn(&str, &mut Reports)>,
 }
 
-fn words(line: &str) -> Vec<&str> {
-    line.split_whitespace().collect()
+const TOOLS: [Tool; 21] = [
+    Tool { name: "wrk", is_of: lines::is_wrk, read: Some(lines::wrk) },
+    Tool { name: "ab", is_of: |line| line.starts_with("This is ApacheBench") || ab_only(line), read: Some(lines::ab) },
+    Tool { name: "hey", is_of: lines::is_hey, read: Some(lines::hey) },
+    Tool { name: "k6", is_of: lines::is_k6, read: Some(lines::k6) },
+    Tool { name: "vegeta", is_of: |line| line.contains("[total, "), read: Some(lines::vegeta) },
+    Tool { name: "drill", is_of: lines::is_drill, read: Some(lines::drill) },
+    Tool { name: "vegeta's histogram", is_of: |line| line.starts_with("Bucket ") && line.ends_with("Histogram"), read: None },
+    Tool { name: "an HdrHistogram", is_of: |line| line.contains("1/(1-Percentile)"), read: None },
+    Tool { name: "autocannon", is_of: |line| line.contains("│ Stat "), read: None },
+    Tool { name: "bombardier", is_of: |line| line.starts_with("Bombarding "), read: None },
+    Tool { name: "siege", is_of: |line| line.contains("shortest_transaction") || line.starts_with("Shortest transaction"), read: None },
+    Tool { name: "locust", is_of: |line| line.starts_with("Response time percentiles (approx"), read: None },
+    Tool { name: "h2load", is_of: |line| line.starts_with("time for request:"), read: None },
+    Tool { name: "fortio", is_of: |line| line.starts_with("Fortio ") || line.starts_with("# target 50% "), read: None },
+    Tool { name: "rewrk", is_of: |line| line.starts_with("Beginning round "), read: None },
+    Tool { name: "YCSB", is_of: |line| line.starts_with("[OVERALL], "), read: None },
+    Tool { name: "pgbench", is_of: |line| line.starts_with("latency average = "), read: None },
+    Tool { name: "redis-benchmark", is_of: |line| line.starts_with("latency summary (msec)"), read: None },
+    Tool { name: "JMeter", is_of: |line| line.starts_with("summary = ") || line.starts_with("summary + "), read: None },
+    Tool { name: "Gatling", is_of: |line| line.contains("---- Global Information ----"), read: None },
+    Tool { name: "Artillery", is_of: |line| line.starts_with("http.response_time:"), read: None },
+];
+
+fn ab_only(line: &str) -> bool {
+    line.starts_with("Concurrency Level:") || line.starts_with("Time taken for tests:")
 }
 
-fn wrk(line: &str, figures: &mut Figures) {
-    let words = words(line);
-    match words[..] {
-        ["Latency", mean, _, max, ..] if mean != "Distribution" => {
-            (figures.mean, figures.max) = (time(mean, None), time(max, None))
-        }
-        [quantile, value] if quantile.ends_with('%') => {
-            let quantile = quantile.trim_end_matches('%').parse::<f64>().ok();
-            figures.quantiles.extend(quantile.map(|percent| percent / 100.0).zip(time(value, None)));
-        }
-        [_, "threads", "and", connections, "connections"] => figures.connections = number(connections),
-        [requests, "requests", "in", seconds, ..] => {
-            (figures.requests, figures.seconds) = (number(requests), time(seconds.trim_end_matches(','), None));
-        }
-        ["Non-2xx", "or", "3xx", "responses:", failed] => figures.failed = number(failed),
-        ["Requests/sec:", rate] => figures.throughput = number(rate),
-        _ => {}
-    }
+/// The tools whose reports are read.
+pub(super) fn names() -> String {
+    "wrk, wrk2, ab, hey, oha, ghz, k6, vegeta or drill".to_owned()
 }
 
-fn hey_and_oha(line: &str, figures: &mut Figures) {
-    let Some((name, value)) = line.split_once(':') else {
-        if let Some((quantile, value)) = line.split_once("% in ").or_else(|| line.split_once("%% in ")) {
-            let quantile = quantile.trim().parse::<f64>().ok().map(|percent| percent / 100.0);
-            figures.quantiles.extend(quantile.zip(time(value, None)));
-        }
-        // [503] 12 responses
-        if let Some((status, count)) = line.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-            let count = count.split_whitespace().next().and_then(number).unwrap_or(0.0);
-            *figures.requests.get_or_insert(0.0) += count;
-            *figures.failed.get_or_insert(0.0) +=
-                if status.starts_with('2') || status.starts_with('3') { 0.0 } else { count };
-        }
-        return;
-    };
-    match name {
-        "Total" => figures.seconds = time(value, None),
-        "Slowest" => figures.max = time(value, None),
-        "Fastest" => figures.min = time(value, None),
-        "Average" => figures.mean = time(value, None),
-        "Requests/sec" => figures.throughput = number(value),
-        _ => {}
-    }
-}
-
-fn k6(line: &str, figures: &mut Figures) {
-    let Some((name, value)) = line.split_once(':') else { return };
-    match name.trim_end_matches('.').trim_start_matches(|mark: char| !mark.is_ascii_alphabetic()) {
-        "http_req_duration" => {
-            for (key, value) in words(value).into_iter().filter_map(|word| word.split_once('=')) {
-                let value = time(value, None);
-                match key {
-                    "avg" => figures.mean = value,
-                    "min" => figures.min = value,
-                    "max" => figures.max = value,
-                    "med" => figures.quantiles.extend(value.map(|value| (0.5, value))),
-                    key => {
-                        let percent =
-                            key.strip_prefix("p(").and_then(|key| key.trim_end_matches(')').parse::<f64>().ok());
-                        figures.quantiles.extend(percent.map(|percent| percent / 100.0).zip(value));
-                    }
-                }
-            }
-            figures.quantiles.sort_by(|a, b| a.0.total_cmp(&b.0));
-        }
-        "http_reqs" => {
-            let words = words(value);
-            figures.requests = words.first().and_then(|count| number(count));
-            figures.throughput = words.get(1).and_then(|rate| number(rate.trim_end_matches("/s")));
-            figures.seconds = figures.requests.zip(figures.throughput).map(|(requests, rate)| requests / rate);
-        }
-        "http_req_failed" => {
-            let words = words(value);
-            figures.failed = words.iter().position(|word| *word == "out").and_then(|at| number(words[at - 1]));
-        }
-        _ => {}
-    }
-}
-
-fn vegeta(line: &str, figures: &mut Figures) {
-    let Some((head, values)) = line.split_once(']') else { return };
-    let Some((name, columns)) = head.split_once('[') else { return };
-    let values: Vec<_> = values.split(", ").map(str::trim).collect();
-    match name.trim() {
-        "Requests" => {
-            figures.requests = values.first().and_then(|value| number(value));
-            figures.throughput = values.get(2).and_then(|value| number(value));
-        }
-        "Duration" => figures.seconds = values.first().and_then(|value| time(value, None)),
-        "Latencies" => {
-            for (column, value) in columns.split(", ").zip(values) {
-                let value = time(value, None);
-                match column {
-                    "min" => figures.min = value,
-                    "mean" => figures.mean = value,
-                    "max" => figures.max = value,
-                    percent => {
-                        let quantile = percent.parse::<f64>().ok().map(|percent| percent / 100.0);
-                        figures.quantiles.extend(quantile.zip(value));
-                    }
+/// The reports in a text.
+pub(super) fn read(text: &str) -> Vec<Report> {
+    let mut reports = Reports { found: Vec::new(), line: 0, section: String::new(), tool: None };
+    for line in text.lines() {
+        reports.line += 1;
+        // Within a comment or a quotation.
+        let line = line.trim_start_matches([' ', '\t', '>', '/', '#']).trim_end();
+        if let Some(tool) = TOOLS.iter().find(|tool| (tool.is_of)(line)) {
+            if reports.tool.is_none_or(|current| current.name != tool.name) {
+                reports.tool = Some(tool);
+                reports.begin();
+                if tool.read.is_none() {
+                    reports.unread(&format!("what {} prints", tool.name));
                 }
             }
         }
-        "Status Codes" => {
-            let counts = values.iter().flat_map(|value| words(value)).filter_map(|word| word.split_once(':'));
-            let failed = counts.filter(|(status, _)| !status.starts_with(['2', '3']));
-            figures.failed = Some(failed.filter_map(|(_, count)| number(count)).sum());
+        if let Some(read) = reports.tool.and_then(|tool| tool.read) {
+            read(line, &mut reports);
         }
-        _ => {}
     }
+    reports.found.retain(|report| !report.is_empty());
+    // Pipelined requests are many in flight on each connection.
+    let pipelined = text.contains("pipeline");
+    reports.found.iter_mut().for_each(|report| report.closed_loop &= !pipelined);
+    reports.found
 }
 
-fn drill(line: &str, figures: &mut Figures) {
-    let after = |name: &str| line.strip_prefix(name).map(str::trim);
-    if let Some(value) = after("Time taken for tests") {
-        figures.seconds = time(value, None);
-    } else if let Some(value) = after("Total requests") {
-        figures.requests = number(value);
-    } else if let Some(value) = after("Failed requests") {
-        figures.failed = number(value);
-    } else if let Some(value) = after("Requests per second") {
-        figures.throughput = value.split_whitespace().next().and_then(number);
-    } else if let Some(value) = after("Median time per request") {
-        figures.quantiles.extend(time(value, None).map(|value| (0.5, value)));
-    } else if let Some(value) = after("Average time per request") {
-        figures.mean = time(value, None);
-    } else if let Some((quantile, value)) = line.split_once("'th percentile") {
-        let quantile = quantile.trim().parse::<f64>().ok().map(|percent| percent / 100.0);
-        figures.quantiles.extend(quantile.zip(time(value, None)));
+/// The reports that were found, the last of which is being read.
+struct Reports {
+    found: Vec<Report>,
+    /// The number of the line that is being read.
+    line: usize,
+    /// The heading that the line stands under.
+    section: String,
+    tool: Option<&'static Tool>,
+}
+
+impl Reports {
+    /// Begins another report, unless nothing has been read of the last one.
+    fn begin(&mut self) {
+        if self.found.last().is_some_and(Report::is_empty) {
+            self.found.pop();
+        }
+        let name = self.tool.map_or("", |tool| tool.name);
+        let place = format!("{name}, line {}", self.line);
+        self.found.push(Report { place, distributions: vec![Distribution::default()], ..Report::default() });
+        self.section.clear();
+    }
+
+    fn current(&mut self) -> &mut Report {
+        if self.found.is_empty() {
+            self.begin();
+        }
+        let last = self.found.len() - 1;
+        &mut self.found[last]
+    }
+
+    fn unread(&mut self, what: &str) {
+        self.current().unread.push(what.to_owned());
+    }
+
+    /// Begins the times of something; of another run, if there are such already.
+    fn distribution(&mut self, name: &str) {
+        if self.current().distributions.iter().any(|of| of.name == name && !of.times.is_empty()) {
+            self.begin();
+        }
+        let distributions = &mut self.current().distributions;
+        distributions.retain(|of| !of.times.is_empty());
+        distributions.push(Distribution { name: name.to_owned(), times: Vec::new() });
+    }
+
+    /// Whether there is such a time already.
+    fn has(&mut self, statistic: Statistic) -> bool {
+        self.current().distributions.last().is_some_and(|of| of.get(statistic).is_some())
+    }
+
+    /// Reads a time; a bare number has the unit that is given, in seconds.
+    fn time(&mut self, statistic: Statistic, text: &str, unit: Option<f64>) {
+        let figure = match (Reading::of(text.trim_end_matches(',')), unit) {
+            (Reading::Time(time), _) => time,
+            (Reading::Bare(number), Some(unit)) => number.scaled(unit),
+            (Reading::Nothing, _) => return,
+            _ => return self.unread(text),
+        };
+        if self.has(statistic) {
+            self.begin();
+        }
+        self.current().distributions.last_mut().into_iter().for_each(|of| of.times.push((statistic, figure)));
+    }
+
+    /// Reads a number, or for how long the run lasted.
+    fn count(&mut self, count: Count, text: &str) {
+        let text = text.trim();
+        let bare = text.trim_start_matches('(').trim_end_matches([')', ',']).trim_end_matches("/s");
+        let figure = match Reading::of(bare) {
+            Reading::Time(time) if count == Count::Seconds => time,
+            Reading::Bare(number) if count != Count::Seconds => number,
+            Reading::Nothing => return,
+            _ => return self.unread(text),
+        };
+        if self.current().counts.contains_key(&count) {
+            self.begin();
+        }
+        self.current().counts.insert(count, figure);
+    }
+
+    /// Adds to a count that is printed in parts.
+    fn add(&mut self, count: Count, number: f64) {
+        let sum = self.current().counts.entry(count).or_insert(Figure::new(0.0, 0.0));
+        *sum = Figure::new(sum.value + number, 0.0);
     }
 }
