@@ -157,17 +157,23 @@ impl Report {
         let quantiles = distribution.quantiles();
         for pair in quantiles.windows(2) {
             let (before, after) = (pair[0].1, pair[1].1);
-            laws.require("T9", before.least <= after.most * (1.0 + ROUNDING), || {
+            laws.require("T9", before.is_at_most(after, ROUNDING), || {
                 let of = Self::of(distribution);
                 format!("{of}{} stands before {} in min, quantiles, max", before.milliseconds(), after.milliseconds())
             });
         }
         let requests = self.count(Count::Requests).unwrap_or(f64::INFINITY).max(1.0);
-        if let (Some(mean), Some((least, most))) = (distribution.get(Statistic::Mean), distribution.mean_bounds(requests)) {
+        if let (Some(mean), Some((least, most))) =
+            (distribution.get(Statistic::Mean), distribution.mean_bounds(requests))
+        {
             let holds = mean.most >= least * (1.0 - ROUNDING) && mean.least <= most * (1.0 + ROUNDING);
             laws.require("T9", holds, || {
                 let bounds = format!("{:.3} ms to {:.3} ms", least * 1e3, most * 1e3);
-                format!("{}a mean of {}, where its quantiles allow {bounds}", Self::of(distribution), mean.milliseconds())
+                format!(
+                    "{}a mean of {}, where its quantiles allow {bounds}",
+                    Self::of(distribution),
+                    mean.milliseconds()
+                )
             });
         }
     }
@@ -177,19 +183,18 @@ impl Report {
         let Some(requests) = self.count(Count::Requests) else { return };
         let failed = self.count(Count::Failed).unwrap_or(0.0);
         laws.require("T3", failed <= requests, || format!("{failed} failed of {requests} requests"));
-        let (Some(throughput), Some(seconds)) = (self.count(Count::Throughput), self.counts.get(&Count::Seconds)) else {
+        let (Some(rate), Some(seconds)) = (self.counts.get(&Count::Throughput), self.counts.get(&Count::Seconds))
+        else {
             return;
         };
-        let off = |count: f64| match throughput {
-            rate if count < rate * seconds.least => rate * seconds.least - count,
-            rate if count > rate * seconds.most => count - rate * seconds.most,
-            _ => 0.0,
-        };
+        let throughput = rate.value;
+        let off = |count: f64| (rate.least * seconds.least - count).max(count - rate.most * seconds.most).max(0.0);
         let near = |count: f64| off(count) <= count.max(1.0) * 0.05;
         laws.require("T3", near(requests) || near(requests - failed), || {
             format!("{throughput}/s for {:.3} s are not {requests} requests", seconds.value)
         });
-        let counted = failed >= requests * NEGLIGIBLE && off(requests) < off(requests - failed);
+        let far = |count: f64| (throughput * seconds.value - count).abs();
+        let counted = failed >= requests * NEGLIGIBLE && far(requests) < far(requests - failed);
         laws.require("T3", !counted, || {
             format!("{failed} of {requests} requests failed and are counted in the {throughput}/s")
         });
@@ -215,7 +220,8 @@ impl Report {
     /// Little's law. Where times were corrected, a long one stands for as many more as cycles fit into it, so that their mean may be
     /// any, but half of them are still within two cycles.
     fn little(&self, laws: &mut Laws<'_>) {
-        let (Some(throughput), Some(connections)) = (self.count(Count::Throughput), self.count(Count::Connections)) else {
+        let (Some(throughput), Some(connections)) = (self.count(Count::Throughput), self.count(Count::Connections))
+        else {
             return;
         };
         let Some(times) = self.distributions.first().filter(|_| self.closed_loop) else { return };

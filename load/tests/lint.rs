@@ -60,8 +60,10 @@ fn each_report_has_its_verdict() {
         let (_, rules) = head.rsplit_once(": ").unwrap();
         let expected: BTreeSet<_> = rules.split(' ').filter(|rule| *rule != "holds").collect();
         let found = report(text);
-        let broken: BTreeSet<_> =
-            found.iter().filter_map(|line| line.split(": ").find(|word| word.starts_with('T') && word.len() <= 3)).collect();
+        let broken: BTreeSet<_> = found
+            .iter()
+            .filter_map(|line| line.split(": ").find(|word| word.starts_with('T') && word.len() <= 3))
+            .collect();
         if broken != expected {
             wrong.push(format!("{head}: {found:#?}"));
         }

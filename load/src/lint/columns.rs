@@ -23,14 +23,69 @@ pub(super) enum Meaning {
 
 /// Words that name no other subject than the times of requests.
 const NEUTRAL: [&str; 20] = [
-    "latency", "latencies", "lat", "time", "times", "response", "resp", "request", "duration", "percentile", "percentiles", "ile", "pct",
-    "quantile", "value", "the", "of", "in", "th", "and",
+    "latency",
+    "latencies",
+    "lat",
+    "time",
+    "times",
+    "response",
+    "resp",
+    "request",
+    "duration",
+    "percentile",
+    "percentiles",
+    "ile",
+    "pct",
+    "quantile",
+    "value",
+    "the",
+    "of",
+    "in",
+    "th",
+    "and",
 ];
 /// Words of which a statistic is no time.
 const COUNTED: [&str; 40] = [
-    "%", "rps", "qps", "tps", "ops", "iops", "req", "reqs", "requests", "rate", "throughput", "connections", "conns", "users", "vus",
-    "threads", "concurrency", "clients", "workers", "count", "rows", "records", "errors", "failures", "failed", "size", "b", "bytes", "kb",
-    "kib", "mb", "mib", "gb", "gib", "cpu", "memory", "mem", "rss", "heap", "allocations",
+    "%",
+    "rps",
+    "qps",
+    "tps",
+    "ops",
+    "iops",
+    "req",
+    "reqs",
+    "requests",
+    "rate",
+    "throughput",
+    "connections",
+    "conns",
+    "users",
+    "vus",
+    "threads",
+    "concurrency",
+    "clients",
+    "workers",
+    "count",
+    "rows",
+    "records",
+    "errors",
+    "failures",
+    "failed",
+    "size",
+    "b",
+    "bytes",
+    "kb",
+    "kib",
+    "mb",
+    "mib",
+    "gb",
+    "gib",
+    "cpu",
+    "memory",
+    "mem",
+    "rss",
+    "heap",
+    "allocations",
 ];
 
 impl Column {
@@ -56,7 +111,9 @@ impl Column {
                     at += taken;
                     continue;
                 }
-                (_, Some(scale)) if unit.is_none() && statistic_or_later(statistic, &words[at + 1..]) => unit = Some(scale),
+                (_, Some(scale)) if unit.is_none() && statistic_or_later(statistic, &words[at + 1..]) => {
+                    unit = Some(scale)
+                }
                 _ if NEUTRAL.contains(&words[at].as_str()) => {}
                 _ => subject.push(words[at].clone()),
             }
@@ -70,7 +127,11 @@ impl Column {
 
 /// A word that is a unit is one where the statistic is another word: `min` alone is no minute.
 fn statistic_or_later(statistic: Option<Statistic>, later: &[String]) -> bool {
-    statistic.is_some() || later.iter().enumerate().any(|(at, word)| self::statistic(word, later.get(at + 1).map(String::as_str)).is_some())
+    statistic.is_some()
+        || later
+            .iter()
+            .enumerate()
+            .any(|(at, word)| self::statistic(word, later.get(at + 1).map(String::as_str)).is_some())
 }
 
 /// The words of a name, in lower case: split at everything but letters and digits, between small letters and capitals, after the
@@ -116,7 +177,9 @@ fn statistic(word: &str, next: Option<&str>) -> Option<(Statistic, usize)> {
         ("median" | "med", _) => (MEDIAN, 1),
         ("min" | "minimum" | "fastest" | "shortest", _) => (MIN, 1),
         ("max" | "maximum" | "slowest" | "longest", _) => (MAX, 1),
-        ("p" | "tp" | "pct" | "perc" | "percentile", Some(digits)) if digits.starts_with(|of: char| of.is_ascii_digit()) => {
+        ("p" | "tp" | "pct" | "perc" | "percentile", Some(digits))
+            if digits.starts_with(|of: char| of.is_ascii_digit()) =>
+        {
             (quantile(digits)?, 2)
         }
         (digits, Some(next)) if percentile(next) => (quantile(digits)?, 2),

@@ -30,8 +30,16 @@ impl Figure {
         Self { least: self.least * scale, value: self.value * scale, most: self.most * scale }
     }
 
-    pub(super) fn plus(self, other: Self) -> Self {
-        Self { least: self.least + other.least, value: self.value + other.value, most: self.most + other.most }
+    /// Adds a smaller part, `30s` to `2m`, by which alone it is inexact.
+    fn with_part(self, part: Self) -> Self {
+        Self { least: self.value + part.least, value: self.value + part.value, most: self.value + part.most }
+    }
+
+    /// Whether it may be no more than another. Figures that are rounded alike are ordered as what they are of.
+    pub(super) fn is_at_most(&self, other: Self, tolerance: f64) -> bool {
+        let alike = (self.most - self.value) / (other.most - other.value);
+        self.value <= other.value * (1.0 + tolerance)
+            || (!(0.9..1.1).contains(&alike) && self.least <= other.most * (1.0 + tolerance))
     }
 
     pub(super) fn milliseconds(&self) -> String {
@@ -74,7 +82,8 @@ pub(super) fn unit(word: &str) -> Option<f64> {
 
 /// Whether a text that is no time holds several, or a range of them, or one with a remark. A difference has a sign.
 pub(super) fn is_unclear(text: &str) -> bool {
-    text.starts_with(|letter: char| letter.is_ascii_digit()) && text.split(|letter: char| !letter.is_alphabetic()).any(|word| unit(word).is_some())
+    text.starts_with(|letter: char| letter.is_ascii_digit())
+        && text.split(|letter: char| !letter.is_alphabetic()).any(|word| unit(word).is_some())
 }
 
 #[derive(Clone, Copy)]
@@ -95,8 +104,14 @@ impl Bound {
 }
 
 fn bound(text: &str) -> (Bound, &str) {
-    let marks =
-        [("<", Bound::AtMost), ("≤", Bound::AtMost), (">", Bound::AtLeast), ("≥", Bound::AtLeast), ("~", Bound::None), ("≈", Bound::None)];
+    let marks = [
+        ("<", Bound::AtMost),
+        ("≤", Bound::AtMost),
+        (">", Bound::AtLeast),
+        ("≥", Bound::AtLeast),
+        ("~", Bound::None),
+        ("≈", Bound::None),
+    ];
     match marks.into_iter().find_map(|(mark, bound)| Some((bound, text.strip_prefix(mark)?))) {
         Some((bound, rest)) => (bound, rest.trim_start_matches('=').trim_start()),
         None => (Bound::None, text),
@@ -110,7 +125,9 @@ fn amount(text: &str) -> Reading {
         let end = after.find(|letter: char| !letter.is_alphabetic()).unwrap_or(after.len());
         let (word, after) = after.split_at(end);
         match (unit(word), total, word) {
-            (Some(scale), _, _) => total = Some(total.map_or(number.scaled(scale), |sum| sum.plus(number.scaled(scale)))),
+            (Some(scale), _, _) => {
+                total = Some(total.map_or(number.scaled(scale), |sum| sum.with_part(number.scaled(scale))))
+            }
             (None, None, "") if ends(after) => return Reading::Bare(number),
             (None, None, "k" | "K") if ends(after) => return Reading::Bare(number.scaled(1e3)),
             (None, None, "M") if ends(after) => return Reading::Bare(number.scaled(1e6)),
@@ -152,13 +169,18 @@ fn number(text: &str) -> Option<(Figure, &str)> {
     }
     let (digits, mut rest) = text.split_at(end);
     let point = decimal_point(digits);
-    let mut plain: String =
-        digits.char_indices().filter(|(at, letter)| letter.is_ascii_digit() || Some(*at) == point).map(|(_, letter)| letter).collect();
+    let mut plain: String = digits
+        .char_indices()
+        .filter(|(at, letter)| letter.is_ascii_digit() || Some(*at) == point)
+        .map(|(_, letter)| letter)
+        .collect();
     plain = plain.replace(',', ".");
     let decimals = point.map_or(0, |at| digits.len() - at - 1);
     let mut scale = 1.0;
     if let Some(exponent) = rest.strip_prefix(['e', 'E']) {
-        let length = exponent.find(|letter: char| !letter.is_ascii_digit() && !['+', '-'].contains(&letter)).unwrap_or(exponent.len());
+        let length = exponent
+            .find(|letter: char| !letter.is_ascii_digit() && !['+', '-'].contains(&letter))
+            .unwrap_or(exponent.len());
         if let Ok(power) = exponent[..length].parse::<i32>() {
             (scale, rest) = (10f64.powi(power), &exponent[length..]);
         }

@@ -15,12 +15,13 @@ pub(super) fn read(text: &str) -> Vec<Report> {
 }
 
 fn tables(text: &str) -> Vec<Table> {
+    let (text, lines) = spaced(text);
     let (mut tables, mut within): (Vec<Table>, bool) = (Vec::new(), false);
-    for (event, span) in Parser::new_ext(text, Options::ENABLE_TABLES).into_offset_iter() {
+    for (event, span) in Parser::new_ext(&text, Options::ENABLE_TABLES).into_offset_iter() {
         match event {
             Event::Start(Tag::Table(_)) => tables.push(Table::new()),
             Event::Start(Tag::TableHead | Tag::TableRow) => {
-                let line = text[..span.start].matches('\n').count() + 1;
+                let line = lines[text[..span.start].matches('\n').count()];
                 tables.last_mut().into_iter().for_each(|table| table.push((line, Vec::new())));
             }
             Event::Start(Tag::TableCell) => {
@@ -41,6 +42,25 @@ fn tables(text: &str) -> Vec<Table> {
     tables
 }
 
+/// The text with an empty line before each table, and the lines' numbers: GitHub ends a paragraph where a table begins, and the parser
+/// does not.
+fn spaced(text: &str) -> (String, Vec<usize>) {
+    let dashes =
+        |line: &str| line.contains('|') && line.contains('-') && line.chars().all(|letter| " \t>|:-".contains(letter));
+    let (mut spaced, mut numbers) = (String::new(), Vec::new());
+    let lines: Vec<&str> = text.lines().collect();
+    for (at, line) in lines.iter().enumerate() {
+        let quotation = &line[..line.find(|letter| !" \t>".contains(letter)).unwrap_or(line.len())];
+        let begins = line.contains('|') && lines.get(at + 1).is_some_and(|next| dashes(next));
+        for part in [quotation.trim_end(), line].into_iter().skip(usize::from(!begins)) {
+            spaced.push_str(part);
+            spaced.push('\n');
+            numbers.push(at + 1);
+        }
+    }
+    (spaced, numbers)
+}
+
 fn cells(tables: &mut [Table]) -> Option<&mut Vec<String>> {
     tables.last_mut()?.last_mut().map(|(_, cells)| cells)
 }
@@ -55,18 +75,20 @@ fn reports(table: &Table) -> Vec<Report> {
         };
         return rows.iter().filter_map(row).collect();
     }
+    let named = |at: &usize| rows.iter().any(|(_, cells)| Column::of(&cells[*at]).is_time());
+    let Some(labels) = (0..head.len()).find(named) else { return Vec::new() };
     let unit = head.iter().position(|name| ["unit", "units"].contains(&name.trim().to_lowercase().as_str()));
-    let named = |(_, cells): &(usize, Vec<String>)| match unit {
-        Some(unit) => Column::of(&format!("{} ({})", cells[0], cells[unit])),
-        None => Column::of(&cells[0]),
+    let name = |(_, cells): &(usize, Vec<String>)| match unit {
+        Some(unit) => Column::of(&format!("{} ({})", cells[labels], cells[unit])),
+        None => Column::of(&cells[labels]),
     };
-    let names: Vec<Column> = rows.iter().map(named).collect();
+    let names: Vec<Column> = rows.iter().map(name).collect();
     let column = |at: usize| {
         let closed = head[at].to_lowercase().contains("closed");
         let cells = rows.iter().map(|(_, cells)| &cells[at]);
         report(format!("line {head_line}, column {}", at + 1), closed, names.iter().zip(cells))
     };
-    (1..head.len()).filter(|at| Some(*at) != unit).filter_map(column).collect()
+    (labels + 1..head.len()).filter(|at| Some(*at) != unit).filter_map(column).collect()
 }
 
 impl Column {
@@ -75,7 +97,11 @@ impl Column {
     }
 }
 
-fn report<'a>(place: String, closed_loop: bool, figures: impl Iterator<Item = (&'a Column, &'a String)>) -> Option<Report> {
+fn report<'a>(
+    place: String,
+    closed_loop: bool,
+    figures: impl Iterator<Item = (&'a Column, &'a String)>,
+) -> Option<Report> {
     let mut report = Report { place, closed_loop, ..Report::default() };
     // Times without a unit are compared only with each other.
     let mut without_unit = Vec::new();

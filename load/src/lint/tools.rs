@@ -17,18 +17,27 @@ struct Tool {
     read: Option<fn(&str, &mut Reports)>,
 }
 
-const TOOLS: [Tool; 21] = [
+const TOOLS: [Tool; 22] = [
     Tool { name: "wrk", is_of: lines::is_wrk, read: Some(lines::wrk) },
     Tool { name: "ab", is_of: |line| line.starts_with("This is ApacheBench") || ab_only(line), read: Some(lines::ab) },
     Tool { name: "hey", is_of: lines::is_hey, read: Some(lines::hey) },
     Tool { name: "k6", is_of: lines::is_k6, read: Some(lines::k6) },
     Tool { name: "vegeta", is_of: |line| line.contains("[total, "), read: Some(lines::vegeta) },
     Tool { name: "drill", is_of: lines::is_drill, read: Some(lines::drill) },
-    Tool { name: "vegeta's histogram", is_of: |line| line.starts_with("Bucket ") && line.ends_with("Histogram"), read: None },
-    Tool { name: "an HdrHistogram", is_of: |line| line.contains("1/(1-Percentile)"), read: None },
+    Tool {
+        name: "vegeta's histogram",
+        is_of: |line| line.starts_with("Bucket ") && line.ends_with("Histogram"),
+        read: None,
+    },
+    Tool { name: "vegeta's hdrplot", is_of: |line| line.starts_with("Value(ms) "), read: None },
+    Tool { name: "a tool in JSON", is_of: is_json, read: None },
     Tool { name: "autocannon", is_of: |line| line.contains("│ Stat "), read: None },
     Tool { name: "bombardier", is_of: |line| line.starts_with("Bombarding "), read: None },
-    Tool { name: "siege", is_of: |line| line.contains("shortest_transaction") || line.starts_with("Shortest transaction"), read: None },
+    Tool {
+        name: "siege",
+        is_of: |line| line.contains("shortest_transaction") || line.starts_with("Shortest transaction"),
+        read: None,
+    },
     Tool { name: "locust", is_of: |line| line.starts_with("Response time percentiles (approx"), read: None },
     Tool { name: "h2load", is_of: |line| line.starts_with("time for request:"), read: None },
     Tool { name: "fortio", is_of: |line| line.starts_with("Fortio ") || line.starts_with("# target 50% "), read: None },
@@ -45,6 +54,13 @@ fn ab_only(line: &str) -> bool {
     line.starts_with("Concurrency Level:") || line.starts_with("Time taken for tests:")
 }
 
+/// A key of oha, vegeta, k6 or autocannon.
+fn is_json(line: &str) -> bool {
+    ["\"latencyPercentiles\":", "{\"latencies\":{", "\"http_req_duration\": {", "\"p97_5\":"]
+        .iter()
+        .any(|key| line.contains(key))
+}
+
 /// The tools whose reports are read.
 pub(super) fn names() -> String {
     "wrk, wrk2, ab, hey, oha, ghz, k6, vegeta or drill".to_owned()
@@ -55,8 +71,8 @@ pub(super) fn read(text: &str) -> Vec<Report> {
     let mut reports = Reports { found: Vec::new(), line: 0, section: String::new(), tool: None };
     for line in text.lines() {
         reports.line += 1;
-        // Within a comment or a quotation.
-        let line = line.trim_start_matches([' ', '\t', '>', '/', '#']).trim_end();
+        // Within a comment, a quotation or a list.
+        let line = line.trim_start_matches([' ', '\t', '>', '/', '#', '-', '*']).trim_end();
         if let Some(tool) = TOOLS.iter().find(|tool| (tool.is_of)(line)) {
             if reports.tool.is_none_or(|current| current.name != tool.name) {
                 reports.tool = Some(tool);

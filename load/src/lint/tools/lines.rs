@@ -19,7 +19,10 @@ fn number(text: &str) -> Option<f64> {
 
 /// The quantile of `99%`, `99.000%`, `10 %` and so on.
 fn percent(text: &str) -> Option<Statistic> {
-    text.trim().strip_suffix('%').and_then(|digits| quantile(digits.trim_end_matches('%').trim())).map(Statistic::Quantile)
+    text.trim()
+        .strip_suffix('%')
+        .and_then(|digits| quantile(digits.trim_end_matches('%').trim()))
+        .map(Statistic::Quantile)
 }
 
 pub(super) fn is_wrk(line: &str) -> bool {
@@ -50,7 +53,9 @@ pub(super) fn wrk(line: &str, reports: &mut Reports) {
             let statistic = percent(&reports.section).unwrap_or(MAX);
             reports.time(statistic, third, None);
         }
-        [quantile, value] if percent(quantile).is_some() && value.starts_with(|letter: char| letter.is_ascii_digit()) => {
+        [quantile, value]
+            if percent(quantile).is_some() && value.starts_with(|letter: char| letter.is_ascii_digit()) =>
+        {
             let statistic = percent(quantile).unwrap_or(MAX);
             // The third column says the 99th percentile, or the maximum, too.
             if !(reports.has(statistic) && percent(&reports.section).unwrap_or(MAX) == statistic) {
@@ -89,7 +94,8 @@ pub(super) fn ab(line: &str, reports: &mut Reports) {
         ["Failed", "requests:", ..] => reports.count(Count::Failed, first),
         // They may be among those that failed, which have another length than the first response.
         ["Non-2xx", "responses:", ..] => {
-            let (failed, more) = (reports.current().counts.get(&Count::Failed).map_or(0.0, |of| of.value), number(first));
+            let (failed, more) =
+                (reports.current().counts.get(&Count::Failed).map_or(0.0, |of| of.value), number(first));
             reports.add(Count::Failed, (more.unwrap_or(0.0) - failed).max(0.0));
         }
         ["Requests", "per", "second:", ..] => reports.count(Count::Throughput, first),
@@ -133,7 +139,8 @@ pub(super) fn hey(line: &str, reports: &mut Reports) {
     let Some((name, value)) = line.split_once(':') else { return };
     match name {
         "Summary" => reports.begin(),
-        "Total" => reports.count(Count::Seconds, value),
+        // A summary that somebody wrote has other totals.
+        "Total" if matches!(Reading::of(value), Reading::Time(_)) => reports.count(Count::Seconds, value),
         "Slowest" => reports.time(MAX, value, None),
         "Fastest" => reports.time(MIN, value, None),
         "Average" => reports.time(Statistic::Mean, value, None),
@@ -163,7 +170,9 @@ fn errors(count: f64, of: &str, reports: &mut Reports) {
 
 pub(super) fn is_k6(line: &str) -> bool {
     k6_metric(line).is_some_and(|(name, values)| {
-        values.starts_with("avg=") || name.starts_with("http_req") || ["checks", "data_received", "dropped_iterations"].contains(&name)
+        values.starts_with("avg=")
+            || name.starts_with("http_req")
+            || ["checks", "data_received", "dropped_iterations"].contains(&name)
     })
 }
 
@@ -192,11 +201,15 @@ pub(super) fn k6(line: &str, reports: &mut Reports) {
         // `50.00%  ✓ 10  ✗ 10` before 0.5x, where ✓ is a request that failed; later `50.00% 10 out of 20`.
         "http_req_failed" => match words(values)[..] {
             [_, "✓", failed, "✗", ..] | [_, failed, "out", "of", ..] => reports.count(Count::Failed, failed),
-            [_, failed, ..] if failed.starts_with('✓') => reports.count(Count::Failed, failed.trim_start_matches('✓')),
+            [_, failed, ..] if failed.starts_with('✓') => {
+                reports.count(Count::Failed, failed.trim_start_matches('✓'))
+            }
             _ => reports.unread(line),
         },
         "dropped_iterations" => reports.count(Count::GivenUp, first),
-        _ if values.contains("avg=") || values.contains("p(") || values.contains("med=") => trend(name, values, reports),
+        _ if values.contains("avg=") || values.contains("p(") || values.contains("med=") => {
+            trend(name, values, reports)
+        }
         _ => {}
     }
 }
@@ -204,14 +217,18 @@ pub(super) fn k6(line: &str, reports: &mut Reports) {
 /// k6 says the rate, and not how long the run was.
 fn k6_seconds(reports: &mut Reports) {
     let counts = &mut reports.current().counts;
-    if let (Some(requests), Some(rate)) = (counts.get(&Count::Requests).copied(), counts.get(&Count::Throughput)) {
+    if let (Some(requests), Some(rate)) =
+        (counts.get(&Count::Requests).copied(), counts.get(&Count::Throughput).filter(|rate| rate.value > 0.0))
+    {
         counts.insert(Count::Seconds, requests.scaled(1.0 / rate.value));
     }
 }
 
 fn trend(name: &str, values: &str, reports: &mut Reports) {
     let figures: Vec<_> = words(values).into_iter().filter_map(|word| word.split_once('=')).collect();
-    let zero = figures.iter().all(|(_, value)| matches!(Reading::of(value), Reading::Time(of) | Reading::Bare(of) if of.value == 0.0));
+    let zero = figures
+        .iter()
+        .all(|(_, value)| matches!(Reading::of(value), Reading::Time(of) | Reading::Bare(of) if of.value == 0.0));
     // Connections without TLS, for example.
     if zero && name != "http_req_duration" {
         return;
