@@ -99,13 +99,13 @@ impl Distribution {
         quantiles
     }
 
-    /// The least and the greatest mean that the quantiles allow: among few requests, each may be one off.
+    /// The least and the greatest mean that the quantiles allow: among few requests, tools print one that is up to two off.
     fn mean_bounds(&self, requests: f64) -> Option<(f64, f64)> {
         let max = self.get(MAX)?;
         let (mut least, mut most) = (0.0, 0.0);
         let (mut at_least, mut at_most, mut time) = (0.0, 0.0, 0.0);
         for (quantile, figure) in self.quantiles() {
-            let (later, earlier) = ((quantile + 1.0 / requests).min(1.0), (quantile - 1.0 / requests).max(at_most));
+            let (later, earlier) = ((quantile + 2.0 / requests).min(1.0), (quantile - 2.0 / requests).max(at_most));
             least += (later - at_least) * time;
             most += (earlier - at_most) * figure.most;
             (at_least, at_most, time) = (later, earlier, figure.least);

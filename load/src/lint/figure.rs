@@ -196,5 +196,6 @@ fn decimal_point(digits: &str) -> Option<usize> {
     let thousands = digits.len() - last == 4 && last <= 3 && !digits.starts_with('0');
     let repeated = digits.matches(mark).count() > 1;
     let alone = !digits[..last].contains(['.', ',']);
-    (!repeated && !(mark == "," && alone && thousands)).then_some(last)
+    let separates_thousands = repeated || (mark == "," && alone && thousands);
+    (!separates_thousands).then_some(last)
 }

@@ -73,13 +73,13 @@ pub(super) fn read(text: &str) -> Vec<Report> {
         reports.line += 1;
         // Within a comment, a quotation or a list.
         let line = line.trim_start_matches([' ', '\t', '>', '/', '#', '-', '*']).trim_end();
-        if let Some(tool) = TOOLS.iter().find(|tool| (tool.is_of)(line)) {
-            if reports.tool.is_none_or(|current| current.name != tool.name) {
-                reports.tool = Some(tool);
-                reports.begin();
-                if tool.read.is_none() {
-                    reports.unread(&format!("what {} prints", tool.name));
-                }
+        if let Some(tool) = TOOLS.iter().find(|tool| (tool.is_of)(line))
+            && reports.tool.is_none_or(|current| current.name != tool.name)
+        {
+            reports.tool = Some(tool);
+            reports.begin();
+            if tool.read.is_none() {
+                reports.unread(&format!("what {} prints", tool.name));
             }
         }
         if let Some(read) = reports.tool.and_then(|tool| tool.read) {

@@ -131,7 +131,8 @@ pub(super) fn hey(line: &str, reports: &mut Reports) {
         };
     }
     if let Some((quantile, value)) = line.split_once(" in ") {
-        if let Some(statistic) = percent(quantile) {
+        // `0% in 0.0000 secs` stands where there were too few requests for a quantile.
+        if let Some(statistic) = percent(quantile).filter(|of| *of != MIN) {
             reports.time(statistic, value, None);
         }
         return;
@@ -316,9 +317,9 @@ pub(super) fn drill(line: &str, reports: &mut Reports) {
         reports.time(MEDIAN, value, None);
     } else if let Some(value) = after("Average time per request") {
         reports.time(Statistic::Mean, value, None);
-    } else if let Some((digits, value)) = line.split_once("'th percentile") {
-        if let Some(quantile) = quantile(digits.trim()) {
-            reports.time(Statistic::Quantile(quantile), value, None);
-        }
+    } else if let Some((digits, value)) = line.split_once("'th percentile")
+        && let Some(quantile) = quantile(digits.trim())
+    {
+        reports.time(Statistic::Quantile(quantile), value, None);
     }
 }
