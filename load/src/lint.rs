@@ -78,7 +78,7 @@ const NEGLIGIBLE: f64 = 0.001;
 pub fn report(text: &str) -> Vec<String> {
     let found: Vec<_> = tools::read(text).into_iter().chain(markdown::read(text)).collect();
     match found.is_empty() {
-        true => vec![format!("T1: nothing was read: no report of {}, and no table with latencies", tools::names())],
+        true => vec![format!("T1: nothing was read: no report of {}, and no table of latencies", tools::names())],
         false => found.iter().flat_map(Report::broken).collect(),
     }
 }

@@ -45,7 +45,8 @@ const NEUTRAL: [&str; 20] = [
     "and",
 ];
 /// Words of which a statistic is no time.
-const COUNTED: [&str; 40] = [
+const COUNTED: [&str; 41] = [
+    "per",
     "%",
     "rps",
     "qps",
@@ -102,6 +103,8 @@ impl Column {
         }
         let words = words(name);
         let (mut statistic, mut unit, mut subject) = (None, None, Vec::new());
+        // What is per second is a rate, and what is in milliseconds per request a time.
+        let units = words.iter().position(|word| word == "per").unwrap_or(words.len());
         let mut at = 0;
         while at < words.len() {
             let next = words.get(at + 1).map(String::as_str);
@@ -111,7 +114,7 @@ impl Column {
                     at += taken;
                     continue;
                 }
-                (_, Some(scale)) if unit.is_none() && statistic_or_later(statistic, &words[at + 1..]) => {
+                (_, Some(scale)) if at < units && unit.is_none() && statistic_or_later(statistic, &words[at + 1..]) => {
                     unit = Some(scale)
                 }
                 _ if NEUTRAL.contains(&words[at].as_str()) => {}
@@ -160,10 +163,6 @@ fn words(name: &str) -> Vec<String> {
         let tail = digits.and_then(|at| word[at..].find(|letter: char| letter.is_alphabetic()).map(|tail| at + tail));
         let (head, tail) = word.split_at(tail.unwrap_or(word.len()));
         words.extend([head, tail].into_iter().filter(|part| !part.is_empty()).map(str::to_owned));
-    }
-    // What is per something is a rate: none of its words is a unit of time.
-    if words.iter().any(|word| word == "per") {
-        words.push("rate".to_owned());
     }
     words
 }

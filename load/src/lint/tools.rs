@@ -18,9 +18,9 @@ struct Tool {
 }
 
 const TOOLS: [Tool; 22] = [
-    Tool { name: "wrk", is_of: lines::is_wrk, read: Some(lines::wrk) },
+    Tool { name: "wrk/wrk2", is_of: lines::is_wrk, read: Some(lines::wrk) },
     Tool { name: "ab", is_of: |line| line.starts_with("This is ApacheBench") || ab_only(line), read: Some(lines::ab) },
-    Tool { name: "hey", is_of: lines::is_hey, read: Some(lines::hey) },
+    Tool { name: "hey/oha", is_of: lines::is_hey, read: Some(lines::hey) },
     Tool { name: "k6", is_of: lines::is_k6, read: Some(lines::k6) },
     Tool { name: "vegeta", is_of: |line| line.contains("[total, "), read: Some(lines::vegeta) },
     Tool { name: "drill", is_of: lines::is_drill, read: Some(lines::drill) },
@@ -63,7 +63,7 @@ fn is_json(line: &str) -> bool {
 
 /// The tools whose reports are read.
 pub(super) fn names() -> String {
-    "wrk, wrk2, ab, hey, oha, ghz, k6, vegeta or drill".to_owned()
+    TOOLS.iter().filter(|tool| tool.read.is_some()).map(|tool| tool.name).collect::<Vec<_>>().join(", ")
 }
 
 /// The reports in a text.

@@ -35,18 +35,18 @@ pub(super) fn is_wrk(line: &str) -> bool {
 pub(super) fn wrk(line: &str, reports: &mut Reports) {
     match words(line)[..] {
         ["Running", _, "test", ..] | ["Test", "Results", ..] => reports.begin(),
+        // Only wrk2 has a rate to calibrate for.
+        ["Thread", "calibration:", ..] => reports.section = "calibration".to_owned(),
         ["Thread", "Stats", _, _, third, ..] => {
+            let open = third != "Max" || reports.section == "calibration";
             // Of another run, if its times stand there already.
             if reports.has(Statistic::Mean) {
                 reports.begin();
             }
             reports.section = third.to_owned();
-            let open = third != "Max" || reports.current().corrected;
             reports.current().closed_loop = !open;
             reports.current().corrected = true;
         }
-        // Only wrk2 has a rate to calibrate for.
-        ["Thread", "calibration:", ..] => reports.current().corrected = true,
         ["Latency", "Distribution", "(HdrHistogram", "-", "Uncorrected", ..] => reports.distribution("uncorrected"),
         ["Latency", mean, _, third, ..] if mean != "Distribution" => {
             reports.time(Statistic::Mean, mean, None);
