@@ -75,7 +75,7 @@ enum Command {
         /// A folder of results, or one of them
         results: PathBuf,
     },
-    /// Apply the laws to a report of wrk, hey, oha, k6, vegeta or drill, or to tables in Markdown
+    /// Apply the laws to reports of wrk, ab, hey, oha, k6, vegeta or drill, and to tables in Markdown
     Lint {
         /// The report
         file: PathBuf,

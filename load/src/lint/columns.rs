@@ -3,6 +3,8 @@
 //! `p99`, `P99.9 [us]`, `read latency 99th percentile (ms)`, `max_ms`, `median`. What is left of a name without statistic and unit is
 //! its subject, and columns of one subject are one distribution: `max rps` beside `p99` is another.
 
+use std::ops::Range;
+
 use super::{Count, MAX, MEDIAN, MIN, Statistic, figure};
 
 /// What a column holds.
@@ -13,6 +15,8 @@ pub(super) struct Column {
     pub(super) subject: String,
     /// The unit of its times in seconds, if it has one.
     pub(super) unit: Option<f64>,
+    /// It holds no times, unless its cells have units of time.
+    pub(super) counted: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -99,42 +103,40 @@ impl Column {
             _ => None,
         };
         if let Some(count) = count {
-            return Self { meaning: Some(Meaning::Count(count)), subject: String::new(), unit: None };
+            return Self { meaning: Some(Meaning::Count(count)), subject: String::new(), unit: None, counted: true };
         }
         let words = words(name);
-        let (mut statistic, mut unit, mut subject) = (None, None, Vec::new());
+        let found = |at: usize| {
+            statistic(&words[at], words.get(at + 1).map(String::as_str)).map(|(of, taken)| (at..at + taken, of))
+        };
+        let candidates: Vec<_> = (0..words.len()).filter_map(found).collect();
+        // `10th run p99` is not about the 10th percentile.
+        let named =
+            |(at, _): &&(Range<usize>, Statistic)| !words[at.start].starts_with(|letter: char| letter.is_ascii_digit());
+        let statistic = candidates.iter().find(named).or(candidates.first());
         // What is per second is a rate, and what is in milliseconds per request a time.
         let units = words.iter().position(|word| word == "per").unwrap_or(words.len());
-        let mut at = 0;
-        while at < words.len() {
-            let next = words.get(at + 1).map(String::as_str);
-            match (self::statistic(&words[at], next), figure::unit(&words[at])) {
-                (Some((found, taken)), _) if statistic.is_none() => {
-                    statistic = Some(found);
-                    at += taken;
-                    continue;
-                }
-                (_, Some(scale)) if at < units && unit.is_none() && statistic_or_later(statistic, &words[at + 1..]) => {
-                    unit = Some(scale)
-                }
-                _ if NEUTRAL.contains(&words[at].as_str()) => {}
-                _ => subject.push(words[at].clone()),
+        let (mut unit, mut subject) = (None, Vec::new());
+        for (at, word) in words.iter().enumerate() {
+            match figure::unit(word) {
+                _ if statistic.is_some_and(|(words, _)| words.contains(&at)) => {}
+                Some(scale) if at < units && unit.is_none() => unit = Some(scale),
+                _ if NEUTRAL.contains(&word.as_str()) => {}
+                _ => subject.push(word.as_str()),
             }
-            at += 1;
         }
-        let counted = unit.is_none() && words.iter().any(|word| COUNTED.contains(&word.as_str()));
-        let meaning = statistic.filter(|_| !counted).map(Meaning::Time);
-        Self { meaning, subject: subject.join(" "), unit }
+        Self {
+            meaning: statistic.map(|(_, statistic)| Meaning::Time(*statistic)),
+            subject: subject.join(" "),
+            counted: unit.is_none() && words.iter().any(|word| COUNTED.contains(&word.as_str())),
+            unit,
+        }
     }
-}
 
-/// A word that is a unit is one where the statistic is another word: `min` alone is no minute.
-fn statistic_or_later(statistic: Option<Statistic>, later: &[String]) -> bool {
-    statistic.is_some()
-        || later
-            .iter()
-            .enumerate()
-            .any(|(at, word)| self::statistic(word, later.get(at + 1).map(String::as_str)).is_some())
+    /// Whether it holds times, whatever its cells say.
+    pub(super) fn is_time(&self) -> bool {
+        matches!(self.meaning, Some(Meaning::Time(_))) && !self.counted
+    }
 }
 
 /// The words of a name, in lower case: split at everything but letters and digits, between small letters and capitals, after the
@@ -170,7 +172,7 @@ fn words(name: &str) -> Vec<String> {
 /// The statistic that a word names, alone or together with the next, and how many words that are.
 fn statistic(word: &str, next: Option<&str>) -> Option<(Statistic, usize)> {
     let quantile = |digits: &str| quantile(digits).map(Statistic::Quantile);
-    let percentile = |word: &str| matches!(word, "th" | "st" | "nd" | "rd" | "percentile" | "pct" | "ile");
+    let percentile = |word: &str| matches!(word, "th" | "percentile" | "pct" | "ile");
     Some(match (word, next) {
         ("mean" | "avg" | "average", _) => (Statistic::Mean, 1),
         ("median" | "med", _) => (MEDIAN, 1),

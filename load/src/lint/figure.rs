@@ -37,7 +37,7 @@ impl Figure {
 
     /// Whether it may be no more than another. Figures that are rounded alike are ordered as what they are of.
     pub(super) fn is_at_most(&self, other: Self, tolerance: f64) -> bool {
-        let alike = (self.most - self.value) / (other.most - other.value);
+        let alike = (self.most - self.least) / (other.most - other.least);
         self.value <= other.value * (1.0 + tolerance)
             || (!(0.9..1.1).contains(&alike) && self.least <= other.most * (1.0 + tolerance))
     }

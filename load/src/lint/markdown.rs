@@ -91,12 +91,6 @@ fn reports(table: &Table) -> Vec<Report> {
     (labels + 1..head.len()).filter(|at| Some(*at) != unit).filter_map(column).collect()
 }
 
-impl Column {
-    fn is_time(&self) -> bool {
-        matches!(self.meaning, Some(Meaning::Time(_)))
-    }
-}
-
 fn report<'a>(
     place: String,
     closed_loop: bool,
@@ -113,7 +107,7 @@ fn report<'a>(
             (Some(Meaning::Time(statistic)), Reading::Time(time)) => {
                 place_in(&mut report.distributions, &column.subject, statistic, time);
             }
-            (Some(Meaning::Time(statistic)), Reading::Bare(number)) => match column.unit {
+            (Some(Meaning::Time(statistic)), Reading::Bare(number)) if !column.counted => match column.unit {
                 Some(unit) => place_in(&mut report.distributions, &column.subject, statistic, number.scaled(unit)),
                 None => place_in(&mut without_unit, &column.subject, statistic, number.scaled(1e-3)),
             },
