@@ -109,24 +109,29 @@ impl Column {
         let found = |at: usize| {
             statistic(&words[at], words.get(at + 1).map(String::as_str)).map(|(of, taken)| (at..at + taken, of))
         };
-        let candidates: Vec<_> = (0..words.len()).filter_map(found).collect();
-        // `10th run p99` is not about the 10th percentile.
+        let mut candidates: Vec<_> = (0..words.len()).filter_map(found).collect();
+        // In `p99 (min)` it is minutes.
+        if let Some((first, _)) = candidates.first().cloned() {
+            candidates.retain(|(at, _)| at.start == first.start || figure::unit(&words[at.start]).is_none());
+        }
+        // `10th run p99` is not about the 10th percentile, and `max p99` about neither.
         let named =
             |(at, _): &&(Range<usize>, Statistic)| !words[at.start].starts_with(|letter: char| letter.is_ascii_digit());
         let statistic = candidates.iter().find(named).or(candidates.first());
+        let one = candidates.iter().filter(named).all(|(_, other)| statistic.is_some_and(|(_, of)| of == other));
         // What is per second is a rate, and what is in milliseconds per request a time.
         let units = words.iter().position(|word| word == "per").unwrap_or(words.len());
         let (mut unit, mut subject) = (None, Vec::new());
         for (at, word) in words.iter().enumerate() {
             match figure::unit(word) {
-                _ if statistic.is_some_and(|(words, _)| words.contains(&at)) => {}
+                _ if candidates.iter().filter(named).chain(statistic).any(|(words, _)| words.contains(&at)) => {}
                 Some(scale) if at < units && unit.is_none() => unit = Some(scale),
                 _ if NEUTRAL.contains(&word.as_str()) => {}
                 _ => subject.push(word.as_str()),
             }
         }
         Self {
-            meaning: statistic.map(|(_, statistic)| Meaning::Time(*statistic)),
+            meaning: statistic.filter(|_| one).map(|(_, statistic)| Meaning::Time(*statistic)),
             subject: subject.join(" "),
             counted: unit.is_none() && words.iter().any(|word| COUNTED.contains(&word.as_str())),
             unit,

@@ -17,7 +17,9 @@ pub(super) fn read(text: &str) -> Vec<Report> {
 fn tables(text: &str) -> Vec<Table> {
     let (text, lines) = spaced(text);
     let (mut tables, mut within): (Vec<Table>, bool) = (Vec::new(), false);
-    for (event, span) in Parser::new_ext(&text, Options::ENABLE_TABLES).into_offset_iter() {
+    for (event, span) in
+        Parser::new_ext(&text, Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH).into_offset_iter()
+    {
         match event {
             Event::Start(Tag::Table(_)) => tables.push(Table::new()),
             Event::Start(Tag::TableHead | Tag::TableRow) => {
