@@ -61,5 +61,6 @@ checkout, since cargo joins the rustflags of every `.cargo/config.toml` above wh
 
 
 def shown(path: Path) -> str:
-    """The path as a person would type it in the checkout."""
-    return os.path.relpath(path, ROOT) if path.is_relative_to(ROOT) else str(path)
+    """The path as a person would type it in the checkout; bytes of a name that are no text are shown as their numbers."""
+    typed = os.path.relpath(path, ROOT) if path.is_relative_to(ROOT) else str(path)
+    return os.fsencode(typed).decode(errors="backslashreplace")

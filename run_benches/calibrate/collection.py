@@ -306,7 +306,7 @@ def kind_of(id: str, facts: Facts) -> str:
 
 
 def _samples(folder: Path, number: int, target: str) -> dict[str, list[float]]:
-    found = {id: samples for process in _processes(folder, number, target) for id, samples in criterion_output.read(process).items()}
+    found = {id: samples for process in _processes(folder, number, target) for id, samples in criterion_output.read(process).rows.items()}
     return {id: [time / count for time, count in zip(samples.times_ns, samples.iterations, strict=True)] for id, samples in found.items()}
 
 

@@ -12,12 +12,11 @@ from run_benches.analysis import figures
 from run_benches.cli import checks, criterion_baseline, doctor, profile, stored
 from run_benches.compare import new_comparison
 from run_benches.errors import Complaint, Exit
-from run_benches.measure import build, new_run, selection
+from run_benches.measure import build, criterion_output, new_run, selection
 from run_benches.measure.layers import about, layer_names
 from run_benches.measure.new_run import Wish
 from run_benches.places import shown
 from run_benches.render import comparison_report, explanation, summary
-from run_benches.setup import toolchain
 from run_benches.store import comparisons, runs, stored_file
 from run_benches.store.comparisons import Comparison
 from run_benches.store.runs import Run
@@ -107,7 +106,7 @@ def _stored(options: argparse.Namespace) -> int:
 
 def _compare(options: argparse.Namespace, arguments: list[str]) -> int:
     if options.criterion:
-        return criterion_baseline.compare(options.criterion, toolchain.target_folder(), options.json)
+        return criterion_baseline.compare(options.criterion, criterion_output.home(), options.json)
     if options.stored:
         if len(options.sides) != 2:
             raise Complaint("compare --stored needs two stored runs: baselines, runs, files or `last`")

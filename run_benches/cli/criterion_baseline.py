@@ -2,6 +2,10 @@
 
 Why without a verdict: each side is one process at one moment. Its samples share its memory layout, its placement of code and the state of
 the machine, so they agree with each other and say nothing about the next process. A judge has to run both in pairs.
+
+History of the JSON:
+  schema 1: the first.
+  schema 2: `unreadable`, the folders whose results cannot be read; before, one of them left no answer at all.
 """
 
 from pathlib import Path
@@ -10,52 +14,69 @@ from run_benches import serialization
 from run_benches.analysis import figures
 from run_benches.errors import Complaint, Exit
 from run_benches.measure import criterion_output
-from run_benches.measure.criterion_output import Samples
+from run_benches.measure.criterion_output import Results, Samples
 from run_benches.places import shown
 from run_benches.render import tables
 from run_benches.render.tables import Column
 
-SCHEMA = 1
+SCHEMA = 2
+VARIABLES = "CRITERION_HOME or CARGO_TARGET_DIR, as it was set then"
 NO_VERDICT = "no verdict: each side is one process, and the next one may be that far off with the same code; to judge: run-benches.py compare"
 
 
-def compare(name: str, target: Path, as_json: bool) -> Exit:
-    """Prints a baseline of Criterion and the last results side by side; `target` is cargo's target folder."""
-    sides = _read(name, target / "criterion")
-    print(serialization.text({"schema": SCHEMA, "verdict": None, "rows": _json(*sides)}) if as_json else text(name, *sides), end="")
-    return Exit.FINE
+def compare(name: str, home: Path, as_json: bool) -> Exit:
+    """Prints a baseline of Criterion and the last results side by side; `home` is Criterion's folder. What cannot be read is named; it is an
+    error only where it leaves nothing of a side."""
+    kept, new = _read(name, home)
+    print(serialization.text(_json(kept, new)) if as_json else text(name, kept, new), end="")
+    emptied = any(side.unreadable and not side.rows for side in (kept, new))
+    return Exit.ERROR if emptied else Exit.FINE
 
 
-def text(name: str, kept: dict[str, Samples], new: dict[str, Samples]) -> str:
-    """The table of both sides, and why nothing is called faster."""
+def text(name: str, kept: Results, new: Results) -> str:
+    """The table of both sides, what could not be read, and why nothing is called faster."""
     columns = [Column("row"), Column(name, right=True), Column("new", right=True), Column(f"new / {name}", right=True), Column("samples", right=True)]
-    body = [_line(id, kept.get(id), new.get(id)) for id in kept | new]
-    return f"{tables.render('median time an operation, of one process each', columns, body)}{NO_VERDICT}\n"
+    body = [_line(id, kept, new) for id in kept.rows | new.rows]
+    unreadable = "".join(f"cannot be read: {folder}: {reason}\n" for folder, reason in _unreadable(kept, new).items())
+    return f"{tables.render('median time an operation, of one process each', columns, body)}{unreadable}{NO_VERDICT}\n"
 
 
-def _read(name: str, home: Path) -> tuple[dict[str, Samples], dict[str, Samples]]:
+def _read(name: str, home: Path) -> tuple[Results, Results]:
     if not home.is_dir():
-        raise Complaint(f"no results of Criterion in {shown(home)}: run cargo bench -- --save-baseline {name} first, or set CARGO_TARGET_DIR")
-    known = criterion_output.baselines(home)
-    if name not in known:
-        raise Complaint(f"cargo bench left no baseline {name!r} in {shown(home)} (there: {', '.join(known) or 'none'})")
-    try:
-        return criterion_output.read(home, name), criterion_output.read(home)
-    except serialization.Malformed as error:
-        raise Complaint(f"cannot read what cargo bench left behind: {error}") from error
+        raise Complaint(f"no results of Criterion in {shown(home)}: run cargo bench -- --save-baseline {name} first, or set {VARIABLES}")
+    kept, new = criterion_output.read(home, name), criterion_output.read(home)
+    if not kept.rows and not kept.unreadable:
+        known = criterion_output.baselines(home)
+        raise Complaint(f"cargo bench left no baseline {name!r} in {shown(home)} (there: {', '.join(known) or 'none'}); where it did, say with {VARIABLES}")
+    if not kept.rows and not new.rows:
+        reasons = "; ".join(f"{folder}: {reason}" for folder, reason in _unreadable(kept, new).items())
+        raise Complaint(f"nothing that cargo bench left behind can be read: {reasons}")
+    return kept, new
 
 
-def _line(id: str, kept: Samples | None, new: Samples | None) -> list[str]:
-    medians = [figures.time(side.median_ns()) if side else "not there" for side in (kept, new)]
-    counts = " and ".join(str(len(side.times_ns)) for side in (kept, new) if side)
-    if kept is None or new is None:
+def _unreadable(kept: Results, new: Results) -> dict[str, str]:
+    return {shown(one.folder): one.reason for side in (kept, new) for one in side.unreadable}
+
+
+def _line(id: str, kept: Results, new: Results) -> list[str]:
+    sides = [side.rows.get(id) for side in (kept, new)]
+    medians = [figures.time(samples.median_ns()) if samples else _absent(id, side) for samples, side in zip(sides, (kept, new), strict=True)]
+    counts = " and ".join(str(len(samples.times_ns)) for samples in sides if samples)
+    before, after = sides
+    if before is None or after is None:
         return [id, *medians, "", counts]
-    ratio = "the same run" if kept == new else figures.ratio(new.median_ns() / kept.median_ns())
+    ratio = "the same run" if before == after else figures.ratio(after.median_ns() / before.median_ns())
     return [id, *medians, ratio, counts]
 
 
-def _json(kept: dict[str, Samples], new: dict[str, Samples]) -> list[dict[str, object]]:
-    return [{"id": id, "kept": _side(kept.get(id)), "new": _side(new.get(id))} for id in kept | new]
+def _absent(id: str, side: Results) -> str:
+    return "cannot be read" if any(one.row == id for one in side.unreadable) else "not there"
+
+
+def _json(kept: Results, new: Results) -> dict[str, object]:
+    rows = [{"id": id, "kept": _side(kept.rows.get(id)), "new": _side(new.rows.get(id))} for id in kept.rows | new.rows]
+    unreadable = [{"folder": folder, "reason": reason} for folder, reason in _unreadable(kept, new).items()]
+    return {"schema": SCHEMA, "verdict": None, "rows": rows, "unreadable": unreadable}
 
 
 def _side(samples: Samples | None) -> dict[str, object] | None:

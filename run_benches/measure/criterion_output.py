@@ -2,16 +2,27 @@
 
 Why one module: the files are private to criterion (read here as version 0.8.2 writes them; the golden files of the tests are its own) and
 may change with any version. Results are known by `full_id`, since directory names are cut to 64 characters and have some characters
-replaced; its printed output is for people and is never read.
+replaced; its printed output is for people and is never read. Results lie there until somebody removes them, also those of other versions
+and of benches that are gone, so a folder that cannot be read is named and costs no other row.
 """
 
-import glob
+import math
+import os
 import re
 import statistics
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from run_benches import serialization
+from run_benches.places import ROOT
+from run_benches.setup import toolchain
+
+T = TypeVar("T")
+
+_FILES = {"benchmark.json", "sample.json", "estimates.json", "tukey.json"}
+"""What Criterion leaves of a row; only the first two are read."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +39,23 @@ class Samples:
     def mean_ns(self) -> float:
         """All time over all operations: for rows whose stalls (flushes, compactions) are part of the cost."""
         return sum(self.times_ns) / sum(self.iterations)
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """A folder of results that cannot be read, and why; with its row, where at least that is known."""
+
+    folder: Path
+    reason: str
+    row: str | None = None
+
+
+@dataclass(frozen=True)
+class Results:
+    """The samples of every row by full id, and what cannot be read."""
+
+    rows: dict[str, Samples] = field(default_factory=dict)
+    unreadable: list[Unreadable] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -53,24 +81,55 @@ def filter_of(rows: list[str]) -> str:
     return "^(?:" + "|".join(re.escape(row) for row in rows) + ")$"
 
 
-def read(home: Path, baseline: str = "new") -> dict[str, Samples]:
-    """The samples of every row that was measured with `CRITERION_HOME` at `home`, by full id: the last ones, or those kept as a baseline."""
-    return dict(_read_row(path.parent) for path in sorted(home.glob(f"**/{glob.escape(baseline)}/sample.json")))
+def home() -> Path:
+    """Where a typed `cargo bench` leaves its results, by Criterion's own rule: `CRITERION_HOME`, else the folder `criterion` of cargo's target
+    folder. Cargo runs the benches in the folder of their package."""
+    named = os.environ.get("CRITERION_HOME")
+    return toolchain.target_folder() / "criterion" if named is None else ROOT / named
+
+
+def read(home: Path, baseline: str = "new") -> Results:
+    """What was measured with `CRITERION_HOME` at `home`: the last results, or those kept as a baseline."""
+    results = Results()
+    for folder in _folders(home, results.unreadable):
+        row = None
+        try:
+            if folder.name == baseline:
+                row = _load(_Benchmark, folder / "benchmark.json").full_id
+                results.rows[row] = _samples(folder / "sample.json")
+        except serialization.Malformed as error:
+            results.unreadable.append(Unreadable(folder, str(error), row))
+    return results
 
 
 def baselines(home: Path) -> list[str]:
     """The names that results were kept by."""
-    return sorted({path.parent.name for path in home.glob("**/sample.json")} - {"new"})
+    return sorted({folder.name for folder in _folders(home, [])} - {"new"})
 
 
-def _read_row(folder: Path) -> tuple[str, Samples]:
+def _folders(home: Path, unreadable: list[Unreadable]) -> Iterator[Path]:
+    """Every folder that may hold the results of a row: with one of Criterion's files, or empty. Notes those that cannot be looked into."""
+
+    def note(error: OSError) -> None:
+        unreadable.append(Unreadable(Path(error.filename), error.strerror or str(error)))
+
+    for path, folders, files in os.walk(home, onerror=note):
+        folders.sort()
+        if Path(path) != home and (_FILES & {*files} or not (files or folders)):
+            yield Path(path)
+
+
+def _samples(path: Path) -> Samples:
+    sample = _load(_Sample, path)
+    if not sample.iters or len(sample.iters) != len(sample.times) or not all(0 < one < math.inf for one in (*sample.iters, *sample.times)):
+        raise serialization.Malformed(f"{path.name}: {len(sample.times)} times for {len(sample.iters)} counts, or one that is not positive")
+    return Samples(sample.iters, sample.times)
+
+
+def _load(kind: type[T], path: Path) -> T:
     try:
-        row = serialization.load(_Benchmark, folder / "benchmark.json").full_id
-        sample = serialization.load(_Sample, folder / "sample.json")
+        return serialization.load(kind, path)
     except OSError as error:
-        raise serialization.Malformed(f"{folder}: {error.strerror}") from error
+        raise serialization.Malformed(f"{path.name}: {error.strerror}") from error
     except serialization.Malformed as error:
-        raise serialization.Malformed(f"{folder}: {error} (is this criterion 0.8.2?)") from error
-    if not sample.iters or len(sample.iters) != len(sample.times) or min(sample.iters) <= 0 or min(sample.times) <= 0:
-        raise serialization.Malformed(f"{folder}: {len(sample.times)} times for {len(sample.iters)} counts, or one that is not positive")
-    return row, Samples(sample.iters, sample.times)
+        raise serialization.Malformed(f"{path.name}: {error} (is this criterion 0.8.2?)") from error

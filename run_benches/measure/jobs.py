@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from run_benches import processes, serialization
-from run_benches.errors import Complaint
+from run_benches import processes
 from run_benches.measure import broker, build, criterion_output, families
 from run_benches.measure.build import Found, Suite
 from run_benches.measure.families import Tuple
 from run_benches.measure.plan import Job
+from run_benches.places import shown
 from run_benches.store.runs import Design, Facts, Family
 
 KEPT_IN_ENVIRONMENT = ("PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "XDG_CACHE_HOME", "STRATA_BENCH_DIR")
@@ -79,7 +79,8 @@ def _measure_together(context: RunContext, job: Job, left: list[str], where: str
     while left:
         folder = context.folder / f"{job.round + 1:02}-{job.subject}-{where}-{attempt}"
         failure = _run_rows(context, context.suites[job.subject], left, folder, deadline_s)
-        measured = _collect(outcome, left, folder)
+        measured, unreadable = _collect(outcome, left, folder)
+        failure = failure or unreadable
         rest = [id for id in left if id not in measured]
         barren = 0 if measured else barren + 1
         # Rows run in the order of the source, so the first one without a figure is the one that failed.
@@ -100,11 +101,10 @@ def _run_rows(context: RunContext, suite: Suite, rows: list[str], folder: Path, 
     return processes.run(command, environment_of(own), folder / "log", deadline_s, context.timeout_s, context.tick, cores)
 
 
-def _collect(outcome: Outcome, rows: list[str], folder: Path) -> set[str]:
-    try:
-        found = criterion_output.read(folder / "criterion")
-    except serialization.Malformed as error:
-        raise Complaint(f"what Criterion wrote cannot be read: {error}") from error
+def _collect(outcome: Outcome, rows: list[str], folder: Path) -> tuple[set[str], str | None]:
+    """The rows that have a figure now, and what of Criterion's cannot be read, if anything."""
+    results = criterion_output.read(folder / "criterion")
+    found = results.rows
     facts, beside = build.read_facts(folder / "facts"), build.read_found(folder / "facts")
     outcome.engine = facts.engine if facts and facts.engine else outcome.engine
     for id in rows:
@@ -112,7 +112,7 @@ def _collect(outcome: Outcome, rows: list[str], folder: Path) -> set[str]:
             outcome.facts[id], outcome.found[id] = facts.rows[id], beside[id]
             whole = facts.rows[id].changes_store or facts.rows[id].workload
             outcome.points_ns[id] = found[id].mean_ns() if whole else found[id].median_ns()
-    return set(outcome.points_ns)
+    return set(outcome.points_ns), next((f"what Criterion wrote cannot be read: {shown(one.folder)}: {one.reason}" for one in results.unreadable), None)
 
 
 def measure_tuple(context: RunContext, job: Job, family: Family, deadline_s: float) -> Outcome:

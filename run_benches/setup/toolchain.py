@@ -6,12 +6,14 @@ the environment is refused rather than used: what stands in a shell but not in `
 person types compile RocksDB a second time.
 """
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import tomllib
 from collections.abc import Iterator, Set
+from functools import lru_cache
 from pathlib import Path
 
 from run_benches.errors import Complaint
@@ -26,7 +28,16 @@ FLAGS = re.compile(r"RUSTFLAGS|CARGO_ENCODED_RUSTFLAGS|CARGO_BUILD_RUSTFLAGS|CAR
 
 def target_folder() -> Path:
     """Where cargo puts what it builds: the user's own folder, so that RocksDB is compiled once for everybody."""
-    return Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target").absolute()
+    return Path(os.environ.get("CARGO_TARGET_DIR") or _configured_target()).absolute()
+
+
+@lru_cache(maxsize=1)
+def _configured_target() -> Path:
+    """As cargo's own configuration says (`build.target-dir`, also in files outside of the checkout)."""
+    try:
+        return Path(json.loads(_said("cargo", "metadata", "--format-version=1", "--no-deps", "--offline"))["target_directory"])
+    except (OSError, ValueError, KeyError):  # no cargo yet: it will be checked before anything is built
+        return ROOT / "target"
 
 
 def check(target: Path | None = None) -> None:

@@ -189,3 +189,14 @@ def test_no_space_is_said_before_the_build(monkeypatch: pytest.MonkeyPatch, tmp_
     monkeypatch.setattr(toolchain, "SPACE_FOR_FIRST_BUILD_GIB", 10**6)
     with pytest.raises(Complaint, match="make room, or set CARGO_TARGET_DIR"):
         toolchain._check_space(toolchain.target_folder())
+
+
+def test_the_target_folder_is_the_one_that_cargo_is_configured_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("CARGO_TARGET_DIR", raising=False)
+    monkeypatch.setenv("CARGO_BUILD_TARGET_DIR", str(tmp_path / "configured"))
+    toolchain._configured_target.cache_clear()
+    assert toolchain.target_folder() == tmp_path / "configured"
+    monkeypatch.setenv("PATH", str(tmp_path))
+    toolchain._configured_target.cache_clear()
+    assert toolchain.target_folder() == places.ROOT / "target", "without cargo"
+    toolchain._configured_target.cache_clear()
