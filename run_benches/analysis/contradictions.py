@@ -60,6 +60,7 @@ def checks(run: Run) -> list[Check]:
         _check("rows of several benches that do the same work under the same conditions agree", _same_work(run), _disagreeing),
         _check("contention is not faster than none", _contended(run), _faster_than_alone),
         _check("who contends for a lock has waited", _contenders(run), _never_waited),
+        _check("no share of a workload's time is above one", _shares(run), _above_one),
         _check(f"a mix takes as long as its parts together, within {figures.percent(FAR - 1)}", _mixes(run), _far_from_its_parts),
     ]
 
@@ -245,6 +246,34 @@ def _faster_than_alone(pair: _Contended) -> str | None:
     return (
         f"Impossible order: `{pair.row.id}` ({figures.time_spread(pair.time)}) is faster under contention than `{pair.alone.id}` "
         f"({figures.time_spread(pair.alone_time)}), which has none{limit}. Use neither figure before this is explained."
+    )
+
+
+# Shares of the time of a workload, which is that of its own processes and not of its turns.
+
+
+@dataclass(frozen=True)
+class _Share:
+    row: Row
+    of: str
+    share: float
+
+
+def _shares(run: Run) -> Iterator[_Share]:
+    for row in findings.rows(run):
+        if (stalled := findings.stalled_share(row)) is not None:
+            yield _Share(row, findings.STALLED, stalled)
+        for name, measure in row.bench.measures.items():
+            if measure.unit == "share" and measure.points:
+                yield _Share(row, name, max(measure.points))
+
+
+def _above_one(found: _Share) -> str | None:
+    if found.share <= 1:
+        return None
+    return (
+        f"Impossible share: `{found.row.id}` says {figures.percent(found.share)} of its time for {found.of.replace('_', ' ')}. Use neither figure"
+        " before this is explained."
     )
 
 

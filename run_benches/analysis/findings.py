@@ -95,6 +95,18 @@ class Row:
         return f"invalid: {'a time of 0 was recorded' if self.bench.points_ns else 'it ran, but no process left a figure'}"
 
 
+STALLED = "stall_time"
+"""The measure of how long the engine made writers wait, summed over them."""
+
+
+def stalled_share(row: Row) -> float | None:
+    """The share of all its threads' time that the writers of a workload were stalled, in the process where that was most."""
+    stalled, facts, measured = row.bench.measures.get(STALLED), row.bench.facts, row.measured
+    if stalled is None or stalled.unit != "seconds" or not stalled.points or not facts.timed_operations or measured is None:
+        return None
+    return max(stalled.points) * 1e9 / (facts.timed_operations * measured.middle * facts.threads)
+
+
 def absence(state: State, reasons: Sequence[str]) -> str:
     """What stands in place of a figure: the state and the reason, never a number."""
     label = {"ran": figures.NOT_RUN, "not_run": figures.NOT_RUN, "skipped": f"{figures.NOT_RUN} (skipped)", "invalid": "invalid"}[state]

@@ -19,7 +19,7 @@ from run_benches.measure.plan import Costs, Job
 from run_benches.progress import Line, duration
 from run_benches.stats import estimates
 from run_benches.store import runs
-from run_benches.store.runs import Bench, Family, Measure, Ratio, Run
+from run_benches.store.runs import Bench, Family, Measure, Ratio, Run, Turns
 
 
 class Measurement:
@@ -93,7 +93,10 @@ class Measurement:
             _add_point(run.benches[id], point_ns)
         for id, facts in outcome.facts.items():
             bench = run.benches[id]
-            bench.facts, bench.counters = facts, facts.counters
+            if job.kind == "tuple" and facts.workload:  # its times and measures are those of its own processes
+                bench.turns = Turns(facts.timed_operations, facts.counters)
+            else:
+                bench.facts, bench.counters = facts, facts.counters
             if facts.allocations_per_operation is not None:  # counted where the cost of an operation was not known yet
                 bench.allocations_per_operation = facts.allocations_per_operation
         for id, found in outcome.found.items():

@@ -87,18 +87,14 @@ def _allocations(run: Run) -> Rule:
 
 
 def _stalls(run: Run) -> Rule:
-    """Stall time is summed over writers, so it is a share of the time of all threads: operations times the time of one, for each."""
-    found: _Ranked = []
-    looked_at = 0
-    for row in findings.rows(run, macro.LAYER):
-        stalled, operations = macro.measures(row).get("stall_time"), row.bench.facts.timed_operations
-        if stalled is None or stalled.unit != "seconds" or not operations or row.measured is None:
-            continue
-        looked_at += 1
-        share = max(stalled.points) * 1e9 / (operations * row.measured.middle * row.bench.facts.threads)
-        if share > 0:
-            found.append((share, _of(row, f"{figures.percent(share)} of its threads' time: {figures.measure(max(stalled.points), 'seconds')} stalled")))
-    return _rule("workloads whose writers the engine stalled, by the share of their time", looked_at, found)
+    """A share above one is no figure; it stands among the contradictions."""
+    shares = [(row, share) for row in findings.rows(run, macro.LAYER) if (share := findings.stalled_share(row)) is not None]
+    found = [(share, _of(row, _stalled(row, share))) for row, share in shares if 0 < share <= 1]
+    return _rule("workloads whose writers the engine stalled, by the share of their time", len(shares), found)
+
+
+def _stalled(row: Row, share: float) -> str:
+    return f"{figures.percent(share)} of its threads' time: {figures.measure(max(row.bench.measures[findings.STALLED].points), 'seconds')} stalled"
 
 
 def _tails(run: Run) -> Rule:

@@ -11,6 +11,8 @@ History of the format:
   schema 3: rows that are compared are lanes of `families`, which take turns (a tuple); `contrasts` are the logarithms of
     their ratios, one a tuple, and `pairs` of the design became `tuples`. Before, only floors were compared, in pairs of processes, and
     every time was that of processes that ran alone. An older run has no families and no contrasts, and its pairs are read as tuples.
+  schema 4: what the turns of a workload report stands in `turns`. Before, it replaced the counts of the workload's own processes, so of an
+    older run only what they must have been is read (operations), or nothing (counters).
 """
 
 import re
@@ -22,7 +24,7 @@ from run_benches import serialization
 from run_benches.places import BASELINES, RUNS
 from run_benches.store import fingerprint, stored_file
 
-SCHEMA = 3
+SCHEMA = 4
 
 State = Literal["ran", "not_run", "skipped", "invalid"]
 """How a planned cell ended. A cell is `not_run` from the moment it is planned until something else is known."""
@@ -168,6 +170,15 @@ class Latency:
 
 
 @dataclass
+class Turns:
+    """What a lane of a workload counted in its turns: other operations than those of its own processes, whose times and measures the row
+    has."""
+
+    timed_operations: int | None
+    counters: dict[str, Any] | None
+
+
+@dataclass
 class Measure:
     """A figure beside the time (size on disk, write amplification): its unit, and one point a process."""
 
@@ -189,6 +200,7 @@ class Bench:
     latencies: dict[str, list[Latency]] = field(default_factory=dict)
     measures: dict[str, Measure] = field(default_factory=dict)
     family: str | None = None
+    turns: Turns | None = None
 
 
 @dataclass
@@ -263,7 +275,26 @@ def _as_of_today(content: dict[str, Any]) -> dict[str, Any]:
     design = content.get("design")
     if isinstance(design, dict) and "pairs" in design:
         content = content | {"design": {"tuples": design["pairs"], "lane_s": 0.0} | design}
+    benches = content.get("benches")
+    if content["schema"] < 4 and isinstance(benches, dict):
+        content = content | {"benches": {id: _with_turns_apart(bench) for id, bench in benches.items()}}
     return content | {"schema": SCHEMA}
+
+
+WORKLOAD_PARTS = 10
+"""Of a workload so many times `turn_operations` are timed (WORKLOAD_SAMPLES in benches/harness/src/facts.rs)."""
+
+
+def _with_turns_apart(bench: Any) -> Any:
+    """A row of schema 3 or older: what a workload counted is that of its turns where it is not as much as a workload does."""
+    facts = bench.get("facts") if isinstance(bench, dict) else None
+    if not isinstance(facts, dict) or not facts.get("workload") or not facts.get("turn_operations") or not facts.get("timed_operations"):
+        return bench
+    whole = WORKLOAD_PARTS * facts["turn_operations"]
+    if facts["timed_operations"] == whole:
+        return bench
+    turns = {"timed_operations": facts["timed_operations"], "counters": facts.get("counters")}
+    return bench | {"turns": turns, "counters": None, "facts": facts | {"timed_operations": whole, "counters": None}}
 
 
 def write(run: Run, path: Path) -> None:

@@ -1,11 +1,19 @@
 """Bottlenecks by rules: each names its figures, says how much it looked at, and finds nothing where there is nothing."""
 
+import json
 import math
+from pathlib import Path
 
+from run_benches import serialization
+from run_benches.analysis import contradictions
+from run_benches.measure.jobs import Outcome
+from run_benches.measure.measurement import Measurement
+from run_benches.measure.plan import Job
 from run_benches.render import bottlenecks
 from run_benches.render.bottlenecks import Rule, Spot
 from run_benches.render.source import Source
-from run_benches.store.runs import Place, Run
+from run_benches.store import runs
+from run_benches.store.runs import Facts, Measure, Place, Run, Turns
 from run_benches.tests import made_up
 from run_benches.tests.test_document import a_run, line_with
 
@@ -51,6 +59,45 @@ def test_stalls_are_a_share_of_what_was_timed() -> None:
     run = whole()
     run.benches["macro/bulk_load/strata/1000000_records"].facts.timed_operations = 1_000_000
     assert told(rule(run, "workloads whose writers")) == [("`macro/bulk_load/strata/1000000_records`", "6.2 % of its threads' time: 250 ms stalled")]
+
+
+def test_an_older_run_has_the_turns_of_a_workload_apart_and_its_stalls_over_its_own_operations(tmp_path: Path) -> None:
+    run = whole()
+    id = "macro/bulk_load/strata/1000000_records"
+    facts, bench = run.benches[id].facts, run.benches[id]
+    facts.turn_operations, facts.timed_operations, bench.counters = 100, 50, {"flushes": 0}
+    bench.measures["stall_time"].points, bench.points_ns = [0.678, 1.401], [7593200.5, 7417668.8]
+    path = tmp_path / "run.json"
+    stored = json.loads(serialization.text(run))
+    path.write_text(json.dumps(stored | {"schema": 3}))
+    old = runs.load(path)
+    assert old.benches[id].turns == Turns(50, None) and old.benches[id].facts.timed_operations == 1000
+    assert old.benches[id].counters is None
+    assert told(rule(old, "workloads whose writers")) == [(f"`{id}`", "19 % of its threads' time: 1.40 s stalled")]
+    assert contradictions.found(old) == []
+    path.write_text(json.dumps(stored | {"schema": runs.SCHEMA}))  # of today: what it says is what it means
+    (impossible,) = contradictions.found(runs.load(path))
+    assert impossible.startswith(f"Impossible share: `{id}` says 373 % of its time for stall time.")
+    assert (rule(run, "workloads whose writers").looked_at, told(rule(run, "workloads whose writers"))) == (1, [])
+
+
+def test_a_measure_that_is_a_share_is_not_above_one() -> None:
+    run = whole()
+    run.benches["macro/ycsb_a/strata/zipfian"].measures["cached"] = Measure("share", [0.5, 1.0])
+    assert contradictions.found(run) == []
+    run.benches["macro/ycsb_a/strata/zipfian"].measures["cached"].points.append(1.2)
+    assert len(contradictions.found(run)) == 1
+
+
+def test_what_a_workload_reports_is_not_replaced_by_its_turns(tmp_path: Path) -> None:
+    run = whole()
+    id = "macro/bulk_load/strata/1000000_records"
+    own, turns = (Facts("loads", "records", 1.0, 1, workload=True, timed_operations=count, counters={"flushes": count}) for count in (1000, 50))
+    for kind, facts in (("time", own), ("tuple", turns)):
+        Measurement(run, tmp_path / "run.json", {}, 1.0)._apply(Job(0, kind, id), Outcome(facts={id: facts}))  # type: ignore[arg-type]
+        bench = run.benches[id]
+        assert bench.facts.timed_operations == 1000 and bench.counters == {"flushes": 1000}
+    assert bench.turns == Turns(50, {"flushes": 50})
 
 
 def test_a_long_tail_is_named_and_a_tail_of_few_operations_is_not_looked_at() -> None:

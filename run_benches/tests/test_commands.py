@@ -13,6 +13,7 @@ import pytest
 from run_benches.cli import command_line
 from run_benches.errors import Complaint
 from run_benches.setup import packages
+from run_benches.store import runs
 from run_benches.store.runs import Latency, Measure
 from run_benches.tests.checkout import Checkout, edited
 
@@ -55,7 +56,7 @@ def test_a_first_word_that_is_a_layer_or_a_row_means_run(checkout: Checkout, wor
 
 def test_json_is_the_run_itself(checkout: Checkout) -> None:
     done = checkout.run("storage/read", "--json", *QUICK)
-    assert json.loads(done.stdout)["schema"] == 3
+    assert json.loads(done.stdout)["schema"] == runs.SCHEMA
 
 
 def test_unknown_names_are_errors_before_anything_is_built(checkout: Checkout) -> None:
@@ -212,7 +213,7 @@ def test_a_damaged_or_newer_file_is_one_line(checkout: Checkout, measured: str) 
         ("[]", "Expected `object`, got `array`"),
         ("{}", "schema is missing"),
         ('{"schema": 1}', "); restore it or remove it"),
-        ('{"schema": 9}', "has schema 9, and this version reads up to 3: use a newer run-benches.py"),
+        ('{"schema": 9}', "has schema 9, and this version reads up to 4: use a newer run-benches.py"),
     ):
         bad.write_text(content)
         assert complaint in checkout.complaint("compare", "--stored", "good", "bad")
