@@ -85,7 +85,7 @@ def _words(result: Result, used: float | None) -> str:
 
 def steps(load: LoadRun, run: Run) -> list[Step]:
     """Every operation that was measured, beside the ladder's highest rung where that has such a request and is of a like machine."""
-    like = load.machine.identity == run.machine.identity
+    like = load.machine.likeness(run.machine).alike
     found = []
     for name, result in believed(load):
         alone = load_figures.server_cpu_ns(result) if len(result.cells) == 1 else None

@@ -1,8 +1,14 @@
 """Runs that are there already: listed, shown, named, removed, put side by side.
 
 Why no verdict between stored runs: how a machine differs from one day to the next is not known from one run of each day, so the figures
-stand side by side with their spreads, and nothing is called faster. Between unlike machines not even times are shown, only the ratios to
-the floors, which were measured beside each other on each. Nor is the time of a row that took turns divided by that of one that ran alone.
+stand side by side with their spreads, and nothing is called faster. Of machines that are unlike, or not known to be alike, no times are
+shown, only the ratios to the floors, which were measured beside each other on each; these are another machine's, too: of two machines of
+one name 52 of 125 disagreed. Nor is the time of a row that took turns divided by that of one that ran alone. The sentinels, which use no
+code of the project, say how far the machine itself was another one.
+
+History of the JSON:
+  schema 1: the first.
+  schema 2: `machines_unknown_in`, `other_kernel` and `sentinels`.
 """
 
 from collections.abc import Callable
@@ -11,6 +17,7 @@ from typing import TypeVar
 
 from run_benches import serialization
 from run_benches.analysis import figures, findings
+from run_benches.analysis.figures import Spread
 from run_benches.analysis.findings import Row
 from run_benches.errors import Complaint, Exit
 from run_benches.places import shown
@@ -19,9 +26,10 @@ from run_benches.render.source import revision
 from run_benches.render.tables import Column
 from run_benches.store import runs
 from run_benches.store.loads import LoadRun
-from run_benches.store.runs import Run
+from run_benches.store.runs import Bench, Run
 
 LIST_SCHEMA = 1
+COMPARED_SCHEMA = 2
 
 
 StoredRun = TypeVar("StoredRun", bound=Run | LoadRun)
@@ -83,17 +91,50 @@ def compare(name_a: str, name_b: str, as_json: bool) -> Exit:
     """Two stored runs side by side, without a verdict."""
     path_a, path_b = runs.find(name_a), runs.find(name_b)
     a, b, name_a, name_b = runs.load(path_a), runs.load(path_b), path_a.stem, path_b.stem
-    differing = sorted(key for key in a.machine.identity | b.machine.identity if a.machine.identity.get(key) != b.machine.identity.get(key))
+    likeness, other_kernel = a.machine.likeness(b.machine), a.machine.other_kernel(b.machine)
     if as_json:
-        print(serialization.text({"schema": LIST_SCHEMA, "machines_differ_in": differing, "verdict": None, "rows": _pairs_json(a, b, bool(differing))}), end="")
+        machines = {"machines_differ_in": likeness.differ, "machines_unknown_in": likeness.unknown, "other_kernel": other_kernel}
+        rows = {"rows": _pairs_json(a, b, not likeness.alike), "sentinels": _sentinels_json(a, b)}
+        print(serialization.text({"schema": COMPARED_SCHEMA, **machines, "verdict": None, **rows}), end="")
         return Exit.FINE
-    if differing:
-        print(f"unlike machines ({', '.join(differing)}): only ratios to floors can be put side by side\n")
-    else:
+    if likeness.alike:
         print(_times(a, b, name_a, name_b))
+    else:
+        print(f"{likeness.words}: times cannot be put side by side, and ratios to floors are those of each machine\n")
     print(_ratios(a, b, name_a, name_b))
+    print(_sentinels(a, b, name_a, name_b))
+    if other_kernel:
+        print(f"another {other_kernel}")
     print("no verdict: how this machine differs from day to day is not known from one run of each day")
     return Exit.FINE
+
+
+def _sentinels(a: Run, b: Run, name_a: str, name_b: str) -> str:
+    """How much the machine itself differs, by rows that use no code of the project. Their processes took no turns, so the range of the ratio
+    is that of the slowest over the fastest, and it is no verdict either."""
+    untimed = [name for name, run in ((name_a, a), (name_b, b)) if not any(map(_spread, run.sentinels.values()))]
+    if untimed:
+        return f"sentinels: not timed in {' and '.join(untimed)}, so how far the machine itself differs is not known\n"
+    columns = [Column("sentinel"), Column(name_a, right=True), Column(name_b, right=True), Column(f"{name_b} / {name_a} [range]", right=True)]
+    body = [[id, *(figures.time_spread(side) if side else figures.NOT_RUN for side in sides), _moved(*sides)] for id, sides in _sentinel_sides(a, b)]
+    return tables.render("sentinels, which use no code of the project (no turns were taken)", columns, body)
+
+
+def _sentinel_sides(a: Run, b: Run) -> list[tuple[str, tuple[Spread | None, Spread | None]]]:
+    return [(id, (_spread(a.sentinels.get(id)), _spread(b.sentinels.get(id)))) for id in a.sentinels | b.sentinels]
+
+
+def _spread(sentinel: Bench | None) -> Spread | None:
+    return figures.spread(sentinel.points_ns) if sentinel and sentinel.state == "ran" else None
+
+
+def _moved(first: Spread | None, second: Spread | None) -> str:
+    return figures.ratio(second.middle / first.middle, second.low / first.high, second.high / first.low) if first and second else ""
+
+
+def _sentinels_json(a: Run, b: Run) -> list[dict[str, object]]:
+    points = {id: [run.sentinels[id].points_ns if id in run.sentinels else [] for run in (a, b)] for id in a.sentinels | b.sentinels}
+    return [{"id": id, "a_points_ns": of_a, "b_points_ns": of_b} for id, (of_a, of_b) in points.items()]
 
 
 def _common(a: Run, b: Run) -> list[tuple[Row, Row]]:

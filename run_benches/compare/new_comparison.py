@@ -148,6 +148,7 @@ def more(name: str | None, budget_s: float | None, timeout_s: float) -> tuple[Co
 def _go_on(compared: Comparison, path: Path, timeout_s: float) -> tuple[Comparison, Path]:
     if compared.design.turns != pairing.TURNS:
         raise Complaint(f"{shown(path)} was begun by another version, whose turns are of other lengths: start a new comparison")
+    machine.check_same(compared.machine, shown(path))
     sides = (compared.a, compared.b)
     targets = _build(sides, [layer for layer in dict.fromkeys([*compared.a.code, *compared.b.code]) if layer != SENTINELS])
     for side, built in zip(sides, targets, strict=True):

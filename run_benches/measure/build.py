@@ -19,7 +19,7 @@ from typing import IO, Any, Literal, TypeVar
 from run_benches import processes, serialization
 from run_benches.errors import Complaint
 from run_benches.measure import relink
-from run_benches.measure.layers import layer_names
+from run_benches.measure.layers import SENTINELS, layer_names
 from run_benches.places import LAST_BUILD, ROOT, RUNS
 from run_benches.progress import Line, duration
 from run_benches.setup import build_failure, rocksdb_build, toolchain
@@ -93,7 +93,7 @@ def build() -> dict[str, Path]:
     executables, libraries = run_cargo(ROOT, toolchain.target_folder(), "bench", ["--benches"], "the build", os.environ | relink.environment(links, links))
     for executable in executables.values():
         relink.keep(links / executable.name, libraries)
-    missing = [layer for layer in layer_names() if layer not in executables]
+    missing = [layer for layer in (*layer_names(), SENTINELS) if layer not in executables]
     if missing:
         raise Complaint(f"cargo built no bench {missing[0]}: check its [[bench]] in Cargo.toml")
     serialization.store(LAST_BUILD, _Built({layer: str(path) for layer, path in executables.items()}))

@@ -27,6 +27,7 @@ class Measurement:
 
     def __init__(self, run: Run, path: Path, suites: dict[str, Suite], timeout_s: float) -> None:
         self._run, self._path = run, path
+        self._benches = run.benches | run.sentinels
         self._context = RunContext(suites, run.design, path.with_suffix(""), timeout_s, self._tick)
         self._costs = Costs()
         self._line = Line()
@@ -48,7 +49,7 @@ class Measurement:
 
     def _all_rounds(self) -> None:
         run, done = self._run, {job.name for job in self._run.design.order}
-        for round_of_jobs in plan.rounds(run.design, run.benches, run.families):
+        for round_of_jobs in plan.rounds(run.design, self._benches, run.families):
             todo = [job for job in round_of_jobs if job.name not in done]
             if todo and self._time_is_up(todo):
                 self._line.say(f"the time is up after {todo[0].round} of {run.design.tuples} tuples; the contrasts are of these")
@@ -63,7 +64,7 @@ class Measurement:
 
     def _one(self, job: Job, later: list[Job]) -> None:
         began, expected_s = time.monotonic(), self._expected_s([job])
-        rounds_s = plan.seconds_of(self._run.design, self._run.benches, self._run.families, self._costs, job.round + 1)
+        rounds_s = plan.seconds_of(self._run.design, self._benches, self._run.families, self._costs, job.round + 1)
         what = f"{'tuple' if job.kind == 'tuple' else 'process'} {job.round + 1} of {job.subject}"
         parts = len(self._run.families[job.subject].rows) + 1 if job.kind == "tuple" else len(self._alone(job))
         self._under_way = (what, began + expected_s + self._expected_s(later) + rounds_s)
@@ -79,7 +80,7 @@ class Measurement:
             self._line.say(f"{'the family of ' if job.kind == 'tuple' else ''}{id} is invalid: {failure}")
 
     def _alone(self, job: Job) -> list[str]:
-        return plan.timeable(self._run.design, self._run.benches, job.round)[job.subject]
+        return plan.timeable(self._run.design, self._benches, job.round)[job.subject]
 
     def _do(self, job: Job, deadline_s: float) -> Outcome:
         self._tick()
@@ -90,9 +91,9 @@ class Measurement:
     def _apply(self, job: Job, outcome: Outcome) -> None:
         run = self._run
         for id, point_ns in outcome.points_ns.items():
-            _add_point(run.benches[id], point_ns)
+            _add_point(self._benches[id], point_ns)
         for id, facts in outcome.facts.items():
-            bench = run.benches[id]
+            bench = self._benches[id]
             if job.kind == "tuple" and facts.workload:  # its times and measures are those of its own processes
                 bench.turns = Turns(facts.timed_operations, facts.counters)
             else:
@@ -100,7 +101,7 @@ class Measurement:
             if facts.allocations_per_operation is not None:  # counted where the cost of an operation was not known yet
                 bench.allocations_per_operation = facts.allocations_per_operation
         for id, found in outcome.found.items():
-            _add_found(run.benches[id], found)
+            _add_found(self._benches[id], found)
         if outcome.lanes:
             _add_tuple(run, job.subject, outcome.lanes)
         if outcome.engine:
@@ -109,11 +110,11 @@ class Measurement:
             if job.kind == "tuple":
                 _fail_family(run, name, f"tuple {job.round + 1}: {failure}")
             else:
-                run.benches[name].state = "invalid"
-                run.benches[name].reasons.append(f"process {job.round + 1}: {failure}")
+                self._benches[name].state = "invalid"
+                self._benches[name].reasons.append(f"process {job.round + 1}: {failure}")
 
     def _expected_s(self, todo: list[Job]) -> float:
-        return sum(plan.job_s(job, self._run.design, self._run.benches, self._run.families, self._costs) for job in todo)
+        return sum(plan.job_s(job, self._run.design, self._benches, self._run.families, self._costs) for job in todo)
 
     def _spent_s(self) -> float:
         return self._earlier_s + time.monotonic() - self._began

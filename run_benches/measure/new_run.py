@@ -15,7 +15,7 @@ from run_benches.errors import Complaint
 from run_benches.interrupts import until_stopped
 from run_benches.measure import build, machine, plan, provenance, selection
 from run_benches.measure.build import Suite
-from run_benches.measure.layers import layer_names
+from run_benches.measure.layers import SENTINELS, layer_names
 from run_benches.measure.lock import alone
 from run_benches.measure.measurement import Measurement
 from run_benches.measure.plan import Plan
@@ -59,6 +59,7 @@ def resume(name: str | None, timeout_s: float) -> tuple[Run, Path]:
     run = runs.load(path)
     if run.complete:
         raise Complaint(f"{shown(path)} is complete; there is nothing to resume")
+    machine.check_same(run.machine, shown(path))
     with alone():
         suites = {suite.layer: suite for suite in _suites().values()}
         for layer, binary in run.binaries.items():
@@ -76,7 +77,7 @@ def _go(run: Run, path: Path, suites: dict[str, Suite], timeout_s: float) -> tup
 
 def _suites() -> dict[str, Suite]:
     executables = build.build()
-    return {layer: build.ask(layer, executables[layer]) for layer in layer_names()}
+    return {layer: build.ask(layer, executables[layer]) for layer in (*layer_names(), SENTINELS)}
 
 
 def _last_incomplete() -> Path:
@@ -100,7 +101,7 @@ def _new_run(wish: Wish, made: Plan, suites: dict[str, Suite]) -> Run:
         seconds=0.0,
         scale="budget" if wish.budget_s is not None else wish.scale,
         complete=False,
-        partial=None if everything else sorted({cell.layer for cell in made.design.plan}),
+        partial=None if everything else sorted(involved - {SENTINELS}),
         machine=machine.describe(file_system),
         build=provenance.how_built(),
         binaries={layer: suite.binary() for layer, suite in used.items()},
@@ -109,6 +110,7 @@ def _new_run(wish: Wish, made: Plan, suites: dict[str, Suite]) -> Run:
         benches=made.benches,
         ratios=made.ratios,
         families=made.families,
+        sentinels=made.sentinels,
     )
 
 

@@ -20,6 +20,7 @@ from run_benches import serialization
 from run_benches.errors import Complaint
 from run_benches.measure import families, selection
 from run_benches.measure.build import Suite
+from run_benches.measure.layers import SENTINELS
 from run_benches.places import COSTS
 from run_benches.progress import duration
 from run_benches.stats import estimates
@@ -63,6 +64,9 @@ LANE_S = 0.25
 
 SAMPLE_SIZE, WARM_UP_S, MEASUREMENT_S = 10, 0.05, 0.15
 """Of a row that runs alone: its time is rough, and more samples of one process would not change that."""
+
+SENTINEL_PROCESSES = 3
+"""Enough to show how far processes are apart, and a few seconds of a run."""
 
 
 @dataclass(frozen=True)
@@ -110,12 +114,15 @@ class Plan:
     benches: dict[str, Bench]
     ratios: dict[str, Ratio]
     families: dict[str, Family]
+    sentinels: dict[str, Bench]
     seconds: float
 
 
 def make(suites: dict[str, Suite], words: list[str], skip: list[str], scale: Scale, budget_s: float | None, seed: int) -> Plan:
-    """Plans a run of the rows that `words` choose, and of those that these are held against, as long as the scale or the budget says."""
-    rows = {id: facts for suite in suites.values() for id, facts in suite.facts.rows.items()}
+    """Plans a run of the rows that `words` choose, and of those that these are held against, as long as the scale or the budget says; and of the
+    sentinels, whatever is chosen."""
+    rows = {id: facts for suite in suites.values() if suite.layer != SENTINELS for id, facts in suite.facts.rows.items()}
+    sentinels = {id: Bench("not_run", [], facts) for id, facts in suites[SENTINELS].facts.rows.items()} if SENTINELS in suites else {}
     selection.check_rows([*words, *skip], list(rows))
     chosen = {id for id in rows if selection.chosen(id, words)}
     chosen |= {partner for id in chosen for partner in families.partners(rows[id])}
@@ -134,10 +141,12 @@ def make(suites: dict[str, Suite], words: list[str], skip: list[str], scale: Sca
     cells = [Cell("time", id.partition("/")[0], id) for id in benches]
     cells += [Cell("ratio", id.partition("/")[0], id) for id in ratios]
     cells += [Cell("family", name.partition("/")[0], name) for name in found]
+    cells += [Cell("sentinel", SENTINELS, id) for id in sentinels]
     sizes = (effort.processes, SAMPLE_SIZE, WARM_UP_S, MEASUREMENT_S, estimates.FEWEST_TUPLES, LANE_S)
     linked_anew = all(suites[id.partition("/")[0]].link for family in found.values() for id in family.rows)
     design = Design(seed, *sizes, budget_s or effort.seconds, cells, workload_processes=effort.workload_processes, linked_anew=linked_anew)
-    plan = Plan(design, benches, ratios, found, 0.0)
+    design.sentinel_processes = SENTINEL_PROCESSES if sentinels else 0
+    plan = Plan(design, benches, ratios, found, sentinels, 0.0)
     _spend(plan, effort.most_tuples, limited=budget_s is not None)
     return plan
 
@@ -197,15 +206,15 @@ def _effort(scale: Scale, budget_s: float | None, named: bool) -> Effort:
 
 def _spend(plan: Plan, most_tuples: int, limited: bool) -> None:
     """Takes as many tuples as fit; a budget that the smallest run does not fit into is refused before it is spent."""
-    costs, seconds = Costs(), plan.design.budget_s
-    plan.seconds = seconds_of(plan.design, plan.benches, plan.families, costs)
+    costs, seconds, benches = Costs(), plan.design.budget_s, plan.benches | plan.sentinels
+    plan.seconds = seconds_of(plan.design, benches, plan.families, costs)
     if limited and seconds is not None and plan.seconds > 1.1 * seconds:
         raise Complaint(f"the smallest run of these rows takes about {duration(plan.seconds)}: name fewer layers, or a larger --budget")
     round_s = sum(tuple_s(plan.design, name, plan.families[name], costs) for name in unfinished(plan.families))
     if round_s:
         more = most_tuples if seconds is None else int((seconds - plan.seconds) / round_s)
         plan.design.tuples = min(most_tuples, plan.design.tuples + max(0, more))
-    plan.seconds = seconds_of(plan.design, plan.benches, plan.families, costs)
+    plan.seconds = seconds_of(plan.design, benches, plan.families, costs)
 
 
 def unfinished(found: Mapping[str, Family]) -> list[str]:
@@ -222,14 +231,16 @@ def timeable(design: Design, benches: dict[str, Bench], number: int) -> dict[str
     """The rows without a partner that a process of a layer measures in the round `number`."""
     layers: dict[str, list[str]] = {}
     for id, bench in benches.items():
-        if _is_alone(bench) and number < (design.workload_processes if bench.facts.workload else design.processes):
-            layers.setdefault(id.partition("/")[0], []).append(id)
+        layer = id.partition("/")[0]
+        processes = design.sentinel_processes if layer == SENTINELS else design.workload_processes if bench.facts.workload else design.processes
+        if _is_alone(bench) and number < processes:
+            layers.setdefault(layer, []).append(id)
     return layers
 
 
 def rounds(design: Design, benches: dict[str, Bench], found: dict[str, Family]) -> Iterator[list[Job]]:
     """The jobs, round by round; within a round in an order that the seed decides. Later rounds leave out what has failed meanwhile."""
-    for number in range(max(design.processes, design.workload_processes, design.tuples if found else 0)):
+    for number in range(max(design.processes, design.workload_processes, design.sentinel_processes, design.tuples if found else 0)):
         jobs = [Job(number, "time", layer) for layer in timeable(design, benches, number)]
         jobs += [Job(number, "tuple", name) for name in unfinished(found) if number < design.tuples]
         random.Random(f"{design.seed}:{number}").shuffle(jobs)

@@ -66,8 +66,9 @@ def _error_rates(source: Source) -> list[str]:
         unknown = "Until then nobody knows how often an interval on this page misses the truth."
         return [*heading, f"**Our own error rates have not been measured yet: `run-benches.py calibrate`.** {unknown}", ""]
     known = ", ".join(f"{cells.words(name)} {cells.plain(value)}" for name, value in found.machine.identity.items())
-    same_machine = found.machine.identity == source.run.machine.identity
-    elsewhere = [] if same_machine else [f"**Measured on another machine than the figures of this page:** {known}.", ""]
+    likeness = found.machine.likeness(source.run.machine)
+    where = "Measured on another machine than" if likeness.differ else f"Not known to be of the same machine ({', '.join(likeness.unknown)}) as"
+    elsewhere = [] if likeness.alike else [f"**{where} the figures of this page:** {known}.", ""]
     stale = ["**Stale: the code that measures and judges has changed since.**", ""] if "calibration" in source.stale else []
     details = "The counts behind these, by condition and by tool, stand below."
     return [*heading, *marked("error rates", calibration_origin(found), [*stale, *elsewhere, *calibration_report.goals(found)]), details, ""]
@@ -93,6 +94,7 @@ def _census(run: Run) -> str:
         "Times": [run.benches[cell.id].state for cell in run.design.plan if cell.kind == "time"],
         "families": [run.families[cell.id].state for cell in run.design.plan if cell.kind == "family"],
         "ratios": [run.ratios[cell.id].state for cell in run.design.plan if cell.kind == "ratio"],
+        "sentinels": [run.sentinels[cell.id].state for cell in run.design.plan if cell.kind == "sentinel"],
     }
     told = []
     for kind, states in kinds.items():

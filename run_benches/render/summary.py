@@ -181,7 +181,7 @@ MANY = 3
 
 def _troubles(run: Run) -> str:
     """What has no figure, by the reason."""
-    cells = [("row", id, bench.state, bench.reasons) for id, bench in run.benches.items()]
+    cells = [("row", id, bench.state, bench.reasons) for id, bench in (run.benches | run.sentinels).items()]
     cells += [("ratio", id, ratio.state, ratio.reasons) for id, ratio in run.ratios.items()]
     cells += [("family", name, family.state, family.reasons) for name, family in run.families.items()]
     told: dict[tuple[str, str, str], list[str]] = {}
@@ -224,7 +224,7 @@ def exit_code(run: Run, strict: bool) -> Exit:
     states = [bench.state for bench in run.benches.values()] + [ratio.state for ratio in run.ratios.values()]
     states += [family.state for family in run.families.values()]
     held = [one for one in findings.goals(run) if one.ratio is not None and one.ratio.state != "skipped"]
-    if "invalid" in states:
+    if "invalid" in [*states, *(sentinel.state for sentinel in run.sentinels.values())]:
         return Exit.ERROR
     if "ran" not in states or not run.complete or contrasts.controls(run).contaminated:
         return Exit.NOTHING

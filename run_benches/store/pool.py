@@ -6,10 +6,13 @@ very same machine code: pairs of two revisions are no longer pairs of one with i
 
 History of the format:
   schema 1: the first. The first line is the origin, each other one a job. Effects are natural logarithms of B's time over A's.
+  schema 2: the identity of the machine says also which generation its processor is of, and its caches. An older pool can be read, but not
+    added to: whether this is its machine is not known.
 """
 
 import json
 import os
+import sys
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -20,7 +23,7 @@ from run_benches.places import BASELINES, shown
 from run_benches.store import stored_file
 from run_benches.store.runs import Build, Machine
 
-SCHEMA = 1
+SCHEMA = 2
 FOLDER = BASELINES / "calibration"
 PATH = FOLDER / "pool.jsonl"
 RESULTS = FOLDER / "results.json"
@@ -112,9 +115,12 @@ def begin(origin: Origin, path: Path = PATH) -> Pool:
         return Pool(origin, [])
     pool = load(path)
     there = pool.origin
-    if (there.code, there.machine.identity, there.turns, there.fingerprint) != (origin.code, origin.machine.identity, origin.turns, origin.fingerprint):
-        what = f"{shown(path)} holds pairs of {there.commit[:9]}, which is other code, another machine or another design"
-        raise Complaint(f"{what}: move {shown(path.parent)} away to begin a new pool")
+    likeness = there.machine.likeness(origin.machine)
+    if (there.code, there.turns, there.fingerprint) != (origin.code, origin.turns, origin.fingerprint) or not likeness.alike:
+        why = f"of another machine: {likeness.words}" if not likeness.alike else f"of {there.commit[:9]}, which is other code or another design"
+        raise Complaint(f"{shown(path)} holds pairs {why}; move {shown(path.parent)} away to begin a new pool")
+    if other := there.machine.other_kernel(origin.machine):
+        print(f"{shown(path)} was begun under another kernel: {other}", file=sys.stderr)
     return pool
 
 

@@ -12,10 +12,12 @@ History of the format:
     their ratios, one a tuple, and `pairs` of the design became `tuples`. Before, only floors were compared, in pairs of processes, and
     every time was that of processes that ran alone. An older run has no families and no contrasts, and its pairs are read as tuples.
   schema 4: what the turns of a workload report stands in `turns`. Before, it replaced the counts of the workload's own processes, so of an
-    older run only what they must have been is read (operations), or nothing (counters).
+    older run only what they must have been is read (operations), or nothing (counters). The identity of the machine says also which
+    generation its processor is of, and its caches; each run has `sentinels`. What an older run does not say is not known.
 """
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -91,12 +93,47 @@ class Tool:
     fingerprint: str | None = None
 
 
+@dataclass(frozen=True)
+class Likeness:
+    """Whether two machines are alike: in what they differ, and what one of them did not record. What is not known is never taken for equal."""
+
+    differ: list[str]
+    unknown: list[str]
+
+    @property
+    def alike(self) -> bool:
+        """Whether times of the two may stand side by side."""
+        return not self.differ and not self.unknown
+
+    @property
+    def words(self) -> str:
+        """Why they are not alike."""
+        told = (("unlike machines", self.differ), ("not known to be alike, since one did not record", self.unknown))
+        return "; ".join(f"{what} ({', '.join(names)})" for what, names in told if names)
+
+
+PROCESSOR = {"x86_64": ("family", "model", "stepping", "caches"), "aarch64": ("implementer", "variant", "part", "revision", "caches")}
+"""What tells the generations of a processor apart where its name does not, by architecture."""
+
+
 @dataclass
 class Machine:
     """`identity` must agree before times of two runs may stand side by side; `recorded` is merely kept."""
 
     identity: dict[str, Any]
     recorded: dict[str, Any]
+
+    def likeness(self, other: "Machine") -> Likeness:
+        """How it compares with another one."""
+        mine, theirs = self.identity, other.identity
+        names = dict.fromkeys([*mine, *theirs, *PROCESSOR.get(str(mine.get("architecture")), ("caches",))])
+        unknown = [name for name in names if name not in mine or name not in theirs]
+        return Likeness([name for name in names if name not in unknown and mine[name] != theirs[name]], unknown)
+
+    def other_kernel(self, other: "Machine") -> str | None:
+        """That the kernel is another one, if it is: it may move times, and is no other machine."""
+        kernels = [str(one.recorded.get("kernel") or "not known") for one in (self, other)]
+        return None if kernels[0] == kernels[1] != "not known" else f"kernel {kernels[0]}, then {kernels[1]}"
 
 
 @dataclass
@@ -118,9 +155,9 @@ class Binary:
 
 @dataclass
 class Cell:
-    """One thing that was promised before the run: the time of a row, its ratio to its floor, or a family (by its base)."""
+    """One thing that was promised before the run: the time of a row, its ratio to its floor, a family (by its base), or a sentinel."""
 
-    kind: Literal["time", "ratio", "family"]
+    kind: Literal["time", "ratio", "family", "sentinel"]
     layer: str
     id: str
 
@@ -138,7 +175,7 @@ class Job:
 class Design:
     """How the figures were made. `tuples` and `processes` are what was aimed at; each figure carries what it got. `order` is what ran;
     after `budget_s` no more tuples are begun than an interval needs. In a tuple each lane is timed for about `lane_s`. `processes` are
-    those of a row that has no partner; workloads, which take seconds each, run in `workload_processes`. Only where the binaries of each
+    those of a row that has no partner; workloads, which take seconds each, run in `workload_processes`, sentinels in `sentinel_processes`. Only where the binaries of each
     round were `linked_anew` do the intervals contain what the placement of code does."""
 
     seed: int
@@ -152,6 +189,7 @@ class Design:
     plan: list[Cell]
     order: list[Job] = field(default_factory=list)
     workload_processes: int = 0
+    sentinel_processes: int = 0
     linked_anew: bool | None = None
 
 
@@ -258,14 +296,17 @@ class Run:
     contrasts: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     """By row and by the row it is held against: the natural logarithms of its time over the other's, one a tuple. Of a row and itself: of
     its second lane over its first."""
+    sentinels: dict[str, Bench] = field(default_factory=dict)
+    """Rows of the harness that use no code of the project, whatever was chosen: what they take is the doing of the machine."""
 
 
 def load(path: Path) -> Run:
     """Reads a run; a damaged or newer file is a complaint of one line."""
     with stored_file.reading(path):
         run = serialization.parse(Run, _as_of_today(stored_file.content(path, SCHEMA)))
+        states: dict[str, Collection[str]] = {"time": run.benches, "ratio": run.ratios, "family": run.families, "sentinel": run.sentinels}
         for cell in run.design.plan:
-            if cell.id not in (run.benches if cell.kind == "time" else run.ratios if cell.kind == "ratio" else run.families):
+            if cell.id not in states[cell.kind]:
                 raise serialization.Malformed(f"planned but without a state: {cell.kind} of {cell.id}")
         return run
 

@@ -86,6 +86,7 @@ def made(root: Path) -> Checkout:
     for layer in LAYERS:
         (root / "benches" / f"{layer}.rs").write_text(f"//! What {layer} costs.\nfn main() {{}}\n")
         _install(FAKES / "bench.py", bin / f"{layer}-fake")
+    _install(FAKES / "bench.py", bin / "harness-fake")
     shutil.copytree(places.ROOT / "load" / "scenarios", root / "load" / "scenarios")
     for program in ("load", "strata"):
         _install(FAKES / "load.py", bin / f"{program}-program")

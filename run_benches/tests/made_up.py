@@ -13,6 +13,8 @@ from run_benches.store.runs import Bench, Build, Facts, Family, Latency, Machine
 
 FAKES = Path(__file__).parent / "fakes"
 
+A_MACHINE = {"cpu_model": "A processor", "cores": 2, "architecture": "x86_64", "family": "26", "model": "2", "stepping": "1", "caches": "L3 32768K"}
+
 SPREAD = (0.98, 1.03, 1.0, 0.99, 1.01)
 """What the processes measured, over the time of the row."""
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from run_benches import files
 from run_benches.cli import command_line
 from run_benches.errors import Complaint
 from run_benches.setup import packages
@@ -34,10 +35,12 @@ def test_a_run_prints_tables_and_stores_every_cell(checkout: Checkout) -> None:
     assert run.contrasts["storage/read/strata/1_index_1t"]["storage/read/strata/0_index_1t"] == pytest.approx([0.693147] * 6)
     assert run.contrasts["storage/read/strata/0_index_1t"]["storage/read/strata/0_index_1t"] == [0.0] * 6, "its second lane"
     assert {binary.bytes > 0 for binary in run.binaries.values()} == {True}
-    assert len(run.design.order) == 4 * 6
+    assert {id: len(sentinel.points_ns) for id, sentinel in run.sentinels.items()} == {f"harness/{name}/sentinel/0": 3 for name in ("integers", "byte_scan", "copy", "chase")}
+    assert len(run.design.order) == 4 * 6 + 3
     folder = next((checkout.root / "runs").glob("2*Z-*/turns"))
     assert sum(len(path.read_text().splitlines()) for path in folder.iterdir()) == 4 * 6
-    assert [path.name for path in folder.parent.iterdir()] == ["turns"], "nothing large is left behind"
+    kept = sorted(path.name for path in folder.parent.iterdir())
+    assert kept == [*(f"0{number}-harness-one-core-0" for number in (1, 2, 3)), "turns"], "nothing large is left behind"
 
 
 def test_a_row_without_a_partner_is_measured_alone_where_it_is_named(checkout: Checkout) -> None:
@@ -254,7 +257,42 @@ def test_between_unlike_machines_only_ratios_are_shown(checkout: Checkout, measu
     edited(path, machine=machine)
     done = checkout.run("compare", "--stored", "a", "b")
     assert done.returncode == 0 and "unlike machines (cores)" in done.stdout
-    assert "0.800 [0.800, 0.800]" in done.stdout and " us" not in done.stdout
+    assert "0.800 [0.800, 0.800]" in done.stdout and "time an operation" not in done.stdout
+    assert "harness/chase/sentinel/0" in done.stdout
+
+
+def test_runs_from_before_can_be_read_and_are_not_taken_for_runs_of_one_machine(checkout: Checkout, measured: str) -> None:
+    checkout.keep(measured, "a", "b")
+    for name in "ab":
+        path = checkout.root / "baselines" / f"{name}.json"
+        run = json.loads(path.read_text())
+        identity = {key: run["machine"]["identity"][key] for key in ("cpu_model", "cores", "architecture", "memory_gib")}
+        plan = [cell for cell in run["design"]["plan"] if cell["kind"] != "sentinel"]
+        edited(path, schema=3, machine=run["machine"] | {"identity": identity}, sentinels={}, design=run["design"] | {"plan": plan})
+    done = checkout.run("compare", "--stored", "a", "b")
+    assert done.returncode == 0 and "not known to be alike" in done.stdout and "sentinels: not timed in a and b" in done.stdout
+    assert "0.800 [0.800, 0.800]" in done.stdout and "time an operation" not in done.stdout
+    found = json.loads(checkout.run("compare", "--stored", "a", "b", "--json").stdout)
+    assert found["machines_differ_in"] == [] and "caches" in found["machines_unknown_in"] and found["sentinels"] == []
+
+
+def test_how_far_the_machine_moved_between_two_stored_runs_is_said(checkout: Checkout, measured: str) -> None:
+    checkout.keep(measured, "a", "b")
+    path = checkout.root / "baselines" / "b.json"
+    run = json.loads(path.read_text())
+    run["sentinels"]["harness/integers/sentinel/0"]["points_ns"] = [700.0, 725.0, 750.0]
+    edited(path, sentinels=run["sentinels"], machine=run["machine"] | {"recorded": run["machine"]["recorded"] | {"kernel": "9.9"}})
+    said = checkout.run("compare", "--stored", "a", "b").stdout
+    (line,) = (line for line in said.splitlines() if line.startswith("harness/integers/sentinel/0"))
+    assert line.endswith("1.450 [1.400, 1.500]") and "then 9.9" in said and "time an operation" in said
+
+
+def test_an_interrupted_run_is_not_gone_on_with_on_another_machine(checkout: Checkout, measured: str) -> None:
+    path = checkout.root / "runs" / "20260101T000000Z-1.json"
+    files.replace(path, measured)
+    run = json.loads(measured)
+    edited(path, complete=False, machine=run["machine"] | {"identity": run["machine"]["identity"] | {"stepping": "another"}})
+    assert "unlike machines (stepping)" in checkout.complaint("run", "--resume")
 
 
 def test_list_needs_no_build_and_knows_more_after_one(checkout: Checkout) -> None:

@@ -54,7 +54,7 @@ def a_run() -> Run:
         scale="full",
         complete=True,
         partial=None,
-        machine=Machine({"cpu_model": "A processor", "cores": 2, "architecture": "x86_64"}, {"kernel": "6.1", "file_system": "ext4"}),
+        machine=Machine(made_up.A_MACHINE, {"kernel": "6.1", "file_system": "ext4"}),
         build=Build("rustc 1.93.0", "-C llvm-args=-align-all-functions=6", "release"),
         binaries={"storage": Binary("cd" * 32, 12345678)},
         engine={"storage": {"block_cache_mb": 512}, "integration": {"block_cache_mb": 512}},

@@ -120,4 +120,5 @@ def test_a_pip_with_another_hash_is_refused(monkeypatch: pytest.MonkeyPatch, tmp
 def test_the_machine_is_described_without_guesses() -> None:
     found = machine.describe("ext4")
     assert found.identity["cores"] >= 1 and found.recorded["file_system"] == "ext4"
+    assert found.likeness(machine.describe(None)).alike
     assert machine.file_system(Path("/proc")) == "proc"

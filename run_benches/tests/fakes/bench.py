@@ -11,7 +11,8 @@ import sys
 
 HOME, _, NAME = os.path.abspath(__file__).rpartition("/")
 LAYER = NAME.partition("-")[0]
-BASE_NS = {"read": 1000.0, "create": 4000.0, "update": 8000.0, "delete": 3000.0, "mixed": 2000.0}
+SENTINELS = ("integers", "byte_scan", "copy", "chase")
+BASE_NS = {**dict.fromkeys(SENTINELS, 500.0), "read": 1000.0, "create": 4000.0, "update": 8000.0, "delete": 3000.0, "mixed": 2000.0}
 
 
 def facts(operation: str, subject: str, indexes: int, threads: int) -> dict[str, object]:
@@ -38,6 +39,8 @@ def facts(operation: str, subject: str, indexes: int, threads: int) -> dict[str,
 
 
 def rows() -> dict[str, dict[str, object]]:
+    if LAYER == "harness":
+        return {f"harness/{operation}/sentinel/0": facts(operation, "sentinel", 0, 1) for operation in SENTINELS}
     found = {}
     for operation in ("create", "read"):
         for subject, indexes, threads in (("strata", 0, 1), ("strata", 1, 1), ("strata", 0, 8), ("floor", 0, 1)):
