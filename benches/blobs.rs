@@ -20,7 +20,7 @@ use strata::error::{Error, Result};
 use strata::schema::{Schema, Table};
 use strata::transaction::{Database, Precondition};
 use strata_harness::data::scatter;
-use strata_harness::{Facts, Scale, State, Suite, Unit, suite, temporary_directory};
+use strata_harness::{Facts, OrRefused, Scale, State, Suite, Unit, refused, suite, temporary_directory};
 use tempfile::TempDir;
 use twox_hash::XxHash3_64;
 
@@ -87,7 +87,7 @@ impl Photos {
         let bytes = blobs.bytes as u64;
         let photos = Self { database, bytes, before: OnceLock::new(), _directory: directory };
         for number in 0..blobs.count {
-            photos.database.create(photos.table(), format!(r#"{{"id":"{number}"}}"#).as_bytes()).expect("a record");
+            photos.database.create(photos.table(), format!(r#"{{"id":"{number}"}}"#).as_bytes()).or_refused();
             photos.write(number, &blobs.content(number));
         }
         photos.database.store().flush().expect("a healthy store");
@@ -116,7 +116,7 @@ impl Photos {
     fn write(&self, number: u64, mut bytes: &[u8]) {
         let (id, none) = (number.to_string(), Precondition::None);
         let upload = Upload::begin(&self.database, self.table(), &id, PICTURE, "image/png", none);
-        let mut upload = upload.expect("a record that is there");
+        let mut upload = upload.or_refused();
         loop {
             bytes = &bytes[upload.take(bytes)..];
             if bytes.is_empty() {
@@ -130,7 +130,9 @@ impl Photos {
 /// Retries until the memtables have room.
 fn in_time(mut attempt: impl FnMut() -> Result<()>) {
     while let Err(error) = attempt() {
-        assert!(matches!(error, Error::Busy { .. }), "{error}");
+        if !matches!(error, Error::Busy { .. }) {
+            refused(&error.to_string());
+        }
         std::thread::sleep(Duration::from_micros(100));
     }
 }
@@ -230,7 +232,7 @@ impl Raw {
         for (piece, value) in pieces.iter_mut().enumerate() {
             let (checksum, bytes) = value.split_first_chunk_mut().expect("room for a checksum");
             *checksum = XxHash3_64::oneshot(bytes).to_le_bytes();
-            self.database.put_opt(Self::key(number, piece), value, &self.write).expect("a healthy store");
+            self.database.put_opt(Self::key(number, piece), value, &self.write).or_refused();
         }
     }
 }

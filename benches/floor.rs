@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 use rust_rocksdb as rocksdb;
 use self_cell::self_cell;
 use smallvec::SmallVec;
-use strata_harness::State;
+use strata_harness::{OrRefused, State};
 use tempfile::TempDir;
 
 self_cell!(
@@ -180,11 +180,11 @@ impl Raw {
     }
 
     pub fn put_record(&self, key: &[u8], value: &[u8]) {
-        self.database().put_cf_opt(&self.records(), key, value, &self.write).expect("a healthy store");
+        self.database().put_cf_opt(&self.records(), key, value, &self.write).or_refused();
     }
 
     pub fn commit(&self, batch: &rocksdb::WriteBatch) {
-        self.database().write_opt(batch, &self.write).expect("a healthy store");
+        self.database().write_opt(batch, &self.write).or_refused();
     }
 
     /// Seeks a prefix in the indexes and sets `keys` to the record keys of its entries, at most `most`.

@@ -22,7 +22,7 @@ use strata::indexes::{self, KeyRange, Keys, Matches};
 use strata::schema::{Durability, Index, IndexKind, Table};
 use strata::storage::{Batch, Reach, Space};
 use strata_harness::data::{self, scatter};
-use strata_harness::{Facts, Suite, Unit, suite};
+use strata_harness::{Facts, OrRefused, Suite, Unit, suite};
 use verbs::looked_at;
 
 fn main() {
@@ -118,7 +118,8 @@ fn insert(suite: &mut Suite, operation: &str, case: &str, table: impl Fn() -> Ta
                 let store = ours.database.store();
                 batch.clear();
                 indexes::add(store, &mut batch, id, &records[(index % POOL) as usize]).expect("a record");
-                u64::from(store.write(&batch, Durability::Soft).is_ok())
+                store.write(&batch, Durability::Soft).or_refused();
+                1
             };
             let mut entries = scattered_entries(table);
             looked_at(ours, insert, move |ours, index, _| {

@@ -32,7 +32,7 @@ use strata::handlers::{
 };
 use strata::ingress::{Body, Ingress, Options, read_body};
 use strata_harness::data::{self, Id, scatter};
-use strata_harness::{Data, Facts, State, Suite, Unit, suite};
+use strata_harness::{Data, Facts, State, Suite, Unit, refused, suite};
 use wire::Wire;
 
 fn main() {
@@ -102,7 +102,11 @@ impl State for Shared {
 async fn answered(ingress: &Arc<Ingress>, request: Request<Full<Bytes>>) -> (StatusCode, Bytes) {
     let answer = ingress.answer(request, IpAddr::V4(Ipv4Addr::LOCALHOST)).await;
     let status = answer.status();
-    (status, answer.into_body().collect().await.expect("a body in memory").to_bytes())
+    let body = answer.into_body().collect().await.expect("a body in memory").to_bytes();
+    if status.is_server_error() {
+        refused(&format!("{status}: {}", String::from_utf8_lossy(&body)));
+    }
+    (status, body)
 }
 
 fn request(suite: &mut Suite, threads: usize) {

@@ -17,7 +17,7 @@ use strata::schema::{Durability, Schema, Table};
 use strata::storage::{self, Reach, Space};
 use strata::transaction::Database;
 use strata_harness::data::{self, Id};
-use strata_harness::{Scale, State, temporary_directory};
+use strata_harness::{OrRefused, Scale, State, temporary_directory};
 use tempfile::TempDir;
 
 use crate::floor::{self, LOOKED_AT, Promise, Promised, Raw};
@@ -247,7 +247,7 @@ pub fn create_all(database: &Database, mut bodies: impl Iterator<Item = Vec<u8>>
             break;
         }
         let array = [b"[".as_slice(), &some.join(&b','), b"]"].concat();
-        database.create_all(table, &array).expect("records of the data set");
+        database.create_all(table, &array).or_refused();
     }
 }
 

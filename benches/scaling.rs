@@ -32,7 +32,7 @@ use strata::query::{Limits, Query};
 use strata::schema::{Schema, Table};
 use strata::storage;
 use strata_harness::data::scatter;
-use strata_harness::{Depth, Facts, Scale, Suite, Unit, suite};
+use strata_harness::{Depth, Facts, OrRefused, Scale, Suite, Unit, suite};
 use verbs::looked_at;
 
 /// Holds all of the largest store of this suite.
@@ -235,7 +235,7 @@ fn create_small(body: &str) -> impl Fn(Arc<Ours>) -> Box<dyn FnMut(u64) -> u64 +
         ours.promise(Promise { bytes: 60, ..Promise::CREATE });
         Box::new(move |index| {
             let created = ours.database.create(table(&ours), body.with(scatter(index, 100_000_000)));
-            u64::from(!created.expect("a small record").json().is_empty())
+            u64::from(!created.or_refused().json().is_empty())
         })
     }
 }
@@ -333,7 +333,7 @@ fn create_sharing(ours: Arc<Ours>, sharing: u64, values: u64) -> impl FnMut(u64)
         body.extend_from_slice(beginning.with(number(index)));
         body.extend_from_slice(end.with(index % values));
         let created = ours.database.create(table(ours), &body);
-        u64::from(!created.expect("a small record").json().is_empty())
+        u64::from(!created.or_refused().json().is_empty())
     };
     looked_at(ours, create, move |ours, index, _| {
         let stored = ours.database.read(table(ours), &id(index)).expect("a healthy store").expect("a new record");

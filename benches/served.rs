@@ -20,7 +20,7 @@ use hyper::{Request, Response};
 use strata::config::Config;
 use strata::server::Server;
 use strata::tls::Mode;
-use strata_harness::State;
+use strata_harness::{State, refused};
 use tempfile::TempDir;
 use tokio::sync::watch;
 use tokio_rustls::rustls::crypto::ring;
@@ -74,6 +74,9 @@ impl Client {
             wanted = wanted.or_else(|| ends(&self.answer[..filled]));
         }
         let (body, end) = wanted.expect("the loop has found it");
+        if self.answer[9] == b'5' {
+            refused(&String::from_utf8_lossy(&self.answer[..end]));
+        }
         let status = std::str::from_utf8(&self.answer[9..12]).ok().and_then(|status| status.parse().ok());
         (status.expect("a status line"), end - body)
     }

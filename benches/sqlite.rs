@@ -20,8 +20,8 @@ use std::sync::{Arc, OnceLock};
 
 use rusqlite::Connection;
 use serde::Deserialize;
-use strata_harness::State;
 use strata_harness::data::{self, Id, scatter};
+use strata_harness::{OrRefused, State};
 use tempfile::TempDir;
 use uuid::Uuid;
 
@@ -230,7 +230,7 @@ impl Client {
             1 => statement.execute((id, &self.json, &product.category)),
             _ => statement.execute((id, &self.json, &product.category, product.price)),
         };
-        u64::from(inserted == Ok(1) && self.json.len() > 900)
+        u64::from(inserted.or_refused() == 1 && self.json.len() > 900)
     }
 
     fn read(&mut self, id: &str) -> u64 {
@@ -284,15 +284,15 @@ impl Client {
     fn delete(&self, id: &str) -> u64 {
         const DELETE: &str = "DELETE FROM product WHERE id = ?1";
         let mut statement = self.connection.prepare_cached(DELETE).expect("a statement that was prepared before");
-        statement.execute([id]).expect("a healthy file") as u64
+        statement.execute([id]).or_refused() as u64
     }
 }
 
 /// Reads the new text of one record to the end, which commits.
 fn merged(changed: rusqlite::Result<rusqlite::Rows<'_>>, answer: &mut Vec<u8>) -> u64 {
-    let mut changed = changed.expect("a healthy file");
-    let merged = changed.next().expect("a healthy file").map_or(0, |record| copied(json(record), answer));
-    if changed.next().expect("a healthy file").is_none() { merged } else { 0 }
+    let mut changed = changed.or_refused();
+    let merged = changed.next().or_refused().map_or(0, |record| copied(json(record), answer));
+    if changed.next().or_refused().is_none() { merged } else { 0 }
 }
 
 fn json<'r>(record: &'r rusqlite::Row<'_>) -> &'r [u8] {
@@ -354,6 +354,6 @@ fn fill(file: &Path, indexes: u32, records: u64) {
         };
         assert_eq!(inserted, Ok(1), "a record of the data set");
     }
-    filling.commit().expect("a healthy file");
+    filling.commit().or_refused();
     connection.close().expect("a file that can be closed");
 }

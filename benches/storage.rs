@@ -15,7 +15,7 @@ use prepared::{MEMTABLE, Ours, SST, described, options, record_keys, records, so
 use strata::schema::Durability;
 use strata::storage::{Batch, Reach, Space};
 use strata_harness::data::scatter;
-use strata_harness::{Depth, Facts, Suite, Unit, suite};
+use strata_harness::{Depth, Facts, OrRefused, Suite, Unit, suite};
 use verbs::{MADE_ID, Writes};
 
 fn main() {
@@ -79,7 +79,8 @@ fn puts(suite: &mut Suite) {
                 let store = ours.database.store();
                 batch.clear();
                 writes.put(index, |space, key, value| store.put(&mut batch, space, key, value));
-                u64::from(store.write(&batch, Durability::Soft).is_ok())
+                store.write(&batch, Durability::Soft).or_refused();
+                1
             }
         },
     );

@@ -18,6 +18,7 @@ use strata::error::Error;
 use strata::schema::{IndexKind, Table};
 use strata::storage::Space;
 use strata::transaction::{Owned, Precondition};
+use strata_harness::OrRefused;
 use strata_harness::data::{self, scatter};
 
 use crate::floor::{LOOKED_AT, Optimistic, Promise, Raw};
@@ -116,7 +117,7 @@ pub fn create(ours: Arc<Ours>) -> impl FnMut(u64) -> u64 + Send {
     ours.promise(Promise::CREATE);
     move |index| {
         let body = &bodies[(index % POOL) as usize];
-        let created = ours.database.create(ours.product(), body).expect("a body of the data set");
+        let created = ours.database.create(ours.product(), body).or_refused();
         u64::from(created.json().len() > 900)
     }
 }
@@ -127,7 +128,7 @@ pub fn create_with_id(ours: Arc<Ours>) -> impl FnMut(u64) -> u64 + Send {
     ours.promise(Promise::WRITE);
     let create = move |ours: &mut Arc<Ours>, index| {
         let body = bodies[(index % POOL) as usize].with(index);
-        let created = ours.database.create(ours.product(), body).expect("a body of the data set");
+        let created = ours.database.create(ours.product(), body).or_refused();
         u64::from(created.json().len() > 900)
     };
     let mut id = Numbered::new(GIVEN_ID.as_bytes());
@@ -312,7 +313,7 @@ fn update(ours: Arc<Ours>, records: u64, text: &str, attribute: usize) -> impl F
     let patch = move |ours: &mut Arc<Ours>, index| {
         let id = &ids[scatter(index, records) as usize];
         let changed = ours.database.merge(ours.product(), id, patch.with(index), &Precondition::None);
-        u64::from(!changed.expect("a record of the data set").json().is_empty())
+        u64::from(!changed.or_refused().json().is_empty())
     };
     looked_at(ours, patch, move |ours, index, own| {
         let number = patched(ours, &data::id(scatter(index, records)), attribute);
@@ -434,7 +435,8 @@ pub fn delete(ours: Arc<Ours>, records: u64) -> impl FnMut(u64) -> u64 + Send {
     ours.promise(Promise::DELETE);
     let delete = move |ours: &mut Arc<Ours>, index| {
         let id = &ids[scatter(index, records) as usize];
-        u64::from(ours.database.delete(ours.product(), id, &Precondition::None).is_ok())
+        ours.database.delete(ours.product(), id, &Precondition::None).or_refused();
+        1
     };
     looked_at(ours, delete, move |ours, index, _| {
         let stored = ours.database.read(ours.product(), &data::id(scatter(index, records)));
@@ -478,7 +480,7 @@ pub fn replace(ours: Arc<Ours>, records: u64) -> impl FnMut(u64) -> u64 + Send {
     let replace = move |ours: &mut Arc<Ours>, index| {
         let (id, body) = (&ids[scatter(index, records) as usize], &bodies[(index % POOL) as usize]);
         let replaced = ours.database.replace(ours.product(), id, body, &Precondition::None);
-        let (record, created) = replaced.expect("a record of the data set");
+        let (record, created) = replaced.or_refused();
         u64::from(record.json().len() > 900 && !created)
     };
     looked_at(ours, replace, move |ours, index, own| {
@@ -573,7 +575,7 @@ pub fn create_all(ours: Arc<Ours>) -> impl FnMut(u64) -> u64 + Send {
     ours.promise(Promise { records: |operations| operations * BATCH, ..Promise::CREATE });
     move |index| {
         let array = &arrays[index as usize % arrays.len()];
-        let created = ours.database.create_all(ours.product(), array).expect("bodies of the data set");
+        let created = ours.database.create_all(ours.product(), array).or_refused();
         created.iter().filter(|record| record.json().len() > 900).count() as u64
     }
 }
@@ -624,7 +626,7 @@ pub fn add_one(ours: &Ours, id: &str, attribute: usize) -> u64 {
         after.set(before + 1);
         Fields::of(record.table()).with("stock", after.get())
     });
-    let changed = changed.expect("a record of the data set");
+    let changed = changed.or_refused();
     u64::from(matches!(changed.value(attribute), Ok(Value::Int(written)) if written == after.get()))
 }
 
@@ -637,9 +639,10 @@ pub fn optimistic_read_modify_write(raw: Arc<Optimistic>, records: u64) -> impl 
         let transaction = raw.begin();
         let before = transaction.get_pinned_for_update_cf_opt(&raw.records(), key, true, &raw.read);
         let before = before.expect("a healthy store").expect("a record of the data set");
-        transaction.put_cf(&raw.records(), key, &before).expect("a healthy store");
+        transaction.put_cf(&raw.records(), key, &before).or_refused();
         drop(before);
-        u64::from(transaction.commit().is_ok())
+        transaction.commit().or_refused();
+        1
     }
 }
 
@@ -647,26 +650,27 @@ pub fn optimistic_read_modify_write(raw: Arc<Optimistic>, records: u64) -> impl 
 pub fn optimistic_write(raw: Arc<Optimistic>, records: u64) -> impl FnMut(u64) -> u64 + Send {
     raw.promise(Promise::WRITE);
     let mut put = optimistic_put(raw, records);
-    move |index| u64::from(put(index, |transaction| transaction.commit()))
+    move |index| put(index, |transaction| transaction.commit())
 }
 
 /// The same, rolled back.
 pub fn optimistic_abort(raw: Arc<Optimistic>, records: u64) -> impl FnMut(u64) -> u64 + Send {
     let mut put = optimistic_put(raw, records);
-    move |index| u64::from(put(index, |transaction| transaction.rollback()))
+    move |index| put(index, |transaction| transaction.rollback())
 }
 
 /// Commits a transaction or rolls it back.
 type End = fn(rocksdb::Transaction<'_, rocksdb::OptimisticTransactionDB>) -> Result<(), rocksdb::Error>;
 
-/// Puts one record in an optimistic transaction and ends it with `end`; returns whether that succeeded.
-fn optimistic_put(raw: Arc<Optimistic>, records: u64) -> impl FnMut(u64, End) -> bool + Send {
+/// Puts one record in an optimistic transaction and ends it with `end`.
+fn optimistic_put(raw: Arc<Optimistic>, records: u64) -> impl FnMut(u64, End) -> u64 + Send {
     let mut body = Parsed::new(records);
     move |index, end| {
         let transaction = raw.begin();
         let (key, value) = body.of(index);
-        transaction.put_cf(&raw.records(), key, value).expect("a healthy store");
-        end(transaction).is_ok()
+        transaction.put_cf(&raw.records(), key, value).or_refused();
+        end(transaction).or_refused();
+        1
     }
 }
 

@@ -10,6 +10,7 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use strata::ingress::Body;
+use strata_harness::refused;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::runtime::Runtime;
 
@@ -66,7 +67,11 @@ impl Wire {
         answer.resize(*head_bytes + body_bytes, 0);
         runtime.block_on(async {
             client.write_all(request).await.expect("the server reads");
-            client.read_exact(answer).await.expect("the server answers");
+            let read = client.read(answer).await.expect("the server answers");
+            if answer[9] == b'5' {
+                refused(&String::from_utf8_lossy(&answer[..read])); // of another length, so the rest would be waited for
+            }
+            client.read_exact(&mut answer[read..]).await.expect("the server answers");
         });
         answer.starts_with(b"HTTP/1.1 ") && answer[9..12] == *status.as_bytes() && answer[*head_bytes - 1] == b'\n'
     }

@@ -11,7 +11,7 @@ use strata::routing::Routes;
 use strata::schema::{Durability, Table};
 use strata::storage::{Batch, Space};
 use strata::{handlers, indexes};
-use strata_harness::{Data, Depth, Facts, Suite, Unit};
+use strata_harness::{Data, Depth, Facts, OrRefused, Suite, Unit};
 
 use crate::floor::{Promise, Raw};
 use crate::prepared::{Numbered, Ours, POOL, WRITES, WRITTEN, bodies, described, records, schema, soft};
@@ -48,7 +48,8 @@ fn below_transaction(suite: &mut Suite) {
             let store = ours.database.store();
             batch.clear();
             writes.put(index, |space, key, value| store.put(&mut batch, space, key, value));
-            u64::from(store.write(&batch, Durability::Soft).is_ok())
+            store.write(&batch, Durability::Soft).or_refused();
+            1
         }
     });
     let about = facts(n, "makes the entries of one record and writes them with it in one batch");
@@ -65,7 +66,8 @@ fn below_transaction(suite: &mut Suite) {
             batch.clear();
             store.put(&mut batch, Space::Records, writes.key(index), records[place].bytes());
             indexes::add(store, &mut batch, id, &records[place]).expect("a record of the data set");
-            u64::from(store.write(&batch, Durability::Soft).is_ok())
+            store.write(&batch, Durability::Soft).or_refused();
+            1
         }
     });
 }

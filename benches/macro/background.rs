@@ -1,5 +1,6 @@
 //! Reads beside other work in the same store: a continuous writer, a full compaction.
 
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
@@ -10,7 +11,7 @@ use strata::storage;
 use strata::transaction::{Database, Precondition};
 use strata_harness::data::scatter;
 use strata_harness::distribution::Random;
-use strata_harness::{Found, Scale, Suite, Unit};
+use strata_harness::{Found, OrRefused, Scale, Suite, Unit};
 
 use crate::prepared::{Numbered, Ours, described, schema, soft};
 use crate::verbs::copied;
@@ -65,7 +66,7 @@ fn change(database: &Database, id: &mut Numbered, record: u64, number: u64) {
     let id = std::str::from_utf8(id.with(record)).expect("digits and letters");
     let table = &database.schema().tables[0];
     let patch = format!("{{\"stock\":{number}}}");
-    database.merge(table, id, patch.as_bytes(), &Precondition::Exists).expect("a record of the data set");
+    database.merge(table, id, patch.as_bytes(), &Precondition::Exists).or_refused();
 }
 
 /// Adds the ratio of the 99.9th percentile to the median, if both are known.
@@ -111,18 +112,19 @@ impl Particular for Writer {
                 written.store(number + 1, Ordering::Relaxed);
             }
         };
-        *self.running.lock() = Some((Instant::now(), thread::spawn(write)));
+        let writer = thread::spawn(write);
         // At a small scale, the reads may be over before the thread has started.
-        while self.written.load(Ordering::Relaxed) == 0 {
+        while self.written.load(Ordering::Relaxed) == 0 && !writer.is_finished() {
             thread::yield_now();
         }
+        *self.running.lock() = Some((Instant::now(), writer));
     }
 
     fn end(&self, _: &Workload<Self>) {
         self.stop.store(true, Ordering::Relaxed);
         let running = self.running.lock().take();
         let (began, writer) = running.expect("the writer was started");
-        writer.join().expect("the writer did not fail");
+        writer.join().unwrap_or_else(|refusal| resume_unwind(refusal));
         let written = self.written.load(Ordering::Relaxed) as f64;
         *self.per_second.lock() = written / began.elapsed().as_secs_f64();
     }

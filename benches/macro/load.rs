@@ -10,7 +10,7 @@ use strata::schema::Durability;
 use strata::storage::{self, Reach, Space};
 use strata::transaction::{Database, Precondition};
 use strata_harness::data::{Id, product, scatter};
-use strata_harness::{Found, Latencies, Scale, State, Suite, Unit, temporary_directory};
+use strata_harness::{Found, Latencies, OrRefused, Scale, State, Suite, Unit, temporary_directory};
 
 use crate::floor::Raw;
 use crate::prepared::{self, Numbered, Ours, POOL, bodies, described, schema, soft};
@@ -96,8 +96,7 @@ fn loader(workload: Arc<Workload<Loaded>>) -> impl FnMut(u64) -> u64 + Send {
     let stopwatch = workload.latencies.stopwatch();
     move |_| {
         let ours = &workload.ours;
-        let created = stopwatch
-            .time(0, || ours.database.create_all(ours.product(), &array).expect("bodies of the data set").len());
+        let created = stopwatch.time(0, || ours.database.create_all(ours.product(), &array).or_refused().len());
         workload.particular.records.fetch_add(created as u64, Ordering::Relaxed);
         created as u64
     }
@@ -248,7 +247,7 @@ fn durability(suite: &mut Suite) {
                     let ours = &workload.ours;
                     let body = &bodies[(index % POOL) as usize];
                     let created = stopwatch.time(0, || ours.database.create(ours.product(), body));
-                    u64::from(created.expect("a body of the data set").json().len() > 900)
+                    u64::from(created.or_refused().json().len() > 900)
                 }
             });
         }

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use strata::schema::Schema;
 use strata::storage::Space;
 use strata::transaction::Database;
-use strata_harness::{Facts, Found, Latencies, State, Suite, Unit, size_on_disk};
+use strata_harness::{Facts, Found, Latencies, OrRefused, State, Suite, Unit, size_on_disk};
 use tempfile::TempDir;
 
 use crate::load::stored;
@@ -151,7 +151,7 @@ fn write_late(database: &Database, last: u64) {
     let mut bodies = bodies_with_id("late-00000000");
     for number in 0..last {
         let body = bodies[(number % POOL) as usize].with(number);
-        database.create(&database.schema().tables[0], body).expect("an id that is free");
+        database.create(&database.schema().tables[0], body).or_refused();
     }
 }
 

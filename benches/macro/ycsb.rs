@@ -18,7 +18,7 @@ use strata::encoding::{Record, key};
 use strata::storage::{Reach, Space};
 use strata::transaction::Precondition;
 use strata_harness::distribution::{Inserted, Random, Scrambled, Zipfian};
-use strata_harness::{Found, Latencies, Scale, State, Stopwatch, Suite};
+use strata_harness::{Found, Latencies, OrRefused, Scale, State, Stopwatch, Suite};
 
 use crate::floor::Raw;
 use crate::prepared::{Numbered, Ours, POOL, bodies_with_id, described, schema, soft};
@@ -322,7 +322,7 @@ impl Client {
         let (ours, id, patch) = (&self.workload.ours, id_of(&mut self.id, record), self.patch.with(number));
         self.stopwatch.time(Kind::Update as usize, || {
             let changed = ours.database.merge(ours.product(), id, patch, &Precondition::Exists);
-            u64::from(!changed.expect("a record of the data set").json().is_empty())
+            u64::from(!changed.or_refused().json().is_empty())
         })
     }
 
@@ -331,7 +331,7 @@ impl Client {
         let number = particular.inserted.next();
         let body = self.bodies[(number % POOL) as usize].with(particular.records + number);
         let created = self.stopwatch.time(Kind::Insert as usize, || {
-            let created = ours.database.create(ours.product(), body).expect("an id that is free");
+            let created = ours.database.create(ours.product(), body).or_refused();
             u64::from(created.json().len() > 900)
         });
         particular.inserted.acknowledge(number);

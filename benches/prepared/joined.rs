@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use strata::encoding::Record;
 use strata::query::{Limits, Query};
 use strata::schema::Schema;
+use strata_harness::OrRefused;
 use strata_harness::data::{self, CATEGORIES, Id, scatter};
 
 use super::{Ours, copy_of, encode, fill, options, template};
@@ -109,7 +110,7 @@ pub fn ours(n: u64) -> Ours {
         let category = |number| format!("{{\"id\":\"{}\",\"title\":\"{}\"}}", data::category(number), title(number));
         let all = format!("[{}]", (0..CATEGORIES).map(category).collect::<Vec<_>>().join(","));
         let table = database.table("Category").expect("a table of the schema");
-        database.create_all(table, all.as_bytes()).expect("records of the data set");
+        database.create_all(table, all.as_bytes()).or_refused();
     }));
     Ours::open(copy, schema()).warmed()
 }

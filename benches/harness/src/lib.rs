@@ -29,6 +29,7 @@ mod live;
 mod memory;
 mod paired;
 mod record;
+mod refusal;
 mod row;
 mod sampled;
 mod scale;
@@ -41,6 +42,7 @@ pub use found::Found;
 pub use latency::{Latencies, Latency, Stopwatch};
 pub use live::{Data, State};
 pub use memory::PeakMemory;
+pub use refusal::{OrRefused, refused};
 pub use scale::Scale;
 pub use suite::{Suite, suite};
 

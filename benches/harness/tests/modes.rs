@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use serde_json::Value;
-use strata_harness::{Facts, Found, Latencies, State, Suite, suite, temporary_directory};
+use strata_harness::{Facts, Found, Latencies, OrRefused, State, Suite, suite, temporary_directory};
 
 const AS_TARGET: &str = "STRATA_TEST_AS_TARGET";
 
@@ -27,7 +27,8 @@ fn main() {
     what_is_counted_is_in_the_facts();
     a_row_that_is_not_there_is_not_counted();
     finding_nothing_fails();
-    println!("modes: 8 checks passed");
+    what_is_refused_says_why_in_every_mode();
+    println!("modes: 9 checks passed");
 }
 
 /// A state that counts the operations it has served, begins above zero, and does half of the work in the background.
@@ -78,6 +79,7 @@ fn target(suite: &mut Suite) {
     suite.row("read", "strata", "small", Facts::new("reads").floor("floor", 0.95, 0.98), said("read"), count);
     let changing = Facts::new("writes").changes_store(100, 1000).threads(2);
     suite.row("write", "strata", "small", changing, said("write"), |_| |_| 1);
+    let refuses = std::env::var_os("STRATA_TEST_REFUSE").is_some();
     let nothing = if std::env::var_os("STRATA_TEST_FIND_NOTHING").is_some() { 0 } else { 1 };
     let tally = || Tally { served: AtomicU64::new(1000), settled: AtomicU64::new(0) };
     suite.row("tally", "strata", "small", Facts::new("allocates twice"), tally, |tally: Arc<Tally>| {
@@ -94,7 +96,12 @@ fn target(suite: &mut Suite) {
         let stopwatch = work.latencies.stopwatch();
         move |index| stopwatch.time(index as usize % 2, || black_box(1))
     });
-    suite.row("find", "strata", "small", Facts::new("finds"), said("find"), |_| move |_| nothing);
+    suite.row("find", "strata", "small", Facts::new("finds"), said("find"), |_| {
+        move |_| {
+            let found = if refuses { Err(std::io::Error::other("no room\nleft")) } else { Ok(nothing) };
+            found.or_refused()
+        }
+    });
 }
 
 fn run(arguments: &[&str], environment: &[(&str, &str)]) -> (Output, String) {
@@ -208,4 +215,21 @@ fn finding_nothing_fails() {
     let (output, stderr) = run(&["test/find"], &[("STRATA_TEST_FIND_NOTHING", "1")]);
     assert!(!output.status.success());
     assert!(stderr.contains("left: found, right: expected"), "{stderr}");
+}
+
+fn what_is_refused_says_why_in_every_mode() {
+    let refuse = ("STRATA_TEST_REFUSE", "1");
+    let row = ("STRATA_ROW", "test/find/strata/small");
+    let driven = ["--bench", "--noplot", "--sample-size", "10", "--measurement-time", "0.1", "test/find"];
+    let modes: [(&[&str], &[(&str, &str)]); 3] = [
+        (&["test/find"], &[refuse]),
+        (&driven, &[refuse, ("STRATA_DRIVEN", "1")]),
+        (&["--bench"], &[refuse, row, ("STRATA_COUNT", "5")]),
+    ];
+    for (arguments, environment) in modes {
+        let (output, stderr) = run(arguments, environment);
+        assert!(!output.status.success());
+        assert!(stderr.lines().any(|line| line == "strata-harness: refused: no room left"), "{stderr}");
+        assert!(!stderr.contains("panicked"), "{stderr}");
+    }
 }
