@@ -16,6 +16,12 @@ from pathlib import Path
 POLL_S = 0.1
 LONGEST_QUOTE = 300
 
+_REFUSED = "strata-harness: refused: "
+"""What a bench says last if its engine refused an operation (benches/harness/src/refusal.rs)."""
+
+REFUSED = "the engine refused: "
+"""How the reason of that is told."""
+
 ENDING_S = 30.0
 """How long a process that was interrupted may take to store what it has."""
 
@@ -74,12 +80,22 @@ def last_words(log: Path) -> str:
 
 
 def essence(lines: list[str]) -> str:
-    """What counts of the last lines of a process: the message of a panic where there is one, else the last line."""
+    """What counts of the last lines of a process: that its engine refused an operation, else the message of a panic where there is one, else
+    the last line."""
     said = [line.strip() for line in lines if line.strip()]
+    refused = [line.removeprefix(_REFUSED) for line in said if line.startswith(_REFUSED)]
+    if refused:
+        return (REFUSED + refused[0])[:LONGEST_QUOTE]
     panics = [at for at, line in enumerate(said) if "panicked at" in line]
     if panics:
         return " ".join(said[panics[0] : panics[0] + 2])[:LONGEST_QUOTE]
     return (said or ["it said nothing"])[-1][:LONGEST_QUOTE]
+
+
+def refusal(failure: str | None) -> str | None:
+    """That the engine refused an operation, and why, if a process failed for that."""
+    _, refused, reason = (failure or "").partition(REFUSED)
+    return refused + reason if refused else None
 
 
 def interrupt(process: "subprocess.Popen[str] | subprocess.Popen[bytes]") -> None:

@@ -19,6 +19,7 @@ from run_benches.analysis import figures
 from run_benches.compare import attribution, counting, pairing
 from run_benches.compare.pairing import Outcome, PairContext, PairSide
 from run_benches.compare.worktree import Target
+from run_benches.measure import jobs
 from run_benches.measure.plan import Costs
 from run_benches.progress import Line, duration
 from run_benches.stats import judge
@@ -174,7 +175,9 @@ class ComparisonRun:
         counting.count(compared, self._targets, self._context.folder, lambda done, of: self._line.show(f"instructions of rows that are not the same: {done} of {of} counted"))
         compared.attribution = attribution.attribute(compared.rows, [*self._targets[1]])
         judgements = {id: row.judgement for id, row in compared.rows.items() if row.judgement}
-        compared.outcome = judge.outcome(judgements, [id for id, control in compared.controls.items() if control.alarm], sum(row.state == "identical" for row in compared.rows.values()))
+        counted = [row.allocations.verdict for row in compared.rows.values() if row.allocations]
+        alarmed, identical = [id for id, control in compared.controls.items() if control.alarm], sum(row.state == "identical" for row in compared.rows.values())
+        compared.outcome = judge.outcome(judgements, alarmed, identical, counted)
 
     def _round(self, stage: str, number: int, controls: int, later: range) -> None:
         rows = self._compared.rows
@@ -220,7 +223,8 @@ class ComparisonRun:
         self._done.add(job.name)
         self._store()
         for id, failure in outcome.failures.items():
-            self._line.say(f"{id} is invalid: {failure}")
+            counted = self._compared.rows[id].allocations if id in self._compared.rows and job.control is None else None
+            self._line.say(f"{id} has {counted.verdict}" if counted else f"{id} is invalid: {failure}")
 
     def _sides(self, job: Pair) -> tuple[PairSide, PairSide]:
         a = PairSide(self._targets[0][job.target], self._compared.a.settings, "a")
@@ -238,10 +242,14 @@ class ComparisonRun:
                 (row.screen if job.stage == "screen" else row.pairs).append(point)
             row.witness = row.witness or Witness()
             counting.note(row.witness, outcome.seen[0].get(id), outcome.seen[1].get(id))
+        for id, refusal in outcome.refusals.items():
+            self._compared.rows[id].refusals.append(f"{job.stage}, pair {job.number + 1}: {refusal}")
         for id, failure in outcome.failures.items() if job.stage != "again" else ():  # then the first pair stays
             row = self._compared.rows[id]
             row.state, row.judgement = "invalid", None
             row.reasons.append(f"{job.stage}, pair {job.number + 1}: {failure}")
+            if (limit := jobs.allocation_limit(id, failure)) is not None:
+                counting.judge_allocations(self._compared, self._targets, self._context.folder, id, limit)
 
     def _job_s(self, job: Pair) -> float:
         return seconds_of(job.target, [self._facts[id] for id in job.rows], self._context.turns, self._costs)

@@ -9,10 +9,11 @@ import statistics
 from collections.abc import Callable
 from pathlib import Path
 
-from run_benches.compare import pairing
+from run_benches.analysis import figures
+from run_benches.compare import pairing, witnesses
 from run_benches.compare.worktree import Target
 from run_benches.measure import callgrind, jobs
-from run_benches.store.comparisons import Comparison, Witness
+from run_benches.store.comparisons import Allocations, Comparison, Witness
 from run_benches.store.runs import Facts
 
 MOST_ROWS = 12
@@ -62,6 +63,21 @@ def count(compared: Comparison, targets: tuple[dict[str, Target], dict[str, Targ
             witness.instructions = (round(a, 1), round(b, 1))
 
 
+def judge_allocations(compared: Comparison, targets: tuple[dict[str, Target], dict[str, Target]], folder: Path, id: str, limit: float) -> None:
+    """The verdict of a row whose limit of allocations was passed on a side, which ended its processes there: both sides are counted, and the
+    counts decide. Where they are equal (the limit is passed on both sides, or only one side has it) the row stays invalid, and says so."""
+    row = compared.rows[id]
+    a, b = (callgrind.allocations(_count(compared, targets, folder, id, index), folder) for index in (0, 1))
+    if isinstance(a, callgrind.Skipped) or isinstance(b, callgrind.Skipped):
+        row.reasons += [f"allocations of side {name} not counted: {side.reason}" for name, side in (("A", a), ("B", b)) if isinstance(side, callgrind.Skipped)]
+        return
+    work = witnesses.work(a, b, witnesses.agreement(row.facts))
+    if work == "same":
+        row.reasons.append(f"allocations are the same on both sides: {figures.count(a)} -> {figures.count(b)}")
+    else:
+        row.allocations, row.state = Allocations("more allocations" if work == "more" else "fewer allocations", a, b, limit), "judged"
+
+
 def _witness(compared: Comparison, id: str) -> Witness:
     row = compared.rows[id]
     row.witness = row.witness or Witness()
@@ -72,4 +88,5 @@ def _count(compared: Comparison, targets: tuple[dict[str, Target], dict[str, Tar
     """The row as cargo linked it: the order of functions changes no count."""
     row, side, layer = compared.rows[id], (compared.a, compared.b)[index], id.partition("/")[0]
     environment = jobs.environment_of(pairing.stores(folder, "ab"[index], layer) | side.settings)
-    return callgrind.Count(targets[index][layer].executable, id, row.facts, environment, statistics.median(point.a_ns for point in row.pairs or row.screen))
+    times_ns = [point.a_ns for point in row.pairs or row.screen]
+    return callgrind.Count(targets[index][layer].executable, id, row.facts, environment, statistics.median(times_ns) if times_ns else callgrind.NATIVE_NS)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from run_benches import processes
 from run_benches.compare.worktree import Target
 from run_benches.measure import broker, build, families, jobs
 from run_benches.store.comparisons import Point
@@ -55,6 +56,8 @@ class Outcome:
 
     points: dict[str, Point] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
+    refusals: dict[str, str] = field(default_factory=dict)
+    """Why what failed first was run again, once: the engine had refused an operation."""
     seen: tuple[dict[str, Facts], dict[str, Facts]] = field(default_factory=lambda: ({}, {}))
 
 
@@ -85,8 +88,10 @@ def measure(context: PairContext, sides: tuple[PairSide, PairSide], rows: dict[s
             _collect(outcome, result, number)
             # Rows run in the order of the source, so the first one without a point took its process with it, and the rest may go on.
             failed = next((id for id in chosen if id not in outcome.points), None)
-            barren = 0 if result.rows else barren + 1
-            chosen = {id: facts for id, facts in chosen.items() if id not in outcome.points and id != failed}
+            again = failed is not None and _refused(outcome, failed)
+            known = again or (failed is not None and jobs.allocation_limit(failed, outcome.failures.get(failed, "")) is not None)
+            barren = 0 if result.rows or known else barren + 1
+            chosen = {id: facts for id, facts in chosen.items() if id not in outcome.points and (again or id != failed)}
             for (id, *_), log in result.rows.items():
                 jobs.keep(context.folder, name, id, log)
                 if families.on_the_wall([rows[id]]):
@@ -95,6 +100,16 @@ def measure(context: PairContext, sides: tuple[PairSide, PairSide], rows: dict[s
                 shutil.rmtree(home / "facts")
                 (home / "facts").mkdir()
     return outcome
+
+
+def _refused(outcome: Outcome, failed: str) -> bool:
+    """Whether to run the row that failed once more, because the engine refused an operation of it for the first time."""
+    refusal = processes.refusal(outcome.failures.get(failed))
+    if refusal is None or failed in outcome.refusals:
+        outcome.failures |= {failed: outcome.failures[failed] + jobs.AGAIN} if refusal else {}
+        return False
+    outcome.refusals[failed] = refusal
+    return True
 
 
 def row_in_turns(id: str, facts: Facts, context: PairContext, rng: random.Random) -> broker.Row:

@@ -53,9 +53,9 @@ def agreement(facts: Facts) -> float:
 
 
 def _instructions(judgement: Judgement, sides: tuple[float, float], tolerance: float) -> str:
-    work = _work(*sides, tolerance)
-    phrase = PHRASES[judgement.verdict, work]
-    if work == "same":
+    done = work(*sides, tolerance)
+    phrase = PHRASES[judgement.verdict, done]
+    if done == "same":
         return phrase
     counted = math.log(sides[1] / sides[0])
     explains = counted / judgement.estimate if judgement.verdict in ("slower", "faster") else 1.0
@@ -64,12 +64,13 @@ def _instructions(judgement: Judgement, sides: tuple[float, float], tolerance: f
 
 
 def _counted(name: str, a: float, b: float, tolerance: float) -> str:
-    work = _work(a, b, tolerance)
+    done = work(a, b, tolerance)
     words = {"more": "more", "less": "fewer"}
-    return "" if work == "same" else f"{words[work]} {name.replace('_', ' ')}: {figures.count(a)} -> {figures.count(b)}"
+    return "" if done == "same" else f"{words[done]} {name.replace('_', ' ')}: {figures.count(a)} -> {figures.count(b)}"
 
 
-def _work(a: float, b: float, tolerance: float) -> Work:
+def work(a: float, b: float, tolerance: float) -> Work:
+    """Whether side B counted more than side A, beyond what two counts of the same code differ by."""
     if abs(b - a) <= max(tolerance * max(a, b), LEAST):
         return "same"
     return "more" if b > a else "less"

@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from run_benches import processes
@@ -24,6 +25,9 @@ NATIVE_NS = 50e6
 """What N operations take natively. Callgrind is about 50 times slower, so both runs together take some seconds."""
 
 DEADLINE_S = 120.0
+
+PROBED = 64
+"""N where allocations are counted, as in the probe of a row (benches/harness/src/row.rs)."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +98,21 @@ def all_instructions(counts: Sequence[Count], folder: Path, progress: Callable[[
 
 def exact(count: Count, folder: Path, deadline_s: float = DEADLINE_S) -> Facts | Skipped:
     """The facts of a row after one native run of N operations: exactly what these allocated, and by what the engine's counters grew."""
-    operations = _operations(count) or count.facts.capacity or 1
+    return _counted(count, _operations(count) or count.facts.capacity or 1, folder, deadline_s)
+
+
+def allocations(count: Count, folder: Path, deadline_s: float = DEADLINE_S) -> float | Skipped:
+    """Allocations of one operation: of those from N to 2 N, so that what happens once falls out."""
+    operations, totals = min(PROBED, (count.facts.capacity or 2 * PROBED) // 2), []
+    for number in (operations, 2 * operations):
+        found = _counted(count, number, folder, deadline_s)
+        if isinstance(found, Skipped) or found.allocations_per_operation is None:
+            return found if isinstance(found, Skipped) else Skipped("the allocations of another process cannot be counted")
+        totals.append(found.allocations_per_operation * number)
+    return round((totals[1] - totals[0]) / operations, 4) if operations else Skipped("a state serves too few operations to count them twice")
+
+
+def _counted(count: Count, operations: int, folder: Path, deadline_s: float) -> Facts | Skipped:
     with tempfile.TemporaryDirectory(dir=folder) as home:
         environment = count.environment | {"STRATA_FACTS_DIR": home}
         failure = run([str(count.executable)], count.row, operations, environment, Path(home), deadline_s)
@@ -107,7 +125,9 @@ def exact(count: Count, folder: Path, deadline_s: float = DEADLINE_S) -> Facts |
 def run(command: list[str], row: str, operations: int, environment: dict[str, str], home: Path, deadline_s: float, tick: Callable[[], None] = lambda: None) -> str | None:
     """Runs a bench so that it does so many operations of one row and nothing else; returns why it failed, or nothing."""
     own = environment | {"STRATA_COUNT": str(operations), "STRATA_ROW": row}
-    return processes.run([*command, "--bench"], own, home / "log", deadline_s, deadline_s, tick)
+    once = partial(processes.run, [*command, "--bench"], own, home / "log", deadline_s, deadline_s, tick)
+    failure = once()
+    return once() if processes.refusal(failure) else failure
 
 
 def total(output: str) -> int | None:

@@ -8,6 +8,7 @@ import dataclasses
 import json
 import os
 import random
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -61,6 +62,11 @@ class Outcome:
     found: dict[str, Found] = field(default_factory=dict)
     engine: dict[str, Any] | None = None
     failures: dict[str, str] = field(default_factory=dict)
+    refusals: dict[str, str] = field(default_factory=dict)
+    """Why what failed first was run again, once: the engine had refused an operation."""
+
+
+AGAIN = ", also when it was run again"
 
 
 def measure_layer(context: RunContext, job: Job, rows: list[str], deadline_s: float) -> Outcome:
@@ -84,9 +90,13 @@ def _measure_together(context: RunContext, job: Job, left: list[str], where: str
         rest = [id for id in left if id not in measured]
         barren = 0 if measured else barren + 1
         # Rows run in the order of the source, so the first one without a figure is the one that failed.
-        failed = rest[:1] if failure and barren < MOST_BARREN else rest
-        outcome.failures |= {id: failure or "the process ended well and left no figure" for id in failed}
-        left, attempt = rest[len(failed) :], attempt + 1
+        refusal, attempt = processes.refusal(failure), attempt + 1
+        if refusal and rest and rest[0] not in outcome.refusals:
+            outcome.refusals[rest[0]], left, barren = refusal, rest, 0
+            continue
+        failed = rest[:1] if failure and (refusal or barren < MOST_BARREN) else rest
+        outcome.failures |= {id: (failure or "the process ended well and left no figure") + (AGAIN if refusal else "") for id in failed}
+        left = rest[len(failed) :]
 
 
 def _run_rows(context: RunContext, suite: Suite, rows: list[str], folder: Path, deadline_s: float) -> str | None:
@@ -116,8 +126,19 @@ def _collect(outcome: Outcome, rows: list[str], folder: Path) -> tuple[set[str],
 
 
 def measure_tuple(context: RunContext, job: Job, family: Family, deadline_s: float) -> Outcome:
-    """Runs one tuple of a family: a process for each lane, on one core, or on all where rows have several threads. The binaries are linked
-    anew for each round, so that where code lies is part of the scatter."""
+    """Runs one tuple of a family, and once more if the engine refused an operation in it."""
+    outcome = _one_tuple(context, job, family, deadline_s)
+    if not (refusals := {id: refusal for id, failure in outcome.failures.items() if (refusal := processes.refusal(failure))}):
+        return outcome
+    again = _one_tuple(context, job, family, deadline_s)
+    again.refusals = {next((id for id in family.rows if f" at {id} " in outcome.failures[name]), family.base): why for name, why in refusals.items()}
+    again.failures = {name: failure + (AGAIN if processes.refusal(failure) else "") for name, failure in again.failures.items()}
+    return again
+
+
+def _one_tuple(context: RunContext, job: Job, family: Family, deadline_s: float) -> Outcome:
+    """A process for each lane, on one core, or on all where rows have several threads. The binaries are linked anew for each round, so that
+    where code lies is part of the scatter."""
     ids = families.lanes(family)
     seed = f"{context.design.seed}:{job.name}"
     homes = [context.folder / LANES / str(place) for place in range(len(ids))]
@@ -179,6 +200,12 @@ def in_one_line(reason: str) -> str:
     """A failure as a cell of a table. The broker quotes the last lines of a side below its reason; a table has room for what counts of them."""
     what, *quoted = reason.splitlines()
     return f"{what}: {processes.essence([line.strip(' |') for line in quoted])}" if quoted else what
+
+
+def allocation_limit(id: str, failure: str) -> float | None:
+    """The limit of allocations that a row passed, if that is why its process ended (`Row::probed` in benches/harness/src/row.rs)."""
+    found = re.search(rf"{re.escape(id)}: \S+ allocations per operation, at most (\S+) expected", failure)
+    return float(found[1]) if found else None
 
 
 def keep(folder: Path, name: str, row: str, log: broker.RowLog) -> None:

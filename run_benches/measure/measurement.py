@@ -106,6 +106,9 @@ class Measurement:
             _add_tuple(run, job.subject, outcome.lanes)
         if outcome.engine:
             run.engine[job.subject.partition("/")[0]] = outcome.engine
+        what = "tuple" if job.kind == "tuple" else "process"
+        for id, refusal in outcome.refusals.items():
+            self._benches[id].refusals.append(f"{what} {job.round + 1}: {refusal}")
         for name, failure in outcome.failures.items():
             if job.kind == "tuple":
                 _fail_family(run, name, f"tuple {job.round + 1}: {failure}")

@@ -90,8 +90,9 @@ def counters(row: Row) -> str:
 
 def conditions(row: Row) -> str:
     """Under which conditions a row is measured."""
-    facts = row.bench.facts
-    return "; ".join(part for part in (facts.data_set, facts.state, facts.durability and f"durability {facts.durability}") if part)
+    facts, refusals = row.bench.facts, row.bench.refusals
+    again = f"run again {len(refusals)} times ({refusals[-1]})" if refusals else None
+    return "; ".join(part for part in (facts.data_set, facts.state, facts.durability and f"durability {facts.durability}", again) if part)
 
 
 def plain(value: object) -> str:

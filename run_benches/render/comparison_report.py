@@ -24,8 +24,8 @@ from run_benches.progress import duration
 from run_benches.render import tables
 from run_benches.render.tables import Column
 from run_benches.stats import estimates, judge
-from run_benches.stats.judge import Judgement, Verdict
-from run_benches.store.comparisons import Comparison, Control, Row, Side
+from run_benches.stats.judge import AllocationVerdict, Judgement, Verdict
+from run_benches.store.comparisons import Allocations, Comparison, Control, Row, Side
 
 LONGEST_COMMENT = 60_000
 """Characters; GitHub takes 65 536."""
@@ -34,12 +34,15 @@ LONGEST_CELL, LONGEST_SENTENCE = 300, 1000
 
 VERDICTS: tuple[Verdict, ...] = ("slower", "faster", "same", "can't tell")
 
-Ending = Literal["unfinished", "contaminated", "slower", "invalid", "nothing", "not run", "fine"]
+ALLOCATION_VERDICTS: tuple[AllocationVerdict, ...] = ("more allocations", "fewer allocations")
+
+Ending = Literal["unfinished", "contaminated", "slower", "more allocations", "invalid", "nothing", "not run", "fine"]
 
 EXITS: dict[Ending, Exit] = {
     "unfinished": Exit.NOTHING,
     "contaminated": Exit.NOTHING,
     "slower": Exit.FAILED,
+    "more allocations": Exit.FAILED,
     "invalid": Exit.ERROR,
     "nothing": Exit.NOTHING,
     "not run": Exit.NOTHING,
@@ -55,6 +58,7 @@ ROW_COLUMNS = (
     Column("what else is known", spared=True),
 )
 UNTOLD_COLUMNS = (*ROW_COLUMNS[:3], Column("pairs it would take", right=True), *ROW_COLUMNS[3:])
+COUNTED_COLUMNS = (Column("row"), Column("layer"), Column("allocations an operation", right=True), Column("limit", right=True))
 UNJUDGED_COLUMNS = (Column("what"), Column("rows", right=True), Column("how it ended"), Column("why", spared=True))
 
 
@@ -99,7 +103,7 @@ def _counted(comparison: Comparison) -> str:
 
 def headline(comparison: Comparison) -> str:
     """The verdict in one sentence."""
-    counts = _counted(comparison)
+    counts, counted = census(comparison), _counted(comparison)
     match _ending(comparison):
         case "unfinished":
             return "NOT FINISHED, so there is no verdict yet; go on with: run-benches.py compare --resume"
@@ -107,15 +111,18 @@ def headline(comparison: Comparison) -> str:
             moved = [f"{id} by {_moved(control)}" for id, control in comparison.controls.items() if control.alarm]
             return f"CONTAMINATED: a control moved ({'; '.join(moved)}), so no verdict counts: try again; run-benches.py doctor says what disturbs this machine"
         case "slower":
-            return f"SLOWER: {figures.plural(len(_judged(comparison, 'slower')), 'row')}; {_blame(comparison)}"
+            more = f"; and {_more_allocations(comparison)}" if counts["more allocations"] else ""
+            return f"SLOWER: {figures.plural(counts['slower'], 'row')}; {_blame(comparison)}{more}"
+        case "more allocations":
+            return f"MORE ALLOCATIONS: {_more_allocations(comparison)}"
         case "invalid":
-            return f"NOT ALL COULD BE MEASURED, and nothing else is slower: {counts}"
+            return f"NOT ALL COULD BE MEASURED, and nothing else is slower: {counted}"
         case "nothing":
-            return f"NOTHING WAS JUDGED: {counts}"
+            return f"NOTHING WAS JUDGED: {counted}"
         case "not run":
-            return f"NOT ALL WAS RUN, and nothing else is slower: {counts}"
+            return f"NOT ALL WAS RUN, and nothing else is slower: {counted}"
         case "fine":
-            return f"nothing is slower: {counts}"
+            return f"nothing is slower: {counted}"
 
 
 def _ending(comparison: Comparison) -> Ending:
@@ -126,9 +133,11 @@ def _ending(comparison: Comparison) -> Ending:
         return "contaminated"
     if counts["slower"]:
         return "slower"
+    if counts["more allocations"]:
+        return "more allocations"
     if counts["invalid"]:
         return "invalid"
-    if not any(counts[end] for end in ("faster", "same", "identical")):
+    if not any(counts[end] for end in ("faster", "same", "identical", "fewer allocations")):
         return "nothing"
     measured = any(row.screen for row in comparison.rows.values())
     if measured and not any(control.p_adjusted is not None for control in comparison.controls.values()):
@@ -137,9 +146,24 @@ def _ending(comparison: Comparison) -> Ending:
 
 
 def _end(row: Row) -> str:
+    if row.allocations:
+        return row.allocations.verdict
     if row.state == "judged":
         return row.judgement.verdict if row.judgement else "not run"
     return row.state.replace("_", " ")
+
+
+def _more_allocations(comparison: Comparison) -> str:
+    found = _allocating(comparison, "more allocations")
+    id, counted = found[0]
+    told = f"{figures.count(counted.a)} -> {figures.count(counted.b)}, at most {figures.count(counted.at_most)}"
+    return f"{figures.plural(len(found), 'row')} with more allocations ({told} on {id}, layer {id.partition('/')[0]})"
+
+
+def _allocating(comparison: Comparison, verdict: AllocationVerdict) -> list[tuple[str, Allocations]]:
+    """The rows of a verdict by their allocations, the largest change first."""
+    found = [(id, row.allocations) for id, row in comparison.rows.items() if row.allocations and row.allocations.verdict == verdict]
+    return sorted(found, key=lambda entry: -abs(entry[1].b - entry[1].a))
 
 
 def _blame(comparison: Comparison) -> str:
@@ -160,6 +184,9 @@ def sections(comparison: Comparison, path: Path | None = None) -> Iterator[Secti
     for verdict in ("slower", "faster"):
         if found := _judged(comparison, verdict):
             yield Section(f"{verdict}{doubt}", [], ROW_COLUMNS, [_cells(id, row) for id, row in found])
+    for counted in ALLOCATION_VERDICTS:
+        if allocating := _allocating(comparison, counted):
+            yield Section(counted, ["their limit was passed, which ends a process, so these rows have no times"], COUNTED_COLUMNS, [_count_cells(*one) for one in allocating])
     if found := _judged(comparison, "can't tell"):
         body = [[*cells[:3], _needed(row), *cells[3:]] for id, row in found for cells in [_cells(id, row)]]
         yield Section("can't tell", ["more pairs for these rows: run-benches.py more"], UNTOLD_COLUMNS, body)
@@ -203,6 +230,10 @@ def _cells(id: str, row: Row) -> list[str]:
     return [id, change, _times(row), p, str(judgement.pairs), "; ".join(_notes(row))]
 
 
+def _count_cells(id: str, counted: Allocations) -> list[str]:
+    return [id, id.partition("/")[0], f"{figures.count(counted.a)} -> {figures.count(counted.b)}", figures.count(counted.at_most)]
+
+
 def _times(row: Row) -> str:
     """`1.021 -> 1.063 us`: the medians of A and of B over pairs, with a digit more than usual, since they differ by little."""
     points = row.pairs or row.screen
@@ -217,6 +248,8 @@ def _notes(row: Row) -> Iterator[str]:
         yield said
     if judgement.outliers:
         yield f"{judgement.outliers} of {judgement.pairs} pairs are outliers"
+    if row.refusals:
+        yield f"{figures.plural(len(row.refusals), 'pair')} run again ({row.refusals[-1]})"
 
 
 def _needed(row: Row) -> str:
@@ -237,7 +270,7 @@ def _unjudged(comparison: Comparison) -> Iterator[list[str]]:
     """Rows of one layer that ended the same way for the same reason stand together; a single one by its name."""
     groups: dict[tuple[str, str, str], list[str]] = {}
     for id, row in comparison.rows.items():
-        if _end(row) not in VERDICTS:
+        if _end(row) not in (*VERDICTS, *ALLOCATION_VERDICTS):
             groups.setdefault((id.partition("/")[0], _end(row), "; ".join(row.reasons)), []).append(id)
     for (layer, end, why), ids in groups.items():
         yield [ids[0] if len(ids) == 1 else layer, str(len(ids)), end, why]

@@ -13,7 +13,7 @@ from run_benches.compare import witnesses
 from run_benches.measure import selection
 from run_benches.stats import judge
 from run_benches.stats.judge import Judgement
-from run_benches.store.comparisons import Comparison, Design, Point, Row
+from run_benches.store.comparisons import Allocations, Comparison, Design, Point, Row
 
 STRIP = 61
 """Characters of the plot of pairs; odd, so that no change is in the middle."""
@@ -37,6 +37,9 @@ def explain(comparison: Comparison, word: str) -> str:
 
 def _row(comparison: Comparison, id: str, row: Row) -> Iterator[str]:
     judgement = row.judgement
+    if row.allocations:
+        yield from _allocations(comparison, id, row.allocations)
+        return
     if row.state != "judged" or judgement is None:
         yield f"{id}: {row.state.replace('_', ' ')}{': ' if row.reasons else ''}{'; '.join(row.reasons)}"
         yield NOT_JUDGED[row.state if row.state != "judged" else "not_run"]
@@ -54,6 +57,13 @@ def _row(comparison: Comparison, id: str, row: Row) -> Iterator[str]:
     yield from _modes(judgement)
     yield from _counts(row, judgement)
     yield f"What would change it: {_otherwise(comparison.design, row, judgement)}"
+
+
+def _allocations(comparison: Comparison, id: str, counted: Allocations) -> Iterator[str]:
+    yield f"{id}: {counted.verdict}, {figures.count(counted.a)} -> {figures.count(counted.b)} an operation; at most {figures.count(counted.at_most)} are expected"
+    yield f"The layer is {id.partition('/')[0]}; A is {comparison.a.name}, B is {comparison.b.name}."
+    yield "The limit stands beside the row in its bench. A process that passes it ends, so the row has no times; both sides were counted on one thread."
+    yield "Rule: the counts decide, which noise cannot touch; only more allocations are a failure. Other counts, or another limit, would change it."
 
 
 def _margin(row: Row) -> Iterator[str]:
@@ -150,6 +160,8 @@ def _conditions(design: Design, id: str, row: Row) -> Iterator[str]:
         numbers = ", ".join(map(str, again))
         aside = f"; what they said before: {', '.join(effects.change(point.effect) for point in row.set_aside)}" if row.set_aside else ""
         yield f"Run again: pair {numbers}, as their sides met unlike conditions, which was decided before anybody looked at times{aside}."
+    if row.refusals:
+        yield f"Run again, since the engine refused an operation: {'; '.join(row.refusals)}."
     if row.earlier:
         yield f"Earlier tries: {figures.plural(len(row.earlier), 'pair')}, which do not count here: each try is judged by its own pairs, at half the level of the last."
 

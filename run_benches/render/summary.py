@@ -189,6 +189,7 @@ def _troubles(run: Run) -> str:
         if state != "ran" and reasons:
             told.setdefault((kind, id.partition("/")[0], findings.absence(state, reasons)), []).append(id)
     lines = [tables.wrapped(words) for key, ids in told.items() for words in _absences(*key, ids)]
+    lines += [tables.wrapped(f"{id}: run again: {refusal}") for id, bench in run.benches.items() for refusal in bench.refusals]
     return "\n".join([*lines, ""]) if lines else ""
 
 

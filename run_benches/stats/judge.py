@@ -27,9 +27,12 @@ from run_benches.stats import estimates
 
 Verdict = Literal["slower", "faster", "same", "can't tell"]
 
+AllocationVerdict = Literal["more allocations", "fewer allocations"]
+"""Of a row whose limit of allocations was passed, so that it has no times; a count needs no statistics."""
+
 Stage = Literal["screen", "early look", "decision"]
 
-Outcome = Literal["slower", "fine", "contaminated", "nothing"]
+Outcome = Literal["slower", "more allocations", "fine", "contaminated", "nothing"]
 
 MOST_PAIRS = 500
 """Of a row, however large the budget is. One that would need more is not told how many: nobody would wait for them, and its scatter is
@@ -167,12 +170,14 @@ def alarms(controls: Mapping[str, Sequence[float]], alpha: float) -> dict[str, t
     return {row: (p, p <= alpha) for row, p in holm(_ps(controls)).items()}
 
 
-def outcome(judgements: Mapping[str, Judgement], alarmed: Collection[str], identical: int) -> Outcome:
-    """What the whole comparison says. A control that alarmed voids everything; `identical` rows are certain, so they count as judged;
-    where nothing was judged, nothing is fine."""
+def outcome(judgements: Mapping[str, Judgement], alarmed: Collection[str], identical: int, counted: Collection[AllocationVerdict] = ()) -> Outcome:
+    """What the whole comparison says. A control that alarmed voids everything; `identical` rows are certain, and so are those whose allocations
+    were `counted`, so they count as judged; where nothing was judged, nothing is fine."""
     if alarmed:
         return "contaminated"
-    if not identical and all(judgement.verdict == "can't tell" for judgement in judgements.values()):
+    if "more allocations" in counted and not any(judgement.verdict == "slower" for judgement in judgements.values()):
+        return "more allocations"
+    if not identical and not counted and all(judgement.verdict == "can't tell" for judgement in judgements.values()):
         return "nothing"
     return "slower" if any(judgement.verdict == "slower" for judgement in judgements.values()) else "fine"
 

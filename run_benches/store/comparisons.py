@@ -9,6 +9,8 @@ History of the format:
   schema 1: the first. Effects are natural logarithms of B's time over A's, times are nanoseconds an operation.
   schema 2: rows that are clear end at an early look, so a judgement has the `level` of its look, and its bounds are of that; `outliers`
     were `other_mode`, `same_low` and `same_high` were `low_90` and `high_90`.
+  schema 3: a row may be judged by its `allocations` alone, where their limit was passed; before, it was invalid. `refusals` are the
+    reasons why a pair of it was run again. The identity of the machine says also which generation its processor is of.
 """
 
 from dataclasses import dataclass, field
@@ -17,11 +19,11 @@ from typing import Any, Literal
 
 from run_benches import serialization
 from run_benches.places import RUNS
-from run_benches.stats.judge import Judgement, Outcome
+from run_benches.stats.judge import AllocationVerdict, Judgement, Outcome
 from run_benches.store import stored_file
 from run_benches.store.runs import Build, Facts, Job, Machine
 
-SCHEMA = 2
+SCHEMA = 3
 
 State = Literal["judged", "identical", "one_side", "not_run", "invalid", "left_out"]
 """How a row ended. `identical`: the loaded bytes of both binaries are the same, so it is not run; `one_side`: only A or only B has it;
@@ -65,9 +67,20 @@ class Witness:
 
 
 @dataclass
+class Allocations:
+    """The verdict of a row whose limit of allocations was passed: what an operation allocates on side A and on side B, and the limit."""
+
+    verdict: AllocationVerdict
+    a: float
+    b: float
+    at_most: float
+
+
+@dataclass
 class Row:
     """A row of the comparison: how it ended and on which pairs that rests. `margin` is the share within which it counts as the same;
-    `set_aside` are pairs whose sides met unlike conditions and that were run again, `earlier` those of earlier tries (`more`)."""
+    `set_aside` are pairs whose sides met unlike conditions and that were run again, `earlier` those of earlier tries (`more`). A judged row
+    has a judgement of its times, or `allocations`; `refusals` are those of the engine for which a pair was run again."""
 
     state: State
     reasons: list[str]
@@ -79,6 +92,8 @@ class Row:
     earlier: list[Point] = field(default_factory=list)
     judgement: Judgement | None = None
     witness: Witness | None = None
+    allocations: Allocations | None = None
+    refusals: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -166,6 +181,7 @@ def load(path: Path) -> Comparison:
         content = stored_file.content(path, SCHEMA)
         if content["schema"] == 1:
             _rename(content)
+        content["schema"] = SCHEMA
         return serialization.parse(Comparison, content)
 
 
@@ -177,7 +193,6 @@ def _rename(content: dict[str, Any]) -> None:
         for old, new in (("other_mode", "outliers"), ("low_90", "same_low"), ("high_90", "same_high")):
             if old in judgement:
                 judgement[new] = judgement.pop(old)
-    content["schema"] = SCHEMA
 
 
 def write(comparison: Comparison, path: Path) -> None:

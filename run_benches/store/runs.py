@@ -13,7 +13,8 @@ History of the format:
     every time was that of processes that ran alone. An older run has no families and no contrasts, and its pairs are read as tuples.
   schema 4: what the turns of a workload report stands in `turns`. Before, it replaced the counts of the workload's own processes, so of an
     older run only what they must have been is read (operations), or nothing (counters). The identity of the machine says also which
-    generation its processor is of, and its caches; each run has `sentinels`. What an older run does not say is not known.
+    generation its processor is of, and its caches; each run has `sentinels`. What an older run does not say is not known. A row also says
+    for which `refusals` of the engine a process or a tuple of it was run again.
 """
 
 import re
@@ -239,6 +240,7 @@ class Bench:
     measures: dict[str, Measure] = field(default_factory=dict)
     family: str | None = None
     turns: Turns | None = None
+    refusals: list[str] = field(default_factory=list)
 
 
 @dataclass

@@ -106,6 +106,32 @@ def test_a_binary_that_crashes_costs_its_family(checkout: Checkout) -> None:
     assert run.ratios["storage/read/strata/0_index_1t"].state == "ran"
 
 
+ALONE, IN_TURNS = "storage/create/strata/1_index_1t", "storage/create/strata/0_index_1t"
+
+
+def test_what_the_engine_refuses_is_run_again_once_and_counted_beside_the_row(checkout: Checkout) -> None:
+    checkout.trouble(f"{ALONE} refuse_once\n{IN_TURNS} refuse_once\n")
+    done = checkout.run("storage", *QUICK)
+    run = checkout.last()
+    assert done.returncode == 0 and {bench.state for bench in run.benches.values()} == {"ran"}
+    assert run.benches[ALONE].refusals == ["process 1: the engine refused: Busy"] and len(run.benches[ALONE].points_ns) == 1
+    assert run.benches[IN_TURNS].refusals == ["tuple 1: the engine refused: Busy"] and len(run.benches[IN_TURNS].points_ns) == 6
+    assert [id for id, bench in run.benches.items() if bench.refusals] == [IN_TURNS, ALONE]
+    for id in (ALONE, IN_TURNS):
+        assert any(line.startswith(f"{id}: run again: ") for line in done.stdout.splitlines())
+
+
+def test_what_the_engine_refuses_again_is_invalid_with_that_reason(checkout: Checkout) -> None:
+    checkout.trouble(f"{ALONE} refuse\n{IN_TURNS} refuse\n")
+    done = checkout.run("storage", *QUICK)
+    run = checkout.last()
+    assert done.returncode == 2
+    assert run.benches[ALONE].reasons == ["process 1: exit code 101: the engine refused: Busy, also when it was run again"]
+    (reason,) = run.benches[IN_TURNS].reasons
+    assert reason.startswith("tuple 1: side A at ") and reason.endswith("ended with code 101: the engine refused: Busy, also when it was run again")
+    assert {id for id, bench in run.benches.items() if bench.state == "invalid"} == {ALONE, IN_TURNS, "storage/create/floor/0_index_1t"}
+
+
 def test_a_lane_whose_store_lacks_what_it_should_hold_has_no_figure(checkout: Checkout) -> None:
     checkout.trouble("storage/create/strata/0_index_1t lose\n")
     done = checkout.run("storage/create/strata/0_index_1t", *QUICK)

@@ -195,6 +195,52 @@ def test_sides_that_do_other_work_are_not_judged(project: Workspace) -> None:
     assert done.returncode == 3 and "NOTHING WAS JUDGED" in done.stdout, done
 
 
+def with_rows(project: Workspace, rows: str) -> None:
+    project.write("benches/storage.rs", f'use answer::number::number;\n\nfn main() {{\n    answer_harness::suite("storage", &[{rows}]);\n}}\n')
+    project.commit()
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "verdict", "code"),
+    [(4000, 5000, "more allocations", 1), (5000, 4000, "fewer allocations", 0), (5000, 7000, "more allocations", 1), (7000, 5000, "fewer allocations", 0)],
+)
+def test_a_limit_of_allocations_that_is_passed_is_a_verdict_of_its_own(project: Workspace, before: int, after: int, verdict: str, code: int) -> None:
+    with_rows(project, ", ".join(f'("{name}/strata/allocates", number())' for name in ("put", "add", "set", "let")) + ', ("scan/strata/many", 7000)')
+    project.number(before)
+    project.commit()
+    project.number(after)
+    done = typed(project, "compare", "HEAD", ".", "--rows", "storage", *SEED)
+    compared = last(project)
+    for name in ("put", "add", "set", "let"):  # as many in a row as would give the rest of a layer up
+        row = compared.rows[f"storage/{name}/strata/allocates"]
+        assert row.state == "judged" and row.judgement is None and row.allocations
+        assert (row.allocations.verdict, row.allocations.a, row.allocations.b, row.allocations.at_most) == (verdict, before / 1000, after / 1000, 4.0)
+    assert verdicts(compared)["storage/scan/strata/many"] == "same"
+    assert done.returncode == code and verdict.upper() in done.stdout.splitlines()[0].upper(), done
+    assert f"{before // 1000} -> {after // 1000}" in typed(project, "explain", "storage/put/strata/allocates").stdout
+    assert json.loads(typed(project, "explain", "storage/put/strata/allocates", "--json").stdout)["rows"]["storage/put/strata/allocates"]["allocations"]["at_most"] == 4
+
+
+def test_a_limit_of_allocations_that_both_sides_pass_alike_is_no_verdict(project: Workspace) -> None:
+    with_rows(project, '("put/strata/allocates", 5000), ("get/strata/one", number())')
+    project.number(950)
+    done = typed(project, "compare", "HEAD", ".", "--rows", "storage", *SEED)
+    row = last(project).rows["storage/put/strata/allocates"]
+    assert row.state == "invalid" and "the same on both sides: 5 -> 5" in row.reasons[-1]
+    assert done.returncode == 2 and verdicts(last(project))["storage/get/strata/one"] == "faster", done
+
+
+def test_what_the_engine_refuses_is_run_again_once_and_counted_beside_the_row(project: Workspace) -> None:
+    with_rows(project, '("put/strata/refused_once", 1000), ("put/strata/refused", 1000), ("get/strata/one", number())')
+    project.number(950)
+    done = typed(project, "compare", "HEAD", ".", "--rows", "storage", "--all", *SEED)
+    compared = last(project)
+    once, ever = compared.rows["storage/put/strata/refused_once"], compared.rows["storage/put/strata/refused"]
+    assert once.state == "judged" and once.refusals == ["screen, pair 1: the engine refused: Busy"] and "run again" in done.stdout
+    assert ever.state == "invalid" and "the engine refused: Busy, also when it was run again" in ever.reasons[0]
+    assert verdicts(compared)["storage/get/strata/one"] == "faster"
+
+
 @pytest.mark.parametrize("job", ["screen:3:storage", "decide:20:storage"])
 def test_an_interrupted_comparison_goes_on_as_if_it_had_not_been(faster: Compared, job: str) -> None:
     """In the screen, and after the early look."""

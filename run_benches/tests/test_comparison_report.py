@@ -10,8 +10,8 @@ from run_benches.analysis import effects
 from run_benches.compare import witnesses
 from run_benches.errors import Complaint, Exit
 from run_benches.render import comparison_report, forest
-from run_benches.stats.judge import Judgement, Verdict
-from run_benches.store.comparisons import Comparison, Row, Witness
+from run_benches.stats.judge import AllocationVerdict, Judgement, Verdict
+from run_benches.store.comparisons import Allocations, Comparison, Row, Witness
 from run_benches.store.runs import Facts
 from run_benches.tests.comparisons import comparison, control, points, row, screened, unjudged
 
@@ -49,6 +49,33 @@ def test_a_slower_row_is_the_first_sentence_with_its_layer_and_interval() -> Non
     first = comparison_report.text(found).splitlines()[0]
     assert first == f"SLOWER: 3 rows; the layer to blame is indexes (+5.1 % [+4.7, +5.5] on {SLOWER})"
     assert ending(found) == ("SLOWER", Exit.FAILED, Exit.FAILED)
+
+
+def counted(verdict: AllocationVerdict, a: float, b: float) -> Row:
+    found = unjudged("judged", "screen, pair 1: it ended")
+    found.allocations = Allocations(verdict, a, b, 4.0)
+    return found
+
+
+def test_more_allocations_are_a_failure_of_their_own_with_layer_counts_and_limit() -> None:
+    rows = {"transaction/create/strata/0": counted("more allocations", 4.0, 5.0), "storage/put/strata/1": counted("more allocations", 0.0, 5.0)}
+    found = comparison(quiet() | rows)
+    assert ending(found) == ("MORE ALLOCATIONS", Exit.FAILED, Exit.FAILED)
+    assert comparison_report.headline(found).endswith("2 rows with more allocations (0 -> 5, at most 4 on storage/put/strata/1, layer storage)")
+    for said in (comparison_report.text(found), comparison_report.markdown(found).replace("\\", "")):
+        (line,) = (line for line in said.splitlines() if "transaction/create/strata/0" in line)
+        assert [word.strip(" |") for word in line.split() if word.strip(" |")] == ["transaction/create/strata/0", "transaction", "4", "->", "5", "4"]
+    assert "2 more allocations" in comparison_report.last_line(found)
+    assert ending(comparison(rows)) == ("MORE ALLOCATIONS", Exit.FAILED, Exit.FAILED), "nothing else was judged"
+    both = comparison(mixed() | rows)
+    assert comparison_report.headline(both).startswith("SLOWER: 2 rows") and "2 rows with more allocations" in comparison_report.headline(both)
+
+
+def test_fewer_allocations_are_no_failure() -> None:
+    row = {"transaction/create/strata/0": counted("fewer allocations", 5.0, 4.0)}
+    assert comparison_report.exit_code(comparison(quiet() | row), True) == Exit.FINE
+    assert ending(comparison(row))[1:] == (Exit.FINE, Exit.FINE), "a count is a verdict"
+    assert "1 fewer allocations" in comparison_report.headline(comparison(row))
 
 
 def test_fine_is_said_with_the_counts_of_all_that_was_told() -> None:

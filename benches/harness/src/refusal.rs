@@ -3,10 +3,10 @@
 //! Not a count of 0, which would be told as work that was not done, and no panic, which is a defect of the bench: what was refused once is
 //! tried again by the runner, in a process of its own. Unwinding closes stores and removes their folders.
 
-use std::error::Error;
+use std::fmt::Debug;
 use std::panic::resume_unwind;
 
-/// What the line begins with. Its other half is `run_benches/measure/endings.py`.
+/// What the line begins with. Its other half is `run_benches/processes.py`.
 const REFUSED: &str = "strata-harness: refused: ";
 
 /// The result of an operation that an engine may refuse.
@@ -15,10 +15,10 @@ pub trait OrRefused<T> {
     fn or_refused(self) -> T;
 }
 
-impl<T, E: Error> OrRefused<T> for Result<T, E> {
+impl<T, E: Debug> OrRefused<T> for Result<T, E> {
     #[inline]
     fn or_refused(self) -> T {
-        self.unwrap_or_else(|error| refused(&error.to_string()))
+        self.unwrap_or_else(|error| refused(&format!("{error:?}")))
     }
 }
 
@@ -37,12 +37,12 @@ mod tests {
 
     #[test]
     fn what_was_done_is_passed_on() {
-        assert_eq!(Ok::<_, std::io::Error>(7).or_refused(), 7);
+        assert_eq!(Ok::<_, String>(7).or_refused(), 7);
     }
 
     #[test]
     fn a_refusal_ends_the_row_with_its_reason_on_one_line() {
-        let refusal = || Err::<u64, _>(std::io::Error::other("no room\n  on the device")).or_refused();
+        let refusal = || refused("no room\n  on the device");
         let ended = std::panic::catch_unwind(refusal).unwrap_err();
         assert_eq!(ended.downcast_ref::<String>().unwrap(), "no room on the device");
     }

@@ -98,7 +98,7 @@ fn target(suite: &mut Suite) {
     });
     suite.row("find", "strata", "small", Facts::new("finds"), said("find"), |_| {
         move |_| {
-            let found = if refuses { Err(std::io::Error::other("no room\nleft")) } else { Ok(nothing) };
+            let found = if refuses { Err("no room left") } else { Ok(nothing) };
             found.or_refused()
         }
     });
@@ -229,7 +229,7 @@ fn what_is_refused_says_why_in_every_mode() {
     for (arguments, environment) in modes {
         let (output, stderr) = run(arguments, environment);
         assert!(!output.status.success());
-        assert!(stderr.lines().any(|line| line == "strata-harness: refused: no room left"), "{stderr}");
+        assert!(stderr.lines().any(|line| line == "strata-harness: refused: \"no room left\""), "{stderr}");
         assert!(!stderr.contains("panicked"), "{stderr}");
     }
 }

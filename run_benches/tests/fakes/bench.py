@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """A bench binary without a bench: speaks the harness's interface, measures nothing, and misbehaves where `FAKE_TROUBLE` in its own
-folder says so (`<row id> hang|crash|once`). Times follow from the ids, so that tests know what to expect.
+folder says so (`<row id> hang|crash|lose|refuse|refuse_once`). Times follow from the ids, so that tests know what to expect.
 
 The runner passes on no environment of ours, hence the file beside it. Imports stand where they are needed, since a pair starts two of
 these, and a run hundreds.
@@ -88,6 +88,11 @@ def misbehave(id: str) -> None:
         time.sleep(3600)
     if trouble(id) == "crash":
         print(f"thread 'main' panicked at benches/{LAYER}.rs:1:1:\nthe engine said no", file=sys.stderr)
+        sys.exit(101)
+    once = f"{HOME}/REFUSED-{id.replace('/', '-')}"
+    if trouble(id) == "refuse" or (trouble(id) == "refuse_once" and not os.path.exists(once)):
+        open(once, "w").close()
+        print("strata-harness: refused: Busy", file=sys.stderr)
         sys.exit(101)
 
 
