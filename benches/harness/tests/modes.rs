@@ -219,15 +219,10 @@ fn finding_nothing_fails() {
 
 fn what_is_refused_says_why_in_every_mode() {
     let refuse = ("STRATA_TEST_REFUSE", "1");
-    let row = ("STRATA_ROW", "test/find/strata/small");
     let driven = ["--bench", "--noplot", "--sample-size", "10", "--measurement-time", "0.1", "test/find"];
-    let modes: [(&[&str], &[(&str, &str)]); 3] = [
-        (&["test/find"], &[refuse]),
-        (&driven, &[refuse, ("STRATA_DRIVEN", "1")]),
-        (&["--bench"], &[refuse, row, ("STRATA_COUNT", "5")]),
-    ];
-    for (arguments, environment) in modes {
-        let (output, stderr) = run(arguments, environment);
+    let counted = [refuse, ("STRATA_ROW", "test/find/strata/small"), ("STRATA_COUNT", "5")];
+    let by_hand = run(&["test/find"], &[refuse]);
+    for (output, stderr) in [by_hand, run(&driven, &[refuse, ("STRATA_DRIVEN", "1")]), run(&["--bench"], &counted)] {
         assert!(!output.status.success());
         assert!(stderr.lines().any(|line| line == "strata-harness: refused: \"no room left\""), "{stderr}");
         assert!(!stderr.contains("panicked"), "{stderr}");
