@@ -11,7 +11,7 @@ class Exit(IntEnum):
     """The exit codes, as scripts see them."""
 
     FINE = 0
-    FAILED = 1  # something is slower, or a test or an objective failed
+    FAILED = 1  # something is slower, or has more allocations, or a test or an objective failed
     ERROR = 2  # usage, set-up, build or bench error
     NOTHING = 3  # nothing could be measured or judged
 

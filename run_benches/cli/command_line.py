@@ -35,8 +35,8 @@ LOAD_ACTIONS = ("run", "compare", "list", "save", "baselines", "runs", "show", "
 OUTSIDE_TROUBLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
 """A disk that is full or may not be written is no defect of the runner."""
 
-EPILOG = """exit codes: 0 fine; 1 something is slower, or a test, or with --strict a goal, failed; 2 usage, set-up, build or bench error; 3 contaminated, or
-nothing, or not all, was measured
+EPILOG = """exit codes: 0 fine; 1 something is slower or has more allocations, or a test, or with --strict a goal, failed; 2 usage, set-up, build or bench
+error; 3 contaminated, or nothing, or not all, was measured
 
 a first word that is a layer or a row means run: run-benches.py transaction"""
 

@@ -79,7 +79,9 @@ def _beside(source: Source, load: LoadRun) -> list[str]:
     if not found:
         return []
     columns = ["scenario", "operation", "ladder's highest rung, server CPU>", "under load: server CPU>", "waited, mean>", "of that the client was late>", "service, mean>", "of that in the server>"]
-    return ["## Micro against load", "", _BESIDE, "", *tables.markdown(columns, [_line(step) for step in found])]
+    likeness = load.machine.likeness(source.run.machine)
+    unlike = [] if likeness.alike else [f"**The ladder's figures are left out: {likeness.words}.**", ""]
+    return ["## Micro against load", "", _BESIDE, "", *unlike, *tables.markdown(columns, [_line(step) for step in found])]
 
 
 def _line(step: Step) -> list[str]:

@@ -109,8 +109,8 @@ class Likeness:
     @property
     def words(self) -> str:
         """Why they are not alike."""
-        told = (("unlike machines", self.differ), ("not known to be alike, since one did not record", self.unknown))
-        return "; ".join(f"{what} ({', '.join(names)})" for what, names in told if names)
+        told = (("unlike machines (", self.differ), ("machines not known to be alike (no record of ", self.unknown))
+        return "; ".join(f"{what}{', '.join(names)})" for what, names in told if names)
 
 
 PROCESSOR = {"x86_64": ("family", "model", "stepping", "caches"), "aarch64": ("implementer", "variant", "part", "revision", "caches")}
