@@ -59,7 +59,9 @@ def test_a_first_word_that_is_a_layer_or_a_row_means_run(checkout: Checkout, wor
 
 def test_json_is_the_run_itself(checkout: Checkout) -> None:
     done = checkout.run("storage/read", "--json", *QUICK)
-    assert json.loads(done.stdout)["schema"] == runs.SCHEMA
+    run = json.loads(done.stdout)
+    assert run["schema"] == runs.SCHEMA and run["partial"] == ["storage"]
+    assert {sentinel["state"] for sentinel in run["sentinels"].values()} == {"ran"}, "whatever was chosen"
 
 
 def test_unknown_names_are_errors_before_anything_is_built(checkout: Checkout) -> None:
