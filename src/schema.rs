@@ -7,6 +7,7 @@
 //! `transaction` reassigns them from the catalogue of the opened store, so that they never change for stored data. The catalogue also
 //! provides the earlier layouts of records ([`Earlier`]) and the build states of indexes ([`IndexState`]).
 
+mod directives;
 mod index;
 
 use async_graphql_parser::types::{
@@ -18,6 +19,7 @@ use async_graphql_value::ConstValue;
 use std::collections::HashSet;
 
 use crate::error::{Error, Place, Result};
+use directives::text_argument;
 pub use index::{Index, IndexKind, IndexState, Progress};
 
 /// All tables.
@@ -308,12 +310,16 @@ fn syntax_detail(error: &async_graphql_parser::Error) -> String {
 
 fn tables_of(document: &ServiceDocument) -> Result<Vec<&TypeDefinition>> {
     let mut tables = Vec::new();
+    directives::check_definitions(document.definitions.iter().filter_map(|definition| match definition {
+        TypeSystemDefinition::Directive(definition) => Some(&definition.node),
+        _ => None,
+    }))?;
     for definition in &document.definitions {
         match definition {
             TypeSystemDefinition::Type(definition) if definition.node.extend => {
                 return Err(invalid(definition.pos, "`extend` is not supported: define the whole type at once".into()));
             }
-            TypeSystemDefinition::Type(definition) if directive(&definition.node.directives, "table").is_some() => {
+            TypeSystemDefinition::Type(definition) if directives::find(&definition.node.directives, "table").is_some() => {
                 tables.push(&definition.node);
             }
             TypeSystemDefinition::Type(definition) => {
@@ -348,48 +354,16 @@ fn keyword(kind: &TypeKind) -> &'static str {
     }
 }
 
-fn directive<'a>(directives: &'a [Positioned<ConstDirective>], name: &str) -> Option<&'a Positioned<ConstDirective>> {
-    directives.iter().find(|directive| directive.node.name.node == name)
-}
-
-/// Returns the string argument of a directive, if given.
-fn text_argument(directive: &Positioned<ConstDirective>, name: &str) -> Result<Option<String>> {
-    let Some(value) = directive.node.get_argument(name) else { return Ok(None) };
-    match &value.node {
-        ConstValue::String(text) => Ok(Some(text.clone())),
-        other => Err(invalid(value.pos, format!("{name} must be a string, not {other}"))),
-    }
-}
-
-/// Rejects unknown directives and arguments, so that a typo does not silently lose an index.
-fn check_directives(directives: &[Positioned<ConstDirective>], known: &[(&str, &[&str])]) -> Result<()> {
-    for directive in directives {
-        let name = directive.node.name.node.as_str();
-        let Some((_, arguments)) = known.iter().find(|(known, _)| *known == name) else {
-            let names: Vec<_> = known.iter().map(|(known, _)| format!("@{known}")).collect();
-            return Err(invalid(
-                directive.pos,
-                format!("@{name} is not supported here: expected one of {}", names.join(" ")),
-            ));
-        };
-        for (argument, _) in &directive.node.arguments {
-            if !arguments.contains(&argument.node.as_str()) {
-                return Err(invalid(argument.pos, format!("@{name} does not support the argument {}", argument.node)));
-            }
-        }
-    }
-    Ok(())
-}
-
 fn parse_table(definition: &TypeDefinition) -> Result<Table> {
     let TypeKind::Object(object) = &definition.kind else {
         return Err(invalid(definition.name.pos, "@table applies to object types only".into()));
     };
-    let known: [(&str, &[&str]); 3] =
-        [("table", &["name", "durability", "expiration"]), ("export", &[]), ("compositeIndex", &["fields"])];
-    check_directives(&definition.directives, &known)?;
+    if let Some(interface) = object.implements.first() {
+        return Err(invalid(interface.pos, "interfaces are not supported: remove `implements`".into()));
+    }
+    directives::check(&definition.directives, &directives::OF_TYPES)?;
     let position = definition.name.pos;
-    let table_directive = directive(&definition.directives, "table").expect("tables_of chose it by this directive");
+    let table_directive = directives::find(&definition.directives, "table").expect("tables_of chose it by this directive");
     let name = text_argument(table_directive, "name")?.unwrap_or_else(|| definition.name.node.to_string());
     let valid = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     if !valid || name.starts_with('_') || name == "graphql" {
@@ -410,7 +384,7 @@ fn parse_table(definition: &TypeDefinition) -> Result<Table> {
     let mut table = Table {
         id: 0,
         name,
-        exported: directive(&definition.directives, "export").is_some(),
+        exported: directives::find(&definition.directives, "export").is_some(),
         durability,
         attributes: Vec::new(),
         fixed_widths: 0,
@@ -512,22 +486,14 @@ fn parse_fields(table: &mut Table, object: &ObjectType) -> Result<()> {
         if RESERVED.contains(&name) || name.starts_with("__") {
             return Err(invalid(position, format!("{name} is reserved in queries; no attribute may have that name")));
         }
-        if directive(&field.directives, "relationship").is_some() {
-            check_directives(&field.directives, &[("relationship", &["from", "to"])])?;
+        if let Some(argument) = field.arguments.first() {
+            return Err(invalid(argument.node.name.pos, format!("attribute {name} cannot have arguments")));
+        }
+        if directives::find(&field.directives, "relationship").is_some() {
+            directives::check(&field.directives, &directives::OF_RELATIONSHIPS)?;
             continue; // Parsed once all tables are known.
         }
-        check_directives(
-            &field.directives,
-            &[
-                ("primaryKey", &[]),
-                ("indexed", &["type"]),
-                ("unique", &[]),
-                ("relationship", &["from", "to"]),
-                ("createdTime", &[]),
-                ("updatedTime", &[]),
-                ("expiresAt", &[]),
-            ],
-        )?;
+        directives::check(&field.directives, &directives::OF_ATTRIBUTES)?;
         parse_attribute(table, field)?;
     }
     Ok(())
@@ -585,7 +551,7 @@ fn parse_attribute(table: &mut Table, field: &FieldDefinition) -> Result<()> {
     if kind == Kind::Blob {
         table.blobs.push(attribute);
     }
-    if let Some(directive) = directive(&field.directives, "primaryKey") {
+    if let Some(directive) = directives::find(&field.directives, "primaryKey") {
         if table.primary_key != usize::MAX {
             return Err(invalid(directive.pos, "a table has only one primary key".into()));
         }
@@ -602,7 +568,7 @@ fn parse_attribute(table: &mut Table, field: &FieldDefinition) -> Result<()> {
         table.indexes.push(Index::new(kind, attribute, Vec::new()));
     }
     let stamp = stamp(field, kind, list)?;
-    if let Some(directive) = directive(&field.directives, "expiresAt") {
+    if let Some(directive) = directives::find(&field.directives, "expiresAt") {
         let refused = |detail: &str| Err(invalid(directive.pos, detail.into()));
         match stamp {
             _ if table.expires_at.is_some() => return refused("a table has only one @expiresAt"),
@@ -648,8 +614,8 @@ fn index_asked(directive: &Positioned<ConstDirective>, kind: Kind, list: bool) -
 }
 
 fn stamp(field: &FieldDefinition, kind: Kind, list: bool) -> Result<Option<Stamp>> {
-    let created = directive(&field.directives, "createdTime").map(|directive| (directive, Stamp::Created));
-    let updated = directive(&field.directives, "updatedTime").map(|directive| (directive, Stamp::Updated));
+    let created = directives::find(&field.directives, "createdTime").map(|directive| (directive, Stamp::Created));
+    let updated = directives::find(&field.directives, "updatedTime").map(|directive| (directive, Stamp::Updated));
     match (created, updated) {
         (Some((directive, _)), Some(_)) => {
             Err(invalid(directive.pos, "@createdTime and @updatedTime cannot be combined".into()))
@@ -666,7 +632,7 @@ fn parse_relationships(schema: &mut Schema, definitions: &[&TypeDefinition]) -> 
     for (position, definition) in definitions.iter().enumerate() {
         let TypeKind::Object(object) = &definition.kind else { continue };
         for field in &object.fields {
-            if let Some(directive) = directive(&field.node.directives, "relationship") {
+            if let Some(directive) = directives::find(&field.node.directives, "relationship") {
                 let relationship = parse_relationship(schema, definitions, position, &field.node, directive)?;
                 schema.tables[position].relationships.push(relationship);
             }
@@ -683,7 +649,7 @@ fn parse_relationship(
     field: &FieldDefinition,
     directive: &Positioned<ConstDirective>,
 ) -> Result<Relationship> {
-    let (other, many, _) = shape(&field.ty)?;
+    let (other, many, required) = shape(&field.ty)?;
     let key = match (text_argument(directive, "from")?, text_argument(directive, "to")?) {
         (Some(key), None) if !many => key,
         (None, Some(key)) if many => key,
@@ -696,6 +662,9 @@ fn parse_relationship(
         }
     };
     let refused = |detail| Err(invalid(field.ty.pos, detail));
+    if required {
+        return refused("a relationship cannot be required, because it may lead to nothing: remove the `!`".into());
+    }
     let Some(table) = definitions.iter().position(|definition| definition.name.node == other) else {
         return refused(format!("type {other} is not defined"));
     };
