@@ -43,7 +43,7 @@ pub(super) fn parse_canonical<'a>(attribute: &Attribute, text: &'a str) -> std::
 }
 
 /// Reads a value of an attribute from a body, with checks that stored values may fail, since they may be older than the checks of duplicate
-/// names and of the number of elements.
+/// names, of the number of elements and of dates.
 pub(super) fn given<'a>(reader: &mut Reader<'a>, attribute: &Attribute) -> std::result::Result<Value<'a>, Refusal> {
     let value = typed(reader, attribute)?;
     if attribute.kind == Kind::Any
@@ -54,6 +54,16 @@ pub(super) fn given<'a>(reader: &mut Reader<'a>, attribute: &Attribute) -> std::
     if matches!(&value, Value::List(elements) if elements.len() > ELEMENTS) {
         let below = format!("/{ELEMENTS}");
         return Err(Refusal::Unfit { detail: format!("a list has at most {ELEMENTS} elements"), below });
+    }
+    match &value {
+        Value::Date(date) => date.check().map_err(|detail| Refusal::Unfit { detail, below: String::new() })?,
+        Value::List(elements) if attribute.kind == Kind::Date => {
+            for (position, element) in elements.iter().enumerate() {
+                let Value::Date(date) = element else { continue };
+                date.check().map_err(|detail| Refusal::Unfit { detail, below: format!("/{position}") })?;
+            }
+        }
+        _ => {}
     }
     Ok(value)
 }

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use super::coerce::{ELEMENTS, Refusal, given};
 use super::json::Reader;
 use super::record::NEVER;
-use super::value::Value;
+use super::value::{Date, Value};
 use crate::error::{Error, Result};
 use crate::schema::{Attribute, Kind, Table};
 
@@ -107,7 +107,7 @@ fn checked<'v>(attribute: &Attribute, value: Value<'v>) -> std::result::Result<V
 fn scalar<'v>(attribute: &Attribute, value: Value<'v>) -> std::result::Result<Value<'v>, String> {
     match (attribute.kind, value) {
         (Kind::Float, Value::Float(float)) if !float.is_finite() => Err(format!("{float} cannot be a Float")),
-        (Kind::Date, Value::Date(date)) if Value::microseconds_of(&date.text)? != date.microseconds => {
+        (Kind::Date, Value::Date(date)) if Date::parse(&*date.text)?.microseconds != date.microseconds => {
             Err(format!("{:?} does not denote the instant of {} microseconds", date.text, date.microseconds))
         }
         (Kind::Any, Value::Json(text)) => json(attribute, text),

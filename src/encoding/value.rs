@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use jiff::SignedDuration;
 use jiff::civil::{Time, date};
 use jiff::fmt::temporal::Pieces;
 use jiff::tz::Offset;
@@ -54,8 +55,37 @@ impl<'a> Date<'a> {
     /// A message stating what is accepted.
     pub fn parse(text: impl Into<Cow<'a, str>>) -> std::result::Result<Self, String> {
         let text = text.into();
-        Value::microseconds_of(&text).map(|microseconds| Self { text, microseconds })
+        let date = Self { microseconds: Value::microseconds_of(&text)?, text };
+        date.check().map(|()| date)
     }
+
+    /// Checks what stored dates may fail, since they may be older than this check (RFC 3339, 5.6 and 5.7): an offset is less than a day, and
+    /// 60 seconds are a leap second, which ends a month in UTC.
+    ///
+    /// # Errors
+    /// A message stating what is accepted.
+    pub(super) fn check(&self) -> std::result::Result<(), String> {
+        let Some((_, time)) = self.text.split_once('T') else { return Ok(()) };
+        let (time, offset) = time.split_at(time.find(['+', '-']).unwrap_or(time.len()));
+        let offset_fits = offset.len() <= "+23:59".len() && offset.get(1..3).is_none_or(|hours| hours < "24");
+        let whole = time.split(['.', 'Z']).next().unwrap_or_default();
+        let is_leap = whole.len() >= "235960".len() && whole.ends_with("60");
+        match offset_fits && (!is_leap || ends_month(self.microseconds)) {
+            true => Ok(()),
+            false => Err(refused(&self.text)),
+        }
+    }
+}
+
+/// Returns whether an instant lies in the last second of a month in UTC, as which a leap second is read.
+fn ends_month(microseconds: i64) -> bool {
+    let next = SignedDuration::from_secs(microseconds.div_euclid(1_000_000) + 1);
+    let next = date(1970, 1, 1).to_datetime(Time::midnight()).checked_add(next);
+    next.is_ok_and(|next| next.day() == 1 && next.time() == Time::midnight())
+}
+
+fn refused(text: &str) -> String {
+    format!("{text:?} is not an ISO 8601 date or date-time such as 2026-01-31T12:00:00Z")
 }
 
 impl<'a> From<&'a str> for Value<'a> {
@@ -95,23 +125,23 @@ impl<'a> From<Date<'a>> for Value<'a> {
 }
 
 impl Value<'_> {
-    /// Returns the instant of an ISO 8601 date or date-time; without an offset it is UTC.
+    /// Returns the instant of an ISO 8601 date or date-time, also of a stored one ([`Date::check`]); without an offset it is UTC. A leap
+    /// second is read as the second before it.
     ///
     /// # Errors
     /// A message stating what is accepted.
     pub fn microseconds_of(text: &str) -> std::result::Result<i64, String> {
-        let refused = || format!("{text:?} is not an ISO 8601 date or date-time such as 2026-01-31T12:00:00Z");
         let plausible = text.len() >= 10 && text.bytes().all(|byte| b"0123456789-+:.TZ".contains(&byte));
         if !plausible {
-            return Err(refused());
+            return Err(refused(text));
         }
         if let Ok(instant) = text.parse::<jiff::Timestamp>() {
             return Ok(instant.as_microsecond());
         }
         // A `Timestamp` ends before the last day of year 9999, which often stands for "never".
-        let pieces = Pieces::parse(text).map_err(|_| refused())?;
+        let pieces = Pieces::parse(text).map_err(|_| refused(text))?;
         let (time, offset) = match (pieces.time(), pieces.to_numeric_offset()) {
-            (None, Some(_)) => return Err(refused()),
+            (None, Some(_)) => return Err(refused(text)),
             (time, offset) => (time.unwrap_or(Time::midnight()), offset.unwrap_or(Offset::UTC)),
         };
         let since_epoch =

@@ -9,6 +9,7 @@ use super::*;
 use crate::encoding::coerce::{ELEMENTS, parse_canonical};
 use crate::encoding::json::DEPTH;
 use crate::encoding::record::{encode, encode_bodies, encode_body};
+use crate::encoding::value::Date;
 use crate::encoding::{Record, Value};
 use crate::error::Place;
 use crate::schema::Schema;
@@ -510,6 +511,48 @@ fn dates_are_instants() {
     for text in refused {
         assert!(Value::microseconds_of(text).is_err(), "{text}");
     }
+}
+
+#[test]
+fn a_leap_second_ends_a_month_and_an_offset_is_less_than_a_day() {
+    for (text, before) in [
+        ("2016-12-31T23:59:60Z", "2016-12-31T23:59:59Z"),
+        ("2016-12-31T23:59:60", "2016-12-31T23:59:59Z"),
+        ("2016-12-31T15:59:60.5-08:00", "2016-12-31T23:59:59.5Z"),
+        ("2017-01-01T05:29:60+05:30", "2016-12-31T23:59:59Z"),
+        ("2012-06-30T23:59:60-00:00", "2012-06-30T23:59:59Z"),
+        ("20161231T235960Z", "2016-12-31T23:59:59Z"),
+    ] {
+        let microseconds = |text| Date::parse(text).map(|date| date.microseconds);
+        assert_eq!(microseconds(text), microseconds(before), "{text}");
+    }
+    for text in ["2024-02-29T01:02:03+23:59", "2024-02-29T01:02:03-23:59", "0000-01-01T00:00:00+23:59", "2024-02-29T01:02-03"] {
+        assert!(Date::parse(text).is_ok(), "{text}");
+    }
+    for text in [
+        "2016-12-31T12:59:60Z",
+        "2016-12-31T23:58:60Z",
+        "2016-12-30T23:59:60Z",
+        "2016-12-31T23:59:60+01:00",
+        "2016-12-31T15:59:60-07:00",
+        "2016-12-31T23:59:61Z",
+        "9999-12-31T23:59:60Z",
+        "20161231T125960Z",
+        "2024-02-29T01:02:03+24:00",
+        "2024-02-29T01:02:03+25:00",
+        "2024-02-29T01:02:03-24",
+        "2024-02-29T01:02:03+23:60",
+        "2024-02-29T01:02:03+01:00:30",
+        "2024-02-29T24:00:00Z",
+        "2024-02-29T01:60:00Z",
+        "2024-02-29t01:02:03z",
+        "2024-02-29T01:02:03,5Z",
+        "2023-02-29",
+        "2024-04-31",
+    ] {
+        assert!(Date::parse(text).is_err(), "{text}");
+    }
+    assert!(Value::microseconds_of("2016-12-31T12:59:60Z").is_ok(), "older versions have stored it");
 }
 
 #[test]

@@ -135,7 +135,7 @@ fn typed(kind: Kind, prefix: Option<Prefix>, value: Piece<'_>) -> Result<Operand
         Some(Prefix::Number) if matches!(kind, Kind::Int | Kind::Float) => text,
         Some(Prefix::Boolean) if (is_text || kind == Kind::Boolean) && text.parse::<bool>().is_ok() => text,
         Some(Prefix::Date) if is_text => {
-            Value::microseconds_of(&text).map_err(|detail| at(start, detail))?;
+            Date::parse(&*text).map_err(|detail| at(start, detail))?;
             text
         }
         Some(Prefix::Date) if kind == Kind::Date => text,
@@ -146,10 +146,7 @@ fn typed(kind: Kind, prefix: Option<Prefix>, value: Piece<'_>) -> Result<Operand
         Kind::Int => return whole_number(&text).ok_or_else(|| refused(&text)),
         Kind::Float => return number(&text).ok_or_else(|| refused(&text)),
         Kind::Boolean => Value::Boolean(text.parse().map_err(|_| refused(&text))?),
-        Kind::Date => {
-            let microseconds = Value::microseconds_of(&text).map_err(|detail| at(start, detail))?;
-            Value::Date(Date { text, microseconds })
-        }
+        Kind::Date => Value::Date(Date::parse(text).map_err(|detail| at(start, detail))?),
         Kind::Blob => return Err(refused(&text)),
         Kind::Any => unreachable!("it returned above"),
     };

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use crate::encoding::coerce::text_to;
 use crate::encoding::json::DEPTH;
-use crate::encoding::value::Value;
+use crate::encoding::value::{Date, Value};
 use crate::error::{Error, Result};
 use crate::schema::{Attribute, Kind, Table};
 
@@ -245,7 +245,11 @@ impl Typed<'_> {
         if self.attribute.list {
             return Err(self.refuse("a string"));
         }
-        text_to(self.attribute.kind, text).map_err(|detail| self.refuse_with(detail))
+        let value = match self.attribute.kind {
+            Kind::Date => Date::parse(text).map(Value::Date),
+            kind => text_to(kind, text),
+        };
+        value.map_err(|detail| self.refuse_with(detail))
     }
 }
 
