@@ -319,7 +319,9 @@ fn tables_of(document: &ServiceDocument) -> Result<Vec<&TypeDefinition>> {
             TypeSystemDefinition::Type(definition) if definition.node.extend => {
                 return Err(invalid(definition.pos, "`extend` is not supported: define the whole type at once".into()));
             }
-            TypeSystemDefinition::Type(definition) if directives::find(&definition.node.directives, "table").is_some() => {
+            TypeSystemDefinition::Type(definition)
+                if directives::find(&definition.node.directives, "table").is_some() =>
+            {
                 tables.push(&definition.node);
             }
             TypeSystemDefinition::Type(definition) => {
@@ -363,7 +365,8 @@ fn parse_table(definition: &TypeDefinition) -> Result<Table> {
     }
     directives::check(&definition.directives, &directives::OF_TYPES)?;
     let position = definition.name.pos;
-    let table_directive = directives::find(&definition.directives, "table").expect("tables_of chose it by this directive");
+    let table_directive =
+        directives::find(&definition.directives, "table").expect("tables_of chose it by this directive");
     let name = text_argument(table_directive, "name")?.unwrap_or_else(|| definition.name.node.to_string());
     let valid = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     if !valid || name.starts_with('_') || name == "graphql" {

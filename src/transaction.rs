@@ -450,12 +450,13 @@ impl Database {
         })
     }
 
-    /// Returns a number for the bytes of a blob of the table, which no other upload has had.
+    /// Returns a number for the bytes of a blob of the record with this id, which no other upload has had.
     ///
     /// # Errors
-    /// What the engine returns.
-    pub fn begin_upload(&self, table: &Table) -> Result<u64> {
+    /// `Invalid` if no URL can carry the id; what the engine returns.
+    pub fn begin_upload(&self, table: &Table, id: &str) -> Result<u64> {
         self.check_issued(table)?;
+        bodies::check_id(table, id)?;
         self.shared.uploads.number(self.store())
     }
 

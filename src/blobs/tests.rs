@@ -415,14 +415,14 @@ fn what_was_killed_is_removed_when_the_store_is_opened() {
             upload
         })
         .collect();
-    let last = database.begin_upload(photo(&database)).unwrap();
+    let last = database.begin_upload(photo(&database), "a b").unwrap();
     assert!(stored(&database) > 20 * 8);
     let copy = folder.path().join("copy");
     database.store().checkpoint(&copy).unwrap();
     let survivor = open(&copy);
     assert_eq!(stored(&survivor), 1 + 7);
     assert!(read(&survivor).unwrap() == kept);
-    assert!(survivor.begin_upload(photo(&survivor)).unwrap() > last, "no number is used twice");
+    assert!(survivor.begin_upload(photo(&survivor), "a b").unwrap() > last, "no number is used twice");
     assert_consistent(&survivor);
     // The process that was not killed continues.
     let mut uploads = uploads.into_iter();

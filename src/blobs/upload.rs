@@ -77,7 +77,7 @@ impl Upload {
         tag.write(media_type.as_bytes());
         tag.write_u8(0);
         Ok(Self {
-            number: database.begin_upload(table)?,
+            number: database.begin_upload(table, id)?,
             database: database.clone(),
             table: position.expect("the database has read a record of the table"),
             id: id.to_owned(),

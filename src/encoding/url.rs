@@ -25,6 +25,12 @@ pub fn blob(table: &str, id: &str, attribute: &str) -> String {
     path
 }
 
+/// Returns whether no URL can carry an id: clients remove the segments `.` and `..` from every path, encoded or not (RFC 3986, 5.2.4 and
+/// 6.2.2; WHATWG URL). All other text reaches the server, percent-encoded.
+pub fn is_dot_segment(id: &str) -> bool {
+    matches!(id, "." | "..")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -33,5 +39,7 @@ mod tests {
     fn an_id_is_one_segment() {
         assert_eq!(record("Product", "a-b.c_d~1"), "/Product/a-b.c_d~1");
         assert_eq!(blob("Product", "a b/c?é", "picture"), "/Product/a%20b%2Fc%3F%C3%A9/picture");
+        assert_eq!(record("Product", "%2e%2e"), "/Product/%252e%252e");
+        assert_eq!(record("Product", "..\\\n\0"), "/Product/..%5C%0A%00");
     }
 }

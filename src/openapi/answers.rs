@@ -88,9 +88,9 @@ pub(super) fn headers() -> Value {
         |description: &str, schema: Value| json!({"description": description, "required": true, "schema": schema});
     json!({
         "Allow": header("The supported methods.", json!({"type": "string"})),
-        "Accept-Ranges": header("Range requests are supported.", json!({"const": "bytes"})),
+        "Accept-Ranges": header("Range requests are supported.", json!({"type": "string", "const": "bytes"})),
         "Content-Range": header("The range and the total size.", json!({"type": "string", "pattern": "^bytes "})),
-        "Preference-Applied": header("The preference that was applied.", json!({"const": "return=minimal"})),
+        "Preference-Applied": header("The preference that was applied.", json!({"type": "string", "const": "return=minimal"})),
         "ETag": header("The strong validator of the representation.", json!({"type": "string", "pattern": ETAG})),
         "Link": {
             "description": "The next page of a truncated list (RFC 8288); a trailer if the list is streamed.",

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::answers::{self, in_formats};
-use super::paths::{RECORDS, TAGS, WITH_BODY, body_of, with};
+use super::paths::{RECORDS, WITH_BODY, body_of, tags, with};
 use super::schemas::reference;
 use crate::handlers::media::AnswerKind;
 use crate::schema::Table;
@@ -34,7 +34,7 @@ pub(super) fn response_schema<'t>(tables: impl Iterator<Item = &'t Table>) -> Va
     let records: Vec<_> = tables.map(|table| reference(&table.name)).collect();
     let text = json!({"type": "string"});
     let result = json!({
-        "status": {"enum": [200, 201, 204]},
+        "status": {"type": "integer", "enum": [200, 201, 204]},
         "location": text,
         "etag": text,
         "body": {"anyOf": records},
@@ -44,21 +44,25 @@ pub(super) fn response_schema<'t>(tables: impl Iterator<Item = &'t Table>) -> Va
 
 fn operations(table: &Table) -> Vec<Value> {
     let most = table.name.len() + "//".len() + ID_LENGTH;
-    let path = json!({"type": "string", "pattern": format!("^/{}/{}$", table.name, id()), "maxLength": most});
-    let tags = json!({"anyOf": [{"const": "*"}, {"type": "string", "pattern": TAGS}]});
+    let path = json!({
+        "type": "string",
+        "pattern": format!("^/{}/{}$", table.name, id()),
+        "not": {"pattern": "/(\\.|%2[Ee]){1,2}$"},
+        "maxLength": most,
+    });
     let of_record = |method: &str, more: Value, required: &[&str]| {
-        let members = with(json!({"method": {"const": method}, "path": path}), more);
+        let members = with(json!({"method": constant(method), "path": path}), more);
         object(members, &[&["method", "path"], required].concat())
     };
     let body = |form: &str| reference(&format!("{}.{form}", table.name));
     let members =
-        json!({"method": {"const": "POST"}, "path": {"const": format!("/{}", table.name)}, "body": body("new")});
+        json!({"method": constant("POST"), "path": constant(&format!("/{}", table.name)), "body": body("new")});
     vec![
         object(members, &["method", "path", "body"]),
         of_record("GET", json!({}), &[]),
-        of_record("PUT", json!({"body": body("whole"), "ifMatch": tags}), &["body"]),
-        of_record("PATCH", json!({"body": body("patch"), "ifMatch": tags}), &["body"]),
-        of_record("DELETE", json!({"ifMatch": tags}), &[]),
+        of_record("PUT", json!({"body": body("whole"), "ifMatch": tags()}), &["body"]),
+        of_record("PATCH", json!({"body": body("patch"), "ifMatch": tags()}), &["body"]),
+        of_record("DELETE", json!({"ifMatch": tags()}), &[]),
     ]
 }
 
@@ -69,6 +73,10 @@ fn id() -> String {
     let of_three = format!("%([Ee]0%[ABab][0-9A-Fa-f]|[Ee][Dd]%[89][0-9A-Fa-f]|[Ee][1-9A-CEFa-cef]{TAIL}){TAIL}");
     let of_four = format!("%[Ff](0%[9ABab][0-9A-Fa-f]|[1-3]{TAIL}){TAIL}{TAIL}");
     format!("([^%/?#]|%[0-7][0-9A-Fa-f]|{of_two}|{of_three}|{of_four})+")
+}
+
+fn constant(text: &str) -> Value {
+    json!({"type": "string", "const": text})
 }
 
 fn object(properties: Value, required: &[&str]) -> Value {

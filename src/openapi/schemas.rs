@@ -15,7 +15,7 @@ pub(super) fn of<'t>(schema: &'t Schema, tables: impl Iterator<Item = &'t Table>
             .into_iter()
             .map(|kind| (given_name(kind), given(kind)))
             .collect();
-    all.insert(KEY_GIVEN.to_owned(), text_given(1, Some(1024)));
+    all.insert(KEY_GIVEN.to_owned(), text_given(&id()));
     all.insert("strata.Problem".to_owned(), problem());
     all.insert("strata.Batch".to_owned(), batch::request_schema(tables.clone(), max_rows));
     all.insert("strata.Results".to_owned(), batch::response_schema(tables.clone()));
@@ -165,14 +165,15 @@ fn given_name(kind: Kind) -> String {
     format!("given.{}", kind.name())
 }
 
-/// Returns the schema of what a body may give for text of a length in characters.
-fn text_given(least: usize, most: Option<usize>) -> Value {
+/// Returns the schema of an id that a record may be given.
+pub(super) fn id() -> Value {
+    json!({"type": "string", "minLength": 1, "maxLength": 1024, "not": {"enum": [".", ".."]}})
+}
+
+/// Returns the schema of what a body may give for text, given that of the text.
+fn text_given(text: &Value) -> Value {
     // A double above 2^53 may not have the digits it was written with, so beyond that only an integer may stand for text.
     const INEXACT: i64 = 1 << 53;
-    let mut text = json!({"type": "string", "minLength": least});
-    if let Some(most) = most {
-        text["maxLength"] = json!(most);
-    }
     json!({"anyOf": [
         text,
         {"type": "boolean"},
@@ -184,13 +185,13 @@ fn text_given(least: usize, most: Option<usize>) -> Value {
 /// Returns the schema of what a body may give for a type.
 fn given(kind: Kind) -> Value {
     match kind {
-        Kind::Id | Kind::String => text_given(0, None),
+        Kind::Id | Kind::String => text_given(&stored_scalar(kind)),
         Kind::Int => json!({"anyOf": [stored_scalar(kind), {"type": "string", "pattern": "^[+-]?[0-9]{1,18}$"}]}),
         Kind::Float => json!({"anyOf": [
             stored_scalar(kind),
             {"type": "string", "pattern": r"^[+-]?([0-9]{1,99}(\.[0-9]{0,99})?|\.[0-9]{1,99})([eE][+-]?[0-9]{1,2})?$"},
         ]}),
-        Kind::Boolean => json!({"anyOf": [{"type": "boolean"}, {"enum": ["true", "false"]}]}),
+        Kind::Boolean => json!({"anyOf": [{"type": "boolean"}, {"type": "string", "enum": ["true", "false"]}]}),
         Kind::Date => json!({"anyOf": [
             {"type": "string", "format": "date-time"},
             {"type": "string", "format": "date"},

@@ -526,7 +526,9 @@ fn a_leap_second_ends_a_month_and_an_offset_is_less_than_a_day() {
         let microseconds = |text| Date::parse(text).map(|date| date.microseconds);
         assert_eq!(microseconds(text), microseconds(before), "{text}");
     }
-    for text in ["2024-02-29T01:02:03+23:59", "2024-02-29T01:02:03-23:59", "0000-01-01T00:00:00+23:59", "2024-02-29T01:02-03"] {
+    for text in
+        ["2024-02-29T01:02:03+23:59", "2024-02-29T01:02:03-23:59", "0000-01-01T00:00:00+23:59", "2024-02-29T01:02-03"]
+    {
         assert!(Date::parse(text).is_ok(), "{text}");
     }
     for text in [
