@@ -4,8 +4,7 @@
 //! except for GraphiQL, which is committed as published (`console/vendor/README.md`), so that no build needs Node. Nothing is fetched from
 //! elsewhere: `Content-Security-Policy` lets a page load from and connect to this server only, and run only scripts from its files.
 //!
-//! Non-goals: access control (`ingress`); changing records (GraphiQL can, like every client); compression, since responses stay on the
-//! machine.
+//! Non-goals: access control (`ingress`); changing records (GraphiQL can, like every client).
 
 use bytes::Bytes;
 use http::header::{

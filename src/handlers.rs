@@ -19,7 +19,9 @@ mod problem;
 pub mod ranges;
 
 use bytes::Bytes;
-use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderName, IF_NONE_MATCH, LINK, LOCATION};
+use http::header::{
+    ALLOW, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderName, IF_NONE_MATCH, LINK, LOCATION,
+};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use percent_encoding::utf8_percent_encode;
 use serde::{Deserialize, Serialize};
@@ -31,8 +33,8 @@ use crate::schema::Table;
 use crate::storage::Reach;
 use crate::transaction::{Database, Owned, Precondition, Replaced};
 pub use events::{accepts_events, event_stream, last_event_id, write_event};
-pub use headers::{Validator, expected};
-use headers::{is_stale, prefers_minimal};
+use headers::prefers_minimal;
+pub use headers::{Validator, expected, is_stale, unconditional};
 use media::{Accepted, Format, ListWriter};
 pub use problem::{Failure, PROBLEM_JSON};
 
@@ -59,6 +61,9 @@ impl Default for Options {
 
 /// The approximate size of the pieces in which a longer list is sent, in bytes.
 pub const PIECE_BYTES: usize = 64 << 10;
+
+/// The media types in which a resource accepts a `PATCH` (RFC 5789).
+const ACCEPT_PATCH: HeaderName = HeaderName::from_static("accept-patch");
 
 const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
 
@@ -407,10 +412,13 @@ pub fn of_one_record(headers: &HeaderMap) -> Result<()> {
     }
 }
 
-/// `OPTIONS`: 204 and the allowed methods.
+/// `OPTIONS`: 204 and the allowed methods; and the media types of patches where `PATCH` is one of them (RFC 5789, 3.1).
 pub fn options(allow: &'static str) -> Answer {
     let mut answer = empty(StatusCode::NO_CONTENT);
-    answer.headers_mut().insert(http::header::ALLOW, HeaderValue::from_static(allow));
+    answer.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
+    if allow.contains("PATCH") {
+        answer.headers_mut().insert(ACCEPT_PATCH, HeaderValue::from_static(media::PATCHES));
+    }
     answer
 }
 

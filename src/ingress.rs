@@ -66,7 +66,7 @@ pub use body::{Source, read as read_body};
 use browsers::Browsers;
 pub use browsers::{HostName, Origin};
 pub use crossing::Pools;
-use crossing::{Attempt, BodyBytes, BodyPermit, Completed, Crossing, Permit, Reply};
+use crossing::{Attempt, BodyBytes, BodyPermit, Completed, Crossing, Permit, Reply, coded_inline};
 use events::Events;
 use operations::Operations;
 use unanswered::Unanswered;
@@ -285,10 +285,8 @@ impl Ingress {
         let request = Unanswered::new(self, context);
         Answering::later(async move {
             let (head, headers) = (parts.method == Method::HEAD, parts.headers.clone());
-            let mut answer = match request.ingress.operations.answer(parts, peer).await {
-                Ok(answer) => request.finish(answer.map(Either::Right)),
-                Err(failure) => request.answer_for(Err(failure), head, &headers),
-            };
+            let outcome = request.ingress.operations.answer(parts, peer).await;
+            let mut answer = request.answer_for(outcome, head, &headers);
             if has_page {
                 answer.headers_mut().append(VARY, HeaderValue::from_static("accept"));
             }
@@ -421,7 +419,7 @@ impl Ingress {
         headers: &HeaderMap,
     ) -> Response<Body> {
         let outcome = outcome.and_then(|answer| self.crossing.counted(answer));
-        let answer = outcome.unwrap_or_else(|failure| self.problem(&failure, &context, headers));
+        let answer = outcome.unwrap_or_else(|failure| coded_inline(self.problem(&failure, &context, headers), headers));
         let answer = if head { handlers::without_body(answer) } else { answer };
         let answer = answer.map(|bytes| Either::Left(Full::new(bytes)));
         self.finish(&answer, context);

@@ -131,6 +131,7 @@ impl Routes {
             Method::OPTIONS => return Ok(self.options(GRAPHQL_METHODS, template)),
             _ => return Err(Failure::Method { allow: GRAPHQL_METHODS }),
         };
+        handlers::unconditional(headers)?;
         let transport = Transport { safe: !matches!(asked, Asked::Body), strict: media::accepts_graphql(headers)? };
         let accepted = Accepted { format: Format::Json, coded: AcceptedCoding::accepted(headers)? };
         Ok(Route { routes: self, target: Target::Graphql(asked, transport), template, accepted, body_format })
@@ -208,6 +209,9 @@ impl Routes {
             Verb::Read(id) => Verb::ReadSelected(id, Box::new(self.selection(table, query)?)),
             _ => return Err(no_query_here()),
         };
+        if matches!(verb, Verb::List(_) | Verb::ListByBody(_)) {
+            handlers::unconditional(headers)?;
+        }
         let accepted = match &verb {
             Verb::Delete(_) => Accepted::default(),
             Verb::List(query) if query.explain || query.pagination => Accepted::negotiate(headers, AnswerKind::One)?,
@@ -240,6 +244,7 @@ impl Routes {
     ) -> Result<Route<'r>> {
         let id = (!raw_id.is_empty()).then(|| decoded(raw_id)).transpose()?;
         handlers::accepts_events(headers)?;
+        handlers::unconditional(headers)?;
         let target = Target::Changes(table, id, handlers::last_event_id(headers)?);
         let (accepted, body_format) = (Accepted::default(), BodyFormat::default());
         Ok(Route { routes: self, target, template, accepted, body_format })

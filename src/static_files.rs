@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::handlers::{
     self, Failure,
-    coding::{AcceptEncoding, Coding},
+    coding::{AcceptEncoding, Coding, compressed},
     ranges::{Wanted, is_known, is_stale, range},
 };
 use content::Stored;
@@ -106,9 +106,17 @@ impl Site {
         Ok(Self::of(&content::read_folder(directory, options.memory_bytes)?, cache_control))
     }
 
-    /// Creates a site from the files embedded in the binary, by path without the leading `/`.
+    /// Creates a site from the files embedded in the binary, by path without the leading `/`. Compresses them, which may take a tenth of a
+    /// second.
     pub fn embedded(files: &[(&str, &'static [u8])]) -> Self {
-        let found = files.iter().map(|(path, bytes)| ((*path).to_owned(), content::embedded(bytes))).collect();
+        let mut found = HashMap::new();
+        for (path, bytes) in files {
+            found.insert((*path).to_owned(), content::in_memory(Bytes::from_static(bytes)));
+            for coding in Coding::ALL {
+                let sibling = format!("{path}.{}", extension(coding));
+                found.insert(sibling, content::in_memory(compressed(bytes, coding)));
+            }
+        }
         Self::of(&found, HeaderValue::from_static("no-cache"))
     }
 
@@ -254,12 +262,8 @@ impl File {
         Self { media_type, plain: plain.clone(), coded }
     }
 
-    /// Returns the representation that the client prefers; among equals, the shortest; `None` if none is acceptable. A file with a single
-    /// representation is sent in that, whatever the client prefers.
+    /// Returns the representation that the client prefers; among equals, the shortest; `None` if none is acceptable.
     fn choose(&self, headers: &HeaderMap) -> Option<(Option<Coding>, &Representation)> {
-        if self.coded.is_empty() {
-            return Some((None, &self.plain));
-        }
         let client = AcceptEncoding::of(headers);
         let coded = self.coded.iter().map(|(coding, chosen)| (client.quality(*coding), Some(*coding), chosen));
         // The uncompressed one comes last, since it is the longest.

@@ -274,6 +274,73 @@ fn every_option_stands_in_the_documents() {
     assert_eq!(missing, Vec::<String>::new());
 }
 
+/// The header fields that a document names between backticks, in lower case.
+fn header_fields(document: &str) -> Vec<String> {
+    const OF_ONE_WORD: [&str; 12] = [
+        "Accept",
+        "Allow",
+        "ETag",
+        "Expect",
+        "Host",
+        "Link",
+        "Location",
+        "Origin",
+        "Prefer",
+        "Range",
+        "Vary",
+        "traceparent",
+    ];
+    let is_part = |part: &str| {
+        part.starts_with(|sign: char| sign.is_ascii_uppercase()) && part.chars().all(|sign| sign.is_ascii_alphabetic())
+    };
+    let is_field = |name: &&str| OF_ONE_WORD.contains(name) || (name.contains('-') && name.split('-').all(is_part));
+    let quoted = document.lines().flat_map(|line| line.split('`').skip(1).step_by(2));
+    let names = quoted.filter_map(|text| text.split(':').next()).filter(is_field);
+    names.map(str::to_lowercase).collect()
+}
+
+/// What the manual describes, pages of an allowed origin may send and read, unless browsers see to it themselves.
+#[test]
+fn pages_may_use_every_header_field_of_the_documents() {
+    const OF_BROWSERS: [&str; 8] = [
+        "host",
+        "origin",
+        "sec-fetch-site",
+        "transfer-encoding",
+        "cache-control",
+        "last-modified",
+        "content-security-policy",
+        "x-content-type-options",
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(folder.path(), |config| {
+        config.ingress.cors_origins = vec!["https://app.example.org".to_owned().try_into().unwrap()];
+    });
+    let listed = |request: &str, name: &str| {
+        let answer = scripts::ask(server.url(), &format!("{request}\nOrigin: https://app.example.org"));
+        let names: Vec<_> = answer.header(name).split(", ").map(str::to_owned).collect();
+        assert!(names.len() > 5, "{name}: {names:?}");
+        (names, answer.body)
+    };
+    let (sent, _) = listed("OPTIONS /Product/1\nAccess-Control-Request-Method: PUT", "access-control-allow-headers");
+    let (read, described) = listed("GET /_openapi.json", "access-control-expose-headers");
+    for name in ["rest", "queries", "graphql", "observing", "static-files", "console"] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("docs/{name}.md"));
+        let mut missing = header_fields(&fs::read_to_string(path).unwrap());
+        missing.retain(|field| !sent.contains(field) && !read.contains(field) && !OF_BROWSERS.contains(&&**field));
+        assert_eq!(missing, Vec::<String>::new(), "{name}");
+    }
+    let described: Value = serde_json::from_str(&described).unwrap();
+    let parameters = described["components"]["parameters"].as_object().unwrap().values();
+    for name in parameters.filter(|parameter| parameter["in"] == "header").map(|parameter| &parameter["name"]) {
+        assert!(sent.contains(&name.as_str().unwrap().to_lowercase()), "{name}");
+    }
+    for name in described["components"]["headers"].as_object().unwrap().keys() {
+        assert!(read.contains(&name.to_lowercase()), "{name}");
+    }
+    server.stop().unwrap();
+}
+
 #[test]
 fn an_example_that_is_wrong_is_found() {
     let schema = "```graphql\ntype T @table @export { id: ID @primaryKey }\n```\n";

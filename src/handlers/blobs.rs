@@ -13,6 +13,7 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 
+use super::coding::accepts_plain;
 use super::ranges::{Wanted, is_known, is_stale, range};
 use super::{Answer, Failure, Result, Validator, empty, expected};
 use crate::blobs::{self, Reader, Upload, Uploaded};
@@ -32,7 +33,7 @@ pub struct Content {
 /// blob.
 ///
 /// # Errors
-/// 404 if there is no such record or blob; 412 for `If-Match`; 416 for an unsatisfiable range; errors of the database.
+/// 404 if there is no such record or blob; 406 for `Accept-Encoding`; 412 for `If-Match`; 416 for an unsatisfiable range; errors of the database.
 pub fn read(
     database: &Database,
     table: &Table,
@@ -43,6 +44,7 @@ pub fn read(
 ) -> Result<Response<Content>> {
     let opened = Reader::open(database, table, id, attribute)?;
     let mut reader = opened.ok_or_else(|| super::no_record(table, id))?;
+    accepts_plain(headers)?;
     let etag = Validator::of_blob(reader.tag()).header();
     if is_stale(headers, &etag) {
         return Err(Error::Stale.into());
@@ -94,7 +96,7 @@ pub fn begin(database: &Database, table: &Table, id: &str, attribute: usize, hea
         return Err(Error::invalid("a blob is written as a whole: Content-Range is not supported").into());
     }
     let media_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let media_type = media_type.ok_or_else(|| Failure::media_type(headers, "the media type of the blob"))?;
+    let media_type = media_type.ok_or_else(|| Failure::media_type(headers, "the media type of the blob", None))?;
     Ok(Upload::begin(database, table, id, attribute, media_type, expected)?)
 }
 

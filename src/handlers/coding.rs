@@ -132,14 +132,31 @@ impl AcceptedCoding {
     }
 }
 
+/// Checks that content may be sent as it is, because it has no coding.
+///
+/// # Errors
+/// 406 if `identity` is not acceptable.
+pub fn accepts_plain(headers: &HeaderMap) -> Result<()> {
+    match headers.contains_key(ACCEPT_ENCODING) && AcceptEncoding::of(headers).plain() == Some(0) {
+        true => Err(Failure::NotAcceptable { available: "this is available without a content coding only" }),
+        false => Ok(()),
+    }
+}
+
 /// Compresses an answer, which becomes another representation with a validator of its own.
 pub fn coded(answer: Answer, coding: Coding) -> Answer {
     let (mut head, body) = answer.into_parts();
-    let mut encoder = Encoder::of_bytes(coding, body.len());
-    let mut bytes = encoder.write(&body);
-    bytes.extend_from_slice(&encoder.finish());
+    let bytes = compressed(&body, coding);
     set_headers(&mut head.headers, coding);
-    Answer::from_parts(head, Bytes::from(bytes))
+    Answer::from_parts(head, bytes)
+}
+
+/// Compresses a content.
+pub fn compressed(content: &[u8], coding: Coding) -> Bytes {
+    let mut encoder = Encoder::of_bytes(coding, content.len());
+    let mut bytes = encoder.write(content);
+    bytes.extend_from_slice(&encoder.finish());
+    Bytes::from(bytes)
 }
 
 /// Sets the headers of an answer for this coding.

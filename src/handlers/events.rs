@@ -6,6 +6,7 @@
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderName};
 use http::{HeaderMap, HeaderValue, Response};
 
+use super::coding::accepts_plain;
 use super::fields::has_members;
 use super::media::quality;
 use super::{Failure, Result};
@@ -31,7 +32,7 @@ pub fn event_stream<B>(body: B) -> Response<B> {
 pub fn accepts_events(headers: &HeaderMap) -> Result<()> {
     match has_members(headers, ACCEPT) && quality(headers, &["text/event-stream"], false) == 0 {
         true => Err(Failure::NotAcceptable { available: "a change feed is available as text/event-stream" }),
-        false => Ok(()),
+        false => accepts_plain(headers),
     }
 }
 

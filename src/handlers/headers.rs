@@ -116,6 +116,21 @@ pub fn expected(headers: &HeaderMap) -> Result<Precondition> {
     }
 }
 
+/// Rejects preconditions on what has no version to compare: lists, feeds, GraphQL, and most of what is beside the tables. A tag in
+/// `If-None-Match` is the copy of a client, not a precondition, and matches nothing there.
+///
+/// # Errors
+/// 400 for `If-Match` and `If-None-Match: *`, since they must not be ignored.
+pub fn unconditional(headers: &HeaderMap) -> Result<()> {
+    match headers.contains_key(IF_MATCH) || members(headers, IF_NONE_MATCH).any(|member| member == b"*") {
+        true => Err(Error::invalid(
+            "If-Match and If-None-Match: * apply to one record, blob or file, and this resource has no version",
+        )
+        .into()),
+        false => Ok(()),
+    }
+}
+
 /// Returns the precondition given by a list of tags, which may include `*`. Foreign and weak tags match nothing.
 pub fn matching<'h>(tags: impl Iterator<Item = &'h [u8]>) -> Precondition {
     let mut checksums = Vec::new();
@@ -197,6 +212,15 @@ mod tests {
         assert_eq!(two.unwrap(), Precondition::OneOf(vec![10, 11]));
         assert!(of(&[(IF_NONE_MATCH, "\"000000000000000a\"")]).is_err());
         assert!(of(&[(IF_NONE_MATCH, "*"), (IF_MATCH, "*")]).is_err());
+    }
+
+    #[test]
+    fn what_has_no_version_takes_no_precondition() {
+        let is_taken = |name, value| unconditional(&headers(&[(name, value)])).is_ok();
+        for (name, value) in [(IF_MATCH, "*"), (IF_MATCH, "\"1\""), (IF_MATCH, ""), (IF_NONE_MATCH, "\"1\", *")] {
+            assert!(!is_taken(name, value), "{value}");
+        }
+        assert!(is_taken(IF_NONE_MATCH, "\"1\", W/\"2\"") && is_taken(http::header::IF_UNMODIFIED_SINCE, "x"));
     }
 
     #[test]

@@ -349,6 +349,10 @@ pub enum Bodies {
     Json,
 }
 
+/// The media types of a merge patch, as a list.
+pub const PATCHES: &str = "application/json, application/merge-patch+json, application/cbor, application/msgpack, \
+                           application/x-msgpack, application/vnd.msgpack";
+
 impl Bodies {
     /// Returns the syntax of a body with this media type, if it is allowed.
     fn syntax(self, name: &[u8]) -> Option<Syntax> {
@@ -396,7 +400,7 @@ impl BodyFormat {
             }
             _ => return Err(Failure::ContentCoding { supported: "gzip" }),
         };
-        let refused = || Failure::media_type(headers, bodies.names());
+        let refused = || Failure::media_type(headers, bodies.names(), (bodies == Bodies::Patch).then_some(PATCHES));
         // A body without a media type could come from a page of another site, which needs no preflight for it.
         let media_type = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes).ok_or_else(refused)?;
         if let Some(syntax) = bodies.syntax(media_type) {

@@ -10,7 +10,7 @@ use http::header::{ACCEPT_ENCODING, ALLOW, CONTENT_RANGE, CONTENT_TYPE, HeaderNa
 use http::{HeaderMap, HeaderValue, StatusCode};
 use serde::Serialize;
 
-use super::{Answer, with_body};
+use super::{ACCEPT_PATCH, Answer, with_body};
 use crate::error::{Error, Place};
 
 /// The media type of problems.
@@ -39,6 +39,8 @@ pub enum Failure {
         received: Option<String>,
         /// The supported types.
         supported: &'static str,
+        /// Those of patches as a list, if the body is one (RFC 5789, 2.2).
+        accept_patch: Option<&'static str>,
     },
     /// The content coding of the body is not supported.
     ContentCoding {
@@ -132,9 +134,9 @@ impl Failure {
     }
 
     /// Returns the failure of a request whose media type is not one of those supported.
-    pub fn media_type(headers: &HeaderMap, supported: &'static str) -> Self {
+    pub fn media_type(headers: &HeaderMap, supported: &'static str, accept_patch: Option<&'static str>) -> Self {
         let received = headers.get(CONTENT_TYPE).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
-        Self::MediaType { received, supported }
+        Self::MediaType { received, supported, accept_patch }
     }
 
     /// Returns whether it is an internal error, so that the answer has the request id, and the log the cause.
@@ -160,6 +162,9 @@ impl Failure {
         let headers = answer.headers_mut();
         if let Self::Method { allow } = self {
             headers.insert(ALLOW, HeaderValue::from_static(allow));
+        }
+        if let Self::MediaType { accept_patch: Some(types), .. } = self {
+            headers.insert(ACCEPT_PATCH, HeaderValue::from_static(types));
         }
         if let Self::ContentCoding { supported } = self {
             headers.insert(ACCEPT_ENCODING, HeaderValue::from_static(supported));
@@ -231,8 +236,8 @@ impl Failure {
             }
             Self::Method { allow } => format!("allowed: {allow}"),
             Self::NotAcceptable { available } => (*available).to_owned(),
-            Self::MediaType { received: None, supported } => format!("Content-Type is missing: send {supported}"),
-            Self::MediaType { received: Some(received), supported } => {
+            Self::MediaType { received: None, supported, .. } => format!("Content-Type is missing: send {supported}"),
+            Self::MediaType { received: Some(received), supported, .. } => {
                 format!("Content-Type {received} is not supported: send {supported}")
             }
             Self::ContentCoding { supported } => format!("Content-Encoding must be {supported} or absent"),
@@ -330,14 +335,14 @@ mod tests {
         };
         let coding = Failure::ContentCoding { supported: "gzip" };
         assert!(json(coding).starts_with(&titled("The content coding is not supported")));
-        let media_type = Failure::media_type(&HeaderMap::new(), "text/plain");
+        let media_type = Failure::media_type(&HeaderMap::new(), "text/plain", None);
         assert!(json(media_type).starts_with(&titled("The media type is not supported")));
     }
 
     #[test]
     fn a_media_type_is_refused_by_what_was_received() {
         let mut headers = HeaderMap::new();
-        let detail = |headers: &HeaderMap| Failure::media_type(headers, "text/plain").detail();
+        let detail = |headers: &HeaderMap| Failure::media_type(headers, "text/plain", None).detail();
         assert_eq!(detail(&headers), "Content-Type is missing: send text/plain");
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/csv"));
         assert_eq!(detail(&headers), "Content-Type text/csv is not supported: send text/plain");
@@ -346,6 +351,8 @@ mod tests {
     #[test]
     fn headers_that_a_status_owes() {
         assert_eq!(Failure::Method { allow: "GET" }.answer(None).headers()[ALLOW], "GET");
+        let patch = Failure::media_type(&HeaderMap::new(), "", Some("text/x-patch"));
+        assert_eq!(patch.answer(None).headers()[ACCEPT_PATCH], "text/x-patch");
         for failure in [Failure::Overloaded, Error::Busy { detail: String::new() }.into()] {
             assert_eq!(failure.answer(None).headers()[RETRY_AFTER], "1");
         }

@@ -26,18 +26,20 @@ use crate::routing;
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// The request headers that a page of an allowed origin may set.
+/// The request headers that a page of an allowed origin may set: all that the manual describes, except those that browsers set themselves.
 const REQUEST_HEADERS: HeaderValue = HeaderValue::from_static(
-    "authorization, content-encoding, content-type, if-match, if-none-match, last-event-id, prefer, range",
+    "accept, authorization, content-encoding, content-type, if-match, if-modified-since, if-none-match, if-range, \
+     if-unmodified-since, last-event-id, prefer, range, traceparent, tracestate",
 );
 /// The answer headers that it may read besides the CORS-safelisted ones.
 const ANSWER_HEADERS: HeaderValue = HeaderValue::from_static(
-    "accept-ranges, content-range, etag, link, location, preference-applied, retry-after, x-request-id",
+    "accept-encoding, accept-patch, accept-ranges, allow, content-encoding, content-range, etag, link, location, \
+     preference-applied, retry-after, vary, x-request-id",
 );
 /// How long a browser may cache a preflight, in seconds.
 const PREFLIGHT_LASTS: HeaderValue = HeaderValue::from_static("600");
 
-/// A host name without a port.
+/// A host name without a port. The dot that may end it says only that it is complete.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct HostName(String);
@@ -47,8 +49,9 @@ impl TryFrom<String> for HostName {
 
     fn try_from(text: String) -> std::result::Result<Self, String> {
         let byte_of_a_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
-        match !text.is_empty() && text.bytes().all(byte_of_a_name) {
-            true => Ok(Self(text)),
+        let name = without_root(&text);
+        match !name.is_empty() && name.bytes().all(byte_of_a_name) {
+            true => Ok(Self(name.to_owned())),
             false => {
                 Err(format!("{text:?} is not a host name: give it without a scheme and a port, as data.example.org"))
             }
@@ -56,22 +59,65 @@ impl TryFrom<String> for HostName {
     }
 }
 
-/// The origin of a web page as browsers send it: scheme, host, and any non-default port.
+/// The origin of a web page: scheme, host and port. The default port of the scheme is as none (RFC 9110, 4.2.3).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Origin(String);
+pub struct Origin {
+    scheme: Scheme,
+    /// In lower case; an IPv6 address in brackets.
+    host: String,
+    port: u16,
+}
+
+/// A scheme whose origins have hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scheme {
+    Http,
+    Https,
+}
+
+impl Scheme {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Https => "https",
+        }
+    }
+
+    fn default_port(self) -> u16 {
+        match self {
+            Self::Http => 80,
+            Self::Https => 443,
+        }
+    }
+}
+
+impl Origin {
+    /// Parses an origin; `None` for an opaque one (`null`), or one of another scheme.
+    fn parse(text: &str) -> Option<Self> {
+        let (scheme, authority) = text.split_once("://")?;
+        let is_named = |known: &Scheme| known.name().eq_ignore_ascii_case(scheme);
+        let scheme = [Scheme::Http, Scheme::Https].into_iter().find(is_named)?;
+        let (name, port) = name_and_port(authority);
+        let is_host = is_ipv6(name) || HostName::try_from(name.to_owned()).is_ok();
+        is_host.then(|| Self { scheme, host: name.to_ascii_lowercase(), port: port.unwrap_or(scheme.default_port()) })
+    }
+
+    /// Returns whether its pages come from the requested host. The scheme of the request is unknown, because the server may be behind a
+    /// proxy that terminates TLS; a request of the same origin has the same scheme, so a host without a port has its default port.
+    fn is_of(&self, host: &str) -> bool {
+        let (name, port) = name_and_port(host);
+        self.host.eq_ignore_ascii_case(name) && self.port == port.unwrap_or(self.scheme.default_port())
+    }
+}
 
 impl TryFrom<String> for Origin {
     type Error = String;
 
     fn try_from(text: String) -> std::result::Result<Self, String> {
-        let authority = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
-        match authority.is_some_and(|authority| HostName::try_from(name_of(authority).to_owned()).is_ok()) {
-            true => Ok(Self(text.to_ascii_lowercase())),
-            false => {
-                Err(format!("{text:?} is not an origin: give scheme, host and port, as https://app.example.org:8443"))
-            }
-        }
+        Self::parse(&text).ok_or_else(|| {
+            format!("{text:?} is not an origin: give scheme, host and port, as https://app.example.org:8443")
+        })
     }
 }
 
@@ -82,8 +128,11 @@ impl From<HostName> for String {
 }
 
 impl From<Origin> for String {
-    fn from(origin: Origin) -> Self {
-        origin.0
+    fn from(Origin { scheme, host, port }: Origin) -> Self {
+        match port == scheme.default_port() {
+            true => format!("{}://{host}", scheme.name()),
+            false => format!("{}://{host}:{port}", scheme.name()),
+        }
     }
 }
 
@@ -109,7 +158,7 @@ impl Browsers {
             return Ok(());
         }
         let foreign = match parts.headers.get(ORIGIN) {
-            Some(origin) => !is_same(origin, host) && !self.allow(origin),
+            Some(origin) => parsed(origin).is_none_or(|origin| !origin.is_of(host) && !self.origins.contains(&origin)),
             None => parts.headers.get(SEC_FETCH_SITE).is_some_and(|site| site == "cross-site"),
         };
         if foreign { Err(Failure::ForeignOrigin) } else { Ok(()) }
@@ -132,7 +181,7 @@ impl Browsers {
             };
         };
         for host in [authority, header].into_iter().flatten() {
-            if !self.answers_to(name_of(host)) {
+            if !self.answers_to(name_and_port(host).0) {
                 return Err(Failure::Misdirected { host: host.to_owned() });
             }
         }
@@ -140,14 +189,11 @@ impl Browsers {
     }
 
     fn answers_to(&self, name: &str) -> bool {
+        let name = without_root(name);
         name.parse::<Ipv4Addr>().is_ok()
             || name.eq_ignore_ascii_case("localhost")
-            || bracketed(name).is_some_and(|address| address.parse::<Ipv6Addr>().is_ok())
+            || is_ipv6(name)
             || self.hosts.iter().any(|host| host.0.eq_ignore_ascii_case(name))
-    }
-
-    fn allow(&self, origin: &HeaderValue) -> bool {
-        self.origins.iter().any(|allowed| *origin == *allowed.0)
     }
 
     /// Returns whether answers depend on the origin.
@@ -157,9 +203,12 @@ impl Browsers {
 
     /// Returns the CORS headers for a request.
     pub(super) fn cors(&self, parts: &Parts) -> Cors {
-        let origin = parts.headers.get(ORIGIN).filter(|origin| self.allow(origin)).cloned();
+        let origin = parts
+            .headers
+            .get(ORIGIN)
+            .filter(|origin| parsed(origin).is_some_and(|origin| self.origins.contains(&origin)));
         let preflight = parts.method == Method::OPTIONS && parts.headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD);
-        Cors { origin, preflight }
+        Cors { origin: origin.cloned(), preflight }
     }
 }
 
@@ -184,24 +233,32 @@ impl Cors {
     }
 }
 
-/// Strips the port from a host.
-fn name_of(host: &str) -> &str {
+/// Splits a host into its name and its port; an empty port is as none (RFC 3986, 6.2.3).
+fn name_and_port(host: &str) -> (&str, Option<u16>) {
     match host.rsplit_once(':') {
-        Some((name, port)) if !port.ends_with(']') && port.bytes().all(|byte| byte.is_ascii_digit()) => name,
-        _ => host,
+        Some((name, "")) => (name, None),
+        Some((name, port))
+            if port.bytes().all(|byte| byte.is_ascii_digit())
+                && let Ok(port) = port.parse() =>
+        {
+            (name, Some(port))
+        }
+        _ => (host, None),
     }
 }
 
-fn bracketed(name: &str) -> Option<&str> {
-    name.strip_prefix('[')?.strip_suffix(']')
+/// Strips the dot that stands for the root of the name system.
+fn without_root(name: &str) -> &str {
+    name.strip_suffix('.').unwrap_or(name)
 }
 
-/// Returns whether a page comes from the requested host. Only http and https have origins of this form; the scheme is not compared, because
-/// the server may be behind a proxy that terminates TLS.
-fn is_same(origin: &HeaderValue, host: &str) -> bool {
-    let origin = origin.as_bytes();
-    let authority = origin.strip_prefix(b"http://").or_else(|| origin.strip_prefix(b"https://"));
-    authority.is_some_and(|authority| authority.eq_ignore_ascii_case(host.as_bytes()))
+fn is_ipv6(name: &str) -> bool {
+    let address = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
+    address.is_some_and(|address| address.parse::<Ipv6Addr>().is_ok())
+}
+
+fn parsed(origin: &HeaderValue) -> Option<Origin> {
+    origin.to_str().ok().and_then(Origin::parse)
 }
 
 #[cfg(test)]
@@ -238,6 +295,9 @@ mod tests {
             "localhost",
             "LocalHost:80",
             "Data.example.org:443",
+            "data.example.org.",
+            "localhost.:9996",
+            "localhost:",
         ] {
             assert_eq!(status(&browsers, "GET", &[("host", host)]), 200, "{host}");
         }
@@ -248,7 +308,10 @@ mod tests {
             "user@localhost",
             "[::1",
             "",
+            ".",
             "::1",
+            "localhost:70000",
+            "localhost:+80",
         ] {
             assert_eq!(status(&browsers, "GET", &[("host", host)]), 421, "{host}");
         }
@@ -289,6 +352,47 @@ mod tests {
     }
 
     #[test]
+    fn the_default_port_of_a_scheme_is_as_none() {
+        let browsers = browsers(&["data.example.org"], &["https://app.example.org:443", "http://[::1]:3000"]);
+        for (host, origin, expected) in [
+            ("data.example.org:443", "https://data.example.org", 200),
+            ("data.example.org", "https://data.example.org:443", 200),
+            ("data.example.org:80", "http://data.example.org", 200),
+            ("Data.Example.org:", "http://data.example.org:80", 200),
+            ("data.example.org", "https://data.example.org", 200),
+            ("data.example.org", "http://data.example.org", 200),
+            ("data.example.org:8443", "https://data.example.org:8443", 200),
+            ("[::1]:443", "https://[::1]", 200),
+            ("127.0.0.1:80", "http://127.0.0.1", 200),
+            ("data.example.org:443", "http://data.example.org", 403),
+            ("data.example.org", "http://data.example.org:443", 403),
+            ("data.example.org:80", "https://data.example.org", 403),
+            ("data.example.org", "https://data.example.org:80", 403),
+            ("data.example.org:8443", "https://data.example.org", 403),
+            ("data.example.org", "https://data.example.org:8443", 403),
+            ("data.example.org", "https://evil.example", 403),
+            ("data.example.org", "https://data.example.org.", 403),
+            ("data.example.org", "ftp://data.example.org", 403),
+            ("data.example.org", "https://app.example.org", 200),
+            ("data.example.org", "https://App.example.org:443", 200),
+            ("data.example.org", "http://app.example.org:443", 403),
+            ("data.example.org", "http://[::1]:3000", 200),
+            ("data.example.org", "http://[::1]", 403),
+        ] {
+            let headers = [("host", host), ("origin", origin)];
+            assert_eq!(status(&browsers, "PUT", &headers), expected, "{host} {origin}");
+        }
+        let mut in_http2 = parts("PUT", &[("origin", "https://data.example.org")]);
+        in_http2.uri = "https://data.example.org:443/Product".parse().unwrap();
+        assert!(browsers.admit(&in_http2).is_ok());
+        for (given, written) in
+            [("HTTPS://App.example.org:443", "https://app.example.org"), ("http://a:443", "http://a:443")]
+        {
+            assert_eq!(String::from(Origin::try_from(given.to_owned()).unwrap()), written);
+        }
+    }
+
+    #[test]
     fn an_allowed_origin_is_told_so_and_others_nothing() {
         let browsers = browsers(&[], &["https://App.example.org"]);
         let told = |method, headers: &[(&str, &str)]| {
@@ -311,7 +415,9 @@ mod tests {
         for host in ["http://a", "a:80", ""] {
             assert!(HostName::try_from(host.to_owned()).is_err(), "{host}");
         }
-        for origin in ["*", "null", "app.example.org", "https://app.example.org/", "https://"] {
+        for origin in
+            ["*", "null", "app.example.org", "https://app.example.org/", "https://", "https://a:b", "https://u@a"]
+        {
             assert!(Origin::try_from(origin.to_owned()).is_err(), "{origin}");
         }
     }

@@ -23,7 +23,7 @@ use super::{Options, body};
 use crate::error::Error;
 use crate::handlers::{
     self, Answer, Failure, Result,
-    coding::{self, Encoder, coded},
+    coding::{self, AcceptedCoding, Coding, Encoder, coded},
 };
 use crate::routing::{Lane, Route, Routes, Work};
 use crate::static_files::Extent;
@@ -454,12 +454,24 @@ impl Crossing {
         Completed { began: Instant::now(), outcome: outcome.map(Reply::Whole), headers: parts.headers }
     }
 
-    /// Compresses the answer in the pool, if it has to be and is not yet. A completed write must not fail any more: if there is no room in
-    /// the lane, the answer stays uncompressed.
+    /// Compresses the answer, if it has to be and is not yet.
     async fn coded(self: &Arc<Self>, parts: &Parts, answer: Answer) -> Result<Answer> {
         let is_coded = answer.headers().contains_key(CONTENT_ENCODING) || !parts.headers.contains_key(ACCEPT_ENCODING);
         let coding = if is_coded { None } else { self.route(parts)?.coding_of(&answer) };
-        let (Some(coding), Some(permit)) = (coding, Permit::take(self, Lane::Scanning)) else { return Ok(answer) };
+        self.compressed(answer, coding).await
+    }
+
+    /// Compresses an answer, a longer one in the pool. A completed write must not fail any more: if there is no room in the lane, the answer
+    /// stays uncompressed.
+    ///
+    /// # Errors
+    /// `Overloaded` if the server stops before it begins.
+    pub(super) async fn compressed(self: &Arc<Self>, answer: Answer, coding: Option<Coding>) -> Result<Answer> {
+        let Some(coding) = coding else { return Ok(answer) };
+        if answer.body().len() < CODED_BYTES {
+            return Ok(coded(answer, coding));
+        }
+        let Some(permit) = Permit::take(self, Lane::Scanning) else { return Ok(answer) };
         let job = move || {
             let answer = coded(answer, coding);
             drop(permit);
@@ -616,6 +628,15 @@ impl Crossing {
     /// Returns the bytes of request bodies in memory.
     pub(super) fn body_bytes(&self) -> usize {
         self.body_bytes.now()
+    }
+}
+
+/// Compresses an answer that needs no route, unless it is too long to compress inline.
+pub(super) fn coded_inline(answer: Answer, headers: &HeaderMap) -> Answer {
+    let accepted = AcceptedCoding::accepted(headers).unwrap_or_default();
+    match accepted.of_bytes(answer.body().len()) {
+        Some(coding) if answer.body().len() < CODED_BYTES => coded(answer, coding),
+        _ => answer,
     }
 }
 

@@ -9,13 +9,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use axum::Json;
-use axum::body::Body;
+use axum::body::{Body, to_bytes};
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Extension, Query, Request, State};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::IntoResponse;
 use axum::routing::{MethodRouter, any, get, post};
 use bytes::Bytes;
-use http::header::CONTENT_TYPE;
+use http::header::{CONTENT_TYPE, RANGE};
 use http::request::Parts;
 use http::{HeaderMap, Method, Response, StatusCode};
 use hyper::service::Service;
@@ -26,12 +27,16 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use tokio::sync::OnceCell;
 
 use super::crossing::Crossing;
 use crate::console::Console;
 use crate::error::Error;
 use crate::feed::{self, Feed};
-use crate::handlers::{self, Answer, Failure, Validator};
+use crate::handlers::{
+    self, Answer, Failure, Validator,
+    coding::{self, AcceptedCoding},
+};
 use crate::observability::Observability;
 use crate::routing;
 use crate::schema::IndexState;
@@ -48,7 +53,8 @@ struct Shared {
     crossing: Arc<Crossing>,
     feed: Feed,
     observability: Arc<Observability>,
-    console: Console,
+    /// Made when it is first requested.
+    console: OnceCell<Console>,
     ready: AtomicBool,
     description: OnceLock<Description>,
 }
@@ -75,18 +81,20 @@ impl Operations {
             crossing,
             feed,
             observability,
-            console: Console::new(),
+            console: OnceCell::new(),
             ready: AtomicBool::new(false),
             description: OnceLock::new(),
         });
+        let coding = |methods: MethodRouter<_>| methods.route_layer(from_fn_with_state(Arc::clone(&state), coded));
+        let shown = |methods: MethodRouter<_>| coding(methods.route_layer(from_fn(unversioned))).options(options);
         let router = axum::Router::new()
-            .route("/_health", get(health).options(options))
-            .route("/_ready", get(ready).options(options))
-            .route("/_counters", get(counters).options(options))
-            .route("/_metrics", get(metrics).options(options))
-            .route("/_tables", get(tables).options(options))
-            .route("/_openapi.json", get(described).options(options))
-            .route("/_checkpoint", checkpoints())
+            .route("/_health", shown(get(health)))
+            .route("/_ready", shown(get(ready)))
+            .route("/_counters", shown(get(counters)))
+            .route("/_metrics", shown(get(metrics)))
+            .route("/_tables", shown(get(tables)))
+            .route("/_openapi.json", coding(get(described)).options(options))
+            .route("/_checkpoint", checkpoints(coding(post(checkpoint).route_layer(from_fn(unversioned)))))
             .route("/_console", any(console))
             .route("/_console/", any(console))
             .route("/_console/{*file}", any(console))
@@ -102,11 +110,17 @@ impl Operations {
 
     /// Answers a request whose path is not a table's.
     ///
+    /// The answer to HEAD is that to GET.
+    ///
     /// # Errors
-    /// 400, 403, 404, 405; errors of the database.
-    pub(super) async fn answer(&self, parts: Parts, peer: IpAddr) -> handlers::Result<Response<Body>> {
+    /// 400, 403, 404, 405, 406, 412; errors of the database.
+    pub(super) async fn answer(&self, mut parts: Parts, peer: IpAddr) -> handlers::Result<Answer> {
         if parts.method == Method::OPTIONS && parts.uri.path() == "*" {
-            return Ok(into_response(handlers::options(routing::METHODS)));
+            return Ok(handlers::options(routing::METHODS));
+        }
+        if parts.method == Method::HEAD {
+            parts.method = Method::GET;
+            parts.headers.remove(RANGE);
         }
         let mut request = Request::from_parts(parts, Body::empty());
         request.extensions_mut().insert(Peer(peer));
@@ -114,9 +128,36 @@ impl Operations {
             Ok(answer) => answer,
             Err(never) => match never {},
         };
-        let refused = answer.extensions_mut().remove::<Refused>().and_then(|Refused(failure)| Arc::into_inner(failure));
-        refused.map_or(Ok(answer), Err)
+        match answer.extensions_mut().remove::<Refused>().and_then(|Refused(failure)| Arc::into_inner(failure)) {
+            None => Ok(in_memory(answer).await),
+            Some(failure) => Err(failure),
+        }
     }
+}
+
+/// Refuses preconditions on an endpoint without versions.
+async fn unversioned(request: Request, next: Next) -> Response<Body> {
+    match handlers::unconditional(request.headers()) {
+        Ok(()) => next.run(request).await,
+        Err(failure) => refused(failure),
+    }
+}
+
+/// Compresses the answer of an endpoint, or refuses the request if it accepts no coding.
+async fn coded(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response<Body> {
+    let accepted = match AcceptedCoding::accepted(request.headers()) {
+        Ok(accepted) => accepted,
+        Err(failure) => return refused(failure),
+    };
+    let answer = in_memory(next.run(request).await).await;
+    let coding = accepted.of_bytes(answer.body().len());
+    shared.crossing.compressed(answer, coding).await.map_or_else(refused, into_response)
+}
+
+/// Takes an answer out of the router, whose handlers have their answers in memory.
+async fn in_memory(answer: Response<Body>) -> Answer {
+    let (head, body) = answer.into_parts();
+    Answer::from_parts(head, to_bytes(body, usize::MAX).await.expect("it is in memory"))
 }
 
 async fn options() -> Response<Body> {
@@ -240,10 +281,11 @@ async fn console(
     if !peer.to_canonical().is_loopback() {
         return refused(Failure::LocalOnly);
     }
-    match shared.console.answer(request.method(), request.uri(), request.headers()) {
-        Some(Ok(answer)) => into_response(answer),
-        Some(Err(failure)) => refused(failure),
-        None => refused(Failure::nothing_at(request.uri().path())),
+    let made = shared.console.get_or_try_init(|| shared.crossing.blocking(|| Ok(Console::new()))).await;
+    match made.map(|console| console.answer(request.method(), request.uri(), request.headers())) {
+        Ok(Some(Ok(answer))) => into_response(answer),
+        Ok(Some(Err(failure))) | Err(failure) => refused(failure),
+        Ok(None) => refused(Failure::nothing_at(request.uri().path())),
     }
 }
 
@@ -254,10 +296,17 @@ async fn described(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Res
         Description { validator: Validator::of_text(&text), text }
     });
     let Description { validator, text } = description;
-    into_response(match validator.is_known(&headers) {
-        true => handlers::not_modified(validator),
-        false => handlers::with_record(StatusCode::OK, validator, text.clone()),
-    })
+    if handlers::is_stale(&headers, validator) {
+        return refused(Error::Stale.into());
+    }
+    let coding = AcceptedCoding::accepted(&headers).ok().and_then(|accepted| accepted.of_bytes(text.len()));
+    let as_sent = coding.map_or_else(|| validator.clone(), |coding| validator.clone().with(coding.name()));
+    if !as_sent.is_known(&headers) {
+        return into_response(handlers::with_record(StatusCode::OK, validator, text.clone()));
+    }
+    let mut answer = handlers::not_modified(&as_sent);
+    coding::vary(coding, answer.headers_mut());
+    into_response(answer)
 }
 
 /// The destination of a checkpoint.
@@ -267,10 +316,10 @@ struct Destination {
     directory: PathBuf,
 }
 
-fn checkpoints() -> MethodRouter<Arc<Shared>> {
+/// Adds the methods that `POST /_checkpoint` does not serve.
+fn checkpoints(post: MethodRouter<Arc<Shared>>) -> MethodRouter<Arc<Shared>> {
     const ALLOW: &str = "POST, OPTIONS";
-    post(checkpoint)
-        .options(|| async { into_response(handlers::options(ALLOW)) })
+    post.options(|| async { into_response(handlers::options(ALLOW)) })
         .fallback(|| async { refused(Failure::Method { allow: ALLOW }) })
 }
 

@@ -27,7 +27,7 @@ fn failures() -> Vec<Failure> {
         Error::Gone { detail: detail("the changes after this event are no longer kept") }.into(),
         Error::Stale.into(),
         Failure::TooLarge { limit_bytes: 1 << 20 },
-        Failure::MediaType { received: Some(detail("text/csv")), supported: "application/json" },
+        Failure::MediaType { received: Some(detail("text/csv")), supported: "application/json", accept_patch: None },
         Failure::ContentCoding { supported: "gzip" },
         Failure::Range { length_bytes: 88 },
         Failure::Misdirected { host: detail("example.org") },
@@ -61,6 +61,10 @@ fn refusal(status: StatusCode, failures: &[Failure]) -> Value {
         }},
     });
     let header = match status {
+        StatusCode::UNSUPPORTED_MEDIA_TYPE => {
+            let of_patch = ("Accept-Patch", "The supported media types, for a PATCH in another one (RFC 5789).");
+            return with_optional_headers(answer, &[of_patch, ("Accept-Encoding", "The supported content coding.")]);
+        }
         StatusCode::METHOD_NOT_ALLOWED => "Allow",
         StatusCode::RANGE_NOT_SATISFIABLE => "Content-Range",
         StatusCode::SERVICE_UNAVAILABLE => "Retry-After",

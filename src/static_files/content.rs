@@ -135,7 +135,7 @@ pub(super) fn read_folder(root: &Path, memory_bytes: usize) -> Result<HashMap<St
     let mut left_bytes = memory_bytes as u64;
     let read = files.into_iter().map(|(name, known)| {
         let fits = known.length_bytes <= left_bytes;
-        let representation = if fits { in_memory(&known) } else { on_disk(known) }?;
+        let representation = if fits { read_whole(&known) } else { on_disk(known) }?;
         left_bytes -= if fits { representation.stored.length_bytes().min(left_bytes) } else { 0 };
         Ok((name, representation))
     });
@@ -175,17 +175,13 @@ fn stays_inside(root: &Path, target: &Path) -> bool {
     target.strip_prefix(root).is_ok_and(|inside| !inside.components().any(hidden))
 }
 
-fn in_memory(known: &Known) -> Result<Representation> {
+fn read_whole(known: &Known) -> Result<Representation> {
     let bytes = fs::read(&known.path).map_err(|error| cannot_read(&known.path, error))?;
-    Ok(of_bytes(Bytes::from(bytes)))
+    Ok(in_memory(Bytes::from(bytes)))
 }
 
-/// Returns the representation of a file embedded in the binary.
-pub(super) fn embedded(bytes: &'static [u8]) -> Representation {
-    of_bytes(Bytes::from_static(bytes))
-}
-
-fn of_bytes(bytes: Bytes) -> Representation {
+/// Returns the representation with these bytes.
+pub(super) fn in_memory(bytes: Bytes) -> Representation {
     let is_text = std::str::from_utf8(&bytes).is_ok();
     let etag = etag(XxHash3_64::oneshot(&bytes));
     Representation { stored: Stored::Memory { bytes, is_text }, etag }

@@ -233,8 +233,10 @@ fn precompressed_siblings_are_chosen_by_the_client() {
         let refusal = ask(&site, Method::GET, "/app.js", &[(ACCEPT_ENCODING, refused)]).unwrap().unwrap_err();
         assert_eq!(refusal.answer(None).status(), 406, "{refused}");
     }
-    let single = get(&site, "/latin.txt", &[(ACCEPT_ENCODING, "br, identity;q=0")]);
+    let single = get(&site, "/latin.txt", &[(ACCEPT_ENCODING, "br, identity;q=0.1")]);
     assert!(single.status() == 200 && !single.headers().contains_key(VARY), "there is nothing to choose from");
+    let refused = ask(&site, Method::GET, "/latin.txt", &[(ACCEPT_ENCODING, "br, identity;q=0")]).unwrap();
+    assert_eq!(refused.unwrap_err().answer(None).status(), 406);
 }
 
 #[test]

@@ -399,7 +399,7 @@ fn a_blob_expires_with_its_record() {
     let (_directory, database, clock) = started("type T @table(expiration: 60) { id: ID @primaryKey picture: Blob }");
     let table = database.table("T").expect("it exists");
     assert_eq!(create(&database, "T", r#"{"id":"1"}"#), "ok");
-    let upload = database.begin_upload(table).expect("there are numbers");
+    let upload = database.begin_upload(table, "1").expect("there are numbers");
     let set = || database.set_blob(table, "1", 1, Some(upload), |_| Ok(()), |_: &Store, _: &mut Batch| {});
     set().expect("it lives");
     let read = || Reader::open(&database, table, "1", 1);

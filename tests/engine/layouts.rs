@@ -195,7 +195,7 @@ fn a_blob_stays_with_its_record() {
     let (directory, database) = fresh(&table("id: ID @primaryKey picture: Blob"));
     create(&database, r#"{"id":"1"}"#).expect("valid");
     let table_now = database.table("T").expect("it exists");
-    let upload = database.begin_upload(table_now).expect("there are numbers");
+    let upload = database.begin_upload(table_now, "1").expect("there are numbers");
     let set = |database: &Database, attribute, upload| {
         database.set_blob(
             database.table("T").expect("it exists"),

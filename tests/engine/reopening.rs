@@ -82,7 +82,7 @@ fn no_two_uploads_have_the_same_number_across_restarts() {
     let mut begin = |database: &Database, uploads: usize| {
         let table = database.table("T").expect("it exists");
         for _ in 0..uploads {
-            let number = database.begin_upload(table).expect("there are numbers");
+            let number = database.begin_upload(table, "1").expect("there are numbers");
             assert!(numbers.insert(number), "{number} is in use");
         }
     };

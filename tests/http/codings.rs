@@ -85,7 +85,11 @@ fn records_are_compressed_and_known_by_their_coding() {
         ("br", ask(server.url(), "GET", "/Product/short", "").body.len())
     );
     let missing = ask_with(server.url(), "GET", "/Product/none", &forced, b"");
-    assert!(missing.status == 404 && missing.body.contains("no record"), "a refusal is plain");
+    assert_eq!(
+        (missing.status, missing.header("content-encoding"), missing.header("vary")),
+        (404, "br", "accept-encoding")
+    );
+    assert!(String::from_utf8(decoded(&missing)).unwrap().contains("no record"));
     let strong = [JSON, ("accept-encoding", "gzip")];
     let visit = ask_with(
         server.url(),
@@ -95,6 +99,79 @@ fn records_are_compressed_and_known_by_their_coding() {
         format!(r#"{{"page":"{}"}}"#, "x".repeat(50_000)).as_bytes(),
     );
     assert!(visit.status == 201 && decoded(&visit).len() > 50_000, "behind the sync");
+}
+
+/// Everything of some length is compressed, whatever its path; a client that refuses `identity` gets a coding or 406.
+#[test]
+fn what_is_beside_the_tables_is_compressed_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(folder.path(), |_| {});
+    let get = |method: &str, path: &str, accept: &str| {
+        ask_with(server.url(), method, path, &[("accept-encoding", accept)], b"")
+    };
+    let long = format!("/{}", "nothing".repeat(200));
+    let paths =
+        ["/_openapi.json", "/_tables", "/_counters", "/_metrics", "/_console", "/_console/graphiql.min.js", &long];
+    for path in paths {
+        let plain = ask(server.url(), "GET", path, "");
+        assert!(plain.bytes.len() > 1024, "{path}");
+        for coding in Coding::ALL.map(Coding::name) {
+            let answer = get("GET", path, coding);
+            assert_eq!((answer.status, answer.header("content-encoding")), (plain.status, coding), "{path}");
+            assert_eq!(
+                (answer.header("vary"), answer.header("content-type")),
+                ("accept-encoding", plain.header("content-type"))
+            );
+            let start = |bytes: &[u8]| bytes[..20].to_vec();
+            assert_eq!(start(&decoded(&answer)), start(&plain.bytes), "{path}");
+            let head = get("HEAD", path, coding);
+            assert_eq!(
+                (head.status, head.header("content-encoding"), head.header("vary")),
+                (plain.status, coding, "accept-encoding")
+            );
+        }
+    }
+    for path in [
+        "/_health",
+        "/_ready",
+        "/_console/icon.svg",
+        "/_openapi.json",
+        "/graphql?query={__typename}",
+        "/Product",
+        "/_nothing",
+    ] {
+        let answer = get("GET", path, "gzip, identity;q=0");
+        assert_eq!(
+            (answer.header("content-encoding"), decoded(&answer).len()),
+            ("gzip", ask(server.url(), "GET", path, "").bytes.len()),
+            "{path}"
+        );
+    }
+    assert_eq!(ask(server.url(), "PUT", "/Photo/1", "{}").status, 201);
+    assert_eq!(ask(server.url(), "PUT", "/Photo/1/picture", "{}").status, 201);
+    for path in ["/_health", "/_tables", "/_openapi.json", "/_console", "/Product", "/graphql?query={__typename}"] {
+        assert_eq!(get("GET", path, "deflate, identity;q=0").status, 406, "{path}");
+    }
+    for path in ["/Photo/1/picture", "/Photo/1?stream=sse", "/Photo?stream=sse"] {
+        assert_eq!(get("GET", path, "gzip, identity;q=0").status, 406, "{path} has no coding");
+    }
+    let copy = folder.path().join("copy");
+    let path = format!("/_checkpoint?directory={}", copy.display());
+    assert_eq!((get("POST", &path, "identity;q=0").status, copy.exists()), (406, false));
+
+    let document = get("GET", "/_openapi.json", "gzip");
+    let known = |tag: &str, accept: &str| {
+        let headers = [("accept-encoding", accept), ("if-none-match", tag)];
+        let answer = ask_with(server.url(), "GET", "/_openapi.json", &headers, b"");
+        (answer.status, answer.header("vary").to_owned())
+    };
+    let tag = document.header("etag");
+    assert!(tag.ends_with("-gzip\""), "{tag}");
+    assert_eq!(known(tag, "gzip"), (304, "accept-encoding".to_owned()));
+    assert_eq!((known(tag, "br").0, known(tag, "identity").0), (200, 200), "other representations");
+    let console = get("GET", "/_console/console.js", "gzip");
+    let headers = [("accept-encoding", "gzip"), ("if-none-match", console.header("etag"))];
+    assert_eq!(ask_with(server.url(), "GET", "/_console/console.js", &headers, b"").status, 304);
 }
 
 #[test]
