@@ -62,7 +62,7 @@ impl Console {
     /// Answers a request; `None` if no file has its path.
     ///
     /// # Errors
-    /// 405; 412.
+    /// 405; 406; 412.
     pub fn answer(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Option<Result<Answer>> {
         let name = uri.path().strip_prefix(PATH)?;
         let name = if name.is_empty() { name } else { name.strip_prefix('/')? };

@@ -457,6 +457,21 @@ mod tests {
     }
 
     #[test]
+    fn a_patch_is_accepted_in_the_types_that_are_announced_and_in_no_other() {
+        let known = [
+            "application/json",
+            "application/merge-patch+json",
+            "application/cbor",
+            "text/plain",
+            "application/x-ndjson",
+        ];
+        for name in known.into_iter().chain(MESSAGE_PACK).chain(PATCHES.split(", ")) {
+            let is_announced = PATCHES.split(", ").any(|patch| patch == name);
+            assert_eq!(Bodies::Patch.syntax(name.as_bytes()).is_some(), is_announced, "{name}");
+        }
+    }
+
+    #[test]
     fn accept_is_decided_by_the_most_specific_range() {
         for value in [
             "*/*",

@@ -11,8 +11,8 @@ use crate::encoding;
 use crate::handlers::media::AnswerKind;
 use crate::schema::{Attribute, Kind, Table};
 
-/// Refusals of any request: it may name another host, or none.
-pub(super) const ANY: [u16; 2] = [400, 421];
+/// Refusals of any request: it may name another host, or none, or accept no coding.
+pub(super) const ANY: [u16; 3] = [400, 406, 421];
 /// Refusals of a request that reads records.
 const READ: [u16; 5] = [400, 406, 421, 500, 503];
 /// Refusals of a write without a body.

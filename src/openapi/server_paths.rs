@@ -32,14 +32,18 @@ pub(super) fn paths() -> Map<String, Value> {
         (200, in_json("The OpenAPI 3.1 document.", object(), &["ETag"])),
         (304, empty("The client has the current version.", &["ETag"])),
     ];
-    let mut described = get("openapi", "This document", answers::of(&document, &ANY));
-    described["get"]["parameters"] = json!(shared(&["If-None-Match"]));
+    let mut described = get("openapi", "This document", answers::of(&document, &[&ANY[..], &[412]].concat()));
+    described["get"]["parameters"] = json!(shared(&["If-Match", "If-None-Match"]));
     let paths = [
         ("/_health", get("health", "Health", answers::of(&health, &ANY))),
         ("/_ready", get("ready", "Readiness", answers::of(&ready, &ANY))),
         (
             "/_counters",
-            get("counters", "Counters of storage calls and change feeds", answers::of(&counters, &[400, 403, 421])),
+            get(
+                "counters",
+                "Counters of storage calls and change feeds",
+                answers::of(&counters, &[400, 403, 406, 421]),
+            ),
         ),
         ("/_metrics", get("metrics", "Metrics for Prometheus", answers::of(&[(200, metrics)], &ANY))),
         ("/_tables", get("tables", "The served tables", answers::of(&tables, &ANY))),
@@ -65,7 +69,7 @@ fn checkpoint() -> Value {
         "tags": ["Operations"],
         "summary": "Copies the store to a new directory on the server's machine",
         "parameters": [directory],
-        "responses": answers::of(&own, &[400, 403, 421, 500, 503]),
+        "responses": answers::of(&own, &[400, 403, 406, 421, 500, 503]),
     })
 }
 
