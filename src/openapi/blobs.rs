@@ -70,7 +70,7 @@ fn delete(table: &Table, attribute: &Attribute) -> Value {
     with(of(table, attribute, "deleteBlob", "Deletes the bytes of a blob"), members)
 }
 
-/// Bytes of any type.
+/// Bytes of any type. Generators leave out what has no type that they know.
 fn any() -> Value {
-    json!({"*/*": {}})
+    json!({"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}, "*/*": {"schema": {}}})
 }

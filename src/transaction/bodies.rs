@@ -208,7 +208,6 @@ pub(super) fn check_id(table: &Table, id: &str) -> Result<()> {
 /// Checks that the body does not contradict the id of the path; it may repeat it.
 pub(super) fn check_same_id(id: &str, fields: &Fields<'_, '_>) -> Result<()> {
     let table = fields.table();
-    check_id(table, id)?;
     match &fields.values()[table.primary_key] {
         Some(Value::Text(other)) if other != id => {
             let detail = format!("the body's id {other:?} is not the path's id {id:?}");

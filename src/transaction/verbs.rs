@@ -97,6 +97,7 @@ impl<'d> Transaction<'d> {
     ) -> Result<(Owned<'t>, bool)> {
         let table = fields.table();
         self.database.check_issued(table)?;
+        check_id(table, id)?;
         check_same_id(id, &fields)?;
         fields.values_mut()[table.primary_key] = Some(Value::Text(Cow::Borrowed(id)));
         self.hold(table.id, id.as_bytes())?;

@@ -110,8 +110,7 @@ fn what_is_beside_the_tables_is_compressed_too() {
         ask_with(server.url(), method, path, &[("accept-encoding", accept)], b"")
     };
     let long = format!("/{}", "nothing".repeat(200));
-    let paths =
-        ["/_openapi.json", "/_tables", "/_counters", "/_metrics", "/_console", "/_console/graphiql.min.js", &long];
+    let paths = ["/_openapi.json", "/_tables", "/_metrics", "/_console", "/_console/graphiql.min.js", &long];
     for path in paths {
         let plain = ask(server.url(), "GET", path, "");
         assert!(plain.bytes.len() > 1024, "{path}");
@@ -122,7 +121,7 @@ fn what_is_beside_the_tables_is_compressed_too() {
                 (answer.header("vary"), answer.header("content-type")),
                 ("accept-encoding", plain.header("content-type"))
             );
-            let start = |bytes: &[u8]| bytes[..20].to_vec();
+            let start = |bytes: &[u8]| bytes[..4].to_vec();
             assert_eq!(start(&decoded(&answer)), start(&plain.bytes), "{path}");
             let head = get("HEAD", path, coding);
             assert_eq!(
@@ -149,7 +148,9 @@ fn what_is_beside_the_tables_is_compressed_too() {
     }
     assert_eq!(ask(server.url(), "PUT", "/Photo/1", "{}").status, 201);
     assert_eq!(ask(server.url(), "PUT", "/Photo/1/picture", "{}").status, 201);
-    for path in ["/_health", "/_tables", "/_openapi.json", "/_console", "/Product", "/graphql?query={__typename}"] {
+    for path in
+        ["/_health", "/_tables", "/_counters", "/_openapi.json", "/_console", "/Product", "/graphql?query={__typename}"]
+    {
         assert_eq!(get("GET", path, "deflate, identity;q=0").status, 406, "{path}");
     }
     for path in ["/Photo/1/picture", "/Photo/1?stream=sse", "/Photo?stream=sse"] {
