@@ -285,8 +285,14 @@ impl Ingress {
         let request = Unanswered::new(self, context);
         Answering::later(async move {
             let (head, headers) = (parts.method == Method::HEAD, parts.headers.clone());
-            let outcome = request.ingress.operations.answer(parts, peer).await;
-            let mut answer = request.answer_for(outcome, head, &headers);
+            let mut answer = match request.ingress.operations.answer(parts, peer).await {
+                // Not counted: an operator wants to know of a server without memory, too.
+                Ok(answer) => {
+                    let answer = if head { handlers::without_body(answer) } else { answer };
+                    request.finish(answer.map(|bytes| Either::Left(Full::new(bytes))))
+                }
+                Err(failure) => request.answer_for(Err(failure), head, &headers),
+            };
             if has_page {
                 answer.headers_mut().append(VARY, HeaderValue::from_static("accept"));
             }
