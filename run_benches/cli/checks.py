@@ -24,7 +24,7 @@ from run_benches.places import BENCHES, ROOT
 from run_benches.progress import duration
 from run_benches.render import tables
 from run_benches.render.tables import Column
-from run_benches.setup import browser, toolchain
+from run_benches.setup import browser, packages, toolchain
 
 CHECKS_SCHEMA = 1
 
@@ -95,6 +95,7 @@ def steps(full: bool) -> list[Step]:
             Step("RocksDB is compiled once", _rocksdb_once),
             Step("a baseline of Criterion's, saved and compared", _criterion_baseline),
             Step("schemathesis over the REST interface", described.keeps_its_word),
+            Step("clients that people use", _clients),
             Step("calibrate --smoke", _python("run-benches.py", "calibrate", "--smoke")),
         ]
     return found
@@ -200,6 +201,12 @@ def _rocksdb_once() -> bool:
             print(f"cargo {' '.join(arguments)}: {'compiled RocksDB again' if again else 'failed'}", file=sys.stderr)
             passed = False
     return passed
+
+
+def _clients() -> bool:
+    """What programs in Python ask with: libraries, and a client that is generated from the OpenAPI document."""
+    packages.add_full()
+    return _python("-m", "pytest", "-q", "run_benches/tests/with_clients.py")()
 
 
 SHORT = ("--warm-up-time", "0.1", "--measurement-time", "0.2", "--sample-size", "10", "--noplot")

@@ -24,6 +24,7 @@ from run_benches.places import ROOT, VENV
 PIP_WHEEL = "pip-26.3-py3-none-any.whl"
 PIP_SHA256 = "f3b60b20ffaadd4415ed7957212a38ac63fa4c5fa375bd0f4a797777940fad13"
 REQUIREMENTS = ROOT / "requirements.txt"
+FULL_REQUIREMENTS = ROOT / "requirements-full.txt"
 PYTHON = VENV / "bin" / "python"
 
 
@@ -47,6 +48,11 @@ def enter_environment(arguments: list[str]) -> None:
         python = ensure_environment()
         sys.stdout.flush()
         os.execv(python, [str(python), str(ROOT / "run-benches.py"), *arguments])
+
+
+def add_full() -> None:
+    """Adds what only `test --full` needs to `.venv`, in which this runs; what is there already takes two seconds."""
+    install(sys.executable, FULL_REQUIREMENTS, [])
 
 
 def install(python: str, requirements: Path, options: list[str]) -> None:

@@ -6,7 +6,6 @@ binary as it is built, so that what is looked at is what people get.
 
 import json
 import subprocess
-import time
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from run_benches.places import ROOT
+from run_benches.cli import serving
 from run_benches.setup import browser
 
 SCHEMA = """
@@ -32,33 +31,17 @@ LONG = 9007199254740993
 
 
 @pytest.fixture(scope="module")
-def binary() -> Path:
-    """The server as `cargo build --release` makes it."""
-    command = ["cargo", "build", "--release", "--message-format=json-render-diagnostics"]
-    done = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    made = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-    return next(Path(found["executable"]) for found in made if found.get("executable") and found["target"]["name"] == "strata")
+def built() -> None:
+    assert serving.build()
 
 
 @pytest.fixture
-def server(binary: Path, tmp_path: Path) -> Iterator[str]:
+def server(built: None) -> Iterator[str]:
     """The URL of a server with a small shop."""
-    (tmp_path / "shop.graphql").write_text(SCHEMA, encoding="utf-8")
-    ready = tmp_path / "ready"
-    options = ["--schema", f"{tmp_path}/shop.graphql", "--data-dir", f"{tmp_path}/data", "--listen", "127.0.0.1:0", "--ready-file", str(ready)]
-    with subprocess.Popen([binary, "serve", *options], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        try:
-            deadline = time.monotonic() + browser.DEADLINE_S
-            while not ready.exists():
-                assert process.poll() is None and time.monotonic() < deadline, "the server does not start"
-                time.sleep(0.02)
-            url = ready.read_text(encoding="utf-8").strip()
-            post(f"{url}/Brand", [{"id": "nord", "name": "Nord & Söhne"}, {"id": "keen*(1)", "name": "<b>Keen</b>"}])
-            post(f"{url}/Product", [product(number) for number in range(60)])
-            yield url
-        finally:
-            process.terminate()
+    with serving.running(SCHEMA) as url:
+        post(f"{url}/Brand", [{"id": "nord", "name": "Nord & Söhne"}, {"id": "keen*(1)", "name": "<b>Keen</b>"}])
+        post(f"{url}/Product", [product(number) for number in range(60)])
+        yield url
 
 
 def product(number: int) -> dict[str, Any]:
