@@ -105,7 +105,11 @@ fn stored_options(directory: &Path, cache_bytes: usize) -> (rocksdb::Options, Ve
     complete_filters(directory);
     let cache = rocksdb::Cache::new_hyper_clock_cache(cache_bytes, 0);
     let environment = rocksdb::Env::new().expect("the default environment");
-    rocksdb::Options::load_latest(directory, environment, false, cache).expect("Strata has stored its options")
+    let (mut options, families) =
+        rocksdb::Options::load_latest(directory, environment, false, cache).expect("Strata has stored its options");
+    // Strata limits them only after it has opened all files, which then stay open.
+    options.set_max_open_files(-1);
+    (options, families)
 }
 
 /// RocksDB's C interface stores a filter policy without its bits per key, and a store opened with that does not use its filters.

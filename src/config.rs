@@ -327,6 +327,10 @@ struct StorageFlags {
     #[arg(long, value_name = "SIZE", env = "STRATA_FEED_LOG_BYTES", value_parser = size::parse)]
     #[serde(skip_serializing_if = "Option::is_none")]
     feed_log_bytes: Option<usize>,
+    /// How many files the store keeps open [default: a quarter of the limit, or what connections leave; in the file storage.open_files]
+    #[arg(long, value_name = "NUMBER", env = "STRATA_OPEN_FILES")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    open_files: Option<usize>,
 }
 
 #[derive(Args, Debug, Default, Serialize)]
@@ -517,8 +521,8 @@ mod tests {
             let variable = argument.get_env().unwrap().to_str().unwrap();
             assert_eq!(variable, format!("STRATA_{}", name.to_uppercase()));
             let tables = defaults.values().filter_map(toml::Value::as_table);
-            let optional =
-                ["schema", "ready_file", "access_log", "static", "tls", "tls_cert", "tls_key"].contains(&name);
+            let optional = ["schema", "ready_file", "access_log", "static", "tls", "tls_cert", "tls_key", "open_files"]
+                .contains(&name);
             // In the file, the name of the table may say what they are about.
             let short = name.strip_prefix("static_").or_else(|| name.strip_prefix("feed_")).unwrap_or(name);
             let known = |table: &toml::Table| table.contains_key(name) || table.contains_key(short);

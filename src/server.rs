@@ -8,6 +8,7 @@ mod acceptor;
 mod background;
 mod clock;
 mod connection;
+mod descriptors;
 mod worker;
 
 use std::net::{SocketAddr, TcpListener};
@@ -16,7 +17,6 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{oneshot, watch};
@@ -27,11 +27,13 @@ use crate::ingress::{Ingress, Pools};
 use crate::observability::messages;
 use crate::schema::Schema;
 use crate::static_files::Site;
+use crate::storage;
 use crate::tls::Tls;
 use crate::transaction::Database;
 use background::Background;
 use clock::Clocks;
 use connection::{Deadlines, Serving};
+use descriptors::Division;
 
 /// A running server. Dropping it stops it.
 pub struct Server {
@@ -58,28 +60,37 @@ impl Server {
     /// Reads the schema, opens the data directory and answers requests.
     ///
     /// # Errors
-    /// `Invalid` options or schema; `Storage` if the address or the data directory is in use, or on an I/O error; `Corrupt`
-    /// if the data directory is damaged.
+    /// `Invalid` options or schema, or too few descriptors; `Storage` if the address or the data directory is in use, or on an I/O error;
+    /// `Corrupt` if the data directory is damaged.
     pub fn start(config: &Config) -> Result<Self> {
         let schema = load_schema(config)?;
         let listener = listen(config)?;
         let files = load_files(config)?;
+        let division = Division::of(config)?;
+        let storage = storage::Options { open_files: Some(division.open_files), ..config.storage.clone() };
         // Last, because it has lasting effects.
         let open = if config.migrate { Database::migrate } else { Database::open };
-        let database = open(&config.data_dir, schema, &config.storage)?;
-        Self::accept(config, listener, files, database)
+        let database = open(&config.data_dir, schema, &storage)?;
+        Self::accept(config, listener, files, database, &division)
     }
 
     /// Serves an open database; the options of schema and storage are ignored, and the data directory is used at most for a self-signed
     /// certificate.
     ///
     /// # Errors
-    /// `Invalid` options; `Storage` if the address is in use, or on an I/O error.
+    /// `Invalid` options, or too few descriptors; `Storage` if the address is in use, or on an I/O error.
     pub fn over(database: Database, config: &Config) -> Result<Self> {
-        Self::accept(config, listen(config)?, load_files(config)?, database)
+        let division = Division::of(&Config { storage: database.store().options().clone(), ..config.clone() })?;
+        Self::accept(config, listen(config)?, load_files(config)?, database, &division)
     }
 
-    fn accept(config: &Config, listener: TcpListener, files: Option<Site>, database: Database) -> Result<Self> {
+    fn accept(
+        config: &Config,
+        listener: TcpListener,
+        files: Option<Site>,
+        database: Database,
+        division: &Division,
+    ) -> Result<Self> {
         let cannot = |error| Error::storage("cannot start the server's threads", error);
         let address = listener.local_addr().map_err(cannot)?;
         let clocks = Arc::new(Clocks::default());
@@ -104,8 +115,7 @@ impl Server {
         }
         let background = Background::start(&database).map_err(cannot)?;
         let (stop_accepting, stopping) = watch::channel(false);
-        let acceptor =
-            acceptor::start(listener, handles, config.connections, deadlines.tick(), stopping).map_err(cannot)?;
+        let acceptor = acceptor::start(listener, handles, division, deadlines.tick(), stopping).map_err(cannot)?;
         ingress.set_ready(true);
         let running = Running {
             stop_accepting,
@@ -200,7 +210,7 @@ pub fn run(config: &Config) -> Result<()> {
     messages::start();
     std::panic::set_hook(Box::new(|panic| tracing::error!("{panic}")));
     let _flush_messages = FlushMessages;
-    raise_descriptors();
+    descriptors::raise();
     let cannot = |error| Error::storage("cannot wait for signals", error);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(cannot)?;
     let entered = runtime.enter();
@@ -229,14 +239,6 @@ pub fn run(config: &Config) -> Result<()> {
             }
         }
     })
-}
-
-/// Raises the limit of open files to the maximum allowed: each connection is one, and so is each file of the store, of which blobs have one
-/// per about 8 MB. The usual soft limit suits programs that use `select`.
-fn raise_descriptors() {
-    let limit = getrlimit(Resource::Nofile);
-    // If this fails, the server has less capacity.
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
 struct Signals {

@@ -11,6 +11,7 @@ mod engine;
 mod gauges;
 mod log;
 mod scan;
+mod shortage;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,6 +25,7 @@ use crate::error::{Error, Result};
 use crate::schema::Durability;
 use commit::{Committer, Log};
 pub use commit::{Lead, Notification};
+pub use engine::FEWEST_OPEN_FILES;
 use engine::{Background, Engine};
 pub use gauges::Gauges;
 pub use log::{LogPosition, LogReader, LoggedBatch, Operation};
@@ -50,6 +52,9 @@ pub struct Options {
     pub automatic_compactions: bool,
     /// Refuses a write as `Busy` if it would have to wait for the engine to catch up (a write stall).
     pub refuse_stalls: bool,
+    /// How many sorted files and blob files are kept open; `None` = half of the descriptors that the process may have. Others are opened
+    /// when they are read, and the one that was not used for longest is closed.
+    pub open_files: Option<usize>,
 }
 
 impl Default for Options {
@@ -61,6 +66,7 @@ impl Default for Options {
             feed_log_bytes: 0,
             automatic_compactions: true,
             refuse_stalls: false,
+            open_files: None,
         }
     }
 }
@@ -132,8 +138,9 @@ impl Store {
     /// `Storage` if another process has it open, or on an I/O error; `Corrupt` if its files are damaged.
     pub fn open(directory: &Path, options: &Options) -> Result<Self> {
         let background = Arc::new(Background::default());
+        let open_files = engine::open_files(options);
         let lost = log::lost_ends(directory)?;
-        let engine = engine::open(directory, options, &background)?;
+        let engine = engine::open(directory, options, open_files, &background)?;
         for LostEnd { file, offset, bytes } in lost {
             tracing::warn!(
                 "{file} has {bytes} bytes at byte {offset} that cannot be recovered: the end of an interrupted write, or of unsynced writes \
@@ -155,7 +162,7 @@ impl Store {
             background,
             watcher: Watcher::default(),
             openings,
-            options: options.clone(),
+            options: Options { open_files: Some(open_files), ..options.clone() },
         })
     }
 
@@ -247,7 +254,7 @@ impl Store {
     /// Writes a batch and returns when it is as durable as `durability` requires.
     ///
     /// # Errors
-    /// `Busy` if the engine cannot keep up and stalls are refused; `Storage` on an I/O error (disk full). After an error
+    /// `Busy` if the engine cannot keep up and stalls are refused, or cannot open files; `Storage` on an I/O error (disk full). After an error
     /// under [`Durability::Strong`] the batch may be visible and yet not be durable.
     pub fn write(&self, batch: &Batch, durability: Durability) -> Result<()> {
         self.calls.writes.add(1);
@@ -283,14 +290,28 @@ impl Store {
     /// Flushes all memtables and waits until no background work is running.
     ///
     /// # Errors
-    /// `Storage` on an I/O error.
+    /// `Storage` on an I/O error; `Busy` if no file can be opened.
     pub fn flush(&self) -> Result<()> {
+        loop {
+            self.settle()?;
+            match self.flush_all() {
+                // Writers have filled all memtables meanwhile.
+                Err(error) if error.kind() == rocksdb::ErrorKind::TryAgain && !self.background.shortage.lasts() => {}
+                flushed => break flushed.map_err(|error| classify("flush", error))?,
+            }
+        }
+        self.settle()?;
+        if self.background.shortage.lasts() { Err(shortage::busy()) } else { Ok(()) }
+    }
+
+    /// Has the engine flush all memtables, without waiting for it: one that lacks descriptors is not tried again by itself.
+    fn flush_all(&self) -> std::result::Result<(), rocksdb::Error> {
         let mut options = rocksdb::FlushOptions::default();
-        options.set_wait(true);
+        options.set_wait(false);
+        options.set_allow_write_stall(true);
         let families: Vec<_> = Space::ALL.iter().map(|space| self.family(*space)).collect();
         let families: Vec<_> = families.iter().collect();
-        self.db().flush_cfs_opt(&families, &options).map_err(|error| classify("flush", error))?;
-        self.settle()
+        self.db().flush_cfs_opt(&families, &options)
     }
 
     /// Compacts everything into the bottom level and waits until no background work is running.
@@ -368,6 +389,8 @@ impl Store {
 
     /// Returns why the engine refuses writes, if a flush or a compaction has failed and the engine has not recovered.
     pub fn failure(&self) -> Option<String> {
+        // What it finds is in `failure`.
+        let _ = self.check_descriptors();
         self.background.failure.lock().clone()
     }
 
@@ -457,9 +480,12 @@ impl Store {
 
 impl Log for Store {
     fn append(&self, batch: &rocksdb::WriteBatch) -> Result<()> {
+        self.check_descriptors()?;
         self.db().write_opt(batch, &self.write).map_err(|error| match (classify("write", error), self.failure()) {
             // A failed engine is not behind: waiting would never end.
-            (Error::Busy { .. }, Some(failure)) => Error::storage("cannot write", failure),
+            (Error::Busy { .. }, Some(failure)) if !self.background.shortage.lasts() => {
+                Error::storage("cannot write", failure)
+            }
             (error, _) => error,
         })?;
         self.watcher.wake();
@@ -603,6 +629,7 @@ fn classify(attempt: &str, error: rocksdb::Error) -> Error {
             Error::Busy { detail: "the engine is behind with flushes or compactions".to_owned() }
         }
         rocksdb::ErrorKind::Incomplete => Error::WouldBlock,
+        _ if shortage::is_shortage(&error) => shortage::busy(),
         _ => Error::storage(format!("cannot {attempt}"), error),
     }
 }

@@ -2,9 +2,9 @@
 //!
 //! `scripts` runs `tests/golden/http/*`, which read as a manual of the interface; `blobs` is about bytes of any length, in and out; `bulk`
 //! about loads and dumps of any size; `codings` about what is compressed; `connections` about what a connection may do and how long;
-//! `feed` about the changes that are told as they happen; `files` about static files beside the tables; `ids` about ids that no URL can carry; `indexes` about what the server
-//! does beside requests; `records` about what is known of requests afterwards; `process` about the binary: starting, refusing to start,
-//! stopping; `tls` about certificates and handshakes.
+//! `descriptors` about having few of them; `feed` about the changes that are told as they happen; `files` about static files beside the
+//! tables; `ids` about ids that no URL can carry; `indexes` about what the server does beside requests; `records` about what is known of
+//! requests afterwards; `process` about the binary: starting, refusing to start, stopping; `tls` about certificates and handshakes.
 
 #![expect(clippy::unwrap_used, reason = "a test stops where something is not as it should be")]
 
@@ -13,6 +13,7 @@ mod bulk;
 pub mod client;
 mod codings;
 mod connections;
+mod descriptors;
 mod feed;
 mod files;
 mod ids;

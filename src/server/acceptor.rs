@@ -10,15 +10,15 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use super::descriptors::Division;
 use super::worker::Handle;
 
 /// The answer to a client over the limit.
 const FULL: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
 
-/// How long a rejected client may take to read the answer, and the maximum number of rejected clients waited for at once.
+/// How long a rejected client may take to read the answer.
 const LINGER: Duration = Duration::from_secs(1);
-const LINGERING: usize = 256;
 
 /// The maximum number of unsent bytes in a socket. It accepts more once it has sent half of them, so a client is seen to receive each 64 KiB.
 const UNSENT_BYTES: u32 = 128 << 10;
@@ -30,18 +30,19 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub(super) fn start(
     listener: TcpListener,
     workers: Vec<Handle>,
-    most: usize,
+    division: &Division,
     tick: Duration,
     mut stopping: watch::Receiver<bool>,
 ) -> std::io::Result<JoinHandle<()>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let (most, most_turned_away) = (division.connections, division.turned_away);
     let guard = runtime.enter();
     let listener = tokio::net::TcpListener::from_std(listener)?;
     drop(guard);
     std::thread::Builder::new().name("strata-acceptor".to_owned()).spawn(move || {
         runtime.block_on(async {
             tokio::select! {
-                () = accept(listener, &workers, most) => {}
+                () = accept(listener, &workers, most, most_turned_away) => {}
                 () = tick_workers(tick, &workers) => {}
                 _ = stopping.wait_for(|stop| *stop) => {}
             }
@@ -57,7 +58,7 @@ async fn tick_workers(tick: Duration, workers: &[Handle]) {
     }
 }
 
-async fn accept(listener: tokio::net::TcpListener, workers: &[Handle], most: usize) {
+async fn accept(listener: tokio::net::TcpListener, workers: &[Handle], most: usize, most_turned_away: usize) {
     let mut turned_away = JoinSet::new();
     loop {
         match listener.accept().await {
@@ -66,7 +67,7 @@ async fn accept(listener: tokio::net::TcpListener, workers: &[Handle], most: usi
                     // The send buffer is empty: either it fits, or the client has disconnected.
                     let _ = stream.try_write(FULL);
                     while turned_away.try_join_next().is_some() {}
-                    if turned_away.len() < LINGERING {
+                    if turned_away.len() < most_turned_away {
                         turned_away.spawn(tokio::time::timeout(LINGER, discard(stream)));
                     }
                     continue;

@@ -13,6 +13,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use http::HeaderValue;
+use http::header::CONNECTION;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -22,7 +24,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
 use crate::config::Config;
-use crate::ingress::Ingress;
+use crate::ingress::{Ingress, waits_to_be_asked};
 use crate::tls::Tls;
 
 /// The deadlines of a connection.
@@ -197,12 +199,14 @@ struct RequestBody {
     body: Incoming,
     /// `None` if the body is empty.
     _in_flight: Option<InFlight>,
+    /// Whether the client was asked for the body; `None` if it sends it unasked.
+    asked: Option<Arc<AtomicBool>>,
 }
 
 impl RequestBody {
-    fn of(body: Incoming, request: &InFlight) -> Self {
+    fn of(body: Incoming, request: &InFlight, asked: Option<Arc<AtomicBool>>) -> Self {
         let in_flight = (!body.is_end_stream()).then(|| InFlight::one_more(Arc::clone(&request.0)));
-        Self { body, _in_flight: in_flight }
+        Self { body, _in_flight: in_flight, asked }
     }
 }
 
@@ -214,6 +218,9 @@ impl Body for RequestBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        if let Some(asked) = &self.asked {
+            asked.store(true, Relaxed);
+        }
         Pin::new(&mut self.body).poll_frame(context)
     }
 
@@ -339,8 +346,17 @@ where
     let requests = Arc::clone(&watch);
     let service = service_fn(move |request: http::Request<Incoming>| {
         let in_flight = InFlight::begin(Arc::clone(&requests), request.version() == http::Version::HTTP_2);
-        let answer = ingress.answer(request.map(|body| RequestBody::of(body, &in_flight)), peer);
-        async move { Ok::<_, Infallible>(answer.await.map(|body| ResponseBody::of(body, in_flight))) }
+        let waits = request.version() == http::Version::HTTP_11 && !request.body().is_end_stream();
+        let asked = (waits && waits_to_be_asked(request.headers())).then(Arc::<AtomicBool>::default);
+        let answer = ingress.answer(request.map(|body| RequestBody::of(body, &in_flight, asked.clone())), peer);
+        async move {
+            let mut answer = answer.await;
+            if asked.is_some_and(|asked| !asked.load(Relaxed)) {
+                // A body that was not asked for may come or not, so the HTTP library closes the connection (RFC 9110, section 10.1.1).
+                answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            Ok::<_, Infallible>(answer.map(|body| ResponseBody::of(body, in_flight)))
+        }
     });
     let io = TokioIo::new(Watched { stream, watch: Arc::clone(&watch) });
     let connection = pin!(builder.serve_connection(io, service));

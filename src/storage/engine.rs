@@ -17,10 +17,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
-use rocksdb::event_listener;
+use rocksdb::event_listener::{self, DBBackgroundErrorReason};
 use rust_rocksdb as rocksdb;
+use rustix::process::{Resource, getrlimit};
 use self_cell::self_cell;
 
+use super::shortage::{self, Shortage};
 use super::{Options, Space, log};
 use crate::error::{Error, Result};
 
@@ -62,19 +64,41 @@ pub(super) struct Background {
     pub(super) compacted_bytes: AtomicU64,
     /// Why the engine refuses writes, while it does.
     pub(super) failure: Mutex<Option<String>>,
+    pub(super) shortage: Shortage,
 }
 
 impl Background {
     /// Records whether the engine accepts writes; logs each change once.
     fn set_failure(&self, status: &std::result::Result<(), rocksdb::Error>) {
-        let failure = status.as_ref().err().map(ToString::to_string);
-        let before = std::mem::replace(&mut *self.failure.lock(), failure.clone());
-        match (before, failure) {
-            (None, Some(failure)) => tracing::error!("the storage refuses writes: {failure}"),
-            (Some(_), None) => tracing::info!("the storage accepts writes again"),
-            _ => {}
-        }
+        replace_failure(&mut self.failure.lock(), status.as_ref().err().map(ToString::to_string));
     }
+
+    /// Records that the engine could not open a file.
+    fn begin_shortage(&self, error: &rocksdb::Error) {
+        let mut failure = self.failure.lock();
+        self.shortage.begin();
+        replace_failure(&mut failure, Some(error.to_string()));
+    }
+
+    /// Records that a shortage is over, and returns whether it is: whether the engine has lacked files no more than so many times.
+    pub(super) fn end_shortage(&self, times: u64) -> bool {
+        let mut failure = self.failure.lock();
+        let is_over = self.shortage.end(times);
+        if is_over {
+            replace_failure(&mut failure, None);
+        }
+        is_over
+    }
+}
+
+/// Replaces the reason why writes are refused, and logs it.
+fn replace_failure(known: &mut Option<String>, failure: Option<String>) {
+    match (&*known, &failure) {
+        (None, Some(failure)) => tracing::error!("the storage refuses writes: {failure}"),
+        (Some(_), None) => tracing::info!("the storage accepts writes again"),
+        _ => {}
+    }
+    *known = failure;
 }
 
 struct Listener {
@@ -97,8 +121,20 @@ impl event_listener::EventListener for Listener {
         self.background.compacted_bytes.fetch_add(job.total_output_bytes(), Ordering::Relaxed);
     }
 
-    fn on_background_error(&self, _: event_listener::DBBackgroundErrorReason, status: event_listener::MutableStatus) {
-        self.background.set_failure(status.result());
+    fn on_background_error(&self, reason: DBBackgroundErrorReason, status: event_listener::MutableStatus) {
+        match status.result() {
+            Err(error) if shortage::is_shortage(error) && shortage::may_go_on(&reason) => {
+                status.reset();
+                match reason {
+                    // The engine tries it again a second later, and meanwhile takes writes.
+                    DBBackgroundErrorReason::KCompaction => {
+                        tracing::warn!("a compaction cannot open a file and will be retried: {error}");
+                    }
+                    _ => self.background.begin_shortage(error),
+                }
+            }
+            result => self.background.set_failure(result),
+        }
     }
 
     /// The engine retries by itself after a recoverable error (such as a full disk).
@@ -122,6 +158,15 @@ const MEMTABLES_IN_LOGS: u64 = 4;
 /// More than any log archive, in mebibytes: a size limit makes the engine archive log files, and this module removes them.
 const ARCHIVED_MIB: u64 = 1 << 32;
 
+/// The least files that the engine keeps open, whatever it is told.
+pub const FEWEST_OPEN_FILES: usize = 20;
+
+/// Less than what the engine takes for no limit.
+const MOST_OPEN_FILES: usize = 1 << 20;
+
+/// Open files for each shard of the engine's cache of them: a shard may exceed its part of the limit by one.
+const OPEN_FILES_PER_SHARD: usize = 32;
+
 /// Size of a memtable of blobs; there are two.
 const BLOB_BUFFER_BYTES: usize = 8 << 20;
 
@@ -135,7 +180,17 @@ const RECORDS: &str = "records";
 const INDEXES: &str = "indexes";
 const BLOBS: &str = "blobs";
 
-pub(super) fn open(directory: &Path, options: &Options, background: &Arc<Background>) -> Result<Engine> {
+/// Returns how many sorted files and blob files are kept open.
+pub(super) fn open_files(options: &Options) -> usize {
+    options.open_files.unwrap_or_else(|| descriptors() / 2).clamp(FEWEST_OPEN_FILES, MOST_OPEN_FILES)
+}
+
+pub(super) fn open(
+    directory: &Path,
+    options: &Options,
+    open_files: usize,
+    background: &Arc<Background>,
+) -> Result<Engine> {
     std::fs::create_dir_all(directory)
         .map_err(|error| Error::storage(format!("cannot create the data directory {}", directory.display()), error))?;
     refuse_headless(directory)?;
@@ -151,19 +206,25 @@ pub(super) fn open(directory: &Path, options: &Options, background: &Arc<Backgro
     if log_bytes > 0 {
         database_options.set_wal_size_limit_mb(ARCHIVED_MIB);
     }
+    // Few sorted files are all opened now, and stay open: then no reader has to look for them in the cache of open files.
+    let few = sorted_files(directory)? <= open_files / 2;
+    database_options.set_max_open_files(if few { -1 } else { open_files as i32 });
+    database_options.set_table_cache_num_shard_bits((open_files / OPEN_FILES_PER_SHARD).max(1).ilog2().min(6) as i32);
     let background = Arc::clone(background);
     database_options.add_event_listener(Listener { background, directory: directory.to_owned(), log_bytes });
     let cache = rocksdb::Cache::new_hyper_clock_cache(options.cache_bytes, 0);
     let families = [
-        (rocksdb::DEFAULT_COLUMN_FAMILY_NAME, family_options(options, &cache, false)),
-        (RECORDS, family_options(options, &cache, true)),
-        (INDEXES, family_options(options, &cache, false)),
+        (rocksdb::DEFAULT_COLUMN_FAMILY_NAME, family_options(options, &cache, Space::Meta)),
+        (RECORDS, family_options(options, &cache, Space::Records)),
+        (INDEXES, family_options(options, &cache, Space::Indexes)),
         // A store of an earlier version has none; it is created.
         (BLOBS, blob_options(options, &cache)),
     ];
     let descriptors = families.map(|(name, options)| rocksdb::ColumnFamilyDescriptor::new(name, options));
     let database = rocksdb::DB::open_cf_descriptors(&database_options, directory, descriptors)
         .map_err(|error| explain(directory, error))?;
+    let limit = database.set_db_options(&[("max_open_files", &open_files.to_string())]);
+    limit.map_err(|error| Error::storage("cannot limit the number of open files", error))?;
     log::trim(directory, log_bytes);
     Engine::try_new(database, |database| {
         let family =
@@ -196,19 +257,29 @@ fn refuse_headless(directory: &Path) -> Result<()> {
     Ok(())
 }
 
-fn family_options(options: &Options, cache: &rocksdb::Cache, hashed: bool) -> rocksdb::Options {
+/// Returns the number of memtables of a space at which writes stop.
+pub(super) fn memtables(space: Space) -> i32 {
+    match space {
+        Space::Meta | Space::Records | Space::Indexes => 2,
+        // Room for a third, briefly, when the log has grown so long that all families are flushed; uploads do not use it.
+        Space::Blobs => 3,
+    }
+}
+
+fn family_options(options: &Options, cache: &rocksdb::Cache, space: Space) -> rocksdb::Options {
     let mut blocks = rocksdb::BlockBasedOptions::default();
     blocks.set_block_cache(cache);
     blocks.set_bloom_filter(10.0, false);
     blocks.set_cache_index_and_filter_blocks(true);
     // Charged to the cache, but never looked up there: a get of a cached block saves two look-ups.
     blocks.set_unpartitioned_pinning_tier(rocksdb::BlockBasedPinningTier::All);
-    if hashed {
+    if space == Space::Records {
         blocks.set_data_block_index_type(rocksdb::DataBlockIndexType::BinaryAndHash);
     }
     let mut family = rocksdb::Options::default();
     family.set_block_based_table_factory(&blocks);
     family.set_write_buffer_size(options.write_buffer_bytes);
+    family.set_max_write_buffer_number(memtables(space));
     family.set_compression_type(rocksdb::DBCompressionType::Lz4);
     family.set_bottommost_compression_type(rocksdb::DBCompressionType::Zstd);
     family.set_disable_auto_compactions(!options.automatic_compactions);
@@ -216,10 +287,8 @@ fn family_options(options: &Options, cache: &rocksdb::Cache, hashed: bool) -> ro
 }
 
 fn blob_options(options: &Options, cache: &rocksdb::Cache) -> rocksdb::Options {
-    let mut family = family_options(options, cache, false);
+    let mut family = family_options(options, cache, Space::Blobs);
     family.set_write_buffer_size(BLOB_BUFFER_BYTES);
-    // Room for a third, briefly, when the log has grown so long that all families are flushed; uploads do not use it.
-    family.set_max_write_buffer_number(3);
     family.set_enable_blob_files(true);
     family.set_min_blob_size(SEPARATE_BYTES);
     // Pictures, sound and archives are compressed already.
@@ -239,6 +308,18 @@ pub(super) fn rewrite_blob_files(
     all.set_bottommost_level_compaction(rocksdb::BottommostLevelCompaction::Force);
     database.compact_range_cf_opt(&blobs, None::<&[u8]>, None::<&[u8]>, &all);
     database.set_options_cf(&blobs, &collect("false"))
+}
+
+/// Returns the number of sorted files in a directory.
+fn sorted_files(directory: &Path) -> Result<usize> {
+    let files = std::fs::read_dir(directory)
+        .map_err(|error| Error::storage(format!("cannot read the data directory {}", directory.display()), error))?;
+    Ok(files.flatten().filter(|file| file.file_name().as_encoded_bytes().ends_with(b".sst")).count())
+}
+
+/// Returns how many descriptors the process may have.
+fn descriptors() -> usize {
+    getrlimit(Resource::Nofile).current.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX)
 }
 
 fn cores() -> usize {

@@ -18,6 +18,38 @@ fn fresh() -> (TempDir, Store) {
     (directory, store)
 }
 
+/// The descriptors of files in a directory.
+fn open_in(directory: &Path) -> usize {
+    let open = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+    open.filter_map(|file| fs::read_link(file.path()).ok()).filter(|file| file.starts_with(directory)).count()
+}
+
+#[test]
+fn files_that_are_open_have_a_bound() {
+    const BLOBS: usize = 60;
+    let directory = tempfile::tempdir().unwrap();
+    let options = Options { open_files: Some(20), automatic_compactions: false, ..options() };
+    let value = |number: usize| char::from(b'a' + (number % 26) as u8).to_string().repeat(8 << 10);
+    // As it is after they were written, and as it is after a start that finds them.
+    for written in [false, true] {
+        let store = Store::open(directory.path(), &options).unwrap();
+        for number in 0..BLOBS {
+            if !written {
+                put(&store, Space::Blobs, &format!("{number:03}"), &value(number));
+                store.flush().unwrap();
+            }
+        }
+        for number in 0..BLOBS {
+            assert_eq!(get(&store, Space::Blobs, &format!("{number:03}")), Some(value(number)));
+        }
+        assert_eq!(scanned(&store, Space::Blobs, "", "").unwrap().len(), BLOBS);
+        // The cache of open files, and what is always open.
+        assert!(open_in(directory.path()) <= 10 + 16, "{}", open_in(directory.path()));
+    }
+    let store = Store::open(directory.path(), &Options { open_files: None, ..options }).unwrap();
+    assert!(store.options().open_files.unwrap() > 20, "by default it depends on the limit of the process");
+}
+
 fn put(store: &Store, space: Space, key: &str, value: &str) {
     let mut batch = Batch::default();
     store.put(&mut batch, space, key.as_bytes(), value.as_bytes());

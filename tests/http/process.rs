@@ -20,7 +20,7 @@ pub fn output(arguments: &[&str]) -> Output {
 }
 
 /// Exit code 2 and one line that contains each of these.
-fn assert_refused(output: &Output, words: &[&str]) {
+pub fn assert_refused(output: &Output, words: &[&str]) {
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
@@ -47,7 +47,7 @@ impl Running {
     }
 
     /// Starts it by a command that runs the binary with the arguments that follow.
-    fn start_by(mut command: Command, folder: &Path, options: &[&str]) -> Self {
+    pub fn start_by(mut command: Command, folder: &Path, options: &[&str]) -> Self {
         let (ready, data) = (folder.join("ready"), folder.join("data"));
         let _ = fs::remove_file(&ready);
         let mut child = command
