@@ -31,7 +31,7 @@ use crate::handlers::{
     ranges::{Wanted, is_known, is_stale, range},
 };
 use content::Stored;
-pub use content::{Content, Extent, read_piece};
+pub use content::{Content, Extent};
 pub use headers::accepts_html;
 
 /// What is served, and how.

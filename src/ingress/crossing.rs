@@ -603,19 +603,17 @@ impl Crossing {
         self.pools.scanning.spawn_blocking(job)
     }
 
-    /// Opens a part of a file in the pool, as the body of an answer.
+    /// Returns a part of a file as the body of an answer, after a look in the pool whether it can be read.
     ///
     /// # Errors
-    /// `Storage` if it cannot be opened.
+    /// `Storage` if it cannot be read.
     pub(super) async fn opened(&self, extent: Extent, permit: Permit) -> Result<FileBody> {
-        let range = extent.range();
         let job = move || {
-            let opened = extent.open();
-            drop(permit);
-            opened
+            let _permit = permit;
+            extent.read(0..0).map(|_| extent)
         };
         match self.pools.reading.spawn_blocking(job).await {
-            Ok(opened) => Ok(FileBody::new(opened?, range, self.pools.reading.clone())),
+            Ok(readable) => Ok(FileBody::new(readable?, self.pools.reading.clone())),
             Err(_) => Err(Failure::Overloaded),
         }
     }

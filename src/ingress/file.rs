@@ -1,11 +1,9 @@
 //! A file on disk as the body of an answer: read in the pool piece by piece, the next once the last is sent.
 //!
-//! A slow client thus costs one piece of memory and no thread.
+//! A slow client thus costs one piece of memory, no thread and no descriptor.
 
-use std::fs::File;
 use std::ops::Range;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
@@ -13,14 +11,15 @@ use hyper::body::{Body, Frame, SizeHint};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
-use crate::static_files::read_piece;
+use crate::error::{Error, Result};
+use crate::static_files::Extent;
 
 /// The maximum length of a piece.
 const PIECE_BYTES: u64 = 256 << 10;
 
-/// A part of an open file.
+/// A part of a file.
 pub(super) struct FileBody {
-    file: Arc<File>,
+    extent: Extent,
     /// The range not requested yet.
     left: Range<u64>,
     reading: Option<Reading>,
@@ -28,11 +27,11 @@ pub(super) struct FileBody {
 }
 
 /// A piece being read, and its length.
-type Reading = (JoinHandle<std::io::Result<Bytes>>, u64);
+type Reading = (JoinHandle<Result<Bytes>>, u64);
 
 impl FileBody {
-    pub(super) fn new(file: File, range: Range<u64>, pool: Handle) -> Self {
-        Self { file: Arc::new(file), left: range, reading: None, pool }
+    pub(super) fn new(extent: Extent, pool: Handle) -> Self {
+        Self { left: extent.range(), extent, reading: None, pool }
     }
 
     /// Starts reading the next piece; `None` at the end.
@@ -42,16 +41,16 @@ impl FileBody {
             return None;
         }
         self.left.start = piece.end;
-        let (file, length) = (Arc::clone(&self.file), piece.end - piece.start);
-        Some((self.pool.spawn_blocking(move || read_piece(&file, piece)), length))
+        let (extent, length) = (self.extent.clone(), piece.end - piece.start);
+        Some((self.pool.spawn_blocking(move || extent.read(piece)), length))
     }
 }
 
 impl Body for FileBody {
     type Data = Bytes;
-    type Error = std::io::Error;
+    type Error = Error;
 
-    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<std::io::Result<Frame<Bytes>>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>>>> {
         if self.reading.is_none() {
             self.reading = self.next();
         }
@@ -61,7 +60,8 @@ impl Body for FileBody {
         let piece = ready!(Pin::new(reading).poll(context));
         self.reading = None;
         // An error aborts the connection, so that a partial body is not taken for a complete one.
-        Poll::Ready(Some(piece.unwrap_or_else(|error| Err(std::io::Error::other(error))).map(Frame::data)))
+        let stopped = |error| Err(Error::storage("cannot read a static file", error));
+        Poll::Ready(Some(piece.unwrap_or_else(stopped).map(Frame::data)))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -77,28 +77,40 @@ impl Body for FileBody {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::static_files::{Content, Options, Site};
+    use http::{HeaderMap, HeaderValue, Method, Uri, header::RANGE};
     use http_body_util::BodyExt;
+    use tempfile::TempDir;
+
+    /// A folder with this file, and a part of it as the body of an answer.
+    fn served(bytes: &[u8], range: &str) -> (TempDir, FileBody) {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("file"), bytes).unwrap();
+        let site = Site::load(folder.path(), &Options { memory_bytes: 0, ..Options::default() }).unwrap();
+        let headers = HeaderMap::from_iter([(RANGE, HeaderValue::from_str(range).unwrap())]);
+        let answer = site.answer(&Method::GET, &Uri::from_static("/file"), &headers).unwrap().unwrap();
+        let Content::Disk(extent) = answer.into_body() else { panic!("nothing is kept in memory") };
+        (folder, FileBody::new(extent, Handle::current()))
+    }
 
     #[tokio::test]
     async fn pieces_make_the_whole() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("file");
         let bytes: Vec<u8> = (0..PIECE_BYTES * 2 + 5).map(|byte| (byte % 251) as u8).collect();
-        std::fs::write(&path, &bytes).unwrap();
-        for range in [0..bytes.len(), 3..PIECE_BYTES as usize + 3, 7..7] {
-            let whole = range.start as u64..range.end as u64;
-            let body = FileBody::new(File::open(&path).unwrap(), whole, Handle::current());
+        for range in [0..bytes.len(), 3..PIECE_BYTES as usize + 3, 7..8] {
+            let (_folder, body) = served(&bytes, &format!("bytes={}-{}", range.start, range.end - 1));
             assert_eq!(body.size_hint().exact(), Some(range.len() as u64));
             assert_eq!(body.collect().await.unwrap().to_bytes(), bytes[range]);
         }
     }
 
     #[tokio::test]
-    async fn a_file_that_ends_too_early_is_an_error() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("file");
-        std::fs::write(&path, "short").unwrap();
-        let body = FileBody::new(File::open(&path).unwrap(), 0..10, Handle::current());
-        assert!(body.collect().await.is_err());
+    async fn a_file_that_changes_meanwhile_is_an_error() {
+        let (folder, mut body) = served(&vec![b'a'; PIECE_BYTES as usize + 1], "bytes=0-");
+        assert!(body.frame().await.unwrap().is_ok());
+        let open = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+        let mut open = open.filter_map(|file| std::fs::read_link(file.path()).ok());
+        assert!(!open.any(|file| file.starts_with(folder.path())), "a client that does not read holds no descriptor");
+        std::fs::write(folder.path().join("file"), "short").unwrap();
+        assert!(body.frame().await.unwrap().is_err());
     }
 }

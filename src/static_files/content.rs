@@ -95,31 +95,25 @@ impl Extent {
         self.range.clone()
     }
 
-    /// Opens the file; may block on the disk.
+    /// Reads a range of the file; may block on the disk. The file is opened for each: a descriptor that waits for a slow client is one that
+    /// others lack.
     ///
     /// # Errors
-    /// `Storage` if it cannot be opened, or has changed since its validator was made.
-    pub fn open(&self) -> Result<fs::File> {
+    /// `Storage` if it cannot be read, or has changed since its validator was made.
+    pub fn read(&self, range: Range<u64>) -> Result<Bytes> {
         let path = &self.known.path;
-        let file = fs::File::open(path).map_err(|error| cannot_read(path, error))?;
-        let now = file.metadata().map_err(|error| cannot_read(path, error))?;
+        let cannot = |error| cannot_read(path, error);
+        let file = fs::File::open(path).map_err(cannot)?;
+        let now = file.metadata().map_err(cannot)?;
         if now.len() != self.known.length_bytes || now.modified().ok() != self.known.changed {
             let detail = format!("{} cannot be served", path.display());
             return Err(Error::storage(detail, "it has changed since the server started"));
         }
-        Ok(file)
+        let length = usize::try_from(range.end - range.start).map_err(|error| cannot(std::io::Error::other(error)))?;
+        let mut bytes = vec![0; length];
+        file.read_exact_at(&mut bytes, range.start).map_err(cannot)?;
+        Ok(Bytes::from(bytes))
     }
-}
-
-/// Reads a piece of a file; may block on the disk.
-///
-/// # Errors
-/// I/O errors, also if the file ends before the range does.
-pub fn read_piece(file: &fs::File, range: Range<u64>) -> std::io::Result<Bytes> {
-    let length = usize::try_from(range.end - range.start).map_err(std::io::Error::other)?;
-    let mut bytes = vec![0; length];
-    file.read_exact_at(&mut bytes, range.start)?;
-    Ok(Bytes::from(bytes))
 }
 
 /// Reads the files of a folder by path, with `/` between its segments. The shortest files are kept in memory, as many as fit.

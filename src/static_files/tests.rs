@@ -67,7 +67,7 @@ fn text(answer: Answer) -> String {
     match answer.into_body() {
         Content::Memory(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
         Content::Disk(extent) => {
-            let bytes = content::read_piece(&extent.open().unwrap(), extent.range()).unwrap();
+            let bytes = extent.read(extent.range()).unwrap();
             format!("disk {}", String::from_utf8_lossy(&bytes))
         }
     }
@@ -247,7 +247,7 @@ fn a_file_on_disk_that_has_changed_is_not_served_under_its_old_tag() {
     let Content::Disk(extent) = get(&site, "/long.bin", &[]).into_body() else {
         panic!("it is longer than the budget")
     };
-    assert!(extent.open().unwrap_err().to_string().contains("changed"));
+    assert!(extent.read(0..1).unwrap_err().to_string().contains("changed"));
 }
 
 #[test]
