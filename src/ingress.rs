@@ -62,7 +62,7 @@ use crate::observability::{self, Context, Observability, Recorder, Span};
 use crate::routing::{Lane, Route, Routes};
 use crate::static_files::{self, Content, Site};
 use crate::transaction::Database;
-pub use body::{Source, read as read_body};
+pub use body::{Source, read as read_body, waits_to_be_asked};
 use browsers::Browsers;
 pub use browsers::{HostName, Origin};
 pub use crossing::Pools;
@@ -229,7 +229,9 @@ impl Ingress {
 
     fn answer_parts<B: Source>(self: &Arc<Self>, parts: Parts, body: B, peer: IpAddr) -> Answering {
         let mut context = self.recorder.begin(&parts, peer);
-        if let Err(failure) = self.browsers.admit(&parts) {
+        let framed = body.is_over() || body::is_understood(&parts.headers);
+        let admitted = if framed { self.browsers.admit(&parts) } else { Err(Failure::TransferCoding) };
+        if let Err(failure) = admitted {
             self.discard_body(&parts, body);
             return Answering::Now(Some(self.answer_for(
                 Err(failure),
@@ -404,7 +406,7 @@ impl Ingress {
 
     /// Discards an unwanted body, unless the client waits for `100 Continue` and so will not send it.
     fn discard_body<B: Source>(&self, parts: &Parts, body: B) {
-        if !body.is_over() && !parts.headers.contains_key(http::header::EXPECT) {
+        if !body.is_over() && !waits_to_be_asked(&parts.headers) {
             self.discard_rest(body);
         }
     }

@@ -14,6 +14,7 @@ use http::header::{
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 
 use super::coding::accepts_plain;
+use super::fields::{members, single};
 use super::ranges::{Wanted, is_known, is_stale, range};
 use super::{Answer, Failure, Result, Validator, empty, expected};
 use crate::blobs::{self, Reader, Upload, Uploaded};
@@ -89,13 +90,13 @@ pub fn read(
 /// overlong media type, or a precondition that cannot be honoured; errors of the database.
 pub fn begin(database: &Database, table: &Table, id: &str, attribute: usize, headers: &HeaderMap) -> Result<Upload> {
     let expected = expected(headers)?;
-    if headers.get(CONTENT_ENCODING).is_some_and(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
+    if members(headers, CONTENT_ENCODING).any(|coding| !coding.eq_ignore_ascii_case(b"identity")) {
         return Err(Failure::ContentCoding { supported: "identity" });
     }
     if headers.contains_key(CONTENT_RANGE) {
         return Err(Error::invalid("a blob is written as a whole: Content-Range is not supported").into());
     }
-    let media_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let media_type = single(headers, CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let media_type = media_type.ok_or_else(|| Failure::media_type(headers, "the media type of the blob", None))?;
     Ok(Upload::begin(database, table, id, attribute, media_type, expected)?)
 }

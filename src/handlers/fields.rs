@@ -2,7 +2,7 @@
 //!
 //! Shared by records and files. Bytes are compared in place; nothing is allocated.
 
-use http::{HeaderMap, HeaderName};
+use http::{HeaderMap, HeaderName, HeaderValue};
 
 /// Returns the members of a list field over all its lines. A comma inside a tag splits it into pieces that match nothing; our tags contain
 /// none.
@@ -32,6 +32,12 @@ pub fn with_quality(member: &[u8]) -> (&[u8], u16) {
         .filter(|quality| (0.0..=1.0).contains(quality))
         .map_or(1000, |quality| (quality * 1000.0).round() as u16);
     (name, quality)
+}
+
+/// Returns the value of a field that is no list; `None` if it is absent or has several lines, which mean nothing together.
+pub fn single(headers: &HeaderMap, name: HeaderName) -> Option<&HeaderValue> {
+    let mut lines = headers.get_all(name).into_iter();
+    lines.next().filter(|_| lines.next().is_none())
 }
 
 /// Returns whether a field contains an entity tag or `*`. Uses strong comparison: tags with `W/` match nothing.

@@ -15,7 +15,7 @@ use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, ETAG, VARY};
 use http::{HeaderMap, HeaderValue};
 
 use super::coding::AcceptedCoding;
-use super::fields::{has_members, members, with_quality};
+use super::fields::{has_members, members, single, with_quality};
 use super::headers::Validator;
 use super::{Answer, Failure, JSON, Result};
 use crate::schema::{Schema, Table};
@@ -402,7 +402,7 @@ impl BodyFormat {
         };
         let refused = || Failure::media_type(headers, bodies.names(), (bodies == Bodies::Patch).then_some(PATCHES));
         // A body without a media type could come from a page of another site, which needs no preflight for it.
-        let media_type = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes).ok_or_else(refused)?;
+        let media_type = single(headers, CONTENT_TYPE).map(HeaderValue::as_bytes).ok_or_else(refused)?;
         if let Some(syntax) = bodies.syntax(media_type) {
             return Ok(Self { syntax, gzip });
         }

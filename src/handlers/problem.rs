@@ -6,7 +6,7 @@
 use std::fmt;
 
 use bytes::Bytes;
-use http::header::{ACCEPT_ENCODING, ALLOW, CONTENT_RANGE, CONTENT_TYPE, HeaderName, RETRY_AFTER};
+use http::header::{ACCEPT_ENCODING, ALLOW, CONNECTION, CONTENT_RANGE, CONTENT_TYPE, HeaderName, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use serde::Serialize;
 
@@ -47,6 +47,8 @@ pub enum Failure {
         /// The supported coding.
         supported: &'static str,
     },
+    /// The body has a transfer coding that is not understood, so that where it ends, and what it is, cannot be known.
+    TransferCoding,
     /// The body exceeds the limit.
     TooLarge {
         /// The limit.
@@ -135,7 +137,8 @@ impl Failure {
 
     /// Returns the failure of a request whose media type is not one of those supported.
     pub fn media_type(headers: &HeaderMap, supported: &'static str, accept_patch: Option<&'static str>) -> Self {
-        let received = headers.get(CONTENT_TYPE).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+        let lines: Vec<_> = headers.get_all(CONTENT_TYPE).iter().map(HeaderValue::as_bytes).collect();
+        let received = (!lines.is_empty()).then(|| String::from_utf8_lossy(&lines.join(&b", "[..])).into_owned());
         Self::MediaType { received, supported, accept_patch }
     }
 
@@ -169,6 +172,9 @@ impl Failure {
         if let Self::ContentCoding { supported } = self {
             headers.insert(ACCEPT_ENCODING, HeaderValue::from_static(supported));
         }
+        if matches!(self, Self::TransferCoding) {
+            headers.insert(CONNECTION, HeaderValue::from_static("close"));
+        }
         if let Self::Range { length_bytes } = self {
             let whole = format!("bytes */{length_bytes}");
             headers.insert(CONTENT_RANGE, HeaderValue::try_from(whole).expect("signs and digits"));
@@ -195,7 +201,7 @@ impl Failure {
     fn row(&self) -> Row {
         let (name, title, status) = match self {
             Self::Operation { failure, .. } | Self::Load { failure, .. } => return failure.row(),
-            Self::Error(Error::Invalid { .. }) => ("invalid", "The request is not valid", 400),
+            Self::Error(Error::Invalid { .. }) | Self::TransferCoding => ("invalid", "The request is not valid", 400),
             Self::LocalOnly | Self::ForeignOrigin => ("forbidden", "Access is forbidden", 403),
             Self::Error(Error::NotFound { .. }) => ("not-found", "There is no such resource", 404),
             Self::Method { .. } => ("method-not-allowed", "The method is not allowed", 405),
@@ -240,6 +246,7 @@ impl Failure {
             Self::MediaType { received: Some(received), supported, .. } => {
                 format!("Content-Type {received} is not supported: send {supported}")
             }
+            Self::TransferCoding => "Transfer-Encoding must be chunked or absent".to_owned(),
             Self::ContentCoding { supported } => format!("Content-Encoding must be {supported} or absent"),
             Self::Operation { failure, .. } => failure.detail(),
             Self::Load { created, lines, failure } => {

@@ -4,11 +4,14 @@ use std::io::Read;
 
 use bytes::Bytes;
 use flate2::read::MultiGzDecoder;
+use http::HeaderMap;
+use http::header::{EXPECT, TRANSFER_ENCODING};
 use http_body_util::BodyExt;
 use hyper::body::Body;
 
 use crate::error::Error;
 use crate::handlers::Failure;
+use crate::handlers::fields::members;
 
 /// The maximum bytes of a rejected body that are read and discarded, so that its client gets to read the answer.
 const DISCARDED_BYTES: usize = 8 << 20;
@@ -30,6 +33,18 @@ pub trait Source: Body<Data = Bytes, Error: std::fmt::Display + Send> + Send + U
 }
 
 impl<B: Body<Data = Bytes, Error: std::fmt::Display + Send> + Send + Unpin + 'static> Source for B {}
+
+/// Returns whether the body is transferred in a way that is understood: in chunks and not coded otherwise, or with a length. (The HTTP
+/// library accepts any codings before `chunked`, and leaves them undone.)
+pub(super) fn is_understood(headers: &HeaderMap) -> bool {
+    let mut codings = members(headers, TRANSFER_ENCODING);
+    codings.next().is_none_or(|coding| coding.eq_ignore_ascii_case(b"chunked")) && codings.next().is_none()
+}
+
+/// Returns whether the client sends its body only after `100 Continue`.
+pub fn waits_to_be_asked(headers: &HeaderMap) -> bool {
+    headers.get(EXPECT).is_some_and(|expected| expected.as_bytes().eq_ignore_ascii_case(b"100-continue"))
+}
 
 /// Reads the whole body. One that arrives in a single piece, as short ones do, is not copied.
 ///

@@ -235,7 +235,8 @@ fn what_is_refused_is_refused_before_or_on_the_way() {
     ] {
         let mut connection = Connection::open(server.url());
         connection.send(&head(id, more));
-        assert_eq!(connection.receive(false).status, status, "{more}");
+        let answer = connection.receive(false);
+        assert_eq!((answer.status, answer.header("connection")), (status, "close"), "{more}");
     }
     connection.send(&head("1", "transfer-encoding: chunked"));
     connection.send(&format!("{:x}\r\n{}\r\n0\r\n\r\n", 1_000_001, text(1_000_001, 0)));

@@ -374,6 +374,137 @@ fn what_breaks_http_itself_gets_a_bare_400() {
     }
 }
 
+/// What follows could be framed otherwise by a proxy that understands the coding.
+#[test]
+fn a_body_in_a_transfer_coding_that_is_not_understood_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(folder.path(), |_| {});
+    assert_eq!(ask(server.url(), "PUT", "/Photo/1", "{}").status, 201);
+    let answer = |line: &str, fields: &str, body: &str| {
+        let mut connection = Connection::open(server.url());
+        connection.send(&format!("{line} HTTP/1.1\r\nhost: localhost\r\n{fields}\r\n\r\n{body}"));
+        let answer = connection.receive(false);
+        (answer.status, answer.header("connection").to_owned(), answer.body)
+    };
+    let json = "content-type: application/json\r\n";
+    for line in [
+        "PUT /Photo/1/picture",
+        "PUT /Product/1",
+        "POST /Product",
+        "POST /Product/query",
+        "POST /_batch",
+        "POST /graphql",
+        "POST /_checkpoint",
+        "PUT /nowhere",
+        "GET /Product/1",
+        "DELETE /Product/1",
+    ] {
+        for coding in [
+            "gzip, chunked",
+            "chunked, chunked",
+            "gzip\r\ntransfer-encoding: chunked",
+            "chunked\r\ntransfer-encoding: chunked",
+            "identity, chunked",
+            "x-custom;q=1, CHUNKED",
+        ] {
+            let (status, connection, body) =
+                answer(line, &format!("{json}transfer-encoding: {coding}"), "2\r\n{}\r\n0\r\n\r\n");
+            assert_eq!((status, connection.as_str()), (400, "close"), "{line} {coding}");
+            assert!(body.contains("Transfer-Encoding"), "{body}");
+        }
+    }
+    for coding in ["chunked", "Chunked", ", chunked", "\r\ntransfer-encoding: chunked"] {
+        let (status, connection, body) = answer(
+            "POST /Product",
+            &format!("{json}transfer-encoding: {coding}"),
+            "c\r\n{\"name\":\"n\"}\r\n0\r\n\r\n",
+        );
+        assert_eq!((status, connection.as_str()), (201, ""), "{coding} {body}");
+    }
+    // The HTTP library refuses by itself what does not end in chunks; with a length beside them, the chunks count and nothing follows.
+    for coding in ["gzip", "chunked, gzip", ""] {
+        let (status, connection, _) =
+            answer("POST /Product", &format!("{json}transfer-encoding: {coding}"), "2\r\n{}\r\n0\r\n\r\n");
+        assert_eq!((status, connection.as_str()), (400, "close"), "{coding}");
+    }
+    let both = format!("{json}content-length: 3\r\ntransfer-encoding: chunked");
+    let (status, connection, _) = answer("POST /Product", &both, "c\r\n{\"name\":\"n\"}\r\n0\r\n\r\n");
+    assert_eq!((status, connection.as_str()), (201, "close"));
+}
+
+/// A client that keeps connections would send its next request into a closed one.
+#[test]
+fn an_answer_to_a_body_that_was_not_asked_for_says_that_the_connection_closes() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(folder.path(), |config| config.ingress.body_bytes = 1000);
+    assert_eq!(ask(server.url(), "PUT", "/Photo/1", "{}").status, 201);
+    for (line, fields, status) in [
+        ("PUT /Product/x", "content-type: image/png\r\ncontent-length: 12", 415),
+        ("PUT /Product/x", "content-type: image/png\r\ntransfer-encoding: chunked", 415),
+        ("PUT /Product/x", "content-type: application/json\r\ncontent-length: 1001", 413),
+        ("PUT /Product", "content-type: text/csv\r\ncontent-length: 12", 415),
+        ("POST /Product?limit=1", "content-type: application/json\r\ncontent-length: 12", 400),
+        ("BREW /Product/x", "content-length: 12", 405),
+        ("DELETE /Product/x", "content-length: 12", 404),
+        ("GET /_health", "content-length: 12", 200),
+        ("PUT /Photo/2/picture", "content-type: image/png\r\ncontent-length: 12", 404),
+        ("POST /_batch", "content-type: text/plain\r\ncontent-length: 12", 415),
+        ("POST /graphql", "content-type: text/plain\r\ncontent-length: 12", 415),
+        ("POST /nowhere", "content-length: 12", 404),
+        (
+            "POST /Product",
+            "origin: https://elsewhere.example\r\ncontent-type: application/json\r\ncontent-length: 12",
+            403,
+        ),
+        ("POST /Product", "content-type: application/json\r\ntransfer-encoding: gzip, chunked", 400),
+    ] {
+        for expect in ["100-continue", "100-Continue"] {
+            let mut connection = Connection::open(server.url());
+            connection.send(&format!("{line} HTTP/1.1\r\nhost: localhost\r\n{fields}\r\nexpect: {expect}\r\n\r\n"));
+            let answer = connection.receive(false);
+            assert_eq!(
+                (answer.status, answer.header("connection")),
+                (status, "close"),
+                "{line} {fields}: {}",
+                answer.body
+            );
+            assert!(connection.is_closed());
+        }
+    }
+    // One that was asked for is read, and the connection goes on.
+    let mut connection = Connection::open(server.url());
+    for _ in 0..2 {
+        connection.send("POST /Product HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nexpect: 100-continue\r\ncontent-length: 12\r\n\r\n");
+        assert_eq!(connection.receive(false).status, 100);
+        connection.send("{\"name\":\"n\"}");
+        let answer = connection.receive(false);
+        assert_eq!((answer.status, answer.header("connection")), (201, ""));
+    }
+}
+
+/// Several lines of a field are one list, or mean nothing together.
+#[test]
+fn every_line_that_says_how_a_body_is_coded_counts() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(folder.path(), |_| {});
+    assert_eq!(ask(server.url(), "PUT", "/Photo/1", "{}").status, 201);
+    for path in ["/Photo/1/picture", "/Photo/2"] {
+        for (codings, types, status) in [
+            (&["identity", "br"][..], &["application/json"][..], 415),
+            (&["gzip", "gzip"], &["application/json"], 415),
+            (&["identity, br"], &["application/json"], 415),
+            (&["identity", "identity"], &["application/json"], 201),
+            (&[], &["application/json", "text/csv"], 415),
+            (&[], &["application/json", "application/json"], 415),
+        ] {
+            let lines = codings.iter().map(|coding| ("content-encoding", *coding));
+            let lines: Vec<_> = lines.chain(types.iter().map(|media_type| ("content-type", *media_type))).collect();
+            let answer = Connection::open(server.url()).request_with("PUT", path, &lines, b"{}");
+            assert_eq!(answer.status, status, "{path} {lines:?}: {}", answer.body);
+        }
+    }
+}
+
 #[test]
 fn cpu_time_of_the_workers_grows_with_requests() {
     let folder = tempfile::tempdir().unwrap();
