@@ -1,21 +1,29 @@
 //! GraphQL over the tables: a document is parsed, validated and compiled to queries and verbs once, and cached by its text.
 //!
-//! async-graphql parses documents, validates them against the types generated from the schema (`types`), and answers introspection. A valid
-//! document is compiled (`document`): the fields of tables become a [`Selection`](crate::query::Selection), so that a list with joins is
-//! read as over REST, with one batched look-up per relationship, and its answer is written as bytes; nothing is resolved field by field. An
-//! operation is executed with the variables of its request (`variables`, `run`).
+//! A document is parsed (`tokens`, `parser`) and validated (`validation`) as the specification says, against the types generated from the
+//! schema (`types`), and compiled (`document`): the fields of tables become a [`Selection`](crate::query::Selection), so that a list with
+//! joins is read as over REST, with one batched look-up per relationship, and its answer is written as bytes; nothing is resolved field by
+//! field. An operation is executed with the variables of its request (`variables`, `run`). async-graphql has the types and answers
+//! introspection.
 //!
 //! Non-goals: subscriptions (the change feed has the changes); types that are not tables.
 
 mod document;
+mod parser;
 mod run;
+mod tokens;
 mod types;
+mod validation;
 mod variables;
 
+use std::borrow::Cow;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use async_graphql::dynamic;
-use async_graphql_value::{ConstValue, Name, indexmap::IndexMap};
+use async_graphql_parser::types::{DocumentOperations, ExecutableDocument, OperationDefinition, OperationType};
+use async_graphql_parser::{Pos, Positioned};
+use async_graphql_value::ConstValue;
 use futures_util::FutureExt;
 use lru::LruCache;
 use parking_lot::Mutex;
@@ -26,8 +34,10 @@ use crate::handlers::{self, Answer, Failure};
 use crate::query::Limits;
 use crate::storage::Reach;
 use crate::transaction::Database;
-use document::Document;
 pub use document::Kind;
+use document::{Document, Operation};
+pub use variables::Given;
+use variables::{Inputs, Variables};
 
 /// Maximum length of a document, in bytes.
 pub const DOCUMENT_BYTES: usize = 64 << 10;
@@ -47,22 +57,34 @@ const KEPT: usize = 512;
 /// The GraphQL interface of a schema.
 pub struct Graphql {
     types: dynamic::Schema,
+    inputs: Inputs,
     limits: Limits,
     documents: Mutex<LruCache<Box<str>, Arc<Document>>>,
 }
 
 /// A GraphQL request.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug)]
 pub struct Request {
     /// The document.
     pub query: String,
     /// Name of the operation to execute; may be omitted if there is only one.
-    #[serde(default)]
     pub operation_name: Option<String>,
     /// Values of the variables, by name.
+    pub variables: Option<Given>,
+}
+
+/// The members of a body; others are ignored.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Members {
+    query: String,
     #[serde(default)]
-    pub variables: Option<IndexMap<Name, ConstValue>>,
+    operation_name: Option<String>,
+    #[serde(default)]
+    variables: Option<Given>,
+    /// No extension is known.
+    #[serde(default, rename = "extensions")]
+    _extensions: Option<Given>,
 }
 
 impl Request {
@@ -73,31 +95,39 @@ impl Request {
     pub fn in_body(body: &[u8]) -> Result<Self> {
         let refused = |why: &dyn std::fmt::Display| Error::invalid(format!("the GraphQL request is invalid: {why}"));
         // serde would accept an array of the field values as well.
-        match body.trim_ascii_start().first() {
-            Some(b'{') => serde_json::from_slice(body).map_err(|error| refused(&error)),
-            _ => Err(refused(&"expected an object")),
-        }
+        let Some(b'{') = body.trim_ascii_start().first() else { return Err(refused(&"expected an object")) };
+        let Members { query, operation_name, variables, .. } =
+            serde_json::from_slice(body).map_err(|error| refused(&error))?;
+        Ok(Self { query, operation_name, variables })
     }
 
-    /// Parses a request from the query of a URL: `query`, `operationName`, and `variables` as JSON.
+    /// Parses a request from the query of a URL: `query`, `operationName`, and `variables` and `extensions` as JSON. An empty optional
+    /// parameter is as if it were absent.
     ///
     /// # Errors
     /// `Invalid` if the query is not a request.
     pub fn in_url(query: &str) -> Result<Self> {
-        let (mut document, mut operation_name, mut variables) = (None, None, None);
+        const NAMES: [&str; 4] = ["query", "operationName", "variables", "extensions"];
+        let mut values = NAMES.map(|_| None);
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
-            match &*name {
-                "query" => document = Some(value.into_owned()),
-                "operationName" => operation_name = Some(value.into_owned()),
-                "variables" => {
-                    let parsed = serde_json::from_str(&value);
-                    variables = parsed.map_err(|error| Error::invalid(format!("variables: {error}")))?;
-                }
-                _ => {}
+            let Some(position) = NAMES.iter().position(|known| *known == name) else { continue };
+            if values[position].replace(value).is_some() {
+                return Err(Error::invalid(format!("{name} is given twice")));
             }
         }
-        let query = document.ok_or_else(|| Error::invalid("a GraphQL request by GET needs ?query=DOCUMENT"))?;
-        Ok(Self { query, operation_name, variables })
+        let [document, operation_name, variables, extensions] = values;
+        let document = document.ok_or_else(|| Error::invalid("a GraphQL request by GET needs ?query=DOCUMENT"))?;
+        let given = |name: &str, value: Option<Cow<'_, str>>| match value.filter(|value| !value.is_empty()) {
+            Some(value) => serde_json::from_str::<Option<Given>>(&value)
+                .map_err(|error| Error::invalid(format!("{name}: {error}"))),
+            None => Ok(None),
+        };
+        given("extensions", extensions)?;
+        Ok(Self {
+            query: document.into_owned(),
+            operation_name: operation_name.filter(|name| !name.is_empty()).map(Cow::into_owned),
+            variables: given("variables", variables)?,
+        })
     }
 }
 
@@ -114,6 +144,10 @@ impl Fault {
     fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), at: None }
     }
+
+    fn at(at: Pos, message: impl Into<String>) -> Self {
+        Self { message: message.into(), at: Some((at.line, at.column)) }
+    }
 }
 
 /// How a request was sent, which determines what it may do and how errors are reported.
@@ -128,8 +162,10 @@ pub struct Transport {
 impl Graphql {
     /// Creates the interface to the exported tables of a database; `max_rows` is the maximum number of records in a list.
     pub fn new(database: &Database, max_rows: usize) -> Self {
+        let types = types::of(database.schema());
         Self {
-            types: types::of(database.schema()),
+            inputs: Inputs::of(types.registry()),
+            types,
             limits: Limits::in_url(max_rows),
             documents: Mutex::new(LruCache::new(KEPT.try_into().expect("it is not 0"))),
         }
@@ -161,11 +197,11 @@ impl Graphql {
         if database.reach() == Reach::Memory && operation.kind == Kind::Mutation && operation.roots.len() > 1 {
             return Err(Error::WouldBlock.into());
         }
-        let variables = match variables::coerce(&operation.variables, request.variables.as_ref()) {
+        let variables = match Variables::coerce(&self.inputs, &operation.variables, request.variables.as_ref()) {
             Ok(variables) => variables,
             Err(fault) => return Ok(run::refusal(&[fault], transport)),
         };
-        let introspected = operation.introspects.then(|| self.introspect(request));
+        let introspected = self.introspect(operation, &variables);
         run::run(database, &self.limits, operation, &variables, introspected, transport)
     }
 
@@ -184,7 +220,7 @@ impl Graphql {
         if database.reach() == Reach::Memory {
             return Err(Error::WouldBlock);
         }
-        let compiled = document::compile(&self.types, database.schema(), text);
+        let compiled = document::compile(self.types.registry(), &self.inputs, database.schema(), text);
         Ok(compiled.map(|document| {
             let document = Arc::new(document);
             self.documents.lock().put(text.into(), Arc::clone(&document));
@@ -192,14 +228,23 @@ impl Graphql {
         }))
     }
 
-    /// Returns the answers to the introspection fields; all other fields are null in it.
-    fn introspect(&self, request: &Request) -> ConstValue {
-        let mut asked = async_graphql::Request::new(&request.query).only_introspection();
-        asked.operation_name.clone_from(&request.operation_name);
-        if let Some(variables) = &request.variables {
-            asked.variables = async_graphql::Variables::from_value(ConstValue::Object(variables.clone()));
+    /// Returns the answers to the introspection fields, if there are any.
+    fn introspect(&self, operation: &Operation, variables: &Variables) -> Option<ConstValue> {
+        if operation.introspection.items.is_empty() {
+            return None;
         }
-        let response = self.types.execute(asked).now_or_never().expect("no resolver waits for anything");
-        response.data
+        let mut selected = operation.introspection.clone();
+        variables.replace_in(&mut selected);
+        let operation = OperationDefinition {
+            ty: OperationType::Query,
+            variable_definitions: Vec::new(),
+            directives: Vec::new(),
+            selection_set: Positioned::new(selected, Pos::default()),
+        };
+        let operations = DocumentOperations::Single(Positioned::new(operation, Pos::default()));
+        let mut request = async_graphql::Request::new("");
+        request.set_parsed_query(ExecutableDocument { operations, fragments: HashMap::default() });
+        let response = self.types.execute(request).now_or_never().expect("no resolver waits for anything");
+        Some(response.data)
     }
 }

@@ -6,22 +6,19 @@
 
 use std::collections::HashMap;
 
-use async_graphql::dynamic;
+use async_graphql::registry::Registry;
 use async_graphql_parser::types::{
-    Directive, DocumentOperations, ExecutableDocument, Field, FragmentDefinition, OperationDefinition, OperationType,
-    Selection as AstSelection, SelectionSet, VariableDefinition,
+    Directive, Field, InlineFragment, OperationDefinition, OperationType, Selection as AstSelection, SelectionSet, Type,
 };
-use async_graphql_parser::{Pos, Positioned, parse_query};
+use async_graphql_parser::{Pos, Positioned};
 use async_graphql_value::{Name, Value};
-use futures_util::FutureExt;
 
-use super::variables::Variables;
+use super::parser::{self, NESTED};
+use super::validation::validate;
+use super::variables::{Inputs, Variable, Variables, parsed};
 use super::{DEPTH, DOCUMENT_BYTES, FIELDS, Fault, ROOT_FIELDS};
 use crate::query::Selection;
 use crate::schema::{Schema, Table};
-
-/// The maximum nesting of parentheses, brackets and braces in a document, those of values included.
-const NESTED: usize = 128;
 
 /// The operations of a document.
 pub(super) struct Document {
@@ -32,10 +29,10 @@ pub(super) struct Document {
 pub(super) struct Operation {
     name: Option<String>,
     pub kind: Kind,
-    pub variables: Vec<VariableDefinition>,
+    pub variables: Vec<Variable>,
     pub roots: Vec<Root>,
-    /// Whether it has introspection fields.
-    pub introspects: bool,
+    /// Its introspection fields, with fragments in place.
+    pub introspection: SelectionSet,
 }
 
 /// What an operation does, which determines where it may run.
@@ -75,7 +72,6 @@ impl Root {
 }
 
 /// The meaning of a field at the root.
-#[derive(PartialEq)]
 pub(super) enum Call {
     /// `__typename`, with the name of the root type.
     Typename(&'static str),
@@ -105,7 +101,6 @@ struct Fields {
 /// A selected field of a record.
 struct SelectedField {
     key: String,
-    at: Pos,
     conditions: Conditions,
     kind: FieldKind,
 }
@@ -117,17 +112,6 @@ enum FieldKind {
 }
 
 impl FieldKind {
-    /// Returns whether both select the same field, regardless of what is selected of a related record.
-    fn is_same_field(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Typename(_), Self::Typename(_)) => true,
-            (Self::Attribute(one), Self::Attribute(other)) | (Self::Related(one, _), Self::Related(other, _)) => {
-                one == other
-            }
-            _ => false,
-        }
-    }
-
     /// Returns what is selected of a related record.
     fn subfields(&self) -> &[SelectedField] {
         if let Self::Related(_, subfields) = self { subfields } else { &[] }
@@ -184,22 +168,6 @@ fn subfields<'s>(same: &[&'s SelectedField]) -> Vec<&'s SelectedField> {
     same.iter().flat_map(|field| field.kind.subfields()).collect()
 }
 
-/// Refuses different fields with the same response name (GraphQL, 5.3.2). async-graphql compares them only within one selection set.
-fn agree(fields: &[&SelectedField]) -> Result<(), Fault> {
-    for (name, same) in by_name(fields.iter().copied()) {
-        if let Some(other) = same.iter().find(|field| !field.kind.is_same_field(&same[0].kind)) {
-            return Err(conflict(name, other.at));
-        }
-        agree(&subfields(&same))?;
-    }
-    Ok(())
-}
-
-fn conflict(name: &str, at: Pos) -> Fault {
-    let message = format!("fields named {name:?} select different things: use aliases");
-    Fault { message, at: Some((at.line, at.column)) }
-}
-
 /// Merges the selected fields by response name.
 fn merged(fields: &[&SelectedField], variables: &Variables) -> Selection {
     let shown = fields.iter().copied().filter(|field| field.conditions.hold(variables));
@@ -234,92 +202,55 @@ impl Document {
 ///
 /// # Errors
 /// Everything that is wrong with it.
-pub(super) fn compile(types: &dynamic::Schema, schema: &Schema, text: &str) -> Result<Document, Vec<Fault>> {
-    let document =
-        parse(text).and_then(|document| Measure::of(&document).map(|()| document)).map_err(|fault| vec![fault])?;
-    validate(types, text, &document)?;
-    let ExecutableDocument { operations, fragments } = document;
-    let compiler = Compiler { schema, fragments: &fragments };
-    let operations = match operations {
-        DocumentOperations::Single(operation) => vec![compiler.operation(None, operation.node)],
-        DocumentOperations::Multiple(all) => all
-            .into_iter()
-            .map(|(name, operation)| compiler.operation(Some(name.to_string()), operation.node))
-            .collect(),
-    };
-    Ok(Document { operations: operations.into_iter().collect::<Result<_, _>>().map_err(|fault| vec![fault])? })
+pub(super) fn compile(
+    registry: &Registry,
+    inputs: &Inputs,
+    schema: &Schema,
+    text: &str,
+) -> Result<Document, Vec<Fault>> {
+    let parsed = parse(text).map_err(|fault| vec![fault])?;
+    validate(registry, inputs, &parsed)?;
+    let compiler = Compiler { registry, inputs, schema, document: &parsed };
+    let operations =
+        parsed.operations.iter().map(|(name, operation)| compiler.operation(name.as_ref(), &operation.node));
+    Ok(Document { operations: operations.collect::<Result<_, _>>().map_err(|fault| vec![fault])? })
 }
 
-fn parse(text: &str) -> Result<ExecutableDocument, Fault> {
+/// Parses a document, and refuses one that is too large.
+fn parse(text: &str) -> Result<parser::Document, Fault> {
     if text.len() > DOCUMENT_BYTES {
         return Err(Fault::new(format!("a document has at most {DOCUMENT_BYTES} bytes, not {}", text.len())));
     }
-    if let Some(at) = nested_too_deep(text) {
-        let (before, message) = (&text[..at], format!("the document is too deep: at most {NESTED} nested brackets"));
-        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-        let line = before.bytes().filter(|byte| *byte == b'\n').count() + 1;
-        return Err(Fault { message, at: Some((line, before[line_start..].chars().count() + 1)) });
-    }
-    parse_query(text).map_err(|error| {
-        let at = error.positions().next().map(|at| (at.line, at.column));
-        Fault {
-            message: error.to_string().lines().last().unwrap_or_default().trim().trim_start_matches("= ").to_owned(),
-            at,
-        }
-    })
-}
-
-/// Returns the byte offset of the first bracket that is nested too deep. The library parses, validates and drops values by recursion.
-fn nested_too_deep(text: &str) -> Option<usize> {
-    let (mut at, mut depth) = (0, 0);
-    while let Some(byte) = text.as_bytes().get(at) {
-        match byte {
-            b'(' | b'[' | b'{' if depth == NESTED => return Some(at),
-            b'(' | b'[' | b'{' => depth += 1,
-            b')' | b']' | b'}' => depth = depth.saturating_sub(1),
-            b'#' => at += text[at..].find(['\n', '\r']).unwrap_or(text.len() - at),
-            b'"' => {
-                at += string_bytes(&text[at..]);
-                continue;
-            }
-            _ => {}
-        }
-        at += 1;
-    }
-    None
-}
-
-/// Returns the length of the string, or of the block string, with which a text begins.
-fn string_bytes(text: &str) -> usize {
-    let (quotes, escaped_quotes) = if text.starts_with("\"\"\"") { ("\"\"\"", "\\\"\"\"") } else { ("\"", "\\\"") };
-    let mut at = quotes.len();
-    while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
-        at += match rest {
-            _ if rest.starts_with(quotes) => return at + quotes.len(),
-            _ if rest.starts_with(escaped_quotes) => escaped_quotes.len(),
-            // In a block string, a backslash alone is itself.
-            _ if quotes == "\"" && rest.starts_with("\\\\") => 2,
-            _ => rest.chars().next().map_or(1, char::len_utf8),
-        };
-    }
-    text.len()
+    let document = parser::parse(text)?;
+    Measure::of(&document)?;
+    Ok(document)
 }
 
 /// Measures the number of fields and the depth of selection sets with their fragments. Each fragment is measured once, since a few lines
 /// could otherwise expand to more fields than can be counted.
 struct Measure<'d> {
-    fragments: &'d HashMap<Name, Positioned<FragmentDefinition>>,
-    /// Fields and depth of the fragments measured so far; `None` while a fragment is being measured.
-    known: HashMap<&'d Name, Option<(usize, usize)>>,
+    document: &'d parser::Document,
+    /// The fragments measured so far; `None` while one is being measured.
+    known: HashMap<&'d Name, Option<Measured>>,
+}
+
+/// The size of a selection set.
+#[derive(Clone, Copy, Default)]
+struct Measured {
+    fields: usize,
+    /// The nesting of fields.
+    depth: usize,
+    /// The nesting of selection sets, those of fragments included.
+    sets: usize,
 }
 
 impl<'d> Measure<'d> {
     /// Refuses a document with too many fields or too deep a nesting.
-    fn of(document: &'d ExecutableDocument) -> Result<(), Fault> {
-        let mut measure = Self { fragments: &document.fragments, known: HashMap::new() };
+    fn of(document: &'d parser::Document) -> Result<(), Fault> {
+        let mut measure = Self { document, known: HashMap::new() };
         let mut all = 0usize;
-        for (_, operation) in document.operations.iter() {
-            let (fields, depth) = measure.set(&operation.node.selection_set.node)?;
+        for (_, operation) in &document.operations {
+            let Measured { fields, depth, sets } = measure.set(&operation.node.selection_set.node)?;
             all = all.saturating_add(fields);
             if all > FIELDS {
                 return Err(Fault::new(format!(
@@ -329,33 +260,34 @@ impl<'d> Measure<'d> {
             if depth > DEPTH {
                 return Err(Fault::new(format!("the document is too deep: at most {DEPTH} nested selections")));
             }
+            if sets > NESTED {
+                return Err(Fault::new(format!("the document is too deep: at most {NESTED} nested fragments")));
+            }
         }
         Ok(())
     }
 
-    fn set(&mut self, set: &'d SelectionSet) -> Result<(usize, usize), Fault> {
-        let (mut fields, mut depth) = (0usize, 0);
+    fn set(&mut self, set: &'d SelectionSet) -> Result<Measured, Fault> {
+        let mut all = Measured::default();
         for item in &set.items {
-            let (more, below) = match &item.node {
-                AstSelection::Field(field) => {
-                    let (more, below) = self.set(&field.node.selection_set.node)?;
-                    (more.saturating_add(1), below + 1)
-                }
-                AstSelection::InlineFragment(fragment) => self.set(&fragment.node.selection_set.node)?,
-                AstSelection::FragmentSpread(spread) => self.fragment(&spread.node.fragment_name.node)?,
+            let (below, is_field) = match &item.node {
+                AstSelection::Field(field) => (self.set(&field.node.selection_set.node)?, true),
+                AstSelection::InlineFragment(fragment) => (self.set(&fragment.node.selection_set.node)?, false),
+                AstSelection::FragmentSpread(spread) => (self.fragment(&spread.node.fragment_name.node)?, false),
             };
-            fields = fields.saturating_add(more);
-            depth = depth.max(below);
+            all.fields = all.fields.saturating_add(below.fields).saturating_add(usize::from(is_field));
+            all.depth = all.depth.max(below.depth + usize::from(is_field));
+            all.sets = all.sets.max(below.sets + 1);
         }
-        Ok((fields, depth))
+        Ok(all)
     }
 
-    fn fragment(&mut self, name: &'d Name) -> Result<(usize, usize), Fault> {
-        match (self.known.get(name), self.fragments.get(name)) {
+    fn fragment(&mut self, name: &'d Name) -> Result<Measured, Fault> {
+        match (self.known.get(name), self.document.fragments.get(name)) {
             (Some(Some(measured)), _) => Ok(*measured),
             (Some(None), _) => Err(Fault::new(format!("the fragment {name} spreads itself"))),
             // Validation reports the unknown fragment.
-            (None, None) => Ok((0, 0)),
+            (None, None) => Ok(Measured::default()),
             (None, Some(fragment)) => {
                 self.known.insert(name, None);
                 let measured = self.set(&fragment.node.selection_set.node)?;
@@ -366,39 +298,17 @@ impl<'d> Measure<'d> {
     }
 }
 
-/// Validates a document with async-graphql; a valid document is valid with any variables.
-fn validate(types: &dynamic::Schema, text: &str, document: &ExecutableDocument) -> Result<(), Vec<Fault>> {
-    // A valid document is executed as well, with every table field resolved to null.
-    let mut request = async_graphql::Request::new(text).only_introspection();
-    if let Some((Some(name), _)) = document.operations.iter().next() {
-        request.operation_name = Some(name.to_string());
-    }
-    request.set_parsed_query(document.clone());
-    let response = types.execute(request).now_or_never().expect("no resolver waits for anything");
-    // An error with a path comes from the execution, which has no variables.
-    let errors = response.errors.into_iter().filter(|error| error.path.is_empty());
-    let faults: Vec<Fault> = errors
-        .map(|error| Fault { at: error.locations.first().map(|at| (at.line, at.column)), message: error.message })
-        .collect();
-    if faults.is_empty() { Ok(()) } else { Err(faults) }
-}
-
 struct Compiler<'c> {
+    registry: &'c Registry,
+    inputs: &'c Inputs,
     schema: &'c Schema,
-    fragments: &'c HashMap<Name, Positioned<FragmentDefinition>>,
+    document: &'c parser::Document,
 }
 
 impl Compiler<'_> {
-    fn operation(&self, name: Option<String>, definition: OperationDefinition) -> Result<Operation, Fault> {
-        let is_query = match definition.ty {
-            OperationType::Query => true,
-            OperationType::Mutation => false,
-            OperationType::Subscription => {
-                return Err(Fault::new("subscriptions are not supported: use the change feed"));
-            }
-        };
-        let mut roots = Vec::new();
-        self.roots(is_query, &definition.selection_set.node, &mut roots)?;
+    fn operation(&self, name: Option<&Name>, definition: &OperationDefinition) -> Result<Operation, Fault> {
+        let (is_query, set) = (definition.ty == OperationType::Query, &definition.selection_set.node);
+        let roots = self.roots(is_query, set);
         if roots.len() > ROOT_FIELDS {
             return Err(Fault::new(format!(
                 "an operation has at most {ROOT_FIELDS} fields at its root, not {}",
@@ -411,29 +321,76 @@ impl Compiler<'_> {
             true if roots.iter().any(lists) => Kind::Lists,
             true => Kind::Reads,
         };
-        let introspects = roots.iter().any(|root| matches!(root.call, Call::Introspection));
-        let variables = definition.variable_definitions.into_iter().map(|definition| definition.node).collect();
-        Ok(Operation { name, kind, variables, roots, introspects })
+        let variables = definition.variable_definitions.iter().map(|definition| {
+            let (name, of) = (&definition.node.name, definition.node.var_type.node.clone());
+            let default = definition.node.default_value.as_ref();
+            let default = default.map(|default| self.coerced(&default.node.clone().into_value(), &of));
+            Variable { name: name.node.clone(), of, default, at: name.pos }
+        });
+        Ok(Operation {
+            name: name.map(Name::to_string),
+            kind,
+            variables: variables.collect(),
+            introspection: self.introspection(set, true),
+            roots,
+        })
     }
 
-    /// Adds the fields at the root, merged by response name.
-    fn roots(&self, is_query: bool, set: &SelectionSet, roots: &mut Vec<Root>) -> Result<(), Fault> {
-        let mut refused = None;
+    fn coerced(&self, value: &Value, of: &Type) -> Value {
+        self.inputs.coerce(value, of).expect("validation has coerced it")
+    }
+
+    /// Returns the fields at the root, merged by response name.
+    fn roots(&self, is_query: bool, set: &SelectionSet) -> Vec<Root> {
+        let mut roots: Vec<Root> = Vec::new();
         self.each(set, &Conditions::default(), &mut |field, conditions| {
-            let key = field.node.response_key().node.to_string();
+            let key = &field.node.response_key().node;
             let (call, fields) = self.call(is_query, &field.node);
-            match roots.iter_mut().find(|root| root.key == key) {
-                Some(root) if root.call != call => {
-                    refused.get_or_insert_with(|| conflict(&key, field.pos));
-                }
+            match roots.iter_mut().find(|root| root.key == **key) {
                 Some(root) => root.selected.push((conditions, fields)),
-                None => roots.push(Root { key, call, at: field.pos, selected: vec![(conditions, fields)] }),
+                None => {
+                    roots.push(Root {
+                        key: key.to_string(),
+                        call,
+                        at: field.pos,
+                        selected: vec![(conditions, fields)],
+                    });
+                }
             }
         });
-        for root in &*roots {
-            agree(&root.selected.iter().flat_map(|(_, fields)| &fields.all).collect::<Vec<_>>())?;
-        }
-        refused.map_or(Ok(()), Err)
+        roots
+    }
+
+    /// Returns the introspection fields of a set at the root, or all fields of one below, with fragments in place.
+    fn introspection(&self, set: &SelectionSet, is_root: bool) -> SelectionSet {
+        let inlined =
+            |set: &Positioned<SelectionSet>, is_root| Positioned::new(self.introspection(&set.node, is_root), set.pos);
+        let in_place = |directives: &[Positioned<Directive>], set: &Positioned<SelectionSet>| {
+            let (directives, selection_set) = (directives.to_vec(), inlined(set, is_root));
+            AstSelection::InlineFragment(Positioned::new(
+                InlineFragment { type_condition: None, directives, selection_set },
+                Pos::default(),
+            ))
+        };
+        let item = |item: &Positioned<AstSelection>| {
+            let node = match &item.node {
+                AstSelection::Field(field) if is_root && !is_introspection(&field.node) => return None,
+                AstSelection::Field(field) => {
+                    let mut field = field.clone();
+                    field.node.selection_set = inlined(&field.node.selection_set, false);
+                    AstSelection::Field(field)
+                }
+                AstSelection::InlineFragment(fragment) => {
+                    in_place(&fragment.node.directives, &fragment.node.selection_set)
+                }
+                AstSelection::FragmentSpread(spread) => {
+                    let fragment = &self.document.fragments[&spread.node.fragment_name.node];
+                    in_place(&spread.node.directives, &fragment.node.selection_set)
+                }
+            };
+            Some(Positioned::new(node, item.pos))
+        };
+        SelectionSet { items: set.items.iter().filter_map(item).collect() }
     }
 
     /// Calls `visit` with each field of a selection set, fragments expanded, and its conditions.
@@ -446,7 +403,7 @@ impl Compiler<'_> {
                     self.each(&fragment.node.selection_set.node, &conditions, visit)
                 }
                 AstSelection::FragmentSpread(spread) => {
-                    let fragment = &self.fragments[&spread.node.fragment_name.node];
+                    let fragment = &self.document.fragments[&spread.node.fragment_name.node];
                     self.each(&fragment.node.selection_set.node, &conditions, visit);
                 }
             }
@@ -455,8 +412,9 @@ impl Compiler<'_> {
 
     fn call(&self, is_query: bool, field: &Field) -> (Call, Fields) {
         let name = field.name.node.as_str();
+        let root = if is_query { "Query" } else { "Mutation" };
         if name == "__typename" {
-            return (Call::Typename(if is_query { "Query" } else { "Mutation" }), settled(Vec::new()));
+            return (Call::Typename(root), settled(Vec::new()));
         }
         let table_of = |name: &str| self.schema.tables.iter().position(|table| table.name == name && table.exported);
         let found = if is_query {
@@ -467,9 +425,11 @@ impl Compiler<'_> {
             verbs.iter().find_map(|(prefix, verb)| Some((*verb, table_of(name.strip_prefix(prefix)?)?)))
         };
         let Some((verb, table)) = found else { return (Call::Introspection, settled(Vec::new())) };
-        let mut arguments: Vec<_> =
-            field.arguments.iter().map(|(name, value)| (name.node.clone(), value.node.clone())).collect();
-        arguments.sort_by(|(one, _), (other, _)| one.cmp(other)); // Their order means nothing.
+        let known = &self.registry.types[root].field_by_name(name).expect("the field of a table").args;
+        let coerced = |(name, value): &(Positioned<Name>, Positioned<Value>)| {
+            (name.node.clone(), self.coerced(&value.node, &parsed(&known[name.node.as_str()].ty)))
+        };
+        let arguments = field.arguments.iter().map(coerced).collect();
         let fields = settled(self.fields(&self.schema.tables[table], &field.selection_set.node));
         (Call::Verb { verb, table, arguments }, fields)
     }
@@ -487,10 +447,14 @@ impl Compiler<'_> {
                 // Validation admits nothing else.
                 (None, None) => FieldKind::Typename(table.name.clone()),
             };
-            shown.push(SelectedField { key, at: field.pos, conditions, kind });
+            shown.push(SelectedField { key, conditions, kind });
         });
         shown
     }
+}
+
+fn is_introspection(field: &Field) -> bool {
+    matches!(field.name.node.as_str(), "__schema" | "__type")
 }
 
 fn settled(all: Vec<SelectedField>) -> Fields {

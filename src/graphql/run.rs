@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use async_graphql_parser::Pos;
-use async_graphql_value::{ConstValue, Name, Value as AstValue};
+use async_graphql_value::{ConstValue, Name, Value as Input};
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode};
 use serde::Serialize;
@@ -189,11 +189,11 @@ impl Field<'_> {
             Verb::Read => self.one(table, &arguments.id()?, select),
             Verb::List => self.list(table, &arguments, select),
             Verb::Create => {
-                let record = database.create(table, &arguments.data(table)?)?;
+                let record = database.create(table, &arguments.data()?)?;
                 self.written(table, &record.view(), select)
             }
             Verb::Update => {
-                let record = database.merge(table, &arguments.id()?, &arguments.data(table)?, &Precondition::None)?;
+                let record = database.merge(table, &arguments.id()?, &arguments.data()?, &Precondition::None)?;
                 self.written(table, &record.view(), select)
             }
             Verb::Delete => {
@@ -276,19 +276,19 @@ impl Field<'_> {
 /// The arguments of a field.
 struct Arguments<'r> {
     variables: &'r Variables,
-    given: &'r [(Name, AstValue)],
+    given: &'r [(Name, Input)],
 }
 
 impl Arguments<'_> {
     /// Returns an argument that is given and is not null.
-    fn value(&self, name: &str) -> Option<ConstValue> {
+    fn value(&self, name: &str) -> Option<Input> {
         let (_, value) = self.given.iter().find(|(given, _)| given == name)?;
-        self.variables.value_of(value).filter(|value| *value != ConstValue::Null)
+        self.variables.value_of(value).filter(|value| *value != Input::Null)
     }
 
     fn text(&self, name: &str) -> Option<String> {
         match self.value(name)? {
-            ConstValue::String(text) => Some(text),
+            Input::String(text) => Some(text),
             other => Some(other.to_string()),
         }
     }
@@ -297,17 +297,9 @@ impl Arguments<'_> {
         self.text("id").ok_or_else(|| Error::invalid("id is missing").into())
     }
 
-    /// Returns the input object for a record of a table as JSON. A single value for a list is a list of one (GraphQL, 3.11).
-    fn data(&self, table: &Table) -> Result<Vec<u8>, Failure> {
-        let mut data = self.value("data").ok_or_else(|| Error::invalid("data is missing"))?;
-        if let ConstValue::Object(fields) = &mut data {
-            for (name, value) in fields {
-                let is_list = table.attribute(name).is_some_and(|attribute| table.attributes[attribute].list);
-                if is_list && !matches!(value, ConstValue::Null | ConstValue::List(_)) {
-                    *value = ConstValue::List(vec![std::mem::take(value)]);
-                }
-            }
-        }
+    /// Returns the input object for a record as JSON.
+    fn data(&self) -> Result<Vec<u8>, Failure> {
+        let data = self.value("data").ok_or_else(|| Error::invalid("data is missing"))?;
         Ok(json(&data))
     }
 
