@@ -20,7 +20,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use async_graphql::dynamic;
+use async_graphql::{Response, dynamic};
 use async_graphql_parser::types::{DocumentOperations, ExecutableDocument, OperationDefinition, OperationType};
 use async_graphql_parser::{Pos, Positioned};
 use async_graphql_value::ConstValue;
@@ -229,12 +229,11 @@ impl Graphql {
     }
 
     /// Returns the answers to the introspection fields, if there are any.
-    fn introspect(&self, operation: &Operation, variables: &Variables) -> Option<ConstValue> {
-        if operation.introspection.items.is_empty() {
+    fn introspect(&self, operation: &Operation, variables: &Variables) -> Option<Response> {
+        let selected = operation.introspection(variables);
+        if selected.items.is_empty() {
             return None;
         }
-        let mut selected = operation.introspection.clone();
-        variables.replace_in(&mut selected);
         let operation = OperationDefinition {
             ty: OperationType::Query,
             variable_definitions: Vec::new(),
@@ -244,7 +243,19 @@ impl Graphql {
         let operations = DocumentOperations::Single(Positioned::new(operation, Pos::default()));
         let mut request = async_graphql::Request::new("");
         request.set_parsed_query(ExecutableDocument { operations, fragments: HashMap::default() });
-        let response = self.types.execute(request).now_or_never().expect("no resolver waits for anything");
-        Some(response.data)
+        let mut response = self.types.execute(request).now_or_never().expect("no resolver waits for anything");
+        without_markers(&mut response.data);
+        Some(response)
+    }
+}
+
+fn without_markers(value: &mut ConstValue) {
+    match value {
+        ConstValue::List(values) => values.iter_mut().for_each(without_markers),
+        ConstValue::Object(fields) => {
+            fields.shift_remove(document::MARKER);
+            fields.values_mut().for_each(without_markers);
+        }
+        _ => {}
     }
 }

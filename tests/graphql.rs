@@ -13,7 +13,7 @@ use strata::transaction::{Clock, Database};
 use super::engine::{Random, fresh};
 
 const SDL: &str = "type Author @table @export { id: ID! @primaryKey name: String books: [Book] @relationship(to: \"authorId\") } \
-                   type Book @table @export { id: ID! @primaryKey title: String! pages: Int rating: Float tags: [String] \
+                   type Book @table @export { id: ID! @primaryKey title: String! pages: Int rating: Float tags: [String] details: Any \
                    authorId: ID @indexed author: Author @relationship(from: \"authorId\") }";
 
 const TRANSPORT: Transport = Transport { safe: false, strict: false };
@@ -225,6 +225,143 @@ fn a_single_value_for_a_list_is_a_list_of_one() {
     assert_eq!(found["data"], expected, "{found}");
 }
 
+/// Documents with the types of `SDL`: each that is refused stands beside a neighbour that is not.
+#[test]
+fn a_rule_holds_at_every_place() {
+    let (_directory, database) = database();
+    let graphql = Graphql::new(&database, 1000);
+    let is_valid = |document: &str| {
+        let request = Request { query: document.to_owned(), operation_name: Some("nobody".into()), variables: None };
+        let answer = graphql.answer(&database, &request, TRANSPORT).expect("it is answered");
+        let answer: Json = serde_json::from_slice(answer.body()).expect("JSON");
+        answer["errors"][0]["message"].as_str().is_some_and(|message| message.contains("no operation"))
+    };
+    let create =
+        |variables: &str, data: &str| format!("mutation ({variables}) {{ createBook(data: {{{data}}}) {{ id }} }}");
+    for (variables, valid, refused) in [
+        // 5.8.5: names, nullability, lists, default values, and the places where they stand.
+        ("$x: String!", "title: $x", "title: \"t\" authorId: $x"),
+        ("$x: ID!", "title: \"t\" authorId: $x", "title: $x"),
+        ("$x: String", "title: \"t\" tags: [$x]", "title: $x"),
+        ("$x: String = \"d\"", "title: $x", "title: \"t\" tags: $x"),
+        ("$x: String = null", "title: \"t\" tags: [$x]", "title: $x"),
+        ("$x: [String!]!", "title: \"t\" tags: $x", "title: \"t\" tags: [$x]"),
+        ("$x: Int", "title: \"t\" details: $x", "title: \"t\" pages: $x"),
+        ("$x: Int", "title: \"t\" details: [{a: [$x]}]", "title: \"t\" rating: $x"),
+        ("$x: Int64", "title: \"t\" pages: $x", "title: \"t\" rating: $x"),
+        ("$x: Float", "title: \"t\" rating: $x", "title: \"t\" pages: $x"),
+        ("$x: [BookInput!]", "title: \"t\" details: {a: $x}", "title: \"t\" tags: $x"),
+        // 5.6: values with a variable in them, at any depth.
+        ("$x: String!", "title: $x pages: 1", "title: $x pages: 1.0"),
+        ("$x: String!", "title: $x pages: \"-7\"", "title: $x pages: \"7.0\""),
+        ("$x: String!", "title: $x rating: 1", "title: $x rating: \"1\""),
+        ("$x: String!", "title: $x tags: \"a\"", "title: $x tags: [\"a\" 1]"),
+        ("$x: String!", "title: $x details: {a: 1 b: {a: E}}", "title: $x details: {a: {b: 1 b: $x}}"),
+        ("$x: String!", "title: $x authorId: 1", "title: $x authorId: 1.5"),
+        ("$x: String!", "title: $x authorId: null", "title: $x author: null"),
+        ("$x: [String]", "title: \"t\" tags: $x", "tags: $x"),
+        // The variables themselves, and their default values.
+        ("$x: [String] = \"one\"", "title: \"t\" tags: $x", "title: \"t\" tags: []"),
+        ("$x: BookPatch = {tags: \"a\"}", "title: \"t\" details: {a: $x}", "title: \"t\" details: {a: $y}"),
+    ] {
+        assert!(is_valid(&create(variables, valid)), "{variables}: {valid}");
+        assert!(!is_valid(&create(variables, refused)), "{variables}: {refused}");
+    }
+    for (valid, refused) in [
+        ("query ($x: Boolean!) { __typename @skip(if: $x) }", "query ($x: Boolean) { __typename @skip(if: $x) }"),
+        (
+            "query ($x: Boolean = true) { ... @include(if: $x) { __typename } }",
+            "query ($x: Int = 1) { ... @include(if: $x) { __typename } }",
+        ),
+        (
+            "query ($x: ID!) { ...F } fragment F on Query { Author(id: $x) { id } }",
+            "query ($x: ID) { ...F } fragment F on Query { Author(id: $x) { id } }",
+        ),
+        (
+            "query a($x: ID!) { ...F } query b($x: ID = 1) { ...F } fragment F on Query { Author(id: $x) { id } }",
+            "query a($x: ID!) { ...F } query b { ...F } fragment F on Query { Author(id: $x) { id } }",
+        ),
+        ("query ($x: Int = 1) { BookList(limit: $x) { id } }", "query ($x: Int = 1.0) { BookList(limit: $x) { id } }"),
+        (
+            "query ($x: Int = null) { BookList(limit: $x) { id } }",
+            "query ($x: Int! = null) { BookList(limit: $x) { id } }",
+        ),
+        (
+            "query ($x: Int) { BookList(limit: $x) { id } }",
+            "query ($x: Int) @skip(if: true) { BookList(limit: $x) { id } }",
+        ),
+        (
+            "query ($x: Int) { BookList(limit: $x) { id } }",
+            "query ($x: Int @include(if: true)) { BookList(limit: $x) { id } }",
+        ),
+        ("query ($x: Int) { BookList(limit: $x) { id } }", "query ($x: Int, $x: Int) { BookList(limit: $x) { id } }"),
+        ("query ($x: Int) { BookList(limit: $x) { id } }", "query ($x: Int, $y: Int) { BookList(limit: $x) { id } }"),
+        ("{ BookList(limit: 1) { id } }", "query ($x: Book) { BookList(limit: 1) { id @skip(if: $x) } }"),
+        ("query ($x: String!) { __type(name: $x) { name } }", "query ($x: ID!) { __type(name: $x) { name } }"),
+        ("{ __type(name: \"Book\") { name } }", "{ __type { name } }"),
+        ("{ __schema { types { __typename name } } }", "{ __schema { types { __typename(a: 1) name } } }"),
+        ("{ __schema { types { name } } }", "{ __schema { types } }"),
+        (
+            "{ __schema { types { name } ...F } } fragment F on __Schema { types { kind } }",
+            "{ __schema { types { x: name } ...F } } fragment F on __Schema { types { x: kind } }",
+        ),
+        ("mutation { __typename }", "mutation { __schema { description } }"),
+        ("{ Book(id: 1) { __typename } }", "{ Book(id: 1) { __typename { id } } }"),
+        ("{ Book(id: 1) { x: __typename } }", "{ Book(id: 1) { x: __typename x: title } }"),
+        ("{ Book(id: 1) { ...F } } fragment F on Book { id }", "{ Book(id: 1) { ...F } } fragment F on Author { id }"),
+        (
+            "{ Book(id: 1) { ...F } } fragment F on Book { id }",
+            "{ Book(id: 1) { ...F } } fragment F on BookInput { id }",
+        ),
+        ("{ Book(id: 1) { ...F } } fragment F on Book { id }", "{ Book(id: 1) { id } } fragment F on Book { id }"),
+        (
+            "{ Book(id: 1) { ...F } } fragment F on Book { id }",
+            "{ Book(id: 1) { ...F } } fragment F on Book { ...G } fragment G on Book { ...F }",
+        ),
+        (
+            "{ Book(id: 1) { ...F } } fragment F on Book { id }",
+            "{ Book(id: 1) { ...F } } fragment F on Book @skip(if: true) { id }",
+        ),
+        ("{ Book(id: 1) { ... on Book { id } } }", "{ Book(id: 1) { ... on Author { id } } }"),
+        (
+            "{ Book(id: 1) { id @skip(if: false) @include(if: true) } }",
+            "{ Book(id: 1) { id @skip(if: false) @skip(if: true) } }",
+        ),
+        ("{ Book(id: 1) { id @skip(if: false) } }", "{ Book(id: 1) { id @skip(if: false, if: false) } }"),
+        ("{ Book(id: 1) { id } }", "{ Book(id: 1) { id @deprecated } }"),
+        ("{ Book(id: 1) { id } }", "{ Book(id: 1, id: 1) { id } }"),
+        ("{ Book(id: \"\") { id } }", "{ Book(id: true) { id } }"),
+    ] {
+        let named = |document: &str| {
+            if document.starts_with('{') { format!("query a {document}") } else { document.to_owned() }
+        };
+        assert!(is_valid(&named(valid)), "{valid}");
+        assert!(!is_valid(&named(refused)), "{refused}");
+    }
+}
+
+/// Fields of introspection are answered in their places, and like those of tables.
+#[test]
+fn introspection_has_variables_fragments_and_conditions() {
+    let (_directory, database) = database();
+    let graphql = Graphql::new(&database, 1000);
+    let document = "query ($name: String = \"Author\", $no: Boolean = false, $yes: Boolean!) {
+        first: __typename Author(id: \"a1\") { id } ...F @include(if: $yes) ...F @skip(if: $yes)
+        type: __type(name: $name) { kind ...G } none: __type(name: \"Nobody\") { name } __type(name: $name) @skip(if: $yes) { name }
+        empty: __type(name: $name) { name @include(if: $no) } last: __typename
+    } fragment F on Query { type: __type(name: $name) { name } }
+      fragment G on __Type { name fields { name @include(if: $no) } is: __typename }";
+    let found = ask(&graphql, &database, document, json!({ "name": "Book", "yes": true }));
+    let expected = json!({ "first": "Query", "Author": { "id": "a1" },
+        "type": { "name": "Book", "kind": "OBJECT", "fields": vec![json!({}); 8], "is": "__Type" },
+        "none": null, "empty": {}, "last": "Query" });
+    assert_eq!(found["data"], expected, "{found}");
+    let order: Vec<_> = found["data"].as_object().expect("an object").keys().collect();
+    assert_eq!(order, ["first", "Author", "type", "none", "empty", "last"]);
+    let found = ask(&graphql, &database, document, json!({ "yes": false }));
+    assert_eq!(found["data"]["__type"], json!({ "name": "Author" }), "{found}");
+}
+
 #[test]
 fn what_a_document_may_cost_has_limits() {
     let (_directory, database) = database();
@@ -262,6 +399,12 @@ fn what_a_document_may_cost_has_limits() {
         "[".repeat(500)
     );
     assert_eq!(fault(&brackets), None, "those in strings are text");
+    let values = format!("{{ Book(id: [{}]) {{ id }} }}", "E ".repeat(30_000));
+    assert!(
+        ask(&graphql, &database, &values, json!({}))["errors"].as_array().is_some_and(|faults| faults.len() <= 100)
+    );
+    let many = format!("{{ {} }}", (0..900).map(|number| format!("n{number} ")).collect::<String>());
+    assert_eq!(ask(&graphql, &database, &many, json!({}))["errors"].as_array().map(Vec::len), Some(100));
     let chain = (0..2000).map(|level| format!("fragment f{level} on Book{{...f{}}}", level + 1)).collect::<String>();
     assert!(fault(&format!("{{BookList{{...f0}}}} {chain} fragment f2000 on Book{{id}}")).is_some());
     assert_eq!(

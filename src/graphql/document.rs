@@ -8,14 +8,14 @@ use std::collections::HashMap;
 
 use async_graphql::registry::Registry;
 use async_graphql_parser::types::{
-    Directive, Field, InlineFragment, OperationDefinition, OperationType, Selection as AstSelection, SelectionSet, Type,
+    Directive, Field, OperationDefinition, OperationType, Selection as AstSelection, SelectionSet, Type,
 };
 use async_graphql_parser::{Pos, Positioned};
 use async_graphql_value::{Name, Value};
 
 use super::parser::{self, NESTED};
 use super::validation::validate;
-use super::variables::{Inputs, Variable, Variables, parsed};
+use super::variables::{Inputs, Source, Variable, Variables, parsed};
 use super::{DEPTH, DOCUMENT_BYTES, FIELDS, Fault, ROOT_FIELDS};
 use crate::query::Selection;
 use crate::schema::{Schema, Table};
@@ -31,8 +31,14 @@ pub(super) struct Operation {
     pub kind: Kind,
     pub variables: Vec<Variable>,
     pub roots: Vec<Root>,
-    /// Its introspection fields, with fragments in place.
-    pub introspection: SelectionSet,
+    introspected: Vec<IntrospectedField>,
+}
+
+impl Operation {
+    /// Returns its introspection fields with these variables, without fragments, directives and variables.
+    pub fn introspection(&self, variables: &Variables) -> SelectionSet {
+        introspection(&self.introspected, variables)
+    }
 }
 
 /// What an operation does, which determines where it may run.
@@ -103,6 +109,13 @@ struct SelectedField {
     key: String,
     conditions: Conditions,
     kind: FieldKind,
+}
+
+/// A field of introspection, without its directives and its selection set.
+struct IntrospectedField {
+    field: Field,
+    conditions: Conditions,
+    below: Vec<Self>,
 }
 
 enum FieldKind {
@@ -182,6 +195,34 @@ fn merged(fields: &[&SelectedField], variables: &Variables) -> Selection {
         }
     }
     selection
+}
+
+/// Response name of a field in every object of introspection, because async-graphql answers null for an object of which all fields are
+/// skipped. No document has this name.
+pub(super) const MARKER: &str = "";
+
+fn introspection(fields: &[IntrospectedField], variables: &Variables) -> SelectionSet {
+    let item = |field| {
+        let field = AstSelection::Field(Positioned::new(field, Pos::default()));
+        Positioned::new(field, Pos::default())
+    };
+    let shown = fields.iter().filter(|field| field.conditions.hold(variables)).map(
+        |IntrospectedField { field, below, .. }| {
+            let mut field = field.clone();
+            let replace = |value: &mut Value| variables.value_of(value).map(|found| *value = found).is_some();
+            field.arguments.retain_mut(|(_, value)| replace(&mut value.node));
+            if !below.is_empty() {
+                let (alias, name) = (Name::new(MARKER), Name::new("__typename"));
+                let [alias, name] = [alias, name].map(|name| Positioned::new(name, Pos::default()));
+                let (arguments, directives, selection_set) = Default::default();
+                field.selection_set.node = introspection(below, variables);
+                let marker = Field { alias: Some(alias), name, arguments, directives, selection_set };
+                field.selection_set.node.items.push(item(marker));
+            }
+            item(field)
+        },
+    );
+    SelectionSet { items: shown.collect() }
 }
 
 impl Document {
@@ -331,13 +372,13 @@ impl Compiler<'_> {
             name: name.map(Name::to_string),
             kind,
             variables: variables.collect(),
-            introspection: self.introspection(set, true),
+            introspected: self.introspected(set, true),
             roots,
         })
     }
 
     fn coerced(&self, value: &Value, of: &Type) -> Value {
-        self.inputs.coerce(value, of).expect("validation has coerced it")
+        self.inputs.coerce(value, of, Source::Literal).expect("validation has coerced it")
     }
 
     /// Returns the fields at the root, merged by response name.
@@ -361,36 +402,18 @@ impl Compiler<'_> {
         roots
     }
 
-    /// Returns the introspection fields of a set at the root, or all fields of one below, with fragments in place.
-    fn introspection(&self, set: &SelectionSet, is_root: bool) -> SelectionSet {
-        let inlined =
-            |set: &Positioned<SelectionSet>, is_root| Positioned::new(self.introspection(&set.node, is_root), set.pos);
-        let in_place = |directives: &[Positioned<Directive>], set: &Positioned<SelectionSet>| {
-            let (directives, selection_set) = (directives.to_vec(), inlined(set, is_root));
-            AstSelection::InlineFragment(Positioned::new(
-                InlineFragment { type_condition: None, directives, selection_set },
-                Pos::default(),
-            ))
-        };
-        let item = |item: &Positioned<AstSelection>| {
-            let node = match &item.node {
-                AstSelection::Field(field) if is_root && !is_introspection(&field.node) => return None,
-                AstSelection::Field(field) => {
-                    let mut field = field.clone();
-                    field.node.selection_set = inlined(&field.node.selection_set, false);
-                    AstSelection::Field(field)
-                }
-                AstSelection::InlineFragment(fragment) => {
-                    in_place(&fragment.node.directives, &fragment.node.selection_set)
-                }
-                AstSelection::FragmentSpread(spread) => {
-                    let fragment = &self.document.fragments[&spread.node.fragment_name.node];
-                    in_place(&spread.node.directives, &fragment.node.selection_set)
-                }
-            };
-            Some(Positioned::new(node, item.pos))
-        };
-        SelectionSet { items: set.items.iter().filter_map(item).collect() }
+    /// Returns the introspection fields of a selection set at the root, or all fields of one below.
+    fn introspected(&self, set: &SelectionSet, is_root: bool) -> Vec<IntrospectedField> {
+        let mut all = Vec::new();
+        self.each(set, &Conditions::default(), &mut |field, conditions| {
+            let mut field = field.node.clone();
+            if !is_root || matches!(field.name.node.as_str(), "__schema" | "__type") {
+                let below = self.introspected(&std::mem::take(&mut field.selection_set.node), false);
+                field.directives.clear();
+                all.push(IntrospectedField { field, conditions, below });
+            }
+        });
+        all
     }
 
     /// Calls `visit` with each field of a selection set, fragments expanded, and its conditions.
@@ -451,10 +474,6 @@ impl Compiler<'_> {
         });
         shown
     }
-}
-
-fn is_introspection(field: &Field) -> bool {
-    matches!(field.name.node.as_str(), "__schema" | "__type")
 }
 
 fn settled(all: Vec<SelectedField>) -> Fields {

@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 
+use async_graphql::{PathSegment, Response, ServerError};
 use async_graphql_parser::Pos;
 use async_graphql_value::{ConstValue, Name, Value as Input};
 use bytes::Bytes;
@@ -89,7 +90,7 @@ pub(super) fn run(
     limits: &Limits,
     operation: &Operation,
     variables: &Variables,
-    introspected: Option<ConstValue>,
+    introspected: Option<Response>,
     transport: Transport,
 ) -> Result<Answer, Failure> {
     let (mut data, mut errors, mut next) = (b"{\"data\":{".to_vec(), Vec::new(), Vec::new());
@@ -167,17 +168,22 @@ struct Field<'r> {
 }
 
 impl Field<'_> {
-    fn run(&mut self, root: &Root, select: Selection, introspected: Option<&ConstValue>) -> Result<(), Failure> {
+    fn run(&mut self, root: &Root, select: Selection, introspected: Option<&Response>) -> Result<(), Failure> {
         let (verb, table, arguments) = match &root.call {
             Call::Typename(name) => {
                 self.data.extend_from_slice(format!("\"{name}\"").as_bytes());
                 return Ok(());
             }
             Call::Introspection => {
-                let found = match introspected {
-                    Some(ConstValue::Object(fields)) => fields.get(root.key.as_str()),
-                    _ => None,
+                let Some(Response { data: ConstValue::Object(fields), errors, .. }) = introspected else {
+                    self.data.extend_from_slice(b"null");
+                    return Ok(());
                 };
+                let is_here = |error: &&ServerError| error.path.first() == Some(&PathSegment::Field(root.key.clone()));
+                if let Some(error) = errors.iter().find(is_here) {
+                    return Err(Error::invalid(error.message.clone()).into());
+                }
+                let found = fields.get(root.key.as_str());
                 self.data.extend_from_slice(&json(&found.unwrap_or(&ConstValue::Null)));
                 return Ok(());
             }

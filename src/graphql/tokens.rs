@@ -323,7 +323,7 @@ mod tests {
         for (quoted, value) in [
             (r#""""""""#, ""),
             (r#""""a \""" b""""#, r#"a """ b"#),
-            (r#""""\"""\""" \\""""#, r#"""""" \\"#),
+            (r#""""\"""\""" \\ """"#, "\"\"\"\"\"\" \\\\ "),
             (r#""""\n \u0061 "quoted" """"#, r#"\n \u0061 "quoted" "#),
             (
                 "\"\"\"\n    Hello,\n      World!\n\n    Yours,\n      GraphQL.\n  \"\"\"",
@@ -338,7 +338,7 @@ mod tests {
         ] {
             assert_eq!(text(quoted).as_deref(), Some(value), "{quoted}");
         }
-        for quoted in [r#"""""#, r#""""a""#, r#""""a\""""#, r#""""a"""""#] {
+        for quoted in [r#"""""#, r#""""a""#, r#""""a\""""#, r#""""a"""""#, r#""""a \\""""#] {
             assert_eq!(text(quoted), None, "{quoted}");
         }
     }

@@ -18,7 +18,7 @@ use async_graphql_value::{ConstValue, Name, Value};
 
 use super::Fault;
 use super::parser::Document;
-use super::variables::{Inputs, parsed};
+use super::variables::{Inputs, Source, parsed};
 
 /// The maximum number of reported faults: a document may have one at every byte.
 const FAULTS: usize = 100;
@@ -107,7 +107,7 @@ impl<'d> Validator<'d> {
             Some(_) => {}
         }
         if let Some(default) = &definition.default_value
-            && let Err(misfit) = self.inputs.coerce(&default.node.clone().into_value(), of)
+            && let Err(misfit) = self.inputs.coerce(&default.node.clone().into_value(), of, Source::Literal)
         {
             self.fault(default.pos, format!("the default value of ${name} {misfit}"));
         }
@@ -225,7 +225,7 @@ impl<'d> Validator<'d> {
             };
             let of = parsed(&argument.ty);
             self.variables_in(&value.node, Some((&of, argument.default_value.is_some())), value.pos);
-            if let Err(misfit) = self.inputs.coerce(&value.node, &of) {
+            if let Err(misfit) = self.inputs.coerce(&value.node, &of, Source::Literal) {
                 self.fault(value.pos, format!("the argument {name} {misfit}"));
             }
         }

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::fmt::{self, Display, Formatter};
 
 use async_graphql::registry::{MetaType, Registry};
-use async_graphql_parser::types::{BaseType, Selection, SelectionSet, Type};
-use async_graphql_parser::{Pos, Positioned};
+use async_graphql_parser::Pos;
+use async_graphql_parser::types::{BaseType, Type};
 use async_graphql_value::indexmap::{IndexMap, map::Entry};
 use async_graphql_value::{Name, Value};
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
@@ -41,7 +41,7 @@ impl Variables {
         for variable in variables {
             let Variable { name, of, default, at } = variable;
             let value = match given.and_then(|given| given.0.get(name)) {
-                Some(value) => inputs.coerce(value, of),
+                Some(value) => inputs.coerce(value, of, Source::Json),
                 None => match default {
                     Some(default) => Ok(default.clone()),
                     None if of.nullable => continue,
@@ -70,24 +70,6 @@ impl Variables {
         })
     }
 
-    /// Replaces the variables in the arguments and directives of a selection set without fragments spread.
-    pub fn replace_in(&self, set: &mut SelectionSet) {
-        let replace = |arguments: &mut Vec<(Positioned<Name>, Positioned<Value>)>| {
-            arguments.retain_mut(|(_, value)| self.value_of(&value.node).map(|found| value.node = found).is_some());
-        };
-        for item in &mut set.items {
-            item.node.directives_mut().iter_mut().for_each(|directive| replace(&mut directive.node.arguments));
-            match &mut item.node {
-                Selection::Field(field) => {
-                    replace(&mut field.node.arguments);
-                    self.replace_in(&mut field.node.selection_set.node);
-                }
-                Selection::InlineFragment(fragment) => self.replace_in(&mut fragment.node.selection_set.node),
-                Selection::FragmentSpread(_) => {}
-            }
-        }
-    }
-
     /// Returns whether a value of the document evaluates to true.
     pub fn truth_of(&self, value: &Value) -> bool {
         self.value_of(value) == Some(Value::Boolean(true))
@@ -96,6 +78,15 @@ impl Variables {
 
 /// The fields of the input objects, by type and name.
 pub(super) struct Inputs(HashMap<String, IndexMap<String, Type>>);
+
+/// Where a value comes from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Source {
+    /// A document, where `1.0` is no integer.
+    Literal,
+    /// The values of variables, where it is one: some clients write integers so.
+    Json,
+}
 
 /// The first place at which a value does not fit its type.
 #[derive(Debug)]
@@ -163,22 +154,26 @@ impl Inputs {
     ///
     /// # Errors
     /// It does not fit.
-    pub fn coerce(&self, value: &Value, of: &Type) -> Result<Value, Misfit> {
+    pub fn coerce(&self, value: &Value, of: &Type, source: Source) -> Result<Value, Misfit> {
         match (value, &of.base) {
             (Value::Variable(_), _) => Ok(value.clone()),
             (Value::Null, _) if of.nullable => Ok(Value::Null),
             (Value::Null, _) => Err(Misfit::of(value, of)),
             (Value::List(values), BaseType::List(element)) => {
-                let coerced = |(index, value)| self.coerce(value, element).map_err(|misfit| misfit.below(index));
+                let coerced =
+                    |(index, value)| self.coerce(value, element, source).map_err(|misfit| misfit.below(index));
                 Ok(Value::List(values.iter().enumerate().map(coerced).collect::<Result<_, _>>()?))
             }
             // A single value is a list of one (3.11).
-            (value, BaseType::List(element)) => Ok(Value::List(vec![self.coerce(value, element)?])),
-            (value, BaseType::Named(name)) => match (self.0.get(name.as_str()), value) {
-                (Some(fields), Value::Object(given)) => self.object(given, name, fields),
-                (Some(_), _) => Err(Misfit::of(value, of)),
-                (None, _) => scalar(value, name).ok_or_else(|| Misfit::of(value, of)),
-            },
+            (value, BaseType::List(element)) => Ok(Value::List(vec![self.coerce(value, element, source)?])),
+            (value, BaseType::Named(name)) => {
+                if let Value::Object(given) = value
+                    && let Some(fields) = self.0.get(name.as_str())
+                {
+                    return self.object(given, name, fields, source);
+                }
+                scalar(value, name, source).ok_or_else(|| Misfit::of(value, of))
+            }
         }
     }
 
@@ -187,6 +182,7 @@ impl Inputs {
         given: &IndexMap<Name, Value>,
         of: &Name,
         fields: &IndexMap<String, Type>,
+        source: Source,
     ) -> Result<Value, Misfit> {
         let misfit = |name: &str, why| Misfit { pointer: String::new(), why }.below(escaped(name));
         let missing = fields.iter().find(|(name, of)| !of.nullable && !given.contains_key(name.as_str()));
@@ -194,7 +190,9 @@ impl Inputs {
             return Err(misfit(name, Why::Missing(of.to_string())));
         }
         let coerced = |(name, value): (&Name, &Value)| match fields.get(name.as_str()) {
-            Some(of) => Ok((name.clone(), self.coerce(value, of).map_err(|misfit| misfit.below(escaped(name)))?)),
+            Some(of) => {
+                Ok((name.clone(), self.coerce(value, of, source).map_err(|misfit| misfit.below(escaped(name)))?))
+            }
             None => Err(misfit(name, Why::Unknown(of.to_string()))),
         };
         Ok(Value::Object(given.iter().map(coerced).collect::<Result<_, _>>()?))
@@ -212,17 +210,26 @@ pub(super) fn parsed(of: &str) -> Type {
 }
 
 /// Coerces a value that is neither null nor a variable to a scalar, or to one of introspection's enumerations, which no field takes.
-fn scalar(value: &Value, name: &str) -> Option<Value> {
+fn scalar(value: &Value, name: &str, source: Source) -> Option<Value> {
+    let integer = |number: &Number| {
+        // From 2^53 on, the digits of a double may not be exact.
+        let integral = |float: &f64| float.fract() == 0.0 && float.abs() < 9_007_199_254_740_992.0;
+        let written = number.as_f64().filter(|float| source == Source::Json && integral(float));
+        number.as_i64().or_else(|| written.map(|float| float as i64))
+    };
     let fits = match (name, value) {
-        ("Int", Value::Number(number)) => number.as_i64().is_some_and(|number| i32::try_from(number).is_ok()),
-        ("Int64", Value::Number(number)) => number.is_i64(),
+        ("Int", Value::Number(number)) => {
+            return i32::try_from(integer(number)?).ok().map(|integer| Value::Number(integer.into()));
+        }
+        ("Int64", Value::Number(number)) => return integer(number).map(|integer| Value::Number(integer.into())),
+        ("ID", Value::Number(number)) if number.is_u64() => return Some(Value::String(number.to_string())),
+        ("ID", Value::Number(number)) => return integer(number).map(|integer| Value::String(integer.to_string())),
         ("Int64", Value::String(text)) => text.parse::<i64>().is_ok(),
-        ("ID", Value::Number(number)) if !number.is_f64() => return Some(Value::String(number.to_string())),
         ("Date", Value::String(text)) => Date::parse(text.as_str()).is_ok(),
         ("Float", Value::Number(_)) | ("Boolean", Value::Boolean(_)) | ("String" | "ID", Value::String(_)) => true,
         ("Int" | "Int64" | "Float" | "Boolean" | "String" | "ID" | "Date", _) => false,
         ("JSON", _) => true,
-        (_, value) => matches!(value, Value::Enum(_) | Value::String(_)),
+        (name, value) => name.starts_with("__") && matches!(value, Value::Enum(_) | Value::String(_)),
     };
     fits.then(|| value.clone())
 }

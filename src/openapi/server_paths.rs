@@ -87,18 +87,19 @@ fn graphql() -> Value {
         "query": {"type": "string"},
         "operationName": {"type": ["string", "null"]},
         "variables": {"type": ["object", "null"]},
+        "extensions": {"type": ["object", "null"]},
     });
     let schema = json!({"type": "object", "properties": members, "required": ["query"]});
     let text = |name: &str, description: &str| parameter("query", name, description, json!({"type": "string"}));
     let mut query = text("query", "The GraphQL document.");
     query["required"] = json!(true);
-    let variables = json!({
-        "name": "variables",
-        "in": "query",
-        "description": "The values of the variables, by name.",
-        "content": {"application/json": {"schema": {"type": ["object", "null"]}}},
-    });
-    let in_url = [query, text("operationName", "The name of the operation to execute."), variables];
+    let object = |name: &str, description: &str| {
+        let content = json!({"application/json": {"schema": {"type": ["object", "null"]}}});
+        json!({"name": name, "in": "query", "description": description, "content": content})
+    };
+    let variables = object("variables", "The values of the variables, by name.");
+    let extensions = object("extensions", "Ignored: no extension is known.");
+    let in_url = [query, text("operationName", "The name of the operation to execute."), variables, extensions];
     json!({
         "get": {
             "operationId": "graphql.get",
