@@ -209,8 +209,11 @@ fn introspection(fields: &[IntrospectedField], variables: &Variables) -> Selecti
     let shown = fields.iter().filter(|field| field.conditions.hold(variables)).map(
         |IntrospectedField { field, below, .. }| {
             let mut field = field.clone();
-            let replace = |value: &mut Value| variables.value_of(value).map(|found| *value = found).is_some();
-            field.arguments.retain_mut(|(_, value)| replace(&mut value.node));
+            let evaluated = |(name, value): &(Positioned<Name>, Positioned<Value>)| {
+                let found = variables.value_of(&value.node)?.into_owned();
+                Some((name.clone(), Positioned::new(found, value.pos)))
+            };
+            field.arguments = field.arguments.iter().filter_map(evaluated).collect();
             if !below.is_empty() {
                 let (alias, name) = (Name::new(MARKER), Name::new("__typename"));
                 let [alias, name] = [alias, name].map(|name| Positioned::new(name, Pos::default()));

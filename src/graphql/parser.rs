@@ -176,20 +176,15 @@ impl<'d> Parser<'d> {
         self.punctuator('$')?;
         let name = self.name("the name of a variable")?;
         self.punctuator(':')?;
-        let var_type = Positioned::new(self.type_reference()?, self.at);
-        let default_value = match self.take('=')? {
-            true => {
-                let at = self.at;
-                let value = self.value(true)?.into_const();
-                value.map(|value| Positioned::new(value, at))
-            }
-            false => None,
-        };
+        let of_at = self.at;
+        let var_type = Positioned::new(self.type_reference()?, of_at);
+        let mut default_value = None;
+        if self.take('=')? {
+            let at = self.at;
+            default_value = self.value(true)?.into_const().map(|value| Positioned::new(value, at));
+        }
         let directives = self.directives(true)?;
-        Ok(Positioned::new(
-            VariableDefinition { name: Positioned::new(name.node, at), var_type, directives, default_value },
-            at,
-        ))
+        Ok(Positioned::new(VariableDefinition { name, var_type, directives, default_value }, at))
     }
 
     fn type_reference(&mut self) -> Result<Type, Fault> {

@@ -287,14 +287,14 @@ struct Arguments<'r> {
 
 impl Arguments<'_> {
     /// Returns an argument that is given and is not null.
-    fn value(&self, name: &str) -> Option<Input> {
+    fn value(&self, name: &str) -> Option<Cow<'_, Input>> {
         let (_, value) = self.given.iter().find(|(given, _)| given == name)?;
-        self.variables.value_of(value).filter(|value| *value != Input::Null)
+        self.variables.value_of(value).filter(|value| **value != Input::Null)
     }
 
     fn text(&self, name: &str) -> Option<String> {
-        match self.value(name)? {
-            Input::String(text) => Some(text),
+        match &*self.value(name)? {
+            Input::String(text) => Some(text.clone()),
             other => Some(other.to_string()),
         }
     }
@@ -306,7 +306,7 @@ impl Arguments<'_> {
     /// Returns the input object for a record as JSON.
     fn data(&self) -> Result<Vec<u8>, Failure> {
         let data = self.value("data").ok_or_else(|| Error::invalid("data is missing"))?;
-        Ok(json(&data))
+        Ok(json(&*data))
     }
 
     /// Builds the query of a list in REST syntax; `check` parses the filter alone, so that errors point to a byte of the filter.

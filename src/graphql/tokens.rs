@@ -118,7 +118,7 @@ impl<'d> Tokens<'d> {
             is_float = true;
         }
         if self.rest().starts_with(|next: char| next.is_ascii_alphanumeric() || matches!(next, '_' | '.')) {
-            return Err(self.fault("a number ends before this"));
+            return Err(self.fault("a number cannot go on like this"));
         }
         let number = &number[..number.len() - self.rest().len()];
         Ok(if is_float { Token::Float(number) } else { Token::Int(number) })
@@ -161,7 +161,11 @@ impl<'d> Tokens<'d> {
         let (character, behind) = match rest.as_bytes().get(1) {
             Some(b'u') => match escaped_code(rest) {
                 Some(found) => found,
-                None => return Err(self.fault("\\u is followed by the four hexadecimal digits of a character, or by them in braces; two surrogates are a pair")),
+                None => {
+                    return Err(
+                        self.fault("\\u needs four hexadecimal digits, or some in braces; surrogates stand in pairs")
+                    );
+                }
             },
             Some(escaped @ (b'"' | b'\\' | b'/')) => (char::from(*escaped), &rest[2..]),
             Some(b'b') => ('\u{8}', &rest[2..]),

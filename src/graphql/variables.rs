@@ -1,6 +1,7 @@
 //! Values of input types: coerced once, as a literal when its document is compiled, as a variable when it is given (GraphQL, October 2021,
 //! 3.5, 3.10, 3.11, 6.1.2), and evaluated when a field is executed.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt::{self, Display, Formatter};
 
@@ -56,23 +57,25 @@ impl Variables {
 
     /// Evaluates a value of the document; `None` if it is a variable without a value. Such a variable is as if it were not there as a
     /// field of an input object (3.10), and null in a list (3.11).
-    pub fn value_of(&self, value: &Value) -> Option<Value> {
+    pub fn value_of<'v>(&'v self, value: &'v Value) -> Option<Cow<'v, Value>> {
         Some(match value {
-            Value::Variable(name) => self.0.get(name)?.clone(),
+            Value::Variable(name) => Cow::Borrowed(self.0.get(name)?),
             Value::List(values) => {
-                Value::List(values.iter().map(|value| self.value_of(value).unwrap_or_default()).collect())
+                let element = |value| self.value_of(value).map_or(Value::Null, Cow::into_owned);
+                Cow::Owned(Value::List(values.iter().map(element).collect()))
             }
             Value::Object(fields) => {
-                let with_value = |(name, value): (&Name, &Value)| Some((name.clone(), self.value_of(value)?));
-                Value::Object(fields.iter().filter_map(with_value).collect())
+                let with_value =
+                    |(name, value): (&Name, &'v Value)| Some((name.clone(), self.value_of(value)?.into_owned()));
+                Cow::Owned(Value::Object(fields.iter().filter_map(with_value).collect()))
             }
-            constant => constant.clone(),
+            constant => Cow::Borrowed(constant),
         })
     }
 
     /// Returns whether a value of the document evaluates to true.
     pub fn truth_of(&self, value: &Value) -> bool {
-        self.value_of(value) == Some(Value::Boolean(true))
+        self.value_of(value).as_deref() == Some(&Value::Boolean(true))
     }
 }
 
