@@ -124,7 +124,9 @@ impl Column {
         let (mut unit, mut subject) = (None, Vec::new());
         for (at, word) in words.iter().enumerate() {
             match figure::unit(word) {
-                _ if candidates.iter().filter(named).chain(statistic).any(|(words, _)| words.contains(&at)) => {}
+                _ if candidates
+                    .iter()
+                    .any(|(words, of)| words.contains(&at) && statistic.is_some_and(|(_, one)| one == of)) => {}
                 Some(scale) if at < units && unit.is_none() => unit = Some(scale),
                 _ if NEUTRAL.contains(&word.as_str()) => {}
                 _ => subject.push(word.as_str()),
