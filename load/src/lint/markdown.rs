@@ -117,8 +117,11 @@ fn report<'a>(
             _ => {}
         }
     }
-    // Without a unit, only quantiles, means and what stands beside them are taken for times.
-    let timely = |of: &Distribution| of.times.iter().any(|(statistic, _)| ![MIN, MAX].contains(statistic));
+    // Without a unit, quantiles are surely times, and a mean only beside another statistic: `load average` is none.
+    let timely = |of: &Distribution| {
+        let mean = of.get(Statistic::Mean).is_some() && of.times.len() > 1;
+        mean || of.times.iter().any(|(statistic, _)| ![MIN, Statistic::Mean, MAX].contains(statistic))
+    };
     report.distributions.extend(without_unit.into_iter().filter(timely));
     // Little's law is about the first: the times of all requests.
     report.distributions.sort_by_key(|of| !of.name.is_empty());
