@@ -360,6 +360,8 @@ fn introspection_has_variables_fragments_and_conditions() {
     assert_eq!(found["data"], expected, "{found}");
     let found = ask(&graphql, &database, document, json!({ "yes": false }));
     assert_eq!(found["data"]["__type"], json!({ "name": "Author" }), "{found}");
+    let found = ask(&graphql, &database, document, json!({ "yes": false, "name": null }));
+    assert_eq!((&found["data"]["__type"], &found["errors"][0]["path"]), (&Json::Null, &json!(["type"])), "{found}");
 }
 
 #[test]

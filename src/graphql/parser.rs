@@ -27,6 +27,9 @@ pub(super) struct Document {
     pub fragments: IndexMap<Name, Positioned<FragmentDefinition>>,
 }
 
+/// A name and its value: an argument, or a field of an input object.
+type Member = (Positioned<Name>, Positioned<Value>);
+
 /// Parses a document.
 ///
 /// # Errors
@@ -266,15 +269,14 @@ impl<'d> Parser<'d> {
         }
     }
 
-    fn arguments(&mut self, is_constant: bool) -> Result<Vec<(Positioned<Name>, Positioned<Value>)>, Fault> {
+    fn arguments(&mut self, is_constant: bool) -> Result<Vec<Member>, Fault> {
         if self.token != Token::Punctuator('(') {
             return Ok(Vec::new());
         }
         self.some_within(['(', ')'], "an argument", |parser| parser.member("an argument", is_constant))
     }
 
-    /// Parses a name and its value: an argument, or a field of an input object.
-    fn member(&mut self, what: &str, is_constant: bool) -> Result<(Positioned<Name>, Positioned<Value>), Fault> {
+    fn member(&mut self, what: &str, is_constant: bool) -> Result<Member, Fault> {
         let name = self.name(what)?;
         self.punctuator(':')?;
         let at = self.at;

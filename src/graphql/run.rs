@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use async_graphql::{PathSegment, Response, ServerError};
+use async_graphql::Response;
 use async_graphql_parser::Pos;
 use async_graphql_value::{ConstValue, Name, Value as Input};
 use bytes::Bytes;
@@ -175,15 +175,14 @@ impl Field<'_> {
                 return Ok(());
             }
             Call::Introspection => {
-                let Some(Response { data: ConstValue::Object(fields), errors, .. }) = introspected else {
-                    self.data.extend_from_slice(b"null");
-                    return Ok(());
-                };
-                let is_here = |error: &&ServerError| error.path.first() == Some(&PathSegment::Field(root.key.clone()));
-                if let Some(error) = errors.iter().find(is_here) {
+                // Null for an argument that must not be null. The library does not say where.
+                if let Some(error) = introspected.and_then(|response| response.errors.first()) {
                     return Err(Error::invalid(error.message.clone()).into());
                 }
-                let found = fields.get(root.key.as_str());
+                let found = match introspected.map(|response| &response.data) {
+                    Some(ConstValue::Object(fields)) => fields.get(root.key.as_str()),
+                    _ => None,
+                };
                 self.data.extend_from_slice(&json(&found.unwrap_or(&ConstValue::Null)));
                 return Ok(());
             }

@@ -228,13 +228,13 @@ fn dedented(raw: &str) -> String {
     }
     let raw = raw.replace("\r\n", "\n");
     let mut lines: Vec<&str> = raw.split(['\n', '\r']).collect();
-    let is_blank = |line: &&str| indentation(line) == line.len();
+    let is_blank = |line: &str| indentation(line) == line.len();
     let common = lines[1..].iter().filter(|line| !is_blank(line)).map(|line| indentation(line)).min().unwrap_or(0);
     for line in &mut lines[1..] {
         *line = line.get(common..).unwrap_or("");
     }
-    let end = lines.iter().rposition(|line| !is_blank(&line)).map_or(0, |last| last + 1);
-    let begin = lines[..end].iter().position(|line| !is_blank(&line)).unwrap_or(end);
+    let end = lines.iter().rposition(|line| !is_blank(line)).map_or(0, |last| last + 1);
+    let begin = lines[..end].iter().position(|line| !is_blank(line)).unwrap_or(end);
     lines[begin..end].join("\n")
 }
 
