@@ -225,7 +225,97 @@ fn a_single_value_for_a_list_is_a_list_of_one() {
     assert_eq!(found["data"], expected, "{found}");
 }
 
-/// Documents with the types of `SDL`: each that is refused stands beside a neighbour that is not.
+/// Variables, and fields of a new `Book` with which they are valid, and with which not.
+const FIELDS: &[(&str, &str, &str)] = &[
+    // 5.8.5: names, nullability, lists, default values, and the places where they stand.
+    ("$x: String!", "title: $x", "title: \"t\" authorId: $x"),
+    ("$x: ID!", "title: \"t\" authorId: $x", "title: $x"),
+    ("$x: String", "title: \"t\" tags: [$x]", "title: $x"),
+    ("$x: String = \"d\"", "title: $x", "title: \"t\" tags: $x"),
+    ("$x: String = null", "title: \"t\" tags: [$x]", "title: $x"),
+    ("$x: [String!]!", "title: \"t\" tags: $x", "title: \"t\" tags: [$x]"),
+    ("$x: JSON", "title: \"t\" details: $x", "title: \"t\" tags: $x"),
+    ("$x: Int", "title: \"t\" details: {a: $x}", "title: \"t\" details: $x"),
+    ("$x: Int", "title: \"t\" details: [$x]", "title: \"t\" pages: $x"),
+    ("$x: Int", "title: \"t\" details: [{a: [$x]}]", "title: \"t\" rating: $x"),
+    ("$x: Int64", "title: \"t\" pages: $x", "title: \"t\" rating: $x"),
+    ("$x: Float", "title: \"t\" rating: $x", "title: \"t\" pages: $x"),
+    ("$x: [BookInput!]", "title: \"t\" details: {a: $x}", "title: \"t\" tags: $x"),
+    // 5.6: values with a variable in them, at any depth.
+    ("$x: String!", "title: $x pages: 1", "title: $x pages: 1.0"),
+    ("$x: String!", "title: $x pages: \"-7\"", "title: $x pages: \"7.0\""),
+    ("$x: String!", "title: $x rating: 1", "title: $x rating: \"1\""),
+    ("$x: String!", "title: $x tags: \"a\"", "title: $x tags: [\"a\" 1]"),
+    ("$x: String!", "title: $x details: {a: 1 b: {a: E}}", "title: $x details: {a: {b: 1 b: $x}}"),
+    ("$x: String!", "title: $x authorId: 1", "title: $x authorId: 1.5"),
+    ("$x: String!", "title: $x authorId: null", "title: $x author: null"),
+    ("$x: [String]", "title: \"t\" tags: $x", "tags: $x"),
+    // The variables themselves, and their default values.
+    ("$x: [String] = \"one\"", "title: \"t\" tags: $x", "title: \"t\" tags: []"),
+    ("$x: BookPatch = {tags: \"a\"}", "title: \"t\" details: {a: $x}", "title: \"t\" details: {a: $y}"),
+];
+
+/// Documents, and neighbours of theirs that are not valid.
+const DOCUMENTS: &[(&str, &str)] = &[
+    ("query ($x: Boolean!) { __typename @skip(if: $x) }", "query ($x: Boolean) { __typename @skip(if: $x) }"),
+    (
+        "query ($x: Boolean = true) { ... @include(if: $x) { __typename } }",
+        "query ($x: Int = 1) { ... @include(if: $x) { __typename } }",
+    ),
+    (
+        "query ($x: ID!) { ...F } fragment F on Query { Author(id: $x) { id } }",
+        "query ($x: ID) { ...F } fragment F on Query { Author(id: $x) { id } }",
+    ),
+    (
+        "query a($x: ID!) { ...F } query b($x: ID = 1) { ...F } fragment F on Query { Author(id: $x) { id } }",
+        "query a($x: ID!) { ...F } query b { ...F } fragment F on Query { Author(id: $x) { id } }",
+    ),
+    ("query ($x: Int = 1) { BookList(limit: $x) { id } }", "query ($x: Int = 1.0) { BookList(limit: $x) { id } }"),
+    ("query ($x: Int = null) { BookList(limit: $x) { id } }", "query ($x: Int! = null) { BookList(limit: $x) { id } }"),
+    (
+        "query ($x: Int) { BookList(limit: $x) { id } }",
+        "query ($x: Int) @skip(if: true) { BookList(limit: $x) { id } }",
+    ),
+    (
+        "query ($x: Int) { BookList(limit: $x) { id } }",
+        "query ($x: Int @include(if: true)) { BookList(limit: $x) { id } }",
+    ),
+    ("query ($x: Int) { BookList(limit: $x) { id } }", "query ($x: Int, $x: Int) { BookList(limit: $x) { id } }"),
+    ("query ($x: Int) { BookList(limit: $x) { id } }", "query ($x: Int, $y: Int) { BookList(limit: $x) { id } }"),
+    ("{ BookList(limit: 1) { id } }", "query ($x: Book) { BookList(limit: 1) { id @skip(if: $x) } }"),
+    ("query ($x: String!) { __type(name: $x) { name } }", "query ($x: ID!) { __type(name: $x) { name } }"),
+    ("{ __type(name: \"Book\") { name } }", "{ __type { name } }"),
+    ("{ __schema { types { __typename name } } }", "{ __schema { types { __typename(a: 1) name } } }"),
+    ("{ __schema { types { name } } }", "{ __schema { types } }"),
+    (
+        "{ __schema { types { name } ...F } } fragment F on __Schema { types { kind } }",
+        "{ __schema { types { x: name } ...F } } fragment F on __Schema { types { x: kind } }",
+    ),
+    ("mutation { __typename }", "mutation { __schema { description } }"),
+    ("{ Book(id: 1) { __typename } }", "{ Book(id: 1) { __typename { id } } }"),
+    ("{ Book(id: 1) { x: __typename } }", "{ Book(id: 1) { x: __typename x: title } }"),
+    ("{ Book(id: 1) { ...F } } fragment F on Book { id }", "{ Book(id: 1) { ...F } } fragment F on Author { id }"),
+    ("{ Book(id: 1) { ...F } } fragment F on Book { id }", "{ Book(id: 1) { ...F } } fragment F on BookInput { id }"),
+    ("{ Book(id: 1) { ...F } } fragment F on Book { id }", "{ Book(id: 1) { id } } fragment F on Book { id }"),
+    (
+        "{ Book(id: 1) { ...F } } fragment F on Book { id }",
+        "{ Book(id: 1) { ...F } } fragment F on Book { ...G } fragment G on Book { ...F }",
+    ),
+    (
+        "{ Book(id: 1) { ...F } } fragment F on Book { id }",
+        "{ Book(id: 1) { ...F } } fragment F on Book @skip(if: true) { id }",
+    ),
+    ("{ Book(id: 1) { ... on Book { id } } }", "{ Book(id: 1) { ... on Author { id } } }"),
+    (
+        "{ Book(id: 1) { id @skip(if: false) @include(if: true) } }",
+        "{ Book(id: 1) { id @skip(if: false) @skip(if: true) } }",
+    ),
+    ("{ Book(id: 1) { id @skip(if: false) } }", "{ Book(id: 1) { id @skip(if: false, if: false) } }"),
+    ("{ Book(id: 1) { id } }", "{ Book(id: 1) { id @deprecated } }"),
+    ("{ Book(id: 1) { id } }", "{ Book(id: 1, id: 1) { id } }"),
+    ("{ Book(id: \"\") { id } }", "{ Book(id: true) { id } }"),
+];
+
 #[test]
 fn a_rule_holds_at_every_place() {
     let (_directory, database) = database();
@@ -236,109 +326,14 @@ fn a_rule_holds_at_every_place() {
         let answer: Json = serde_json::from_slice(answer.body()).expect("JSON");
         answer["errors"][0]["message"].as_str().is_some_and(|message| message.contains("no operation"))
     };
-    let create =
-        |variables: &str, data: &str| format!("mutation ({variables}) {{ createBook(data: {{{data}}}) {{ id }} }}");
-    for (variables, valid, refused) in [
-        // 5.8.5: names, nullability, lists, default values, and the places where they stand.
-        ("$x: String!", "title: $x", "title: \"t\" authorId: $x"),
-        ("$x: ID!", "title: \"t\" authorId: $x", "title: $x"),
-        ("$x: String", "title: \"t\" tags: [$x]", "title: $x"),
-        ("$x: String = \"d\"", "title: $x", "title: \"t\" tags: $x"),
-        ("$x: String = null", "title: \"t\" tags: [$x]", "title: $x"),
-        ("$x: [String!]!", "title: \"t\" tags: $x", "title: \"t\" tags: [$x]"),
-        ("$x: JSON", "title: \"t\" details: $x", "title: \"t\" tags: $x"),
-        ("$x: Int", "title: \"t\" details: {a: $x}", "title: \"t\" details: $x"),
-        ("$x: Int", "title: \"t\" details: [$x]", "title: \"t\" pages: $x"),
-        ("$x: Int", "title: \"t\" details: [{a: [$x]}]", "title: \"t\" rating: $x"),
-        ("$x: Int64", "title: \"t\" pages: $x", "title: \"t\" rating: $x"),
-        ("$x: Float", "title: \"t\" rating: $x", "title: \"t\" pages: $x"),
-        ("$x: [BookInput!]", "title: \"t\" details: {a: $x}", "title: \"t\" tags: $x"),
-        // 5.6: values with a variable in them, at any depth.
-        ("$x: String!", "title: $x pages: 1", "title: $x pages: 1.0"),
-        ("$x: String!", "title: $x pages: \"-7\"", "title: $x pages: \"7.0\""),
-        ("$x: String!", "title: $x rating: 1", "title: $x rating: \"1\""),
-        ("$x: String!", "title: $x tags: \"a\"", "title: $x tags: [\"a\" 1]"),
-        ("$x: String!", "title: $x details: {a: 1 b: {a: E}}", "title: $x details: {a: {b: 1 b: $x}}"),
-        ("$x: String!", "title: $x authorId: 1", "title: $x authorId: 1.5"),
-        ("$x: String!", "title: $x authorId: null", "title: $x author: null"),
-        ("$x: [String]", "title: \"t\" tags: $x", "tags: $x"),
-        // The variables themselves, and their default values.
-        ("$x: [String] = \"one\"", "title: \"t\" tags: $x", "title: \"t\" tags: []"),
-        ("$x: BookPatch = {tags: \"a\"}", "title: \"t\" details: {a: $x}", "title: \"t\" details: {a: $y}"),
-    ] {
-        assert!(is_valid(&create(variables, valid)), "{variables}: {valid}");
-        assert!(!is_valid(&create(variables, refused)), "{variables}: {refused}");
+    for (variables, valid, refused) in FIELDS {
+        let create = |data: &str| format!("mutation ({variables}) {{ createBook(data: {{{data}}}) {{ id }} }}");
+        assert!(is_valid(&create(valid)), "{variables}: {valid}");
+        assert!(!is_valid(&create(refused)), "{variables}: {refused}");
     }
-    for (valid, refused) in [
-        ("query ($x: Boolean!) { __typename @skip(if: $x) }", "query ($x: Boolean) { __typename @skip(if: $x) }"),
-        (
-            "query ($x: Boolean = true) { ... @include(if: $x) { __typename } }",
-            "query ($x: Int = 1) { ... @include(if: $x) { __typename } }",
-        ),
-        (
-            "query ($x: ID!) { ...F } fragment F on Query { Author(id: $x) { id } }",
-            "query ($x: ID) { ...F } fragment F on Query { Author(id: $x) { id } }",
-        ),
-        (
-            "query a($x: ID!) { ...F } query b($x: ID = 1) { ...F } fragment F on Query { Author(id: $x) { id } }",
-            "query a($x: ID!) { ...F } query b { ...F } fragment F on Query { Author(id: $x) { id } }",
-        ),
-        ("query ($x: Int = 1) { BookList(limit: $x) { id } }", "query ($x: Int = 1.0) { BookList(limit: $x) { id } }"),
-        (
-            "query ($x: Int = null) { BookList(limit: $x) { id } }",
-            "query ($x: Int! = null) { BookList(limit: $x) { id } }",
-        ),
-        (
-            "query ($x: Int) { BookList(limit: $x) { id } }",
-            "query ($x: Int) @skip(if: true) { BookList(limit: $x) { id } }",
-        ),
-        (
-            "query ($x: Int) { BookList(limit: $x) { id } }",
-            "query ($x: Int @include(if: true)) { BookList(limit: $x) { id } }",
-        ),
-        ("query ($x: Int) { BookList(limit: $x) { id } }", "query ($x: Int, $x: Int) { BookList(limit: $x) { id } }"),
-        ("query ($x: Int) { BookList(limit: $x) { id } }", "query ($x: Int, $y: Int) { BookList(limit: $x) { id } }"),
-        ("{ BookList(limit: 1) { id } }", "query ($x: Book) { BookList(limit: 1) { id @skip(if: $x) } }"),
-        ("query ($x: String!) { __type(name: $x) { name } }", "query ($x: ID!) { __type(name: $x) { name } }"),
-        ("{ __type(name: \"Book\") { name } }", "{ __type { name } }"),
-        ("{ __schema { types { __typename name } } }", "{ __schema { types { __typename(a: 1) name } } }"),
-        ("{ __schema { types { name } } }", "{ __schema { types } }"),
-        (
-            "{ __schema { types { name } ...F } } fragment F on __Schema { types { kind } }",
-            "{ __schema { types { x: name } ...F } } fragment F on __Schema { types { x: kind } }",
-        ),
-        ("mutation { __typename }", "mutation { __schema { description } }"),
-        ("{ Book(id: 1) { __typename } }", "{ Book(id: 1) { __typename { id } } }"),
-        ("{ Book(id: 1) { x: __typename } }", "{ Book(id: 1) { x: __typename x: title } }"),
-        ("{ Book(id: 1) { ...F } } fragment F on Book { id }", "{ Book(id: 1) { ...F } } fragment F on Author { id }"),
-        (
-            "{ Book(id: 1) { ...F } } fragment F on Book { id }",
-            "{ Book(id: 1) { ...F } } fragment F on BookInput { id }",
-        ),
-        ("{ Book(id: 1) { ...F } } fragment F on Book { id }", "{ Book(id: 1) { id } } fragment F on Book { id }"),
-        (
-            "{ Book(id: 1) { ...F } } fragment F on Book { id }",
-            "{ Book(id: 1) { ...F } } fragment F on Book { ...G } fragment G on Book { ...F }",
-        ),
-        (
-            "{ Book(id: 1) { ...F } } fragment F on Book { id }",
-            "{ Book(id: 1) { ...F } } fragment F on Book @skip(if: true) { id }",
-        ),
-        ("{ Book(id: 1) { ... on Book { id } } }", "{ Book(id: 1) { ... on Author { id } } }"),
-        (
-            "{ Book(id: 1) { id @skip(if: false) @include(if: true) } }",
-            "{ Book(id: 1) { id @skip(if: false) @skip(if: true) } }",
-        ),
-        ("{ Book(id: 1) { id @skip(if: false) } }", "{ Book(id: 1) { id @skip(if: false, if: false) } }"),
-        ("{ Book(id: 1) { id } }", "{ Book(id: 1) { id @deprecated } }"),
-        ("{ Book(id: 1) { id } }", "{ Book(id: 1, id: 1) { id } }"),
-        ("{ Book(id: \"\") { id } }", "{ Book(id: true) { id } }"),
-    ] {
-        let named = |document: &str| {
-            if document.starts_with('{') { format!("query a {document}") } else { document.to_owned() }
-        };
-        assert!(is_valid(&named(valid)), "{valid}");
-        assert!(!is_valid(&named(refused)), "{refused}");
+    for (valid, refused) in DOCUMENTS {
+        assert!(is_valid(valid), "{valid}");
+        assert!(!is_valid(refused), "{refused}");
     }
 }
 
