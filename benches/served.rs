@@ -75,7 +75,7 @@ impl Client {
         }
         let (body, end) = wanted.expect("the loop has found it");
         if self.answer[9] == b'5' {
-            refused(&String::from_utf8_lossy(&self.answer[..end]));
+            refused(&String::from_utf8_lossy(&self.answer[body..end]));
         }
         let status = std::str::from_utf8(&self.answer[9..12]).ok().and_then(|status| status.parse().ok());
         (status.expect("a status line"), end - body)

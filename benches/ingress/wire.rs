@@ -69,7 +69,8 @@ impl Wire {
             client.write_all(request).await.expect("the server reads");
             let read = client.read(answer).await.expect("the server answers");
             if answer[9] == b'5' {
-                refused(&String::from_utf8_lossy(&answer[..read])); // of another length, so the rest would be waited for
+                let answer = String::from_utf8_lossy(&answer[..read]); // of another length, so the rest would be waited for
+                refused(answer.rsplit("\r\n\r\n").next().unwrap_or_default());
             }
             client.read_exact(&mut answer[read..]).await.expect("the server answers");
         });
