@@ -116,7 +116,7 @@ fn media_types_are_those_that_are_described() {
                 read += 1;
             }
             assert!(
-                types.is_none_or(|types| types.values().any(|described| described["schema"].is_object())),
+                types.is_none_or(|types| types.keys().any(|name| name != "*/*")),
                 "{method} {path}: a client generator would leave it out"
             );
             if types.is_some_and(|types| !types.contains_key("*/*")) {
