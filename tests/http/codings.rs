@@ -159,8 +159,14 @@ fn what_is_beside_the_tables_is_compressed_too() {
     let copy = folder.path().join("copy");
     let path = format!("/_checkpoint?directory={}", copy.display());
     assert_eq!((get("POST", &path, "identity;q=0").status, copy.exists()), (406, false));
+}
 
-    let document = get("GET", "/_openapi.json", "gzip");
+#[test]
+fn the_document_and_the_console_are_known_by_their_coding() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(folder.path(), |_| {});
+    let get = |path: &str| ask_with(server.url(), "GET", path, &[("accept-encoding", "gzip")], b"");
+    let document = get("/_openapi.json");
     let known = |tag: &str, accept: &str| {
         let headers = [("accept-encoding", accept), ("if-none-match", tag)];
         let answer = ask_with(server.url(), "GET", "/_openapi.json", &headers, b"");
@@ -170,7 +176,7 @@ fn what_is_beside_the_tables_is_compressed_too() {
     assert!(tag.ends_with("-gzip\""), "{tag}");
     assert_eq!(known(tag, "gzip"), (304, "accept-encoding".to_owned()));
     assert_eq!((known(tag, "br").0, known(tag, "identity").0), (200, 200), "other representations");
-    let console = get("GET", "/_console/console.js", "gzip");
+    let console = get("/_console/console.js");
     let headers = [("accept-encoding", "gzip"), ("if-none-match", console.header("etag"))];
     assert_eq!(ask_with(server.url(), "GET", "/_console/console.js", &headers, b"").status, 304);
 }
