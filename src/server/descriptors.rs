@@ -95,7 +95,7 @@ mod tests {
         assert_eq!(divided(20_000, None), Some((9666, 10_000)));
         assert_eq!(divided(1024, Some(600)), Some((600, 144)), "as it was told");
         assert_eq!(divided(usize::MAX, Some(1)), Some((20, 10_000)), "the least that the engine takes");
-        assert_eq!((divided(59, None), divided(30, None), divided(1024, Some(800))), (None, None, None));
+        assert_eq!((divided(58, None), divided(30, None), divided(1024, Some(800))), (None, None, None));
     }
 
     #[test]
