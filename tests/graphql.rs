@@ -359,6 +359,23 @@ fn introspection_has_variables_fragments_and_conditions() {
     assert_eq!((&found["data"]["__type"], &found["errors"][0]["path"]), (&Json::Null, &json!(["type"])), "{found}");
 }
 
+/// Each fragment has few brackets; they nest as deep as all of them together.
+#[test]
+fn fragments_within_one_another_have_a_greatest_depth() {
+    let (_directory, database) = database();
+    let graphql = Graphql::new(&database, 1000);
+    for (fragments, last) in [(60, "id"), (60, "...f0"), (170, "id")] {
+        let depth = 21_000 / fragments / 3;
+        let (open, close) = ("{...".repeat(depth), "}".repeat(depth));
+        let chain = (0..fragments).map(|level| format!("fragment f{level} on Book{open}f{}{close}", level + 1));
+        let chain = chain.collect::<String>();
+        let document = format!("{{BookList{{...f0}}}}{chain}fragment f{fragments} on Book{{{last}}}");
+        let answer = ask(&graphql, &database, &document, json!({}));
+        let refused = answer["errors"][0]["message"].as_str().unwrap();
+        assert!(refused.contains("nested"), "the stack suffices: {fragments} fragments of {depth} levels");
+    }
+}
+
 #[test]
 fn what_a_document_may_cost_has_limits() {
     let (_directory, database) = database();

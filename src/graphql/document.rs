@@ -276,6 +276,8 @@ struct Measure<'d> {
     document: &'d parser::Document,
     /// The fragments measured so far; `None` while one is being measured.
     known: HashMap<&'d Name, Option<Measured>>,
+    /// The selection sets that are being measured, one within the other.
+    open: usize,
 }
 
 /// The size of a selection set.
@@ -291,7 +293,7 @@ struct Measured {
 impl<'d> Measure<'d> {
     /// Refuses a document with too many fields or too deep a nesting.
     fn of(document: &'d parser::Document) -> Result<(), Fault> {
-        let mut measure = Self { document, known: HashMap::new() };
+        let mut measure = Self { document, known: HashMap::new(), open: 0 };
         let mut all = 0usize;
         for (_, operation) in &document.operations {
             let Measured { fields, depth, sets } = measure.set(&operation.node.selection_set.node)?;
@@ -305,13 +307,18 @@ impl<'d> Measure<'d> {
                 return Err(Fault::new(format!("the document is too deep: at most {DEPTH} nested selections")));
             }
             if sets > NESTED {
-                return Err(Fault::new(format!("the document is too deep: at most {NESTED} nested fragments")));
+                return Err(too_nested());
             }
         }
         Ok(())
     }
 
     fn set(&mut self, set: &'d SelectionSet) -> Result<Measured, Fault> {
+        // On the way down, too: fragments that spread each other nest as deep as all of them together. A field has a set, if an empty one.
+        self.open += 1;
+        if self.open > NESTED + 1 {
+            return Err(too_nested());
+        }
         let mut all = Measured::default();
         for item in &set.items {
             let (below, is_field) = match &item.node {
@@ -323,6 +330,7 @@ impl<'d> Measure<'d> {
             all.depth = all.depth.max(below.depth + usize::from(is_field));
             all.sets = all.sets.max(below.sets + 1);
         }
+        self.open -= 1;
         Ok(all)
     }
 
@@ -340,6 +348,10 @@ impl<'d> Measure<'d> {
             }
         }
     }
+}
+
+fn too_nested() -> Fault {
+    Fault::new(format!("the document is too deep: at most {NESTED} nested fragments"))
 }
 
 struct Compiler<'c> {
