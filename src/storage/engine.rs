@@ -84,7 +84,8 @@ impl Background {
     pub(super) fn end_shortage(&self, times: u64) -> bool {
         let mut failure = self.failure.lock();
         let is_over = self.shortage.end(times);
-        if is_over {
+        // Another failure may have come since.
+        if is_over && failure.as_deref().is_some_and(shortage::is_named_in) {
             replace_failure(&mut failure, None);
         }
         is_over

@@ -62,7 +62,12 @@ impl Shortage {
 /// Returns whether an error of the engine is a shortage of descriptors, of the process or of the system (EMFILE, ENFILE). The binding has
 /// nothing but the text.
 pub(super) fn is_shortage(error: &rocksdb::Error) -> bool {
-    error.kind() == rocksdb::ErrorKind::IOError && error.as_ref().contains("Too many open files")
+    error.kind() == rocksdb::ErrorKind::IOError && is_named_in(error.as_ref())
+}
+
+/// Returns whether the text of an error names a shortage.
+pub(super) fn is_named_in(text: &str) -> bool {
+    text.contains("Too many open files")
 }
 
 /// Returns whether the engine may go on after failing to open a file in this work. After a change of the manifest it may not.
@@ -91,15 +96,21 @@ impl Store {
         if looked.is_some_and(|looked| looked.elapsed() < PAUSE) {
             return Err(busy());
         }
+        let outcome = self.catch_up();
         *looked = Some(Instant::now());
+        outcome
+    }
+
+    /// Has everything flushed that was due, if descriptors are free.
+    fn catch_up(&self) -> Result<()> {
         if !are_free(self.db().path()) {
             return Err(busy());
         }
+        let shortage = &self.background.shortage;
         let times = shortage.times.load(Ordering::Relaxed);
         let flushed = self.flush_all().or_else(|_| {
             // Writes have stopped for memtables whose flush has failed, and while they are stopped the engine accepts no flush.
-            self.allow_memtables(MANY_MEMTABLES)?;
-            let flushed = self.flush_all();
+            let flushed = self.allow_memtables(MANY_MEMTABLES).and_then(|()| self.flush_all());
             self.allow_memtables(0).and(flushed)
         });
         match flushed {
@@ -114,10 +125,11 @@ impl Store {
 
     /// Sets the number of memtables at which writes stop, for all families, to `more` than usual.
     fn allow_memtables(&self, more: i32) -> std::result::Result<(), rocksdb::Error> {
-        Space::ALL.iter().try_for_each(|space| {
-            let number = (engine::memtables(*space) + more).to_string();
-            self.db().set_options_cf(&self.family(*space), &[("max_write_buffer_number", &number)])
-        })
+        let set = Space::ALL.map(|space| {
+            let number = (engine::memtables(space) + more).to_string();
+            self.db().set_options_cf(&self.family(space), &[("max_write_buffer_number", &number)])
+        });
+        set.into_iter().collect()
     }
 }
 
