@@ -76,6 +76,8 @@ const NEGLIGIBLE: f64 = 0.001;
 
 /// What contradicts what in a report, each with the rule's name.
 pub fn report(text: &str) -> Vec<String> {
+    // A byte order mark is no text.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let found: Vec<_> = tools::read(text).into_iter().chain(markdown::read(text)).collect();
     match found.is_empty() {
         true => vec![format!("T1: nothing was read: no report of {}, and no table of latencies", tools::names())],
@@ -160,6 +162,13 @@ impl Report {
             laws.require("T9", before.is_at_most(after, ROUNDING), || {
                 let of = Self::of(distribution);
                 format!("{of}{} stands before {} in min, quantiles, max", before.milliseconds(), after.milliseconds())
+            });
+        }
+        let (min, mean, max) = (distribution.get(MIN), distribution.get(Statistic::Mean), distribution.get(MAX));
+        for (less, more) in [min.zip(mean), mean.zip(max)].into_iter().flatten() {
+            laws.require("T9", less.is_at_most(more, ROUNDING), || {
+                let of = Self::of(distribution);
+                format!("{of}{} stands before {} in min, mean, max", less.milliseconds(), more.milliseconds())
             });
         }
         let requests = self.count(Count::Requests).unwrap_or(f64::INFINITY).max(1.0);
