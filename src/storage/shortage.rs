@@ -76,7 +76,7 @@ pub(super) fn may_go_on(reason: &Reason) -> bool {
 }
 
 impl Store {
-    /// Returns whether the store can open files, after it has caught up with what a shortage has prevented.
+    /// Checks that the engine is not short of descriptors; after a shortage that has passed, has it catch up first.
     ///
     /// # Errors
     /// `Busy` while the shortage lasts.
@@ -88,6 +88,7 @@ impl Store {
         }
     }
 
+    /// Looks whether the shortage has passed: one thread at a time, and not more often than each [`PAUSE`].
     #[cold]
     fn recover(&self) -> Result<()> {
         let shortage = &self.background.shortage;
