@@ -6,6 +6,7 @@ which then ends it.
 """
 
 import os
+import re
 import signal
 import subprocess
 import time
@@ -15,6 +16,13 @@ from pathlib import Path
 
 POLL_S = 0.1
 LONGEST_QUOTE = 300
+
+SYSTEM = re.compile(
+    "No space left on device|Disk quota exceeded|Read-only file system|Input/output error|File too large|Too many open files|Cannot allocate memory"
+    r"|Permission denied|signal:? 7\b"
+)
+"""The reasons of the system, which come before what a program says of them later. A linker writes its output by mapping it into memory, and
+ends by signal 7 (SIGBUS) where the disk is full."""
 
 _REFUSED = "strata-harness: refused: "
 """What a bench says last if its engine refused an operation (benches/harness/src/refusal.rs)."""
@@ -80,12 +88,16 @@ def last_words(log: Path) -> str:
 
 
 def essence(lines: list[str]) -> str:
-    """What counts of the last lines of a process: that its engine refused an operation, else the message of a panic where there is one, else
-    the last line."""
+    """What counts of the last lines of a process: that its engine refused an operation, else the first reason of the system, else the message
+    of a panic where there is one, else the last line."""
     said = [line.strip() for line in lines if line.strip()]
     refused = [line.removeprefix(_REFUSED) for line in said if line.startswith(_REFUSED)]
     if refused:
         return (REFUSED + refused[0])[:LONGEST_QUOTE]
+    system = [line for line in said if SYSTEM.search(line)]
+    if system:
+        full = "no space left, where the linker wrote: " if "signal" in system[0] else ""
+        return (full + system[0])[:LONGEST_QUOTE]
     panics = [at for at, line in enumerate(said) if "panicked at" in line]
     if panics:
         return " ".join(said[panics[0] : panics[0] + 2])[:LONGEST_QUOTE]

@@ -12,8 +12,10 @@ import errno
 import re
 import signal
 import sys
+import traceback
 from pathlib import Path
 
+from run_benches import places
 from run_benches.errors import Complaint, Exit
 from run_benches.measure import selection
 from run_benches.measure.layers import layer_names
@@ -32,8 +34,11 @@ LOAD_TOOL = {
 
 LOAD_ACTIONS = ("run", "compare", "list", "save", "baselines", "runs", "show", "report", *LOAD_TOOL)
 
-OUTSIDE_TROUBLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
-"""A disk that is full or may not be written is no defect of the runner."""
+OUTSIDE_TROUBLE = frozenset(
+    getattr(errno, name)
+    for name in ("ENOSPC", "EDQUOT", "EROFS", "EACCES", "EPERM", "ENOTDIR", "EISDIR", "ELOOP", "ENAMETOOLONG", "EFBIG", "EIO", "ESTALE", "EMFILE", "ENFILE", "EAGAIN", "ENOMEM")
+)
+"""What the system refuses is no defect of the runner: a disk that is full or may not be written, a folder that is none, a limit."""
 
 EPILOG = """exit codes: 0 fine; 1 something is slower or has more allocations, or a test, or with --strict a goal, failed; 2 usage, set-up, build or bench
 error; 3 contaminated, or nothing, or not all, was measured
@@ -46,6 +51,7 @@ def main(arguments: list[str]) -> int:
     signal.signal(signal.SIGINT, signal.default_int_handler)  # A script's shell has its background jobs ignore it, and so would Python.
     try:
         options = _options(arguments)
+        places.use_cache()
         packages.enter_environment(arguments)
         from run_benches.cli import commands
 
@@ -56,14 +62,15 @@ def main(arguments: list[str]) -> int:
     except BrokenPipeError:
         sys.stderr.close()
         return Exit.FINE
-    except OSError as error:
-        if error.errno not in OUTSIDE_TROUBLE:
-            raise
-        print(f"run-benches.py: {error.strerror}: {error.filename or 'a file'}; mend that, then go on with --resume if a run was under way", file=sys.stderr)
-        return Exit.ERROR
     except KeyboardInterrupt:
         print("\nstopped", file=sys.stderr)
         return Exit.NOTHING
+    except Exception as error:  # of a defect Python would end with 1, which means that something is slower
+        if isinstance(error, OSError) and error.errno in OUTSIDE_TROUBLE:
+            print(f"run-benches.py: {error.strerror}: {error.filename or 'a file'}; mend that, then go on with --resume if a run was under way", file=sys.stderr)
+        else:
+            traceback.print_exc()
+        return Exit.ERROR
 
 
 def _options(arguments: list[str]) -> argparse.Namespace:
