@@ -12,6 +12,7 @@ import pytest
 from run_benches import places
 from run_benches.cli import command_line, commands
 from run_benches.errors import Complaint
+from run_benches.setup import packages
 from run_benches.tests.checkout import Checkout, checkout, measured
 
 __all__ = ["checkout", "measured"]
@@ -59,7 +60,7 @@ def test_a_defect_is_an_error_and_no_verdict(monkeypatch: pytest.MonkeyPatch, ca
             raise defect
 
         monkeypatch.setattr(commands, "carry_out", carry_out)
-        monkeypatch.setattr(command_line.packages, "enter_environment", lambda arguments: None)
+        monkeypatch.setattr(packages, "enter_environment", lambda arguments: None)
         assert command_line.main(["runs"]) == 2
         assert type(defect).__name__ in capsys.readouterr().err
 
