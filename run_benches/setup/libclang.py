@@ -36,7 +36,7 @@ def ensure(target: Path) -> None:
 def refusal(library: Path) -> str | None:
     """Why a file is no libclang that works, or nothing. Asked in a process of its own, since half a library may end the one it is in."""
     asked = "import ctypes, sys; ctypes.CDLL(sys.argv[1]).clang_getClangVersion"
-    done = subprocess.run([sys.executable, "-c", asked, str(library)], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-I", "-c", asked, str(library)], capture_output=True, text=True, check=False)
     if done.returncode < 0:
         return f"loading it ends in {signal.Signals(-done.returncode).name}"
     return processes.essence(done.stderr.splitlines()) if done.returncode else None
@@ -45,9 +45,12 @@ def refusal(library: Path) -> str | None:
 def _install() -> None:
     if refusal(LIBRARY) is None:
         return
-    print("installing libclang into .cargo/libclang", file=sys.stderr)
-    packages.install(sys.executable, Path(__file__).with_suffix(".txt"), ["--upgrade", "--target", str(LIBCLANG)])
-    reason = refusal(LIBRARY)
+    with packages.one_at_a_time():
+        reason = refusal(LIBRARY)
+        if reason:
+            print("installing libclang into .cargo/libclang", file=sys.stderr)
+            packages.install(sys.executable, Path(__file__).with_suffix(".txt"), ["--upgrade", "--target", str(LIBCLANG)])
+            reason = refusal(LIBRARY)
     if reason:
         raise Complaint(f"the libclang of run_benches/setup/libclang.txt cannot be used here: {reason}")
 
