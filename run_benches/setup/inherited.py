@@ -38,13 +38,13 @@ def check_settings(folder: Path, host: str, applies: Callable[[str], bool]) -> N
     [target] whether it is for this machine."""
     names = [name for name, value in os.environ.items() if _refused(name, value, host)]
     if names:
-        raise Complaint(f"{names[0]} is set, which would compile RocksDB a second time and otherwise: unset {' '.join(names)} (flags stand in .cargo/config.toml)")
+        raise Complaint(f"{names[0]} is set, which would compile RocksDB a second time, in another way: unset {' '.join(names)} (flags stand in .cargo/config.toml)")
     for file, config in _above(folder):
         for keys, value in _keys(config):
             named = keys if keys[0] != "target" else ("target", host, *keys[2:]) if applies(keys[1]) else ()
             variable = keys[1] if keys[0] == "env" else "_".join(("CARGO", *named)).upper().replace("-", "_")
             if _refused(variable, value, host):
-                raise Complaint(f"{file} sets {'.'.join(keys)}, which would compile RocksDB a second time and otherwise: take it out there (flags stand in .cargo/config.toml)")
+                raise Complaint(f"{file} sets {'.'.join(keys)}, which would compile RocksDB a second time, in another way: take it out there (flags stand in .cargo/config.toml)")
 
 
 def check_variables(folder: Path, target: Path, host: str) -> None:
@@ -53,7 +53,7 @@ def check_variables(folder: Path, target: Path, host: str) -> None:
     then = {name: value for name, value in rocksdb_build.variables(target).items() if name not in own and not _refused(name, value or "", host)}
     changed = [f"{name} is {_text(now.get(name))} and was {_text(value)}" for name, value in then.items() if now.get(name) != value]
     if changed:
-        raise Complaint(f"RocksDB in {shown(target)} would be compiled again: {', '.join(changed)} when it was; set that back, or remove this folder to compile it anew")
+        raise Complaint(f"RocksDB in {shown(target)} would be compiled again: {', '.join(changed)} then; set that back, or remove this folder to compile it anew")
 
 
 def variables(folder: Path) -> dict[str, str]:

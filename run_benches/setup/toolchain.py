@@ -46,8 +46,9 @@ def check(target: Path | None = None) -> None:
     host, facts = _host(), set(_said("rustc", "--print", "cfg").splitlines())
     inherited.check_settings(tree, host, lambda name: name == host or _applies(name, facts))
     compiler = inherited.compiler(tree, host)
-    if not all(map(shutil.which, takewhile(lambda word: not word.startswith("-"), compiler))):
-        raise Complaint(f"no C++ compiler ({' '.join(compiler)}): RocksDB needs one; with Debian: apt-get install g++")
+    missing = [word for word in takewhile(lambda word: not word.startswith("-"), compiler) if not shutil.which(word)]
+    if missing:
+        raise Complaint(f"no C++ compiler ({' '.join(compiler)}), there is no {missing[0]}: RocksDB needs one; with Debian: apt-get install g++")
     _check_processor(Path("/proc/cpuinfo"))
     _check_space(target)
     libclang.ensure(target_folder(), compiler)
