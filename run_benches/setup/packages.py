@@ -201,7 +201,7 @@ def pip_setting(name: str) -> str | None:
     if in_environment:
         return in_environment
     home, named = os.environ.get("XDG_CONFIG_HOME") or "~/.config", os.environ.get("PIP_CONFIG_FILE", "")
-    places = ["/etc/xdg/pip/pip.conf", "/etc/pip.conf", "~/.pip/pip.conf", f"{home}/pip/pip.conf", f"{sys.prefix}/pip.conf", named]
+    places = ["/etc/xdg/pip/pip.conf", "/etc/pip.conf", "~/.pip/pip.conf", f"{home}/pip/pip.conf", f"{sys.base_prefix}/pip.conf", f"{sys.prefix}/pip.conf", named]
     settings = configparser.ConfigParser(interpolation=None, strict=False)
     settings.optionxform = lambda option: option.lower().replace("_", "-")  # type: ignore[assignment,method-assign]
     try:
