@@ -149,9 +149,7 @@ def _environment(more: dict[str, str]) -> dict[str, str]:
 
 
 def _call(command: list[str], complaint: str, variables: dict[str, str]) -> str:
-    done = subprocess.run(
-        command, env=_environment(variables), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, close_fds=False, check=False
-    )
+    done = subprocess.run(command, env=_environment(variables), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, close_fds=False, check=False)
     if done.returncode != 0:
         last = (done.stdout.strip().splitlines() or ["no output"])[-1]
         raise Complaint(f"{complaint} ({last})")

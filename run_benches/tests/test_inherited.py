@@ -190,7 +190,14 @@ def built(workspace: Workspace) -> Workspace:
 
 def build(workspace: Workspace, **variables: str) -> str:
     """Builds the program; returns why not, or which crates were compiled."""
-    lines = ["from run_benches.errors import Complaint", "from run_benches.measure import build", "try:", "    build.programs('answer')", "except Complaint as complaint:", "    print(complaint)"]
+    lines = [
+        "from run_benches.errors import Complaint",
+        "from run_benches.measure import build",
+        "try:",
+        "    build.programs('answer')",
+        "except Complaint as complaint:",
+        "    print(complaint)",
+    ]
     cleared = {"CXX", "AR", "PKG_CONFIG_PATH"} & os.environ.keys()
     assert not cleared, f"unset {cleared}"
     said = workspace.python(*lines, PATH=f"{workspace.root / 'bin'}:{os.environ['PATH']}", **variables)

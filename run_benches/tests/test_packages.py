@@ -119,7 +119,9 @@ def test_pip_gets_what_leads_to_the_package_index(monkeypatch: pytest.MonkeyPatc
         monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     (tmp_path / "pip").mkdir()
-    (tmp_path / "pip/pip.conf").write_text("[global]\ntarget = /x\nindex_url = https://a.example\ntrusted-host =\n    a.example\n    b.example\n[install]\nindex-url = https://b.example\n")
+    (tmp_path / "pip/pip.conf").write_text(
+        "[global]\ntarget = /x\nindex_url = https://a.example\ntrusted-host =\n    a.example\n    b.example\n[install]\nindex-url = https://b.example\n"
+    )
     monkeypatch.setenv("PIP_CERT", "/ca.pem")
     seen: dict[str, str] = {}
     monkeypatch.setattr(packages, "_bundled_pip", lambda: tmp_path)
