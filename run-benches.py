@@ -2,9 +2,12 @@
 """Measures Strata layer by layer: `python3 run-benches.py --help`. The thin start; everything else is in `run_benches/`."""
 
 import sys
+from pathlib import Path
 
 if sys.version_info < (3, 11):
     sys.exit(f"run-benches.py needs Python 3.11 or newer, and this is {sys.version.split()[0]}; with Debian 12 or later: apt-get install python3")
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))  # Python leaves it out with -I, -P and PYTHONSAFEPATH.
 
 from run_benches.cli import command_line
 

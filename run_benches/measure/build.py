@@ -134,7 +134,8 @@ def run_cargo(root: Path, target: Path, kind: Kind, arguments: Sequence[str], wh
     RUNS.mkdir(exist_ok=True)
     log = RUNS / "build.log"
     with log.open("wb") as errors, Line() as line:
-        variables = {**environment, "CARGO_TARGET_DIR": str(target)}
+        # No launcher of rustc may change what is measured; cargo compiles nothing again without it.
+        variables = {**environment, "RUSTC_WRAPPER": "", "CARGO_TARGET_DIR": str(target)}
         command = ["cargo", *_COMMANDS[kind], "--workspace", "--message-format=json-render-diagnostics", *arguments]
         process = subprocess.Popen(command, cwd=root, env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors)
         try:
