@@ -85,7 +85,7 @@ def _refused(name: str, value: object, host: str) -> bool:
 def _above(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
     """Cargo's configurations in the folders above one and in its home, the weakest first."""
     folders = [parent / ".cargo" for parent in reversed(folder.resolve().parents)]
-    home = Path(os.environ.get("CARGO_HOME") or Path.home() / ".cargo").resolve()
+    home = Path(os.environ.get("CARGO_HOME") or os.path.expanduser("~/.cargo")).resolve()
     for place in folders if home in folders else [home, *folders]:
         yield from next((_read(place / name) for name in ("config", "config.toml") if (place / name).is_file()), ())
 

@@ -201,7 +201,7 @@ def test_a_first_command_that_was_killed_leaves_nothing_good(bare: Bare) -> None
 @pytest.mark.parametrize("option", ["-I", "-P", "-E", "-s"])
 def test_a_command_runs_with_the_locked_packages_only(checkout: Checkout, option: str) -> None:
     others = checkout.root / "others"
-    for module in ("msgspec", "run_benches"):
+    for module in ("msgspec", "run_benches", "enum", "pathlib", "argparse", "subprocess"):
         (others / module).mkdir(parents=True)
         (others / module / "__init__.py").write_text("raise RuntimeError('another package')")
     python = [sys.executable] if option == "-s" else [sys.executable, option]
