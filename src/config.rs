@@ -13,6 +13,8 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Place, Result};
 use crate::{feed, handlers, ingress, observability, size, static_files, storage, tls};
 
+const PREFIX: &str = "STRATA_";
+
 /// Everything a server is started with. Times in milliseconds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -23,7 +25,7 @@ pub struct Config {
     pub schema: Option<PathBuf>,
     /// Where the data is.
     pub data_dir: PathBuf,
-    /// Whether the records of tables that the schema does not name are deleted.
+    /// Whether the records of tables, and the values of attributes, that the schema does not name are deleted.
     pub migrate: bool,
     /// A file to write the server's URL to when it is ready.
     pub ready_file: Option<PathBuf>,
@@ -115,7 +117,7 @@ pub struct Flags {
     #[arg(long, value_name = "DIR", env = "STRATA_DATA_DIR")]
     #[serde(skip_serializing_if = "Option::is_none")]
     data_dir: Option<PathBuf>,
-    /// Delete the records of tables that the schema does not name
+    /// Delete the records of tables, and the values of attributes, that the schema does not name
     #[arg(long, value_name = "BOOLEAN", env = "STRATA_MIGRATE", num_args = 0..=1, default_missing_value = "true")]
     #[serde(skip_serializing_if = "Option::is_none")]
     migrate: Option<bool>,
@@ -407,6 +409,21 @@ impl Config {
     }
 }
 
+/// Returns the variables of the environment that have a name close to one of the options (`STRATA_MAXROWS`), with that one. Others that begin
+/// so are not ours: Kubernetes sets `STRATA_PORT` where a service is named strata.
+pub fn misspelt_variables<'n>(set: impl IntoIterator<Item = &'n str>) -> Vec<(&'n str, String)> {
+    let command = Flags::augment_args(clap::Command::new("serve"));
+    let known: Vec<_> = command.get_arguments().filter_map(|option| option.get_env()?.to_str()).collect();
+    let misspelt =
+        set.into_iter().filter(|name| name.starts_with(PREFIX) && !known.contains(name)).filter_map(|name| {
+            let plain = |name: &str| name[PREFIX.len()..].replace('_', "").to_ascii_uppercase();
+            let distance = |other: &str| strsim::damerau_levenshtein(&plain(name), &plain(other));
+            let nearest = known.iter().min_by_key(|other| distance(other))?;
+            (distance(nearest) <= (plain(nearest).len() / 4).max(1)).then(|| (name, (*nearest).to_owned()))
+        });
+    misspelt.collect()
+}
+
 fn address(text: &str) -> std::result::Result<SocketAddr, &'static str> {
     text.parse().map_err(|_| "expected an IP address and a port, such as 127.0.0.1:9996 or [::1]:9996")
 }
@@ -488,6 +505,30 @@ mod tests {
         std::fs::write(&file, "[storage]\ncache_bytes = \"much\"\n").unwrap();
         let error = flags(&["--config", file.to_str().unwrap()]).config().unwrap_err().to_string();
         assert!(error.contains("strata.toml:2:") && error.contains("64K"), "{error}");
+    }
+
+    #[test]
+    fn a_variable_with_a_name_close_to_an_option_is_misspelt() {
+        for (set, meant) in [
+            ("STRATA_MAXROWS", "STRATA_MAX_ROWS"),
+            ("STRATA_DATADIR", "STRATA_DATA_DIR"),
+            ("STRATA_ALLOWED_HOST", "STRATA_ALLOWED_HOSTS"),
+            ("STRATA_SHCEMA", "STRATA_SCHEMA"),
+            ("STRATA_TLSCERT", "STRATA_TLS_CERT"),
+            ("STRATA_LISTN", "STRATA_LISTEN"),
+            ("STRATA_data_dir", "STRATA_DATA_DIR"),
+        ] {
+            assert_eq!(misspelt_variables([set]), [(set, meant.to_owned())]);
+        }
+        let foreign = [
+            "STRATA_SERVICE_HOST",
+            "STRATA_SERVICE_PORT",
+            "STRATA_PORT",
+            "STRATA_PORT_9996_TCP_ADDR",
+            "STRATA_BENCH_DIR",
+        ];
+        let right = ["STRATA_MAX_ROWS", "STRATA_TLS", "MAXROWS", "STRATA", "STRATA_"];
+        assert_eq!(misspelt_variables(foreign.into_iter().chain(right)), []);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand};
 use serde::Serialize;
 
-use strata::config::Flags;
+use strata::config::{self, Flags};
 use strata::error::{Error, Result};
 use strata::transaction::Database;
 use strata::{blobs, maintenance, server};
@@ -36,7 +36,7 @@ enum Command {
     /// Say whether a schema is valid
     Check {
         /// The file with the schema (GraphQL SDL)
-        #[arg(long, value_name = "FILE")]
+        #[arg(long, value_name = "FILE", env = "STRATA_SCHEMA")]
         schema: PathBuf,
     },
     /// Read a whole store, and say where records, indexes and blobs disagree or are damaged
@@ -86,6 +86,10 @@ impl Stored {
 fn main() -> ExitCode {
     if let Some(why) = unfit_processor() {
         return refuse(&why);
+    }
+    let set: Vec<_> = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()).collect();
+    for (name, meant) in config::misspelt_variables(set.iter().map(String::as_str)) {
+        let _ = writeln!(std::io::stderr(), "strata: warning: the variable {name} is not known; did you mean {meant}?");
     }
     let line = match Line::try_parse() {
         Ok(line) => line,

@@ -1,8 +1,9 @@
 //! Maintenance of the store in a data directory while no server has it open: verify, back up, restore, compact, statistics. (`POST
 //! /_checkpoint` copies the store of a running server.)
 
-use std::fs;
+use std::ffi::OsStr;
 use std::path::Path;
+use std::{fs, io};
 
 use serde::Serialize;
 
@@ -54,7 +55,7 @@ pub struct IndexStatistics {
     pub entries: u64,
 }
 
-/// Opens an existing store without changing it.
+/// Opens an existing store without changing anything in its directory.
 ///
 /// # Errors
 /// `Storage` if there is none or a server has it open; as [`Database::open_unchanged`].
@@ -104,15 +105,22 @@ pub fn compact(directory: &Path) -> Result<()> {
     Store::open(directory, &options())?.compact()
 }
 
-/// Copies a store into a new directory; sorted files become hard links if it is on the same file system.
+/// Copies a store into a new directory, without changing the store; files that are never changed become hard links where that can be done.
 ///
 /// # Errors
-/// As [`compact`]; `Storage` if the directory exists.
+/// As [`compact`]; `Storage` if the directory exists, `Corrupt` if the store cannot be opened.
 pub fn back_up(directory: &Path, backup: &Path) -> Result<()> {
     check_store(directory)?;
-    let store = Store::open(directory, &options())?;
-    store.sync()?;
-    store.checkpoint(backup)
+    // Nobody writes to it meanwhile.
+    let _store = Store::open_read_only(directory, &options())?;
+    let cannot = |error| Error::storage(format!("cannot back up into {}", backup.display()), error);
+    fs::create_dir(backup).map_err(cannot)?;
+    let link = |from: &Path, to: &Path| fs::hard_link(from, to).or_else(|_| copy(from, to));
+    copy_store(directory, backup, link).map_err(|error| {
+        // What is there of it is no backup.
+        let _ = fs::remove_dir_all(backup);
+        cannot(error)
+    })
 }
 
 /// Copies a backup into a data directory without a store. The backup is not changed.
@@ -130,22 +138,30 @@ pub fn restore(backup: &Path, directory: &Path) -> Result<()> {
         };
         return Err(Error::storage(format!("cannot restore into {}", directory.display()), why));
     }
-    for file in fs::read_dir(backup).map_err(cannot)? {
-        let from = file.map_err(cannot)?.path();
-        // The log archive, which only serves change feeds: its positions belong to the store that was copied.
-        if from.is_dir() {
-            continue;
-        }
-        // Copied last: CURRENT makes it a store, so an interrupted restore is not one.
-        if let Some(name) = from.file_name().filter(|name| *name != "CURRENT") {
-            copy(&from, &directory.join(name)).map_err(cannot)?;
-        }
-    }
-    copy(&backup.join("CURRENT"), &directory.join("CURRENT")).map_err(cannot)?;
-    fs::File::open(directory).and_then(|directory| directory.sync_all()).map_err(cannot)
+    copy_store(backup, directory, copy).map_err(cannot)
 }
 
-fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
+/// Copies the files of a store that nobody writes to into an empty directory; `share` copies those that are never changed.
+fn copy_store(from: &Path, to: &Path, share: impl Fn(&Path, &Path) -> io::Result<()>) -> io::Result<()> {
+    for file in fs::read_dir(from)? {
+        let file = file?.path();
+        let (Some(name), false) = (file.file_name(), file.is_dir()) else { continue };
+        match (name.as_encoded_bytes(), file.extension().map(OsStr::as_encoded_bytes)) {
+            (_, Some(b"sst" | b"blob")) => share(&file, &to.join(name))?,
+            // Without the log archive, which only serves change feeds: its positions belong to the store that is copied.
+            (_, Some(b"log")) => copy(&file, &to.join(name))?,
+            (name_bytes, None) if name_bytes.starts_with(b"MANIFEST-") || name_bytes.starts_with(b"OPTIONS-") => {
+                copy(&file, &to.join(name))?;
+            }
+            _ => {}
+        }
+    }
+    // CURRENT makes it a store, so one that was interrupted is none.
+    copy(&from.join("CURRENT"), &to.join("CURRENT"))?;
+    fs::File::open(to)?.sync_all()
+}
+
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
     fs::copy(from, to)?;
     fs::File::open(to)?.sync_all()
 }

@@ -9,10 +9,11 @@ mod background;
 mod clock;
 mod connection;
 mod descriptors;
+mod ready_file;
 mod worker;
 
 use std::net::{SocketAddr, TcpListener};
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -115,7 +116,8 @@ impl Server {
         }
         let background = Background::start(&database).map_err(cannot)?;
         let (stop_accepting, stopping) = watch::channel(false);
-        let acceptor = acceptor::start(listener, handles, division, deadlines.tick(), stopping).map_err(cannot)?;
+        let acceptor = acceptor::start(listener, handles, division, tls.is_some(), deadlines.tick(), stopping);
+        let acceptor = acceptor.map_err(cannot)?;
         ingress.set_ready(true);
         let running = Running {
             stop_accepting,
@@ -187,6 +189,10 @@ impl Drop for Server {
     }
 }
 
+/// Threads of a server beside its workers: the acceptor, background work, messages, the access log, the watcher of the log, the feed, and the
+/// first of each pool.
+const OTHER_THREADS: usize = 12;
+
 /// The niceness of scan threads, which yield to others on the same processor (nice(2)).
 const NICE: i32 = 10;
 
@@ -207,6 +213,7 @@ impl Drop for FlushMessages {
 /// # Errors
 /// As [`Server::start`] and [`Server::stop`]; `Storage` if the ready file cannot be written.
 pub fn run(config: &Config) -> Result<()> {
+    storage::check_threads(config.workers + OTHER_THREADS)?;
     messages::start();
     std::panic::set_hook(Box::new(|panic| tracing::error!("{panic}")));
     let _flush_messages = FlushMessages;
@@ -217,9 +224,13 @@ pub fn run(config: &Config) -> Result<()> {
     let mut signals = Signals::new().map_err(cannot)?;
     // Leaves the runtime again: a server that fails to start drops a runtime, which must not happen inside another.
     drop(entered);
+    let ready_file = config.ready_file.as_deref();
+    if let Some(path) = ready_file {
+        ready_file::withdraw(path, &config.data_dir);
+    }
     let server = Server::start(config)?;
-    if let Some(path) = &config.ready_file {
-        replace_file(path, &format!("{}\n", server.url()))?;
+    if let Some(path) = ready_file {
+        ready_file::write(path, server.url())?;
     }
     if !server.database().schema().tables.iter().any(|table| table.exported) {
         tracing::warn!("no table is served: add @export to a type of the schema");
@@ -228,6 +239,9 @@ pub fn run(config: &Config) -> Result<()> {
     runtime.block_on(async {
         let name = signals.next().await;
         tracing::info!("{name}: stopping");
+        if let Some(path) = ready_file {
+            ready_file::remove(path);
+        }
         let (done, mut stopped) = oneshot::channel();
         std::thread::spawn(move || done.send(server.stop()));
         tokio::select! {
@@ -305,10 +319,42 @@ fn listen(config: &Config) -> Result<TcpListener> {
     Ok(listener)
 }
 
+/// Checks that nothing private would be served as a static file: the data directory, or what is in it, the key, the access log.
+fn check_private(directory: &Path, config: &Config) -> Result<()> {
+    let served = resolved(directory);
+    let private = [
+        ("the data directory", Some(&config.data_dir)),
+        ("the key of the certificate", config.tls.key.as_ref()),
+        ("the access log", config.observability.access_log.as_ref()),
+    ];
+    for (what, path) in private {
+        let Some(path) = path else { continue };
+        // Names that begin with a dot are not served.
+        let is_hidden = |part: Component<'_>| part.as_os_str().as_encoded_bytes().starts_with(b".");
+        if resolved(path).strip_prefix(&served).is_ok_and(|inside| !inside.components().any(is_hidden)) {
+            let (served, path) = (directory.display(), path.display());
+            return Err(Error::invalid(format!("--static {served} would serve {what}, {path}: keep it elsewhere")));
+        }
+    }
+    match served.starts_with(resolved(&config.data_dir)) {
+        true => Err(Error::invalid(format!("--static {} is inside the data directory", directory.display()))),
+        false => Ok(()),
+    }
+}
+
+/// Returns the path without links and relative parts, also if its end does not exist yet.
+fn resolved(path: &Path) -> PathBuf {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let existing = path.ancestors().find_map(|parent| parent.canonicalize().ok().map(|found| (parent, found)));
+    let Some((parent, found)) = existing else { return path };
+    path.strip_prefix(parent).map_or_else(|_| found.clone(), |rest| found.join(rest))
+}
+
 /// Loads the static files, if configured.
 fn load_files(config: &Config) -> Result<Option<Site>> {
-    let directory = config.static_files.directory.as_deref();
-    directory.map(|directory| Site::load(directory, &config.static_files)).transpose()
+    let Some(directory) = config.static_files.directory.as_deref() else { return Ok(None) };
+    check_private(directory, config)?;
+    Site::load(directory, &config.static_files).map(Some)
 }
 
 /// Creates the ingress with everything that the options configure.
@@ -345,14 +391,4 @@ fn pool(name: &'static str, threads: usize, clocks: &Arc<Clocks>) -> std::io::Re
         })
         .on_thread_stop(move || stopped.leave())
         .build()
-}
-
-/// Replaces a file atomically.
-fn replace_file(path: &Path, text: &str) -> Result<()> {
-    let cannot = |error| Error::storage(format!("cannot write the ready file {}", path.display()), error);
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}", std::process::id()));
-    let beside = path.with_file_name(name);
-    std::fs::write(&beside, text).map_err(cannot)?;
-    std::fs::rename(&beside, path).map_err(cannot)
 }

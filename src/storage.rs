@@ -9,9 +9,11 @@
 mod commit;
 mod engine;
 mod gauges;
+mod lock;
 mod log;
 mod scan;
 mod shortage;
+mod threads;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,9 +30,11 @@ pub use commit::{Lead, Notification};
 pub use engine::FEWEST_OPEN_FILES;
 use engine::{Background, Engine};
 pub use gauges::Gauges;
+use lock::Opening;
 pub use log::{LogPosition, LogReader, LoggedBatch, Operation};
 use log::{LostEnd, Openings, Watcher};
 pub use scan::Scan;
+pub use threads::check_threads;
 
 /// Settings of the engine. Sizes in bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -117,9 +121,25 @@ pub struct Batch {
     writes: Option<rocksdb::WriteBatch>,
 }
 
+/// Keeps everybody from opening a directory for writing while it lives.
+pub struct Held {
+    _opening: Option<Opening>,
+}
+
+/// Holds a directory, which need not exist, without changing it.
+///
+/// # Errors
+/// `Storage` if a process has it open, or it cannot be read.
+pub fn hold(directory: &Path) -> Result<Held> {
+    let opening = directory.exists().then(|| Opening::for_reading(directory)).transpose()?;
+    Ok(Held { _opening: opening })
+}
+
 /// An open store. All methods may be called from any thread.
 pub struct Store {
     engine: Engine,
+    /// Behind the engine, which is closed first.
+    opening: Opening,
     read_disk: rocksdb::ReadOptions,
     read_memory: rocksdb::ReadOptions,
     write: rocksdb::WriteOptions,
@@ -137,23 +157,42 @@ impl Store {
     /// # Errors
     /// `Storage` if another process has it open, or on an I/O error; `Corrupt` if its files are damaged.
     pub fn open(directory: &Path, options: &Options) -> Result<Self> {
-        let background = Arc::new(Background::default());
+        std::fs::create_dir_all(directory).map_err(|error| {
+            Error::storage(format!("cannot create the data directory {}", directory.display()), error)
+        })?;
+        check_threads(0)?;
+        let (opening, background) = (Opening::for_writing(directory)?, Arc::new(Background::default()));
         let open_files = engine::open_files(options);
         let lost = log::lost_ends(directory)?;
         let engine = engine::open(directory, options, open_files, &background)?;
-        for LostEnd { file, offset, bytes } in lost {
-            tracing::warn!(
-                "{file} has {bytes} bytes at byte {offset} that cannot be recovered: the end of an interrupted write, or of unsynced writes \
-                 before a power cut; otherwise the disk has damaged it, and acknowledged writes are lost"
-            );
-        }
+        warn_of(lost);
         let openings = Openings::begin(directory)?;
+        Ok(Self::of(engine, opening, background, openings, Options { open_files: Some(open_files), ..options.clone() }))
+    }
+
+    /// Opens an existing store for reading; nothing in the directory is changed, so it may lie on a read-only file system. Writes fail.
+    ///
+    /// # Errors
+    /// As [`Store::open`]; `Storage` if a process writes to it, or an earlier version, which had no blobs, wrote it last.
+    pub fn open_read_only(directory: &Path, options: &Options) -> Result<Self> {
+        check_threads(0)?;
+        let (opening, background) = (Opening::for_reading(directory)?, Arc::new(Background::default()));
+        let open_files = engine::open_files(options);
+        let lost = log::lost_ends(directory)?;
+        let engine = engine::open_read_only(directory, options, open_files)?;
+        warn_of(lost);
+        let options = Options { open_files: Some(open_files), ..options.clone() };
+        Ok(Self::of(engine, opening, background, Openings::default(), options))
+    }
+
+    fn of(engine: Engine, opening: Opening, background: Arc<Background>, openings: Openings, options: Options) -> Self {
         let mut read_memory = rocksdb::ReadOptions::default();
         read_memory.set_read_tier(rocksdb::ReadTier::BlockCache);
         let mut write = rocksdb::WriteOptions::default();
         write.set_no_slowdown(options.refuse_stalls);
-        Ok(Self {
+        Self {
             engine,
+            opening,
             read_disk: rocksdb::ReadOptions::default(),
             read_memory,
             write,
@@ -162,8 +201,13 @@ impl Store {
             background,
             watcher: Watcher::default(),
             openings,
-            options: Options { open_files: Some(open_files), ..options.clone() },
-        })
+            options,
+        }
+    }
+
+    /// Returns whether it was opened for reading.
+    pub fn is_read_only(&self) -> bool {
+        self.opening.is_read_only()
     }
 
     /// Returns the value of a key.
@@ -484,9 +528,7 @@ impl Log for Store {
         self.check_descriptors()?;
         self.db().write_opt(batch, &self.write).map_err(|error| match (classify("write", error), self.failure()) {
             // A failed engine is not behind: waiting would never end.
-            (Error::Busy { .. }, Some(failure)) if !self.is_short() => {
-                Error::storage("cannot write", failure)
-            }
+            (Error::Busy { .. }, Some(failure)) if !self.is_short() => Error::storage("cannot write", failure),
             (error, _) => error,
         })?;
         self.watcher.wake();
@@ -619,6 +661,16 @@ impl Striped {
 
     fn sum(&self) -> u64 {
         self.0.iter().map(|stripe| stripe.0.load(Ordering::Relaxed)).sum()
+    }
+}
+
+/// Says which ends of the log the engine has not read.
+fn warn_of(lost: Vec<LostEnd>) {
+    for LostEnd { file, offset, bytes } in lost {
+        tracing::warn!(
+            "{file} has {bytes} bytes at byte {offset} that cannot be recovered: the end of an interrupted write, or of unsynced writes \
+             before a power cut; otherwise the disk has damaged it, and acknowledged writes are lost"
+        );
     }
 }
 

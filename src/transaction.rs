@@ -167,7 +167,7 @@ impl Database {
         Self::open_by(directory, schema, options, Migration::DropsData)
     }
 
-    /// Opens the store only if the schema is the one it was last opened with, so that inspecting it does not change it.
+    /// Opens the store for reading, only if the schema is the one it was last opened with. Nothing in its directory is changed; writes fail.
     ///
     /// # Errors
     /// As [`Database::open`]; `Invalid` if a table differs.
@@ -176,7 +176,10 @@ impl Database {
     }
 
     fn open_by(directory: &Path, schema: Schema, options: &storage::Options, migration: Migration) -> Result<Self> {
-        let store = Store::open(directory, options)?;
+        let store = match migration {
+            Migration::ChangesNothing => Store::open_read_only(directory, options)?,
+            Migration::KeepsData | Migration::DropsData => Store::open(directory, options)?,
+        };
         let clock = Clock::default();
         let (schema, catalogue) = catalogue::reconcile(&store, schema, migration, clock.now())?;
         let uploads = Uploads::open(&store)?;

@@ -5,14 +5,17 @@
 
 use std::fmt::Arguments;
 use std::fs::File;
-use std::io::Write;
+use std::io::{self, Write};
 use std::net::IpAddr;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
 use parking_lot::Mutex;
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::Errno;
 use serde::Serialize;
 use tracing_appender::non_blocking::NonBlocking;
 
@@ -31,9 +34,22 @@ pub(super) fn open(path: &Path, lines: usize) -> Result<Lines> {
     let cannot = |error| Error::storage(format!("cannot open the access log {}", path.display()), error);
     let out: Box<dyn Write + Send> = match path.as_os_str() == "-" {
         true => Box::new(std::io::stderr()),
-        false => Box::new(File::options().append(true).create(true).open(path).map_err(cannot)?),
+        false => Box::new(open_for_appending(path).map_err(cannot)?),
     };
     Ok(Lines::start("strata-access-log", lines, WRITTEN_BYTES, out))
+}
+
+/// Opens or creates a file, without waiting: a FIFO that nobody reads is an error.
+fn open_for_appending(path: &Path) -> io::Result<File> {
+    let nonblocking = OFlags::NONBLOCK.bits().cast_signed();
+    let file = File::options().append(true).create(true).custom_flags(nonblocking).open(path);
+    let file = file.map_err(|error| match Errno::from_io_error(&error) {
+        Some(Errno::NXIO) => io::Error::other("it is a FIFO that nobody reads; start its reader first"),
+        _ => error,
+    })?;
+    // The thread that writes may wait.
+    fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
+    Ok(file)
 }
 
 /// A line. Times are in UTC, durations in microseconds, bytes are those of bodies.

@@ -17,6 +17,9 @@ use super::worker::Handle;
 const FULL: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
 
+/// The same over TLS, before the handshake: a fatal alert, `internal_error` (RFC 8446, section 6).
+const FULL_TLS: &[u8] = &[21, 3, 3, 0, 2, 2, 80];
+
 /// How long a rejected client may take to read the answer.
 const LINGER: Duration = Duration::from_secs(1);
 
@@ -31,18 +34,20 @@ pub(super) fn start(
     listener: TcpListener,
     workers: Vec<Handle>,
     division: &Division,
+    is_tls: bool,
     tick: Duration,
     mut stopping: watch::Receiver<bool>,
 ) -> std::io::Result<JoinHandle<()>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (most, most_turned_away) = (division.connections, division.turned_away);
+    let full = if is_tls { FULL_TLS } else { FULL };
     let guard = runtime.enter();
     let listener = tokio::net::TcpListener::from_std(listener)?;
     drop(guard);
     std::thread::Builder::new().name("strata-acceptor".to_owned()).spawn(move || {
         runtime.block_on(async {
             tokio::select! {
-                () = accept(listener, &workers, most, most_turned_away) => {}
+                () = accept(listener, &workers, full, most, most_turned_away) => {}
                 () = tick_workers(tick, &workers) => {}
                 _ = stopping.wait_for(|stop| *stop) => {}
             }
@@ -58,14 +63,20 @@ async fn tick_workers(tick: Duration, workers: &[Handle]) {
     }
 }
 
-async fn accept(listener: tokio::net::TcpListener, workers: &[Handle], most: usize, most_turned_away: usize) {
+async fn accept(
+    listener: tokio::net::TcpListener,
+    workers: &[Handle],
+    full: &[u8],
+    most: usize,
+    most_turned_away: usize,
+) {
     let mut turned_away = JoinSet::new();
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {
                 if workers.iter().map(Handle::connections).sum::<usize>() >= most {
                     // The send buffer is empty: either it fits, or the client has disconnected.
-                    let _ = stream.try_write(FULL);
+                    let _ = stream.try_write(full);
                     while turned_away.try_join_next().is_some() {}
                     if turned_away.len() < most_turned_away {
                         turned_away.spawn(tokio::time::timeout(LINGER, discard(stream)));

@@ -137,6 +137,9 @@ pub(super) fn read_folder(root: &Path, memory_bytes: usize) -> Result<HashMap<St
 }
 
 /// Traverses a folder recursively.
+///
+/// # Errors
+/// `Invalid` if a folder is a store: a backup, or the data directory of another server.
 fn collect(root: &Path, entries: fs::ReadDir, prefix: &str, files: &mut Vec<(String, Known)>) -> Result<()> {
     for entry in entries {
         let path = entry.map_err(|error| cannot_read(root, error))?.path();
@@ -144,6 +147,14 @@ fn collect(root: &Path, entries: fs::ReadDir, prefix: &str, files: &mut Vec<(Str
             continue;
         };
         let name = format!("{prefix}{name}");
+        if path.file_name().is_some_and(|name| name == "CURRENT")
+            && fs::read(&path).is_ok_and(|text| text.starts_with(b"MANIFEST-"))
+        {
+            let folder = path.parent().unwrap_or(root).display();
+            return Err(Error::invalid(format!(
+                "{folder} is a store, which is not served as static files: keep it elsewhere"
+            )));
+        }
         let kind = path.symlink_metadata().map_err(|error| cannot_read(&path, error))?.file_type();
         if kind.is_dir() {
             let entries = fs::read_dir(&path).map_err(|error| cannot_read(&path, error))?;

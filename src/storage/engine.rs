@@ -23,7 +23,7 @@ use rustix::process::{Resource, getrlimit};
 use self_cell::self_cell;
 
 use super::shortage::{self, Shortage};
-use super::{Options, Space, log};
+use super::{Options, Space, lock, log};
 use crate::error::{Error, Result};
 
 self_cell!(
@@ -183,7 +183,7 @@ const BLOBS: &str = "blobs";
 
 /// Returns how many sorted files and blob files are kept open.
 pub(super) fn open_files(options: &Options) -> usize {
-    options.open_files.unwrap_or_else(|| descriptors() / 2).clamp(FEWEST_OPEN_FILES, MOST_OPEN_FILES)
+    options.open_files.unwrap_or_else(|| limit_of_files() / 2).clamp(FEWEST_OPEN_FILES, MOST_OPEN_FILES)
 }
 
 pub(super) fn open(
@@ -192,8 +192,6 @@ pub(super) fn open(
     open_files: usize,
     background: &Arc<Background>,
 ) -> Result<Engine> {
-    std::fs::create_dir_all(directory)
-        .map_err(|error| Error::storage(format!("cannot create the data directory {}", directory.display()), error))?;
     refuse_headless(directory)?;
     let mut database_options = rocksdb::Options::default();
     database_options.create_if_missing(true);
@@ -210,9 +208,34 @@ pub(super) fn open(
     // Few sorted files are all opened now, and stay open: then no reader has to look for them in the cache of open files.
     let few = sorted_files(directory)? <= open_files / 2;
     database_options.set_max_open_files(if few { -1 } else { open_files as i32 });
-    database_options.set_table_cache_num_shard_bits((open_files / OPEN_FILES_PER_SHARD).max(1).ilog2().min(6) as i32);
+    database_options.set_table_cache_num_shard_bits(shard_bits(open_files));
     let background = Arc::clone(background);
     database_options.add_event_listener(Listener { background, directory: directory.to_owned(), log_bytes });
+    let database = rocksdb::DB::open_cf_descriptors(&database_options, directory, descriptors(options))
+        .map_err(|error| explain(directory, error))?;
+    let limit = database.set_db_options(&[("max_open_files", &open_files.to_string())]);
+    limit.map_err(|error| Error::storage("cannot limit the number of open files", error))?;
+    log::trim(directory, log_bytes);
+    resolved(database)
+}
+
+/// Opens a database that exists; changes nothing in its directory.
+pub(super) fn open_read_only(directory: &Path, options: &Options, open_files: usize) -> Result<Engine> {
+    refuse_headless(directory)?;
+    let mut database_options = rocksdb::Options::default();
+    database_options.set_max_open_files(open_files as i32);
+    database_options.set_table_cache_num_shard_bits(shard_bits(open_files));
+    let database =
+        rocksdb::DB::open_cf_descriptors_read_only(&database_options, directory, descriptors(options), false)
+            .map_err(|error| explain(directory, error))?;
+    resolved(database)
+}
+
+fn shard_bits(open_files: usize) -> i32 {
+    (open_files / OPEN_FILES_PER_SHARD).max(1).ilog2().min(6) as i32
+}
+
+fn descriptors(options: &Options) -> [rocksdb::ColumnFamilyDescriptor; 4] {
     let cache = rocksdb::Cache::new_hyper_clock_cache(options.cache_bytes, 0);
     let families = [
         (rocksdb::DEFAULT_COLUMN_FAMILY_NAME, family_options(options, &cache, Space::Meta)),
@@ -221,12 +244,10 @@ pub(super) fn open(
         // A store of an earlier version has none; it is created.
         (BLOBS, blob_options(options, &cache)),
     ];
-    let descriptors = families.map(|(name, options)| rocksdb::ColumnFamilyDescriptor::new(name, options));
-    let database = rocksdb::DB::open_cf_descriptors(&database_options, directory, descriptors)
-        .map_err(|error| explain(directory, error))?;
-    let limit = database.set_db_options(&[("max_open_files", &open_files.to_string())]);
-    limit.map_err(|error| Error::storage("cannot limit the number of open files", error))?;
-    log::trim(directory, log_bytes);
+    families.map(|(name, options)| rocksdb::ColumnFamilyDescriptor::new(name, options))
+}
+
+fn resolved(database: rocksdb::DB) -> Result<Engine> {
     Engine::try_new(database, |database| {
         let family =
             |name| database.cf_handle(name).ok_or_else(|| Error::corrupt(format!("column family {name} is missing")));
@@ -318,22 +339,20 @@ fn sorted_files(directory: &Path) -> Result<usize> {
     Ok(files.flatten().filter(|file| file.file_name().as_encoded_bytes().ends_with(b".sst")).count())
 }
 
-/// Returns how many descriptors the process may have.
-fn descriptors() -> usize {
+/// Returns how many file descriptors the process may have.
+fn limit_of_files() -> usize {
     getrlimit(Resource::Nofile).current.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX)
 }
 
-fn cores() -> usize {
+pub(super) fn cores() -> usize {
     std::thread::available_parallelism().map_or(2, std::num::NonZero::get)
 }
 
 /// Adds what to do about an error that RocksDB only describes.
 fn explain(directory: &Path, error: rocksdb::Error) -> Error {
     let (path, text) = (directory.display(), error.to_string());
-    if text.contains("lock hold by current process") || text.contains("Resource temporarily unavailable") {
-        let detail =
-            format!("the data directory {path} is in use by another process: stop it, or choose another directory");
-        return Error::storage(detail, "its LOCK file is held");
+    if text.contains("Resource temporarily unavailable") {
+        return lock::in_use(directory);
     }
     match error.kind() {
         rocksdb::ErrorKind::Corruption => {

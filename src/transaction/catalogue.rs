@@ -52,22 +52,26 @@ pub(super) fn reconcile(
         // Before format 3 the catalogue was written when an index was complete, so an interrupted build has left entries.
         _ => indexes::drop_from(store, catalogue.next_index)?,
     }
+    let mut deleted = Vec::new();
     for table in &mut schema.tables {
         let position = assign_number(&mut catalogue, table);
         let known = &mut catalogue.tables[position];
         let before = known.current().clone();
-        layouts::lay_out(store, known, table, migration, now)?;
+        deleted.extend(layouts::lay_out(store, known, table, migration, now)?);
         catalogue.dropped.extend(number_indexes(store, &mut catalogue.next_index, known, table, &before, migration)?);
     }
     let mut batch = Batch::default();
     let dropped = match migration {
         Migration::ChangesNothing | Migration::KeepsData => Vec::new(),
-        Migration::DropsData => drop_tables(store, &mut batch, &mut catalogue, &schema),
+        Migration::DropsData => drop_tables(store, &mut batch, &mut catalogue, &schema, &mut deleted)?,
     };
     let after = catalogue.to_json()?;
     if migration != Migration::ChangesNothing && stored.as_deref() != Some(&after[..]) {
         store.put(&mut batch, Space::Meta, KEY, &after);
         store.write(&batch, Durability::Strong)?;
+    }
+    for what in deleted {
+        tracing::warn!("--migrate deletes what is not in the schema: {what}");
     }
     // These numbers are never read again, so their space can be reclaimed at once.
     for (space, number) in dropped {
@@ -118,19 +122,24 @@ fn check_unchanged(catalogue: &Catalogue, schema: &Schema) -> Result<()> {
     }
 }
 
-/// Stages the removal of all tables that the schema does not name; returns the spaces and numbers of their data.
-fn drop_tables(store: &Store, batch: &mut Batch, catalogue: &mut Catalogue, schema: &Schema) -> Vec<(Space, u32)> {
+/// Stages the removal of all tables that the schema does not name; returns the spaces and numbers of their data, and adds a line for each
+/// to `deleted`.
+fn drop_tables(
+    store: &Store,
+    batch: &mut Batch,
+    catalogue: &mut Catalogue,
+    schema: &Schema,
+    deleted: &mut Vec<String>,
+) -> Result<Vec<(Space, u32)>> {
     let mut dropped = Vec::new();
-    catalogue.tables.retain(|known| {
-        if schema.table(&known.name).is_some() {
-            return true;
-        }
+    for known in catalogue.tables.extract_if(.., |known| schema.table(&known.name).is_none()) {
+        let (records, _) = store.count_prefix(Space::Records, &known.id.to_be_bytes())?;
+        deleted.push(format!("table {}: {records} records", known.name));
         indexes::drop_table(store, batch, known.id, known.indexes.iter().map(|index| index.id));
         dropped.extend([(Space::Records, known.id), (Space::Blobs, known.id)]);
         dropped.extend(known.indexes.iter().map(|index| (Space::Indexes, index.id)));
-        false
-    });
-    dropped
+    }
+    Ok(dropped)
 }
 
 /// Assigns a table its number; returns its position in the catalogue.

@@ -32,7 +32,7 @@ struct Numbers {
 }
 
 impl Uploads {
-    /// Removes what is left of unfinished uploads, and continues with the next unreserved number.
+    /// Removes what is left of unfinished uploads, if the store may be written to, and continues with the next unreserved number.
     ///
     /// # Errors
     /// `Corrupt` if the list is damaged; what the engine returns.
@@ -48,7 +48,7 @@ impl Uploads {
             let (table, upload, _) = key::parts_of_blob(&key[lower.len()..]).ok_or_else(damaged)?;
             remove(store, &mut batch, table, upload);
         }
-        if !batch.is_empty() {
+        if !batch.is_empty() && !store.is_read_only() {
             store.write(&batch, Durability::Soft)?;
         }
         Ok(Self(Mutex::new(Numbers { next, end: next, retired: HashMap::new() })))

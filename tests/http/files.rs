@@ -3,7 +3,9 @@
 use std::fs;
 use std::path::Path;
 
+use strata::config::Config;
 use strata::server::Server;
+use strata::storage::Store;
 use tempfile::TempDir;
 
 use super::client::{Connection, ask, start, wait_until};
@@ -107,18 +109,48 @@ fn a_client_that_goes_amid_a_file_leaves_nothing_behind() {
     wait_until("nothing waits", waiting);
 }
 
+/// What a server says that cannot start with these files and this data directory.
+fn refusal(files: &Path, data: &Path, change: impl FnOnce(&mut Config)) -> String {
+    let mut config = Config {
+        listen: "127.0.0.1:0".parse().unwrap(),
+        schema: Some(super::client::schema()),
+        data_dir: data.to_owned(),
+        static_files: strata::static_files::Options { directory: Some(files.to_owned()), ..Default::default() },
+        ..Config::default()
+    };
+    change(&mut config);
+    Server::start(&config).err().map(|error| error.to_string()).unwrap_or_default()
+}
+
 #[test]
 fn a_folder_that_is_not_there_is_said() {
     let folder = tempfile::tempdir().unwrap();
-    let config = strata::config::Config {
-        listen: "127.0.0.1:0".parse().unwrap(),
-        schema: Some(super::client::schema()),
-        data_dir: folder.path().join("data"),
-        static_files: strata::static_files::Options {
-            directory: Some(Path::new("nowhere").to_owned()),
-            ..Default::default()
-        },
-        ..Default::default()
-    };
-    assert!(Server::start(&config).err().unwrap().to_string().contains("nowhere"));
+    assert!(refusal(Path::new("nowhere"), &folder.path().join("data"), |_| {}).contains("nowhere"));
+}
+
+#[test]
+fn what_is_private_is_no_static_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let (site, data) = (folder.path().join("site"), folder.path().join("data"));
+    fs::create_dir_all(site.join("deep")).unwrap();
+    std::os::unix::fs::symlink("site", folder.path().join("link")).unwrap();
+    for (files, data) in [
+        (folder.path(), data.clone()),
+        (&site, site.clone()),
+        (&site, site.join("deep/new/data")),
+        (&site, folder.path().join("link/data")),
+        (&folder.path().join("link"), site.join("deep/../data")),
+        (&site.join("deep"), site.clone()),
+    ] {
+        assert!(refusal(files, &data, |_| {}).contains("data directory"), "{files:?} {data:?}");
+    }
+    let inside = |name: &str| Some(site.join(name));
+    assert!(refusal(&site, &data, |config| config.tls.key = inside("key.pem")).contains("key"));
+    assert!(
+        refusal(&site, &data, |config| config.observability.access_log = inside("deep/log")).contains("access log")
+    );
+    assert_eq!(refusal(&site, &site.join(".data"), |_| {}), "", "hidden names are not served");
+    let store = Store::open(&site.join("deep/old"), &strata::storage::Options::default()).unwrap();
+    assert!(refusal(&site, &data, |_| {}).contains("is a store"), "a backup, or the data of another server");
+    drop(store);
 }

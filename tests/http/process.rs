@@ -3,7 +3,8 @@
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read};
 use std::net::{TcpListener, TcpStream};
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
 use std::time::Duration;
 
@@ -173,7 +174,7 @@ fn a_backup_is_restored_and_verified() {
     assert_eq!(server.exit_code(), Some(0));
 
     assert!(output(&["backup", &offline, "--data-dir", &data]).status.success());
-    assert_refused(&output(&["backup", &offline, "--data-dir", &data]), &["checkpoint"]);
+    assert_refused(&output(&["backup", &offline, "--data-dir", &data]), &["cannot back up into", "exists"]);
     assert_refused(&output(&["restore", &offline, "--data-dir", &data]), &["it has a store"]);
     assert_refused(&output(&["compact", "--data-dir", &path("nowhere")]), &["no store"]);
     for (backup, records) in [(&running, 1), (&offline, 2)] {
@@ -185,6 +186,174 @@ fn a_backup_is_restored_and_verified() {
         assert_eq!((&stats["tables"][0]["name"], &stats["tables"][0]["records"]), (&"Product".into(), &records.into()));
         assert!(stats["tables"][0]["indexes"][0]["entries"].as_u64() > Some(0), "{stats}");
     }
+}
+
+/// Every file below a folder with its bytes, and when and as what it was changed last.
+fn listed(folder: &Path) -> Vec<(PathBuf, Vec<u8>, (i64, i64, u64, u32))> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let about = path.metadata().unwrap();
+        let bytes = if about.is_dir() { Vec::new() } else { fs::read(&path).unwrap() };
+        found.extend(if about.is_dir() { listed(&path) } else { Vec::new() });
+        found.push((path, bytes, (about.mtime(), about.mtime_nsec(), about.ino(), about.mode())));
+    }
+    found.sort();
+    found
+}
+
+/// A checkpoint and the data directory itself, which has writes in its log alone; also where nothing may be written.
+#[test]
+fn what_reads_a_store_changes_nothing_in_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let mut server = Running::start(folder.path());
+    for number in 0..20 {
+        assert_eq!(ask(&server.url, "PUT", &format!("/Product/{number}"), r#"{"name":"Lamp"}"#).status, 201);
+    }
+    assert_eq!(ask(&server.url, "POST", &format!("/_checkpoint?directory={}", path("copy")), "").status, 201);
+    server.signal("KILL");
+    server.exit_code();
+    let schema = schema();
+    let schema = ["--schema", schema.to_str().unwrap()];
+    for data in ["data", "copy"] {
+        let before = listed(&folder.path().join(data));
+        let backup = path(&format!("{data}.backup"));
+        for arguments in
+            [[&["verify"], &schema[..]].concat(), [&["stats"], &schema[..]].concat(), vec!["backup", &backup]]
+        {
+            let done = output(&[&arguments[..], &["--data-dir", &path(data)]].concat());
+            assert!(done.status.success(), "{done:?}");
+            assert_eq!(listed(&folder.path().join(data)), before, "{arguments:?}");
+        }
+        // Mounted read-only, and the backup on another file system, to which nothing can be linked.
+        let script = r#"mount -t tmpfs tmpfs "$1" && mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" && shift && exec "$@""#;
+        let elsewhere = path("elsewhere");
+        fs::create_dir_all(&elsewhere).unwrap();
+        for arguments in [["verify", "--data-dir"], ["backup", "--data-dir"]] {
+            let mut apart = Command::new("unshare");
+            apart.args(["--map-root-user", "--mount", "sh", "-c", script, &path(data), &elsewhere]);
+            apart.arg(env!("CARGO_BIN_EXE_strata")).args(arguments).arg(path(data));
+            if arguments[0] == "verify" {
+                apart.args(schema);
+            } else {
+                apart.arg(format!("{elsewhere}/backup"));
+            }
+            let done = apart.output().unwrap();
+            let said = String::from_utf8_lossy(&done.stderr).into_owned();
+            assert!(done.status.success() || said.contains("unshare: ") || said.contains("mount: "), "{said}");
+        }
+        assert!(output(&[&["verify"], &schema[..], &["--data-dir", &backup]].concat()).status.success());
+    }
+}
+
+#[test]
+fn a_ready_file_speaks_of_a_server_that_is_ready() {
+    let folder = tempfile::tempdir().unwrap();
+    let ready = folder.path().join("ready");
+    let mut server = Running::start(folder.path());
+    let taken = server.url.strip_prefix("http://").unwrap().to_owned();
+    let schema = schema();
+    let again = |data: &str| {
+        let (ready, data) = (ready.to_str().unwrap(), folder.path().join(data));
+        let options = ["serve", "--listen", &taken, "--ready-file", ready, "--schema", schema.to_str().unwrap()];
+        output(&[&options[..], &["--data-dir", data.to_str().unwrap()]].concat())
+    };
+    assert_refused(&again("data"), &["cannot listen"]);
+    assert!(ready.exists(), "that of the server that is running");
+    assert_refused(&again("other"), &["cannot listen"]);
+    assert!(!ready.exists(), "no server runs over this directory");
+    fs::write(&ready, "left behind\n").unwrap();
+    server.signal("TERM");
+    assert_eq!(server.exit_code(), Some(0));
+    assert!(!ready.exists(), "it has stopped");
+}
+
+#[test]
+fn an_access_log_that_nobody_reads_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let fifo = folder.path().join("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let (data, schema) = (folder.path().join("data"), schema());
+    let options = ["serve", "--listen", "127.0.0.1:0", "--schema", schema.to_str().unwrap()];
+    let options =
+        [&options[..], &["--data-dir", data.to_str().unwrap(), "--access-log", fifo.to_str().unwrap()]].concat();
+    assert_refused(&output(&options), &["access log", "FIFO"]);
+}
+
+/// Only root can start it as somebody else, who has no process yet.
+#[test]
+fn a_limit_of_processes_is_said_in_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let script =
+        r#"chmod 777 "$1" && ulimit -u "$0" && shift && exec setpriv --reuid 65534 --regid 65534 --clear-groups "$@""#;
+    let schema = schema();
+    for (limit, command) in [("8", "serve"), ("3", "serve"), ("8", "verify")] {
+        let mut limited = Command::new("sh");
+        limited.args(["-c", script, limit]).arg(folder.path()).arg(env!("CARGO_BIN_EXE_strata")).arg(command);
+        limited.args(["--schema", schema.to_str().unwrap(), "--data-dir"]).arg(folder.path());
+        fs::write(folder.path().join("CURRENT"), "").unwrap();
+        let done = limited.output().unwrap();
+        if String::from_utf8_lossy(&done.stderr).contains("setpriv: ") {
+            println!("skipped: here nobody can be limited");
+            return;
+        }
+        assert_refused(&done, &["threads are needed", "ulimit -u"]);
+    }
+}
+
+#[test]
+fn what_a_migration_deletes_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let schema = folder.path().join("schema.graphql");
+    let start = |sdl: &str, options: &[&str]| {
+        fs::write(&schema, sdl).unwrap();
+        Running::start_with(folder.path(), &[&["--schema", schema.to_str().unwrap()][..], options].concat())
+    };
+    let both = "type Brand @table @export { id: ID! @primaryKey }
+        type Product @table @export { id: ID! @primaryKey  price: Int  note: String }";
+    let mut server = start(both, &[]);
+    for number in 0..3 {
+        assert_eq!(ask(&server.url, "PUT", &format!("/Brand/{number}"), "{}").status, 201);
+        assert_eq!(
+            ask(&server.url, "PUT", &format!("/Product/{number}"), &format!(r#"{{"price":{number}}}"#)).status,
+            201
+        );
+    }
+    server.signal("TERM");
+    server.exit_code();
+    let renamed =
+        "type Maker @table @export { id: ID! @primaryKey } type Product @table @export { id: ID! @primaryKey }";
+    let mut server = start(renamed, &["--migrate"]);
+    let said = [server.line(), server.line(), server.line(), server.line()];
+    for what in [
+        "attribute price of table Product: values of 3 records",
+        "attribute note of table Product: values of 0",
+        "table Brand: 3 records",
+    ] {
+        assert_eq!(
+            said.iter().filter(|line| line.starts_with("strata: warning: ") && line.contains(what)).count(),
+            1,
+            "{said:?}"
+        );
+    }
+    server.signal("TERM");
+    server.exit_code();
+    assert!(start(renamed, &["--migrate"]).line().contains("listening"), "once");
+}
+
+#[test]
+fn variables_are_options_of_every_command_and_a_slip_is_said() {
+    let of = |variables: &[(&str, &str)]| {
+        let done = command(&["check"]).env_remove("STRATA_SCHEMA").envs(variables.iter().copied()).output().unwrap();
+        (done.status.code(), String::from_utf8(done.stderr).unwrap())
+    };
+    let schema = schema();
+    let schema = ("STRATA_SCHEMA", schema.to_str().unwrap());
+    assert_eq!(of(&[schema]), (Some(0), String::new()));
+    let (code, said) = of(&[schema, ("STRATA_MAXROWS", "5"), ("STRATA_SERVICE_HOST", "10.0.0.1")]);
+    assert_eq!((code, said.lines().count()), (Some(0), 1));
+    assert!(said.contains("STRATA_MAXROWS") && said.contains("STRATA_MAX_ROWS"), "{said}");
 }
 
 /// A limit on the size of files stands for a full disk.
@@ -379,7 +548,7 @@ fn a_table_that_the_schema_no_longer_defines_is_said() {
                 not served; --migrate deletes them";
     assert_eq!([start(&["Brand"], &[]), start(&["Brand"], &[])], [kept; 2]);
     assert!(start(&["Brand", "Product"], &[]).contains("listening"));
-    assert!(start(&["Brand"], &["--migrate"]).contains("listening"));
+    assert!(start(&["Brand"], &["--migrate"]).contains("deletes what is not in the schema: table Product: 0 records"));
     assert!(start(&["Brand"], &[]).contains("listening"), "it is gone");
 }
 

@@ -145,6 +145,23 @@ fn a_handshake_has_the_time_of_a_head() {
 }
 
 #[test]
+fn who_is_over_the_limit_of_connections_gets_an_alert() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(folder.path(), |config| {
+        config.tls.mode = Some(Mode::SelfSigned);
+        config.connections = 1;
+    });
+    let mut first = connect(&server, "localhost", client(&certificate_of(folder.path()), &[&TLS13], &[]));
+    first.write_all(b"GET /_ready HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
+    first.read_exact(&mut [0; 15]).unwrap();
+    for version in [&TLS12, &TLS13] {
+        let mut second = connect(&server, "localhost", client(&certificate_of(folder.path()), &[version], &[]));
+        let error = second.write_all(GET.as_bytes()).and_then(|()| second.read(&mut [0; 1])).unwrap_err();
+        assert!(error.to_string().contains("fatal alert"), "{error}");
+    }
+}
+
+#[test]
 fn plain_http_is_turned_away_and_others_are_served() {
     let folder = tempfile::tempdir().unwrap();
     let server = self_signed(folder.path());

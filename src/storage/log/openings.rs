@@ -26,7 +26,7 @@ const FORMAT: u32 = 1;
 const KEPT: usize = 1000;
 
 /// The openings of a store, oldest first.
-#[derive(Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
 pub(in crate::storage) struct Openings {
     format: u32,
     openings: Vec<Opening>,

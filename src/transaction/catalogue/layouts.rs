@@ -14,7 +14,7 @@ use crate::indexes;
 use crate::schema::{Attribute, Earlier, Kind, Table};
 use crate::storage::Store;
 
-/// Finds or adds the layout of the table's records, and adds the earlier layouts to the table.
+/// Finds or adds the layout of the table's records, and adds the earlier layouts to the table. Returns what a migration deletes, a line each.
 ///
 /// # Errors
 /// `Invalid` if values would be lost or are missing, or if there would be too many layouts.
@@ -24,7 +24,7 @@ pub(super) fn lay_out(
     table: &mut Table,
     migration: Migration,
     now: i64,
-) -> Result<()> {
+) -> Result<Vec<String>> {
     let (before, primary_key) = (known.current().clone(), &table.attributes[table.primary_key].name);
     if known.primary_key != *primary_key && has_records(store, table.id)? {
         let detail = format!(
@@ -35,18 +35,24 @@ pub(super) fn lay_out(
     }
     known.primary_key.clone_from(primary_key);
     let attributes = number_attributes(store, known, table)?;
-    let is_gone = |old: &&StoredAttribute| attributes.iter().all(|attribute| attribute.id != old.id);
-    if let Some(gone) = before.attributes.iter().find(is_gone)
+    let is_gone = |old: &StoredAttribute| attributes.iter().all(|attribute| attribute.id != old.id);
+    let gone: Vec<usize> = (0..before.attributes.len()).filter(|old| is_gone(&before.attributes[*old])).collect();
+    if let Some(gone) = gone.first()
         && migration != Migration::DropsData
         && has_records(store, table.id)?
     {
         return Err(Error::invalid(format!(
             "attribute {} of table {} is missing from the schema and its values would be lost: keep it, or pass \
              --migrate to delete them",
-            gone.name, table.name
+            before.attributes[*gone].name, table.name
         )));
     }
     let previous = as_of(known, table, known.layout)?;
+    let deleted = gone.iter().map(|attribute| {
+        let (name, values) = (&before.attributes[*attribute].name, count_values(store, &previous, *attribute)?);
+        Ok(format!("attribute {name} of table {}: values of {values} records", table.name))
+    });
+    let deleted = deleted.collect::<Result<_>>()?;
     choose(known, table, StoredLayout { attributes, deadline: deadline_of(table) })?;
     if let (Some(seconds), false) = (table.expiration, before.deadline == Deadline::InRecord) {
         // The time of their last write is not known.
@@ -57,7 +63,18 @@ pub(super) fn lay_out(
     }
     table.layout = known.layout;
     table.earlier = earlier(known, table)?;
-    check_records(store, &before, &previous, table, known.current())
+    check_records(store, &before, &previous, table, known.current())?;
+    Ok(deleted)
+}
+
+/// Returns how many records have a value for an attribute.
+fn count_values(store: &Store, table: &Table, attribute: usize) -> Result<u64> {
+    let snapshot = store.snapshot();
+    let (mut records, mut values) = (indexes::all_records(store, table.id, &snapshot), 0);
+    while let Some((_, bytes)) = records.next()? {
+        values += u64::from(Record::open(table, bytes)?.json_of(attribute)? != b"null");
+    }
+    Ok(values)
 }
 
 /// Returns how newly written records of a table expire.

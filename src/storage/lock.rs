@@ -1,0 +1,91 @@
+//! Who has a data directory open.
+//!
+//! An engine that writes locks the file `LOCK` (fcntl(2), exclusively). One that only reads takes no lock, and what it reads beside a writer is
+//! undefined; so a reader takes the shared lock here. Where there is no such file (a checkpoint has none, and nothing is written to it by who
+//! reads it), nobody has written to the copy yet.
+//!
+//! These locks belong to the process: the first file that is closed ends them all, the engine's too. So this process opens a directory once,
+//! which is recorded.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use parking_lot::Mutex;
+use rustix::fs::{FlockOperation, fcntl_lock};
+
+use crate::error::{Error, Result};
+
+/// A directory's device and inode.
+type Directory = (u64, u64);
+
+/// The directories that this process has open.
+static OPEN: Mutex<BTreeSet<Directory>> = Mutex::new(BTreeSet::new());
+
+/// The opening of a directory by this process; ends when it is dropped.
+pub(super) struct Opening {
+    directory: Directory,
+    is_read_only: bool,
+    /// Holds the lock of a reader.
+    _lock: Option<File>,
+}
+
+impl Opening {
+    /// Records that this process opens a directory for writing, which the engine then locks.
+    ///
+    /// # Errors
+    /// `Storage` if this process has it open, or it cannot be read.
+    pub(super) fn for_writing(path: &Path) -> Result<Self> {
+        Ok(Self { directory: record(path)?, is_read_only: false, _lock: None })
+    }
+
+    /// Locks a directory against writers.
+    ///
+    /// # Errors
+    /// `Storage` if a process has it open for writing, or this one at all, or it cannot be read.
+    pub(super) fn for_reading(path: &Path) -> Result<Self> {
+        let mut opening = Self { directory: record(path)?, is_read_only: true, _lock: None };
+        match File::open(path.join("LOCK")) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(cannot_read(path, error)),
+            Ok(file) => {
+                fcntl_lock(&file, FlockOperation::NonBlockingLockShared).map_err(|error| match error {
+                    rustix::io::Errno::AGAIN | rustix::io::Errno::ACCESS => in_use(path),
+                    error => cannot_read(path, error.into()),
+                })?;
+                opening._lock = Some(file);
+            }
+        }
+        Ok(opening)
+    }
+
+    pub(super) fn is_read_only(&self) -> bool {
+        self.is_read_only
+    }
+}
+
+impl Drop for Opening {
+    fn drop(&mut self) {
+        OPEN.lock().remove(&self.directory);
+    }
+}
+
+fn record(path: &Path) -> Result<Directory> {
+    let found = path.metadata().map_err(|error| cannot_read(path, error))?;
+    let directory = (found.dev(), found.ino());
+    if OPEN.lock().insert(directory) { Ok(directory) } else { Err(in_use(path)) }
+}
+
+/// Returns the error of a directory that is open already.
+pub(super) fn in_use(path: &Path) -> Error {
+    let path = path.display();
+    let detail =
+        format!("the data directory {path} is in use by another process: stop it, or choose another directory");
+    Error::storage(detail, "its LOCK file is held")
+}
+
+fn cannot_read(path: &Path, error: std::io::Error) -> Error {
+    Error::storage(format!("cannot read the data directory {}", path.display()), error)
+}
