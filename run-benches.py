@@ -6,6 +6,12 @@ import sys
 if sys.version_info < (3, 11):
     sys.exit(f"run-benches.py needs Python 3.11 or newer, and this is {sys.version.split()[0]}; with Debian 12 or later: apt-get install python3")
 
+from run_benches import interrupts
+
+interrupts.wait_for_heed()
+
 from run_benches.cli import command_line
 
-sys.exit(command_line.main(sys.argv[1:]))
+code = command_line.main(sys.argv[1:])
+interrupts.wait_for_heed()
+sys.exit(code)

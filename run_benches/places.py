@@ -50,10 +50,14 @@ LOCAL_CARGO_CONFIG = ROOT / ".cargo" / "local.toml"
 LIBCLANG = ROOT / ".cargo" / "libclang"
 """The wheel of libclang; ignored by git."""
 
-_CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "strata"
+_CACHES = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+_CACHE = _CACHES / "strata"
 
 LOCK = _CACHE / "lock"
 """Held while a run measures: two runs at once would measure each other, whichever checkouts they are of."""
+
+BENCH_CACHE = _CACHES / "strata-bench"
+"""Where stores of benches lie if the system's folder is in memory (benches/harness/src/folders.rs)."""
 
 COMPARE_CACHE = Path(os.environ.get("STRATA_COMPARE_DIR") or _CACHE / f"compare-{hashlib.sha256(str(ROOT).encode()).hexdigest()[:8]}").absolute()
 """Where the two sides of a comparison are built and kept: may be deleted, and RocksDB is then copied or compiled again. Outside the

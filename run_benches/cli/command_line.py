@@ -10,10 +10,10 @@ else runs inside `.venv`, and may use what requirements.txt lists.
 import argparse
 import errno
 import re
-import signal
 import sys
 from pathlib import Path
 
+from run_benches import interrupts, processes, scratch
 from run_benches.errors import Complaint, Exit
 from run_benches.measure import selection
 from run_benches.measure.layers import layer_names
@@ -43,27 +43,38 @@ a first word that is a layer or a row means run: run-benches.py transaction"""
 
 def main(arguments: list[str]) -> int:
     """Carries out what was typed; returns the exit code."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # A script's shell has its background jobs ignore it, and so would Python.
+    interrupts.heed()
+    try:
+        return _carried_out(arguments)
+    except KeyboardInterrupt:
+        print("\nstopped", file=sys.stderr)
+        return Exit.NOTHING
+    finally:
+        interrupts.STOP.ending = True  # it is decided how this ends
+
+
+def _carried_out(arguments: list[str]) -> int:
     try:
         options = _options(arguments)
         packages.enter_environment(arguments)
         from run_benches.cli import commands
 
-        return commands.carry_out(options, arguments)
+        with scratch.of_the_command():
+            try:
+                return commands.carry_out(options, arguments)
+            finally:
+                processes.end_all()
     except Complaint as complaint:
         print(f"run-benches.py: {complaint}", file=sys.stderr)
         return complaint.code
     except BrokenPipeError:
         sys.stderr.close()
-        return Exit.FINE
+        return Exit.NOTHING if interrupts.STOP.requested else Exit.FINE
     except OSError as error:
         if error.errno not in OUTSIDE_TROUBLE:
             raise
         print(f"run-benches.py: {error.strerror}: {error.filename or 'a file'}; mend that, then go on with --resume if a run was under way", file=sys.stderr)
         return Exit.ERROR
-    except KeyboardInterrupt:
-        print("\nstopped", file=sys.stderr)
-        return Exit.NOTHING
 
 
 def _options(arguments: list[str]) -> argparse.Namespace:

@@ -6,12 +6,12 @@ editing has none. The commit belongs to no branch and holds what `git add -A` wo
 
 import os
 import re
-import subprocess
 import tempfile
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
+from run_benches import processes
 from run_benches.errors import Complaint
 from run_benches.places import BASELINES, BUT_BASELINES, ROOT
 from run_benches.store import runs
@@ -107,7 +107,7 @@ def git(*words: str, **environment: str) -> str:
     """What git prints about this checkout, whatever repository the environment speaks of."""
     inherited = {name: value for name, value in os.environ.items() if name not in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")}
     try:
-        done = subprocess.run(["git", *words], cwd=ROOT, env=inherited | environment, capture_output=True, text=True, errors="replace", check=False)
+        done = processes.told(["git", *words], cwd=ROOT, env=inherited | environment)
     except OSError as error:
         raise Complaint("git is not installed, and revisions are compared by it") from error
     if done.returncode != 0:

@@ -11,13 +11,12 @@ import os
 import re
 import shutil
 import ssl
-import subprocess
 import sys
 import urllib.parse
 import urllib.request
 from pathlib import Path
 
-from run_benches import files
+from run_benches import files, interrupts, processes, scratch
 from run_benches.errors import Complaint
 from run_benches.places import ROOT, VENV
 
@@ -45,8 +44,10 @@ def ensure_environment() -> Path:
 def enter_environment(arguments: list[str]) -> None:
     """Starts this program anew inside `.venv`, unless it runs there already."""
     if Path(sys.prefix).resolve() != VENV.resolve():
-        python = ensure_environment()
+        with scratch.of_the_command():
+            python = ensure_environment()
         sys.stdout.flush()
+        interrupts.wait_for_heed()
         os.execv(python, [str(python), str(ROOT / "run-benches.py"), *arguments])
 
 
@@ -64,7 +65,7 @@ def install(python: str, requirements: Path, options: list[str]) -> None:
 
 
 def _call(command: list[str], complaint: str, environment: dict[str, str] | None = None) -> None:
-    done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    done = processes.told(command, env=environment, stderr=processes.STDOUT)
     if done.returncode != 0:
         last = (done.stdout.strip().splitlines() or ["no output"])[-1]
         raise Complaint(f"{complaint} ({last})")

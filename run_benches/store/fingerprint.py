@@ -5,9 +5,9 @@ file, so that of a commit and that of a working tree are equal where their files
 """
 
 import hashlib
-import subprocess
 from collections.abc import Sequence
 
+from run_benches import processes
 from run_benches.places import ROOT
 
 MEASURED = ("src", "benches", "Cargo.toml", "Cargo.lock", ".cargo/config.toml")
@@ -64,7 +64,7 @@ def _digest(entries: "zip[tuple[str, str]] | list[tuple[str, str]]") -> str:
 
 def _git(*words: str, said: str = "") -> str | None:
     try:
-        done = subprocess.run(["git", *words], cwd=ROOT, input=said, capture_output=True, text=True, check=False)
+        done = processes.told(["git", *words], said, cwd=ROOT)
     except OSError:
         return None
     return done.stdout if done.returncode == 0 else None
