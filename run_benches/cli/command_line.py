@@ -43,8 +43,8 @@ a first word that is a layer or a row means run: run-benches.py transaction"""
 
 def main(arguments: list[str]) -> int:
     """Carries out what was typed; returns the exit code."""
-    interrupts.heed()
     try:
+        interrupts.heed()
         return _carried_out(arguments)
     except KeyboardInterrupt:
         print("\nstopped", file=sys.stderr)
