@@ -176,7 +176,7 @@ def end(process: Process, ask: signal.Signals = signal.SIGTERM) -> None:
             for one in left:
                 _signal(os.kill, one.pid, signal.SIGKILL)
             time.sleep(0.01)
-        process.wait()
+        code_within(process, ENDING_S)
         _under_way.discard(process)
 
 

@@ -36,7 +36,9 @@ OUTSIDE_TROUBLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
 """A disk that is full or may not be written is no defect of the runner."""
 
 EPILOG = """exit codes: 0 fine; 1 something is slower or has more allocations, or a test, or with --strict a goal, failed; 2 usage, set-up, build or bench
-error; 3 contaminated, or nothing, or not all, was measured
+error; 3 contaminated, stopped, or nothing, or not all, was measured
+
+Ctrl-C (SIGINT), SIGTERM and SIGHUP stop every command at any stage: what it started ends, its temporary files go, what is done is kept
 
 a first word that is a layer or a row means run: run-benches.py transaction"""
 

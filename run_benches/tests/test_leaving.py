@@ -33,8 +33,12 @@ def checkout(tmp_path: Path) -> Iterator[Checkout]:
 
 def started(checkout: Checkout, *words: str, before: Callable[[], None] | None = None, **environment: str) -> "subprocess.Popen[str]":
     """A command under way, at the place where a fake tool waits."""
+    return waiting(checkout, checkout.command(*words), before, **environment)
+
+
+def waiting(checkout: Checkout, command: list[str], before: Callable[[], None] | None = None, **environment: str) -> "subprocess.Popen[str]":
     own = checkout.environment() | {"TMPDIR": os.readlink(checkout.root / "tmp")} | environment
-    process = subprocess.Popen(checkout.command(*words), env=own, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=before)
+    process = subprocess.Popen(command, env=own, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=before)
     deadline = time.monotonic() + 60
     while not (checkout.root / "bin" / "WAITING").exists():
         assert process.poll() is None and time.monotonic() < deadline, process.communicate()
@@ -95,13 +99,17 @@ def test_a_profile(checkout: Checkout, number: signal.Signals) -> None:
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-def test_a_load_test_whose_load_tool_does_not_end_when_it_is_asked(checkout: Checkout, number: signal.Signals, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("action", [(), ("compare", "--versus=--no-tls"), ("calibrate",), ("capacity",)], ids=lambda action: "".join(action[:1]))
+def test_a_load_test_whose_load_tool_does_not_end_when_it_is_asked(checkout: Checkout, action: tuple[str, ...], number: signal.Signals) -> None:
+    subprocess.run(["git", "-c", "user.name=nobody", "-c", "user.email=none", "-C", checkout.root, "init", "-q", "-b", "main"], check=True)
+    for words in (["add", "Cargo.toml"], ["commit", "-q", "-m", "all"]):
+        subprocess.run(["git", "-c", "user.name=nobody", "-c", "user.email=none", *words], cwd=checkout.root, check=True)
     load = checkout.root / "bin" / "load-program"
-    wait = "os.chdir(HOME)\nopen('WAITING', 'w').close()\nsignal.signal(signal.SIGINT, lambda *_: None)\nsubprocess.run(['sleep', '300'], start_new_session=True)\n"
-    load.write_text(load.read_text().replace('if sys.argv[1] == "pair":', f'if "--results" in sys.argv:\n{textwrap.indent(wait, "    ")}if sys.argv[1] == "pair":'))
-    code = f"import sys; sys.path.insert(0, {str(checkout.root)!r}); from run_benches import processes; processes.ENDING_S = 0.5; from run_benches.cli import command_line; sys.exit(command_line.main(sys.argv[1:]))"
-    monkeypatch.setattr(Checkout, "command", lambda self, *words: [sys.executable, "-c", code, *words])
-    ended(checkout, started(checkout, "load", "rest-crud"), number)
+    deaf = "signal.signal(signal.SIGINT, lambda *_: None)\nopen(HOME / 'WAITING', 'w').close()\nsubprocess.run(['sleep', '300'], start_new_session=True)\n"
+    load.write_text(load.read_text().replace("trouble = HOME", f'if "--plan" not in sys.argv:\n{textwrap.indent(deaf, "    ")}trouble = HOME'))
+    impatient = "from run_benches import processes; processes.ENDING_S = 0.5; from run_benches.cli import command_line; sys.exit(command_line.main(sys.argv[1:]))"
+    command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(checkout.root)!r}); {impatient}"]
+    ended(checkout, waiting(checkout, [*command, "load", *action[:1], *(["rest-crud"] if action != ("calibrate",) else []), *action[1:]]), number)
 
 
 @pytest.mark.parametrize("number", SIGNALS)
