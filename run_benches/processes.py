@@ -13,6 +13,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,8 +28,22 @@ _REFUSED = "strata-harness: refused: "
 REFUSED = "the engine refused: "
 """How the reason of that is told."""
 
-ENDING_S = 30.0
-"""How long a process that was asked to end may take to store what it has."""
+
+@dataclass(frozen=True)
+class Ending:
+    """How a process is asked to end, and how long it may take then, before it is killed."""
+
+    ask: signal.Signals
+    patience_s: float
+
+
+USUAL = Ending(signal.SIGTERM, 10.0)
+
+STORING = Ending(signal.SIGINT, 30.0)
+"""Of a program that finishes what is in flight, and stores it: the load tool, the server."""
+
+KILLED_S = 10.0
+"""How long the kernel may take to end what was killed; what waits for a device cannot be waited for."""
 
 PIPE, STDOUT, DEVNULL = subprocess.PIPE, subprocess.STDOUT, subprocess.DEVNULL
 Process = subprocess.Popen[bytes]
@@ -47,30 +62,30 @@ def start(command: Sequence[str | Path], **how: Any) -> Process:
 
 
 @contextmanager
-def started(command: Sequence[str | Path], ask: signal.Signals = signal.SIGTERM, **how: Any) -> Iterator[Process]:
-    """A process that runs meanwhile; however the block is left, it is ended then, and `ask` is how it is asked to."""
+def started(command: Sequence[str | Path], ending: Ending = USUAL, **how: Any) -> Iterator[Process]:
+    """A process that runs meanwhile; however the block is left, it is ended then."""
     process = start(command, **how)
     try:
         yield process
     finally:
-        end(process, ask)
+        end(process, ending)
 
 
-def call(command: Sequence[str | Path], limit_s: float | None = None, ask: signal.Signals = signal.SIGTERM, **how: Any) -> int:
+def call(command: Sequence[str | Path], limit_s: float | None = None, ending: Ending = USUAL, **how: Any) -> int:
     """Runs a program to its end; returns its exit code. TimeoutError if it takes longer than `limit_s`."""
-    with started(command, ask, **how) as process:
+    with started(command, ending, **how) as process:
         began = time.monotonic()
         while (code := code_within(process, POLL_S)) is None:
             _go_on(command, began, limit_s)
         return code
 
 
-def told(command: Sequence[str | Path], said: str = "", limit_s: float | None = None, ask: signal.Signals = signal.SIGTERM, **how: Any) -> Told:
+def told(command: Sequence[str | Path], said: str = "", limit_s: float | None = None, ending: Ending = USUAL, **how: Any) -> Told:
     """Runs a program to its end, with `said` as its input; returns what it printed, and its exit code."""
     with open(os.memfd_create("input"), "wb+", buffering=0) as input:
         input.write(said.encode())
         input.seek(0)
-        with started(command, ask, **{"stdin": input, "stdout": PIPE, "stderr": PIPE} | how) as process:
+        with started(command, ending, **{"stdin": input, "stdout": PIPE, "stderr": PIPE} | how) as process:
             began = time.monotonic()
             while True:
                 with suppress(subprocess.TimeoutExpired):
@@ -158,15 +173,15 @@ def refusal(failure: str | None) -> str | None:
     return refused + reason if refused else None
 
 
-def end(process: Process, ask: signal.Signals = signal.SIGTERM) -> None:
+def end(process: Process, ending: Ending = USUAL) -> None:
     """Ends a process, and what it started: also when it has ended itself, that may still run. Who does not end when it is asked is killed."""
     with held():
         known: set[_Id] = set()
         if process.poll() is None:
             known = _family({process.pid}, _running())
-            _signal(os.killpg, process.pid, ask)
-            code_within(process, ENDING_S)
-        deadline = time.monotonic() + ENDING_S
+            _signal(os.killpg, process.pid, ending.ask)
+            code_within(process, ending.patience_s)
+        deadline = time.monotonic() + KILLED_S
         # A process that has ended by itself, and its group with it, is not looked for any further: there are hundreds of these in a run.
         while (known or _signal(os.killpg, process.pid, 0)) and time.monotonic() < deadline:
             running = _running()
@@ -176,7 +191,7 @@ def end(process: Process, ask: signal.Signals = signal.SIGTERM) -> None:
             for one in left:
                 _signal(os.kill, one.pid, signal.SIGKILL)
             time.sleep(0.01)
-        code_within(process, ENDING_S)
+        code_within(process, KILLED_S)
         _under_way.discard(process)
 
 

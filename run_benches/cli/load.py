@@ -5,7 +5,6 @@ same is where it is stored and how one asks for it.
 """
 
 import argparse
-import signal
 import sys
 from pathlib import Path
 
@@ -48,7 +47,7 @@ def main(options: argparse.Namespace, arguments: list[str]) -> int:
             programs = build.programs("load", "strata")
             server = ["--server", str(programs["strata"])] if options.action == "capacity" and "--base-url" not in options.flags else []
             where = ["--calibration", str(CALIBRATION)] if options.action in ("calibrate", "capacity") else []
-            return processes.call([programs["load"], options.action, *server, *where, *options.flags], ask=signal.SIGINT)
+            return processes.call([programs["load"], options.action, *server, *where, *options.flags], ending=processes.STORING)
 
 
 def _printed(run: LoadRun, path: Path, as_json: bool) -> int:

@@ -3,7 +3,6 @@
 Why the binary, in a process of its own: what is asked is what people get.
 """
 
-import signal
 import sys
 import tempfile
 import time
@@ -35,7 +34,7 @@ def running(schema: str) -> Iterator[str]:
         (folder / "schema.graphql").write_text(schema, encoding="utf-8")
         options = ["--schema", f"{folder}/schema.graphql", "--data-dir", f"{folder}/data", "--ready-file", f"{folder}/ready"]
         command = [str(toolchain.target_folder() / "release" / "strata"), "serve", "--listen", "127.0.0.1:0", *options]
-        with (folder / "log").open("wb") as log, processes.started(command, signal.SIGINT, stderr=log) as process:
+        with (folder / "log").open("wb") as log, processes.started(command, processes.STORING, stderr=log) as process:
             yield _url(process, folder)
 
 

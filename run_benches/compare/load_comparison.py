@@ -8,7 +8,6 @@ the median and the 99th percentile of each operation.
 
 import json
 import random
-import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -195,7 +194,7 @@ def _at(times: Statistics | None, quantile: float) -> float | str:
 
 def _run(command: list[str]) -> list[str]:
     """The lines that the load tool prints. It is told of an interrupt, so that it stops its servers."""
-    done = processes.told(command, ask=signal.SIGINT)
+    done = processes.told(command, ending=processes.STORING)
     if done.returncode not in (0, 1) or not done.stdout:
         raise Complaint((done.stderr.strip().splitlines() or [f"the load tool ended with code {done.returncode}"])[-1].removeprefix("load: "))
     return done.stdout.splitlines()

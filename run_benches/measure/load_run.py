@@ -7,7 +7,6 @@ standard output and error go on to ours: it says what it found, and shows what g
 
 import json
 import re
-import signal
 import sys
 import time
 import tomllib
@@ -149,7 +148,7 @@ def _one(run: LoadRun, scenario: Scenario, plan: Plan, programs: dict[str, Path]
     command = [str(programs["load"]), "run", scenario.name, *server, "--results", str(folder), "--calibration", str(CALIBRATION), *run.flags, *_view()]
     output, words = sys.stderr if to_stderr else None, b""
     try:
-        with processes.started(command, signal.SIGINT, cwd=_folder_of(scenario), stdout=output, stderr=processes.PIPE) as process:
+        with processes.started(command, processes.STORING, cwd=_folder_of(scenario), stdout=output, stderr=processes.PIPE) as process:
             assert process.stderr is not None
             while said := process.stderr.read1(4096):  # type: ignore[attr-defined]
                 sys.stderr.buffer.write(said)

@@ -107,7 +107,7 @@ def test_a_load_test_whose_load_tool_does_not_end_when_it_is_asked(checkout: Che
     load = checkout.root / "bin" / "load-program"
     deaf = "signal.signal(signal.SIGINT, lambda *_: None)\nopen(HOME / 'WAITING', 'w').close()\nsubprocess.run(['sleep', '300'], start_new_session=True)\n"
     load.write_text(load.read_text().replace("trouble = HOME", f'if "--plan" not in sys.argv:\n{textwrap.indent(deaf, "    ")}trouble = HOME'))
-    impatient = "from run_benches import processes; processes.ENDING_S = 0.5; from run_benches.cli import command_line; sys.exit(command_line.main(sys.argv[1:]))"
+    impatient = "import signal; from run_benches import processes; processes.STORING = processes.Ending(signal.SIGINT, 0.5); from run_benches.cli import command_line; sys.exit(command_line.main(sys.argv[1:]))"
     command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(checkout.root)!r}); {impatient}"]
     ended(checkout, waiting(checkout, [*command, "load", *action[:1], *(["rest-crud"] if action != ("calibrate",) else []), *action[1:]]), number)
 
