@@ -6,6 +6,7 @@ whose it is, as those of the harness do (benches/harness/src/folders.rs), so tha
 """
 
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -84,8 +85,8 @@ def sweep(places: set[Path]) -> None:
     for place in places:
         with suppress(OSError):
             for entry in os.scandir(place):
-                words = entry.name.removeprefix(f"{PREFIX}-").split("-")
-                if entry.name.startswith(f"{PREFIX}-") and all(word.isdecimal() for word in words[:2]) and len(words) > 1 and _started(int(words[0])) != int(words[1]):
+                owner = re.match(rf"{PREFIX}-(\d+)-(\d+)(?:-|$)", entry.name)
+                if owner and _started(int(owner[1])) != int(owner[2]):
                     shutil.rmtree(entry.path, ignore_errors=True)
 
 

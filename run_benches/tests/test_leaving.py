@@ -107,8 +107,9 @@ def test_a_load_test_whose_load_tool_does_not_end_when_it_is_asked(checkout: Che
     load = checkout.root / "bin" / "load-program"
     deaf = "signal.signal(signal.SIGINT, lambda *_: None)\nopen(HOME / 'WAITING', 'w').close()\nsubprocess.run(['sleep', '300'], start_new_session=True)\n"
     load.write_text(load.read_text().replace("trouble = HOME", f'if "--plan" not in sys.argv:\n{textwrap.indent(deaf, "    ")}trouble = HOME'))
-    impatient = "import signal; from run_benches import processes; processes.STORING = processes.Ending(signal.SIGINT, 0.5); from run_benches.cli import command_line; sys.exit(command_line.main(sys.argv[1:]))"
-    command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(checkout.root)!r}); {impatient}"]
+    impatient = "import signal; from run_benches import processes; processes.STORING = processes.Ending(signal.SIGINT, 0.5)"
+    main = "from run_benches.cli import command_line; sys.exit(command_line.main(sys.argv[1:]))"
+    command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(checkout.root)!r}); {impatient}; {main}"]
     ended(checkout, waiting(checkout, [*command, "load", *action[:1], *(["rest-crud"] if action != ("calibrate",) else []), *action[1:]]), number)
 
 
@@ -217,7 +218,8 @@ def test_an_interrupt_waits_for_what_must_not_be_cut_off(monkeypatch: pytest.Mon
 
 def test_the_whole_family_of_a_process_ends_with_it() -> None:
     """In its group, in other groups and in other sessions, however often it was passed on."""
-    code = "import subprocess; subprocess.Popen(['sh', '-c', 'setsid sleep 301 & sleep 302 & exec setsid sleep 303']); print('up', flush=True); subprocess.run(['sleep', '304'], process_group=0)"
+    passed_on = "subprocess.Popen(['sh', '-c', 'setsid sleep 301 & sleep 302 & exec setsid sleep 303'])"
+    code = f"import subprocess; {passed_on}; print('up', flush=True); subprocess.run(['sleep', '304'], process_group=0)"
     with processes.started([sys.executable, "-c", code], stdout=processes.PIPE) as process:
         assert process.stdout and process.stdout.readline() == b"up\n"
         deadline = time.monotonic() + 60
