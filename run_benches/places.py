@@ -8,6 +8,8 @@ import hashlib
 import os
 from pathlib import Path
 
+from run_benches.errors import Complaint
+
 ROOT = Path(__file__).absolute().parent.parent
 """The checkout."""
 
@@ -50,18 +52,40 @@ LOCAL_CARGO_CONFIG = ROOT / ".cargo" / "local.toml"
 LIBCLANG = ROOT / ".cargo" / "libclang"
 """The wheel of libclang; ignored by git."""
 
-_CACHES = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-_CACHE = _CACHES / "strata"
+_WITHOUT_HOME = Path(os.environ.get("TMPDIR") or "/tmp").absolute() / f"strata-{os.getuid()}"
+"""In place of the user's cache folder, where there is none that can be written."""
 
-LOCK = _CACHE / "lock"
+
+def _cache() -> Path:
+    """Our part of the user's cache folder. (A relative path in the variable does not count: XDG Base Directory Specification.)"""
+    named = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    folder = (named if named.is_absolute() else Path(os.path.expanduser("~"), ".cache")) / "strata"
+    existing = next(parent for parent in (folder, *folder.parents) if os.path.lexists(parent) or parent == parent.parent)
+    usable = folder.is_absolute() and existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)
+    return folder if usable else _WITHOUT_HOME
+
+
+CACHE = _cache()
+
+LOCK = CACHE / "lock"
 """Held while a run measures: two runs at once would measure each other, whichever checkouts they are of."""
 
-BENCH_CACHE = _CACHES / "strata-bench"
+BENCH_CACHE = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "strata-bench")
 """Where stores of benches lie if the system's folder is in memory (benches/harness/src/folders.rs)."""
 
-COMPARE_CACHE = Path(os.environ.get("STRATA_COMPARE_DIR") or _CACHE / f"compare-{hashlib.sha256(str(ROOT).encode()).hexdigest()[:8]}").absolute()
+COMPARE_CACHE = Path(os.environ.get("STRATA_COMPARE_DIR") or CACHE / f"compare-{hashlib.sha256(str(ROOT).encode()).hexdigest()[:8]}").absolute()
 """Where the two sides of a comparison are built and kept: may be deleted, and RocksDB is then copied or compiled again. Outside the
 checkout, since cargo joins the rustflags of every `.cargo/config.toml` above what it builds."""
+
+
+def use_cache() -> None:
+    """Has libraries use our cache folder too. Complains if what stands in for that of the user is another user's: its name can be guessed,
+    and what is built there is run."""
+    os.environ.setdefault("MPLCONFIGDIR", str(CACHE / "matplotlib"))
+    if CACHE == _WITHOUT_HOME:
+        CACHE.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if CACHE.lstat().st_uid != os.getuid():
+            raise Complaint(f"{CACHE} belongs to another user: set XDG_CACHE_HOME to a folder of yours")
 
 
 def shown(path: Path) -> str:

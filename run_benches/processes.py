@@ -8,6 +8,7 @@ A bench that hangs must cost its own row, not the run: it is given a deadline, a
 """
 
 import os
+import re
 import signal
 import subprocess
 import time
@@ -21,6 +22,13 @@ from run_benches.interrupts import held, raise_if_requested
 
 POLL_S = 0.1
 LONGEST_QUOTE = 300
+
+SYSTEM = re.compile(
+    "No space left on device|Disk quota exceeded|Read-only file system|Input/output error|File too large|Too many open files|Cannot allocate memory"
+    r"|Permission denied|signal:? 7\b"
+)
+"""The reasons of the system, which come before what a program says of them later. A linker writes its output by mapping it into memory, and
+ends by signal 7 (SIGBUS) where the disk is full."""
 
 _REFUSED = "strata-harness: refused: "
 """What a bench says last if its engine refused an operation (benches/harness/src/refusal.rs)."""
@@ -80,17 +88,20 @@ def call(command: Sequence[str | Path], limit_s: float | None = None, ending: En
         return code
 
 
-def told(command: Sequence[str | Path], said: str = "", limit_s: float | None = None, ending: Ending = USUAL, **how: Any) -> Told:
-    """Runs a program to its end, with `said` as its input; returns what it printed, and its exit code."""
+def told(
+    command: Sequence[str | Path], said: str = "", limit_s: float | None = None, ending: Ending = USUAL, no_text: str = "replace", **how: Any
+) -> Told:
+    """Runs a program to its end, with `said` as its input; returns what it printed, and its exit code. `no_text` is what becomes of bytes
+    that are no text, as `bytes.decode` takes it."""
     with open(os.memfd_create("input"), "wb+", buffering=0) as input:
-        input.write(said.encode())
+        input.write(said.encode(errors="surrogateescape"))
         input.seek(0)
         with started(command, ending, **{"stdin": input, "stdout": PIPE, "stderr": PIPE} | how) as process:
             began = time.monotonic()
             while True:
                 with suppress(subprocess.TimeoutExpired):
                     output, errors = process.communicate(timeout=POLL_S)
-                    return Told(command, process.returncode, output.decode(errors="replace"), (errors or b"").decode(errors="replace"))
+                    return Told(command, process.returncode, output.decode(errors=no_text), (errors or b"").decode(errors=no_text))
                 _go_on(command, began, limit_s)
 
 
@@ -155,12 +166,16 @@ def last_words(log: Path) -> str:
 
 
 def essence(lines: list[str]) -> str:
-    """What counts of the last lines of a process: that its engine refused an operation, else the message of a panic where there is one, else
-    the last line."""
+    """What counts of the last lines of a process: that its engine refused an operation, else the first reason of the system, else the message
+    of a panic where there is one, else the last line."""
     said = [line.strip() for line in lines if line.strip()]
     refused = [line.removeprefix(_REFUSED) for line in said if line.startswith(_REFUSED)]
     if refused:
         return (REFUSED + refused[0])[:LONGEST_QUOTE]
+    system = [line for line in said if SYSTEM.search(line)]
+    if system:
+        full = "no space left, where the linker wrote: " if "signal" in system[0] else ""
+        return (full + system[0])[:LONGEST_QUOTE]
     panics = [at for at, line in enumerate(said) if "panicked at" in line]
     if panics:
         return " ".join(said[panics[0] : panics[0] + 2])[:LONGEST_QUOTE]

@@ -639,6 +639,8 @@ fn write_through_stalls(store: &Store, batch: &Batch, durability: Durability) ->
             Err(Error::Busy { .. }) => store.settle()?,
             outcome => return outcome,
         }
+        // A shortage of descriptors is not ended by the engine's work.
+        std::thread::sleep(std::time::Duration::from_millis(10));
     }
 }
 

@@ -296,12 +296,12 @@ impl Store {
             self.settle()?;
             match self.flush_all() {
                 // Writers have filled all memtables meanwhile.
-                Err(error) if error.kind() == rocksdb::ErrorKind::TryAgain && !self.background.shortage.lasts() => {}
+                Err(error) if error.kind() == rocksdb::ErrorKind::TryAgain && !self.is_short() => {}
                 flushed => break flushed.map_err(|error| classify("flush", error))?,
             }
         }
         self.settle()?;
-        if self.background.shortage.lasts() { Err(shortage::busy()) } else { Ok(()) }
+        if self.is_short() { Err(shortage::busy()) } else { Ok(()) }
     }
 
     /// Has the engine flush all memtables, without waiting for it: one that lacks descriptors is not tried again by itself.
@@ -387,7 +387,8 @@ impl Store {
         }
     }
 
-    /// Returns why the engine refuses writes, if a flush or a compaction has failed and the engine has not recovered.
+    /// Returns why the engine refuses writes, if a flush or a compaction has failed and the engine has not recovered. May block while it
+    /// [is short](Store::is_short) of descriptors.
     pub fn failure(&self) -> Option<String> {
         // What it finds is in `failure`.
         let _ = self.check_descriptors();
@@ -483,7 +484,7 @@ impl Log for Store {
         self.check_descriptors()?;
         self.db().write_opt(batch, &self.write).map_err(|error| match (classify("write", error), self.failure()) {
             // A failed engine is not behind: waiting would never end.
-            (Error::Busy { .. }, Some(failure)) if !self.background.shortage.lasts() => {
+            (Error::Busy { .. }, Some(failure)) if !self.is_short() => {
                 Error::storage("cannot write", failure)
             }
             (error, _) => error,

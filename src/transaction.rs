@@ -524,6 +524,9 @@ impl Database {
     }
 
     fn write(&self, batch: &Batch, durability: Durability) -> Result<()> {
+        if self.reach == Reach::Memory && self.store().is_short() {
+            return Err(Error::WouldBlock);
+        }
         match &self.deferred {
             Some(deferred) if durability == Durability::Strong => {
                 self.store().write(batch, Durability::Soft)?;

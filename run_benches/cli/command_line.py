@@ -11,9 +11,10 @@ import argparse
 import errno
 import re
 import sys
+import traceback
 from pathlib import Path
 
-from run_benches import interrupts, processes, scratch
+from run_benches import interrupts, places, processes, scratch
 from run_benches.errors import Complaint, Exit
 from run_benches.measure import selection
 from run_benches.measure.layers import layer_names
@@ -32,8 +33,11 @@ LOAD_TOOL = {
 
 LOAD_ACTIONS = ("run", "compare", "list", "save", "baselines", "runs", "show", "report", *LOAD_TOOL)
 
-OUTSIDE_TROUBLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
-"""A disk that is full or may not be written is no defect of the runner."""
+OUTSIDE_TROUBLE = frozenset(
+    getattr(errno, name)
+    for name in ("ENOSPC", "EDQUOT", "EROFS", "EACCES", "EPERM", "ENOTDIR", "EISDIR", "ELOOP", "ENAMETOOLONG", "EFBIG", "EIO", "ESTALE", "EMFILE", "ENFILE", "EAGAIN", "ENOMEM")
+)
+"""What the system refuses is no defect of the runner: a disk that is full or may not be written, a folder that is none, a limit."""
 
 EPILOG = """exit codes: 0 fine; 1 something is slower or has more allocations, or a test, or with --strict a goal, failed; 2 usage, set-up, build or bench
 error; 3 contaminated, stopped, or nothing, or not all, was measured
@@ -58,6 +62,7 @@ def main(arguments: list[str]) -> int:
 def _carried_out(arguments: list[str]) -> int:
     try:
         options = _options(arguments)
+        places.use_cache()
         packages.enter_environment(arguments)
         from run_benches.cli import commands
 
@@ -72,10 +77,11 @@ def _carried_out(arguments: list[str]) -> int:
     except BrokenPipeError:
         sys.stderr.close()
         return Exit.NOTHING if interrupts.STOP.requested else Exit.FINE
-    except OSError as error:
-        if error.errno not in OUTSIDE_TROUBLE:
-            raise
-        print(f"run-benches.py: {error.strerror}: {error.filename or 'a file'}; mend that, then go on with --resume if a run was under way", file=sys.stderr)
+    except Exception as error:  # of a defect Python would end with 1, which means that something is slower
+        if isinstance(error, OSError) and error.errno in OUTSIDE_TROUBLE:
+            print(f"run-benches.py: {error.strerror}: {error.filename or 'a file'}; mend that, then go on with --resume if a run was under way", file=sys.stderr)
+        else:
+            traceback.print_exc()
         return Exit.ERROR
 
 

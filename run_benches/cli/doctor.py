@@ -25,6 +25,7 @@ from run_benches.analysis import figures
 from run_benches.errors import Complaint, Exit
 from run_benches.measure import broker, build, jobs, machine
 from run_benches.measure.layers import SENTINELS
+from run_benches.measure.lock import alone
 from run_benches.progress import Line
 from run_benches.render import tables
 from run_benches.render.tables import Column
@@ -241,7 +242,8 @@ def _sentinels() -> list[Scatter]:
     executable = build.last_build().get(SENTINELS)
     if executable is None:
         raise Complaint("it takes the benches, so look again after the first build: run-benches.py --quick")
-    effects = _paired_with_itself(executable, list(build.ask(SENTINELS, executable).facts.rows))
+    with alone():
+        effects = _paired_with_itself(executable, list(build.ask(SENTINELS, executable).facts.rows))
     return [scatter(row, found) for row, found in effects.items()]
 
 

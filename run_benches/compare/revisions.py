@@ -1,24 +1,31 @@
 """What a person means by the name of a revision, and which benches a change between two of them can reach.
 
 Why a working tree becomes a commit: everything after this module builds, keeps and resumes by a hash, and a tree that somebody goes on
-editing has none. The commit belongs to no branch and holds what `git add -A` would; neither the index nor a file is touched.
+editing has none. The commit belongs to no branch and holds what `git add -A` would. Its objects are kept in the cache of comparisons;
+in the repository neither the index nor a file is touched, and nothing is added.
 """
 
-import os
 import re
 import tempfile
 import tomllib
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
-from run_benches import processes
+from run_benches import repository
 from run_benches.errors import Complaint
-from run_benches.places import BASELINES, BUT_BASELINES, ROOT
+from run_benches.places import BASELINES, BUT_BASELINES, COMPARE_CACHE, ROOT
 from run_benches.store import runs
 
 WORKING_TREE = "the working tree"
+OBJECTS = COMPARE_CACHE / "objects"
+"""The objects of working trees that were compared."""
+
 FOR_EVERYTHING = re.compile(r"Cargo\.(toml|lock)|rust-toolchain.*|build\.rs|\.cargo/.*|benches/harness/.*|src/lib\.rs")
 """Files that reach every bench."""
+
+_DEEPEN = "git fetch --unshallow"
+"""What gives a shallow clone the rest of its history."""
 
 _NOBODY = {f"GIT_{role}_{what}": text for role in ("AUTHOR", "COMMITTER") for what, text in {"NAME": "run-benches", "EMAIL": "none", "DATE": "@0 +0000"}.items()}
 
@@ -36,13 +43,14 @@ def resolve(word: str | None) -> Revision:
     """The working tree (no word, or a dot), a git revision, or that of a saved baseline."""
     if word is None or word == ".":
         return _working_tree()
-    commit, baseline = _commit(word), BASELINES / f"{Path(word).stem if word.startswith('baselines/') else word}.json"
-    if baseline.is_file() and commit:
+    commit, baseline = _commit(word), _baseline(word)
+    if baseline and commit:
         raise Complaint(f"{word!r} is a git revision and a saved baseline: say {word}^0 for the one, baselines/{word}.json for the other")
-    if baseline.is_file():
+    if baseline:
         return _of_baseline(baseline)
     if commit is None:
-        raise Complaint(f"{word!r} is neither a git revision nor a saved baseline; to see these: git branch -a, run-benches.py baselines")
+        deeper = f", and this clone has not all of its history: {_DEEPEN}" if _is_shallow() else ""
+        raise Complaint(f"{word!r} is neither a git revision nor a saved baseline{deeper}; to see these: git branch -a, run-benches.py baselines")
     return Revision(word if not commit.startswith(word) else word[:9], commit, dirty=False)
 
 
@@ -53,8 +61,9 @@ def merge_base(word: str = "main") -> Revision:
             try:
                 return Revision(f"merge base with {branch}", git("merge-base", "HEAD", branch), dirty=False)
             except Complaint:
-                raise Complaint(f"HEAD and {branch} have no common ancestor here: name a revision, or fetch more history (git fetch --unshallow)") from None
-    raise Complaint(f"there is no branch {word} to compare with: name a revision")
+                more = f", or fetch the rest of the history ({_DEEPEN})" if _is_shallow() else ""
+                raise Complaint(f"HEAD and {branch} have no common ancestor here: name a revision{more}") from None
+    raise Complaint(f"there is no branch {word} to compare with: name a revision, or fetch it (git fetch origin {word}:{word})")
 
 
 def tree(revision: Revision, benches_of: Revision) -> str:
@@ -104,22 +113,36 @@ def benches(commit: str) -> list[str]:
 
 
 def git(*words: str, **environment: str) -> str:
-    """What git prints about this checkout, whatever repository the environment speaks of."""
-    inherited = {name: value for name, value in os.environ.items() if name not in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")}
-    try:
-        done = processes.told(["git", *words], cwd=ROOT, env=inherited | environment)
-    except OSError as error:
-        raise Complaint("git is not installed, and revisions are compared by it") from error
-    if done.returncode != 0:
-        raise Complaint(f"git {words[0]} failed: {(done.stderr.splitlines() or ['it said nothing'])[0]}")
-    return done.stdout.strip("\n")
+    """What git prints about this checkout. It also knows the objects of working trees that were compared, and adds those of others to them."""
+    theirs = _objects()
+    OBJECTS.mkdir(parents=True, exist_ok=True)
+    return repository.git(*words, environment={"GIT_OBJECT_DIRECTORY": str(OBJECTS), "GIT_ALTERNATE_OBJECT_DIRECTORIES": theirs} | environment)
+
+
+@lru_cache(maxsize=1)
+def _objects() -> str:
+    """Where the repository has its objects, as a list of one for git."""
+    quoted = str(ROOT / repository.git("rev-parse", "--git-path", "objects")).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{quoted}"'
+
+
+def _is_shallow() -> bool:
+    return git("rev-parse", "--is-shallow-repository") == "true"
 
 
 def _commit(word: str) -> str | None:
+    """The hash of a commit, if the repository has it; a complaint if there is no repository to ask."""
+    git("rev-parse", "--git-dir")
     try:
-        return git("rev-parse", "--verify", "--quiet", f"{word}^{{commit}}")
+        return git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{word}^{{commit}}")
     except Complaint:
         return None
+
+
+def _baseline(word: str) -> Path | None:
+    """The file of a baseline, by its name or by its path, as one types it here or in the checkout."""
+    named = [BASELINES / f"{word}.json", *([Path(word).absolute(), ROOT / word] if word.endswith(".json") else [])]
+    return next((path for path in named if path.is_file()), None)
 
 
 def _working_tree() -> Revision:
@@ -136,10 +159,13 @@ def _working_tree() -> Revision:
 
 def _of_baseline(path: Path) -> Revision:
     tool = runs.load(path).tool
+    if tool.dirty is None:
+        raise Complaint(f"baseline {path.stem} was measured where git knew no revision: it cannot be measured again")
     if tool.dirty:
         raise Complaint(f"baseline {path.stem} was measured on a tree with uncommitted changes, which nobody kept: it cannot be measured again")
     if _commit(tool.commit) is None:
-        raise Complaint(f"baseline {path.stem} was measured at {tool.commit[:9]}, which is not in this repository: fetch it (git fetch --all)")
+        fetch = _DEEPEN if _is_shallow() else f"git fetch origin {tool.commit}"
+        raise Complaint(f"baseline {path.stem} was measured at {tool.commit[:9]}, which is not in this repository: fetch it ({fetch})")
     return Revision(f"baseline {path.stem}", tool.commit, dirty=False)
 
 

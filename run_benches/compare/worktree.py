@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import shutil
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -31,6 +32,9 @@ TREE = COMPARE_CACHE / "tree"
 TARGET = COMPARE_CACHE / "target"
 BUILDS = COMPARE_CACHE / "builds"
 KEPT_BUILDS = 6
+KEPT_OBJECTS_S = 14 * 24 * 3600
+"""How long the objects of a working tree are kept after it was compared last: as long as git keeps what nothing leads to."""
+
 
 
 @dataclass(frozen=True)
@@ -193,6 +197,9 @@ def _cargo(*words: str) -> str:
 
 
 def _prune() -> None:
-    """Removes all but the builds that were used last."""
+    """Removes all but the builds, and the objects of working trees, that were used last."""
     for folder in sorted(BUILDS.iterdir(), key=lambda folder: folder.stat().st_mtime)[:-KEPT_BUILDS]:
         shutil.rmtree(folder)
+    for path in revisions.OBJECTS.glob("??/*"):
+        if time.time() - path.stat().st_mtime > KEPT_OBJECTS_S:
+            path.unlink()

@@ -133,7 +133,8 @@ def run_cargo(root: Path, target: Path, kind: Kind, arguments: Sequence[str], wh
         print("the first build compiles RocksDB, which takes about half an hour on two cores; later builds take a minute or two", file=sys.stderr)
     RUNS.mkdir(exist_ok=True)
     log = RUNS / "build.log"
-    variables = {**environment, "CARGO_TARGET_DIR": str(target)}
+    # No launcher of rustc may change what is measured; cargo compiles nothing again without it.
+    variables = {**environment, "RUSTC_WRAPPER": "", "CARGO_TARGET_DIR": str(target)}
     command = ["cargo", *_COMMANDS[kind], "--workspace", "--message-format=json-render-diagnostics", *arguments]
     with log.open("wb") as errors, Line() as line, processes.started(command, cwd=root, env=variables, stdout=processes.PIPE, stderr=errors) as process:
         built = _follow(process, kind, line, what, target)

@@ -19,6 +19,8 @@ from pathlib import Path
 
 from run_benches import processes, scratch
 from run_benches.errors import Complaint
+from run_benches.places import shown
+from run_benches.setup import build_failure
 
 _RUSTC = """#!/bin/sh
 # rustc, as cargo calls it for the crates of the workspace. `--cfg test` stands for a bench that has a main of its own.
@@ -71,7 +73,7 @@ class Link:
     def _call(self, path: Path, words: list[str], said: str) -> None:
         done = processes.told(["cc", *words], said)
         if done.returncode != 0:
-            raise Complaint(f"{path.name} cannot be linked anew: {(done.stderr.splitlines() or ['the linker said nothing'])[0]}")
+            raise Complaint(f"{path.name} cannot be linked anew in {shown(path.parent)}: {build_failure.reason(done.stderr.splitlines())}")
 
 
 def environment(scripts: Path, links: Path) -> dict[str, str]:

@@ -17,12 +17,13 @@ the block of the README that says how often our verdicts are wrong.
 
 import difflib
 import shlex
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
-from run_benches import files, places, serialization
+from run_benches import files, places, repository, serialization
 from run_benches.analysis import figures
 from run_benches.calibrate.error_rates import Results
 from run_benches.errors import Complaint, Exit
@@ -54,6 +55,10 @@ def main(run_path: Path | None, output: Path | None, dry_run: bool, check: bool,
         return Exit.ERROR
     if not source.exists():
         raise Complaint(_no_run(source, page), Exit.FAILED if check else Exit.ERROR)
+    if reason := repository.refusal():
+        if check:
+            raise Complaint(f"the pages cannot be checked: whether what they speak of has changed is not known ({reason})", Exit.NOTHING)
+        print(f"whether the code has changed since it was measured is not known ({reason}); the pages say so", file=sys.stderr)
     sources, texts, drawn = contents(source, calibrated, page.name)
     if page.resolve() == PAGE.resolve():
         texts[f"{PICTURES}/{layers_drawing.FILE}"] = layers_drawing.svg()
@@ -73,12 +78,13 @@ def contents(source: Path, calibrated: Path = pool.RESULTS, main: str = MAIN) ->
     return sources, render(run, bench_headers(), calibration, main, _stale(run, calibration, load, compared), load, compared), drawn
 
 
-def _stale(run: Run, calibration: Results | None, load: LoadRun | None, compared: Sequence[LoadComparison]) -> frozenset[str]:
-    """Which of them speak of sources that have changed since, by the names that `Source` says."""
-    made = {"run": (run.tool.fingerprint, fingerprint.MEASURED), "calibration": (calibration.fingerprint if calibration else None, fingerprint.JUDGING)}
+def _stale(run: Run, calibration: Results | None, load: LoadRun | None, compared: Sequence[LoadComparison]) -> dict[str, bool | None]:
+    """Whether they speak of sources that have changed since, by the names that `Source` says."""
+    made: dict[str, tuple[str | None, Sequence[str]]] = {"run": (run.tool.fingerprint, fingerprint.MEASURED)}
+    made |= {"calibration": (calibration.fingerprint, fingerprint.JUDGING)} if calibration else {}
     made |= {"load": (load.tool.fingerprint, fingerprint.LOADED)} if load else {}
     made |= {f"comparison {number}": (one.tool.fingerprint, fingerprint.LOADED) for number, one in enumerate(compared, start=1)}
-    return frozenset(name for name, (known, paths) in made.items() if fingerprint.stale(known, paths))
+    return {name: fingerprint.stale(known, paths) for name, (known, paths) in made.items()}
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ def render(
     headers: Mapping[str, str],
     calibration: Results | None,
     main: str = MAIN,
-    stale: frozenset[str] = frozenset(),
+    stale: Mapping[str, bool | None] = {},
     load: LoadRun | None = None,
     compared: tuple[LoadComparison, ...] = (),
 ) -> dict[str, str]:
@@ -114,7 +114,7 @@ def machine(source: Source) -> list[str]:
     lines = [
         f"* {', '.join(told)}; {run.build.rustc.partition(' (')[0]}.",
         f"* A {run.scale} run of {revision(run.tool.commit, run.tool.dirty)}, begun {run.started}, which took {duration(run.seconds)}{limited}{ended}.",
-        *(["* **Stale: the code that it measured has changed since.**"] if "run" in source.stale else []),
+        *(f"* {line}" for line in source.age("run", "the code that it measured")[:1]),
     ]
     return ["## The machine and the run", "", *source.block("machine", lines)]
 

@@ -25,7 +25,7 @@ _IN_TURNS = (
     " A change is B's figure over A's."
 )
 
-_STALE = "the server or the load tool has changed since."
+_LOADED = "the server or the load tool"
 
 _BESIDE = (
     "The ladder's highest rung is one request after the other over HTTP, told by the server's CPU, in the run of benches that the other pages are of."
@@ -41,8 +41,7 @@ def page(source: Source) -> list[str]:
     if load is None:
         return [f"# {NAME}", "", _WORDS, "", *marked(NAME, "no stored load test", [figures.NOT_MEASURED]), *turns]
     lines = load_page.body(load, load_pictures.pictures(load))
-    stale = [f"**Stale: {_STALE}**", ""] if NAME in source.stale else []
-    return [f"# {NAME}", "", _WORDS, "", *stale, *_block(load, "limits", _limits(load)), *turns, *_block(load, "micro against load", _beside(source, load)), *_block(load, NAME, lines)]
+    return [f"# {NAME}", "", _WORDS, "", *source.age(NAME, _LOADED), *_block(load, "limits", _limits(load)), *turns, *_block(load, "micro against load", _beside(source, load)), *_block(load, NAME, lines)]
 
 
 def _turns(source: Source) -> list[str]:
@@ -52,8 +51,8 @@ def _turns(source: Source) -> list[str]:
     found = ["## In turns", "", _IN_TURNS, ""]
     columns = [column.title + (">" if column.right else "") for column in load_comparison_report.COLUMNS]
     for number, compared in enumerate(source.compared, start=1):
-        stale = [f"**Stale: {_STALE}**", ""] if f"comparison {number}" in source.stale else []
-        lines = [f"### {load_comparison_report.title(compared)}", "", *stale, *tables.markdown(columns, load_comparison_report.body(compared)), "", *load_comparison_report.sentences(compared)]
+        age = source.age(f"comparison {number}", _LOADED)
+        lines = [f"### {load_comparison_report.title(compared)}", "", *age, *tables.markdown(columns, load_comparison_report.body(compared)), "", *load_comparison_report.sentences(compared)]
         found += _block(compared, f"comparison {number}", lines)
     return found
 

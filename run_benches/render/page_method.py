@@ -69,9 +69,9 @@ def _error_rates(source: Source) -> list[str]:
     likeness = found.machine.likeness(source.run.machine)
     where = "Measured on another machine than" if likeness.differ else f"Not known to be of the same machine ({', '.join(likeness.unknown)}) as"
     elsewhere = [] if likeness.alike else [f"**{where} the figures of this page:** {known}.", ""]
-    stale = ["**Stale: the code that measures and judges has changed since.**", ""] if "calibration" in source.stale else []
+    age = source.age("calibration", "the code that measures and judges")
     details = "The counts behind these, by condition and by tool, stand below."
-    return [*heading, *marked("error rates", calibration_origin(found), [*stale, *elsewhere, *calibration_report.goals(found)]), details, ""]
+    return [*heading, *marked("error rates", calibration_origin(found), [*age, *elsewhere, *calibration_report.goals(found)]), details, ""]
 
 
 def calibration_origin(found: Results) -> str:

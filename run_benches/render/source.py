@@ -9,7 +9,7 @@ here, by where the page lies that they stand on.
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -57,21 +57,27 @@ def folder_of(main: str) -> str:
 
 @dataclass(frozen=True)
 class Source:
-    """All that a section may look at; `stale` names what speaks of sources that have changed since: `run`, `calibration`, `load`, and
-    `comparison 1` and so on, in the order of `compared`."""
+    """All that a section may look at; `stale` says whether the sources have changed since of which the `run`, the `calibration`, the `load`, and
+    `comparison 1` and so on, in the order of `compared`, speak: true, or nothing where that is not known."""
 
     run: Run
     headers: Mapping[str, str]
     pictures: Mapping[str, Picture]
     calibration: "Results | None" = None
     address: Address = Address()
-    stale: frozenset[str] = frozenset()
+    stale: Mapping[str, bool | None] = field(default_factory=dict)
     load: LoadRun | None = None
     compared: tuple[LoadComparison, ...] = ()
 
     def block(self, name: str, lines: Sequence[str]) -> list[str]:
         """Figures, between the marks that say where they come from."""
         return marked(name, f"{command(self.run)} @ {revision(self.run.tool.commit, self.run.tool.dirty)}", lines)
+
+    def age(self, name: str, what: str) -> list[str]:
+        """A paragraph where figures are stale, or where that is not known; `what` is the code that they speak of."""
+        words = {True: f"**Stale: {what} has changed since.**", None: f"**Whether {what} has changed since is not known.**"}
+        stale = self.stale.get(name, False)
+        return [] if stale is False else [words[stale], ""]
 
     def picture(self, name: str) -> list[str]:
         """A picture, where the run has figures for it."""
@@ -110,6 +116,6 @@ def command(run: Run) -> str:
     return f"python3 {shlex.join([Path(run.command[0]).name, *run.command[1:]])}"
 
 
-def revision(commit: str, dirty: bool) -> str:
-    """A revision as it stands in a mark."""
+def revision(commit: str, dirty: bool | None) -> str:
+    """A revision as it stands in a mark; of one that is not known, whether it was dirty is not known either."""
     return commit[:12] + ("-dirty" if dirty else "")

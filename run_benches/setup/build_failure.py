@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from run_benches import processes
 
 _REASONS = (
-    r"No space left on device|Disk quota exceeded",
+    processes.SYSTEM.pattern,
     r"\bld: cannot find |: undefined reference to ",
     r"^\S+: (fatal )?error: ",  # of compilers and linkers of other languages
     r"\bpanicked at\b",
@@ -28,7 +28,7 @@ def reason(said: Sequence[str]) -> str:
     for pattern in _REASONS:
         for at, line in enumerate(lines):
             if re.search(pattern, line):
-                return processes.essence(lines[at : at + 2]) if "panicked at" in line else line[: processes.LONGEST_QUOTE]
+                return processes.essence(lines[at : at + 2] if "panicked at" in line else [line])
     errors = [line for line in lines if line.startswith("error")][:1]
     causes = [after for line, after in zip(lines, lines[1:], strict=False) if line in ("Caused by:", "--- stderr")][-1:]
     return ": ".join([*errors, *causes] or [processes.essence(lines)])[: processes.LONGEST_QUOTE]

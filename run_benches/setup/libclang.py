@@ -7,7 +7,7 @@ builds and what a person types then share one build.
 
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from run_benches import files, processes
@@ -18,12 +18,12 @@ from run_benches.setup import packages, rocksdb_build
 LIBRARY = LIBCLANG / "clang" / "native" / "libclang.so"
 
 
-def ensure(target: Path) -> None:
-    """Tells cargo of a libclang that works. If RocksDB is compiled in `target` (the user's own folder), it is told of the one that this
-    was done with, since another one would compile it again."""
+def ensure(target: Path, compiler: Sequence[str] = ("c++",)) -> None:
+    """Tells cargo of a libclang that works, with the headers of the C++ compiler. If RocksDB is compiled in `target` (the user's own
+    folder), it is told of the one that this was done with, since another one would compile it again."""
     said = LOCAL_CARGO_CONFIG.read_text(encoding="utf-8") if LOCAL_CARGO_CONFIG.exists() else ""
     if not rocksdb_build.builds(target):
-        wanted = _lines({"LIBCLANG_PATH": str(LIBRARY.parent), "BINDGEN_EXTRA_CLANG_ARGS": f"-I{_headers()}"})
+        wanted = _lines({"LIBCLANG_PATH": str(LIBRARY.parent), "BINDGEN_EXTRA_CLANG_ARGS": f"-I{_headers(compiler)}"})
     else:
         wanted = said or _lines(rocksdb_build.libclang_variables(target))
     if f'"{LIBRARY.parent}"' in wanted:
@@ -35,7 +35,7 @@ def ensure(target: Path) -> None:
 def refusal(library: Path) -> str | None:
     """Why a file is no libclang that works, or nothing. Asked in a process of its own, since half a library may end the one it is in."""
     asked = "import ctypes, sys; ctypes.CDLL(sys.argv[1]).clang_getClangVersion"
-    done = processes.told([sys.executable, "-c", asked, str(library)])
+    done = processes.told([sys.executable, "-I", "-c", asked, str(library)])
     if done.returncode < 0:
         return f"loading it ends in {signal.Signals(-done.returncode).name}"
     return processes.essence(done.stderr.splitlines()) if done.returncode else None
@@ -44,16 +44,19 @@ def refusal(library: Path) -> str | None:
 def _install() -> None:
     if refusal(LIBRARY) is None:
         return
-    print("installing libclang into .cargo/libclang", file=sys.stderr)
-    packages.install(sys.executable, Path(__file__).with_suffix(".txt"), ["--upgrade", "--target", str(LIBCLANG)])
-    reason = refusal(LIBRARY)
+    with packages.one_at_a_time():
+        reason = refusal(LIBRARY)
+        if reason:
+            print("installing libclang into .cargo/libclang", file=sys.stderr)
+            packages.install(sys.executable, Path(__file__).with_suffix(".txt"), ["--upgrade", "--target", str(LIBCLANG)])
+            reason = refusal(LIBRARY)
     if reason:
         raise Complaint(f"the libclang of run_benches/setup/libclang.txt cannot be used here: {reason}")
 
 
-def _headers() -> str:
+def _headers(compiler: Sequence[str]) -> str:
     """The compiler's own headers: the wheel has none."""
-    return processes.told(["c++", "-print-file-name=include"]).stdout.strip()
+    return processes.told([*compiler, "-print-file-name=include"]).stdout.strip()
 
 
 def _lines(variables: Mapping[str, str]) -> str:

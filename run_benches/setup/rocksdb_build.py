@@ -1,4 +1,4 @@
-"""What a target folder says of the one part of the build that takes half an hour: whether RocksDB is compiled, with which libclang, and
+"""What a target folder says of the one part of the build that takes half an hour: whether RocksDB is compiled, in which environment, and
 how far a compile is.
 
 Why read off files: cargo tells of a build script only when it has ended. What lies in a target folder is cargo's own affair and may
@@ -8,13 +8,14 @@ change, so whatever is not found there is unknown, never an error.
 import json
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from run_benches.progress import duration
 
 LIBCLANG_VARIABLES = ("LIBCLANG_PATH", "BINDGEN_EXTRA_CLANG_ARGS")
-"""What bindgen finds libclang by. Where one of them changes, cargo compiles RocksDB again."""
+"""What bindgen finds libclang by."""
 
 SOURCES = "rocksdb_lib_sources.txt"
 """The crate's own list of what it compiles; one of them it replaces by its own, and it adds the extensions of the C interface."""
@@ -25,14 +26,31 @@ def builds(target: Path) -> set[str]:
     return {output.parent.name for output in target.glob("release/build/*librocksdb-sys-*/output")}
 
 
+def variables(target: Path) -> dict[str, str | None]:
+    """The variables that the newest build of RocksDB in this target folder has read, those of the crates below it among them; none where
+    one was not set. Where one of them changes, cargo compiles RocksDB again."""
+    units = {}
+    for path in target.glob("release/.fingerprint/*/*.json"):
+        with suppress(OSError, ValueError):  # beside it stands its hash, by which others name it
+            units[int.from_bytes(bytes.fromhex(path.with_suffix("").read_text(encoding="utf-8")), "little")] = path
+    left = sorted(target.glob("release/.fingerprint/*librocksdb-sys-*/run-build-script-*.json"), key=_time)[-1:]
+    read: dict[str, str | None] = {}
+    seen = set()
+    while left:
+        path = left.pop()
+        if path not in seen:
+            seen.add(path)
+            with suppress(OSError, ValueError, KeyError, TypeError):
+                unit = json.loads(path.read_text(encoding="utf-8"))
+                asked = [one["RerunIfEnvChanged"] for one in unit["local"] if "RerunIfEnvChanged" in one]
+                read |= {one["var"]: one["val"] for one in asked}
+                left += [units[hash] for _, _, _, hash in unit["deps"] if hash in units]
+    return read
+
+
 def libclang_variables(target: Path) -> dict[str, str]:
-    """The variables by which the builds of this target folder found libclang; none of them where that was the system's."""
-    stored = sorted(target.glob("release/.fingerprint/bindgen-*/run-build-script-*.json"), key=_time)
-    try:
-        asked = [one["RerunIfEnvChanged"] for one in json.loads(stored[-1].read_text(encoding="utf-8"))["local"] if "RerunIfEnvChanged" in one]
-        return {one["var"]: one["val"] for one in asked if one["var"] in LIBCLANG_VARIABLES and one["val"]}
-    except (IndexError, OSError, ValueError, KeyError, TypeError):
-        return {}
+    """The variables by which the newest build of this target folder found libclang; none of them where that was the system's."""
+    return {name: value for name, value in variables(target).items() if name in LIBCLANG_VARIABLES and value}
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,7 @@
 """What a build needs from the machine: a C++ compiler, cargo, a processor that runs what is built, libclang, space, and an environment
 that says nothing about flags.
 
-Why checked first: RocksDB compiles for half an hour, and what is missing shows at its end, in a page of another tool's words. And why
-the environment is refused rather than used: what stands in a shell but not in `.cargo/config.toml` makes the next `cargo bench` that a
-person types compile RocksDB a second time.
+Why checked first: RocksDB compiles for half an hour, and what is missing shows at its end, in a page of another tool's words.
 """
 
 import json
@@ -13,17 +11,16 @@ import shutil
 import tomllib
 from collections.abc import Iterator, Set
 from functools import lru_cache
+from itertools import takewhile
 from pathlib import Path
 
 from run_benches import processes
 from run_benches.errors import Complaint
 from run_benches.places import CARGO_CONFIG, ROOT
-from run_benches.setup import libclang, rocksdb_build
+from run_benches.setup import inherited, libclang, rocksdb_build
 
 SPACE_FOR_FIRST_BUILD_GIB = 6
 SPACE_FOR_LATER_BUILD_GIB = 1
-
-FLAGS = re.compile(r"RUSTFLAGS|CARGO_ENCODED_RUSTFLAGS|CARGO_BUILD_RUSTFLAGS|CARGO_TARGET_\w+_RUSTFLAGS|CARGO_PROFILE_(RELEASE|BENCH)_\w+")
 
 
 def target_folder() -> Path:
@@ -42,14 +39,20 @@ def _configured_target() -> Path:
 
 def check(target: Path | None = None) -> None:
     """Complains about what a build into `target` (by default the user's own folder) would fail for, and fetches libclang."""
-    _check_environment()
     if not shutil.which("cargo") or not shutil.which("rustc"):
         raise Complaint("cargo is not installed; install Rust from https://rustup.rs, then run this again")
-    if not shutil.which(os.environ.get("CXX", "c++")):
-        raise Complaint("no C++ compiler (c++): RocksDB needs one; with Debian: apt-get install g++")
+    target = target or target_folder()
+    tree = ROOT if target == target_folder() else target  # a comparison has its tree beside its target folder
+    host, facts = _host(), set(_said("rustc", "--print", "cfg").splitlines())
+    inherited.check_settings(tree, host, lambda name: name == host or _applies(name, facts))
+    compiler = inherited.compiler(tree, host)
+    missing = [word for word in takewhile(lambda word: not word.startswith("-"), compiler) if not shutil.which(word)]
+    if missing:
+        raise Complaint(f"no C++ compiler ({' '.join(compiler)}), there is no {missing[0]}: RocksDB needs one; with Debian: apt-get install g++")
     _check_processor(Path("/proc/cpuinfo"))
-    _check_space(target or target_folder())
-    libclang.ensure(target_folder())
+    _check_space(target)
+    libclang.ensure(target_folder(), compiler)
+    inherited.check_variables(tree, target if rocksdb_build.builds(target) else target_folder(), host)
 
 
 def flags() -> list[str]:
@@ -59,9 +62,14 @@ def flags() -> list[str]:
         return []
     config = tomllib.loads(CARGO_CONFIG.read_text(encoding="utf-8"))
     facts = set(_said("rustc", "--print", "cfg").splitlines())
-    host = re.search(r"^host: (.*)$", _said("rustc", "-vV"), re.MULTILINE)
-    tables = [table for name, table in config.get("target", {}).items() if (host and name == host[1]) or _applies(name, facts)]
+    tables = [table for name, table in config.get("target", {}).items() if name == _host() or _applies(name, facts)]
     return [flag for table in tables for flag in table.get("rustflags", [])] or config.get("build", {}).get("rustflags", [])
+
+
+def _host() -> str:
+    """The name of this machine among those that rustc builds for; nothing where it does not say."""
+    found = re.search(r"^host: (.*)$", _said("rustc", "-vV"), re.MULTILINE)
+    return found[1] if found else ""
 
 
 def _applies(name: str, facts: Set[str]) -> bool:
@@ -101,12 +109,6 @@ def _check_processor(cpuinfo: Path) -> None:
     missing = [feature for feature in wanted if has and feature.replace(".", "_") not in has[1].split()]
     if missing:
         raise Complaint(f"this processor lacks {' and '.join(missing)}, with which everything is compiled (.cargo/config.toml): use a newer machine")
-
-
-def _check_environment() -> None:
-    names = [name for name in os.environ if FLAGS.fullmatch(name)]
-    if names:
-        raise Complaint(f"{names[0]} is set, which would compile RocksDB a second time with other flags: unset {' '.join(names)} (flags stand in .cargo/config.toml)")
 
 
 def _check_space(target: Path) -> None:

@@ -7,7 +7,8 @@ file, so that of a commit and that of a working tree are equal where their files
 import hashlib
 from collections.abc import Sequence
 
-from run_benches import processes
+from run_benches import repository
+from run_benches.errors import Complaint
 from run_benches.places import ROOT
 
 MEASURED = ("src", "benches", "Cargo.toml", "Cargo.lock", ".cargo/config.toml")
@@ -51,11 +52,11 @@ def of_commit(commit: str, paths: Sequence[str]) -> str | None:
     return _digest(sorted(((about.split()[2], file) for about, _, file in entries), key=lambda entry: entry[1])) if entries else None
 
 
-def stale(known: str | None, paths: Sequence[str]) -> bool:
-    """Whether these files are others than those of a fingerprint; figures that have none are of an older version. Where there is no git,
-    nothing is called stale."""
-    now = of_checkout(paths)
-    return now is not None and known != now
+def stale(known: str | None, paths: Sequence[str]) -> bool | None:
+    """Whether these files are others than those of a fingerprint; nothing where one of the two is not known (there is no git here, or was none
+    where the figures were made)."""
+    now = of_checkout(paths) if known else None
+    return known != now if now else None
 
 
 def _digest(entries: "zip[tuple[str, str]] | list[tuple[str, str]]") -> str:
@@ -64,7 +65,6 @@ def _digest(entries: "zip[tuple[str, str]] | list[tuple[str, str]]") -> str:
 
 def _git(*words: str, said: str = "") -> str | None:
     try:
-        done = processes.told(["git", *words], said, cwd=ROOT)
-    except OSError:
+        return repository.git(*words, said=said)
+    except Complaint:
         return None
-    return done.stdout if done.returncode == 0 else None

@@ -14,7 +14,7 @@ History of the format:
   schema 4: what the turns of a workload report stands in `turns`. Before, it replaced the counts of the workload's own processes, so of an
     older run only what they must have been is read (operations), or nothing (counters). The identity of the machine says also which
     generation its processor is of, and its caches; each run has `sentinels`. What an older run does not say is not known. A row also says
-    for which `refusals` of the engine a process or a tuple of it was run again.
+    for which `refusals` of the engine a process or a tuple of it was run again. Where git does not know the revision, `dirty` is null.
 """
 
 import re
@@ -28,6 +28,9 @@ from run_benches.places import BASELINES, RUNS
 from run_benches.store import fingerprint, stored_file
 
 SCHEMA = 4
+
+UNKNOWN = "unknown"
+"""In place of what a run could not find out about itself."""
 
 State = Literal["ran", "not_run", "skipped", "invalid"]
 """How a planned cell ended. A cell is `not_run` from the moment it is planned until something else is known."""
@@ -86,10 +89,11 @@ class Facts:
 
 @dataclass
 class Tool:
-    """The revision that was measured, and the fingerprint of the sources that its figures depend on."""
+    """The revision that was measured, and the fingerprint of the sources that its figures depend on. Where git did not know them, the commit
+    is `unknown`, and there is neither the other."""
 
     commit: str
-    dirty: bool
+    dirty: bool | None
     lock_sha256: str
     fingerprint: str | None = None
 
@@ -348,7 +352,7 @@ def write(run: Run, path: Path) -> None:
 def save(run: Run, name: str) -> Path:
     """Stores `run` as the baseline `name`."""
     run.name = name
-    if run.tool.fingerprint is None and not run.tool.dirty:  # an older version made it
+    if run.tool.fingerprint is None and run.tool.dirty is False:  # an older version made it
         run.tool.fingerprint = fingerprint.of_commit(run.tool.commit, fingerprint.MEASURED)
     return stored_file.keep(baseline_path(name), run)
 

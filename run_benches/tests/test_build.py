@@ -66,6 +66,12 @@ Caused by:
 Caused by:
   [7] Could not connect to server (Failed to connect to 127.0.0.1 port 9)
 """
+LLD = """PLEASE submit a bug report to https://github.com/llvm/llvm-project/issues/ and include the crash backtrace.
+Stack dump:
+0.	Program arguments: /r/rust-lld -flavor gnu -o /t/anew /t/x.o
+ #0 0x00007f2b0bd58e47 llvm::sys::PrintStackTrace(llvm::raw_ostream&, int) (/r/libLLVM.so.22.1+0x5f58e47)
+collect2: fatal error: ld terminated with signal 7 [Bus error]
+compilation terminated."""
 FULL = """
    Compiling strata v0.1.0 (/s)
 error: failed to build archive at `/t/release/deps/libstrata.rlib`: failed to write: No space left on device (os error 28)
@@ -85,6 +91,9 @@ error: could not compile `strata` (lib) due to 1 previous error
         (script(stderr="cannot read the submodule\n"), "error: failed to run custom build command for `rust-librocksdb-sys v0.49.0+11.12.0`: cannot read the submodule"),
         (LINKER.format(linker="/usr/bin/ld: cannot find -lstdc++: No such file or directory"), "/usr/bin/ld: cannot find -lstdc++: No such"),
         (LINKER.format(linker="rust-lld: error: undefined symbol: nowhere"), "rust-lld: error: undefined symbol: nowhere"),
+        (LINKER.format(linker=LLD), "no space left, where the linker wrote: collect2: fatal error: ld terminated with signal 7"),
+        (LLD, "no space left, where the linker wrote: collect2: fatal error: ld terminated with signal 7"),
+        ("LLVM ERROR: IO failure on output stream: Disk quota exceeded\n" + BINDGEN, "LLVM ERROR: IO failure on output stream: Disk quota exceeded"),
         (RUSTC, "error[E0308]: mismatched types"),
         (FULL, "error: failed to build archive at `/t/release/deps/libstrata.rlib`: failed to write: No space left"),
         (NETWORK, "error: failed to get `serde` as a dependency of package `strata v0.1.0 (/s)`: [7] Could not connect"),

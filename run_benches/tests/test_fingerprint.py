@@ -1,5 +1,7 @@
 """Figures are stale when the sources that they speak of have changed, and not before."""
 
+import shutil
+import subprocess
 from collections.abc import Callable
 
 from run_benches.render import page
@@ -16,8 +18,12 @@ def known(workspace: Workspace) -> str:
     return workspace.python(ASK, "print(fingerprint.of_checkout(fingerprint.MEASURED))")
 
 
-def stale(workspace: Workspace, known: str | None, **environment: str) -> bool:
-    return workspace.python(ASK, f"print(fingerprint.stale({known!r}, fingerprint.MEASURED))", **environment) == "True"
+def age(workspace: Workspace, known: str | None, **environment: str) -> str:
+    return workspace.python(ASK, f"print(fingerprint.stale({known!r}, fingerprint.MEASURED))", **environment)
+
+
+def stale(workspace: Workspace, known: str) -> bool:
+    return age(workspace, known) == "True"
 
 
 def test_a_commit_and_the_tree_that_it_holds_have_one_fingerprint(workspace: Workspace) -> None:
@@ -43,19 +49,22 @@ def test_what_was_changed_added_or_removed_makes_figures_stale(workspace: Worksp
         assert not stale(workspace, then)
 
 
-def test_figures_without_a_fingerprint_are_of_an_older_version(workspace: Workspace) -> None:
-    assert stale(workspace, None)
+def test_without_a_fingerprint_or_without_git_it_is_not_known(workspace: Workspace) -> None:
+    then = known(workspace)
+    assert age(workspace, None) == "None"
+    assert age(workspace, then, GIT_DIR="/nowhere") == "False", "the environment names another repository"
+    shutil.rmtree(workspace.root / ".git")
+    assert age(workspace, then) == "None"
+    subprocess.run(["git", "init", "-q", workspace.root.parent], check=True)
+    assert age(workspace, then) == "None", "a repository above is not this checkout's"
 
 
-def test_without_git_nothing_is_called_stale(workspace: Workspace) -> None:
-    assert not stale(workspace, known(workspace), GIT_DIR="/nowhere")
-
-
-def test_the_pages_say_what_is_stale() -> None:
-    for stale in ((), ("run",), ("calibration",)):
-        text = "\n".join(page.render(a_run(), {}, a_calibration(), stale=frozenset(stale)).values())
-        assert ("Stale: the code that it measured" in text) == ("run" in stale)
-        assert ("Stale: the code that measures and judges" in text) == ("calibration" in stale)
+def test_the_pages_say_what_is_stale_and_what_is_not_known() -> None:
+    for name, what in (("run", "the code that it measured"), ("calibration", "the code that measures and judges")):
+        for stale in (False, True, None):
+            text = "\n".join(page.render(a_run(), {}, a_calibration(), stale={name: stale}).values())
+            assert (f"Stale: {what}" in text) == (stale is True)
+            assert (f"Whether {what} has changed since is not known" in text) == (stale is None)
 
 
 def test_every_path_is_there() -> None:

@@ -68,7 +68,7 @@ def test_seeds_that_mean_other_things_are_no_seeds(tmp_path: Path, seed: int) ->
 
 
 def test_a_linker_that_fails_is_quoted(tmp_path: Path) -> None:
-    with pytest.raises(Complaint, match="anew cannot be linked anew: .*missing"):
+    with pytest.raises(Complaint, match="anew cannot be linked anew in .*: .*missing"):
         Link(("-fuse-ld=missing",), ()).to(tmp_path / "anew", 1)
 
 

@@ -167,7 +167,14 @@ async fn options() -> Response<Body> {
 /// Reports whether it can read and write, and how many indexes are not ready; causes are for the operator, in the log.
 async fn health(State(shared): State<Arc<Shared>>) -> impl IntoResponse {
     let database = shared.crossing.database();
-    let (status, mut said) = match database.store().failure() {
+    let failure = match database.store().is_short() {
+        false => database.store().failure(),
+        true => {
+            let database = database.clone();
+            shared.crossing.blocking(move || Ok(database.store().failure())).await.unwrap_or_else(|_| Some("the server stops".to_owned()))
+        }
+    };
+    let (status, mut said) = match failure {
         None => (StatusCode::OK, json!({"status": "ok"})),
         Some(_) => (StatusCode::SERVICE_UNAVAILABLE, json!({"status": "the storage refuses writes"})),
     };

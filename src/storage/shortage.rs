@@ -5,7 +5,8 @@
 //! memtables and the log file that it has. But it does not say when it tries again, and its memtables would grow meanwhile; so writes are
 //! refused until descriptors are free, and then everything that was due is flushed.
 //!
-//! There is no thread for this. Whoever writes, or asks for the state of the store, looks whether the shortage has passed.
+//! There is no thread for this. Whoever writes, or asks for the state of the store, looks whether the shortage has passed, and then waits for
+//! the disk: who may not wait asks [`Store::is_short`] first.
 
 use std::fs::File;
 use std::path::Path;
@@ -16,7 +17,7 @@ use parking_lot::Mutex;
 use rust_rocksdb as rocksdb;
 use rust_rocksdb::event_listener::DBBackgroundErrorReason as Reason;
 
-use super::{Space, Store, engine};
+use super::{Space, Store, engine, gauges};
 use crate::error::{Error, Result};
 
 /// Number of descriptors that must be free: a flush opens a log file, a sorted file, a blob file, and reads what it has written.
@@ -76,13 +77,20 @@ pub(super) fn may_go_on(reason: &Reason) -> bool {
 }
 
 impl Store {
+    /// Returns whether the engine was short of descriptors and has not recovered: a write, or the question why it refuses writes, may then
+    /// wait for the disk.
+    #[inline]
+    pub fn is_short(&self) -> bool {
+        self.background.shortage.lasts()
+    }
+
     /// Checks that the engine is not short of descriptors; after a shortage that has passed, has it catch up first.
     ///
     /// # Errors
     /// `Busy` while the shortage lasts.
     #[inline]
     pub(super) fn check_descriptors(&self) -> Result<()> {
-        match self.background.shortage.lasts() {
+        match self.is_short() {
             false => Ok(()),
             true => self.recover(),
         }
@@ -111,8 +119,9 @@ impl Store {
         let times = shortage.times.load(Ordering::Relaxed);
         let flushed = self.flush_all().or_else(|_| {
             // Writes have stopped for memtables whose flush has failed, and while they are stopped the engine accepts no flush.
-            let flushed = self.allow_memtables(MANY_MEMTABLES).and_then(|()| self.flush_all());
-            self.allow_memtables(0).and(flushed)
+            let stopped = self.stopped_by_memtables();
+            let flushed = self.allow_memtables(&stopped, MANY_MEMTABLES).and_then(|()| self.flush_all());
+            self.allow_memtables(&stopped, 0).and(flushed)
         });
         match flushed {
             Ok(()) if self.background.end_shortage(times) => Ok(()),
@@ -124,13 +133,20 @@ impl Store {
         }
     }
 
-    /// Sets the number of memtables at which writes stop, for all families, to `more` than usual.
-    fn allow_memtables(&self, more: i32) -> std::result::Result<(), rocksdb::Error> {
-        let set = Space::ALL.map(|space| {
-            let number = (engine::memtables(space) + more).to_string();
-            self.db().set_options_cf(&self.family(space), &[("max_write_buffer_number", &number)])
+    /// Returns the spaces that have as many memtables as they may have, or do not say.
+    fn stopped_by_memtables(&self) -> Vec<Space> {
+        let is_full = |space| gauges::memtables(self, space).map_or(true, |(full, _)| full >= engine::memtables(space) as u64);
+        Space::ALL.into_iter().filter(|space| is_full(*space)).collect()
+    }
+
+    /// Sets the number of memtables at which writes stop, for these spaces, to `more` than usual. Each writes several files.
+    fn allow_memtables(&self, spaces: &[Space], more: i32) -> std::result::Result<(), rocksdb::Error> {
+        // Each of them in any case, whatever becomes of the others.
+        let set = spaces.iter().map(|space| {
+            let number = (engine::memtables(*space) + more).to_string();
+            self.db().set_options_cf(&self.family(*space), &[("max_write_buffer_number", &number)])
         });
-        set.into_iter().collect()
+        set.fold(Ok(()), |outcome, one| outcome.and(one))
     }
 }
 

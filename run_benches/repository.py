@@ -1,0 +1,43 @@
+"""The git repository of this checkout, or none.
+
+Why one place: git looks for a repository in every folder above, and in the environment. A checkout without one (an archive) that lies inside
+another project's would bear that project's commit, and a hook's variables would name the repository that called the hook. So git is asked
+with this folder as the last one that it looks in. It may refuse even so (a checkout of another owner), and why stands in its own words.
+"""
+
+import os
+from functools import lru_cache
+
+from run_benches import processes
+from run_benches.errors import Complaint
+from run_benches.places import ROOT
+
+_OF_A_REPOSITORY = frozenset(
+    f"GIT_{name}"
+    for name in ("DIR", "WORK_TREE", "COMMON_DIR", "INDEX_FILE", "OBJECT_DIRECTORY", "ALTERNATE_OBJECT_DIRECTORIES", "NAMESPACE", "PREFIX", "SHALLOW_FILE", "GRAFT_FILE")
+)
+"""The variables by which git tells hooks and aliases of a repository."""
+
+
+def git(*words: str, said: str = "", environment: dict[str, str] | None = None) -> str:
+    """What git prints about this checkout; `said` is its standard input. A complaint quotes it."""
+    inherited = {name: value for name, value in os.environ.items() if name not in _OF_A_REPOSITORY}
+    own = {"GIT_CEILING_DIRECTORIES": str(ROOT.resolve().parent), "GIT_OPTIONAL_LOCKS": "0"}
+    try:
+        done = processes.told(["git", *words], said, no_text="surrogateescape", cwd=ROOT, env=inherited | own | (environment or {}))
+    except OSError as error:
+        raise Complaint(f"git is not installed, or cannot be run ({error.strerror}); it knows the revisions: with Debian, apt-get install git") from error
+    if done.returncode != 0:
+        quoted = " ".join(line.strip() for line in done.stderr.splitlines() if line.strip())
+        raise Complaint(f"git {words[0]} failed: {(quoted or 'it said nothing')[: processes.LONGEST_QUOTE]}")
+    return done.stdout.strip("\n")
+
+
+@lru_cache(maxsize=1)
+def refusal() -> str | None:
+    """Why git cannot be asked about this checkout, or nothing."""
+    try:
+        git("rev-parse", "--verify", "HEAD^{commit}")
+    except Complaint as complaint:
+        return str(complaint)
+    return None

@@ -1,0 +1,36 @@
+"""A checkout that git knows nothing of: an archive, also one that lies inside another repository."""
+
+import subprocess
+from pathlib import Path
+
+from run_benches.store import runs
+from run_benches.tests.checkout import Checkout, checkout, measured
+
+__all__ = ["checkout", "measured"]
+
+
+def begin_repository(folder: Path) -> None:
+    for words in (["init", "-q"], ["-c", "user.name=test", "-c", "user.email=test", "commit", "-q", "--allow-empty", "-m", "a commit"]):
+        subprocess.run(["git", *words], cwd=folder, check=True)
+
+
+def test_an_archive_bears_no_other_repositorys_commit(checkout: Checkout) -> None:
+    """What is not known is neither clean nor fresh: in the run, in what is rendered of it, and where it is to be measured again."""
+    begin_repository(checkout.root.parent)
+    done = checkout.run("storage", "--quick")
+    tool = checkout.last().tool
+    assert done.returncode == 0 and "not a git repository" in done.stderr
+    assert (tool.commit, tool.dirty, tool.fingerprint) == (runs.UNKNOWN, None, None)
+    page = checkout.root / "page.md"
+    assert checkout.run("document", "last", "--output", str(page)).returncode == 0
+    assert "Whether the code that it measured has changed since is not known" in page.read_text() and "Stale" not in page.read_text()
+    checked = checkout.run("document", "last", "--output", str(page), "--check")
+    assert checked.returncode == 3 and "not a git repository" in checked.stderr
+    assert checkout.run("save", "kept", "--run", "last").returncode == 0
+    assert "not a git repository" in checkout.complaint("compare", "kept")
+
+
+def test_a_run_outside_of_git_cannot_be_measured_again(checkout: Checkout, measured: str) -> None:
+    checkout.keep(measured, "kept")
+    begin_repository(checkout.root)
+    assert "git knew no revision" in checkout.complaint("compare", "kept")
