@@ -4,6 +4,7 @@ import os
 import pty
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -31,14 +32,18 @@ def checkout(tmp_path: Path) -> Iterator[Checkout]:
         yield made
 
 
-def started(checkout: Checkout, *words: str, before: Callable[[], None] | None = None, **environment: str) -> "subprocess.Popen[str]":
+def started(checkout: Checkout, *words: str, before: Callable[[], None] | None = None) -> "subprocess.Popen[str]":
     """A command under way, at the place where a fake tool waits."""
-    return waiting(checkout, checkout.command(*words), before, **environment)
+    return waiting(checkout, checkout.command(*words), before)
 
 
-def waiting(checkout: Checkout, command: list[str], before: Callable[[], None] | None = None, **environment: str) -> "subprocess.Popen[str]":
+def begun(checkout: Checkout, command: list[str], before: Callable[[], None] | None = None, **environment: str) -> "subprocess.Popen[str]":
     own = checkout.environment() | {"TMPDIR": os.readlink(checkout.root / "tmp")} | environment
-    process = subprocess.Popen(command, env=own, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=before)
+    return subprocess.Popen(command, env=own, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=before)
+
+
+def waiting(checkout: Checkout, command: list[str], before: Callable[[], None] | None = None) -> "subprocess.Popen[str]":
+    process = begun(checkout, command, before)
     deadline = time.monotonic() + 60
     while not (checkout.root / "bin" / "WAITING").exists():
         assert process.poll() is None and time.monotonic() < deadline, process.communicate()
@@ -123,12 +128,15 @@ def test_a_command_that_asks_tools(checkout: Checkout, words: tuple[str, ...], n
 
 @pytest.mark.parametrize("number", SIGNALS)
 def test_the_first_command_while_pip_runs(checkout: Checkout, number: signal.Signals) -> None:
+    """It waits for an index that never answers."""
     (checkout.root / ".venv").unlink()
     shutil.copy(places.ROOT / "requirements.txt", checkout.root)
-    modules = checkout.root / "modules"
-    modules.mkdir()
-    (modules / "venv.py").write_text(f"import tempfile, time\ntempfile.mkdtemp()\nopen({str(checkout.root / 'bin' / 'WAITING')!r}, 'w').close()\ntime.sleep(300)\n")
-    ended(checkout, started(checkout, "runs", PYTHONPATH=str(modules)), number)
+    with socket.create_server(("127.0.0.1", 0)) as index:
+        settings = {"PIP_INDEX_URL": f"http://127.0.0.1:{index.getsockname()[1]}/simple", "PIP_CONFIG_FILE": os.devnull, "NO_PROXY": "127.0.0.1"}
+        process = begun(checkout, checkout.command("runs"), None, **settings)
+        index.settimeout(60)
+        index.accept()
+        ended(checkout, process, number)
 
 
 def test_what_hangs_leaves_nothing_when_its_time_is_over(checkout: Checkout) -> None:
@@ -191,7 +199,8 @@ def test_a_terminal_that_is_gone(checkout: Checkout) -> None:
     while not (checkout.root / "bin" / "WAITING").exists():
         assert time.monotonic() < deadline
         time.sleep(0.02)
-    (runner,) = (int(found.parent.name) for found in Path("/proc").glob("[0-9]*/cmdline") if found.read_bytes().startswith(f"{sys.executable}\0{checkout.root}".encode()))
+    running = {found.parent.name: found.read_text() for found in Path("/proc").glob("[0-9]*/cmdline")}
+    (runner,) = (int(pid) for pid, said in running.items() if f"{checkout.root}/run-benches.py" in said and not said.startswith("bash"))
     os.close(terminal)
     try:
         os.kill(runner, signal.SIGHUP)  # as a shell does
