@@ -13,6 +13,12 @@ if not sys.flags.isolated:  # The folders of PYTHONPATH stand before Python's ow
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 
+from run_benches import interrupts
+
+interrupts.wait_for_heed()
+
 from run_benches.cli import command_line
 
-sys.exit(command_line.main(sys.argv[1:]))
+code = command_line.main(sys.argv[1:])
+interrupts.wait_for_heed()
+sys.exit(code)

@@ -70,6 +70,9 @@ CACHE = _cache()
 LOCK = CACHE / "lock"
 """Held while a run measures: two runs at once would measure each other, whichever checkouts they are of."""
 
+BENCH_CACHE = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "strata-bench")
+"""Where stores of benches lie if the system's folder is in memory (benches/harness/src/folders.rs)."""
+
 COMPARE_CACHE = Path(os.environ.get("STRATA_COMPARE_DIR") or CACHE / f"compare-{hashlib.sha256(str(ROOT).encode()).hexdigest()[:8]}").absolute()
 """Where the two sides of a comparison are built and kept: may be deleted, and RocksDB is then copied or compiled again. Outside the
 checkout, since cargo joins the rustflags of every `.cargo/config.toml` above what it builds."""

@@ -6,12 +6,11 @@ with this folder as the last one that it looks in. It may refuse even so (a chec
 """
 
 import os
-import subprocess
 from functools import lru_cache
 
+from run_benches import processes
 from run_benches.errors import Complaint
 from run_benches.places import ROOT
-from run_benches.processes import LONGEST_QUOTE
 
 _OF_A_REPOSITORY = frozenset(
     f"GIT_{name}"
@@ -25,12 +24,12 @@ def git(*words: str, said: str = "", environment: dict[str, str] | None = None) 
     inherited = {name: value for name, value in os.environ.items() if name not in _OF_A_REPOSITORY}
     own = {"GIT_CEILING_DIRECTORIES": str(ROOT.resolve().parent), "GIT_OPTIONAL_LOCKS": "0"}
     try:
-        done = subprocess.run(["git", *words], cwd=ROOT, env=inherited | own | (environment or {}), input=said, capture_output=True, text=True, errors="surrogateescape", check=False)
+        done = processes.told(["git", *words], said, no_text="surrogateescape", cwd=ROOT, env=inherited | own | (environment or {}))
     except OSError as error:
         raise Complaint(f"git is not installed, or cannot be run ({error.strerror}); it knows the revisions: with Debian, apt-get install git") from error
     if done.returncode != 0:
         quoted = " ".join(line.strip() for line in done.stderr.splitlines() if line.strip())
-        raise Complaint(f"git {words[0]} failed: {(quoted or 'it said nothing')[:LONGEST_QUOTE]}")
+        raise Complaint(f"git {words[0]} failed: {(quoted or 'it said nothing')[: processes.LONGEST_QUOTE]}")
     return done.stdout.strip("\n")
 
 

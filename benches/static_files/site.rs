@@ -11,7 +11,7 @@ use strata::config::Config;
 use strata::handlers;
 use strata::server::Server;
 use strata::static_files::{Answer, Content, Options, Site};
-use strata_harness::{State, temporary_directory};
+use strata_harness::{State, memory_directory, temporary_directory};
 use tempfile::TempDir;
 
 use crate::prepared::Ours;
@@ -60,7 +60,7 @@ impl Files {
 
     /// The same as [`Files::with`] on a memory file system, for a server that reads a file on each request.
     pub fn in_memory(files: u64) -> Self {
-        let folder = memory_file_system().unwrap_or_else(temporary_directory);
+        let folder = memory_directory().unwrap_or_else(temporary_directory);
         Self::write_to(folder, (0..files).map(|number| format!("assets/{}", name(number))))
     }
 
@@ -89,14 +89,9 @@ impl Files {
     }
 }
 
-/// A folder on the memory file system that Linux has for programs, if available.
-fn memory_file_system() -> Option<TempDir> {
-    tempfile::Builder::new().prefix("strata-bench-").tempdir_in("/dev/shm").ok()
-}
-
 /// The state of the files of [`Files::in_memory`], in the facts.
 pub fn where_in_memory() -> &'static str {
-    if memory_file_system().is_some() { "files on a memory file system" } else { "files on disk, cached by the system" }
+    if memory_directory().is_some() { "files on a memory file system" } else { "files on disk, cached by the system" }
 }
 
 /// The name of a file.

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from run_benches import interrupts
+from run_benches import interrupts, scratch
 from run_benches.analysis import figures
 from run_benches.calibrate import error_rates
 from run_benches.calibrate.disturbance import CONDITIONS, disturbed
@@ -139,8 +139,8 @@ class Collection:
                     for job in todo:
                         self._do(job)
         finally:
-            for name in (pairing.TEMPLATES, "a", "b", *(f"{kind}/{pairing.TEMPLATES}" for kind in DESIGNS)):
-                shutil.rmtree(self._context.folder / name, ignore_errors=True)
+            names = (pairing.TEMPLATES, "a", "b", *(f"{kind}/{pairing.TEMPLATES}" for kind in DESIGNS))
+            scratch.remove(*(self._context.folder / name for name in names))
 
     def comparison(self) -> None:
         """A whole comparison of the pool's revision with itself, which is carried out although its code is identical."""

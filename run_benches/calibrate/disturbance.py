@@ -6,7 +6,6 @@ back even from a process that was killed.
 """
 
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -14,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from run_benches import processes
 from run_benches.measure import broker
 from run_benches.places import ROOT
 
@@ -37,12 +37,8 @@ def disturbed(condition: str, folder: Path, limit_s: float) -> Iterator[None]:
         with broker.foreign_load(LOADS[condition], os.sched_getaffinity(0), limit_s):
             yield
         return
-    hog = subprocess.Popen([sys.executable, "-m", __name__, str(folder), str(limit_s), str(os.getpid())], cwd=ROOT, stdin=subprocess.DEVNULL)
-    try:
+    with processes.started([sys.executable, "-m", __name__, str(folder), str(limit_s), str(os.getpid())], cwd=ROOT):
         yield
-    finally:
-        hog.kill()
-        hog.wait()
 
 
 def hog(folder: Path, limit_s: float, parent: int, most_bytes: int = HOG_BYTES) -> int:

@@ -5,12 +5,11 @@ binary differ by no more than chance on a shared machine, while others load it, 
 measured goes on where it ended, so that hours add up; what is published always comes from all of it.
 """
 
-import tempfile
 import time
 from pathlib import Path
 from typing import get_args
 
-from run_benches import serialization
+from run_benches import scratch, serialization
 from run_benches.calibrate import error_rates
 from run_benches.calibrate.collection import DRIVEN_EVERY, Collection
 from run_benches.calibrate.disturbance import CONDITIONS
@@ -39,8 +38,8 @@ def main(budget_s: float | None, rows: list[str], smoke: bool, timeout_s: float,
     """Adds to the pool what the budget allows, then publishes what all of it tells."""
     if smoke:
         RUNS.mkdir(exist_ok=True)  # not the system's folder, which may be in memory: prepared stores are linked from where they lie
-        with tempfile.TemporaryDirectory(dir=RUNS, prefix="calibrate-smoke-") as folder:
-            return _smoke(Path(folder), timeout_s)
+        with scratch.folder(RUNS) as folder:
+            return _smoke(folder, timeout_s)
     with alone():
         collection = Collection(rows, pool.PATH, RUNS / "calibrate", timeout_s)
         with until_stopped("run-benches.py calibrate"):

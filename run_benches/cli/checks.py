@@ -7,7 +7,6 @@ the command that would install it; a skip is not a pass, so `--full` fails on it
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -15,7 +14,7 @@ import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from run_benches import repository, serialization
+from run_benches import processes, repository, serialization
 from run_benches.cli import described
 from run_benches.errors import Complaint, Exit
 from run_benches.measure import build, published
@@ -116,14 +115,14 @@ def _run(step: Step) -> Result:
 
 def _call(command: list[str], more: dict[str, str] | None = None) -> bool:
     environment = {name: value for name, value in os.environ.items() if name not in OF_THE_RUNNER} | (more or {})
-    return subprocess.run(command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=sys.stderr, check=False).returncode == 0
+    return processes.call(command, cwd=ROOT, env=environment, stdout=sys.stderr) == 0
 
 
 def _cargo(arguments: list[str], component: str | None = None, remedy: str = "") -> Callable[[], bool]:
     def do() -> bool:
         if not shutil.which("cargo"):
             raise Skip("install Rust from https://rustup.rs")
-        if component and subprocess.run(["cargo", component, "--version"], cwd=ROOT, capture_output=True, check=False).returncode != 0:
+        if component and processes.told(["cargo", component, "--version"], cwd=ROOT).returncode != 0:
             raise Skip(remedy)
         toolchain.check()
         return _call(["cargo", *arguments])
@@ -149,7 +148,7 @@ def _in_browser(tests: str) -> Callable[[], bool]:
 
 def _typed() -> bool:
     """The examples with curl, by a curl that knows `--json`."""
-    version = subprocess.run(["curl", "--version"], capture_output=True, text=True, check=False).stdout if shutil.which("curl") else ""
+    version = processes.told(["curl", "--version"]).stdout if shutil.which("curl") else ""
     found = re.match(r"curl (\d+)\.(\d+)", version)
     if not found or (int(found[1]), int(found[2])) < (7, 82):
         raise Skip("apt-get install curl, of version 7.82 or later")
@@ -202,7 +201,7 @@ def _rocksdb_once() -> bool:
     typed = (["build", "--release"], ["bench", "--no-run"], ["test", "--release", "--workspace", "--no-run"], ["test", "--release", "--workspace", "--benches", "--no-run"])
     passed = True
     for arguments in typed:
-        done = subprocess.run(["cargo", *arguments], cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        done = processes.told(["cargo", *arguments], cwd=ROOT)
         again = any("Compiling" in line and "librocksdb-sys" in line for line in done.stderr.splitlines())
         if done.returncode != 0 or again:
             print(f"cargo {' '.join(arguments)}: {'compiled RocksDB again' if again else 'failed'}", file=sys.stderr)
@@ -234,8 +233,8 @@ def _criterion_baseline() -> bool:
     return against_nothing.returncode != 0
 
 
-def _bench(home: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
+def _bench(home: str, *arguments: str) -> processes.Told:
     """One small bench by hand, with its results kept in a folder that goes."""
     environment = {name: value for name, value in os.environ.items() if name not in OF_THE_RUNNER} | {"CRITERION_HOME": home}
     command = ["cargo", "bench", "--bench", "observability", "--", *arguments, *SHORT]
-    return subprocess.run(command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    return processes.told(command, cwd=ROOT, env=environment)

@@ -10,12 +10,11 @@ else runs inside `.venv`, and may use what requirements.txt lists.
 import argparse
 import errno
 import re
-import signal
 import sys
 import traceback
 from pathlib import Path
 
-from run_benches import places
+from run_benches import interrupts, places, processes, scratch
 from run_benches.errors import Complaint, Exit
 from run_benches.measure import selection
 from run_benches.measure.layers import layer_names
@@ -41,30 +40,43 @@ OUTSIDE_TROUBLE = frozenset(
 """What the system refuses is no defect of the runner: a disk that is full or may not be written, a folder that is none, a limit."""
 
 EPILOG = """exit codes: 0 fine; 1 something is slower or has more allocations, or a test, or with --strict a goal, failed; 2 usage, set-up, build or bench
-error; 3 contaminated, or nothing, or not all, was measured
+error; 3 contaminated, stopped, or nothing, or not all, was measured
+
+Ctrl-C (SIGINT), SIGTERM and SIGHUP stop every command at any stage: what it started ends, its temporary files go, what is done is kept
 
 a first word that is a layer or a row means run: run-benches.py transaction"""
 
 
 def main(arguments: list[str]) -> int:
     """Carries out what was typed; returns the exit code."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # A script's shell has its background jobs ignore it, and so would Python.
+    try:
+        interrupts.heed()
+        return _carried_out(arguments)
+    except KeyboardInterrupt:
+        print("\nstopped", file=sys.stderr)
+        return Exit.NOTHING
+    finally:
+        interrupts.STOP.ending = True  # it is decided how this ends
+
+
+def _carried_out(arguments: list[str]) -> int:
     try:
         options = _options(arguments)
         places.use_cache()
         packages.enter_environment(arguments)
         from run_benches.cli import commands
 
-        return commands.carry_out(options, arguments)
+        with scratch.of_the_command():
+            try:
+                return commands.carry_out(options, arguments)
+            finally:
+                processes.end_all()
     except Complaint as complaint:
         print(f"run-benches.py: {complaint}", file=sys.stderr)
         return complaint.code
     except BrokenPipeError:
         sys.stderr.close()
-        return Exit.FINE
-    except KeyboardInterrupt:
-        print("\nstopped", file=sys.stderr)
-        return Exit.NOTHING
+        return Exit.NOTHING if interrupts.STOP.requested else Exit.FINE
     except Exception as error:  # of a defect Python would end with 1, which means that something is slower
         if isinstance(error, OSError) and error.errno in OUTSIDE_TROUBLE:
             print(f"run-benches.py: {error.strerror}: {error.filename or 'a file'}; mend that, then go on with --resume if a run was under way", file=sys.stderr)

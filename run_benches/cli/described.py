@@ -6,13 +6,13 @@ Seeded, so that what it finds it finds again. tests/openapi/schemathesis.toml sa
 """
 
 import json
-import subprocess
 import sys
 import tempfile
 import urllib.request
 from pathlib import Path
 from typing import Any
 
+from run_benches import processes
 from run_benches.cli import serving
 from run_benches.errors import Complaint
 from run_benches.places import ROOT
@@ -47,8 +47,8 @@ def _asked(url: str, folder: Path) -> bool:
     described.write_text(json.dumps(document))
     command = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(SETTINGS), "run", str(described), "--url", url, "--no-color"]
     try:
-        return subprocess.run(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=sys.stderr, timeout=RUN_S, check=False).returncode == 0
-    except subprocess.TimeoutExpired:
+        return processes.call(command, RUN_S, cwd=folder, stdout=sys.stderr) == 0
+    except TimeoutError:
         raise Complaint(f"schemathesis did not end within {RUN_S} s") from None
 
 

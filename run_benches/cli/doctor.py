@@ -14,15 +14,13 @@ import re
 import secrets
 import shutil
 import statistics
-import subprocess
-import tempfile
 import textwrap
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from run_benches import serialization
+from run_benches import processes, scratch, serialization
 from run_benches.analysis import figures
 from run_benches.errors import Complaint, Exit
 from run_benches.measure import broker, build, jobs, machine
@@ -207,7 +205,7 @@ def memory(root: Path) -> list[Finding]:
 
 
 def _stores() -> list[Finding]:
-    folder = Path(os.environ.get("STRATA_BENCH_DIR") or tempfile.gettempdir())
+    folder = scratch.outside("STRATA_BENCH_DIR")
     kind = machine.file_system(folder) or "unknown"
     free_gib = shutil.disk_usage(folder).free / 2**30 if folder.exists() else 0.0
     in_memory = "a store in memory measures memory: set STRATA_BENCH_DIR to a folder on a disk" if kind in ("tmpfs", "ramfs") else ""
@@ -232,7 +230,7 @@ def _tools() -> list[Finding]:
 def _linker() -> str | None:
     """Rust's own lld, else that of the system."""
     try:
-        done = subprocess.run(["rustc", "--print", "sysroot"], capture_output=True, text=True, check=False)
+        done = processes.told(["rustc", "--print", "sysroot"])
     except OSError:
         return shutil.which("ld.lld")
     own = list(Path(done.stdout.strip()).glob("lib/rustlib/*/bin/gcc-ld/ld.lld"))

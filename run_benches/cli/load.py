@@ -5,11 +5,10 @@ same is where it is stored and how one asks for it.
 """
 
 import argparse
-import subprocess
 import sys
 from pathlib import Path
 
-from run_benches import files, serialization
+from run_benches import files, processes, serialization
 from run_benches.analysis import figures, load_figures
 from run_benches.cli import load_compare, stored
 from run_benches.errors import Complaint, Exit
@@ -48,7 +47,7 @@ def main(options: argparse.Namespace, arguments: list[str]) -> int:
             programs = build.programs("load", "strata")
             server = ["--server", str(programs["strata"])] if options.action == "capacity" and "--base-url" not in options.flags else []
             where = ["--calibration", str(CALIBRATION)] if options.action in ("calibrate", "capacity") else []
-            return subprocess.run([str(programs["load"]), options.action, *server, *where, *options.flags], check=False).returncode
+            return processes.call([programs["load"], options.action, *server, *where, *options.flags], ending=processes.STORING)
 
 
 def _printed(run: LoadRun, path: Path, as_json: bool) -> int:

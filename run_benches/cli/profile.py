@@ -10,16 +10,14 @@ is a guess where a function costs more for one caller than for another. The resu
 
 import re
 import shutil
-import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from run_benches import files, processes, serialization
+from run_benches import files, processes, scratch, serialization
 from run_benches.analysis import figures
 from run_benches.errors import Complaint, Exit
 from run_benches.measure import build, callgrind, jobs, provenance, selection
@@ -139,8 +137,7 @@ def _profiled_at(word: str, layer: str, id: str, facts: Facts) -> Profile:
 
 
 def _profiled(executable: Path, revision: str, id: str, facts: Facts) -> Profile:
-    with tempfile.TemporaryDirectory(dir=RUNS) as folder, Line() as line:
-        home = Path(folder)
+    with scratch.folder(RUNS) as home, Line() as line:
         (home / jobs.TEMPLATES).mkdir()
 
         def tick() -> None:
@@ -200,8 +197,7 @@ def _by_perf(count: Count, home: Path, timed: re.Pattern[str], tick: Callable[[]
             return Skipped(f"perf is refused here ({failure})")
         tick()
         script = [perf, "script", "--no-inline", "-F", "comm,ip,sym,dso", "-i", str(data)]
-        done = subprocess.run(script, capture_output=True, stdin=subprocess.DEVNULL, check=False)
-        stacks.update(sampled(done.stdout.decode(errors="replace"), timed, _bench_of(count.row)))
+        stacks.update(sampled(processes.told(script).stdout, timed, _bench_of(count.row)))
     if not stacks:
         return Skipped("perf saw no stack of the timed part")
     return stacks

@@ -3,7 +3,6 @@
 Why the binary, in a process of its own: what is asked is what people get.
 """
 
-import subprocess
 import sys
 import tempfile
 import time
@@ -24,7 +23,7 @@ def build() -> bool:
     """Builds the server as `cargo build --release` does; returns whether it could."""
     toolchain.check()
     command = ["cargo", "build", "--release", "--bin", "strata"]
-    return subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=sys.stderr, check=False).returncode == 0
+    return processes.call(command, cwd=ROOT, stdout=sys.stderr) == 0
 
 
 @contextmanager
@@ -35,15 +34,11 @@ def running(schema: str) -> Iterator[str]:
         (folder / "schema.graphql").write_text(schema, encoding="utf-8")
         options = ["--schema", f"{folder}/schema.graphql", "--data-dir", f"{folder}/data", "--ready-file", f"{folder}/ready"]
         command = [str(toolchain.target_folder() / "release" / "strata"), "serve", "--listen", "127.0.0.1:0", *options]
-        with (folder / "log").open("wb") as log, subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=log) as process:
-            try:
-                yield _url(process, folder)
-            finally:
-                processes.interrupt(process)
-                process.kill()
+        with (folder / "log").open("wb") as log, processes.started(command, processes.STORING, stderr=log) as process:
+            yield _url(process, folder)
 
 
-def _url(process: "subprocess.Popen[bytes]", folder: Path) -> str:
+def _url(process: processes.Process, folder: Path) -> str:
     ready, deadline = folder / "ready", time.monotonic() + START_S
     while not ready.exists():
         if process.poll() is not None or time.monotonic() > deadline:

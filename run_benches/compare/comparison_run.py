@@ -7,14 +7,13 @@ drawn from the seed and the name of the pair: a comparison that was interrupted 
 """
 
 import random
-import shutil
 import statistics
 import time
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from run_benches import interrupts
+from run_benches import interrupts, scratch
 from run_benches.analysis import figures
 from run_benches.compare import attribution, counting, pairing
 from run_benches.compare.pairing import Outcome, PairContext, PairSide
@@ -79,8 +78,7 @@ class ComparisonRun:
                 self._judge()
         finally:
             self._costs.store()
-            for folder in (pairing.TEMPLATES, "a", "b"):
-                shutil.rmtree(self._context.folder / folder, ignore_errors=True)
+            scratch.remove(*(self._context.folder / folder for folder in (pairing.TEMPLATES, "a", "b")))
         self._compared.complete = True
         self._store()
 

@@ -8,7 +8,6 @@ the median and the 99th percentile of each operation.
 
 import json
 import random
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -195,17 +194,10 @@ def _at(times: Statistics | None, quantile: float) -> float | str:
 
 def _run(command: list[str]) -> list[str]:
     """The lines that the load tool prints. It is told of an interrupt, so that it stops its servers."""
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
-    try:
-        output, errors = process.communicate()
-    except KeyboardInterrupt:
-        processes.interrupt(process)
-        raise
-    finally:
-        processes.end(process)
-    if process.returncode not in (0, 1) or not output:
-        raise Complaint((errors.strip().splitlines() or [f"the load tool ended with code {process.returncode}"])[-1].removeprefix("load: "))
-    return output.splitlines()
+    done = processes.told(command, ending=processes.STORING)
+    if done.returncode not in (0, 1) or not done.stdout:
+        raise Complaint((done.stderr.strip().splitlines() or [f"the load tool ended with code {done.returncode}"])[-1].removeprefix("load: "))
+    return done.stdout.splitlines()
 
 
 def _result(path: Path) -> Result:

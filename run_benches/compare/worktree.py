@@ -13,7 +13,6 @@ import hashlib
 import json
 import os
 import shutil
-import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from run_benches import serialization
+from run_benches import processes, serialization
 from run_benches.compare import revisions
 from run_benches.compare.revisions import Revision
 from run_benches.errors import Complaint
@@ -128,7 +127,7 @@ def _only_one() -> Iterator[None]:
 
 def _key(tree: str, features: Sequence[str]) -> str:
     """The name of a build: as long for every build, another one for another compiler."""
-    rustc = subprocess.run(["rustc", "-vV"], cwd=ROOT, capture_output=True, text=True, check=False).stdout
+    rustc = processes.told(["rustc", "-vV"], cwd=ROOT).stdout
     return hashlib.sha256("\n".join([tree, *sorted(features), rustc]).encode()).hexdigest()[:12]
 
 
@@ -178,7 +177,7 @@ def _copy_rocksdb() -> None:
     with (theirs / "release" / ".cargo-lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_SH)
         for part in ("deps", ".fingerprint", "build"):
-            copied = subprocess.run(["cp", "-a", "--reflink=auto", theirs / "release" / part, TARGET / "release"], capture_output=True, text=True, check=False)
+            copied = processes.told(["cp", "-a", "--reflink=auto", theirs / "release" / part, TARGET / "release"])
             if copied.returncode != 0:
                 raise Complaint(f"the target folder cannot be copied: {copied.stderr.partition(chr(10))[0]}")
 
@@ -191,7 +190,7 @@ def _workspace() -> _Workspace:
 
 def _cargo(*words: str) -> str:
     environment = os.environ | {"CARGO_TARGET_DIR": str(TARGET)}
-    done = subprocess.run(["cargo", *words], cwd=TREE, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    done = processes.told(["cargo", *words], cwd=TREE, env=environment)
     if done.returncode != 0:
         raise Complaint(f"cargo {words[0]} failed: {(done.stderr.splitlines() or ['it said nothing'])[0]}")
     return done.stdout

@@ -17,18 +17,20 @@ import math
 import os
 import random
 import select
-import shutil
 import signal
 import socket
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from run_benches import processes, scratch
+from run_benches.interrupts import held, raise_if_requested
+from run_benches.places import ROOT
 
 TURN_NS = 1e6
 """A turn of a row with one thread that changes nothing."""
@@ -164,21 +166,21 @@ def run(
     for side in range(len(sides)):
         if len({row.ids[side] for row in rows}) < len(rows):
             raise ValueError(f"a row stands twice on side {NAMES[side]}; a process runs each row once")
-    home = Path(tempfile.mkdtemp(prefix="strata-turns-"))
     coin = random.Random(seed)
     started: dict[int, _Process] = {}
-    try:
-        sockets = [home / name for name in NAMES[: len(sides)]]
-        environments = _environments(sides, sockets)
-        # Who starts first, and who sets a row up first, may get the better memory: the coin says who, so that it has no sign.
-        for index in coin.sample(range(len(sides)), len(sides)):
-            errors = home / f"{NAMES[index]}.stderr"
-            started[index] = _Process(sides[index].command, environments[index], cores, sockets[index], errors)
-        return _Broker([started[index] for index in range(len(sides))], rows, coin, progress).run(deadline_s, silence_s)
-    finally:
-        for process in started.values():
-            process.end()
-        shutil.rmtree(home, ignore_errors=True)
+    with scratch.folder(scratch.outside(), "strata-turns-") as home:
+        try:
+            sockets = [home / name for name in NAMES[: len(sides)]]
+            environments = _environments(sides, sockets)
+            # Who starts first, and who sets a row up first, may get the better memory: the coin says who, so that it has no sign.
+            for index in coin.sample(range(len(sides)), len(sides)):
+                errors = home / f"{NAMES[index]}.stderr"
+                started[index] = _Process(sides[index].command, environments[index], cores, sockets[index], errors)
+            return _Broker([started[index] for index in range(len(sides))], rows, coin, progress).run(deadline_s, silence_s)
+        finally:
+            with held():
+                for process in started.values():
+                    process.end()
 
 
 def _environments(sides: Sequence[Side], sockets: Sequence[Path]) -> list[dict[str, str]]:
@@ -207,14 +209,8 @@ class _Process:
         self._listener.bind(str(path))
         self._listener.listen(1)
         with errors.open("wb") as stderr:
-            self._process = subprocess.Popen(
-                command,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=stderr,
-                start_new_session=True,
-                preexec_fn=lambda: os.sched_setaffinity(0, cores),
+            self._process = processes.start(
+                command, env=environment, stdout=processes.DEVNULL, stderr=stderr, preexec_fn=lambda: os.sched_setaffinity(0, cores)
             )
         self._proc = Path("/proc") / str(self._process.pid)
         self._death = os.pidfd_open(self._process.pid)
@@ -269,9 +265,8 @@ class _Process:
 
     def last_words(self) -> str:
         """How it ended, and the end of what it wrote to stderr."""
-        try:
-            code = self._process.wait(timeout=2)
-        except subprocess.TimeoutExpired:
+        code = processes.code_within(self._process, 2)
+        if code is None:
             how = "closed its connection"
         else:
             how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
@@ -283,11 +278,8 @@ class _Process:
         return "".join(f"\n  | {line}" for line in lines)
 
     def end(self) -> None:
-        """Kills it with all its children, and closes what is open."""
-        if self._process.returncode is None:
-            with suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
+        """Ends it with all that it started, and closes what is open."""
+        processes.end(self._process)
         for descriptor in (self._death, self._schedstat):
             if descriptor is not None:
                 os.close(descriptor)
@@ -321,6 +313,7 @@ class _Broker:
         deadline = time.monotonic() + deadline_s
         # Also when every row is settled: a side that ends by itself writes its facts and removes its folders.
         while any(side.alive for side in self._sides):
+            raise_if_requested()
             if all(side.question for side in self._sides if side.alive):
                 self._answer_one()
                 continue
@@ -496,14 +489,11 @@ def _grown(before: Conditions | None, after: Conditions | None) -> Conditions | 
 @contextmanager
 def foreign_load(share: float, cores: set[int], limit_s: float = 3600.0) -> Iterator[None]:
     """Burns `share` (0 to 1) of each core meanwhile. The burners end with us, however we end, and after `limit_s`."""
-    command = [sys.executable, __file__, "burn", str(share), str(limit_s), str(os.getpid())]
-    burners = [subprocess.Popen([*command, str(core)]) for core in cores] if share > 0 else []
-    try:
+    command = [sys.executable, "-m", __spec__.name, "burn", str(share), str(limit_s), str(os.getpid())]
+    with ExitStack() as burners:
+        for core in cores if share > 0 else ():
+            burners.enter_context(processes.started([*command, str(core)], cwd=ROOT))
         yield
-    finally:
-        for burner in burners:
-            burner.kill()
-            burner.wait()
 
 
 def _burn(share: float, limit_s: float, parent: int, core: int) -> None:
@@ -521,7 +511,7 @@ def _rows_of(binary: str, wanted: str) -> list[tuple[Row, bool]]:
     """The rows of a binary whose id contains `wanted`, each paired with itself; and whether it has several threads."""
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "STRATA_FACTS_DIR": folder}
-        listed = subprocess.run([binary, "--bench", "--list"], env=environment, capture_output=True, text=True)
+        listed = processes.told([binary, "--bench", "--list"], env=environment)
         if listed.returncode:
             raise SystemExit(f"{binary} cannot list its rows:\n{listed.stderr}")
         (facts,) = (json.loads(path.read_text())["rows"] for path in Path(folder).glob("*.json"))

@@ -7,7 +7,6 @@ and which rows it has, with their facts, floors and goals, is what the binary it
 import hashlib
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -18,6 +17,7 @@ from typing import IO, Any, Literal, TypeVar
 
 from run_benches import processes, serialization
 from run_benches.errors import Complaint
+from run_benches.interrupts import raise_if_requested
 from run_benches.measure import relink
 from run_benches.measure.layers import SENTINELS, layer_names
 from run_benches.places import LAST_BUILD, ROOT, RUNS
@@ -133,23 +133,19 @@ def run_cargo(root: Path, target: Path, kind: Kind, arguments: Sequence[str], wh
         print("the first build compiles RocksDB, which takes about half an hour on two cores; later builds take a minute or two", file=sys.stderr)
     RUNS.mkdir(exist_ok=True)
     log = RUNS / "build.log"
-    with log.open("wb") as errors, Line() as line:
-        # No launcher of rustc may change what is measured; cargo compiles nothing again without it.
-        variables = {**environment, "RUSTC_WRAPPER": "", "CARGO_TARGET_DIR": str(target)}
-        command = ["cargo", *_COMMANDS[kind], "--workspace", "--message-format=json-render-diagnostics", *arguments]
-        process = subprocess.Popen(command, cwd=root, env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors)
-        try:
-            built = _follow(process, kind, line, what, target)
-        finally:
-            process.terminate()
-            code = process.wait()
+    # No launcher of rustc may change what is measured; cargo compiles nothing again without it.
+    variables = {**environment, "RUSTC_WRAPPER": "", "CARGO_TARGET_DIR": str(target)}
+    command = ["cargo", *_COMMANDS[kind], "--workspace", "--message-format=json-render-diagnostics", *arguments]
+    with log.open("wb") as errors, Line() as line, processes.started(command, cwd=root, env=variables, stdout=processes.PIPE, stderr=errors) as process:
+        built = _follow(process, kind, line, what, target)
+        code = process.wait()
     if code != 0:
         said = log.read_text(encoding="utf-8", errors="replace").splitlines()
         raise Complaint(f"{what} failed: {build_failure.reason(said)} (all of it: runs/build.log)")
     return built
 
 
-def _follow(process: "subprocess.Popen[bytes]", kind: Kind, line: Line, what: str, target: Path) -> tuple[dict[str, Path], set[str]]:
+def _follow(process: processes.Process, kind: Kind, line: Line, what: str, target: Path) -> tuple[dict[str, Path], set[str]]:
     """Reads what cargo says of each artifact; the line goes on while the long one is compiled."""
     assert process.stdout is not None
     executables: dict[str, Path] = {}
@@ -158,6 +154,7 @@ def _follow(process: "subprocess.Popen[bytes]", kind: Kind, line: Line, what: st
     os.set_blocking(process.stdout.fileno(), False)
     rest, ended = b"", False
     while not ended:
+        raise_if_requested()
         ended = process.poll() is not None
         *complete, rest = (rest + _available(process.stdout)).split(b"\n")
         for message in map(json.loads, complete):

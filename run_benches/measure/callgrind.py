@@ -9,7 +9,6 @@ minutes. Counts of rows that reach the same data by other ways (hash tables, ski
 import os
 import re
 import shutil
-import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -17,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from run_benches import processes
+from run_benches import processes, scratch
 from run_benches.measure import build
 from run_benches.store.runs import Facts
 
@@ -60,11 +59,11 @@ def instructions(count: Count, folder: Path, deadline_s: float = DEADLINE_S, tic
     if operations == 0:
         return Skipped("a state serves too few operations to count them twice")
     totals: list[int] = []
-    with tempfile.TemporaryDirectory(dir=folder) as home:
-        out = Path(home) / "callgrind.out"
+    with scratch.folder(folder) as home:
+        out = home / "callgrind.out"
         simulated = [valgrind, "--tool=callgrind", f"--callgrind-out-file={out}", str(count.executable)]
         for command, number in (([str(count.executable)], 1), (simulated, operations), (simulated, 2 * operations)):
-            failure = run(command, count.row, number, count.environment, Path(home), deadline_s, tick)
+            failure = run(command, count.row, number, count.environment, home, deadline_s, tick)
             if failure:
                 return Skipped(failure)
             if command is simulated:
@@ -113,10 +112,10 @@ def allocations(count: Count, folder: Path, deadline_s: float = DEADLINE_S) -> f
 
 
 def _counted(count: Count, operations: int, folder: Path, deadline_s: float) -> Facts | Skipped:
-    with tempfile.TemporaryDirectory(dir=folder) as home:
-        environment = count.environment | {"STRATA_FACTS_DIR": home}
-        failure = run([str(count.executable)], count.row, operations, environment, Path(home), deadline_s)
-        found = build.read_facts(Path(home))
+    with scratch.folder(folder) as home:
+        environment = count.environment | {"STRATA_FACTS_DIR": str(home)}
+        failure = run([str(count.executable)], count.row, operations, environment, home, deadline_s)
+        found = build.read_facts(home)
     if failure or found is None or count.row not in found.rows:
         return Skipped(failure or "the bench wrote no facts")
     return found.rows[count.row]

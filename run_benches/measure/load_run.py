@@ -7,7 +7,6 @@ standard output and error go on to ours: it says what it found, and shows what g
 
 import json
 import re
-import subprocess
 import sys
 import time
 import tomllib
@@ -126,7 +125,7 @@ def measure(scenarios: list[Scenario], flags: list[str], command: list[str], to_
 def _plan(run: LoadRun, scenario: Scenario, tool: Path) -> Plan:
     """What a scenario will be, each with its cell in the run. One that cannot be run has a cell that says why."""
     command = [str(tool), "run", scenario.name, "--plan", *run.flags]
-    done = subprocess.run(command, cwd=_folder_of(scenario), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    done = processes.told(command, cwd=_folder_of(scenario))
     if done.returncode != 0:
         run.scenarios[scenario.name] = Cell("invalid", [processes.essence(done.stderr.splitlines())])
         run.code = max(run.code, Exit.ERROR)
@@ -147,24 +146,19 @@ def _one(run: LoadRun, scenario: Scenario, plan: Plan, programs: dict[str, Path]
     folder, names = path.with_suffix(""), [variant.name for variant in plan.run]
     server = [] if any(flag.partition("=")[0] in ("--base-url", "--server") for flag in run.flags) else ["--server", str(programs["strata"])]
     command = [str(programs["load"]), "run", scenario.name, *server, "--results", str(folder), "--calibration", str(CALIBRATION), *run.flags, *_view()]
-    # A session of its own, as in `processes`: Ctrl-C reaches the runner alone, which tells the load tool once.
-    output = sys.stderr if to_stderr else None
-    process = subprocess.Popen(command, cwd=_folder_of(scenario), stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.PIPE, start_new_session=True)
-    words = b""
+    output, words = sys.stderr if to_stderr else None, b""
     try:
-        assert process.stderr is not None
-        while said := process.stderr.read1(4096):  # type: ignore[attr-defined]
-            sys.stderr.buffer.write(said)
-            sys.stderr.buffer.flush()
-            words = (words + said)[-4096:]
-        process.wait()
+        with processes.started(command, processes.STORING, cwd=_folder_of(scenario), stdout=output, stderr=processes.PIPE) as process:
+            assert process.stderr is not None
+            while said := process.stderr.read1(4096):  # type: ignore[attr-defined]
+                sys.stderr.buffer.write(said)
+                sys.stderr.buffer.flush()
+                words = (words + said)[-4096:]
+            process.wait()
     except KeyboardInterrupt:
-        processes.interrupt(process)
         run.code = max(run.code, Exit.FAILED)
         run.scenarios |= _cells(folder, names, "it was interrupted")
         raise
-    finally:
-        processes.end(process)
     code = process.returncode
     last = [line for line in re.split(r"[\r\n]|\x1b\[2K", words.decode(errors="replace")) if line.strip()][-1:]
     cells = _cells(folder, names, last[0] if code == 2 and last else f"the load tool ended with code {code} and stored no result")

@@ -9,11 +9,11 @@ absent, never guessed.
 import os
 import platform
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+from run_benches import processes
 from run_benches.errors import Complaint
 from run_benches.store.runs import PROCESSOR, Machine
 
@@ -111,7 +111,7 @@ def _operating_system() -> str:
 
 def _virtualisation() -> str | None:
     try:
-        done = subprocess.run(["systemd-detect-virt"], capture_output=True, text=True, check=False)
+        done = processes.told(["systemd-detect-virt"])
         return done.stdout.strip() or None
     except OSError:
         return "yes" if re.search(r"^flags\s*:.*\bhypervisor\b", _read("/proc/cpuinfo"), re.MULTILINE) else None

@@ -6,11 +6,10 @@ that pass are no fair sample of all.
 """
 
 import math
-import shutil
 import time
 from pathlib import Path
 
-from run_benches import interrupts
+from run_benches import interrupts, scratch
 from run_benches.measure import jobs, plan
 from run_benches.measure.build import Found, Suite
 from run_benches.measure.families import Tuple
@@ -42,8 +41,7 @@ class Measurement:
                 self._all_rounds()
         finally:
             self._costs.store()
-            for folder in jobs.SCRATCH:
-                shutil.rmtree(self._context.folder / folder, ignore_errors=True)
+            scratch.remove(*(self._context.folder / folder for folder in jobs.SCRATCH))
         self._run.complete = True
         self._store()
 

@@ -1,11 +1,10 @@
 """Where figures come from: the revision of this checkout, and how its binaries were compiled."""
 
 import hashlib
-import subprocess
 import sys
 from collections.abc import Sequence
 
-from run_benches import repository
+from run_benches import processes, repository
 from run_benches.places import BUT_BASELINES, ROOT
 from run_benches.setup import toolchain
 from run_benches.store import fingerprint, runs
@@ -30,7 +29,7 @@ def how_built() -> Build:
 
 def _said(*command: str) -> str:
     try:
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        done = processes.told(command, cwd=ROOT)
     except OSError:
         return ""
     return done.stdout.strip() if done.returncode == 0 else ""

@@ -13,12 +13,11 @@ Unlike `cargo rustc --bench X -- -C save-temps`, one call builds all benches on 
 
 import random
 import shutil
-import subprocess
-import tempfile
 from collections.abc import Set
 from dataclasses import dataclass
 from pathlib import Path
 
+from run_benches import processes, scratch
 from run_benches.errors import Complaint
 from run_benches.places import shown
 from run_benches.setup import build_failure
@@ -66,13 +65,13 @@ class Link:
         assert 0 < seed < 2**32 - 1, seed
         shuffled = [f"-Wl,--shuffle-sections=.text.*{len(crate)}{crate}*={seed}" for crate in self.crates]
         one_thread = "-Wl,--threads=1"  # both sides of a pair are linked at once
-        with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-            shift = Path(folder) / "shift.o"
+        with scratch.folder(path.parent) as folder:
+            shift = folder / "shift.o"
             self._call(path, ["-c", "-x", "assembler", "-", "-o", str(shift)], _SHIFT.format(bytes=16 * random.Random(seed).randrange(_MOST_SHIFT // 16)))
             self._call(path, [str(shift), *self.arguments, *shuffled, one_thread, "-Wl,-u,strata_shift", "-Wl,--strip-debug", "-o", str(path)], "")
 
     def _call(self, path: Path, words: list[str], said: str) -> None:
-        done = subprocess.run(["cc", *words], input=said, capture_output=True, text=True, errors="replace", check=False)
+        done = processes.told(["cc", *words], said)
         if done.returncode != 0:
             raise Complaint(f"{path.name} cannot be linked anew in {shown(path.parent)}: {build_failure.reason(done.stderr.splitlines())}")
 

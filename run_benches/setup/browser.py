@@ -5,11 +5,12 @@ import fcntl
 import json
 import os
 import shutil
-import subprocess
 import time
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+
+from run_benches import processes
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 OPTIONS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run")
@@ -25,7 +26,8 @@ def found() -> str | None:
 def shown(browser: str, file: Path, profile: Path) -> tuple[str, str]:
     """The document as it stands once the browser has shown the file, and what the browser complained about."""
     options = [*OPTIONS, f"--user-data-dir={profile}", "--enable-logging=stderr", "--virtual-time-budget=10000"]
-    done = subprocess.run([browser, *options, "--dump-dom", file.as_uri()], capture_output=True, text=True, timeout=120, check=True)
+    done = processes.told([browser, *options, "--dump-dom", file.as_uri()], limit_s=120)
+    assert done.returncode == 0, done.stderr
     return done.stdout, "\n".join(line for line in done.stderr.splitlines() if "CONSOLE" in line)
 
 
@@ -37,12 +39,8 @@ class Tab:
         # The browser reads commands from descriptor 3 and answers on 4, which may be in use: from above they are put there.
         given = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, 10) for descriptor in (commands, answers)]
         options = [*OPTIONS, f"--user-data-dir={profile}", "--remote-debugging-pipe"]
-        self._process = subprocess.Popen(
-            [browser, *options],
-            pass_fds=(3, 4),
-            preexec_fn=lambda: (os.dup2(given[0], 3), os.dup2(given[1], 4)),
-            stdin=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+        self._process = processes.start(
+            [browser, *options], pass_fds=(3, 4), preexec_fn=lambda: (os.dup2(given[0], 3), os.dup2(given[1], 4)), stderr=processes.DEVNULL
         )
         for descriptor in (commands, answers, *given):
             os.close(descriptor)
@@ -60,8 +58,7 @@ class Tab:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._process.terminate()
-        self._process.wait(DEADLINE_S)
+        processes.end(self._process)
         os.close(self._commands)
         os.close(self._answers)
 

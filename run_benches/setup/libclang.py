@@ -6,7 +6,6 @@ builds and what a person types then share one build.
 """
 
 import signal
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -36,7 +35,7 @@ def ensure(target: Path, compiler: Sequence[str] = ("c++",)) -> None:
 def refusal(library: Path) -> str | None:
     """Why a file is no libclang that works, or nothing. Asked in a process of its own, since half a library may end the one it is in."""
     asked = "import ctypes, sys; ctypes.CDLL(sys.argv[1]).clang_getClangVersion"
-    done = subprocess.run([sys.executable, "-I", "-c", asked, str(library)], capture_output=True, text=True, check=False)
+    done = processes.told([sys.executable, "-I", "-c", asked, str(library)])
     if done.returncode < 0:
         return f"loading it ends in {signal.Signals(-done.returncode).name}"
     return processes.essence(done.stderr.splitlines()) if done.returncode else None
@@ -57,7 +56,7 @@ def _install() -> None:
 
 def _headers(compiler: Sequence[str]) -> str:
     """The compiler's own headers: the wheel has none."""
-    return subprocess.run([*compiler, "-print-file-name=include"], capture_output=True, text=True, check=False).stdout.strip()
+    return processes.told([*compiler, "-print-file-name=include"]).stdout.strip()
 
 
 def _lines(variables: Mapping[str, str]) -> str:

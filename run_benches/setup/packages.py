@@ -15,7 +15,6 @@ import os
 import re
 import shutil
 import ssl
-import subprocess
 import sys
 import urllib.parse
 import urllib.request
@@ -23,7 +22,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from run_benches import files
+from run_benches import files, interrupts, processes, scratch
 from run_benches.errors import Complaint
 from run_benches.places import ROOT, RUNS, VENV
 
@@ -83,8 +82,10 @@ def enter_environment(arguments: list[str]) -> None:
     inside = Path(sys.prefix).resolve() == VENV.resolve()
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     if not inside or not sys.flags.isolated or environment != dict(os.environ):
-        python = PYTHON if inside else ensure_environment()
+        with scratch.of_the_command():
+            python = PYTHON if inside else ensure_environment()
         sys.stdout.flush()
+        interrupts.wait_for_heed()
         os.execve(python, [str(python), "-I", str(ROOT / "run-benches.py"), *arguments], environment)
 
 
@@ -124,7 +125,7 @@ def _is_good() -> bool:
     if made_from[:1] != [_digest()]:
         return False
     try:
-        return subprocess.run([PYTHON, "-I", "-c", _FIND, *made_from[1:]], env=_environment({}), capture_output=True, check=False).returncode == 0
+        return processes.told([PYTHON, "-I", "-c", _FIND, *made_from[1:]], env=_environment({})).returncode == 0
     except OSError:
         return False
 
@@ -149,7 +150,7 @@ def _environment(more: dict[str, str]) -> dict[str, str]:
 
 
 def _call(command: list[str], complaint: str, variables: dict[str, str]) -> str:
-    done = subprocess.run(command, env=_environment(variables), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, close_fds=False, check=False)
+    done = processes.told(command, env=_environment(variables), stderr=processes.STDOUT, close_fds=False)
     if done.returncode != 0:
         last = (done.stdout.strip().splitlines() or ["no output"])[-1]
         raise Complaint(f"{complaint} ({last})")

@@ -8,13 +8,13 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import tomllib
 from collections.abc import Iterator, Set
 from functools import lru_cache
 from itertools import takewhile
 from pathlib import Path
 
+from run_benches import processes
 from run_benches.errors import Complaint
 from run_benches.places import CARGO_CONFIG, ROOT
 from run_benches.setup import inherited, libclang, rocksdb_build
@@ -98,7 +98,7 @@ def _parts(text: str) -> Iterator[str]:
 
 
 def _said(*command: str) -> str:
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout
+    return processes.told(command, cwd=ROOT).stdout
 
 
 def _check_processor(cpuinfo: Path) -> None:

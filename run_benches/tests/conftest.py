@@ -1,6 +1,21 @@
 """Fixtures that several files of tests use."""
 
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from run_benches.interrupts import SIGNALS
 from run_benches.tests.checkout import checkout, measured
 from run_benches.tests.workspace import stub
 
 __all__ = ["checkout", "measured", "stub"]
+
+
+@pytest.fixture(autouse=True)
+def heeded_by_pytest() -> Iterator[None]:
+    """A command that is carried out in this very process leaves the signals to who had them."""
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)

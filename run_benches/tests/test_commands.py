@@ -173,7 +173,7 @@ def interrupted(checkout: Checkout, number: signal.Signals = signal.SIGINT) -> "
     return subprocess.CompletedProcess([], process.returncode, output, errors)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupted_run_is_kept_and_resumed(checkout: Checkout, number: signal.Signals) -> None:
     done = interrupted(checkout, number)
     assert done.returncode == 3 and "Go on with: run-benches.py --resume" in done.stderr and "Traceback" not in done.stderr

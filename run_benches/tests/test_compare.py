@@ -241,8 +241,8 @@ def test_what_the_engine_refuses_is_run_again_once_and_counted_beside_the_row(pr
     assert verdicts(compared)["storage/get/strata/one"] == "faster"
 
 
-@pytest.mark.parametrize("job", ["screen:3:storage", "decide:20:storage"])
-def test_an_interrupted_comparison_goes_on_as_if_it_had_not_been(faster: Compared, job: str) -> None:
+@pytest.mark.parametrize(("job", "number"), [("screen:3:storage", signal.SIGHUP), ("decide:20:storage", signal.SIGTERM)])
+def test_an_interrupted_comparison_goes_on_as_if_it_had_not_been(faster: Compared, job: str, number: signal.Signals) -> None:
     """In the screen, and after the early look."""
     project, _ = faster
     expected, known = last(project), len(stored(project))
@@ -251,7 +251,7 @@ def test_an_interrupted_comparison_goes_on_as_if_it_had_not_been(faster: Compare
     while not (len(stored(project)) > known and job in [done.name for done in last(project).design.order]):
         assert process.poll() is None
         time.sleep(0.02)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     assert process.wait(30) == 3 and not last(project).complete
     resumed, found = typed(project, "compare", "--resume"), last(project)
     assert resumed.returncode == 0 and found.complete, resumed

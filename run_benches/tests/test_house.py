@@ -1,6 +1,7 @@
 """The house: which package may import which, so that a newcomer can read the runner from the lowest package to the highest."""
 
 import ast
+import re
 import subprocess
 import sys
 from graphlib import TopologicalSorter
@@ -45,6 +46,12 @@ def test_a_module_imports_only_from_its_own_package_and_lower_ones() -> None:
 def test_modules_import_each_other_in_no_circle() -> None:
     known = modules()
     assert list(TopologicalSorter({name: imported(path, known) for name, path in known.items()}).static_order())
+
+
+def test_processes_are_started_in_one_place() -> None:
+    """It ends them with all that they started, when a command is stopped."""
+    names = re.compile(r"\b(subprocess|multiprocessing|Popen|os\.(fork|system|popen|spawn\w*|posix_spawn\w*))\b")
+    assert [name for name, path in modules().items() if names.search(path.read_text(encoding="utf-8"))] == ["processes"]
 
 
 def test_what_was_typed_is_read_by_the_standard_library_alone() -> None:

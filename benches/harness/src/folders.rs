@@ -2,12 +2,12 @@
 //!
 //! A store on a memory file system measures memory: it is used only if `STRATA_BENCH_DIR` asks for it by name. A killed process
 //! cannot remove its folders, so their names say whose they are (process id and start time, because ids are used again), and
-//! every process first sweeps those whose owner no longer lives.
+//! every process first sweeps those whose owner no longer lives; so does the runner (`run_benches/scratch.py`).
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use std::{env, fs, process};
+use std::{env, fs, io, process};
 
 use tempfile::TempDir;
 
@@ -16,10 +16,17 @@ const PREFIX: &str = "strata-bench";
 /// A fresh folder for a store. Panics with one clear line if there is no place for it.
 pub fn temporary_directory() -> TempDir {
     let root = root().unwrap_or_else(|reason| panic!("no place for stores: {reason}"));
+    made_in(root).unwrap_or_else(|error| panic!("no folder for a store in {}: {error}", root.display()))
+}
+
+/// A fresh folder on the memory file system that Linux has for programs, if available. The runner removes it after a kill.
+pub fn memory_directory() -> Option<TempDir> {
+    made_in(Path::new("/dev/shm")).ok()
+}
+
+fn made_in(root: &Path) -> io::Result<TempDir> {
     let started = started(process::id()).unwrap_or(0);
-    let prefix = format!("{PREFIX}-{}-{started}-", process::id());
-    let made = tempfile::Builder::new().prefix(&prefix).tempdir_in(root);
-    made.unwrap_or_else(|error| panic!("no folder for a store in {}: {error}", root.display()))
+    tempfile::Builder::new().prefix(&format!("{PREFIX}-{}-{started}-", process::id())).tempdir_in(root)
 }
 
 /// Bytes of the files in a directory, as their lengths say.
@@ -28,7 +35,7 @@ pub fn temporary_directory() -> TempDir {
 /// If the directory cannot be read.
 pub fn size_on_disk(directory: &Path) -> u64 {
     let files = fs::read_dir(directory).and_then(|files| files.map(|file| Ok(file?.metadata()?.len())).sum());
-    files.unwrap_or_else(|error: std::io::Error| panic!("{}: {error}", directory.display()))
+    files.unwrap_or_else(|error: io::Error| panic!("{}: {error}", directory.display()))
 }
 
 /// Where stores lie. The first call in a process sweeps it.

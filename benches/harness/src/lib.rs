@@ -37,7 +37,7 @@ mod suite;
 
 pub use allocations::CountingAllocator;
 pub use facts::{Clock, Depth, Facts, Floor, Place, Unit};
-pub use folders::{size_on_disk, temporary_directory};
+pub use folders::{memory_directory, size_on_disk, temporary_directory};
 pub use found::Found;
 pub use latency::{Latencies, Latency, Stopwatch};
 pub use live::{Data, State};

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """A bench binary without a bench: speaks the harness's interface, measures nothing, and misbehaves where `FAKE_TROUBLE` in its own
-folder says so (`<row id> hang|crash|lose|refuse|refuse_once`). Times follow from the ids, so that tests know what to expect.
+folder says so (`<row id> hang|crash|lose|refuse|refuse_once`; what hangs has made a store, and has started a process in a group of its
+own). Times follow from the ids, so that tests know what to expect.
 
 The runner passes on no environment of ours, hence the file beside it. Imports stand where they are needed, since a pair starts two of
 these, and a run hundreds.
@@ -83,8 +84,13 @@ def write_facts(ran: set[str]) -> None:
 
 def misbehave(id: str) -> None:
     if trouble(id) == "hang":
+        import subprocess
+        import tempfile
         import time
 
+        subprocess.Popen(["sleep", "300"], process_group=0)
+        tempfile.mkdtemp(dir=os.environ.get("STRATA_BENCH_DIR"))
+        open(f"{HOME}/WAITING", "w").close()
         time.sleep(3600)
     if trouble(id) == "crash":
         print(f"thread 'main' panicked at benches/{LAYER}.rs:1:1:\nthe engine said no", file=sys.stderr)
