@@ -9,6 +9,7 @@ else runs inside `.venv`, and may use what requirements.txt lists.
 
 import argparse
 import errno
+import os
 import re
 import signal
 import sys
@@ -32,7 +33,7 @@ LOAD_TOOL = {
 
 LOAD_ACTIONS = ("run", "compare", "list", "save", "baselines", "runs", "show", "report", *LOAD_TOOL)
 
-OUTSIDE_TROUBLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
+OUTSIDE_TROUBLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EACCES)
 """A disk that is full or may not be written is no defect of the runner."""
 
 EPILOG = """exit codes: 0 fine; 1 something is slower or has more allocations, or a test, or with --strict a goal, failed; 2 usage, set-up, build or bench
@@ -45,25 +46,60 @@ def main(arguments: list[str]) -> int:
     """Carries out what was typed; returns the exit code."""
     signal.signal(signal.SIGINT, signal.default_int_handler)  # A script's shell has its background jobs ignore it, and so would Python.
     try:
-        options = _options(arguments)
-        packages.enter_environment(arguments)
-        from run_benches.cli import commands
+        _check_streams()
+        try:
+            options = _options(arguments)
+            packages.enter_environment(arguments)
+            from run_benches.cli import commands
 
-        return commands.carry_out(options, arguments)
+            return commands.carry_out(options, arguments)
+        finally:
+            sys.stdout.flush()
     except Complaint as complaint:
         print(f"run-benches.py: {complaint}", file=sys.stderr)
         return complaint.code
     except BrokenPipeError:
-        sys.stderr.close()
+        _open_on_nothing(1, 2)
         return Exit.FINE
     except OSError as error:
         if error.errno not in OUTSIDE_TROUBLE:
             raise
-        print(f"run-benches.py: {error.strerror}: {error.filename or 'a file'}; mend that, then go on with --resume if a run was under way", file=sys.stderr)
+        where = error.filename or "standard output or a file"
+        print(f"run-benches.py: {error.strerror}: {where}; mend that, then go on with --resume if a run was under way", file=sys.stderr)
+        _open_on_nothing(1)
         return Exit.ERROR
     except KeyboardInterrupt:
         print("\nstopped", file=sys.stderr)
         return Exit.NOTHING
+
+
+def _check_streams() -> None:
+    """Complains if nothing can be printed. A closed standard input or error is opened on nothing, or the next file that is opened would get
+    its number, and with it what is meant for another."""
+    try:
+        os.fstat(0)
+    except OSError:
+        _open_on_nothing(0)
+    try:
+        os.write(2, b"")
+    except OSError:
+        _open_on_nothing(2)
+        sys.stderr = open(2, "w", closefd=False)
+    try:
+        os.write(1, b"")
+    except OSError as error:
+        _open_on_nothing(1)
+        raise Complaint(f"standard output cannot be written ({error.strerror}): send it to a file, a pipe or /dev/null") from error
+
+
+def _open_on_nothing(*descriptors: int) -> None:
+    """Opens them on nothing, also for what is started from here and for what Python still holds back for them."""
+    for descriptor in descriptors:
+        nothing = os.open(os.devnull, os.O_RDWR)
+        if nothing != descriptor:
+            os.dup2(nothing, descriptor)
+            os.close(nothing)
+        os.set_inheritable(descriptor, True)
 
 
 def _options(arguments: list[str]) -> argparse.Namespace:
@@ -125,7 +161,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_document(commands.add_parser("document", help="render docs/PERFORMANCE.md and its pictures from stored runs"))
     report = commands.add_parser("report", help="the performance page of a run as one HTML file that needs nothing else")
     report.add_argument("run", nargs="?", metavar="RUN", help="a baseline, a run, a file or `last`; by default the last run, or else baselines/reference.json")
-    report.add_argument("--output", type=Path, metavar="FILE", help="by default runs/RUN/report.html")
+    report.add_argument("--output", type=_file, metavar="FILE", help="by default runs/RUN/report.html; - is standard output")
     _add_load(commands.add_parser("load", help="load tests of the whole server", epilog="load SCENARIO... means load run; its own flags follow `--` (load rest-crud -- --concurrent-tasks 8)"))
     commands.add_parser("doctor", help="what makes this machine noisy, and what would help")
     test = commands.add_parser("test", help="all tests that this machine can run")
@@ -168,14 +204,14 @@ def _add_comparing(parser: argparse.ArgumentParser) -> None:
 
 def _add_telling(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--timeout", type=_seconds, default=120.0, metavar="TIME", help="give up on a process that says nothing for so long (2m)")
-    parser.add_argument("--picture", type=Path, metavar="FILE", help="also draw the changes with their intervals into this file (SVG)")
+    parser.add_argument("--picture", type=_other_file, metavar="FILE", help="also draw the changes with their intervals into this file (SVG)")
     parser.add_argument("--markdown", action="store_true", help="print it for a pull request")
     parser.add_argument("--strict", action="store_true", help="exit 3 if any row can't be told")
 
 
 def _add_document(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", nargs="?", metavar="RUN", help="a baseline, a run, a file or `last`; by default baselines/reference.json")
-    parser.add_argument("--output", type=Path, metavar="FILE")
+    parser.add_argument("--output", type=_page, metavar="FILE", help="the main page; the others and the pictures lie in a folder beside it")
     parser.add_argument("--dry-run", action="store_true", help="print what would change")
     parser.add_argument("--check", action="store_true", help="fail if the document is not what the run renders to")
 
@@ -202,12 +238,35 @@ def _add_load(parser: argparse.ArgumentParser) -> None:
     show.add_argument("run", nargs="?", metavar="RUN", help="by default the last one")
     page = actions.add_parser("report", help="the page of a load test as one HTML file that needs nothing else")
     page.add_argument("run", nargs="?", metavar="RUN", help="by default the last one")
-    page.add_argument("--output", type=Path, metavar="FILE", help="by default runs/RUN/load-report.html")
+    page.add_argument("--output", type=_file, metavar="FILE", help="by default runs/RUN/load-report.html; - is standard output")
     past = [actions.add_parser(name, help=f"list the {name} of load tests") for name in ("runs", "baselines")]
     for command in (run, compare, listing, show, *past):
         command.add_argument("--json", action="store_true", help="print JSON instead of tables")
     for name, about in LOAD_TOOL.items():
         actions.add_parser(name, help=about)
+
+
+def _file(text: str) -> Path:
+    """Where to write; looked at before anything is measured."""
+    if text.endswith("/") or Path(text).is_dir():
+        raise Complaint(f"cannot write {text}: it is a folder; name a file")
+    return Path(text)
+
+
+def _other_file(text: str) -> Path:
+    """A file other than standard output, which has something else."""
+    path = _file(text)
+    if text == "-" or (path.exists() and not path.is_char_device() and os.path.samestat(path.stat(), os.fstat(1))):
+        raise Complaint(f"cannot write {text}: other things are printed on standard output; name a file")
+    return path
+
+
+def _page(text: str) -> Path:
+    """A file that others can lie beside."""
+    path = _other_file(text)
+    if path.exists() and not path.is_file():
+        raise Complaint(f"cannot write {text}: pages and pictures lie beside it, so it has to be a file")
+    return path
 
 
 def _count(text: str) -> int:

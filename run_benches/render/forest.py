@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from run_benches import files
 from run_benches.analysis import effects
 from run_benches.errors import Complaint, Exit
 from run_benches.render import pictures
@@ -51,7 +52,7 @@ def forest(comparison: Comparison, path: Path) -> None:
     left_out = f"; {len(dots) - MOST} smaller changes are left out" if len(dots) > MOST else ""
     alt = f"Change of B's time against A's for {len(shown)} rows, with the 95 % interval over pairs and the margin as a band{left_out}."
     shown.sort(key=lambda dot: (list(_LOOKS).index(dot.verdict), -abs(dot.change)))
-    path.write_text(pictures.drawn(Picture(path.stem, alt, shown, _draw)), encoding="utf-8")
+    files.write(path, pictures.drawn(Picture(path.stem, alt, shown, _draw)))
 
 
 def _dot(id: str, row: Row) -> _Dot | None:

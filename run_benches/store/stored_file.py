@@ -1,15 +1,13 @@
 """What all stored files have in common: a schema that is checked before anything else is read, a name that is given once, and the word by
 which a person means one."""
 
-import os
 import re
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from run_benches import serialization
+from run_benches import files, serialization
 from run_benches.errors import Complaint
 from run_benches.places import shown
 
@@ -55,16 +53,10 @@ def check_free(path: Path) -> None:
 
 def keep(path: Path, value: object) -> Path:
     """Stores a value in a new file, also when two processes do so at once."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=".", encoding="utf-8") as file:
-        file.write(serialization.text(value))
-        file.flush()
-        os.fsync(file.fileno())
-        os.chmod(file.name, 0o644)
-        try:
-            os.link(file.name, path)
-        except FileExistsError:
-            raise _taken(path) from None
+    try:
+        files.create(path, serialization.text(value))
+    except FileExistsError:
+        raise _taken(path) from None
     return path
 
 
