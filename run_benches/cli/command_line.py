@@ -9,6 +9,7 @@ else runs inside `.venv`, and may use what requirements.txt lists.
 
 import argparse
 import errno
+import itertools
 import os
 import re
 import signal
@@ -32,6 +33,28 @@ LOAD_TOOL = {
 """What the load tool does by itself, with the words that follow as they are."""
 
 LOAD_ACTIONS = ("run", "compare", "list", "save", "baselines", "runs", "show", "report", *LOAD_TOOL)
+
+USUAL_TIMEOUT_S = 120.0
+
+TELLING = "timeout picture markdown strict json"
+PLANNING = "sides sets rows all benches_of budget margin alpha pairs seed"
+
+USED: dict[str, dict[str, tuple[str, str]]] = {
+    "run": {"resume": ("timeout strict json", "--resume goes on with the plan of the interrupted run")},
+    "save": {"stored_run": ("name", "save --run keeps a run that is there already, and measures nothing")},
+    "baselines": {"remove": ("name", "baselines remove prints no tables")},
+    "compare": {
+        "criterion": ("json", "--criterion shows what cargo bench left behind, and measures nothing"),
+        "stored": ("sides json", "--stored shows two stored runs, and measures nothing"),
+        "resume": (f"all {TELLING}", "--resume goes on with the plan of the interrupted comparison"),
+        "dry_run": (f"{PLANNING} json", "--dry-run measures and judges nothing"),
+        "markdown": (f"{PLANNING} resume {TELLING.replace('json', '')}", "--markdown is what is printed"),
+    },
+    "more": {"markdown": (f"name budget {TELLING.replace('json', '')}", "--markdown is what is printed")},
+    "calibrate": {"smoke": ("timeout", "--smoke has its own few rows and pairs, and prints a summary")},
+    "document": {"check": ("run output", "--check writes nothing and shows the first difference")},
+}
+"""By command, what restricts it: the options and words that are used beside that, and why no others are."""
 
 OUTSIDE_TROUBLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EACCES)
 """A disk that is full or may not be written is no defect of the runner."""
@@ -106,11 +129,49 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     """What was typed, if it can be meant."""
     typed = arguments if arguments[:1] and arguments[0] in (*COMMANDS, "-h", "--help") else ["run", *arguments]
     typed, flags = _with_load_flags(typed) if typed[0] == "load" else (typed, [])
-    options = _parser().parse_args(typed)
+    _check_given(typed)
+    parser = _parser()
+    options = parser.parse_args(typed)
     options.flags = flags
+    _check_used(options, _actions(parser, options))
+    if "timeout" in options and options.timeout is None:
+        options.timeout = USUAL_TIMEOUT_S
     if options.command in ("run", "save", "list"):
         selection.check_layers([*options.rows, *getattr(options, "skip", [])], layer_names(), COMMANDS)
     return options
+
+
+def _check_given(typed: list[str]) -> None:
+    """Complains about an empty word, which most often is a variable that is not set. A name for what is kept is looked at where it becomes
+    that of a file."""
+    for before, word in itertools.pairwise(typed):
+        if (word == "" and before != "save") or re.fullmatch(r"--[a-z-]+=", word):
+            raise Complaint(f"the word after {word.rstrip('=') or before} is empty (is a variable not set?): give it a value, or leave it out")
+
+
+def _actions(parser: argparse.ArgumentParser, options: argparse.Namespace) -> list[argparse.Action]:
+    """The options and words that belong to the command that was typed."""
+    found: list[argparse.Action] = []
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            found += _actions(action.choices[getattr(options, action.dest)], options)
+        else:
+            found.append(action)
+    return found
+
+
+def _check_used(options: argparse.Namespace, actions: list[argparse.Action]) -> None:
+    """Complains about an option or a word that would have no effect beside another one."""
+    names = {action.dest: "/".join(action.option_strings) or str(action.metavar or action.dest) for action in actions if action.dest != "help"}
+    given = {dest: name for dest, name in names.items() if getattr(options, dest) not in (None, []) and getattr(options, dest) is not False}
+    modes = [mode for mode in USED.get(options.command, {}) if mode in given or mode == getattr(options, "action", None)]
+    for mode in modes:
+        used, why = USED[options.command][mode]
+        for dest, name in given.items():
+            if dest not in (mode, "action", *used.split()):
+                raise Complaint(f"{why}: leave out {name}")
+    if options.flags and options.action not in ("run", "compare", *LOAD_TOOL):
+        raise Complaint(f"load {options.action} takes no flags of the load tool: leave out {options.flags[0]!r}")
 
 
 def _with_load_flags(typed: list[str]) -> tuple[list[str], list[str]]:
@@ -154,10 +215,10 @@ def _parser() -> argparse.ArgumentParser:
     flames.add_argument("row", metavar="ROW")
     flames.add_argument("revision", nargs="?", metavar="REV")
     rates = commands.add_parser("calibrate", help="measure our own error rates, into baselines/calibration/")
-    rates.add_argument("--budget", type=_seconds, metavar="TIME", default=3600.0, help="how long to add to the pool of pairs (1h)")
+    rates.add_argument("--budget", type=_seconds, metavar="TIME", help="how long to add to the pool of pairs (1h)")
     rates.add_argument("--rows", action="append", default=[], metavar="LAYER|ROW", help="only these rows; may be repeated")
     rates.add_argument("--smoke", action="store_true", help="a few pairs, thrown away: does every part work?")
-    rates.add_argument("--timeout", type=_seconds, default=120.0, metavar="TIME", help="give up on a process that says nothing for so long (2m)")
+    rates.add_argument("--timeout", type=_seconds, metavar="TIME", help="give up on a process that says nothing for so long (2m)")
     _add_document(commands.add_parser("document", help="render docs/PERFORMANCE.md and its pictures from stored runs"))
     report = commands.add_parser("report", help="the performance page of a run as one HTML file that needs nothing else")
     report.add_argument("run", nargs="?", metavar="RUN", help="a baseline, a run, a file or `last`; by default the last run, or else baselines/reference.json")
@@ -180,7 +241,7 @@ def _add_measuring(parser: argparse.ArgumentParser) -> None:
     scale.add_argument("--budget", type=_seconds, metavar="TIME", help="as exact as fits: 90s, 8m, 1h")
     parser.add_argument("--skip", action="append", default=[], metavar="LAYER|ROW", help="leave these rows out; may be repeated")
     parser.add_argument("--seed", type=int, help="the order of everything; by default drawn anew and stored")
-    parser.add_argument("--timeout", type=_seconds, default=120.0, metavar="TIME", help="give up on a process that says nothing for so long (2m)")
+    parser.add_argument("--timeout", type=_seconds, metavar="TIME", help="give up on a process that says nothing for so long (2m)")
     parser.add_argument("--strict", action="store_true", help="exit 1 if a goal is missed, 3 if one could not be judged")
 
 
@@ -189,7 +250,7 @@ def _add_comparing(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", dest="sets", help="engine options (cache=32M); given twice: two configurations of one revision")
     parser.add_argument("--rows", action="append", default=[], metavar="LAYER|ROW", help="only these layers, rows or patterns; may be repeated")
     parser.add_argument("--all", action="store_true", help="all layers, not only those that the change can reach; shows unchanged rows, too")
-    parser.add_argument("--benches-of", choices=["own", "A", "B"], default="own", help="whose bench sources both sides run (each its own)")
+    parser.add_argument("--benches-of", choices=["own", "A", "B"], help="whose bench sources both sides run (each its own)")
     parser.add_argument("--budget", type=_seconds, metavar="TIME", help="spend more time: 20m, 2h")
     parser.add_argument("--margin", type=_share, metavar="PERCENT", help="a change within this counts as the same, in all rows (2%%, or what benches/margins.toml says)")
     parser.add_argument("--alpha", type=_level, help="the rate of false verdicts in the family of all rows (0.05)")
@@ -203,7 +264,7 @@ def _add_comparing(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_telling(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--timeout", type=_seconds, default=120.0, metavar="TIME", help="give up on a process that says nothing for so long (2m)")
+    parser.add_argument("--timeout", type=_seconds, metavar="TIME", help="give up on a process that says nothing for so long (2m)")
     parser.add_argument("--picture", type=_other_file, metavar="FILE", help="also draw the changes with their intervals into this file (SVG)")
     parser.add_argument("--markdown", action="store_true", help="print it for a pull request")
     parser.add_argument("--strict", action="store_true", help="exit 3 if any row can't be told")

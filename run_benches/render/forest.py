@@ -41,13 +41,17 @@ _LOOKS: dict[str, tuple[str, str]] = {
 }
 
 
+class Nothing(Complaint):
+    """The comparison has nothing that can be drawn; what it found stands in its verdicts."""
+
+
 def forest(comparison: Comparison, path: Path) -> None:
-    """Draws it into `path`; needs matplotlib. What says nothing is a complaint, and no picture."""
+    """Draws it into `path`; needs matplotlib. Without anything to draw there is no picture (`Nothing`)."""
     if comparison.outcome == "contaminated":
-        raise Complaint("a control moved, so no verdict of this comparison counts, and none is drawn; try again", Exit.NOTHING)
+        raise Nothing("a control moved, so no verdict of this comparison counts, and none is drawn; try again", Exit.NOTHING)
     dots = [dot for id, row in comparison.rows.items() if (dot := _dot(id, row))]
     if not dots:
-        raise Complaint("no row is slower, faster or can't be told, so there is nothing to draw", Exit.NOTHING)
+        raise Nothing("no row is slower, faster or can't be told, so there is nothing to draw", Exit.NOTHING)
     shown = sorted(dots, key=lambda dot: -abs(dot.change))[:MOST]
     left_out = f"; {len(dots) - MOST} smaller changes are left out" if len(dots) > MOST else ""
     alt = f"Change of B's time against A's for {len(shown)} rows, with the 95 % interval over pairs and the margin as a band{left_out}."
