@@ -192,9 +192,9 @@ def _parser() -> argparse.ArgumentParser:
     _add_measuring(run)
     run.add_argument("--resume", nargs="?", const="", metavar="RUN", help="go on with an interrupted run (by default the last one)")
     save = commands.add_parser("save", help="measure, and keep the run as a baseline; never overwrites")
-    save.add_argument("name", metavar="NAME")
+    save.add_argument("name", metavar="NAME", help="of letters, digits, dots, dashes and underscores; not `last`, HEAD, or one like those of runs")
     _add_measuring(save)
-    save.add_argument("--run", metavar="RUN", dest="stored_run", help="keep this stored run (or `last`) instead of measuring")
+    save.add_argument("--run", metavar="RUN", dest="stored_run", help="keep this stored run (or `last`) instead of measuring; no other option goes with it")
     rows = commands.add_parser("list", help="layers, rows, what each measures")
     rows.add_argument("rows", nargs="*", metavar="LAYER|ROW")
     baselines = commands.add_parser("baselines", help="list, show or remove baselines")
@@ -255,7 +255,7 @@ def _add_comparing(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--margin", type=_share, metavar="PERCENT", help="a change within this counts as the same, in all rows (2%%, or what benches/margins.toml says)")
     parser.add_argument("--alpha", type=_level, help="the rate of false verdicts in the family of all rows (0.05)")
     parser.add_argument("--pairs", type=_pairs, metavar="N", help="at least so many fresh pairs of each row that is decided (the rule needs 16 and more)")
-    parser.add_argument("--dry-run", action="store_true", help="build both sides, say what would be measured and how long it takes, and stop")
+    parser.add_argument("--dry-run", action="store_true", help="build both sides, say what would be measured and how long it takes (with --json: the plan), and stop")
     parser.add_argument("--seed", type=int, help="the random seed; by default drawn anew and stored")
     parser.add_argument("--resume", nargs="?", const="", metavar="COMPARISON", help="go on with an interrupted comparison (by default the last one)")
     parser.add_argument("--stored", action="store_true", help="two stored runs side by side, not measured again, without a verdict")
@@ -265,7 +265,7 @@ def _add_comparing(parser: argparse.ArgumentParser) -> None:
 
 def _add_telling(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--timeout", type=_seconds, metavar="TIME", help="give up on a process that says nothing for so long (2m)")
-    parser.add_argument("--picture", type=_other_file, metavar="FILE", help="also draw the changes with their intervals into this file (SVG)")
+    parser.add_argument("--picture", type=_other_file, metavar="FILE", help="also draw the changes, if there are any, with their intervals into this file (SVG)")
     parser.add_argument("--markdown", action="store_true", help="print it for a pull request")
     parser.add_argument("--strict", action="store_true", help="exit 3 if any row can't be told")
 
