@@ -9,6 +9,8 @@ else runs inside `.venv`, and may use what requirements.txt lists.
 
 import argparse
 import errno
+import itertools
+import os
 import re
 import sys
 import traceback
@@ -32,6 +34,28 @@ LOAD_TOOL = {
 """What the load tool does by itself, with the words that follow as they are."""
 
 LOAD_ACTIONS = ("run", "compare", "list", "save", "baselines", "runs", "show", "report", *LOAD_TOOL)
+
+USUAL_TIMEOUT_S = 120.0
+
+TELLING = "timeout picture markdown strict json"
+PLANNING = "sides sets rows all benches_of budget margin alpha pairs seed"
+
+USED: dict[str, dict[str, tuple[str, str]]] = {
+    "run": {"resume": ("timeout strict json", "--resume goes on with the plan of the interrupted run")},
+    "save": {"stored_run": ("name", "save --run keeps a run that is there already, and measures nothing")},
+    "baselines": {"remove": ("name", "baselines remove prints no tables")},
+    "compare": {
+        "criterion": ("json", "--criterion shows what cargo bench left behind, and measures nothing"),
+        "stored": ("sides json", "--stored shows two stored runs, and measures nothing"),
+        "resume": (f"all {TELLING}", "--resume goes on with the plan of the interrupted comparison"),
+        "dry_run": (f"{PLANNING} json", "--dry-run measures and judges nothing"),
+        "markdown": (f"{PLANNING} resume {TELLING.replace('json', '')}", "--markdown is what is printed"),
+    },
+    "more": {"markdown": (f"name budget {TELLING.replace('json', '')}", "--markdown is what is printed")},
+    "calibrate": {"smoke": ("timeout", "--smoke has its own few rows and pairs, and prints a summary")},
+    "document": {"check": ("run output", "--check writes nothing and shows the first difference")},
+}
+"""By command, what restricts it: the options and words that are used beside that, and why no others are."""
 
 OUTSIDE_TROUBLE = frozenset(
     getattr(errno, name)
@@ -61,39 +85,112 @@ def main(arguments: list[str]) -> int:
 
 def _carried_out(arguments: list[str]) -> int:
     try:
-        options = _options(arguments)
-        places.use_cache()
-        packages.enter_environment(arguments)
-        from run_benches.cli import commands
+        _check_streams()
+        try:
+            options = _options(arguments)
+            places.use_cache()
+            packages.enter_environment(arguments)
+            from run_benches.cli import commands
 
-        with scratch.of_the_command():
-            try:
-                return commands.carry_out(options, arguments)
-            finally:
-                processes.end_all()
+            with scratch.of_the_command():
+                try:
+                    return commands.carry_out(options, arguments)
+                finally:
+                    processes.end_all()
+        finally:
+            sys.stdout.flush()
     except Complaint as complaint:
         print(f"run-benches.py: {complaint}", file=sys.stderr)
         return complaint.code
     except BrokenPipeError:
-        sys.stderr.close()
+        _open_on_nothing(1, 2)
         return Exit.NOTHING if interrupts.STOP.requested else Exit.FINE
     except Exception as error:  # of a defect Python would end with 1, which means that something is slower
         if isinstance(error, OSError) and error.errno in OUTSIDE_TROUBLE:
-            print(f"run-benches.py: {error.strerror}: {error.filename or 'a file'}; mend that, then go on with --resume if a run was under way", file=sys.stderr)
+            where = error.filename or "standard output or a file"
+            print(f"run-benches.py: {error.strerror}: {where}; mend that, then go on with --resume if a run was under way", file=sys.stderr)
+            _open_on_nothing(1)
         else:
             traceback.print_exc()
         return Exit.ERROR
+
+
+def _check_streams() -> None:
+    """Complains if nothing can be printed. A closed standard input or error is opened on nothing, or the next file that is opened would get
+    its number, and with it what is meant for another."""
+    try:
+        os.fstat(0)
+    except OSError:
+        _open_on_nothing(0)
+    try:
+        os.write(2, b"")
+    except OSError:
+        _open_on_nothing(2)
+        sys.stderr = open(2, "w", closefd=False)
+    try:
+        os.write(1, b"")
+    except OSError as error:
+        _open_on_nothing(1)
+        raise Complaint(f"standard output cannot be written ({error.strerror}): send it to a file, a pipe or /dev/null") from error
+
+
+def _open_on_nothing(*descriptors: int) -> None:
+    """Opens them on nothing, also for what is started from here and for what Python still holds back for them."""
+    for descriptor in descriptors:
+        nothing = os.open(os.devnull, os.O_RDWR)
+        if nothing != descriptor:
+            os.dup2(nothing, descriptor)
+            os.close(nothing)
+        os.set_inheritable(descriptor, True)
 
 
 def _options(arguments: list[str]) -> argparse.Namespace:
     """What was typed, if it can be meant."""
     typed = arguments if arguments[:1] and arguments[0] in (*COMMANDS, "-h", "--help") else ["run", *arguments]
     typed, flags = _with_load_flags(typed) if typed[0] == "load" else (typed, [])
-    options = _parser().parse_args(typed)
+    _check_given(typed)
+    parser = _parser()
+    options = parser.parse_args(typed)
     options.flags = flags
+    _check_used(options, _actions(parser, options))
+    if "timeout" in options and options.timeout is None:
+        options.timeout = USUAL_TIMEOUT_S
     if options.command in ("run", "save", "list"):
         selection.check_layers([*options.rows, *getattr(options, "skip", [])], layer_names(), COMMANDS)
     return options
+
+
+def _check_given(typed: list[str]) -> None:
+    """Complains about an empty word, which most often is a variable that is not set. A name for what is kept is looked at where it becomes
+    that of a file."""
+    for before, word in itertools.pairwise(typed):
+        if (word == "" and before != "save") or re.fullmatch(r"--[a-z-]+=", word):
+            raise Complaint(f"the word after {word.rstrip('=') or before} is empty (is a variable not set?): give it a value, or leave it out")
+
+
+def _actions(parser: argparse.ArgumentParser, options: argparse.Namespace) -> list[argparse.Action]:
+    """The options and words that belong to the command that was typed."""
+    found: list[argparse.Action] = []
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            found += _actions(action.choices[getattr(options, action.dest)], options)
+        else:
+            found.append(action)
+    return found
+
+
+def _check_used(options: argparse.Namespace, actions: list[argparse.Action]) -> None:
+    """Complains about an option or a word that would have no effect beside another one."""
+    names = {action.dest: "/".join(action.option_strings) or str(action.metavar or action.dest) for action in actions if action.dest != "help"}
+    given = {dest: name for dest, name in names.items() if getattr(options, dest) not in (None, []) and getattr(options, dest) is not False}
+    modes = [mode for mode in USED.get(options.command, {}) if mode in given or mode == getattr(options, "action", None)]
+    for mode in modes:
+        used, why = USED[options.command][mode]
+        for dest, name in given.items():
+            if dest not in (mode, "action", *used.split()):
+                raise Complaint(f"{why}: leave out {name}")
+    if options.flags and options.action not in ("run", "compare", *LOAD_TOOL):
+        raise Complaint(f"load {options.action} takes no flags of the load tool: leave out {options.flags[0]!r}")
 
 
 def _with_load_flags(typed: list[str]) -> tuple[list[str], list[str]]:
@@ -114,9 +211,9 @@ def _parser() -> argparse.ArgumentParser:
     _add_measuring(run)
     run.add_argument("--resume", nargs="?", const="", metavar="RUN", help="go on with an interrupted run (by default the last one)")
     save = commands.add_parser("save", help="measure, and keep the run as a baseline; never overwrites")
-    save.add_argument("name", metavar="NAME")
+    save.add_argument("name", metavar="NAME", help="of letters, digits, dots, dashes and underscores; not `last`, HEAD, or one like those of runs")
     _add_measuring(save)
-    save.add_argument("--run", metavar="RUN", dest="stored_run", help="keep this stored run (or `last`) instead of measuring")
+    save.add_argument("--run", metavar="RUN", dest="stored_run", help="keep this stored run (or `last`) instead of measuring; no other option goes with it")
     rows = commands.add_parser("list", help="layers, rows, what each measures")
     rows.add_argument("rows", nargs="*", metavar="LAYER|ROW")
     baselines = commands.add_parser("baselines", help="list, show or remove baselines")
@@ -137,14 +234,14 @@ def _parser() -> argparse.ArgumentParser:
     flames.add_argument("row", metavar="ROW")
     flames.add_argument("revision", nargs="?", metavar="REV")
     rates = commands.add_parser("calibrate", help="measure our own error rates, into baselines/calibration/")
-    rates.add_argument("--budget", type=_seconds, metavar="TIME", default=3600.0, help="how long to add to the pool of pairs (1h)")
+    rates.add_argument("--budget", type=_seconds, metavar="TIME", help="how long to add to the pool of pairs (1h)")
     rates.add_argument("--rows", action="append", default=[], metavar="LAYER|ROW", help="only these rows; may be repeated")
     rates.add_argument("--smoke", action="store_true", help="a few pairs, thrown away: does every part work?")
-    rates.add_argument("--timeout", type=_seconds, default=120.0, metavar="TIME", help="give up on a process that says nothing for so long (2m)")
+    rates.add_argument("--timeout", type=_seconds, metavar="TIME", help="give up on a process that says nothing for so long (2m)")
     _add_document(commands.add_parser("document", help="render docs/PERFORMANCE.md and its pictures from stored runs"))
     report = commands.add_parser("report", help="the performance page of a run as one HTML file that needs nothing else")
     report.add_argument("run", nargs="?", metavar="RUN", help="a baseline, a run, a file or `last`; by default the last run, or else baselines/reference.json")
-    report.add_argument("--output", type=Path, metavar="FILE", help="by default runs/RUN/report.html")
+    report.add_argument("--output", type=_file, metavar="FILE", help="by default runs/RUN/report.html; - is standard output")
     _add_load(commands.add_parser("load", help="load tests of the whole server", epilog="load SCENARIO... means load run; its own flags follow `--` (load rest-crud -- --concurrent-tasks 8)"))
     commands.add_parser("doctor", help="what makes this machine noisy, and what would help")
     test = commands.add_parser("test", help="all tests that this machine can run")
@@ -163,7 +260,7 @@ def _add_measuring(parser: argparse.ArgumentParser) -> None:
     scale.add_argument("--budget", type=_seconds, metavar="TIME", help="as exact as fits: 90s, 8m, 1h")
     parser.add_argument("--skip", action="append", default=[], metavar="LAYER|ROW", help="leave these rows out; may be repeated")
     parser.add_argument("--seed", type=int, help="the order of everything; by default drawn anew and stored")
-    parser.add_argument("--timeout", type=_seconds, default=120.0, metavar="TIME", help="give up on a process that says nothing for so long (2m)")
+    parser.add_argument("--timeout", type=_seconds, metavar="TIME", help="give up on a process that says nothing for so long (2m)")
     parser.add_argument("--strict", action="store_true", help="exit 1 if a goal is missed, 3 if one could not be judged")
 
 
@@ -172,12 +269,12 @@ def _add_comparing(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", dest="sets", help="engine options (cache=32M); given twice: two configurations of one revision")
     parser.add_argument("--rows", action="append", default=[], metavar="LAYER|ROW", help="only these layers, rows or patterns; may be repeated")
     parser.add_argument("--all", action="store_true", help="all layers, not only those that the change can reach; shows unchanged rows, too")
-    parser.add_argument("--benches-of", choices=["own", "A", "B"], default="own", help="whose bench sources both sides run (each its own)")
+    parser.add_argument("--benches-of", choices=["own", "A", "B"], help="whose bench sources both sides run (each its own)")
     parser.add_argument("--budget", type=_seconds, metavar="TIME", help="spend more time: 20m, 2h")
     parser.add_argument("--margin", type=_share, metavar="PERCENT", help="a change within this counts as the same, in all rows (2%%, or what benches/margins.toml says)")
     parser.add_argument("--alpha", type=_level, help="the rate of false verdicts in the family of all rows (0.05)")
     parser.add_argument("--pairs", type=_pairs, metavar="N", help="at least so many fresh pairs of each row that is decided (the rule needs 16 and more)")
-    parser.add_argument("--dry-run", action="store_true", help="build both sides, say what would be measured and how long it takes, and stop")
+    parser.add_argument("--dry-run", action="store_true", help="build both sides, say what would be measured and how long it takes (with --json: the plan), and stop")
     parser.add_argument("--seed", type=int, help="the random seed; by default drawn anew and stored")
     parser.add_argument("--resume", nargs="?", const="", metavar="COMPARISON", help="go on with an interrupted comparison (by default the last one)")
     parser.add_argument("--stored", action="store_true", help="two stored runs side by side, not measured again, without a verdict")
@@ -186,15 +283,15 @@ def _add_comparing(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_telling(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--timeout", type=_seconds, default=120.0, metavar="TIME", help="give up on a process that says nothing for so long (2m)")
-    parser.add_argument("--picture", type=Path, metavar="FILE", help="also draw the changes with their intervals into this file (SVG)")
+    parser.add_argument("--timeout", type=_seconds, metavar="TIME", help="give up on a process that says nothing for so long (2m)")
+    parser.add_argument("--picture", type=_other_file, metavar="FILE", help="also draw the changes, if there are any, with their intervals into this file (SVG)")
     parser.add_argument("--markdown", action="store_true", help="print it for a pull request")
     parser.add_argument("--strict", action="store_true", help="exit 3 if any row can't be told")
 
 
 def _add_document(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", nargs="?", metavar="RUN", help="a baseline, a run, a file or `last`; by default baselines/reference.json")
-    parser.add_argument("--output", type=Path, metavar="FILE")
+    parser.add_argument("--output", type=_page, metavar="FILE", help="the main page; the others and the pictures lie in a folder beside it")
     parser.add_argument("--dry-run", action="store_true", help="print what would change")
     parser.add_argument("--check", action="store_true", help="fail if the document is not what the run renders to")
 
@@ -221,12 +318,35 @@ def _add_load(parser: argparse.ArgumentParser) -> None:
     show.add_argument("run", nargs="?", metavar="RUN", help="by default the last one")
     page = actions.add_parser("report", help="the page of a load test as one HTML file that needs nothing else")
     page.add_argument("run", nargs="?", metavar="RUN", help="by default the last one")
-    page.add_argument("--output", type=Path, metavar="FILE", help="by default runs/RUN/load-report.html")
+    page.add_argument("--output", type=_file, metavar="FILE", help="by default runs/RUN/load-report.html; - is standard output")
     past = [actions.add_parser(name, help=f"list the {name} of load tests") for name in ("runs", "baselines")]
     for command in (run, compare, listing, show, *past):
         command.add_argument("--json", action="store_true", help="print JSON instead of tables")
     for name, about in LOAD_TOOL.items():
         actions.add_parser(name, help=about)
+
+
+def _file(text: str) -> Path:
+    """Where to write; looked at before anything is measured."""
+    if text.endswith("/") or Path(text).is_dir():
+        raise Complaint(f"cannot write {text}: it is a folder; name a file")
+    return Path(text)
+
+
+def _other_file(text: str) -> Path:
+    """A file other than standard output, which has something else."""
+    path = _file(text)
+    if text == "-" or (path.exists() and not path.is_char_device() and os.path.samestat(path.stat(), os.fstat(1))):
+        raise Complaint(f"cannot write {text}: other things are printed on standard output; name a file")
+    return path
+
+
+def _page(text: str) -> Path:
+    """A file that others can lie beside."""
+    path = _other_file(text)
+    if path.exists() and not path.is_file():
+        raise Complaint(f"cannot write {text}: pages and pictures lie beside it, so it has to be a file")
+    return path
 
 
 def _count(text: str) -> int:

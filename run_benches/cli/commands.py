@@ -11,6 +11,7 @@ from run_benches import serialization
 from run_benches.analysis import figures
 from run_benches.cli import checks, criterion_baseline, doctor, profile, stored
 from run_benches.compare import new_comparison
+from run_benches.compare.new_comparison import Plan
 from run_benches.errors import Complaint, Exit
 from run_benches.measure import build, criterion_output, new_run, selection
 from run_benches.measure.layers import about, layer_names
@@ -69,8 +70,6 @@ def _wish(options: argparse.Namespace, arguments: list[str]) -> Wish:
 def _run(options: argparse.Namespace, arguments: list[str]) -> int:
     if options.resume is None:
         return _printed(*new_run.measure(_wish(options, arguments)), options.json, options.strict)
-    if options.rows or options.skip or options.quick or options.full or options.budget or options.seed is not None:
-        raise Complaint("--resume goes on with the plan of the interrupted run: give it no rows and no scale")
     return _printed(*new_run.resume(options.resume or None, options.timeout), options.json, options.strict)
 
 
@@ -112,9 +111,6 @@ def _compare(options: argparse.Namespace, arguments: list[str]) -> int:
             raise Complaint("compare --stored needs two stored runs: baselines, runs, files or `last`")
         return stored.compare(options.sides[0], options.sides[1], options.json)
     if options.resume is not None:
-        planned = (options.sides, options.sets, options.rows, options.budget, options.margin, options.alpha, options.pairs, options.dry_run)
-        if any(planned) or options.seed is not None:
-            raise Complaint("--resume goes on with the plan of the interrupted comparison: give it no revisions, rows, rules or budget")
         return _told(new_comparison.resume(options.resume or None, options.timeout), options)
     if len(options.sides) > 2:
         raise Complaint("compare takes at most two revisions; rows are chosen with --rows")
@@ -125,7 +121,7 @@ def _compare(options: argparse.Namespace, arguments: list[str]) -> int:
         sets=options.sets,
         rows=options.rows,
         everything=options.all,
-        benches=options.benches_of.lower(),
+        benches={"A": "a", "B": "b"}.get(options.benches_of, "own"),  # type: ignore[arg-type]
         budget_s=options.budget,
         margin=options.margin,
         alpha=options.alpha or new_comparison.ALPHA,
@@ -135,8 +131,11 @@ def _compare(options: argparse.Namespace, arguments: list[str]) -> int:
         timeout_s=options.timeout,
         command=arguments,
     )
-    compared = new_comparison.compare(wish)
-    return _told(compared, options) if compared else Exit.FINE
+    found = new_comparison.compare(wish)
+    if isinstance(found, Plan):
+        print(serialization.text(found) if options.json else "", end="")
+        return Exit.FINE
+    return _told(found, options)
 
 
 def _explain(options: argparse.Namespace) -> int:
@@ -158,7 +157,10 @@ def _told(found: tuple[Comparison, Path], options: argparse.Namespace) -> int:
     if options.picture:
         from run_benches.render import forest
 
-        forest.forest(compared, options.picture)
+        try:
+            forest.forest(compared, options.picture)
+        except forest.Nothing as nothing:
+            print(f"no picture: {nothing}", file=sys.stderr)
     return comparison_report.exit_code(compared, options.strict)
 
 

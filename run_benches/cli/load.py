@@ -82,11 +82,8 @@ def _report(path: Path, output: Path | None) -> Exit:
     run = loads.load(path)
     drawn = load_pictures.pictures(run)
     file = output or RUNS / path.stem / "load-report.html"
-    try:
-        files.replace(file, report.page(load_page.markdown(run, drawn), {picture.file: picture.svg() for picture in drawn}))
-    except OSError as error:
-        raise Complaint(f"cannot write {shown(file)}: {error.strerror}; make room or give another --output") from error
-    print(f"wrote {shown(file)} from {shown(path)}: one file, to be opened in a browser")
+    (files.write if output else files.replace)(file, report.page(load_page.markdown(run, drawn), {picture.file: picture.svg() for picture in drawn}))
+    print(f"wrote {shown(file)} from {shown(path)}: one file, to be opened in a browser", file=sys.stderr if output else sys.stdout)
     return Exit.FINE
 
 

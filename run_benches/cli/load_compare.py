@@ -41,7 +41,7 @@ def main(options: argparse.Namespace, arguments: list[str]) -> Exit:
         if versus is None and sides[0].server == sides[1].server:
             raise Complaint("the servers of both sides are the same to the byte, so there is nothing to compare: name another --base, or what differs with --versus")
         compared = _new(options, arguments, sides)
-        path = RUNS / f"load-compare-{compared.started.replace('-', '').replace(':', '')}.json"
+        path = stored_file.new(RUNS, "load-compare-")
         with until_stopped("the same command, which begins anew: of what was measured there is no verdict"):
             load_comparison.carry_out(compared, path, programs, options.pairs)
         if keep and compared.complete:

@@ -30,10 +30,11 @@ from run_benches.measure.plan import Costs
 from run_benches.places import RUNS, shown
 from run_benches.progress import duration
 from run_benches.stats import judge
-from run_benches.store import comparisons
+from run_benches.store import comparisons, stored_file
 from run_benches.store.comparisons import Comparison, Control, Design, Row, Side
 from run_benches.store.runs import Facts
 
+PLAN_SCHEMA = 1
 ALPHA = 0.05
 CONTROL_ALPHA = 0.01
 SCREEN_PAIRS = 6
@@ -73,9 +74,30 @@ class Wish:
     command: list[str] = field(default_factory=list)
 
 
-def compare(wish: Wish) -> tuple[Comparison, Path] | None:
-    """Compares anew; returns the comparison, which is not complete if it was interrupted; nothing of a dry run, which ends when both sides
-    are built and the plan is told."""
+@dataclass(frozen=True)
+class Forecast:
+    """What a comparison will cost, in seconds: its screen; all of it where a quarter of the rows has to be decided, or every row. And the
+    smallest slow-downs likely to be found, by row, with so many pairs of a quarter of the rows."""
+
+    screen_s: float
+    quarter_s: float
+    all_s: float
+    pairs: int
+    visible: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a dry run says; without rows to be measured there is no forecast."""
+
+    schema: int
+    comparison: Comparison
+    forecast: Forecast | None
+
+
+def compare(wish: Wish) -> tuple[Comparison, Path] | Plan:
+    """Compares anew; returns the comparison, which is not complete if it was interrupted; of a dry run, which ends when both sides are built,
+    the plan."""
     revision_a, revision_b = _revisions(wish)
     layers = list(dict.fromkeys([*revisions.benches(revision_b.commit), *revisions.benches(revision_a.commit)]))
     selection.check_layers(wish.rows, layers)
@@ -92,10 +114,10 @@ def compare(wish: Wish) -> tuple[Comparison, Path] | None:
         if any(target.link is None for built in targets for target in built.values()):
             raise Complaint("no lld, which alone can place code at random, and without that the mere order of functions is called a change: apt-get install lld")
         compared, facts = _planned(wish, sides, targets, left_out)
-        path = _new_path(compared)
-        _announce(compared, facts)
+        forecast = _announce(compared, facts)
         if wish.dry_run:
-            return None
+            return Plan(PLAN_SCHEMA, compared, forecast)
+        path = stored_file.new(RUNS, "compare-", compared.a.commit[:7], compared.b.commit[:7])
         print(f"seed {compared.design.seed}; stored as {shown(path)} while it grows", file=sys.stderr)
         return _go(compared, path, targets, facts, wish.timeout_s)
 
@@ -140,7 +162,7 @@ def more(name: str | None, budget_s: float | None, timeout_s: float) -> tuple[Co
             row.earlier, row.pairs, row.judgement, row.state = row.earlier + row.pairs, [], None, "not_run"
         compared.complete, compared.outcome, compared.attribution, compared.seconds = False, None, None, 0.0
         compared.started = _now()
-        path = _new_path(compared)
+        path = stored_file.new(RUNS, "compare-", compared.a.commit[:7], compared.b.commit[:7])
         print(f"{len(again)} rows could not be told; stored as {shown(path)} while it grows", file=sys.stderr)
         return _go_on(compared, path, timeout_s)
 
@@ -293,20 +315,13 @@ def _now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _new_path(compared: Comparison) -> Path:
-    """A name that no comparison has yet."""
-    name = f"compare-{compared.started.replace('-', '').replace(':', '')}-{compared.a.commit[:7]}-{compared.b.commit[:7]}"
-    names = [name, *(f"{name}-{number}" for number in range(2, 100))]
-    return next(RUNS / f"{one}.json" for one in names if not (RUNS / f"{one}.json").exists())
-
-
-def _announce(compared: Comparison, facts: dict[str, Facts]) -> None:
-    """What it will cost, and what it will see; a budget that the smallest comparison does not fit into is refused before it is spent."""
+def _announce(compared: Comparison, facts: dict[str, Facts]) -> Forecast | None:
+    """Says what it will cost, and what it will see; a budget that the smallest comparison does not fit into is refused before it is spent."""
     planned = [id for id, row in compared.rows.items() if row.state == "not_run"]
     identical = sum(row.state == "identical" for row in compared.rows.values())
     print(f"{compared.a.name} ({compared.a.commit[:9]}) with {compared.b.name} ({compared.b.commit[:9]}): {len(planned)} rows, {identical} identical", file=sys.stderr)
     if not planned:
-        return
+        return None
     screen_s, some_s, all_s = _forecast_s(compared, planned, facts)
     budget_s = compared.design.budget_s
     if budget_s is not None and budget_s < some_s:
@@ -320,13 +335,14 @@ def _announce(compared: Comparison, facts: dict[str, Facts]) -> None:
         + (f"; the budget of {duration(budget_s)} buys {pairs} pairs of a quarter, and is passed if more is left open" if budget_s else ""),
         file=sys.stderr,
     )
-    visible = [judge.smallest_visible(scatter.get(id, USUAL_SCATTER), pairs, undecided, compared.rows[id].margin, compared.design.alpha) for id in planned]
+    visible = {id: judge.smallest_visible(scatter.get(id, USUAL_SCATTER), pairs, undecided, compared.rows[id].margin, compared.design.alpha) for id in planned}
     known = sum(id in scatter for id in planned)
     print(
-        f"smallest slow-down likely to be found: {statistics.median(visible):.1%} (half of the rows), {max(visible):.1%} (all), "
+        f"smallest slow-down likely to be found: {statistics.median(visible.values()):.1%} (half of the rows), {max(visible.values()):.1%} (all), "
         f"by the scatter of {f'earlier comparisons ({known} rows)' if known else f'{USUAL_SCATTER:.1%} that is usual'}",
         file=sys.stderr,
     )
+    return Forecast(screen_s, some_s, all_s, pairs, visible)
 
 
 def _forecast_s(compared: Comparison, planned: list[str], facts: dict[str, Facts]) -> tuple[float, float, float]:

@@ -11,8 +11,9 @@ import os
 import re
 import statistics
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TypeVar
 
 from run_benches import serialization
@@ -61,6 +62,7 @@ class Results:
 @dataclass(frozen=True)
 class _Benchmark:
     full_id: str
+    directory_name: str | None = None
 
 
 @dataclass(frozen=True)
@@ -91,10 +93,10 @@ def home() -> Path:
 def read(home: Path, baseline: str = "new") -> Results:
     """What was measured with `CRITERION_HOME` at `home`: the last results, or those kept as a baseline."""
     results = Results()
-    for folder in _folders(home, results.unreadable):
+    for folder, name in _named(home, results.unreadable):
         row = None
         try:
-            if folder.name == baseline:
+            if name == PurePath(baseline):
                 row = _load(_Benchmark, folder / "benchmark.json").full_id
                 results.rows[row] = _samples(folder / "sample.json")
         except serialization.Malformed as error:
@@ -104,7 +106,21 @@ def read(home: Path, baseline: str = "new") -> Results:
 
 def baselines(home: Path) -> list[str]:
     """The names that results were kept by."""
-    return sorted({folder.name for folder in _folders(home, [])} - {"new"})
+    return sorted({str(name) for _, name in _named(home, [])} - {"new"})
+
+
+def _named(home: Path, unreadable: list[Unreadable]) -> Iterator[tuple[Path, PurePath]]:
+    """Every folder of results with the name they were kept by: what lies below the folder of their row. A name with slashes (of a branch) is
+    folders within one another, as rows are, so it is the results that say where their row begins, or others of the row."""
+    folders = list(_folders(home, unreadable))
+    rows: dict[Path, Path] = {}
+    for folder in folders:
+        with suppress(serialization.Malformed):
+            if name := _load(_Benchmark, folder / "benchmark.json").directory_name:
+                rows[folder] = home / name
+    for folder in folders:
+        known = {rows[folder]} if folder in rows else {*rows.values()}
+        yield folder, folder.relative_to(next((above for above in folder.parents if above in known), folder.parent))
 
 
 def _folders(home: Path, unreadable: list[Unreadable]) -> Iterator[Path]:

@@ -24,7 +24,7 @@ from run_benches.measure import build, histogram_log, machine, provenance
 from run_benches.measure.lock import alone
 from run_benches.places import CALIBRATION, ROOT, RUNS, SCENARIOS, shown
 from run_benches.progress import duration
-from run_benches.store import fingerprint, loads
+from run_benches.store import fingerprint, loads, stored_file
 from run_benches.store.loads import Cell, LoadRun
 from run_benches.store.runs import State
 
@@ -97,7 +97,7 @@ def measure(scenarios: list[Scenario], flags: list[str], command: list[str], to_
     with alone():
         programs = build.programs("load", "strata")
         run = _new_run(flags, command, programs)
-        path = _new_path(run)
+        path = stored_file.new(RUNS, "load-", run.tool.commit[:9])
         plans = {scenario: _plan(run, scenario, programs["load"]) for scenario in scenarios}
         loads.write(run, path)
         known = sum(plan.seconds + SETUP_S * len(plan.run) for plan in plans.values())
@@ -232,10 +232,3 @@ def _new_run(flags: list[str], command: list[str], programs: dict[str, Path]) ->
         binaries={name: build.binary(path) for name, path in programs.items()},
         flags=flags,
     )
-
-
-def _new_path(run: LoadRun) -> Path:
-    """A name that no load test has yet: by its second and its revision, and a number where that is not enough."""
-    name = f"load-{run.started.replace('-', '').replace(':', '')}-{run.tool.commit[:9]}"
-    names = [name, *(f"{name}-{number}" for number in range(2, 100))]
-    return next(RUNS / f"{one}.json" for one in names if not (RUNS / f"{one}.json").exists())

@@ -21,7 +21,7 @@ from run_benches.measure.measurement import Measurement
 from run_benches.measure.plan import Plan
 from run_benches.places import RUNS, shown
 from run_benches.progress import duration
-from run_benches.store import runs
+from run_benches.store import runs, stored_file
 from run_benches.store.runs import Run, Scale
 
 
@@ -46,7 +46,7 @@ def measure(wish: Wish) -> tuple[Run, Path]:
         seed = secrets.randbits(32) if wish.seed is None else wish.seed
         made = plan.make(suites, wish.words, wish.skip, wish.scale, wish.budget_s, seed)
         run = _new_run(wish, made, suites)
-        path = _new_path(run)
+        path = stored_file.new(RUNS, "", run.tool.commit[:9])
         _announce(made, path)
         if not made.design.linked_anew:
             print("not every bench can be linked anew (lld is missing: apt-get install lld): intervals leave out what the placement of code does", file=sys.stderr)
@@ -112,13 +112,6 @@ def _new_run(wish: Wish, made: Plan, suites: dict[str, Suite]) -> Run:
         families=made.families,
         sentinels=made.sentinels,
     )
-
-
-def _new_path(run: Run) -> Path:
-    """A name that no run has yet: by its second and its revision, and a number where that is not enough."""
-    name = f"{run.started.replace('-', '').replace(':', '')}-{run.tool.commit[:9]}"
-    names = [name, *(f"{name}-{number}" for number in range(2, 100))]
-    return next(RUNS / f"{one}.json" for one in names if not (RUNS / f"{one}.json").exists())
 
 
 def _announce(made: Plan, path: Path) -> None:

@@ -63,7 +63,7 @@ def main(run_path: Path | None, output: Path | None, dry_run: bool, check: bool,
     if page.resolve() == PAGE.resolve():
         texts[f"{PICTURES}/{layers_drawing.FILE}"] = layers_drawing.svg()
         texts[f"../{README.name}"] = _readme(_calibration(calibrated))
-    rendered = Rendered(page, sources, texts, drawn)
+    rendered = Rendered(page, sources, texts, drawn, output is not None)
     return rendered.check() if check else rendered.show_changes() if dry_run else rendered.write()
 
 
@@ -89,12 +89,13 @@ def _stale(run: Run, calibration: Results | None, load: LoadRun | None, compared
 
 @dataclass(frozen=True)
 class Rendered:
-    """The pages as they should be, and where the main one lies; the first of their sources is the run."""
+    """The pages as they should be, and where the main one lies, which may be where a person said; the first of their sources is the run."""
 
     page: Path
     sources: list[Path]
     texts: dict[str, str]
     pictures: list[Picture]
+    named: bool
 
     @property
     def beside(self) -> Path:
@@ -117,7 +118,7 @@ class Rendered:
             for file, svg in drawn.items():
                 files.replace(self.folder / file, svg)
             for file, text in reversed(self.texts.items()):
-                files.replace(self.page.parent / file, text)
+                (files.write if self.named and file == self.page.name else files.replace)(self.page.parent / file, text)
             for stray in self._strays():
                 stray.unlink()
         except OSError as error:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from run_benches import files
 from run_benches.analysis import effects
 from run_benches.errors import Complaint, Exit
 from run_benches.render import pictures
@@ -40,18 +41,22 @@ _LOOKS: dict[str, tuple[str, str]] = {
 }
 
 
+class Nothing(Complaint):
+    """The comparison has nothing that can be drawn; what it found stands in its verdicts."""
+
+
 def forest(comparison: Comparison, path: Path) -> None:
-    """Draws it into `path`; needs matplotlib. What says nothing is a complaint, and no picture."""
+    """Draws it into `path`; needs matplotlib. Without anything to draw there is no picture (`Nothing`)."""
     if comparison.outcome == "contaminated":
-        raise Complaint("a control moved, so no verdict of this comparison counts, and none is drawn; try again", Exit.NOTHING)
+        raise Nothing("a control moved, so no verdict of this comparison counts, and none is drawn; try again", Exit.NOTHING)
     dots = [dot for id, row in comparison.rows.items() if (dot := _dot(id, row))]
     if not dots:
-        raise Complaint("no row is slower, faster or can't be told, so there is nothing to draw", Exit.NOTHING)
+        raise Nothing("no row is slower, faster or can't be told, so there is nothing to draw", Exit.NOTHING)
     shown = sorted(dots, key=lambda dot: -abs(dot.change))[:MOST]
     left_out = f"; {len(dots) - MOST} smaller changes are left out" if len(dots) > MOST else ""
     alt = f"Change of B's time against A's for {len(shown)} rows, with the 95 % interval over pairs and the margin as a band{left_out}."
     shown.sort(key=lambda dot: (list(_LOOKS).index(dot.verdict), -abs(dot.change)))
-    path.write_text(pictures.drawn(Picture(path.stem, alt, shown, _draw)), encoding="utf-8")
+    files.write(path, pictures.drawn(Picture(path.stem, alt, shown, _draw)))
 
 
 def _dot(id: str, row: Row) -> _Dot | None:

@@ -9,6 +9,7 @@ block of figures the command and the revision that it comes from. There is no sc
 import base64
 import html
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from string import Template
@@ -19,7 +20,7 @@ from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 
 from run_benches import files, places
-from run_benches.errors import Complaint, Exit
+from run_benches.errors import Exit
 from run_benches.places import shown
 from run_benches.render import document
 from run_benches.store import runs
@@ -33,11 +34,8 @@ def main(run_path: Path, output: Path | None) -> Exit:
     """Renders the report of a stored run and says where it is."""
     _, texts, pictures = document.contents(run_path)
     file = output or places.RUNS / run_path.stem / "report.html"
-    try:
-        files.replace(file, page(joined(texts), {picture.file: picture.svg() for picture in pictures}))
-    except OSError as error:
-        raise Complaint(f"cannot write {shown(file)}: {error.strerror}; make room or give another --output") from error
-    print(f"wrote {shown(file)} from {shown(run_path)}: one file, to be opened in a browser")
+    (files.write if output else files.replace)(file, page(joined(texts), {picture.file: picture.svg() for picture in pictures}))
+    print(f"wrote {shown(file)} from {shown(run_path)}: one file, to be opened in a browser", file=sys.stderr if output else sys.stdout)
     return Exit.FINE
 
 

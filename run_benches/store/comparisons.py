@@ -202,7 +202,7 @@ def write(comparison: Comparison, path: Path) -> None:
 
 def stored() -> list[Path]:
     """Every comparison of this checkout, oldest first."""
-    return sorted(RUNS.glob("compare-*.json"))
+    return stored_file.past(RUNS, "compare-")
 
 
 def find(name: str | None) -> Path:

@@ -101,7 +101,7 @@ KEPT = LOAD_BASELINES / "comparisons"
 
 def stored() -> list[Path]:
     """Every comparison of this checkout, oldest first."""
-    return sorted(RUNS.glob("load-compare-*.json"))
+    return stored_file.past(RUNS, "load-compare-")
 
 
 def named(word: str | None) -> Path | None:

@@ -8,7 +8,6 @@ History of the format:
   schema 1: the first; results are of format 1 of the load tool.
 """
 
-import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -278,7 +277,7 @@ def baseline_path(name: str) -> Path:
 
 def stored() -> list[Path]:
     """Every load test of this checkout, oldest first."""
-    return sorted(path for path in RUNS.glob("load-*.json") if re.match(r"load-\d{8}T\d{6}", path.name))
+    return stored_file.past(RUNS, "load-")
 
 
 def stored_baselines() -> list[Path]:

@@ -17,7 +17,6 @@ History of the format:
     for which `refusals` of the engine a process or a tuple of it was run again. Where git does not know the revision, `dirty` is null.
 """
 
-import re
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -364,7 +363,7 @@ def baseline_path(name: str) -> Path:
 
 def stored_runs() -> list[Path]:
     """Every run of this checkout, oldest first."""
-    return sorted(path for path in RUNS.glob("*.json") if re.match(r"\d{8}T\d{6}", path.name))
+    return stored_file.past(RUNS, "")
 
 
 def stored_baselines() -> list[Path]:

@@ -1,15 +1,19 @@
 """What all stored files have in common: a schema that is checked before anything else is read, a name that is given once, and the word by
-which a person means one."""
+which a person means one.
 
-import os
+What is measured here is ordered by its name, which begins with a second: that of its making, or, where the clock has been further already
+or is no further, the one after the newest. So what was made last is last whatever the clock did, and whenever a file was copied or
+resumed. When it was made by the clock stands in the file (`started`).
+"""
+
 import re
-import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from run_benches import serialization
+from run_benches import files, serialization
 from run_benches.errors import Complaint
 from run_benches.places import shown
 
@@ -40,6 +44,28 @@ def check_schema(schema: object, newest: int, path: Path) -> None:
         raise Complaint(f"{shown(path)} has schema {schema}, and this version reads up to {newest}: use a newer run-benches.py")
 
 
+def past(folder: Path, kind: str) -> list[Path]:
+    """The files of what was measured here, oldest first; `kind` is what their names begin with before the second. Earlier versions added a
+    number where two were made in one second."""
+    found = [(match, path) for path in folder.glob(f"{kind}*.json") if (match := re.match(rf"{kind}(\d{{8}}T\d{{6}}).*?(?:-(\d\d?))?$", path.stem))]
+    return [path for _, _, path in sorted((match[1], int(match[2] or 1), path) for match, path in found)]
+
+
+def new(folder: Path, kind: str, *words: str) -> Path:
+    """The file of what is made now: behind all of its kind, with the words in its name. A folder is made beside it, for what belongs to it,
+    and so that no other process takes the same name."""
+    second = datetime.now(UTC)
+    for path in folder.glob(f"{kind}*"):
+        with suppress(ValueError, OverflowError):  # another kind
+            second = max(second, datetime.strptime(path.name[len(kind) :][:15], "%Y%m%dT%H%M%S").replace(tzinfo=UTC) + timedelta(seconds=1))
+    path = folder / f"{'-'.join((f'{kind}{second:%Y%m%dT%H%M%SZ}', *words))}.json"
+    try:
+        path.with_suffix("").mkdir(parents=True)
+    except FileExistsError:
+        return new(folder, kind, *words)
+    return path
+
+
 def named(folder: Path, name: str, what: str) -> Path:
     """The file of this name in a folder; the name is checked, since it becomes a file name."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name) or name.endswith(".json"):
@@ -48,23 +74,20 @@ def named(folder: Path, name: str, what: str) -> Path:
 
 
 def check_free(path: Path) -> None:
-    """Refuses a name that is taken: what was kept under it is never overwritten."""
+    """Refuses a name that means something else already, and one that is taken: what was kept under it is never overwritten."""
+    if re.match(r"(?i:last|head)$|(compare-|load-|load-compare-)?\d{8}T\d{6}", path.stem):
+        raise Complaint(f"{path.stem!r} is reserved (`last`, HEAD and names like those of runs mean something already): choose another name")
     if path.exists():
         raise _taken(path)
 
 
 def keep(path: Path, value: object) -> Path:
-    """Stores a value in a new file, also when two processes do so at once."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=".", encoding="utf-8") as file:
-        file.write(serialization.text(value))
-        file.flush()
-        os.fsync(file.fileno())
-        os.chmod(file.name, 0o644)
-        try:
-            os.link(file.name, path)
-        except FileExistsError:
-            raise _taken(path) from None
+    """Stores a value in a new file of a free name, also when two processes do so at once."""
+    check_free(path)
+    try:
+        files.create(path, serialization.text(value))
+    except FileExistsError:
+        raise _taken(path) from None
     return path
 
 

@@ -380,6 +380,31 @@ def test_every_command_runs_inside_the_environment(monkeypatch: pytest.MonkeyPat
     assert command_line.main(typed) == 2 and entered == [typed]
 
 
+@pytest.mark.parametrize(
+    ("streams", "code"),
+    [(">&-", 2), ("1</dev/null", 2), (">/dev/full", 2), ("<&- >&-", 2), ("2>&-", 0), ("2>/dev/full", 0), ("<&-", 0), ("<&- 2>&-", 0)],
+)
+@pytest.mark.parametrize("words", [("list",), ("baselines", "--json"), ("--help",)])
+def test_closed_and_full_streams(checkout: Checkout, words: tuple[str, ...], streams: str, code: int) -> None:
+    command = ["bash", "-c", f'"$@" {streams}', "bash", *checkout.command(*words)]
+    done = subprocess.run(command, env=checkout.environment(), cwd="/", stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    assert done.returncode == code and len(done.stderr.splitlines()) == (code == 2), done
+    assert done.stdout == (checkout.run(*words).stdout if code == 0 else "")
+
+
+def test_output_that_does_not_fit_is_one_line_and_no_success(checkout: Checkout, tmp_path: Path) -> None:
+    """What is held back until the end."""
+    command = ["bash", "-c", 'ulimit -f 0; "$@" >"$0"', str(tmp_path / "output"), *checkout.command("list")]
+    done = subprocess.run(command, env=checkout.environment(), cwd="/", capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1, done
+
+
+def test_a_reader_that_leaves_is_no_failure(checkout: Checkout) -> None:
+    command = ["bash", "-c", 'set -o pipefail; "$@" | true', "bash", *checkout.command("list")]
+    done = subprocess.run(command, env=checkout.environment(), cwd="/", capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_doctor_looks_and_measures(checkout: Checkout) -> None:
     done = checkout.run("doctor", "--json")
     assert done.returncode == 0 and len(json.loads(done.stdout)["findings"]) > 10

@@ -134,7 +134,11 @@ def test_a_dry_run_says_what_it_would_cost_and_measures_nothing(project: Workspa
     project.number(1050)
     done = typed(project, "compare", "--dry-run", *SEED)
     assert (done.returncode, done.stdout) == (0, "") and "screen: 6 pairs of each, about" in done.stderr, done
-    assert not stored(project)
+    plan = json.loads(typed(project, "compare", "--dry-run", "--json", *SEED).stdout)
+    planned = {id for id, row in plan["comparison"]["rows"].items() if row["state"] == "not_run"}
+    assert plan["comparison"]["design"]["seed"] == 7 and "storage/get/strata/one" in planned and plan["comparison"]["controls"]
+    assert planned == set(plan["forecast"]["visible"]) and 0 < plan["forecast"]["screen_s"] < plan["forecast"]["quarter_s"] < plan["forecast"]["all_s"]
+    assert not stored(project) and not list((project.root / "runs").glob("compare-*"))
 
 
 @pytest.mark.parametrize("words", [("--margin", "0%"), ("--margin", "60%"), ("--margin", "0.02"), ("--alpha", "1"), ("--alpha", "x"), ("--pairs", "0"), ("--pairs", "501")])

@@ -59,6 +59,20 @@ def test_a_baseline_that_is_the_last_run_itself_says_so(home: Path, capsys: pyte
     assert "the same run" in next(line for line in capsys.readouterr().out.splitlines() if line.startswith(ROW))
 
 
+@pytest.mark.parametrize("name", ["feature/x", "a/b/new", "x"])
+def test_a_name_with_slashes_is_found_by_all_of_it(home: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    for kept in [*home.glob("**/before*")]:
+        for other in ("feature/x", "a/b/new", "x"):
+            shutil.copytree(kept, kept.parent / other)
+            if other != name:
+                not_text(kept.parent / other)
+    assert criterion_baseline.compare(name, home, False) == Exit.FINE
+    said = capsys.readouterr().out
+    assert "0.500" in next(line for line in said.splitlines() if line.startswith(ROW)) and "cannot be read" not in said
+    with pytest.raises(Complaint, match=r"\(there: a/b/new, before\[1\], feature/x, x\)"):
+        criterion_baseline.compare("feature", home, False)
+
+
 def test_an_unknown_baseline_names_those_that_are_there(home: Path) -> None:
     with pytest.raises(Complaint, match=r"no baseline 'bef\*'.*\(there: before\[1\]\)"):
         criterion_baseline.compare("bef*", home, False)
