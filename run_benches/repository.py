@@ -29,7 +29,7 @@ def git(*words: str, said: str = "", environment: dict[str, str] | None = None) 
         raise Complaint(f"git is not installed, or cannot be run ({error.strerror}); it knows the revisions: with Debian, apt-get install git") from error
     if done.returncode != 0:
         quoted = " ".join(line.strip() for line in done.stderr.splitlines() if line.strip())
-        raise Complaint(f"git {words[0]} failed: {(quoted or 'it said nothing')[: processes.LONGEST_QUOTE]}")
+        raise Complaint(f"git {words[0]} failed: {quoted or 'it said nothing'}")
     return done.stdout.strip("\n")
 
 

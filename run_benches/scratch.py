@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from run_benches.errors import Complaint
 from run_benches.interrupts import held
 from run_benches.places import BENCH_CACHE
 
@@ -34,7 +35,11 @@ def outside(variable: str = "TMPDIR") -> Path:
 def of_the_command() -> Iterator[None]:
     """Has all that is started meanwhile keep its temporary files, and its stores, in folders that are removed at the end. They lie in
     those that they take the place of. Where one cannot be made, whoever needs it will say so."""
-    wanted = {name: Path(os.environ.get(name) or tempfile.gettempdir()).absolute() for name in VARIABLES if name == "TMPDIR" or os.environ.get(name)}
+    try:
+        usual = tempfile.gettempdir()
+    except OSError as error:
+        raise Complaint("no folder for temporary files can be written (TMPDIR, /tmp): make room, or set TMPDIR to another one") from error
+    wanted = {name: Path(os.environ.get(name) or usual).absolute() for name in VARIABLES if name == "TMPDIR" or os.environ.get(name)}
     # As long for every process: the length of the environment moves the stack of a bench.
     name = f"{PREFIX}-{os.getpid():07}-{_started(os.getpid()) or 0:010}"
     before = {variable: os.environ.get(variable) for variable in VARIABLES}

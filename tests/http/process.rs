@@ -286,7 +286,7 @@ fn an_access_log_that_nobody_reads_is_refused() {
 fn a_limit_of_processes_is_said_in_one_line() {
     let folder = tempfile::tempdir().unwrap();
     let script =
-        r#"chmod 777 "$1" && ulimit -u "$0" && shift && exec setpriv --reuid 65534 --regid 65534 --clear-groups "$@""#;
+        r#"chmod 777 "$1" && shift && exec setpriv --reuid 65534 --regid 65534 --clear-groups prlimit --nproc="$0" "$@""#;
     let schema = schema();
     for (limit, command) in [("8", "serve"), ("3", "serve"), ("8", "verify")] {
         let mut limited = Command::new("sh");
@@ -294,7 +294,7 @@ fn a_limit_of_processes_is_said_in_one_line() {
         limited.args(["--schema", schema.to_str().unwrap(), "--data-dir"]).arg(folder.path());
         fs::write(folder.path().join("CURRENT"), "").unwrap();
         let done = limited.output().unwrap();
-        if String::from_utf8_lossy(&done.stderr).contains("setpriv: ") {
+        if String::from_utf8_lossy(&done.stderr).contains("setpriv: ") || done.status.code() == Some(127) {
             println!("skipped: here nobody can be limited");
             return;
         }
