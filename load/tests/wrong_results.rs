@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use strata_load::clocks::Cpu;
 use strata_load::expectation::Failure;
 use strata_load::ledger::Account;
-use strata_load::result::{Cell, Counters, Counts, Loop, Processes, Run, Setup, Validity, Window};
+use strata_load::result::{Cell, Counters, Counts, FORMAT, Loop, Processes, Run, Setup, Validity, Window};
 use strata_load::rules;
 use strata_load::scenario::Scenario;
 use strata_load::stored;
@@ -73,7 +73,7 @@ fn right(open: bool) -> Run {
     let think = 40.0 - accounts.iter().map(busy).sum::<f64>();
     let counters = |gets| Some([("gets".to_owned(), gets)].into_iter().collect());
     let mut run = Run {
-        format: 1,
+        format: FORMAT,
         id: "two-1".to_owned(),
         began_unix_seconds: 1,
         r#loop: if open { Loop::Open } else { Loop::Closed },
@@ -97,6 +97,7 @@ fn right(open: bool) -> Run {
             server_throughout: None,
             busiest_client_thread: 0.1,
             client_thread_demand: 0.1,
+            missed_arrivals: 0,
             client_run_queue_wait_seconds: Some(0.1),
             think_seconds: (!open).then_some(think),
         },
