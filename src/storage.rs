@@ -484,9 +484,7 @@ impl Log for Store {
         self.check_descriptors()?;
         self.db().write_opt(batch, &self.write).map_err(|error| match (classify("write", error), self.failure()) {
             // A failed engine is not behind: waiting would never end.
-            (Error::Busy { .. }, Some(failure)) if !self.is_short() => {
-                Error::storage("cannot write", failure)
-            }
+            (Error::Busy { .. }, Some(failure)) if !self.is_short() => Error::storage("cannot write", failure),
             (error, _) => error,
         })?;
         self.watcher.wake();

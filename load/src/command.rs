@@ -52,7 +52,7 @@ pub struct Flags {
     /// The target may be another machine: you own it
     #[arg(long)]
     pub i_own_this_target: bool,
-    /// How long requests are started
+    /// How long requests are started; the window is never shorter
     #[arg(long, env = "TEST_DURATION_SECS", value_name = "SECONDS")]
     pub test_duration_secs: Option<f64>,
     /// A closed loop that ends after so many requests
@@ -61,7 +61,7 @@ pub struct Flags {
     /// A closed loop: each connection asks again when it has its answer
     #[arg(long, conflicts_with_all = ["rate", "schedule"])]
     pub closed: bool,
-    /// An open loop: so many requests a second
+    /// An open loop: so many requests a second, 1e9 at most
     #[arg(long, value_name = "RATE", conflicts_with = "schedule")]
     pub rate: Option<f64>,
     /// An open loop: a built-in schedule (ramp, burst), or one in a file
@@ -79,13 +79,13 @@ pub struct Flags {
     /// Runs of each variant, each with a server of its own
     #[arg(long, value_name = "NUMBER")]
     pub repeats: Option<NonZeroU32>,
-    /// Requests before the window
+    /// Requests before the window, 0 for none
     #[arg(long, env = "WARMUP_REQUESTS", value_name = "NUMBER")]
     pub warmup_requests: Option<u64>,
     /// Rows that requests choose among
     #[arg(long, env = "SEED_RECORD_COUNT", value_name = "NUMBER")]
     pub seed_record_count: Option<u64>,
-    /// Processors that the server may use, as parts of one (0.05); several are a run each
+    /// Processors that the server may use, as parts of one (0.05, at least 0.01); several are a run each
     #[arg(long, value_name = "NUMBER", value_delimiter = ',')]
     pub server_cpus: Vec<f64>,
     /// Right reads a second that must be reached
@@ -97,7 +97,7 @@ pub struct Flags {
     /// The server of --base-url has the rows already
     #[arg(long)]
     pub has_data: bool,
-    /// Where results are stored
+    /// Where results are stored; that this can be done is made sure of before the run
     #[arg(long, value_name = "DIR", default_value = "target/load")]
     pub results: PathBuf,
     /// Where `load calibrate` stores what the client can do, and runs find it

@@ -164,6 +164,21 @@ fn right_results_are_left_in_peace() {
 }
 
 #[test]
+fn in_format_1_a_window_ended_with_the_last_response() {
+    let mut early = text("open");
+    for (pointer, value) in [("/window/seconds", json!(19.995)), ("/throughput", json!(1990.0 / 19.995))] {
+        set(&mut early, pointer, &value);
+    }
+    for (format, code) in [(1, Some(0)), (2, Some(1)), (3, Some(1))] {
+        set(&mut early, "/format", &json!(format));
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("early.json"), early.to_string()).unwrap();
+        let said = check(folder.path());
+        assert_eq!(said.status.code(), code, "format {format}: {}", String::from_utf8_lossy(&said.stdout));
+    }
+}
+
+#[test]
 fn each_wrong_result_is_refused_by_the_name_of_its_rule() {
     let wrong: Vec<Wrong> = serde_json::from_str(include_str!("wrong_results.json")).unwrap();
     assert!(wrong.len() >= 30, "{}", wrong.len());

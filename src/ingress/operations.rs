@@ -171,7 +171,11 @@ async fn health(State(shared): State<Arc<Shared>>) -> impl IntoResponse {
         false => database.store().failure(),
         true => {
             let database = database.clone();
-            shared.crossing.blocking(move || Ok(database.store().failure())).await.unwrap_or_else(|_| Some("the server stops".to_owned()))
+            shared
+                .crossing
+                .blocking(move || Ok(database.store().failure()))
+                .await
+                .unwrap_or_else(|_| Some("the server stops".to_owned()))
         }
     };
     let (status, mut said) = match failure {

@@ -135,7 +135,8 @@ impl Store {
 
     /// Returns the spaces that have as many memtables as they may have, or do not say.
     fn stopped_by_memtables(&self) -> Vec<Space> {
-        let is_full = |space| gauges::memtables(self, space).map_or(true, |(full, _)| full >= engine::memtables(space) as u64);
+        let is_full =
+            |space| gauges::memtables(self, space).map_or(true, |(full, _)| full >= engine::memtables(space) as u64);
         Space::ALL.into_iter().filter(|space| is_full(*space)).collect()
     }
 
