@@ -5,13 +5,13 @@
 
 use std::path::Path;
 
+use crate::ledger::Account;
 use crate::pinning::Pinned;
 use crate::result::{Ceiling, Run, Validity};
 use crate::run;
 use crate::scenario::Scenario;
 use crate::schedule::Schedule;
 use crate::server::Server;
-use crate::stored;
 
 const SCENARIO: &str = include_str!("calibrate.toml");
 
@@ -20,13 +20,17 @@ pub fn scenario() -> Scenario {
     Scenario::parse("load/src/calibrate.toml", SCENARIO).expect("a test reads it")
 }
 
-/// Measures the ceilings of both loops and stores them. The open loop is offered twice what the closed one reached, more than can be sent:
-/// the rest is dropped.
-pub fn calibrate(closed: &Scenario, folder: &Path, pinned: Option<Pinned>) -> Result<[Run; 2], String> {
+/// Measures the ceilings of both loops, each of which is stored by `keep`. The open loop is offered twice what the closed one reached, more
+/// than can be sent: the rest is dropped.
+pub fn calibrate(
+    closed: &Scenario,
+    pinned: Option<Pinned>,
+    mut keep: impl FnMut(&Run, &[Account]) -> Result<(), String>,
+) -> Result<[Run; 2], String> {
     let server = Server::start_null(closed.tls, pinned)?;
-    let measure = |scenario: &Scenario| {
+    let mut measure = |scenario: &Scenario| {
         let (run, accounts) = run::run(scenario, &server, true)?;
-        stored::store(&run, folder, &accounts).map_err(|error| format!("{}: {error}", folder.display()))?;
+        keep(&run, &accounts)?;
         if run.aborted { Err(format!("{} was interrupted", run.id)) } else { Ok(run) }
     };
     let first = measure(closed)?;

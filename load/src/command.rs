@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::num::NonZeroU32;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -52,7 +52,7 @@ pub struct Flags {
     /// The target may be another machine: you own it
     #[arg(long)]
     pub i_own_this_target: bool,
-    /// How long requests are started
+    /// How long requests are started; the window is never shorter
     #[arg(long, env = "TEST_DURATION_SECS", value_name = "SECONDS")]
     pub test_duration_secs: Option<f64>,
     /// A closed loop that ends after so many requests
@@ -61,7 +61,7 @@ pub struct Flags {
     /// A closed loop: each connection asks again when it has its answer
     #[arg(long, conflicts_with_all = ["rate", "schedule"])]
     pub closed: bool,
-    /// An open loop: so many requests a second
+    /// An open loop: so many requests a second, 1e9 at most
     #[arg(long, value_name = "RATE", conflicts_with = "schedule")]
     pub rate: Option<f64>,
     /// An open loop: a built-in schedule (ramp, burst), or one in a file
@@ -79,13 +79,13 @@ pub struct Flags {
     /// Runs of each variant, each with a server of its own
     #[arg(long, value_name = "NUMBER")]
     pub repeats: Option<NonZeroU32>,
-    /// Requests before the window
+    /// Requests before the window, 0 for none
     #[arg(long, env = "WARMUP_REQUESTS", value_name = "NUMBER")]
     pub warmup_requests: Option<u64>,
     /// Rows that requests choose among
     #[arg(long, env = "SEED_RECORD_COUNT", value_name = "NUMBER")]
     pub seed_record_count: Option<u64>,
-    /// Processors that the server may use, as parts of one (0.05); several are a run each
+    /// Processors that the server may use, as parts of one (0.05, at least 0.01); several are a run each
     #[arg(long, value_name = "NUMBER", value_delimiter = ',')]
     pub server_cpus: Vec<f64>,
     /// Right reads a second that must be reached
@@ -97,7 +97,7 @@ pub struct Flags {
     /// The server of --base-url has the rows already
     #[arg(long)]
     pub has_data: bool,
-    /// Where results are stored
+    /// Where results are stored; that this can be done is made sure of before the run
     #[arg(long, value_name = "DIR", default_value = "target/load")]
     pub results: PathBuf,
     /// Where `load calibrate` stores what the client can do, and runs find it
@@ -205,12 +205,13 @@ impl Flags {
         sweep.apart |= self.apart;
         sweep.repeats = self.repeats.or(sweep.repeats);
         let targets = [
-            (self.target_read_throughput, vec![Class::Read, Class::List]),
-            (self.target_write_throughput, vec![Class::Write]),
+            ("--target-read-throughput", self.target_read_throughput, vec![Class::Read, Class::List]),
+            ("--target-write-throughput", self.target_write_throughput, vec![Class::Write]),
         ];
-        for (rate, classes) in targets {
-            if let Some(rate) = rate.filter(|_| scenario.has(&classes)) {
-                let bound = Bound::ThroughputAtLeast(rate);
+        for (flag, rate, classes) in targets {
+            let Some(bound) = rate.map(Bound::ThroughputAtLeast) else { continue };
+            meant(flag, &bound)?;
+            if scenario.has(&classes) {
                 scenario.objectives.push(Objective { operation: None, classes, bound });
             }
         }
@@ -258,12 +259,17 @@ impl Flags {
     pub fn capacity(&self, scenario: Scenario, first: f64, p99_at_most_ms: f64) -> Result<bool, String> {
         interrupt::listen(server::kill_started)?;
         let mut scenario = self.over(scenario)?;
+        let default = Bound::Response { quantile: 0.99, at_most_ms: p99_at_most_ms };
+        meant("--p99-at-most-ms", &default)?;
+        if let Some((_, reason)) = (Schedule::Constant { rate: first, seconds: 1.0 }).fault() {
+            return Err(format!("--first: {reason}"));
+        }
+        prepare(&self.results)?;
         if !scenario.objectives.iter().any(|objective| matches!(objective.bound, Bound::Response { .. })) {
-            let bound = Bound::Response { quantile: 0.99, at_most_ms: p99_at_most_ms };
             let objective = |operation: &Operation| Objective {
                 operation: Some(operation.name.clone()),
                 classes: Vec::new(),
-                bound: bound.clone(),
+                bound: default.clone(),
             };
             scenario.objectives.extend(scenario.operations.iter().map(objective));
         }
@@ -282,19 +288,18 @@ impl Flags {
             return Err("the null server is started here: without --base-url".to_owned());
         }
         let scenario = self.over(calibration::scenario())?;
-        for run in calibration::calibrate(&scenario, &self.calibration, self.pinned(&scenario))? {
-            println!("{}", table::text(&run));
-        }
+        prepare(&self.calibration)?;
+        calibration::calibrate(&scenario, self.pinned(&scenario), |run, accounts| {
+            println!("{}", table::text(run));
+            store(run, &self.calibration, accounts)
+        })?;
         Ok(Vec::new())
     }
 
     /// Runs all variants of scenarios, each against a server of its own unless there is one already, and prints what came of them.
     pub fn run(&self, scenarios: Vec<Scenario>) -> Result<Vec<Point>, String> {
         let scenarios = scenarios.into_iter().map(|scenario| self.over(scenario)).collect::<Result<Vec<_>, _>>()?;
-        let variants: Vec<_> = scenarios.iter().flat_map(Scenario::variants).collect();
-        if let Some((variant, (key, reason))) = variants.iter().find_map(|variant| Some((variant, variant.fault()?))) {
-            return Err(format!("{}: {key}: {reason}", variant.name));
-        }
+        let variants = scenarios.iter().map(variants).collect::<Result<Vec<_>, _>>()?.concat();
         if self.plan {
             let run = |variant: &Scenario| serde_json::json!({"name": variant.name, "seconds": variant.load.arrivals_seconds()});
             let not_run: BTreeMap<_, _> = scenarios.iter().flat_map(|scenario| &scenario.not_run).collect();
@@ -305,6 +310,7 @@ impl Flags {
             return Ok(Vec::new());
         }
         interrupt::listen(server::kill_started)?;
+        prepare(&self.results)?;
         let begun = Instant::now();
         let mut points = Vec::new();
         for variant in &variants {
@@ -322,23 +328,28 @@ impl Flags {
         Ok(points)
     }
 
-    /// Runs a scenario, stores its result and prints it.
+    /// Runs a scenario, prints its result and stores it: what was measured is seen even if it cannot be stored.
     fn point(&self, scenario: &Scenario) -> Result<Point, String> {
         let view = live::show(self.view());
-        let point = self.run_one(scenario)?;
-        drop(view);
-        match &point {
-            Point::Ran(run) => {
-                println!("{}", table::text(run));
-                println!("stored as {}\n", self.results.join(format!("{}.json", run.id)).display());
-            }
-            Point::Skipped { name, reason } => {
-                println!("{name}: skipped: {reason}\n");
-                self.note(name, "skipped", reason)?;
-            }
-            Point::Failed { .. } => {}
+        let mut server = match (&self.base_url, self.trust()) {
+            (Some(url), trust) => Server::at(url, self.i_own_this_target, trust)?,
+            (None, Some(_)) => return Err("--ca and --insecure are about the server of --base-url".to_owned()),
+            (None, None) => self.start(scenario)?,
+        };
+        if let Some(Err(reason)) = scenario.load.server_cpus.map(|cpus| server.limit(cpus)) {
+            drop(view);
+            let name = scenario.name.clone();
+            println!("{name}: skipped: {reason}\n");
+            self.note(&name, "skipped", &reason)?;
+            return Ok(Point::Skipped { name, reason });
         }
-        Ok(point)
+        let (mut run, accounts) = run::run(scenario, &server, self.has_data)?;
+        self.judge(&mut run);
+        drop(view);
+        println!("{}", table::text(&run));
+        store(&run, &self.results, &accounts)?;
+        println!("stored as {}\n", self.results.join(format!("{}.json", run.id)).display());
+        Ok(Point::Ran(Box::new(run)))
     }
 
     /// Stores why there is no result, beside the results.
@@ -358,13 +369,14 @@ impl Flags {
             scenario = flags.over(scenario)?;
             // Pairs are the repeats.
             scenario.sweep.repeats = None;
-            Ok::<_, String>(scenario.variants())
+            self::variants(&scenario)
         };
         let sides = [variants(self, name)?, variants(other.1, other.0)?];
         let [ours, theirs] = sides.each_ref().map(Vec::len);
         if ours != theirs {
             return Err(format!("one side has {ours} variants, the other {theirs}"));
         }
+        prepare(&self.results)?;
         let mut points = Vec::new();
         let [ours, theirs] = sides;
         for (one, another) in ours.into_iter().zip(theirs) {
@@ -373,7 +385,9 @@ impl Flags {
             let mut runs = pair::measure(&sides, windows)?;
             drop(view);
             for (run, accounts) in &mut runs {
-                self.store(run, accounts)?;
+                self.judge(run);
+                // Standard output is for the ids.
+                store(run, &self.results, accounts).inspect_err(|_| eprintln!("{}", table::text(run)))?;
             }
             println!("{}", serde_json::json!(runs.iter().map(|(run, _)| &run.id).collect::<Vec<_>>()));
             points.extend(runs.into_iter().map(|(run, _)| Point::Ran(Box::new(run))));
@@ -399,27 +413,33 @@ impl Flags {
         Ok((scenario, server))
     }
 
-    /// Gives a run its verdict, by what the client can do, too, and stores it.
-    fn store(&self, run: &mut Run, accounts: &[Account]) -> Result<(), String> {
+    /// Gives a run its verdict, by what the client can do, too.
+    fn judge(&self, run: &mut Run) {
         run.ceiling = calibration::ceiling(&self.calibration, run);
         rules::give_verdict(run);
-        stored::store(run, &self.results, accounts).map_err(|error| format!("{}: {error}", self.results.display()))
     }
+}
 
-    /// Runs a scenario and stores its result.
-    fn run_one(&self, scenario: &Scenario) -> Result<Point, String> {
-        let mut server = match (&self.base_url, self.trust()) {
-            (Some(url), trust) => Server::at(url, self.i_own_this_target, trust)?,
-            (None, Some(_)) => return Err("--ca and --insecure are about the server of --base-url".to_owned()),
-            (None, None) => self.start(scenario)?,
-        };
-        if let Some(Err(reason)) = scenario.load.server_cpus.map(|cpus| server.limit(cpus)) {
-            return Ok(Point::Skipped { name: scenario.name.clone(), reason });
-        }
-        let (mut run, accounts) = run::run(scenario, &server, self.has_data)?;
-        self.store(&mut run, &accounts)?;
-        Ok(Point::Ran(Box::new(run)))
+/// The variants of a scenario, of which each can be run.
+fn variants(scenario: &Scenario) -> Result<Vec<Scenario>, String> {
+    let variants = scenario.variants();
+    match variants.iter().find_map(|variant| Some((variant, variant.fault()?))) {
+        None => Ok(variants),
+        Some((variant, (key, reason))) => Err(format!("{}: {key}: {reason}", variant.name)),
     }
+}
+
+/// Refuses what a flag says of a bound, if it cannot be meant.
+fn meant(flag: &str, bound: &Bound) -> Result<(), String> {
+    bound.fault().map_or(Ok(()), |reason| Err(format!("{flag}: {reason}")))
+}
+
+fn prepare(folder: &Path) -> Result<(), String> {
+    stored::prepare(folder).map_err(|error| format!("no results can be stored in {}: {error}", folder.display()))
+}
+
+fn store(run: &Run, folder: &Path, accounts: &[Account]) -> Result<(), String> {
+    stored::store(run, folder, accounts).map_err(|error| format!("{}: {error}", folder.display()))
 }
 
 /// The exit code of runs, or of why there is none. What was skipped is no pass.

@@ -20,6 +20,11 @@ pub fn numbers(read: &Value) -> Counters {
     found
 }
 
+/// Whether it is a counter of a route, which is there from the first answer of its kind on.
+pub fn is_of_a_route(name: &str) -> bool {
+    ["requests ", "answers ", "answer_ns "].iter().any(|kind| name.starts_with(kind))
+}
+
 /// Answers by route and class, and how long they took, where the server measures it.
 pub fn of_routes(metrics: &str) -> Counters {
     metrics.lines().filter_map(of_route).collect()

@@ -1,8 +1,9 @@
 //! The engine: threads that each own their connections, and send what a schedule or their users say.
 //!
 //! In an open loop the intended start of a request does not depend on any answer: an arrival that finds no free connection waits in
-//! a bounded queue, and its wait is in its response time; beyond the queue it is dropped. When arrivals end, what is queued and in
-//! flight is still carried out; only what has no end by the end of the drain is given up, and counted as such (T16).
+//! a bounded queue, and its wait is in its response time; beyond the queue it is dropped. Arrivals end when the schedule does, however far
+//! behind it the client is. Then what is queued and in flight is still carried out; only what has no end by the end of the drain is given
+//! up, and counted as such (T16). After a signal nothing is sent any more, and only what is in flight is carried out.
 
 mod follow;
 mod open;
@@ -43,7 +44,7 @@ pub struct Measured {
     pub accounts: Vec<Account>,
     /// When the window began.
     pub start: Instant,
-    /// When the last request had its end, or was given up.
+    /// When the last request had its end, or was given up; not before requests were to start no more.
     pub end: Instant,
     /// The users' own time between an answer and the next request, in a closed loop; seconds over all users.
     pub think_seconds: f64,
@@ -238,27 +239,26 @@ impl Worker {
         let mut tasks = JoinSet::new();
         tokio::time::sleep_until(start.into()).await;
         let view = self.publish(&ledger);
+        let due = load.arrivals_seconds().map(|seconds| start + Duration::from_secs_f64(seconds));
         let think = match &load.schedule {
             Some(schedule) => {
                 open::arrive(self, &ledger, schedule, start, &mut tasks).await;
                 None
             }
-            None => {
-                let deadline = load.seconds.map(|seconds| start + Duration::from_secs_f64(seconds));
-                Some(users::start(self, &ledger, &End { deadline, left }, &mut tasks))
-            }
+            None => Some(users::start(self, &ledger, &End { deadline: due, left }, &mut tasks)),
         };
-        // A closed loop starts requests until its end; only then the drain begins.
-        if let Some(seconds) = load.seconds.filter(|_| !load.is_open()) {
-            let end = tokio::time::sleep_until((start + Duration::from_secs_f64(seconds)).into());
-            tokio::select! { () = end => {}, () = interrupt::asked() => {} }
+        // Requests start until then; only then the drain begins.
+        if let Some(due) = due {
+            tokio::select! { () = tokio::time::sleep_until(due.into()) => {}, () = interrupt::asked() => {} }
         }
+        let no_more = due.map(|due| due.min(Instant::now()));
         live::phase(Phase::Draining);
         self.drain(tasks).await;
         view.abort();
-        let end = Instant::now();
+        let now = Instant::now();
+        let end = no_more.map_or(now, |no_more| no_more.max(ledger.last_end()));
         let (used, waited) = (own_cpu_seconds() - before.0, clocks::own_run_queue_wait_seconds() - before.1);
-        let seconds = end.duration_since(start).as_secs_f64();
+        let seconds = now.duration_since(start).as_secs_f64();
         Measured {
             accounts: ledger.accounts(),
             start,
@@ -292,6 +292,25 @@ impl Worker {
         // What is aborted says by its ticket what it was.
         let _ = tokio::time::timeout(Duration::from_secs_f64(load.drain_seconds), all).await;
         tasks.shutdown().await;
+    }
+
+    /// Leaves out so many requests by the second in which they should have started, each operation with its share by the weights.
+    fn miss(&self, ledger: &Ledger, by_second: &[u64]) {
+        let operations = &self.plan.scenario.operations;
+        let total: f64 = operations.iter().map(|operation| operation.weight).sum();
+        let (mut left, mut owed) = (by_second.iter().sum::<u64>(), vec![0.0; operations.len()]);
+        for (second, count) in by_second.iter().enumerate() {
+            for (at, operation) in operations.iter().enumerate() {
+                owed[at] += *count as f64 * operation.weight / total;
+                let whole = (owed[at] as u64).min(left);
+                owed[at] -= whole as f64;
+                left -= whole;
+                ledger.miss(at, second, whole);
+            }
+        }
+        // Parts of requests that are whole ones together.
+        let last = by_second.iter().rposition(|count| *count > 0).unwrap_or(0);
+        (0..left).for_each(|_| ledger.miss(self.operation(), last, 1));
     }
 
     /// Which operation comes next, by the weights.

@@ -3,7 +3,7 @@
 //! The account balances by construction. An [`Arrival`] that is let go without being sent is a dropped one, a [`Flight`] that is
 //! let go without an end is a censored one; so a task may be cancelled wherever it waits, and nothing is lost.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -20,6 +20,8 @@ pub struct Account {
     pub scheduled: u64,
     /// Arrivals that never started.
     pub dropped: u64,
+    /// Of those, how many the client had not come to when arrivals ended.
+    pub missed: u64,
     /// Requests that started.
     pub sent: u64,
     /// Requests with the right answer.
@@ -69,6 +71,7 @@ impl Default for Account {
         Self {
             scheduled: 0,
             dropped: 0,
+            missed: 0,
             sent: 0,
             ok: 0,
             censored: 0,
@@ -91,6 +94,7 @@ impl Account {
     pub fn add(&mut self, other: &Self) {
         self.scheduled += other.scheduled;
         self.dropped += other.dropped;
+        self.missed += other.missed;
         self.sent += other.sent;
         self.ok += other.ok;
         self.censored += other.censored;
@@ -133,6 +137,7 @@ pub struct Ledger {
     slice: Option<Duration>,
     accounts: RefCell<Vec<Account>>,
     is_open: bool,
+    last_end: Cell<Instant>,
     /// Times since somebody looked, while somebody does.
     recent: RefCell<Option<Histogram<u64>>>,
 }
@@ -141,7 +146,8 @@ impl Ledger {
     /// Of so many operations, in a window that starts now or later, with slices of a length where they are wanted.
     pub fn new(operations: usize, start: Instant, slice: Option<Duration>, is_open: bool) -> Rc<Self> {
         let recent = RefCell::new(live::is_shown().then(slice_histogram));
-        Rc::new(Self { start, slice, accounts: RefCell::new(vec![Account::default(); operations]), is_open, recent })
+        let accounts = RefCell::new(vec![Account::default(); operations]);
+        Rc::new(Self { start, slice, accounts, is_open, last_end: Cell::new(start), recent })
     }
 
     /// What a view shows: sums, and the times since the call before. None where nobody looks.
@@ -164,6 +170,23 @@ impl Ledger {
     pub fn schedule(self: &Rc<Self>, operation: usize, intended: Instant) -> Arrival {
         self.on(operation, |account| account.scheduled += 1);
         Arrival { ledger: Some(Rc::clone(self)), operation, intended, noticed: Instant::now() }
+    }
+
+    /// So many requests should have started in a second, and the client had not come to them when arrivals ended: all are dropped.
+    pub fn miss(&self, operation: usize, second: usize, count: u64) {
+        if count > 0 {
+            self.on(operation, |account| {
+                account.scheduled += count;
+                account.dropped += count;
+                account.missed += count;
+                *at(&mut account.dropped_by_second, second) += count;
+            });
+        }
+    }
+
+    /// When the last request ended or was given up, so far; the start of the window before any did.
+    pub fn last_end(&self) -> Instant {
+        self.last_end.get()
     }
 
     /// What the accounts say now.
@@ -230,6 +253,7 @@ impl Flight {
     /// It ended then, with so many bytes of body.
     pub fn end(mut self, ended: Instant, body_bytes: usize, outcome: Result<(), Failure>) {
         let ledger = self.ledger.take().expect("it is taken only here, which consumes it");
+        ledger.last_end.set(ledger.last_end.get().max(ended));
         let (is_ok, into) = (outcome.is_ok(), ended.saturating_duration_since(ledger.start));
         let second = into.as_secs() as usize;
         let slice = ledger.slice.map(|slice| (into.as_secs_f64() / slice.as_secs_f64()) as usize);
@@ -266,6 +290,7 @@ impl Flight {
 impl Drop for Flight {
     fn drop(&mut self) {
         if let Some(ledger) = self.ledger.take() {
+            ledger.last_end.set(Instant::now());
             ledger.on(self.operation, |account| account.censored += 1);
         }
     }

@@ -34,7 +34,10 @@ pub fn window_of(scenario: &Scenario, windows: u32) -> Result<Scenario, String> 
         (None, Some(seconds)) => window.load.seconds = Some(seconds / f64::from(windows)),
         (None, None) => return refused("windows that take turns have a length: --test-duration-secs"),
     }
-    Ok(window)
+    match window.fault() {
+        None => Ok(window),
+        Some((key, reason)) => refused(&format!("in windows: {key}: {reason}")),
+    }
 }
 
 /// Measures both sides in so many windows each, in the order ABBA. Objectives were not declared for windows, so the runs have none.

@@ -1,7 +1,13 @@
 //! What a run stores: one JSON document, enough to judge it again without the run.
 //!
-//! Format 1. A statistic of nothing is null; unknown fields are refused when read, so that no figure from elsewhere hides in it.
-//! Files are created and never written over, and never go through the server that was measured (T25).
+//! A statistic of nothing is null; unknown fields are refused when read, so that no figure from elsewhere hides in it. Files are created
+//! and never written over, and never go through the server that was measured (T25).
+//!
+//! History of the format:
+//!   format 1: the first; the window of an open loop ended with the last response, even if its schedule went on, and arrivals that the
+//!     client had not come to by the end of the schedule were sent after it.
+//!   format 2: a window does not end before its schedule, and those arrivals are dropped, and counted in `missed_arrivals`; tags in the log
+//!     are unique.
 
 use std::collections::BTreeMap;
 
@@ -17,8 +23,8 @@ use crate::pinning::Pinned;
 use crate::scenario::{Growing, Objective, Operation, QUANTILES, Scenario};
 use crate::tls::Negotiated;
 
-/// The version of the format.
-pub const FORMAT: u32 = 1;
+/// The version of the format. Those before it are read, too.
+pub const FORMAT: u32 = 2;
 
 /// A run of a scenario.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -134,7 +140,7 @@ pub struct Setup {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Window {
-    /// From the first intended start to the end of the last request.
+    /// From the first intended start to the end of the last request, and not before requests were to start no more.
     pub seconds: f64,
     /// How long the schedule, or the closed loop, was to start requests, or did until it was aborted; null if it ended by their number.
     pub arrivals_seconds: Option<f64>,
@@ -255,6 +261,9 @@ pub struct Processes {
     /// CPU that a thread of the client used or was ready for and did not get, of one processor: the most of any thread.
     #[serde(default)]
     pub client_thread_demand: f64,
+    /// Dropped arrivals that the client had not come to when arrivals ended, where that was later than they should have started.
+    #[serde(default)]
+    pub missed_arrivals: u64,
     /// How long the client's threads were ready and had no processor, in all.
     pub client_run_queue_wait_seconds: Option<f64>,
     /// The users' own time between answers and requests, in all; null in an open loop.

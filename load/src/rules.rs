@@ -43,7 +43,9 @@ impl Findings {
 /// What is broken in what was measured, without what the run says of itself.
 pub fn broken(run: &Run) -> Vec<Broken> {
     let mut findings = Findings::default();
-    findings.require("T18", run.format == FORMAT, || format!("format {} is not {FORMAT}", run.format));
+    findings.require("T18", (1..=FORMAT).contains(&run.format), || {
+        format!("format {} is none from 1 to {FORMAT}", run.format)
+    });
     account::check(run, &mut findings);
     latency::check(run, &mut findings);
     promise::check(run, &mut findings);
@@ -65,6 +67,11 @@ pub fn client_bound(run: &Run) -> Option<ClientBound> {
     let demand = run.processes.client_thread_demand.max(run.processes.busiest_client_thread);
     if demand >= 0.9 {
         return throughout(format!("a thread of it used, or was ready for, {:.0} % of a processor", demand * 100.0));
+    }
+    let missed = run.processes.missed_arrivals;
+    // A share that is in no quantile is no bottleneck.
+    if missed as f64 > run.total.scheduled as f64 * 0.001 {
+        return throughout(format!("it had not come to {missed} arrivals when the schedule ended"));
     }
     if let Some(ceiling) = &run.ceiling {
         let (sent, most) = (run.total.sent as f64 / run.window.seconds, ceiling.throughput);

@@ -18,7 +18,7 @@ use crate::live::{self, Phase};
 use crate::quota::Quota;
 use crate::result::{Cell, Counters, Counts, FORMAT, Limited, Loop, Processes, Run, Setup, Validity, Window};
 use crate::rules;
-use crate::scenario::{Data, Http, Scenario};
+use crate::scenario::{Data, Effect, Http, Scenario};
 use crate::server::Server;
 use crate::template::Template;
 use crate::tls::Tls;
@@ -26,8 +26,9 @@ use crate::tls::Tls;
 /// How long a request beside the load may take.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Rows that are written in one request.
+/// Rows that are written in one request, and the bytes from which on it has fewer: less than a server takes in a body unless it is told to.
 const ROWS_A_REQUEST: u64 = 500;
+const BYTES_A_REQUEST: u64 = 900_000;
 
 /// Runs a scenario against a server, which gets the scenario's data first unless it has it. The accounts are for the log of histograms.
 pub fn run(scenario: &Scenario, server: &Server, has_data: bool) -> Result<(Run, Vec<Account>), String> {
@@ -55,7 +56,7 @@ pub struct Filled<'a> {
 }
 
 impl<'a> Filled<'a> {
-    /// Gives a server the data of a scenario, unless it has it.
+    /// Gives a server the data of a scenario, unless it has it. One that lacks a counter of the scenario is refused before.
     pub fn new(scenario: &Scenario, server: &'a Server, has_data: bool) -> Result<Self, String> {
         let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         if scenario.tls != server.has_tls() {
@@ -63,6 +64,7 @@ impl<'a> Filled<'a> {
         }
         live::scenario(&scenario.name, scenario.load.is_open(), server.process);
         let client = Client::new(server.target(Http::One)?)?;
+        effects_can_be_seen(scenario, client.counters().as_ref(), &[])?;
         let (rows_written, rows_found) = match has_data {
             true => (None, None),
             false => (Some(client.seed(&scenario.data)?), Some(client.count(&scenario.data.table)?)),
@@ -77,18 +79,17 @@ impl<'a> Filled<'a> {
         let processors = self.server.pinned.as_ref().map(|pinned| pinned.client.as_slice());
         let (engine, accounts) = Engine::start(scenario, &target, processors)?;
         not_interrupted()?;
+        let warm_up = all_right(&accounts)?;
+        let counters = self.client.counters();
+        effects_can_be_seen(scenario, counters.as_ref(), &accounts)?;
         Ok(Session {
             filled: self,
             target,
             engine,
             slice: scenario.load.slice(),
             arrivals: scenario.load.arrivals_seconds().map(Duration::from_secs_f64),
-            setup: Setup {
-                rows_written: self.rows_written,
-                rows_found: self.rows_found,
-                warm_up: all_right(&accounts)?,
-            },
-            counters: self.client.counters(),
+            setup: Setup { rows_written: self.rows_written, rows_found: self.rows_found, warm_up },
+            counters,
             throttled_periods: self.server.throttled_periods(),
             accounts: vec![Account::default(); scenario.operations.len()],
             held: Vec::new(),
@@ -220,6 +221,7 @@ impl Clocks {
             server_throughout: None,
             busiest_client_thread: measured.busiest_thread,
             client_thread_demand: measured.demand,
+            missed_arrivals: measured.accounts.iter().map(|account| account.missed).sum(),
             client_run_queue_wait_seconds: waited.map(|(after, before)| (after - before).max(0.0)),
             think_seconds: None,
         }
@@ -235,6 +237,7 @@ fn both(one: &Processes, other: &Processes) -> Processes {
         server_throughout: None,
         busiest_client_thread: one.busiest_client_thread.max(other.busiest_client_thread),
         client_thread_demand: one.client_thread_demand.max(other.client_thread_demand),
+        missed_arrivals: one.missed_arrivals + other.missed_arrivals,
         client_run_queue_wait_seconds: waited.map(|(one, other)| one + other),
         think_seconds: None,
     }
@@ -247,6 +250,32 @@ fn all_right(accounts: &[Account]) -> Result<Counts, String> {
         false => Ok(counts),
         true => Err(format!("the warm-up failed: {} of {} right, {:?}", counts.ok, counts.scheduled, counts.failed)),
     }
+}
+
+/// Refuses effects on counters that the server has not (T13). Those of a route are there once it has answered: what the warm-up did not
+/// ask for may still come.
+fn effects_can_be_seen(
+    scenario: &Scenario,
+    counters: Option<&counters::Counters>,
+    warm_up: &[Account],
+) -> Result<(), String> {
+    let counters = counters.ok_or("the server shows no counters (GET /_counters), by which effects are seen")?;
+    let answered = |effect: &Effect| {
+        let mut of_warm_up = scenario.operations.iter().zip(warm_up);
+        of_warm_up.any(|(operation, account)| account.ok > 0 && effect.operations.contains(&operation.name))
+    };
+    for (at, effect) in scenario.effects.iter().enumerate() {
+        let counter = &effect.counter;
+        let may_come = counters::is_of_a_route(counter) && !answered(effect);
+        if !counters.contains_key(counter) && !may_come {
+            let there = counters.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+            return Err(format!(
+                "{}: effects[{at}].counter: the server has no {counter:?}; it has {there}",
+                scenario.name
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Of this machine, as far as this process may use them.
@@ -317,10 +346,13 @@ impl Client {
 
     /// Writes rows from 0, all or nothing in each request.
     fn write(&self, table: &str, rows: u64, row: &Template) -> Result<(), String> {
-        for first in (0..rows).step_by(ROWS_A_REQUEST as usize) {
+        // Rows are about as long as the last one, whose number has the most digits.
+        let length = row.of(rows.saturating_sub(1)).len() as u64 + 1;
+        let each = (BYTES_A_REQUEST / length).clamp(1, ROWS_A_REQUEST);
+        for first in (0..rows).step_by(each as usize) {
             not_interrupted()?;
             live::phase(Phase::Seeding(first, rows));
-            let some: Vec<_> = (first..rows.min(first + ROWS_A_REQUEST)).map(|number| row.of(number)).collect();
+            let some: Vec<_> = (first..rows.min(first + each)).map(|number| row.of(number)).collect();
             accepted(&self.ask("POST", &format!("/{table}"), format!("[{}]", some.join(",")))?, 201)?;
         }
         Ok(())

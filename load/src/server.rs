@@ -74,6 +74,7 @@ impl Server {
         let [schema_file, data, files, ready] =
             ["schema.graphql", "data", "static", "ready"].map(|name| directory.path().join(name));
         write(&schema_file, &served.schema)?;
+        // Their names were refused if they led out of the folder.
         served.files.iter().try_for_each(|(path, text)| write(&files.join(path), &text.of(0)))?;
         let command = || {
             let mut command = Command::new(binary);

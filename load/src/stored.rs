@@ -1,9 +1,12 @@
 //! Results on disk: `ID.json`, and beside it the histograms as `ID.hlog`, in the log format of HdrHistogram, where a tag is `operation.kind`.
+//!
+//! The name of an operation is written there as in a URL, so that each has its own tag in one line: `get one` is `get%20one`.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::fs;
 use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
@@ -12,20 +15,36 @@ use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, IntervalLogWriterBuilder, LogEntry, Tag};
 use hdrhistogram::serialization::{Deserializer, V2DeflateSerializer};
+use tempfile::Builder;
 
 use crate::ledger::Account;
 use crate::result::{Run, Statistics};
 
 const KINDS: [&str; 3] = ["response", "service", "send_lag"];
 
-/// Writes a run into a folder. What is there is not written over.
+/// More than a result has.
+const MOST_BYTES: usize = 1 << 20;
+
+/// Makes a folder for results if there is none, and writes to it as much as a result has, of which nothing is left: what keeps a result
+/// from being stored is known before the run.
+pub fn prepare(folder: &Path) -> io::Result<()> {
+    fs::create_dir_all(folder)?;
+    let mut file = tempfile::tempfile_in(folder)?;
+    file.write_all(&vec![0; MOST_BYTES])?;
+    file.sync_data()
+}
+
+/// Writes a run into a folder. What is there is not written over, and what cannot be written to its end is not there.
 pub fn store(run: &Run, folder: &Path, accounts: &[Account]) -> io::Result<()> {
     fs::create_dir_all(folder)?;
-    let create = |extension| fs::File::create_new(folder.join(format!("{}.{extension}", run.id)));
-    let mut json = create("json")?;
-    serde_json::to_writer_pretty(&mut json, run)?;
-    writeln!(json)?;
-    write_log(&mut create("hlog")?, run, accounts)
+    let create = || Builder::new().permissions(fs::Permissions::from_mode(0o666)).tempfile_in(folder);
+    let (mut json, mut log) = (create()?, create()?);
+    let text = serde_json::to_string_pretty(run)? + "\n";
+    json.write_all(text.as_bytes())?;
+    write_log(log.as_file_mut(), run, accounts)?;
+    log.persist_noclobber(folder.join(format!("{}.hlog", run.id)))?;
+    json.persist_noclobber(folder.join(format!("{}.json", run.id)))?;
+    Ok(())
 }
 
 fn write_log(file: &mut fs::File, run: &Run, accounts: &[Account]) -> io::Result<()> {
@@ -41,7 +60,7 @@ fn write_log(file: &mut fs::File, run: &Run, accounts: &[Account]) -> io::Result
     let length = Duration::from_secs_f64(run.window.seconds);
     for (cell, account) in run.cells.iter().zip(accounts) {
         for (kind, times) in KINDS.into_iter().zip([&account.response, &account.service, &account.send_lag]) {
-            let tag = tag(&cell.operation, kind);
+            let tag = tag(run.format, &cell.operation, kind);
             log.write_histogram(times, Duration::ZERO, length, Tag::new(&tag)).map_err(|error| failed(&error))?;
         }
     }
@@ -55,7 +74,7 @@ pub fn differences(run: &Run, log: &[u8]) -> Result<Vec<String>, String> {
     for cell in &run.cells {
         for (kind, stated) in KINDS.into_iter().zip([&cell.response, &cell.service, &cell.send_lag]) {
             let Some(stated) = stated else { continue };
-            let tag = tag(&cell.operation, kind);
+            let tag = tag(run.format, &cell.operation, kind);
             let same =
                 |times: &Histogram<u64>| Statistics::of(times, stated.beyond, stated.overflow).as_ref() == Some(stated);
             if !histograms.get(&tag).is_some_and(same) {
@@ -66,8 +85,17 @@ pub fn differences(run: &Run, log: &[u8]) -> Result<Vec<String>, String> {
     Ok(found)
 }
 
-fn tag(operation: &str, kind: &str) -> String {
-    format!("{}.{kind}", operation.replace([' ', ','], "_"))
+fn tag(format: u32, operation: &str, kind: &str) -> String {
+    // Format 1 had one tag for `get one` and `get_one`.
+    if format == 1 {
+        return format!("{}.{kind}", operation.replace([' ', ','], "_"));
+    }
+    let letter = |byte: u8| match byte {
+        b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
+        _ if byte.is_ascii_alphanumeric() => char::from(byte).to_string(),
+        _ => format!("%{byte:02X}"),
+    };
+    format!("{}.{kind}", operation.bytes().map(letter).collect::<String>())
 }
 
 fn read(log: &[u8]) -> Result<BTreeMap<String, Histogram<u64>>, String> {

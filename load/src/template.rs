@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::random::mixed;
 
+/// Letters that a text has at most: each request in flight has one in memory.
+const MOST_LETTERS: u64 = 100_000_000;
+
 /// A text with places for the number of a row.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -86,7 +89,14 @@ impl TryFrom<String> for Template {
         if !literal.is_empty() {
             parts.push(Part::Text(literal));
         }
-        Ok(Self { text, parts })
+        let filled = |sum: u64, part: &Part| match part {
+            Part::Filler(length) => sum.saturating_add(*length as u64),
+            Part::Text(_) | Part::Number { .. } => sum,
+        };
+        match parts.iter().fold(0, filled) > MOST_LETTERS {
+            true => Err(format!("a filler of more than {MOST_LETTERS} letters in all")),
+            false => Ok(Self { text, parts }),
+        }
     }
 }
 
@@ -145,7 +155,13 @@ mod tests {
 
     #[test]
     fn what_is_no_place_is_refused() {
-        for wrong in ["{m}", "{n%0}", "{n/0}", "{n%2/3}", "{n+1}", "{n", "}", "{filler:x}"] {
+        let too_long = ["{filler:99999999999}", "{filler:18446744073709551615}", "{filler:90000000}{filler:90000000}"];
+        let no_number = ["{filler:0}", "{filler:-1}", "{filler:1e18}", "{filler:inf}", "{filler:99999999999999999999}"];
+        for wrong in ["{m}", "{n%0}", "{n/0}", "{n%2/3}", "{n+1}", "{n", "}", "{filler:x}"]
+            .into_iter()
+            .chain(too_long)
+            .chain(no_number)
+        {
             assert!(Template::try_from(wrong.to_owned()).is_err(), "{wrong}");
         }
     }

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops where something is not as it should be")]
 
+mod beforehand;
 mod calibration;
 mod capacity;
 mod carried;
@@ -16,4 +17,5 @@ mod pause;
 mod scenarios;
 mod strata;
 mod tls;
+mod windows;
 mod wrong_results;

@@ -154,3 +154,231 @@ fn a_plan_names_every_run_and_what_cannot_be_run() {
     let (code, _, error) = plan(&["--concurrent-tasks", "0"]);
     assert_eq!((code, error.contains("load.connections")), (Some(2), true), "{error}");
 }
+
+/// A scenario with every number that one can have, in an open loop.
+const NUMBERS: &str = r#"
+name = "numbers"
+about = "each number that a scenario has"
+repeat = 1
+effects = [{ counter = "gets", operations = ["get"], each = 1.0 }]
+
+[data]
+schema = ""
+table = "Row"
+rows = 10
+spare = 10
+row = "{n}"
+related = [{ table = "Other", rows = 10, row = "{n}" }]
+
+[load]
+connections = 4
+streams = 1
+threads = 2
+queue = 10
+warm_up_requests = 10
+timeout_seconds = 1.0
+drain_seconds = 1.0
+server_cpus = 1.0
+seed = 7
+END
+
+[[operations]]
+name = "get"
+weight = 1.0
+method = "GET"
+path = "/Row/{n}"
+expect = { status = 200, rows = 1, bytes = 1 }
+
+[[objectives]]
+bound = { throughput_at_least = 1.0 }
+[[objectives]]
+bound = { failures_at_most = 0.5 }
+[[objectives]]
+bound = { growth = { of = "memory", at_most = 0.5 } }
+OBJECTIVE
+
+[sweep]
+connections = [2]
+server_cpus = [0.5]
+repeats = 2
+"#;
+
+/// The keys of all numbers in a value, from its root.
+fn numbers(value: &toml::Value, key: &str, found: &mut Vec<String>) {
+    match value {
+        toml::Value::Integer(_) | toml::Value::Float(_) => found.push(key.to_owned()),
+        toml::Value::Array(list) => {
+            list.iter().enumerate().for_each(|(at, value)| numbers(value, &format!("{key}.{at}"), found));
+        }
+        toml::Value::Table(table) => {
+            table.iter().for_each(|(name, value)| numbers(value, &format!("{key}.{name}"), found))
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn numbers_that_cannot_be_meant_are_refused() {
+    let response = "[[objectives]]\noperation = \"get\"\nbound = { response = { quantile = 0.99, at_most_ms = 1.0 } }";
+    let burst = "shape = \"burst\", rate = 10.0, base = 1.0, burst_seconds = 1.0, period_seconds = 2.0, seconds = 10.0";
+    let mut zeros = BTreeSet::new();
+    for (end, objective) in [
+        ("seconds = 1.0".to_owned(), ""),
+        ("requests = 10".to_owned(), ""),
+        ("schedule = { shape = \"constant\", rate = 10.0, seconds = 1.0 }".to_owned(), response),
+        ("schedule = { shape = \"ramp\", rates = [10.0, 1.0], seconds = 1.0 }".to_owned(), response),
+        ("schedule = { shape = \"step\", rates = [10.0, 1.0], seconds = 1.0 }".to_owned(), response),
+        (format!("schedule = {{ {burst} }}"), response),
+    ] {
+        let text = NUMBERS.replace("END", &end).replace("OBJECTIVE", objective);
+        let whole: toml::Value = toml::from_str(&text).unwrap();
+        let parse = |value: &toml::Value| Scenario::parse("file.toml", &toml::to_string(value).unwrap());
+        assert!(parse(&whole).is_ok(), "{:?}", parse(&whole));
+        let mut keys = Vec::new();
+        numbers(&whole, "", &mut keys);
+        assert!(keys.len() > 20, "{keys:?}");
+        for key in keys {
+            let with = |number: f64, whole_number: Option<i64>| {
+                let mut changed = whole.clone();
+                let mut place = &mut changed;
+                for name in key.split('.').skip(1) {
+                    place = match place {
+                        toml::Value::Array(list) => &mut list[name.parse::<usize>().unwrap()],
+                        table => table.get_mut(name).unwrap(),
+                    };
+                }
+                *place = match (&*place, whole_number) {
+                    (toml::Value::Integer(_), Some(whole)) => toml::Value::Integer(whole),
+                    _ => toml::Value::Float(number),
+                };
+                parse(&changed)
+            };
+            for (number, whole_number) in
+                [(-1.0, Some(-1)), (f64::NAN, None), (f64::INFINITY, None), (1e18, Some(1_000_000_000_000_000_000))]
+            {
+                let found = with(number, whole_number);
+                // Any bits are a seed.
+                let is_seed = key == ".load.seed" && number == 1e18;
+                assert_eq!(found.is_err(), !is_seed, "{key} = {number}");
+            }
+            zeros.extend(with(0.0, Some(0)).is_ok().then_some(key));
+        }
+    }
+    let meant = [
+        ".data.related.0.rows",
+        ".data.spare",
+        ".load.queue",
+        ".load.schedule.base",
+        ".load.schedule.rates.0",
+        ".load.schedule.rates.1",
+        ".load.seed",
+        ".load.warm_up_requests",
+        ".objectives.1.bound.failures_at_most",
+        ".objectives.2.bound.growth.at_most",
+        ".operations.0.expect.bytes",
+        ".operations.0.expect.rows",
+    ];
+    assert_eq!(zeros.iter().map(String::as_str).collect::<Vec<_>>(), meant);
+    for (from, to) in [
+        ("failures_at_most = 0.5", "failures_at_most = 2.0"),
+        ("failures_at_most = 0.5", "failures_at_most = 1.001"),
+        ("status = 200", "status = 99"),
+        ("status = 200", "status = 1000"),
+        ("repeats = 2", "repeats = 4294967295"),
+        ("connections = [2]", "connections = [9999999]"),
+        ("{n}", "{filler:99999999999}"),
+    ] {
+        let text = NUMBERS.replace("END", "seconds = 1.0").replace("OBJECTIVE", "").replacen(from, to, 1);
+        assert!(Scenario::parse("file.toml", &text).is_err(), "{to}");
+    }
+}
+
+/// The exit code of the program and what it says on standard error.
+fn said(words: &[&str]) -> (Option<i32>, String) {
+    let done = Command::new(env!("CARGO_BIN_EXE_load")).args(words).output().unwrap();
+    (done.status.code(), String::from_utf8(done.stderr).unwrap())
+}
+
+#[test]
+fn flags_are_as_strict_as_files() {
+    let flags = [
+        "--rate",
+        "--test-duration-secs",
+        "--requests",
+        "--concurrent-tasks",
+        "--repeats",
+        "--warmup-requests",
+        "--seed-record-count",
+        "--server-cpus",
+        "--target-read-throughput",
+        "--target-write-throughput",
+    ];
+    for flag in flags {
+        for wrong in ["-1", "nan", "inf", "1e18", "1000000000000000000", ""] {
+            // Reading alone: a target for writes is looked at, too.
+            let (code, said) = said(&["run", "throughput-read", "--plan", &format!("{flag}={wrong}")]);
+            assert_eq!(code, Some(2), "{flag}={wrong}: {said}");
+        }
+        let zero = said(&["run", "throughput-read", "--plan", &format!("{flag}=0")]).0;
+        assert_eq!(zero, Some(if flag == "--warmup-requests" { 0 } else { 2 }), "{flag}=0");
+    }
+    for flag in ["--first", "--p99-at-most-ms"] {
+        for wrong in ["-1", "0", "nan", "inf", "1e18"] {
+            let (code, said) = said(&["capacity", "rest-crud", "--server", "/nowhere", &format!("{flag}={wrong}")]);
+            assert!(code == Some(2) && said.contains(flag), "{flag}={wrong}: {said}");
+        }
+    }
+    for wrong in ["0", "-1", "4294967295", "inf"] {
+        let windows = format!("--windows={wrong}");
+        assert_eq!(
+            said(&["pair", "throughput-read", &windows, "--server", "/nowhere", "--", "throughput-read"]).0,
+            Some(2)
+        );
+    }
+}
+
+#[test]
+fn files_are_below_their_folder() {
+    let files = include_str!("../scenarios/static-files.toml");
+    let with = |name: &str| {
+        let named = files.replacen("\"index.html\" = ", &format!("{} = ", toml::Value::String(name.to_owned())), 1);
+        Scenario::parse("file.toml", &named)
+    };
+    let (long, deep) = ("x".repeat(256), "x/".repeat(600) + "x");
+    for wrong in [
+        "../../evil.txt",
+        "..",
+        ".",
+        "",
+        "/tmp/evil.txt",
+        "a/../../b",
+        "a/..",
+        "./a",
+        "a/./b",
+        "a//b",
+        "a/",
+        "/",
+        "a\0b",
+        "a\nb",
+        "style.css/below",
+        &long,
+        &deep,
+    ] {
+        let refusal = with(wrong).unwrap_err();
+        assert!(refusal.file == "file.toml" && refusal.key.starts_with("data.files."), "{wrong:?}: {refusal}");
+        assert!(!refusal.to_string().contains(['\0', '\n']), "{refusal:?}");
+    }
+    for right in ["a.txt", "a/b/c.txt", "..a", "a..b/c", ".well-known/x", "ä b.txt"] {
+        assert!(with(right).is_ok(), "{right}");
+    }
+    for option in ["--access-log", "--data-dir", "--ready-file", "--config"] {
+        for options in [format!("\"{option}\", \"/tmp/evil\""), format!("\"{option}=../evil\"")] {
+            let text = GOOD.replacen("spare = 2000", &format!("spare = 2000\nserver_options = [{options}]"), 1);
+            assert_eq!(Scenario::parse("file.toml", &text).unwrap_err().key, "data.server_options[0]", "{options}");
+        }
+    }
+    for wrong in ["", "a/b", "../a", "a.b", "a b", "a\\nb", "a\\u0000b", &long] {
+        let text = GOOD.replacen("name = \"rest-crud\"", &format!("name = \"{wrong}\""), 1);
+        assert_eq!(Scenario::parse("file.toml", &text).unwrap_err().key, "name", "{wrong}");
+    }
+}

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use strata_load::clocks::Cpu;
 use strata_load::expectation::Failure;
 use strata_load::ledger::Account;
-use strata_load::result::{Cell, Counters, Counts, Loop, Processes, Run, Setup, Validity, Window};
+use strata_load::result::{Cell, Counters, Counts, FORMAT, Loop, Processes, Run, Setup, Validity, Window};
 use strata_load::rules;
 use strata_load::scenario::Scenario;
 use strata_load::stored;
@@ -73,7 +73,7 @@ fn right(open: bool) -> Run {
     let think = 40.0 - accounts.iter().map(busy).sum::<f64>();
     let counters = |gets| Some([("gets".to_owned(), gets)].into_iter().collect());
     let mut run = Run {
-        format: 1,
+        format: FORMAT,
         id: "two-1".to_owned(),
         began_unix_seconds: 1,
         r#loop: if open { Loop::Open } else { Loop::Closed },
@@ -97,6 +97,7 @@ fn right(open: bool) -> Run {
             server_throughout: None,
             busiest_client_thread: 0.1,
             client_thread_demand: 0.1,
+            missed_arrivals: 0,
             client_run_queue_wait_seconds: Some(0.1),
             think_seconds: (!open).then_some(think),
         },
@@ -159,6 +160,21 @@ fn right_results_are_left_in_peace() {
         let output = check(folder.path());
         assert_eq!(String::from_utf8(output.stdout).unwrap(), "", "{of}");
         assert_eq!(output.status.code(), Some(0), "{of}");
+    }
+}
+
+#[test]
+fn in_format_1_a_window_ended_with_the_last_response() {
+    let mut early = text("open");
+    for (pointer, value) in [("/window/seconds", json!(19.995)), ("/throughput", json!(1990.0 / 19.995))] {
+        set(&mut early, pointer, &value);
+    }
+    for (format, code) in [(1, Some(0)), (2, Some(1)), (3, Some(1))] {
+        set(&mut early, "/format", &json!(format));
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("early.json"), early.to_string()).unwrap();
+        let said = check(folder.path());
+        assert_eq!(said.status.code(), code, "format {format}: {}", String::from_utf8_lossy(&said.stdout));
     }
 }
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from run_benches import processes, serialization
 from run_benches.analysis import figures
@@ -210,8 +211,8 @@ def _stored(folder: Path, name: str) -> Cell | None:
 
 
 def curves(result: loads.Result, log: Path) -> dict[str, dict[str, list[loads.Quantile]]]:
-    """By operation and by kind of time; in the log a tag is `operation.kind`, the operation without blanks and commas."""
-    tags = {(cell.operation, kind): f"{re.sub('[ ,]', '_', cell.operation)}.{kind}" for cell in result.cells for kind in ("response", "service", "send_lag")}
+    """By operation and by kind of time; in the log a tag is `operation.kind`, the operation as in a URL."""
+    tags = {(cell.operation, kind): f"{quote(cell.operation, safe='')}.{kind}" for cell in result.cells for kind in ("response", "service", "send_lag")}
     beyond = {tags[cell.operation, "response"]: cell.response.beyond for cell in result.cells if cell.response}
     points = histogram_log.curves(log, beyond)
     measured = {cell.operation: {kind for kind in ("response", "service", "send_lag") if getattr(cell, kind)} for cell in result.cells}

@@ -5,7 +5,8 @@ of them is left out or computed anew here. What the runner adds is what it adds 
 build, and one state for every scenario that was planned. Histograms stay beside it, in the folder of the run.
 
 History of the format:
-  schema 1: the first; results are of format 1 of the load tool.
+  schema 1: the first; results are of formats 1 and 2 of the load tool. In format 1 the window of an open loop ended with the last
+    response, in format 2 not before its schedule (load/src/result.rs has the history).
 """
 
 from dataclasses import dataclass, field
@@ -20,8 +21,8 @@ from run_benches.store.runs import Binary, Build, Machine, State, Tool
 
 SCHEMA = 1
 
-FORMAT = 1
-"""Of the load tool's results."""
+FORMATS = (1, 2)
+"""Of the load tool's results, as far as they are read here; the last is written."""
 
 
 @dataclass
@@ -112,7 +113,7 @@ class Processes:
 
 @dataclass
 class Window:
-    """From the first intended start to the end of the last request."""
+    """From the first intended start to the end of the last request, and not before requests were to start no more."""
 
     seconds: float
     arrivals_seconds: float | None
@@ -248,15 +249,16 @@ def load(path: Path) -> LoadRun:
     with stored_file.reading(path):
         run = serialization.parse(LoadRun, stored_file.content(path, SCHEMA))
         for cell in run.scenarios.values():
-            check_format(cell.result or {"format": FORMAT}, path)
+            if cell.result:
+                check_format(cell.result, path)
             cell.read()
         return run
 
 
 def check_format(result: dict[str, Any], path: Path) -> None:
     """Complains about a result of a format that is not read here."""
-    if result.get("format") != FORMAT:
-        raise Complaint(f"{shown(path)} has a result of format {result.get('format')}, and this version reads {FORMAT}: use the run-benches.py of its revision")
+    if result.get("format") not in FORMATS:
+        raise Complaint(f"{shown(path)} has a result of format {result.get('format')}, and this version reads {FORMATS[0]} to {FORMATS[-1]}: use the run-benches.py of its revision")
 
 
 def write(run: LoadRun, path: Path) -> None:

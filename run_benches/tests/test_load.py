@@ -114,8 +114,14 @@ def test_a_load_test_is_kept_listed_and_shown(checkout: Checkout) -> None:
 
 
 def test_a_result_of_another_format_is_not_read_as_one_of_this(checkout: Checkout) -> None:
-    edited(checkout.root / "bin" / "load_result.json", format=2)
-    assert "format 2, and this version reads 1" in checkout.complaint("load", "rest-crud")
+    edited(checkout.root / "bin" / "load_result.json", format=9)
+    assert "format 9, and this version reads 1 to 2" in checkout.complaint("load", "rest-crud")
+
+
+def test_results_of_the_format_before_are_read(checkout: Checkout) -> None:
+    edited(checkout.root / "bin" / "load_result.json", format=1)
+    assert checkout.run("load", "rest-crud").returncode == 0
+    assert last(checkout).scenarios["rest-crud"].read()
 
 
 def test_scenarios_are_listed_without_a_build(checkout: Checkout) -> None:

@@ -34,7 +34,7 @@ enum Command {
         /// Name or file
         scenario: String,
         /// Windows of each side, which together are as long as the scenario
-        #[arg(long, value_name = "NUMBER", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..))]
+        #[arg(long, value_name = "NUMBER", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=10_000))]
         windows: u32,
         #[command(flatten)]
         flags: Box<Flags>,

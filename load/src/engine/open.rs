@@ -29,11 +29,15 @@ struct Queue {
 }
 
 impl Queue {
-    /// Takes an arrival in, or lets it go: then it is dropped. Those that idle slots are about to take do not count as waiting.
+    /// Whether an arrival can wait here. Those that idle slots are about to take do not count as waiting.
+    fn has_room(&self) -> bool {
+        self.waiting.borrow().len() < self.bound + self.idle.get()
+    }
+
+    /// Takes an arrival in, or lets it go: then it is dropped.
     fn push(&self, arrival: Arrival) {
-        let mut waiting = self.waiting.borrow_mut();
-        if waiting.len() < self.bound + self.idle.get() {
-            waiting.push_back(arrival);
+        if self.has_room() {
+            self.waiting.borrow_mut().push_back(arrival);
             self.changed.notify_one();
         }
     }
@@ -43,9 +47,12 @@ impl Queue {
         self.changed.notify_waiters();
     }
 
-    /// The next arrival; none after the last.
+    /// The next arrival; none after the last, or after a signal, which drops those that wait.
     async fn next(&self) -> Option<Arrival> {
         loop {
+            if interrupt::is_asked() {
+                return None;
+            }
             if let Some(arrival) = self.waiting.borrow_mut().pop_front() {
                 return Some(arrival);
             }
@@ -59,7 +66,8 @@ impl Queue {
     }
 }
 
-/// Lets all arrivals of this thread come, at their times. Returns when the last has come, or a signal; the tasks carry on.
+/// Lets all arrivals of this thread come, at their times. Returns when the last has come, or a signal; the tasks carry on. If the client is
+/// behind its schedule when this ends, what it has not come to waits as far as there is room, and the rest is dropped.
 pub(super) async fn arrive(
     worker: &Rc<Worker>,
     ledger: &Rc<Ledger>,
@@ -89,19 +97,31 @@ pub(super) async fn arrive(
     // So that the slots are known to be idle when the first arrivals come.
     tokio::task::yield_now().await;
     let (timer, mut asked) = (Timer::new(), pin!(interrupt::asked()));
-    let times = schedule.times(load.poisson.then_some(load.seed));
-    for time in times.skip(worker.number).step_by(load.threads) {
+    let mut times = schedule.times(load.poisson.then_some(load.seed));
+    let end = start + Duration::from_secs_f64(schedule.seconds());
+    let mut next = times.nth(worker.number);
+    while let Some(time) = next {
         let intended = start + time;
         tokio::select! {
             biased;
             () = &mut asked => break,
             () = timer.until(intended) => {}
         }
+        let now = Instant::now();
+        let is_behind = now.saturating_duration_since(intended) > BEHIND;
+        if now >= end && is_behind && !queue.has_room() {
+            let mut left = times.by_second(load.threads as u64);
+            let second = (time.as_secs() as usize).min(left.len() - 1);
+            left[second] += 1;
+            worker.miss(ledger, &left);
+            break;
+        }
         // Where the client itself is behind, connections take what waits before more comes: else it would be dropped on their account.
-        if intended.elapsed() > BEHIND {
+        if now < end && is_behind {
             tokio::task::yield_now().await;
         }
         queue.push(ledger.schedule(worker.operation(), intended));
+        next = times.nth(load.threads - 1);
     }
     queue.close();
 }

@@ -12,6 +12,8 @@ pub(super) fn check(run: &Run, findings: &mut Findings) {
         bytes(run, cell, findings);
     }
     sums(run, findings);
+    let (missed, dropped) = (run.processes.missed_arrivals, run.total.dropped);
+    findings.require("T3", missed <= dropped, || format!("{missed} arrivals missed, but {dropped} dropped"));
     shape(run, findings);
 }
 

@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Class, Scenario, above_zero};
+use super::{Class, MOST_CONNECTIONS, Scenario, is_share};
 
 /// What is varied; each combination is a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -85,11 +85,17 @@ impl Sweep {
 
     pub(super) fn fault(&self, scenario: &Scenario) -> Option<(String, String)> {
         let fault = |key: &str, reason: String| Some((format!("sweep.{key}"), reason));
-        if self.connections.iter().any(|connections| *connections < scenario.load.threads) {
-            return fault("connections", "at least one for each thread".to_owned());
+        if !self.connections.iter().all(|number| (scenario.load.threads..=MOST_CONNECTIONS).contains(number)) {
+            return fault("connections", "at least one for each thread, and at most 65535".to_owned());
         }
-        if !self.server_cpus.iter().all(|cpus| above_zero(*cpus)) {
-            return fault("server_cpus", "above 0".to_owned());
+        if !self.server_cpus.iter().all(|cpus| is_share(*cpus)) {
+            return fault("server_cpus", "from a hundredth to a thousand".to_owned());
+        }
+        let repeats = self.repeats.map_or(1, |repeats| repeats.get() as usize);
+        let apart = if self.apart { scenario.operations.len() } else { 1 };
+        let varied = [repeats, apart, self.mixes.len(), self.connections.len(), self.server_cpus.len()];
+        if varied.into_iter().fold(1, |runs: usize, values| runs.saturating_mul(values.max(1))) > 10_000 {
+            return fault("repeats", "at most ten thousand runs in all".to_owned());
         }
         for mix in &self.mixes {
             for (part, share) in mix.0.iter().enumerate() {
