@@ -218,6 +218,16 @@ impl Worker {
         of / threads + u64::from((self.number as u64) < of % threads)
     }
 
+    /// Whether no more requests are to be started: a signal came, or the server can no longer be reached.
+    fn is_to_end(&self) -> bool {
+        interrupt::is_asked() || self.plan.target.reach.is_lost()
+    }
+
+    /// Until no more requests are to be started.
+    async fn to_end(&self) {
+        tokio::select! { () = interrupt::asked() => {}, () = self.plan.target.reach.until_lost() => {} }
+    }
+
     async fn warm_up(self: &Rc<Self>, left: Left) -> Result<Vec<Account>, String> {
         for slot in &self.slots {
             let open = tokio::time::timeout(TO_CONNECT, slot.open()).await;
@@ -226,7 +236,7 @@ impl Worker {
         }
         let ledger = Ledger::new(self.plan.scenario.operations.len(), Instant::now(), None, false);
         let mut tasks = JoinSet::new();
-        users::start(self, &ledger, &End { deadline: None, left }, &mut tasks);
+        users::start(self, &ledger, &End { deadline: None, left, at_failure: true }, &mut tasks);
         while tasks.join_next().await.is_some() {}
         Ok(ledger.accounts())
     }
@@ -245,13 +255,13 @@ impl Worker {
             }
             None => {
                 let deadline = load.seconds.map(|seconds| start + Duration::from_secs_f64(seconds));
-                Some(users::start(self, &ledger, &End { deadline, left }, &mut tasks))
+                Some(users::start(self, &ledger, &End { deadline, left, at_failure: false }, &mut tasks))
             }
         };
         // A closed loop starts requests until its end; only then the drain begins.
         if let Some(seconds) = load.seconds.filter(|_| !load.is_open()) {
             let end = tokio::time::sleep_until((start + Duration::from_secs_f64(seconds)).into());
-            tokio::select! { () = end => {}, () = interrupt::asked() => {} }
+            tokio::select! { () = end => {}, () = self.to_end() => {} }
         }
         live::phase(Phase::Draining);
         self.drain(tasks).await;

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-use crate::interrupt;
 use crate::ledger::{Arrival, Ledger};
 use crate::schedule::Schedule;
 
@@ -88,7 +87,7 @@ pub(super) async fn arrive(
     }
     // So that the slots are known to be idle when the first arrivals come.
     tokio::task::yield_now().await;
-    let (timer, mut asked) = (Timer::new(), pin!(interrupt::asked()));
+    let (timer, mut asked) = (Timer::new(), pin!(worker.to_end()));
     let times = schedule.times(load.poisson.then_some(load.seed));
     for time in times.skip(worker.number).step_by(load.threads) {
         let intended = start + time;
