@@ -47,7 +47,7 @@ const LOST_AFTER: Duration = Duration::from_secs(1);
 /// this process has no file descriptors left, no run can be believed, however it goes on.
 #[derive(Debug)]
 pub struct Reach {
-    /// Since when no connection could be made and no response came, and why the first one could not.
+    /// Since when no connection could be made and no response came, and why the last one could not.
     failing: Lock<Option<(Instant, String)>>,
     /// So that a response need not take the lock.
     is_failing: AtomicBool,
@@ -82,7 +82,7 @@ impl Reach {
         let _ = self.lost.subscribe().wait_for(Option::is_some).await;
     }
 
-    /// Why the last connections could not be made; none if there has been a response since.
+    /// Why the last connection could not be made; none if there has been a response since.
     pub fn failure(&self) -> Option<String> {
         self.failing.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|(_, reason)| reason.clone())
     }
@@ -91,13 +91,14 @@ impl Reach {
         if is_shortage(error) {
             self.lose(format!("this process, or the system, has no file descriptors left (ulimit -n): {error}"));
         }
+        let reason = format!("no connection to {address}: {error}");
         let mut failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
-        let (since, reason) =
-            failing.get_or_insert_with(|| (Instant::now(), format!("no connection to {address}: {error}")));
+        let since = failing.as_ref().map_or_else(Instant::now, |(since, _)| *since);
         self.is_failing.store(true, Ordering::Relaxed);
         if since.elapsed() > LOST_AFTER {
             self.lose(format!("the server has gone: {reason}"));
         }
+        *failing = Some((since, reason));
     }
 
     fn answered(&self) {

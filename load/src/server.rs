@@ -182,7 +182,7 @@ impl Server {
         match (started.ended(), started.is_stopped()) {
             (Some(how), _) => format!("during the run the server {how}{}", started.last_words()),
             (None, true) => {
-                format!("the server is stopped (SIGSTOP), and responds to nothing: kill -CONT continues it; {reason}")
+                format!("the server was stopped (SIGSTOP) and not continued, so it responds to nothing: {reason}")
             }
             (None, false) => reason + &started.last_words(),
         }

@@ -15,9 +15,10 @@ fn run(folder: &Path) -> Vec<String> {
     let file = folder.join("rows.toml");
     fs::write(&file, faulty_server::text("connections = 1\nrequests = 50\nwarm_up_requests = 5")).unwrap();
     let results = folder.join("results");
-    let paths = [&file, &results].map(|path| path.to_str().unwrap().to_owned());
-    let [file, results] = paths;
-    let words = ["run", &file, "--has-data", "--base-url", &url, "--results", &results, "--calibration", &results];
+    let (file, results) = (file.to_str().unwrap(), results.to_str().unwrap());
+    // No server reaches this, so the exit code is 1 however fast the machine is.
+    let words =
+        ["run", file, "--has-data", "--base-url", &url, "--results", results, "--target-read-throughput", "900000"];
     words.map(str::to_owned).to_vec()
 }
 
@@ -35,7 +36,7 @@ fn a_reader_that_goes_costs_neither_the_run_nor_its_exit_code() {
     let folder = tempfile::tempdir().unwrap();
     let words = run(folder.path());
     let code = Command::new(LOAD).args(&words).output().unwrap().status.code();
-    assert!(matches!(code, Some(0 | 1)), "{code:?}");
+    assert_eq!(code, Some(1));
     let results = |count: usize| assert_eq!(crate::strata::results(&folder.path().join("results")).len(), count);
     results(1);
     let output = Command::new(LOAD).args(&words).stdout(broken()).output().unwrap();

@@ -5,9 +5,10 @@ use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 
 use crate::faulty_server::{self, Fault};
 use crate::interrupt::{counter, server_of};
@@ -156,23 +157,19 @@ fn the_end_of_the_server_is_the_end_of_the_run() {
 #[test]
 fn a_server_behind_a_url_that_goes_away_is_said_to_have_gone() {
     let folder = tempfile::tempdir().unwrap();
-    let mut server = Command::new(binary())
-        .args(["serve", "--listen", "127.0.0.1:0", "--schema", "schema.graphql", "--ready-file", "ready"])
-        .current_dir({
-            let schema = ROWS.split("'''").nth(1).unwrap();
-            fs::write(folder.path().join("schema.graphql"), schema).unwrap();
-            folder.path()
-        })
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+    let schema = ROWS.split("'''").nth(1).unwrap();
+    fs::write(folder.path().join("schema.graphql"), schema).unwrap();
+    let mut server = Command::new(binary());
+    server.args(["serve", "--listen", "127.0.0.1:0", "--schema", "schema.graphql", "--ready-file", "ready"]);
+    let mut server = server.current_dir(folder.path()).stderr(Stdio::null()).spawn().unwrap();
     let ready = folder.path().join("ready");
     while !ready.exists() {
         std::thread::sleep(Duration::from_millis(5));
     }
     let url = fs::read_to_string(&ready).unwrap();
     let words = ["run", "throughput-read", "--seed-record-count", "100", "--test-duration-secs", "7200"];
-    let running = load(&words).args(["--base-url", url.trim(), "--results"]).arg(folder.path().join("results"));
+    let mut running = load(&words);
+    running.args(["--base-url", url.trim(), "--results"]).arg(folder.path().join("results"));
     let running = running.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     while gets(&ready) < 2000 {
         std::thread::sleep(Duration::from_millis(5));
@@ -193,7 +190,7 @@ fn a_server_that_is_stopped_is_said_to_be_stopped() {
     let serves = |ready: &Path| gets(ready) > 2000;
     let (code, said, _) = end_server(&words, Signal::STOP, serves);
     assert_eq!(code, Some(2), "{said}");
-    assert!(said.contains("stopped") && said.contains("CONT"), "{said}");
+    assert!(said.contains("stopped") && said.contains("SIGSTOP"), "{said}");
 }
 
 #[test]
@@ -239,6 +236,29 @@ fn connections_that_the_process_may_not_have_are_refused_before_the_run() {
         (&serde_json::json!([]), &serde_json::json!({})),
         "{output:?}"
     );
+}
+
+#[test]
+fn descriptors_that_run_out_end_the_run() {
+    static ASKED: AtomicU64 = AtomicU64::new(0);
+    // Each request needs a connection of its own from then on.
+    let url = faulty_server::start(|number| {
+        ASKED.store(number, Ordering::SeqCst);
+        if number < 20 { Fault::None } else { Fault::Dropped }
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("rows.toml");
+    fs::write(&file, faulty_server::text("connections = 4\nseconds = 7200.0\nwarm_up_requests = 5")).unwrap();
+    let mut running = load(&["run", file.to_str().unwrap(), "--has-data", "--base-url", &url]);
+    let running = running.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    while ASKED.load(Ordering::SeqCst) < 200 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let few = Rlimit { current: Some(3), maximum: Some(3) };
+    prlimit(Pid::from_raw(running.id() as i32), Resource::Nofile, few).unwrap();
+    let (code, said) = said(&running.wait_with_output().unwrap());
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("descriptors") && said.contains("ulimit -n"), "{said}");
 }
 
 #[test]
