@@ -190,7 +190,8 @@ fn exit(outcome: Result<()>) -> ExitCode {
 }
 
 fn refuse(why: &str) -> ExitCode {
-    eprintln!("strata: {}", why.trim().replace('\n', " "));
+    // Nobody may be there to read it, and the exit code says it, too.
+    let _ = writeln!(std::io::stderr(), "strata: {}", why.trim().replace('\n', " "));
     ExitCode::from(2)
 }
 

@@ -3,19 +3,24 @@
 //! Exit codes: 0 valid and every objective passed; 1 not so, or interrupted; 2 a mistake in what was asked; 130 interrupted twice.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
+use clap::builder::StyledStr;
+use clap::error::{ContextKind, ContextValue};
 use clap::{Args, Parser, ValueEnum};
 
 use crate::calibration;
 use crate::capacity;
+use crate::descriptors;
 use crate::interrupt;
 use crate::ledger::Account;
 use crate::live::{self, Style};
+use crate::output::{self, print, remark};
 use crate::pair::{self, Side};
 use crate::pinning::Pinned;
 use crate::result::{Outcome, Point, Run, Validity};
@@ -27,13 +32,14 @@ use crate::server::{self, Server};
 use crate::stored;
 use crate::table;
 use crate::tls::Trust;
+use crate::url::Url;
 
 /// How a run differs from its scenario's file.
 #[derive(Args, Clone, Debug)]
 pub struct Flags {
     /// A server that is there; without it one is built, started with a temporary data directory, and stopped
     #[arg(long, env = "BASE_URL", value_name = "URL")]
-    pub base_url: Option<String>,
+    pub base_url: Option<Url>,
     /// Trust what the certificates in this file (PEM) vouch for, at an https URL
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     pub ca: Option<PathBuf>,
@@ -47,9 +53,9 @@ pub struct Flags {
     #[arg(long, value_name = "VERSION")]
     pub http: Option<Http>,
     /// The server's binary; without it the one of this checkout is built
-    #[arg(long, env = "STRATA_BINARY", value_name = "FILE")]
+    #[arg(long, env = "STRATA_BINARY", value_name = "FILE", conflicts_with = "base_url")]
     pub server: Option<PathBuf>,
-    /// The target may be another machine: you own it
+    /// The server of --base-url may be on another machine: you own it
     #[arg(long)]
     pub i_own_this_target: bool,
     /// How long requests are started; the window is never shorter
@@ -85,8 +91,8 @@ pub struct Flags {
     /// Rows that requests choose among
     #[arg(long, env = "SEED_RECORD_COUNT", value_name = "NUMBER")]
     pub seed_record_count: Option<u64>,
-    /// Processors that the server may use, as parts of one (0.05, at least 0.01); several are a run each
-    #[arg(long, value_name = "NUMBER", value_delimiter = ',')]
+    /// Processors that the server that is started may use, as parts of one (0.05, at least 0.01); several are a run each
+    #[arg(long, value_name = "NUMBER", value_delimiter = ',', conflicts_with = "base_url")]
     pub server_cpus: Vec<f64>,
     /// Right reads a second that must be reached
     #[arg(long, env = "TARGET_READ_THROUGHPUT", value_name = "RATE")]
@@ -103,8 +109,8 @@ pub struct Flags {
     /// Where `load calibrate` stores what the client can do, and runs find it
     #[arg(long, value_name = "DIR", default_value = "target/load/calibration")]
     pub calibration: PathBuf,
-    /// Whether client and server have processors of their own, where there are several and no quota
-    #[arg(long, value_enum, default_value = "apart")]
+    /// Whether client and started server have processors of their own, where there are several and no quota
+    #[arg(long, value_enum, default_value = "apart", conflicts_with = "base_url")]
     pub pin: Pin,
     /// Print what would be run, as JSON: a name and seconds (null if it ends by a number) for each, and what cannot be run, with the reason
     #[arg(long)]
@@ -115,7 +121,7 @@ pub struct Flags {
     /// Say what goes on in a JSON object each second, on standard error
     #[arg(long, group = "view")]
     pub ndjson: bool,
-    /// Say what goes on in a line that is rewritten, also where standard error is no terminal
+    /// Say what goes on in a line that is rewritten, also where standard error is no terminal, or one that cannot (TERM=dumb)
     #[arg(long, group = "view")]
     pub live: bool,
 }
@@ -172,6 +178,81 @@ pub fn schedule(name: &str) -> Result<Schedule, String> {
     toml::from_str(&text).map_err(|error| format!("{name}: {}", error.message()))
 }
 
+/// Reads the command line of a binary, and the variables of its flags.
+///
+/// # Errors
+/// The exit code, after everything was said: help that was asked for, or a mistake and the variable that it comes from.
+pub fn line<L: Parser>() -> Result<L, ExitCode> {
+    L::try_parse().map_err(said)
+}
+
+/// Reads the second side of a pair.
+///
+/// # Errors
+/// As `line`.
+pub fn versus(words: &[String]) -> Result<Versus, ExitCode> {
+    Versus::try_parse_from(words).map_err(said)
+}
+
+/// Says what the parser of the command line has to say; the exit code.
+fn said(mut error: clap::Error) -> ExitCode {
+    let text = error.to_string();
+    if !error.use_stderr() {
+        print(text.trim_end());
+        return output::exit(0);
+    }
+    // Those in the message, and those that cannot be read, which it does not name.
+    let concerned = variables()
+        .into_iter()
+        .filter(|variable| text.contains(&format!("--{} <", variable.flag)) || variable.value.to_str().is_none());
+    let tips: Vec<StyledStr> =
+        concerned.map(|variable| format!("the variable {} sets --{}", variable.name, variable.flag).into()).collect();
+    if !tips.is_empty() {
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+    }
+    // Nobody may be there to read it.
+    let _ = error.print();
+    ExitCode::from(2)
+}
+
+/// A variable of the environment that is set, and stands for a flag that was not typed.
+struct Variable {
+    name: String,
+    flag: String,
+    value: OsString,
+}
+
+fn variables() -> Vec<Variable> {
+    let command = Flags::augment_args(clap::Command::new("load"));
+    let variable = |argument: &clap::Arg| {
+        let (name, flag) = (argument.get_env()?, argument.get_long()?.to_owned());
+        let value = std::env::var_os(name)?;
+        (!is_typed(&flag)).then(|| Variable { name: name.to_string_lossy().into_owned(), flag, value })
+    };
+    command.get_arguments().filter_map(variable).collect()
+}
+
+/// Whether the command line itself has a flag.
+fn is_typed(flag: &str) -> bool {
+    let name = |word: OsString| word.to_string_lossy().split('=').next().map(str::to_owned);
+    std::env::args_os().any(|word| name(word).is_some_and(|name| name.strip_prefix("--") == Some(flag)))
+}
+
+/// A reason with the variable that a flag has its value from, if it has.
+fn with_variable(flag: &str, reason: String) -> String {
+    match variables().into_iter().find(|variable| variable.flag == flag) {
+        Some(variable) => format!("{reason} (the variable {} sets --{flag})", variable.name),
+        None => reason,
+    }
+}
+
+/// A reason with the variables that flags of numbers have their values from.
+fn with_numbers(reason: String) -> String {
+    let numbers = variables().into_iter().filter(|variable| !["base-url", "server"].contains(&variable.flag.as_str()));
+    let set: Vec<_> = numbers.map(|variable| format!("{}={}", variable.name, variable.value.display())).collect();
+    if set.is_empty() { reason } else { format!("{reason} (the environment has {})", set.join(" ")) }
+}
+
 /// Carries out built-in scenarios, as the flags say, and ends.
 pub fn carry_out(names: &[&str], flags: &Flags) -> ExitCode {
     exit(names.iter().map(|name| scenario(name)).collect::<Result<_, _>>().and_then(|scenarios| flags.run(scenarios)))
@@ -184,7 +265,7 @@ impl Flags {
         let load = &mut scenario.load;
         // What is there decides for itself; what is started does as the scenario says.
         scenario.tls = match &self.base_url {
-            Some(url) => url.starts_with("https:"),
+            Some(url) => url.tls,
             None => scenario.tls && !self.no_tls,
         };
         scenario.http = self.http.unwrap_or(scenario.http);
@@ -217,7 +298,7 @@ impl Flags {
         }
         match scenario.fault() {
             None => Ok(scenario),
-            Some((key, reason)) => Err(format!("flags: {key}: {reason}")),
+            Some((key, reason)) => Err(with_numbers(format!("flags: {key}: {reason}"))),
         }
     }
 
@@ -250,6 +331,49 @@ impl Flags {
         asked.into_iter().find_map(|(asked, style)| asked.then_some(style)).or_else(Style::of_stderr)
     }
 
+    /// Refuses flags of which a command would make nothing: what is asked for and not done is not noticed.
+    fn refuse(&self, why: &str, unused: &[(&str, bool)]) -> Result<(), String> {
+        match unused.iter().find(|(_, given)| *given) {
+            Some((flag, _)) => Err(with_variable(flag, format!("--{flag}: {why}"))),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses what is about the server of --base-url where there is none.
+    fn refuse_without_base_url(&self) -> Result<(), String> {
+        let about = [
+            ("ca", self.ca.is_some()),
+            ("insecure", self.insecure),
+            ("has-data", self.has_data),
+            ("i-own-this-target", self.i_own_this_target),
+        ];
+        match self.base_url {
+            Some(_) => Ok(()),
+            None => self.refuse("it is about the server of --base-url", &about),
+        }
+    }
+
+    /// What makes several runs of one.
+    fn several(&self) -> [(&'static str, bool); 5] {
+        [
+            ("mix", !self.mix.is_empty()),
+            ("apart", self.apart),
+            ("repeats", self.repeats.is_some()),
+            ("server-cpus", !self.server_cpus.is_empty()),
+            ("concurrent-tasks", self.concurrent_tasks.len() > 1),
+        ]
+    }
+
+    /// What says at which rate requests start, or how many.
+    fn rates(&self) -> [(&'static str, bool); 4] {
+        [
+            ("rate", self.rate.is_some()),
+            ("schedule", self.schedule.is_some()),
+            ("requests", self.requests.is_some()),
+            ("closed", self.closed),
+        ]
+    }
+
     fn trust(&self) -> Option<Trust> {
         self.ca.clone().map(Trust::Certificates).or(self.insecure.then_some(Trust::Everyone))
     }
@@ -258,12 +382,17 @@ impl Flags {
     /// without a bound on response times gets one for p99 of each operation. Returns whether any rate was good.
     pub fn capacity(&self, scenario: Scenario, first: f64, p99_at_most_ms: f64) -> Result<bool, String> {
         interrupt::listen(server::kill_started)?;
+        self.refuse_without_base_url()?;
+        self.refuse("a search has no plan", &[("plan", self.plan)])?;
+        self.refuse("a search is about one load", &self.several())?;
+        self.refuse("a search chooses the rates itself, from --first on", &self.rates())?;
         let mut scenario = self.over(scenario)?;
         let default = Bound::Response { quantile: 0.99, at_most_ms: p99_at_most_ms };
         meant("--p99-at-most-ms", &default)?;
         if let Some((_, reason)) = (Schedule::Constant { rate: first, seconds: 1.0 }).fault() {
             return Err(format!("--first: {reason}"));
         }
+        descriptors::reserve(scenario.load.connections, scenario.load.threads)?;
         prepare(&self.results)?;
         if !scenario.objectives.iter().any(|objective| matches!(objective.bound, Bound::Response { .. })) {
             let objective = |operation: &Operation| Objective {
@@ -277,20 +406,24 @@ impl Flags {
             Point::Ran(run) => Ok(*run),
             Point::Skipped { name, reason } | Point::Failed { name, reason } => Err(format!("{name}: {reason}")),
         })?;
-        println!("{}", found.text());
+        print(found.text());
         Ok(found.bracket.good.is_some())
     }
 
     /// Measures what the client itself can do.
     pub fn calibrate(&self) -> Result<Vec<Point>, String> {
         interrupt::listen(server::kill_started)?;
-        if self.base_url.is_some() {
-            return Err("the null server is started here: without --base-url".to_owned());
-        }
+        let of_a_server = [("base-url", self.base_url.is_some()), ("server", is_typed("server"))];
+        self.refuse("a calibration starts the null server", &of_a_server)?;
+        self.refuse_without_base_url()?;
+        self.refuse("a calibration has no plan", &[("plan", self.plan)])?;
+        self.refuse("a calibration is about one load", &self.several())?;
+        self.refuse("a calibration has both loops, and its own rates", &self.rates())?;
         let scenario = self.over(calibration::scenario())?;
+        descriptors::reserve(scenario.load.connections, scenario.load.threads)?;
         prepare(&self.calibration)?;
         calibration::calibrate(&scenario, self.pinned(&scenario), |run, accounts| {
-            println!("{}", table::text(run));
+            print(table::text(run));
             store(run, &self.calibration, accounts)
         })?;
         Ok(Vec::new())
@@ -298,18 +431,19 @@ impl Flags {
 
     /// Runs all variants of scenarios, each against a server of its own unless there is one already, and prints what came of them.
     pub fn run(&self, scenarios: Vec<Scenario>) -> Result<Vec<Point>, String> {
+        self.refuse_without_base_url()?;
         let scenarios = scenarios.into_iter().map(|scenario| self.over(scenario)).collect::<Result<Vec<_>, _>>()?;
         let variants = scenarios.iter().map(variants).collect::<Result<Vec<_>, _>>()?.concat();
         if self.plan {
             let run = |variant: &Scenario| serde_json::json!({"name": variant.name, "seconds": variant.load.arrivals_seconds()});
             let not_run: BTreeMap<_, _> = scenarios.iter().flat_map(|scenario| &scenario.not_run).collect();
-            println!(
-                "{}",
-                serde_json::json!({"run": variants.iter().map(run).collect::<Vec<_>>(), "not_run": not_run})
-            );
+            print(serde_json::json!({"run": variants.iter().map(run).collect::<Vec<_>>(), "not_run": not_run}));
             return Ok(Vec::new());
         }
         interrupt::listen(server::kill_started)?;
+        for variant in &variants {
+            descriptors::reserve(variant.load.connections, variant.load.threads)?;
+        }
         prepare(&self.results)?;
         let begun = Instant::now();
         let mut points = Vec::new();
@@ -317,38 +451,41 @@ impl Flags {
             points.push(match self.point(variant) {
                 Err(reason) if variants.len() > 1 && !interrupt::is_asked() => {
                     let name = variant.name.clone();
-                    eprintln!("load: {name}: {reason}");
+                    remark(format_args!("load: {name}: {reason}"));
                     self.note(&name, "failed", &reason)?;
                     Point::Failed { name, reason }
                 }
                 point => point?,
             });
         }
-        print!("{}", table::summary(&points, begun.elapsed()));
+        let summary = table::summary(&points, begun.elapsed());
+        if !summary.is_empty() {
+            print(summary.trim_end_matches('\n'));
+        }
         Ok(points)
     }
 
     /// Runs a scenario, prints its result and stores it: what was measured is seen even if it cannot be stored.
     fn point(&self, scenario: &Scenario) -> Result<Point, String> {
         let view = live::show(self.view());
-        let mut server = match (&self.base_url, self.trust()) {
-            (Some(url), trust) => Server::at(url, self.i_own_this_target, trust)?,
-            (None, Some(_)) => return Err("--ca and --insecure are about the server of --base-url".to_owned()),
-            (None, None) => self.start(scenario)?,
+        let mut server = match &self.base_url {
+            Some(url) => Server::at(&url.to_string(), self.i_own_this_target, self.trust())
+                .map_err(|reason| with_variable("base-url", reason))?,
+            None => self.start(scenario)?,
         };
         if let Some(Err(reason)) = scenario.load.server_cpus.map(|cpus| server.limit(cpus)) {
             drop(view);
             let name = scenario.name.clone();
-            println!("{name}: skipped: {reason}\n");
+            print(format_args!("{name}: skipped: {reason}\n"));
             self.note(&name, "skipped", &reason)?;
             return Ok(Point::Skipped { name, reason });
         }
         let (mut run, accounts) = run::run(scenario, &server, self.has_data)?;
         self.judge(&mut run);
         drop(view);
-        println!("{}", table::text(&run));
+        print(table::text(&run));
         store(&run, &self.results, &accounts)?;
-        println!("stored as {}\n", self.results.join(format!("{}.json", run.id)).display());
+        print(format_args!("stored as {}\n", self.results.join(format!("{}.json", run.id)).display()));
         Ok(Point::Ran(Box::new(run)))
     }
 
@@ -363,6 +500,14 @@ impl Flags {
     /// prints a JSON array of both ids for each pair.
     pub fn pair(&self, name: &str, other: (&str, &Self), windows: u32) -> Result<Vec<Point>, String> {
         interrupt::listen(server::kill_started)?;
+        for side in [self, other.1] {
+            side.refuse("both servers of a pair are started here", &[("base-url", side.base_url.is_some())])?;
+            side.refuse_without_base_url()?;
+            side.refuse("a pair has no plan", &[("plan", side.plan)])?;
+            side.refuse("pairs are the repeats: measure several", &[("repeats", side.repeats.is_some())])?;
+        }
+        let of_both = [("plain", other.1.plain), ("ndjson", other.1.ndjson), ("live", other.1.live)];
+        other.1.refuse("it is about both sides, and stands before --", &of_both)?;
         let variants = |flags: &Self, name: &str| {
             let mut scenario = scenario(name)?;
             scenario.objectives.clear();
@@ -379,6 +524,10 @@ impl Flags {
         prepare(&self.results)?;
         let mut points = Vec::new();
         let [ours, theirs] = sides;
+        for (one, another) in ours.iter().zip(&theirs) {
+            let [one, another] = [&one.load, &another.load];
+            descriptors::reserve(one.connections.saturating_add(another.connections), one.threads + another.threads)?;
+        }
         for (one, another) in ours.into_iter().zip(theirs) {
             let sides = [self.side(one)?, other.1.side(another)?];
             let view = live::show(self.view());
@@ -389,7 +538,7 @@ impl Flags {
                 // Standard output is for the ids.
                 store(run, &self.results, accounts).inspect_err(|_| eprintln!("{}", table::text(run)))?;
             }
-            println!("{}", serde_json::json!(runs.iter().map(|(run, _)| &run.id).collect::<Vec<_>>()));
+            print(serde_json::json!(runs.iter().map(|(run, _)| &run.id).collect::<Vec<_>>()));
             points.extend(runs.into_iter().map(|(run, _)| Point::Ran(Box::new(run))));
         }
         Ok(points)
@@ -401,13 +550,11 @@ impl Flags {
 
     fn start(&self, scenario: &Scenario) -> Result<Server, String> {
         let binary = server::binary(self.server.as_deref())?;
-        Server::start(&binary, &scenario.data, scenario.tls, self.pinned(scenario))
+        let started = Server::start(&binary, scenario, self.pinned(scenario));
+        started.map_err(|reason| with_variable("server", reason))
     }
 
     fn side(&self, scenario: Scenario) -> Result<Side, String> {
-        if self.base_url.is_some() {
-            return Err("both servers of a pair are started here: without --base-url".to_owned());
-        }
         let mut server = self.start(&scenario)?;
         scenario.load.server_cpus.map_or(Ok(()), |cpus| server.limit(cpus))?;
         Ok((scenario, server))
@@ -425,7 +572,7 @@ fn variants(scenario: &Scenario) -> Result<Vec<Scenario>, String> {
     let variants = scenario.variants();
     match variants.iter().find_map(|variant| Some((variant, variant.fault()?))) {
         None => Ok(variants),
-        Some((variant, (key, reason))) => Err(format!("{}: {key}: {reason}", variant.name)),
+        Some((variant, (key, reason))) => Err(with_numbers(format!("{}: {key}: {reason}", variant.name))),
     }
 }
 
@@ -451,11 +598,10 @@ pub fn exit(points: Result<Vec<Point>, String>) -> ExitCode {
         Point::Skipped { .. } | Point::Failed { .. } => false,
     };
     match points {
-        Ok(points) if points.iter().all(good) => ExitCode::SUCCESS,
-        Ok(_) => ExitCode::from(1),
+        Ok(points) => output::exit(u8::from(!points.iter().all(good))),
         Err(reason) => {
-            eprintln!("load: {reason}");
-            ExitCode::from(if interrupt::is_asked() { 1 } else { 2 })
+            remark(format_args!("load: {reason}"));
+            output::exit(if interrupt::is_asked() { 1 } else { 2 })
         }
     }
 }

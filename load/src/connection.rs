@@ -7,6 +7,9 @@ use std::cell::RefCell;
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex as Lock, PoisonError};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::uri::{Authority, Scheme};
@@ -16,7 +19,7 @@ use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, watch};
 
 use crate::expectation::Failure;
 use crate::scenario::Http;
@@ -33,6 +36,83 @@ pub struct Target {
     pub http: Http,
     /// TLS below it; none is plain TCP.
     pub tls: Option<Tls>,
+    /// Whether it can still be reached.
+    pub reach: Arc<Reach>,
+}
+
+/// For how long a server gives no response and takes no connection until it counts as lost.
+const LOST_AFTER: Duration = Duration::from_secs(1);
+
+/// Whether a server can be reached, as all connections to it see it together. What is lost stays lost: after a server has gone, or where
+/// this process has no file descriptors left, no run can be believed, however it goes on.
+#[derive(Debug)]
+pub struct Reach {
+    /// Since when no connection could be made and no response came, and why the last one could not.
+    failing: Lock<Option<(Instant, String)>>,
+    /// So that a response need not take the lock.
+    is_failing: AtomicBool,
+    lost: watch::Sender<Option<String>>,
+}
+
+impl Default for Reach {
+    fn default() -> Self {
+        Self { failing: Lock::default(), is_failing: AtomicBool::new(false), lost: watch::Sender::new(None) }
+    }
+}
+
+impl Reach {
+    /// It can no longer be reached, for a reason. The first reason stays.
+    pub fn lose(&self, reason: String) {
+        self.lost.send_if_modified(|lost| lost.is_none() && lost.replace(reason).is_none());
+    }
+
+    /// Why it can no longer be reached; none if it can.
+    pub fn lost(&self) -> Option<String> {
+        self.lost.borrow().clone()
+    }
+
+    /// Whether it can no longer be reached.
+    pub fn is_lost(&self) -> bool {
+        self.lost.borrow().is_some()
+    }
+
+    /// Until it can no longer be reached.
+    pub async fn until_lost(&self) {
+        // The sender is there as long as this is.
+        let _ = self.lost.subscribe().wait_for(Option::is_some).await;
+    }
+
+    /// Why the last connection could not be made; none if there has been a response since.
+    pub fn failure(&self) -> Option<String> {
+        self.failing.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|(_, reason)| reason.clone())
+    }
+
+    fn failed(&self, address: SocketAddr, error: &io::Error) {
+        if is_shortage(error) {
+            self.lose(format!("this process, or the system, has no file descriptors left (ulimit -n): {error}"));
+        }
+        let reason = format!("no connection to {address}: {error}");
+        let mut failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = failing.as_ref().map_or_else(Instant::now, |(since, _)| *since);
+        self.is_failing.store(true, Ordering::Relaxed);
+        if since.elapsed() > LOST_AFTER {
+            self.lose(format!("the server has gone: {reason}"));
+        }
+        *failing = Some((since, reason));
+    }
+
+    fn answered(&self) {
+        if self.is_failing.load(Ordering::Relaxed) {
+            *self.failing.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            self.is_failing.store(false, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Whether file descriptors are what is missing: of this process (EMFILE) or of the system (ENFILE).
+fn is_shortage(error: &io::Error) -> bool {
+    let missing = [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE];
+    error.raw_os_error().is_some_and(|code| missing.iter().any(|errno| errno.raw_os_error() == code))
 }
 
 /// A whole answer.
@@ -77,7 +157,8 @@ impl Connection {
 
     /// Sends a request whose target is a path and a query, and reads the answer to its end.
     pub async fn exchange(&self, mut request: Request<Body>) -> Result<Answer, Failure> {
-        let (answer, back) = match self.sender().await.map_err(|_| Failure::Connect)? {
+        let sender = self.sender().await.inspect_err(|error| self.target.reach.failed(self.target.address, error));
+        let (answer, back) = match sender.map_err(|_| Failure::Connect)? {
             Sender::One(mut own) => {
                 let host = HeaderValue::from_str(self.target.authority.as_str()).map_err(|_| Failure::Connect)?;
                 request.headers_mut().insert(http::header::HOST, host);
@@ -92,6 +173,7 @@ impl Connection {
             }
         };
         let answer = answer.map_err(|_| Failure::Connection)?;
+        self.target.reach.answered();
         let status = answer.status();
         let body = answer.into_body().collect().await.map_err(|_| Failure::Broken)?.to_bytes();
         // Only now: a connection whose answer was not read to its end is not used again.

@@ -219,6 +219,16 @@ impl Worker {
         of / threads + u64::from((self.number as u64) < of % threads)
     }
 
+    /// Whether no more requests are to be started: a signal came, or the server can no longer be reached.
+    fn is_to_end(&self) -> bool {
+        interrupt::is_asked() || self.plan.target.reach.is_lost()
+    }
+
+    /// Until no more requests are to be started.
+    async fn to_end(&self) {
+        tokio::select! { () = interrupt::asked() => {}, () = self.plan.target.reach.until_lost() => {} }
+    }
+
     async fn warm_up(self: &Rc<Self>, left: Left) -> Result<Vec<Account>, String> {
         for slot in &self.slots {
             let open = tokio::time::timeout(TO_CONNECT, slot.open()).await;
@@ -227,7 +237,7 @@ impl Worker {
         }
         let ledger = Ledger::new(self.plan.scenario.operations.len(), Instant::now(), None, false);
         let mut tasks = JoinSet::new();
-        users::start(self, &ledger, &End { deadline: None, left }, &mut tasks);
+        users::start(self, &ledger, &End { deadline: None, left, at_failure: true }, &mut tasks);
         while tasks.join_next().await.is_some() {}
         Ok(ledger.accounts())
     }
@@ -245,11 +255,11 @@ impl Worker {
                 open::arrive(self, &ledger, schedule, start, &mut tasks).await;
                 None
             }
-            None => Some(users::start(self, &ledger, &End { deadline: due, left }, &mut tasks)),
+            None => Some(users::start(self, &ledger, &End { deadline: due, left, at_failure: false }, &mut tasks)),
         };
         // Requests start until then; only then the drain begins.
         if let Some(due) = due {
-            tokio::select! { () = tokio::time::sleep_until(due.into()) => {}, () = interrupt::asked() => {} }
+            tokio::select! { () = tokio::time::sleep_until(due.into()) => {}, () = self.to_end() => {} }
         }
         let no_more = due.map(|due| due.min(Instant::now()));
         live::phase(Phase::Draining);

@@ -9,6 +9,8 @@ use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
+use crate::output::remark;
+
 static ASKED: LazyLock<watch::Sender<bool>> = LazyLock::new(|| watch::Sender::new(false));
 
 /// Listens to signals from the first call on. The second signal calls `at_once`, and ends the process with 130.
@@ -29,7 +31,7 @@ pub fn listen(at_once: fn()) -> Result<(), String> {
             let mut next = async || tokio::select! { _ = interrupt.recv() => {}, _ = terminate.recv() => {}, _ = hang_up.recv() => {} };
             next().await;
             ASKED.send_replace(true);
-            eprintln!("load: no more requests are started; a second signal ends it at once");
+            remark("load: no more requests are started; a second signal ends it at once");
             next().await;
         });
         at_once();

@@ -194,6 +194,11 @@ impl Ledger {
         self.accounts.borrow().clone()
     }
 
+    /// Whether a request has failed.
+    pub fn has_failures(&self) -> bool {
+        self.accounts.borrow().iter().any(|account| !account.failed.is_empty())
+    }
+
     fn on(&self, operation: usize, change: impl FnOnce(&mut Account)) {
         change(&mut self.accounts.borrow_mut()[operation]);
     }

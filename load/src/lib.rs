@@ -5,7 +5,9 @@
 //! not, `engine` runs them, `result` is what is `stored`, `rules` read a result and nothing else, so that `load check` can judge a file as
 //! the run did.
 
+pub mod output;
 pub mod interrupt;
+pub mod descriptors;
 pub mod search;
 pub mod random;
 pub mod schedule;
@@ -19,6 +21,7 @@ pub mod growth;
 pub mod pinning;
 pub mod quota;
 pub mod counters;
+pub mod url;
 pub mod tls;
 pub mod connection;
 pub mod null_server;

@@ -28,9 +28,11 @@ pub enum Style {
 }
 
 impl Style {
-    /// The line of a terminal where there is one.
+    /// What suits standard error: the line of a terminal, lines of text on one that can rewrite none (`TERM` is `dumb` or not set), and
+    /// nothing where there is no terminal.
     pub fn of_stderr() -> Option<Self> {
-        std::io::stderr().is_terminal().then_some(Self::Terminal)
+        let rewrites = std::env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != "dumb");
+        std::io::stderr().is_terminal().then_some(if rewrites { Self::Terminal } else { Self::Plain })
     }
 }
 
@@ -185,9 +187,10 @@ impl Drop for View {
 
 /// Columns of the terminal: what `COLUMNS` says, else what the terminal does, else 80.
 fn width() -> usize {
-    let said = std::env::var("COLUMNS").ok().and_then(|said| said.parse().ok());
+    let can_be = |columns: &usize| *columns > 1;
+    let said = std::env::var("COLUMNS").ok().and_then(|said| said.parse().ok()).filter(can_be);
     let own = || rustix::termios::tcgetwinsize(std::io::stderr()).ok().map(|size| usize::from(size.ws_col));
-    said.or_else(own).filter(|columns| *columns > 1).unwrap_or(80)
+    said.or_else(|| own().filter(can_be)).unwrap_or(80)
 }
 
 /// One look at the state and at the clocks.

@@ -15,6 +15,7 @@ use crate::expectation::Failure;
 use crate::interrupt;
 use crate::ledger::Account;
 use crate::live::{self, Phase};
+use crate::output::remark;
 use crate::quota::Quota;
 use crate::result::{Cell, Counters, Counts, FORMAT, Limited, Loop, Processes, Run, Setup, Validity, Window};
 use crate::rules;
@@ -25,6 +26,9 @@ use crate::tls::Tls;
 
 /// How long a request beside the load may take.
 const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How much of a response is quoted that was not expected.
+const QUOTED_CHARACTERS: usize = 500;
 
 /// Rows that are written in one request, and the bytes from which on it has fewer: less than a server takes in a body unless it is told to.
 const ROWS_A_REQUEST: u64 = 500;
@@ -39,9 +43,10 @@ pub fn run(scenario: &Scenario, server: &Server, has_data: bool) -> Result<(Run,
     });
     if server.process.is_none()
         && !has_data
+        && server.responds().is_ok()
         && let Err(reason) = filled.client.clear(&scenario.data)
     {
-        eprintln!("load: the rows of the scenario are still in the server: {reason}");
+        remark(format_args!("load: the rows of the scenario are still in the server: {reason}"));
     }
     measured
 }
@@ -63,12 +68,16 @@ impl<'a> Filled<'a> {
             return Err(format!("{}: the scenario has tls = {}", server.url, scenario.tls));
         }
         live::scenario(&scenario.name, scenario.load.is_open(), server.process);
-        let client = Client::new(server.target(Http::One)?)?;
-        effects_can_be_seen(scenario, client.counters().as_ref(), &[])?;
-        let (rows_written, rows_found) = match has_data {
-            true => (None, None),
-            false => (Some(client.seed(&scenario.data)?), Some(client.count(&scenario.data.table)?)),
+        let fill = || {
+            let client = Client::new(server.target(Http::One)?)?;
+            effects_can_be_seen(scenario, client.counters().as_ref(), &[])?;
+            let rows = match has_data {
+                true => (None, None),
+                false => (Some(client.seed(&scenario.data)?), Some(client.count(&scenario.data.table)?)),
+            };
+            Ok((client, rows))
         };
+        let (client, (rows_written, rows_found)) = fill().map_err(|reason| server.explain(reason))?;
         Ok(Self { server, client, began, rows_written, rows_found })
     }
 
@@ -77,11 +86,15 @@ impl<'a> Filled<'a> {
         let target = self.server.target(scenario.http)?;
         live::phase(Phase::WarmUp);
         let processors = self.server.pinned.as_ref().map(|pinned| pinned.client.as_slice());
-        let (engine, accounts) = Engine::start(scenario, &target, processors)?;
-        not_interrupted()?;
-        let warm_up = all_right(&accounts)?;
-        let counters = self.client.counters();
-        effects_can_be_seen(scenario, counters.as_ref(), &accounts)?;
+        let warm = || {
+            let (engine, accounts) = Engine::start(scenario, &target, processors)?;
+            not_interrupted()?;
+            let counts = target.reach.lost().map_or_else(|| all_right(&accounts), Err)?;
+            let counters = self.client.counters();
+            effects_can_be_seen(scenario, counters.as_ref(), &accounts)?;
+            Ok((engine, counts, counters))
+        };
+        let (engine, warm_up, counters) = warm().map_err(|reason| self.server.explain(reason))?;
         Ok(Session {
             filled: self,
             target,
@@ -124,6 +137,9 @@ pub struct Session<'a> {
 
 impl Session<'_> {
     /// Measures a window.
+    ///
+    /// # Errors
+    /// Why the server does not respond any more: then nothing that was measured can be believed.
     pub fn window(&mut self) -> Result<(), String> {
         let server = self.filled.server.process;
         let watch = server.zip(self.slice).map(|(process, each)| Watch::start(process, each));
@@ -134,6 +150,7 @@ impl Session<'_> {
         let measured = self.engine.window();
         let after = Clocks::read(server)?;
         let held = watch.map_or_else(Vec::new, Watch::stop);
+        self.filled.server.responds().map_err(|reason| self.filled.server.explain(reason))?;
         self.held.extend(held.into_iter().map(|held| Held { seconds: self.seconds + held.seconds, ..held }));
         self.accounts.iter_mut().zip(&measured.accounts).for_each(|(all, window)| all.add(window));
         self.seconds += measured.end.duration_since(measured.start).as_secs_f64();
@@ -153,6 +170,9 @@ impl Session<'_> {
         let server_now = server.process.and_then(Cpu::of).filter(|_| self.windows > 1);
         let server_throughout = server_now.zip(self.server_at_first).map(|(now, first)| now.since(&first));
         let counters = client.counters();
+        if let (Some(_), None, Some(reason)) = (&self.counters, &counters, self.target.reach.failure()) {
+            return Err(server.explain(format!("{} responds no more: {reason}", server.url)));
+        }
         let throttled_periods = self.throttled_periods.zip(server.throttled_periods());
         let load = &scenario.load;
         let names = || scenario.operations.iter().map(|operation| operation.name.clone());
@@ -295,6 +315,7 @@ fn limited(quota: &Quota, throttled_periods: Option<(u64, u64)>) -> Limited {
 /// A client for what stands beside the load: data and counters.
 struct Client {
     runtime: tokio::runtime::Runtime,
+    target: Target,
     connection: Connection,
 }
 
@@ -304,7 +325,7 @@ impl Client {
         let (runtime, address) = (runtime.map_err(|error| error.to_string())?, target.address);
         let connection = Connection::slots(&target, 1).remove(0);
         runtime.block_on(connection.open()).map_err(|error| format!("no connection to {address}: {error}"))?;
-        Ok(Self { runtime, connection })
+        Ok(Self { runtime, target, connection })
     }
 
     fn ask(&self, method: &str, path: &str, body: String) -> Result<Answer, String> {
@@ -316,7 +337,15 @@ impl Client {
         let request = request.body(Full::new(Bytes::from(body))).map_err(|error| format!("{path}: {error}"))?;
         let answer = async { tokio::time::timeout(TIMEOUT, self.connection.exchange(request)).await };
         let answer = self.runtime.block_on(answer).unwrap_or(Err(Failure::Timeout));
-        answer.map_err(|failure| format!("{method} {path}: {failure}"))
+        answer.map_err(|failure| {
+            let why = match failure {
+                Failure::Connect => self.target.reach.failure().unwrap_or_else(|| "no connection".to_owned()),
+                Failure::Connection => "the connection ended before a response".to_owned(),
+                Failure::Timeout => format!("no response within {} s", TIMEOUT.as_secs()),
+                other => other.to_string(),
+            };
+            format!("{method} {path}: {why}")
+        })
     }
 
     /// Writes all rows of all tables, and the blobs of the first. A table that has rows already is left alone: they may be somebody's.
@@ -370,7 +399,9 @@ impl Client {
     fn count(&self, table: &str) -> Result<u64, String> {
         let answer = self.ask("GET", &format!("/{table}?pagination=true&limit=0"), String::new())?;
         let read: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
-        read["total"].as_u64().ok_or(format!("the server does not count the rows of {table}: {}", answer.status))
+        read["total"].as_u64().ok_or_else(|| {
+            format!("the server does not count the rows of {table}: {}", quoted(answer.status.as_u16(), &answer.body))
+        })
     }
 
     /// What the server has counted so far; none where it tells nobody. It may have closed a connection that nothing used for the length
@@ -388,6 +419,12 @@ impl Client {
 fn accepted(answer: &Answer, expected: u16) -> Result<(), String> {
     match answer.status == expected {
         true => Ok(()),
-        false => Err(format!("the data was refused: {} {}", answer.status, String::from_utf8_lossy(&answer.body))),
+        false => Err(format!("the data was refused: {}", quoted(answer.status.as_u16(), &answer.body))),
     }
+}
+
+/// A status and the begin of a body, in one line.
+fn quoted(status: u16, body: &[u8]) -> String {
+    let text = String::from_utf8_lossy(body).replace(char::is_control, " ");
+    format!("{status} {}", text.chars().take(QUOTED_CHARACTERS).collect::<String>())
 }

@@ -1,26 +1,29 @@
 //! The server of a run: started in a folder of its own and stopped again, or one that is there already.
 //!
-//! It is a process of its own, so that its CPU is its own, and it takes a free port, so that runs do not meet.
+//! It is a process of its own, so that its CPU is its own, and it takes a free port, so that runs do not meet. What it says on standard
+//! error is kept: where it fails, its last words are the reason.
 
-use std::io::Write;
-use std::net::{SocketAddr, ToSocketAddrs};
-use std::os::unix::process::CommandExt;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::process::{Child, ChildStderr, Command, ExitStatus, Output, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use http::Uri;
-use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitOptions, kill_process, waitid, waitpid};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::connection::Target;
+use crate::connection::{Reach, Target};
 use crate::interrupt;
+use crate::output::remark;
 use crate::pinning::{Pinned, started_on};
 use crate::quota::{self, Quota};
-use crate::scenario::{Data, Http};
+use crate::scenario::{Http, Scenario};
 use crate::tls::{Tls, Trust};
+use crate::url::Url;
 
 /// What a helper does when this program ends, however it does, and has not stopped the server.
 const TAKE_ALONG: &str = r#"
@@ -29,6 +32,21 @@ read -r _ && exit
 kill -KILL "-$1"
 rm -rf -- "$2"
 "#;
+
+/// How long one address of a server may take to accept a connection.
+const TO_CONNECT: Duration = Duration::from_secs(10);
+
+/// How many connections a started server takes beside those of a scenario: the one that fills it, and those that it has not yet seen end.
+const CONNECTIONS_BESIDE: u64 = 100;
+
+/// How many bytes of what a server says are kept.
+const KEPT_BYTES: usize = 4096;
+
+/// How many lines of them are quoted.
+const QUOTED_LINES: usize = 4;
+
+/// How long is waited for the end of a server whose connections have ended.
+const TO_END: Duration = Duration::from_millis(500);
 
 /// A server that requests go to.
 #[derive(Debug)]
@@ -40,43 +58,58 @@ pub struct Server {
     /// The configuration it says it has, where it was started here.
     pub configuration: Option<Value>,
     trust: Option<Trust>,
+    place: Url,
+    address: SocketAddr,
+    reach: Arc<Reach>,
     /// The processors of both sides, where they have their own.
     pub pinned: Option<Pinned>,
-    /// What limits its processors, where something does.
+    /// What limits its processors, where something does. It is taken away first: with all processors a server stops at once.
     pub quota: Option<Quota>,
     started: Option<Started>,
 }
 
+/// A process that was started here, and is stopped when this is dropped.
 #[derive(Debug)]
 struct Started {
-    child: Child,
+    child: Mutex<Child>,
     /// Without it a server outlives a program that is killed, and nothing else changes.
     helper: Option<Child>,
+    said: Said,
     _directory: TempDir,
 }
 
 impl Server {
-    /// One that is there. Unless it is on this machine the caller has to say that it is theirs; over HTTPS, whom they trust.
+    /// One that is there, at the first address of its host that takes a connection. Unless it is on this machine the caller has to say that
+    /// it is theirs; over HTTPS, whom they trust.
     pub fn at(url: &str, owned: bool, trust: Option<Trust>) -> Result<Self, String> {
-        let url = url.trim_end_matches('/').to_owned();
-        let server = Self { url, process: None, configuration: None, trust, pinned: None, quota: None, started: None };
-        let url = &server.url;
-        match server.target(Http::One)?.address.ip().is_loopback() || owned {
-            true => Ok(server),
-            false => Err(format!("{url} is another machine: --i-own-this-target says that it is yours")),
+        let place: Url = url.parse().map_err(|reason| format!("{url}: {reason}"))?;
+        let url = place.to_string();
+        match (place.tls, &trust) {
+            (true, None) => return Err(format!("{url}: whom to trust: --ca FILE, or --insecure for everyone")),
+            (false, Some(_)) => return Err(format!("{url}: plain HTTP has no certificate to trust")),
+            (true, Some(_)) | (false, None) => {}
         }
+        let addresses = place.addresses()?;
+        if !owned && !addresses.iter().all(|address| address.ip().to_canonical().is_loopback()) {
+            return Err(format!("{url} is another machine: --i-own-this-target says that it is yours"));
+        }
+        let address = first_reached(&addresses).map_err(|reason| format!("{url}: no connection: {reason}"))?;
+        let (reach, pinned, quota) = (Arc::default(), None, None);
+        Ok(Self { url, process: None, configuration: None, trust, place, address, reach, pinned, quota, started: None })
     }
 
-    /// Starts a binary in a temporary folder with a schema and static files, and waits until it is ready. It times its requests. Over TLS
-    /// it shows a certificate that it makes itself, and nothing else is trusted.
-    pub fn start(binary: &Path, served: &Data, tls: bool, pinned: Option<Pinned>) -> Result<Self, String> {
-        let directory = TempDir::new().map_err(|error| format!("no temporary folder: {error}"))?;
+    /// Starts a binary in a temporary folder with the schema and the static files of a scenario, and waits until it is ready. It times its
+    /// requests, and takes all connections of the scenario, unless the scenario's own options say how many. Over TLS it shows a certificate
+    /// that it makes itself, and nothing else is trusted.
+    pub fn start(binary: &Path, scenario: &Scenario, pinned: Option<Pinned>) -> Result<Self, String> {
+        let (served, tls) = (&scenario.data, scenario.tls);
+        let directory = folder()?;
         let [schema_file, data, files, ready] =
             ["schema.graphql", "data", "static", "ready"].map(|name| directory.path().join(name));
         write(&schema_file, &served.schema)?;
         // Their names were refused if they led out of the folder.
         served.files.iter().try_for_each(|(path, text)| write(&files.join(path), &text.of(0)))?;
-        let command = || {
+        let command = |more: &[String]| {
             let mut command = Command::new(binary);
             command.arg("serve").arg("--schema").arg(&schema_file).arg("--data-dir").arg(&data);
             command.args(["--listen", "127.0.0.1:0", "--timings"]).arg("--ready-file").arg(&ready).stdin(Stdio::null());
@@ -84,21 +117,28 @@ impl Server {
             if !served.files.is_empty() {
                 command.arg("--static").arg(&files);
             }
-            command.args(&served.server_options);
+            command.args(&served.server_options).args(more);
             command
         };
-        let failed = |error: std::io::Error| format!("cannot start {}: {error}", binary.display());
         let processors = pinned.as_ref().map(|pinned| pinned.server.as_slice());
-        let printed = started_on(processors, || command().arg("--print-config").output())?.map_err(failed)?;
-        let configuration = serde_json::from_slice(&printed.stdout)
-            .map_err(|_| format!("{}: {}", binary.display(), String::from_utf8_lossy(&printed.stderr).trim()))?;
+        let configured = |more: &[String]| {
+            let printed = started_on(processors, || command(more).arg("--print-config").output())?;
+            configuration(binary, &printed.map_err(|error| not_started(binary, &error))?)
+        };
+        let (mut configuration, mut more) = (configured(&[])?, Vec::new());
+        let connections = scenario.load.connections as u64 + CONNECTIONS_BESIDE;
+        let said = served.server_options.iter().any(|option| option.split('=').next() == Some("--connections"));
+        if !said && configuration["connections"].as_u64().is_some_and(|most| most < connections) {
+            more = vec!["--connections".to_owned(), connections.to_string()];
+            configuration = configured(&more)?;
+        }
         let trust = tls.then(|| Trust::Certificates(data.join("tls").join("certificate.pem")));
-        Self::launch(command(), directory, &ready, configuration, trust, pinned)
+        Self::launch(command(&more), directory, &ready, configuration, trust, pinned)
     }
 
     /// Starts the null server, which is in the program `load` itself.
     pub fn start_null(tls: bool, pinned: Option<Pinned>) -> Result<Self, String> {
-        let directory = TempDir::new().map_err(|error| format!("no temporary folder: {error}"))?;
+        let directory = folder()?;
         let [ready, certificate] = ["ready", "certificate.pem"].map(|name| directory.path().join(name));
         let mut command = Command::new(std::env::current_exe().map_err(|error| error.to_string())?);
         command.arg("null-server").arg("--ready-file").arg(&ready);
@@ -118,39 +158,47 @@ impl Server {
         pinned: Option<Pinned>,
     ) -> Result<Self, String> {
         // In a group of its own: Ctrl-C goes to the whole group of a terminal, and the server is to answer what is in flight.
-        command.process_group(0).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let name = command.get_program().to_owned();
+        command.process_group(0).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let processors = pinned.as_ref().map(|pinned| pinned.server.as_slice());
         let child = started_on(processors, || command.spawn())?;
-        let child = child.map_err(|error| format!("cannot start {}: {error}", name.display()))?;
-        running().push((child.id(), directory.path().to_owned()));
+        let mut child = child.map_err(|error| not_started(command.get_program().as_ref(), &error))?;
+        let (process, reach) = (child.id(), Arc::default());
+        running().push((process, directory.path().to_owned()));
         let mut helper = Command::new("sh");
-        helper.arg("-c").arg(TAKE_ALONG).arg("sh").arg(child.id().to_string()).arg(directory.path());
-        let process = Some(child.id());
-        let helper = quota::spawn_helper(&mut helper);
-        let started = Some(Started { child, helper: helper.ok(), _directory: directory });
-        let configuration = Some(configuration);
-        let mut server = Self { url: String::new(), process, configuration, trust, pinned, quota: None, started };
-        server.url = server.wait_until_ready(ready)?;
-        Ok(server)
+        helper.arg("-c").arg(TAKE_ALONG).arg("sh").arg(process.to_string()).arg(directory.path());
+        let helper = quota::spawn_helper(&mut helper).ok();
+        let said = Said::of(child.stderr.take());
+        let started = Started { child: Mutex::new(child), helper, said, _directory: directory };
+        lose_with(process, Arc::clone(&reach));
+        let url = started.wait_until_ready(ready)?;
+        let place: Url = url.parse().map_err(|reason| format!("{url}: {reason}"))?;
+        let address = place.addresses()?[0];
+        let (process, configuration, started) = (Some(process), Some(configuration), Some(started));
+        Ok(Self { url, process, configuration, trust, place, address, reach, pinned, quota: None, started })
     }
 
-    fn wait_until_ready(&mut self, ready: &Path) -> Result<String, String> {
-        let begun = Instant::now();
-        while begun.elapsed() < Duration::from_secs(60) {
-            match std::fs::read_to_string(ready) {
-                Ok(url) if url.ends_with('\n') => return Ok(url.trim().to_owned()),
-                _ => std::thread::sleep(Duration::from_millis(10)),
+    /// A reason why a run failed, or its cause if that is a server that was started here: it has ended, or is stopped. With its last words.
+    pub fn explain(&self, reason: String) -> String {
+        let Some(started) = self.started.as_ref().filter(|_| !interrupt::is_asked()) else { return reason };
+        match (started.ended(), started.is_stopped()) {
+            (Some(how), _) => format!("during the run the server {how}{}", started.last_words()),
+            (None, true) => {
+                format!("the server was stopped (SIGSTOP) and not continued, so it responds to nothing: {reason}")
             }
-            if interrupt::is_asked() {
-                return Err("interrupted before the server was ready".to_owned());
-            }
-            let ended = self.started.as_mut().and_then(|started| started.child.try_wait().ok().flatten());
-            if let Some(status) = ended {
-                return Err(format!("the server ended before it was ready: {status}"));
-            }
+            (None, false) => reason + &started.last_words(),
         }
-        Err("the server was not ready within 60 s".to_owned())
+    }
+
+    /// Whether it can respond, as far as that is known of a server that was started here.
+    ///
+    /// # Errors
+    /// Why it cannot: it can no longer be reached, or is stopped.
+    pub fn responds(&self) -> Result<(), String> {
+        match (self.reach.lost(), &self.started) {
+            (Some(reason), _) => Err(reason),
+            (None, Some(started)) if started.is_stopped() => Err("the run has ended".to_owned()),
+            (None, _) => Ok(()),
+        }
     }
 
     /// Gives it so many processors, from now on.
@@ -170,62 +218,191 @@ impl Server {
 
     /// Whether it is spoken to over TLS.
     pub fn has_tls(&self) -> bool {
-        self.url.starts_with("https:")
+        self.place.tls
     }
 
     /// Where requests go.
     pub fn target(&self, http: Http) -> Result<Target, String> {
-        let url = &self.url;
-        let uri: Uri = url.parse().map_err(|error| format!("{url}: {error}"))?;
-        let authority = uri.authority().ok_or(format!("{url}: a URL with a host"))?.clone();
-        let host = authority.host().trim_matches(['[', ']']);
-        let (port, tls) = match (uri.scheme_str(), &self.trust) {
-            (Some("http"), None) => (80, None),
-            (Some("https"), Some(trust)) => (443, Some(Tls::new(trust, host, http)?)),
-            (Some("https"), None) => {
-                return Err(format!("{url}: whom to trust: --ca FILE, or --insecure for everyone"));
-            }
-            (Some("http"), Some(_)) => return Err(format!("{url}: plain HTTP has no certificate to trust")),
-            _ => return Err(format!("{url}: http and https are spoken")),
-        };
-        if uri.path() != "/" || uri.query().is_some() {
-            return Err(format!("{url}: a URL without a path: those of requests are the scenario's"));
-        }
-        let addresses = (host, authority.port_u16().unwrap_or(port)).to_socket_addrs();
-        let address: Option<SocketAddr> = addresses.ok().and_then(|mut addresses| addresses.next());
-        Ok(Target { address: address.ok_or(format!("{url}: no such host"))?, authority, http, tls })
+        let tls = self.trust.as_ref().map(|trust| Tls::new(trust, &self.place.host, http)).transpose()?;
+        let (address, authority, reach) = (self.address, self.place.authority.clone(), Arc::clone(&self.reach));
+        Ok(Target { address, authority, http, tls, reach })
+    }
+}
+
+impl Started {
+    fn child(&self) -> MutexGuard<'_, Child> {
+        self.child.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn signal(&self, signal: Signal) {
-        if let Some(process) = self.process.and_then(|process| Pid::from_raw(process as i32)) {
-            // It may have ended: then there is nothing to do.
-            let _ = kill_process(process, signal);
+    fn wait_until_ready(&self, ready: &Path) -> Result<String, String> {
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_secs(60) {
+            match std::fs::read_to_string(ready) {
+                Ok(url) if url.ends_with('\n') => return Ok(url.trim().to_owned()),
+                _ => std::thread::sleep(Duration::from_millis(10)),
+            }
+            if interrupt::is_asked() {
+                return Err("interrupted before the server was ready".to_owned());
+            }
+            let ended = self.child().try_wait().ok().flatten();
+            if let Some(status) = ended {
+                return Err(format!("the server {} before it was ready{}", how(status), self.last_words()));
+            }
+        }
+        let stopped = if self.is_stopped() { ": it is stopped (SIGSTOP)" } else { "" };
+        Err(format!("the server was not ready within 60 s{stopped}{}", self.last_words()))
+    }
+
+    /// How it ended, if it has, or is about to: connections of a process end before it does.
+    fn ended(&self) -> Option<String> {
+        let begun = Instant::now();
+        loop {
+            match self.child().try_wait() {
+                Ok(Some(status)) => return Some(how(status)),
+                _ if begun.elapsed() > TO_END => return None,
+                _ => std::thread::sleep(Duration::from_millis(10)),
+            }
+        }
+    }
+
+    /// Whether it was stopped, and not continued (the state T in `/proc/PID/stat`).
+    fn is_stopped(&self) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child().id())).unwrap_or_default();
+        stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('T'))
+    }
+
+    /// What it said last, in quotation marks; empty if it said nothing.
+    fn last_words(&self) -> String {
+        match self.said.last_lines() {
+            lines if lines.is_empty() => String::new(),
+            lines => format!("; it said: \"{}\"", lines.join(" | ")),
         }
     }
 }
 
-impl Drop for Server {
+impl Drop for Started {
     fn drop(&mut self) {
-        // With all processors it stops at once.
-        self.quota = None;
-        self.signal(Signal::TERM);
-        if let Some(started) = &mut self.started {
-            let begun = Instant::now();
-            while matches!(started.child.try_wait(), Ok(None)) {
-                if begun.elapsed() > Duration::from_secs(20) {
-                    // What it holds is temporary.
-                    let _ = started.child.kill();
+        let child = self.child.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let process = child.id();
+        if let (Some(pid), Ok(None)) = (Pid::from_raw(process as i32), child.try_wait()) {
+            // It may end just now: then there is nothing to do. What is stopped would not see the other signal.
+            let _ = kill_process(pid, Signal::TERM);
+            let _ = kill_process(pid, Signal::CONT);
+        }
+        let begun = Instant::now();
+        while matches!(child.try_wait(), Ok(None)) {
+            if begun.elapsed() > Duration::from_secs(20) {
+                // What it holds is temporary.
+                let _ = child.kill();
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        if let Some(helper) = &mut self.helper {
+            // A line says that there is nothing left to do.
+            let _ = helper.stdin.take().map(|mut pipe| pipe.write_all(b"stopped\n"));
+            let _ = helper.wait();
+        }
+        running().retain(|(started, _)| *started != process);
+    }
+}
+
+/// What a process says on standard error: the end of it, read by a thread, so that it never waits for us.
+#[derive(Debug)]
+struct Said {
+    kept: Arc<Mutex<Vec<u8>>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Said {
+    fn of(stderr: Option<ChildStderr>) -> Self {
+        let kept = Arc::new(Mutex::new(Vec::new()));
+        let into = Arc::clone(&kept);
+        let thread = stderr.map(|mut stderr| {
+            std::thread::spawn(move || {
+                let mut piece = [0; KEPT_BYTES];
+                while let Ok(bytes @ 1..) = stderr.read(&mut piece) {
+                    let mut kept = into.lock().unwrap_or_else(PoisonError::into_inner);
+                    kept.extend_from_slice(&piece[..bytes]);
+                    let surplus = kept.len().saturating_sub(KEPT_BYTES);
+                    kept.drain(..surplus);
                 }
-                std::thread::sleep(Duration::from_millis(10));
-            }
-            if let Some(helper) = &mut started.helper {
-                // A line says that there is nothing left to do.
-                let _ = helper.stdin.take().map(|mut pipe| pipe.write_all(b"stopped\n"));
-                let _ = helper.wait();
-            }
-            running().retain(|(process, _)| Some(*process) != self.process);
+            })
+        });
+        Self { kept, thread }
+    }
+
+    /// The last lines, without what it says of itself when all is well, and without control characters.
+    fn last_lines(&self) -> Vec<String> {
+        // What it said before its end may be on its way; its descendants may hold the pipe open.
+        let begun = Instant::now();
+        while self.thread.as_ref().is_some_and(|thread| !thread.is_finished()) && begun.elapsed() < TO_END {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = String::from_utf8_lossy(&kept);
+        let line = |line: &str| line.replace(char::is_control, " ").trim().to_owned();
+        let lines = text.lines().map(line).filter(|line| !line.is_empty() && !line.contains("listening on http"));
+        let lines: Vec<_> = lines.collect();
+        lines[lines.len().saturating_sub(QUOTED_LINES)..].to_vec()
+    }
+}
+
+/// Waits for the end of a process, in a thread of its own, and says then that the server is lost: requests end with it, not with their time.
+fn lose_with(process: u32, reach: Arc<Reach>) {
+    let Some(process) = Pid::from_raw(process as i32) else { return };
+    std::thread::spawn(move || {
+        // It stays to be waited for by its owner.
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        while matches!(waitid(WaitId::Pid(process), options), Err(rustix::io::Errno::INTR)) {}
+        reach.lose("the server has ended".to_owned());
+    });
+}
+
+/// How a process ended.
+fn how(status: ExitStatus) -> String {
+    match (status.signal(), status.code()) {
+        (Some(9), _) => "was ended by signal 9 (SIGKILL), as the system does where memory runs out".to_owned(),
+        (Some(signal), _) => format!("was ended by signal {signal}"),
+        (None, Some(code)) => format!("ended with exit code {code}"),
+        (None, None) => format!("ended: {status}"),
+    }
+}
+
+/// The configuration that a server has printed.
+///
+/// # Errors
+/// What it said instead.
+fn configuration(binary: &Path, printed: &Output) -> Result<Value, String> {
+    serde_json::from_slice::<Value>(&printed.stdout).ok().filter(Value::is_object).ok_or_else(|| {
+        let said = String::from_utf8_lossy(&printed.stderr).trim().replace(char::is_control, " ");
+        let said = if said.is_empty() { "it said nothing".to_owned() } else { format!("it said: \"{said}\"") };
+        let how = how(printed.status);
+        format!("{}: no configuration from serve --print-config: it {how}; {said}", binary.display())
+    })
+}
+
+fn not_started(binary: &Path, error: &std::io::Error) -> String {
+    format!("cannot start {}: {error}", binary.display())
+}
+
+/// The first of these addresses that takes a connection.
+///
+/// # Errors
+/// Why none does.
+fn first_reached(addresses: &[SocketAddr]) -> Result<SocketAddr, String> {
+    let mut reasons = Vec::new();
+    for address in addresses {
+        match TcpStream::connect_timeout(address, TO_CONNECT) {
+            Ok(_) => return Ok(*address),
+            Err(error) => reasons.push(format!("{address}: {error}")),
         }
     }
+    Err(reasons.join("; "))
+}
+
+fn folder() -> Result<TempDir, String> {
+    TempDir::new()
+        .map_err(|error| format!("no temporary folder in {} (TMPDIR): {error}", std::env::temp_dir().display()))
 }
 
 fn write(file: &Path, text: &str) -> Result<(), String> {
@@ -261,13 +438,15 @@ pub fn binary(named: Option<&Path>) -> Result<PathBuf, String> {
     let mut binary = own.with_file_name("strata");
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().filter(|parent| parent.join("Cargo.toml").exists());
     if let Some(workspace) = workspace {
-        eprintln!("building the server (cargo build --release --bin strata)");
-        let built = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-            .args(["build", "--release", "--quiet", "--bin", "strata"])
-            .current_dir(workspace)
-            .status();
-        if !built.is_ok_and(|status| status.success()) {
-            return Err("the server could not be built; --server names a binary".to_owned());
+        remark("building the server (cargo build --release --bin strata)");
+        let named = std::env::var_os("CARGO").filter(|named| !named.is_empty());
+        let cargo = named.unwrap_or_else(|| "cargo".into());
+        let build = ["build", "--release", "--quiet", "--bin", "strata"];
+        let not_built = |why: String| format!("the server could not be built: {why}; --server names a binary");
+        let built = Command::new(&cargo).args(build).current_dir(workspace).status();
+        let built = built.map_err(|error| not_built(format!("{} (CARGO): {error}", cargo.display())))?;
+        if !built.success() {
+            return Err(not_built(format!("{} {}", cargo.display(), how(built))));
         }
         // This program may be of another profile.
         let profiles = own.parent().and_then(Path::parent).unwrap_or(&own);

@@ -16,7 +16,9 @@ use tokio_rustls::rustls::client::{ClientConnection, Resumption};
 use tokio_rustls::rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use tokio_rustls::rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use tokio_rustls::rustls::{
+    ClientConfig, DigitallySignedStruct, Error, InvalidMessage, RootCertStore, SignatureScheme,
+};
 
 use crate::scenario::Http;
 
@@ -74,7 +76,7 @@ impl Tls {
 
     /// Shakes hands.
     pub(crate) async fn connect(&self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
-        let stream = self.connector.connect(self.name.clone(), stream).await?;
+        let stream = self.connector.connect(self.name.clone(), stream).await.map_err(in_words)?;
         let found = Negotiated::of(stream.get_ref().1);
         if !found.carries(self.http) {
             return Err(io::Error::other("the server does not speak HTTP/2 over TLS"));
@@ -89,6 +91,17 @@ impl Tls {
     /// What the connections so far negotiated; none before the first.
     pub fn negotiated(&self) -> Option<&Negotiated> {
         self.negotiated.get()
+    }
+}
+
+/// What a handshake failed by, where the library names only the byte that it did not expect.
+fn in_words(error: io::Error) -> io::Error {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
+    match inner {
+        Some(Error::InvalidMessage(InvalidMessage::InvalidContentType)) => io::Error::other(
+            "the server answered in plain text: it does not speak TLS here, or takes no more connections (--connections)",
+        ),
+        _ => error,
     }
 }
 

@@ -16,7 +16,7 @@ fn every_answer_is_right_and_every_effect_is_seen() {
         (load.schedule, load.seconds, load.requests) = (None, None, Some(600));
         (load.connections, load.warm_up_requests) = (4, 60);
         (data.rows, data.spare) = (data.rows.min(2000), data.spare.min(600));
-        let server = Server::start(&strata, data, scenario.tls, None).unwrap();
+        let server = Server::start(&strata, &scenario, None).unwrap();
         let (run, _) = run(&scenario, &server, false).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(run.broken, [""; 0], "{name}");
         assert_eq!((run.total.ok, run.total.scheduled), (600, 600), "{name}: {:?}", run.total.failed);
@@ -29,7 +29,7 @@ fn every_answer_is_right_and_every_effect_is_seen() {
 fn a_server_that_was_there_is_left_as_it_was_found() {
     let mut scenario = scenario("throughput-write").unwrap();
     (scenario.load.seconds, scenario.load.requests, scenario.data.rows) = (None, Some(100), 100);
-    let started = Server::start(&binary(), &scenario.data, true, None).unwrap();
+    let started = Server::start(&binary(), &scenario, None).unwrap();
     let there = Server::at(&started.url, false, Some(Trust::Everyone)).unwrap();
     // The second run would find the rows of the first.
     for _ in 0..2 {

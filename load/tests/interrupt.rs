@@ -33,7 +33,8 @@ fn start(results: &Path) -> Running {
     let (server, ready) = wait_for(|| server_of(load.id()));
     let url = wait_for(|| std::fs::read_to_string(&ready).ok().filter(|url| url.ends_with('\n')));
     let address = url.trim().strip_prefix("http://").unwrap();
-    wait_for(|| (scans(address)? > 50).then_some(()));
+    // Of lists: only requests in the window have so many.
+    wait_for(|| (counter(address, "scans")? > 50).then_some(()));
     Running { load, said, server, folder: ready.parent().unwrap().to_owned() }
 }
 
@@ -47,7 +48,7 @@ fn wait_for<T>(found: impl Fn() -> Option<T>) -> T {
 }
 
 /// The child of a process that serves, and the file in which it says where.
-fn server_of(parent: u32) -> Option<(Pid, PathBuf)> {
+pub fn server_of(parent: u32) -> Option<(Pid, PathBuf)> {
     let of = |entry: std::fs::DirEntry| {
         let process = entry.file_name().to_str()?.parse::<i32>().ok()?;
         let status = std::fs::read_to_string(entry.path().join("status")).ok()?;
@@ -59,14 +60,14 @@ fn server_of(parent: u32) -> Option<(Pid, PathBuf)> {
     std::fs::read_dir("/proc").unwrap().flatten().find_map(of)
 }
 
-/// Its counter of lists: only requests in the window have so many.
-fn scans(address: &str) -> Option<u64> {
+/// One of the counters of a server that speaks plain HTTP.
+pub fn counter(address: &str, name: &str) -> Option<u64> {
     let mut stream = TcpStream::connect(address).ok()?;
     write!(stream, "GET /_counters HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n").ok()?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).ok()?;
     let body: serde_json::Value = serde_json::from_str(answer.split_once("\r\n\r\n")?.1).ok()?;
-    body["scans"].as_u64()
+    body[name].as_u64()
 }
 
 impl Running {

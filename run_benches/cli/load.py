@@ -45,7 +45,7 @@ def main(options: argparse.Namespace, arguments: list[str]) -> int:
             return _report(loads.find(options.run), options.output)
         case _:
             programs = build.programs("load", "strata")
-            server = ["--server", str(programs["strata"])] if options.action == "capacity" and "--base-url" not in options.flags else []
+            server = ["--server", str(programs["strata"])] if options.action == "capacity" and not load_run.names_a_server(options.flags) else []
             where = ["--calibration", str(CALIBRATION)] if options.action in ("calibrate", "capacity") else []
             return processes.call([programs["load"], options.action, *server, *where, *options.flags], ending=processes.STORING)
 

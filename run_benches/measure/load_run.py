@@ -6,6 +6,7 @@ standard output and error go on to ours: it says what it found, and shows what g
 """
 
 import json
+import os
 import re
 import sys
 import time
@@ -145,7 +146,7 @@ def _one(run: LoadRun, scenario: Scenario, plan: Plan, programs: dict[str, Path]
     if not plan.run:
         return
     folder, names = path.with_suffix(""), [variant.name for variant in plan.run]
-    server = [] if any(flag.partition("=")[0] in ("--base-url", "--server") for flag in run.flags) else ["--server", str(programs["strata"])]
+    server = [] if names_a_server(run.flags) else ["--server", str(programs["strata"])]
     command = [str(programs["load"]), "run", scenario.name, *server, "--results", str(folder), "--calibration", str(CALIBRATION), *run.flags, *_view()]
     output, words = sys.stderr if to_stderr else None, b""
     try:
@@ -168,9 +169,16 @@ def _one(run: LoadRun, scenario: Scenario, plan: Plan, programs: dict[str, Path]
     run.code = max(run.code, Exit.ERROR if lacking else code)
 
 
+def names_a_server(flags: Sequence[str]) -> bool:
+    """Whether a run with these flags, or the variable of one of them, is against another server than the one that is built here."""
+    return "BASE_URL" in os.environ or any(flag.partition("=")[0] in ("--base-url", "--server") for flag in flags)
+
+
 def _view() -> list[str]:
-    """The load tool's line about what goes on, where ours is a terminal: its standard error is a pipe."""
-    return ["--live"] if sys.stderr.isatty() else []
+    """The load tool's line about what goes on, where ours is a terminal: its standard error is a pipe. A line that is rewritten, if it can be."""
+    if not sys.stderr.isatty():
+        return []
+    return ["--plain" if os.environ.get("TERM") in (None, "", "dumb") else "--live"]
 
 
 def _folder_of(scenario: Scenario) -> Path | None:

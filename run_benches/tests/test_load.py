@@ -50,6 +50,7 @@ def test_what_follows_two_dashes_is_for_the_load_tool(checkout: Checkout) -> Non
     assert "--concurrent-tasks 8" in done.stdout and "strata-program --results" in done.stdout
     assert last(checkout).flags == ["--concurrent-tasks", "8"]
     assert "--server" not in checkout.run("load", "rest-crud", "--", "--base-url", "http://127.0.0.1:1").stdout
+    assert "--server" not in checkout.run("load", "rest-crud", BASE_URL="http://127.0.0.1:1").stdout, "the load tool refuses both"
 
 
 @pytest.mark.parametrize(

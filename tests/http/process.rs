@@ -285,8 +285,7 @@ fn an_access_log_that_nobody_reads_is_refused() {
 #[test]
 fn a_limit_of_processes_is_said_in_one_line() {
     let folder = tempfile::tempdir().unwrap();
-    let script =
-        r#"chmod 777 "$1" && shift && exec setpriv --reuid 65534 --regid 65534 --clear-groups prlimit --nproc="$0" "$@""#;
+    let script = r#"chmod 777 "$1" && shift && exec setpriv --reuid 65534 --regid 65534 --clear-groups prlimit --nproc="$0" "$@""#;
     let schema = schema();
     for (limit, command) in [("8", "serve"), ("3", "serve"), ("8", "verify")] {
         let mut limited = Command::new("sh");
@@ -565,6 +564,22 @@ fn who_reads_what_it_prints_may_stop_at_any_line() {
         drop(reader);
         let output = command(arguments).stdout(writer).output().unwrap();
         assert!(output.status.success() && output.stderr.is_empty(), "{arguments:?}: {output:?}");
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        assert_refused(&command(arguments).stdout(full).output().unwrap(), &["standard output"]);
+    }
+}
+
+/// Nor need anybody read why it refuses: the exit code says that it does.
+#[test]
+fn a_refusal_that_cannot_be_written_is_a_refusal() {
+    for arguments in
+        [["check", "--schema", "nowhere"].as_slice(), &["stats", "--schema", "nowhere"], &["--nowhere"], &[]]
+    {
+        let broken = io::pipe().unwrap().1;
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        for stderr in [Stdio::from(broken), Stdio::from(full)] {
+            assert_eq!(command(arguments).stderr(stderr).status().unwrap().code(), Some(2), "{arguments:?}");
+        }
     }
 }
 

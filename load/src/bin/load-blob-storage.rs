@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use strata_load::command::{Flags, carry_out};
+use strata_load::command::{Flags, carry_out, line};
 
 /// Blobs of 150 kB, PUT and GET, then GET alone
 #[derive(Parser)]
@@ -14,5 +14,5 @@ struct Line {
 }
 
 fn main() -> ExitCode {
-    carry_out(&["blob-storage"], &Line::parse().flags)
+    line::<Line>().map_or_else(|code| code, |line| carry_out(&["blob-storage"], &line.flags))
 }

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use strata_load::command::{Flags, carry_out};
+use strata_load::command::{Flags, carry_out, line};
 
 /// Reads and writes over REST, 80 to 20
 #[derive(Parser)]
@@ -14,5 +14,5 @@ struct Line {
 }
 
 fn main() -> ExitCode {
-    carry_out(&["rest-crud"], &Line::parse().flags)
+    line::<Line>().map_or_else(|code| code, |line| carry_out(&["rest-crud"], &line.flags))
 }

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use strata_load::command::{Flags, carry_out};
+use strata_load::command::{Flags, carry_out, line};
 
 /// Rows with related rows over REST, each kind of request in a run of its own
 #[derive(Parser)]
@@ -14,5 +14,5 @@ struct Line {
 }
 
 fn main() -> ExitCode {
-    carry_out(&["rest-relationships"], &Line::parse().flags)
+    line::<Line>().map_or_else(|code| code, |line| carry_out(&["rest-relationships"], &line.flags))
 }

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use strata_load::command::{Flags, Versus, carry_out, exit, scenario};
+use strata_load::command::{Flags, carry_out, exit, line, scenario, versus};
+use strata_load::output::{self, print, remark};
 use strata_load::result::Run;
 use strata_load::{lint, null_server, rules, stored};
 
@@ -83,18 +84,22 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    match Line::parse().command {
+    let command = match line::<Line>() {
+        Ok(line) => line.command,
+        Err(code) => return code,
+    };
+    match command {
         Command::Run { scenarios, flags } => {
             let names: Vec<_> = scenarios.iter().map(String::as_str).collect();
             carry_out(&names, &flags)
         }
-        Command::Pair { scenario, windows, flags, versus } => {
-            let Versus { scenario: other, flags: others } = Versus::parse_from(versus);
-            exit(flags.pair(&scenario, (&other, &others), windows))
-        }
+        Command::Pair { scenario, windows, flags, versus: words } => match versus(&words) {
+            Ok(other) => exit(flags.pair(&scenario, (&other.scenario, &other.flags), windows)),
+            Err(code) => code,
+        },
         Command::Capacity { scenario: name, first, p99_at_most_ms, flags } => {
             match scenario(&name).and_then(|scenario| flags.capacity(scenario, first, p99_at_most_ms)) {
-                Ok(found) => ExitCode::from(u8::from(!found)),
+                Ok(found) => output::exit(u8::from(!found)),
                 Err(reason) => exit(Err(reason)),
             }
         }
@@ -110,10 +115,9 @@ fn main() -> ExitCode {
 
 fn report(found: Result<Vec<String>, String>) -> ExitCode {
     match found {
-        Ok(found) if found.is_empty() => ExitCode::SUCCESS,
         Ok(found) => {
-            found.iter().for_each(|line| println!("{line}"));
-            ExitCode::from(1)
+            found.iter().for_each(print);
+            output::exit(u8::from(!found.is_empty()))
         }
         Err(reason) => exit(Err(reason)),
     }
@@ -149,7 +153,7 @@ fn check(results: &Path) -> Result<Vec<String>, String> {
         match fs::read(file.with_extension("hlog")).map(|log| stored::differences(&run, &log)) {
             Ok(Ok(differences)) => lines.extend(differences.iter().map(|how| format!("{place}: T8: {how}"))),
             Ok(Err(reason)) => lines.push(format!("{place}: T8: the log beside it cannot be read: {reason}")),
-            Err(_) => eprintln!("{place}: no log of histograms beside it, so it was not compared with one"),
+            Err(_) => remark(format_args!("{place}: no log of histograms beside it, so it was not compared with one")),
         }
         if !ids.insert(run.id.clone()) {
             lines.push(format!("{place}: T25: another result is of the same run, {}", run.id));

@@ -96,7 +96,7 @@ pub(super) async fn arrive(
     }
     // So that the slots are known to be idle when the first arrivals come.
     tokio::task::yield_now().await;
-    let (timer, mut asked) = (Timer::new(), pin!(interrupt::asked()));
+    let (timer, mut asked) = (Timer::new(), pin!(worker.to_end()));
     let mut times = schedule.times(load.poisson.then_some(load.seed));
     let end = start + Duration::from_secs_f64(schedule.seconds());
     let mut next = times.nth(worker.number);

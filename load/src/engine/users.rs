@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 
-use crate::interrupt;
 use crate::ledger::Ledger;
 
 use super::Worker;
@@ -29,13 +28,20 @@ impl Left {
             |left: &AtomicU64| left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
         self.0.as_deref().is_none_or(|left| take(left).is_ok())
     }
+
+    /// Leaves none.
+    fn clear(&self) {
+        self.0.iter().for_each(|left| left.store(0, Ordering::Relaxed));
+    }
 }
 
-/// When users stop asking: whichever comes first, or a signal.
+/// When users stop asking: whichever comes first, or a signal, or the end of the server.
 #[derive(Clone)]
 pub(super) struct End {
     pub deadline: Option<Instant>,
     pub left: Left,
+    /// Whether all users stop when one request has failed.
+    pub at_failure: bool,
 }
 
 /// Starts a user on each slot. What they spent between answers and requests adds up in the cell.
@@ -53,7 +59,7 @@ pub(super) fn start(
             let mut free = Instant::now();
             loop {
                 let now = Instant::now();
-                if end.deadline.is_some_and(|deadline| now >= deadline) || interrupt::is_asked() || !end.left.take() {
+                if end.deadline.is_some_and(|deadline| now >= deadline) || worker.is_to_end() || !end.left.take() {
                     return;
                 }
                 let arrival = ledger.schedule(worker.operation(), now);
@@ -64,6 +70,9 @@ pub(super) fn start(
                     }
                     // A user without a row to ask about asks nothing, and the others must come to their answers.
                     None => tokio::task::yield_now().await,
+                }
+                if end.at_failure && ledger.has_failures() {
+                    end.left.clear();
                 }
             }
         });
