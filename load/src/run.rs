@@ -148,9 +148,11 @@ impl Session<'_> {
         self.windows += 1;
         self.server_at_first = self.server_at_first.or(before.server);
         let measured = self.engine.window();
-        let after = Clocks::read(server)?;
+        let after = Clocks::read(server);
         let held = watch.map_or_else(Vec::new, Watch::stop);
+        // First: without file descriptors there are no clocks either.
         self.filled.server.responds().map_err(|reason| self.filled.server.explain(reason))?;
+        let after = after?;
         self.held.extend(held.into_iter().map(|held| Held { seconds: self.seconds + held.seconds, ..held }));
         self.accounts.iter_mut().zip(&measured.accounts).for_each(|(all, window)| all.add(window));
         self.seconds += measured.end.duration_since(measured.start).as_secs_f64();
