@@ -48,6 +48,8 @@ def write(path: Path, content: str) -> None:
             file.write(content)
     except BrokenPipeError:
         raise
+    except FileExistsError as error:
+        raise Complaint(f"cannot write {shown(path)}: what should be a folder of it is a file; name another file") from error
     except OSError as error:
         raise Complaint(f"cannot write {shown(path)}: {error.strerror}; make room or name another file") from error
 

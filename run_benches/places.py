@@ -6,6 +6,7 @@ read off one page. The root is the folder that holds this package, never the cur
 
 import hashlib
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from run_benches.errors import Complaint
@@ -73,7 +74,7 @@ LOCK = CACHE / "lock"
 BENCH_CACHE = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "strata-bench")
 """Where stores of benches lie if the system's folder is in memory (benches/harness/src/folders.rs)."""
 
-COMPARE_CACHE = Path(os.environ.get("STRATA_COMPARE_DIR") or CACHE / f"compare-{hashlib.sha256(str(ROOT).encode()).hexdigest()[:8]}").absolute()
+COMPARE_CACHE = Path(os.environ.get("STRATA_COMPARE_DIR") or CACHE / f"compare-{hashlib.sha256(os.fsencode(ROOT)).hexdigest()[:8]}").absolute()
 """Where the two sides of a comparison are built and kept: may be deleted, and RocksDB is then copied or compiled again. Outside the
 checkout, since cargo joins the rustflags of every `.cargo/config.toml` above what it builds."""
 
@@ -81,11 +82,12 @@ checkout, since cargo joins the rustflags of every `.cargo/config.toml` above wh
 def use_cache() -> None:
     """Has libraries use our cache folder too. Complains if what stands in for that of the user is another user's: its name can be guessed,
     and what is built there is run."""
-    os.environ.setdefault("MPLCONFIGDIR", str(CACHE / "matplotlib"))
+    os.environ |= {"MPLCONFIGDIR": str(CACHE / "matplotlib"), "MPLBACKEND": "agg"}
     if CACHE == _WITHOUT_HOME:
-        CACHE.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if CACHE.lstat().st_uid != os.getuid():
-            raise Complaint(f"{CACHE} belongs to another user: set XDG_CACHE_HOME to a folder of yours")
+        with suppress(FileExistsError):
+            CACHE.mkdir(mode=0o700, parents=True)
+        if CACHE.lstat().st_uid != os.getuid() or CACHE.is_symlink() or not CACHE.is_dir():
+            raise Complaint(f"{CACHE} is no folder, or another user's: set XDG_CACHE_HOME to a folder of yours")
 
 
 def shown(path: Path) -> str:

@@ -14,13 +14,18 @@ from run_benches.places import ROOT
 
 _OF_A_REPOSITORY = frozenset(
     f"GIT_{name}"
-    for name in ("DIR", "WORK_TREE", "COMMON_DIR", "INDEX_FILE", "OBJECT_DIRECTORY", "ALTERNATE_OBJECT_DIRECTORIES", "NAMESPACE", "PREFIX", "SHALLOW_FILE", "GRAFT_FILE")
+    for name in (
+        *("DIR", "WORK_TREE", "COMMON_DIR", "INDEX_FILE", "OBJECT_DIRECTORY", "ALTERNATE_OBJECT_DIRECTORIES", "NAMESPACE", "PREFIX", "INTERNAL_SUPER_PREFIX"),
+        *("SHALLOW_FILE", "GRAFT_FILE", "LITERAL_PATHSPECS", "GLOB_PATHSPECS", "NOGLOB_PATHSPECS", "ICASE_PATHSPECS"),
+    )
 )
-"""The variables by which git tells hooks and aliases of a repository."""
+"""The variables by which git tells hooks and aliases of a repository, and those by which the words that it is given here mean something else."""
 
 
 def git(*words: str, said: str = "", environment: dict[str, str] | None = None) -> str:
     """What git prints about this checkout; `said` is its standard input. A complaint quotes it."""
+    if not os.path.lexists(ROOT / ".git"):  # git would look above; it cannot be told not to where the path has a colon
+        raise Complaint(f"git {words[0]} failed: fatal: not a git repository: this checkout has no .git (is it an archive?)")
     inherited = {name: value for name, value in os.environ.items() if name not in _OF_A_REPOSITORY}
     own = {"GIT_CEILING_DIRECTORIES": str(ROOT.resolve().parent), "GIT_OPTIONAL_LOCKS": "0"}
     try:

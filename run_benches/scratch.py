@@ -39,9 +39,9 @@ def of_the_command() -> Iterator[None]:
         usual = tempfile.gettempdir()
     except OSError as error:
         raise Complaint("no folder for temporary files can be written (TMPDIR, /tmp): make room, or set TMPDIR to another one") from error
-    wanted = {name: Path(os.environ.get(name) or usual).absolute() for name in VARIABLES if name == "TMPDIR" or os.environ.get(name)}
+    wanted = {name: Path(usual if name == "TMPDIR" else os.environ[name]).absolute() for name in VARIABLES if name == "TMPDIR" or os.environ.get(name)}
     # As long for every process: the length of the environment moves the stack of a bench.
-    name = f"{PREFIX}-{os.getpid():07}-{_started(os.getpid()) or 0:010}"
+    name = f"{PREFIX}-{_namespace():010}-{os.getpid():07}-{_started(os.getpid()) or 0:010}"
     before = {variable: os.environ.get(variable) for variable in VARIABLES}
     places = {*wanted.values(), BENCH_CACHE, Path("/dev/shm")}
     sweep(places)
@@ -90,9 +90,17 @@ def sweep(places: set[Path]) -> None:
     for place in places:
         with suppress(OSError):
             for entry in os.scandir(place):
-                owner = re.match(rf"{PREFIX}-(\d+)-(\d+)(?:-|$)", entry.name)
+                owner = re.match(rf"{PREFIX}-0*{_namespace()}-(\d+)-(\d+)(?:-|$)", entry.name)
                 if owner and _started(int(owner[1])) != int(owner[2]):
                     shutil.rmtree(entry.path, ignore_errors=True)
+
+
+def _namespace() -> int:
+    """The number of our PID namespace, in which process ids are valid (namespaces(7)); 0 where it is not known."""
+    try:
+        return int(os.readlink("/proc/self/ns/pid").removeprefix("pid:[").removesuffix("]"))
+    except (OSError, ValueError):
+        return 0
 
 
 def _started(pid: int) -> int | None:

@@ -90,8 +90,13 @@ def _carried_out(arguments: list[str]) -> int:
             options = _options(arguments)
             places.use_cache()
             packages.enter_environment(arguments)
-            from run_benches.cli import commands
-
+            try:
+                from run_benches.cli import commands
+            except (ImportError, AttributeError) as error:
+                if isinstance(error, ImportError) and (error.name or "").startswith("run_benches"):
+                    raise
+                packages.STAMP.unlink(missing_ok=True)
+                raise Complaint(f"a package in .venv is damaged ({error}): type it again, and .venv is made anew") from error
             with scratch.of_the_command():
                 try:
                     return commands.carry_out(options, arguments)
@@ -148,7 +153,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     """What was typed, if it can be meant."""
     typed = arguments if arguments[:1] and arguments[0] in (*COMMANDS, "-h", "--help") else ["run", *arguments]
     typed, flags = _with_load_flags(typed) if typed[0] == "load" else (typed, [])
-    _check_given(typed)
+    _check_given([*typed, *flags])
     parser = _parser()
     options = parser.parse_args(typed)
     options.flags = flags

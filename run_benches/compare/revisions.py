@@ -146,7 +146,9 @@ def _baseline(word: str) -> Path | None:
 
 
 def _working_tree() -> Revision:
-    head = git("rev-parse", "--verify", "HEAD^{commit}")
+    head = _commit("HEAD")
+    if head is None:
+        raise Complaint("this repository has no commit yet: nothing to compare with")
     with tempfile.TemporaryDirectory() as folder:
         index = {"GIT_INDEX_FILE": f"{folder}/index"}
         git("read-tree", head, **index)

@@ -108,7 +108,7 @@ def checkout(tree: str) -> None:
     index = COMPARE_CACHE / "index"
     index.unlink(missing_ok=True)
     repository = revisions.git("rev-parse", "--absolute-git-dir")
-    revisions.git("read-tree", "--reset", "-u", tree, GIT_DIR=repository, GIT_WORK_TREE=str(TREE), GIT_INDEX_FILE=str(index))
+    revisions.git("read-tree", "--reset", "-u", "--no-sparse-checkout", tree, GIT_DIR=repository, GIT_WORK_TREE=str(TREE), GIT_INDEX_FILE=str(index))
     if LOCAL_CARGO_CONFIG.exists():
         (TREE / ".cargo").mkdir(exist_ok=True)
         shutil.copy(LOCAL_CARGO_CONFIG, TREE / ".cargo")
@@ -200,6 +200,6 @@ def _prune() -> None:
     """Removes all but the builds, and the objects of working trees, that were used last."""
     for folder in sorted(BUILDS.iterdir(), key=lambda folder: folder.stat().st_mtime)[:-KEPT_BUILDS]:
         shutil.rmtree(folder)
-    for path in revisions.OBJECTS.glob("??/*"):
+    for path in revisions.OBJECTS.glob("[0-9a-fp]*/*"):
         if time.time() - path.stat().st_mtime > KEPT_OBJECTS_S:
             path.unlink()

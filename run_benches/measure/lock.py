@@ -13,7 +13,11 @@ from run_benches.places import LOCK
 def alone() -> Iterator[None]:
     """Holds the lock of this machine's user, or complains about who holds it."""
     LOCK.parent.mkdir(parents=True, exist_ok=True)
-    with LOCK.open("a+", encoding="utf-8") as file:
+    try:
+        file = LOCK.open("a+", encoding="utf-8")
+    except PermissionError:
+        raise Complaint(f"{LOCK} belongs to another user: remove it, or set XDG_CACHE_HOME to a folder of yours") from None
+    with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

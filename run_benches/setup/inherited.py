@@ -21,7 +21,7 @@ from run_benches.setup import rocksdb_build
 _OF_CARGO = (
     r"RUSTFLAGS|CARGO_ENCODED_RUSTFLAGS|(CARGO_BUILD_)?RUSTC(_WORKSPACE_WRAPPER)?"
     r"|CARGO_BUILD_(RUSTFLAGS|TARGET|BUILD_DIR)|CARGO_(BUILD_)?INCREMENTAL|CARGO_PROFILE_(RELEASE|BENCH)_.+"
-    r"|CARGO_TARGET_{HOST}_(RUSTFLAGS|LINKER|RUSTC_.+)|CARGO_PATHS|CARGO_PATCH_.+"
+    r"|CARGO_TARGET_{HOST}_(RUSTFLAGS|LINKER|(\w+_)?RUSTC_.+)|CARGO_PATHS|CARGO_PATCH_.+"
 )
 """Variables that change what cargo builds, or where, and the keys of its configurations that mean the same. A launcher of rustc is not
 among them: `run_cargo` keeps it away."""
@@ -87,17 +87,21 @@ def _above(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
     folders = [parent / ".cargo" for parent in reversed(folder.resolve().parents)]
     home = Path(os.environ.get("CARGO_HOME") or os.path.expanduser("~/.cargo")).resolve()
     for place in folders if home in folders else [home, *folders]:
-        yield from next((_read(place / name) for name in ("config", "config.toml") if (place / name).is_file()), ())
+        yield from next((_read(place / name) for name in ("config", "config.toml") if os.path.isfile(place / name)), ())
 
 
-def _read(file: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """A configuration of cargo, after those that it includes. What cannot be read is cargo's to complain about."""
+def _read(file: Path, above: tuple[Path, ...] = ()) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """A configuration of cargo, after those that it includes. What cannot be read, or includes itself, is cargo's to complain about."""
+    if file in above:
+        return
     try:
         config = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return
     for one in config.get("include", []):
-        yield from _read(file.parent / (one["path"] if isinstance(one, dict) else one))
+        named = one.get("path") if isinstance(one, dict) else one
+        if isinstance(named, str):
+            yield from _read(Path(os.path.normpath(file.parent / named)), (*above, file))
     if all(isinstance(config.get(name, {}), dict) for name in ("env", "target")):
         yield file, config
 

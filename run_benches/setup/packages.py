@@ -132,6 +132,8 @@ def _is_good() -> bool:
 
 def _make() -> None:
     print("making .venv from requirements.txt (once; a minute or two)", file=sys.stderr)
+    if VENV.is_file() or (VENV.is_symlink() and not VENV.exists()):
+        VENV.unlink()
     shutil.rmtree(VENV, ignore_errors=True)
     _call([sys.executable, "-I", "-m", "venv", "--without-pip", str(VENV)], "cannot make .venv; with Debian: apt-get install python3-venv", {})
     install(str(PYTHON), REQUIREMENTS, [])

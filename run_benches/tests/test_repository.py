@@ -1,8 +1,10 @@
 """A checkout that git knows nothing of: an archive, also one that lies inside another repository."""
 
 import subprocess
+import sys
 from pathlib import Path
 
+from run_benches import places
 from run_benches.store import runs
 from run_benches.tests.checkout import Checkout, checkout, measured
 
@@ -12,6 +14,17 @@ __all__ = ["checkout", "measured"]
 def begin_repository(folder: Path) -> None:
     for words in (["init", "-q"], ["-c", "user.name=test", "-c", "user.email=test", "commit", "-q", "--allow-empty", "-m", "a commit"]):
         subprocess.run(["git", *words], cwd=folder, check=True)
+
+
+def test_a_repository_above_is_not_asked(tmp_path: Path) -> None:
+    """Git cannot be told not to look above a path with a colon."""
+    archive = tmp_path / "a:b" / "archive"
+    archive.mkdir(parents=True)
+    (archive / "run_benches").symlink_to(places.ROOT / "run_benches")
+    begin_repository(archive.parent)
+    code = "import sys; sys.path.insert(0, sys.argv[1]); from run_benches import repository; print(repository.refusal())"
+    done = subprocess.run([sys.executable, "-I", "-c", code, str(archive)], capture_output=True, text=True, check=True)
+    assert "not a git repository" in done.stdout
 
 
 def test_an_archive_bears_no_other_repositorys_commit(checkout: Checkout) -> None:

@@ -49,8 +49,25 @@ def test_another_users_folder_is_not_used(monkeypatch: pytest.MonkeyPatch, tmp_p
     monkeypatch.setattr(places, "_WITHOUT_HOME", link)
     monkeypatch.setattr(places, "CACHE", link)
     monkeypatch.setattr(os, "getuid", lambda: 4711)
-    with pytest.raises(Complaint, match="belongs to another user"):
+    with pytest.raises(Complaint, match="another user"):
         places.use_cache()
+
+
+def test_variables_of_other_programs_change_nothing(checkout: Checkout, measured: str) -> None:
+    checkout.keep(measured)
+    odd = {"TMPDIR": "/nowhere", "MPLBACKEND": "module://nowhere", "MPLCONFIGDIR": "/dev/null"}
+    for words in (QUICK, ["report"], ["list"]):
+        done = checkout.run(*words, **odd)
+        assert done.returncode == 0 and "Traceback" not in done.stderr, done
+
+
+def test_a_path_may_be_no_text(tmp_path: Path) -> None:
+    root = os.fsdecode(os.fsencode(tmp_path) + b"/\xff")
+    os.mkdir(root)
+    (Path(root) / "run_benches").symlink_to(places.ROOT / "run_benches")
+    code = "import sys; sys.path.insert(0, sys.argv[1]); from run_benches import places; print(ascii(places.COMPARE_CACHE))"
+    done = subprocess.run([sys.executable, "-I", "-c", code, root], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done
 
 
 def test_a_defect_is_an_error_and_no_verdict(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,8 +1,9 @@
 //! Folders for stores: on a real file system, gone when they are dropped, and gone also after a kill.
 //!
 //! A store on a memory file system measures memory: it is used only if `STRATA_BENCH_DIR` asks for it by name. A killed process
-//! cannot remove its folders, so their names say whose they are (process id and start time, because ids are used again), and
-//! every process first sweeps those whose owner no longer lives; so does the runner (`run_benches/scratch.py`).
+//! cannot remove its folders, so their names say whose they are (PID namespace, since containers may share a folder; process id; start
+//! time, because ids are used again), and every process first sweeps those whose owner no longer lives; so does the runner
+//! (`run_benches/scratch.py`).
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -25,8 +26,8 @@ pub fn memory_directory() -> Option<TempDir> {
 }
 
 fn made_in(root: &Path) -> io::Result<TempDir> {
-    let started = started(process::id()).unwrap_or(0);
-    tempfile::Builder::new().prefix(&format!("{PREFIX}-{}-{started}-", process::id())).tempdir_in(root)
+    let (pid, started) = (process::id(), started(process::id()).unwrap_or(0));
+    tempfile::Builder::new().prefix(&format!("{PREFIX}-{}-{pid}-{started}-", namespace())).tempdir_in(root)
 }
 
 /// Bytes of the files in a directory, as their lengths say.
@@ -83,16 +84,23 @@ fn file_system_in(mountinfo: &str, path: &Path) -> Option<String> {
 /// Removes the folders of processes that no longer live. What cannot be removed now is left for the next.
 fn sweep(root: &Path) {
     for entry in fs::read_dir(root).into_iter().flatten().flatten() {
-        if owner(&entry.file_name()).is_some_and(|(pid, start)| started(pid) != Some(start)) {
+        let owner = owner(&entry.file_name()).filter(|(owners, ..)| *owners == namespace());
+        if owner.is_some_and(|(_, pid, start)| started(pid) != Some(start)) {
             let _ = fs::remove_dir_all(entry.path());
         }
     }
 }
 
-/// Process id and start time in the name of a folder, if it is one of ours.
-fn owner(name: &OsStr) -> Option<(u32, u64)> {
+/// PID namespace, process id and start time in the name of a folder, if it is one of ours.
+fn owner(name: &OsStr) -> Option<(u64, u32, u64)> {
     let mut parts = name.to_str()?.strip_prefix(PREFIX)?.strip_prefix('-')?.split('-');
-    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
+/// The number of our PID namespace, in which process ids are valid (namespaces(7)); 0 where it is not known.
+fn namespace() -> u64 {
+    let link = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+    link.to_str().and_then(|text| text.strip_prefix("pid:[")?.strip_suffix(']')?.parse().ok()).unwrap_or(0)
 }
 
 /// When a process started, in clock ticks since boot: field 22 of its `stat` (proc(5)). `None` = it does not live.
@@ -115,12 +123,15 @@ mod tests {
             fs::create_dir_all(folder.join("store")).unwrap();
             folder
         };
-        let alive = make(format!("{PREFIX}-{ours}-{start}-a"));
-        let reused = make(format!("{PREFIX}-{ours}-{}-b", start - 1));
-        let dead = make(format!("{PREFIX}-{}-5-c", u32::MAX));
-        let foreign = make("something-else-1-2".to_owned());
+        let here = namespace();
+        assert_ne!(here, 0);
+        let alive = make(format!("{PREFIX}-{here}-{ours}-{start}-a"));
+        let reused = make(format!("{PREFIX}-{here}-{ours}-{}-b", start - 1));
+        let dead = make(format!("{PREFIX}-{here}-{}-5-c", u32::MAX));
+        let elsewhere = make(format!("{PREFIX}-{}-{}-5-d", here + 1, u32::MAX));
+        let foreign = make("something-else-1-2-3".to_owned());
         sweep(root.path());
-        assert!(alive.exists() && foreign.exists());
+        assert!(alive.exists() && foreign.exists() && elsewhere.exists());
         assert!(!reused.exists() && !dead.exists());
     }
 
