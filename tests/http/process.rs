@@ -286,11 +286,14 @@ fn an_access_log_that_nobody_reads_is_refused() {
 fn a_limit_of_processes_is_said_in_one_line() {
     let folder = tempfile::tempdir().unwrap();
     let script = r#"chmod 777 "$1" && shift && exec setpriv --reuid 65534 --regid 65534 --clear-groups prlimit --nproc="$0" "$@""#;
-    let schema = schema();
+    // Where somebody else may come to.
+    let (program, schema_file) = (folder.path().join("strata"), folder.path().join("schema.graphql"));
+    fs::copy(env!("CARGO_BIN_EXE_strata"), &program).unwrap();
+    fs::copy(schema(), &schema_file).unwrap();
     for (limit, command) in [("8", "serve"), ("3", "serve"), ("8", "verify")] {
         let mut limited = Command::new("sh");
-        limited.args(["-c", script, limit]).arg(folder.path()).arg(env!("CARGO_BIN_EXE_strata")).arg(command);
-        limited.args(["--schema", schema.to_str().unwrap(), "--data-dir"]).arg(folder.path());
+        limited.args(["-c", script, limit]).arg(folder.path()).arg(&program).arg(command);
+        limited.arg("--schema").arg(&schema_file).arg("--data-dir").arg(folder.path());
         fs::write(folder.path().join("CURRENT"), "").unwrap();
         let done = limited.output().unwrap();
         if String::from_utf8_lossy(&done.stderr).contains("setpriv: ") || done.status.code() == Some(127) {
