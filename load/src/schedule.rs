@@ -106,8 +106,8 @@ impl Schedule {
                 if !(*burst_seconds > 0.0 && period_seconds >= burst_seconds) {
                     return Some(("burst_seconds", "it must be above 0 and not above period_seconds"));
                 }
-                if !period_seconds.is_finite() || seconds / period_seconds > 1e6 {
-                    return Some(("period_seconds", "a number, and at most a million periods"));
+                if *period_seconds > 1e6 || seconds / period_seconds > 1e6 {
+                    return Some(("period_seconds", "at most a million seconds, and at most a million periods"));
                 }
                 (vec![*rate, *base], 2)
             }

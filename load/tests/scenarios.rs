@@ -341,7 +341,8 @@ fn flags_are_as_strict_as_files() {
 fn files_are_below_their_folder() {
     let files = include_str!("../scenarios/static-files.toml");
     let with = |name: &str| {
-        let named = files.replacen("\"index.html\" = ", &format!("{} = ", toml::Value::String(name.to_owned())), 1);
+        let escaped = name.replace('\0', "\\u0000").replace('\n', "\\n");
+        let named = files.replacen("\"index.html\" = ", &format!("\"{escaped}\" = "), 1);
         Scenario::parse("file.toml", &named)
     };
     let (long, deep) = ("x".repeat(256), "x/".repeat(600) + "x");
