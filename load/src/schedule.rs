@@ -106,8 +106,8 @@ impl Schedule {
                 if !(*burst_seconds > 0.0 && period_seconds >= burst_seconds) {
                     return Some(("burst_seconds", "it must be above 0 and not above period_seconds"));
                 }
-                if !period_seconds.is_finite() || seconds / period_seconds > 1e6 {
-                    return Some(("period_seconds", "a number, and at most a million periods"));
+                if *period_seconds > 1e6 || seconds / period_seconds > 1e6 {
+                    return Some(("period_seconds", "at most a million seconds, and at most a million periods"));
                 }
                 (vec![*rate, *base], 2)
             }
@@ -318,7 +318,7 @@ mod tests {
             Schedule::Constant { rate: 100.0, seconds: 2.5 },
             Schedule::Ramp { rates: vec![0.0, 30.0, 5.0], seconds: 7.0 },
             Schedule::Step { rates: vec![10.0, 0.0, 20.5], seconds: 3.3 },
-            Schedule::Burst { rate: 40.0, base: 0.0, burst_seconds: 0.3, period_seconds: 0.7, seconds: 4.0 },
+            Schedule::Burst { rate: 40.0, base: 0.0, burst_seconds: 0.25, period_seconds: 0.75, seconds: 4.0 },
         ] {
             let all = schedule.times(None).collect::<Vec<_>>();
             assert_eq!((all.len() as u64, all.last().copied()), (schedule.planned(), schedule.last()));

@@ -226,8 +226,8 @@ fn numbers_that_cannot_be_meant_are_refused() {
         ("seconds = 1.0".to_owned(), ""),
         ("requests = 10".to_owned(), ""),
         ("schedule = { shape = \"constant\", rate = 10.0, seconds = 1.0 }".to_owned(), response),
-        ("schedule = { shape = \"ramp\", rates = [10.0, 1.0], seconds = 1.0 }".to_owned(), response),
-        ("schedule = { shape = \"step\", rates = [10.0, 1.0], seconds = 1.0 }".to_owned(), response),
+        ("schedule = { shape = \"ramp\", rates = [10.0, 10.0], seconds = 1.0 }".to_owned(), response),
+        ("schedule = { shape = \"step\", rates = [10.0, 10.0], seconds = 1.0 }".to_owned(), response),
         (format!("schedule = {{ {burst} }}"), response),
     ] {
         let text = NUMBERS.replace("END", &end).replace("OBJECTIVE", objective);
@@ -269,6 +269,8 @@ fn numbers_that_cannot_be_meant_are_refused() {
         ".data.spare",
         ".load.queue",
         ".load.schedule.base",
+        // Of a burst, which is then a pause.
+        ".load.schedule.rate",
         ".load.schedule.rates.0",
         ".load.schedule.rates.1",
         ".load.seed",
@@ -341,7 +343,8 @@ fn flags_are_as_strict_as_files() {
 fn files_are_below_their_folder() {
     let files = include_str!("../scenarios/static-files.toml");
     let with = |name: &str| {
-        let named = files.replacen("\"index.html\" = ", &format!("{} = ", toml::Value::String(name.to_owned())), 1);
+        let escaped = name.replace('\0', "\\u0000").replace('\n', "\\n");
+        let named = files.replacen("\"index.html\" = ", &format!("\"{escaped}\" = "), 1);
         Scenario::parse("file.toml", &named)
     };
     let (long, deep) = ("x".repeat(256), "x/".repeat(600) + "x");

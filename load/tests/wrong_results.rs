@@ -166,7 +166,11 @@ fn right_results_are_left_in_peace() {
 #[test]
 fn in_format_1_a_window_ended_with_the_last_response() {
     let mut early = text("open");
-    for (pointer, value) in [("/window/seconds", json!(19.995)), ("/throughput", json!(1990.0 / 19.995))] {
+    for (pointer, value) in [
+        ("/window/seconds", json!(19.995)),
+        ("/throughput", json!(1990.0 / 19.995)),
+        ("/objectives/0/measured", json!(990.0 / 19.995)),
+    ] {
         set(&mut early, pointer, &value);
     }
     for (format, code) in [(1, Some(0)), (2, Some(1)), (3, Some(1))] {
