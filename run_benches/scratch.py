@@ -27,8 +27,14 @@ _found: dict[str, Path] = {}
 
 
 def outside(variable: str = "TMPDIR") -> Path:
-    """The folder of such a variable as the command found it: for what is told to a person, and for sockets, whose paths have to be short."""
+    """The folder of such a variable as the command found it: for what is told to a person."""
     return _found.get(variable) or Path(os.environ.get(variable) or _found.get("TMPDIR") or tempfile.gettempdir())
+
+
+def for_sockets() -> Path:
+    """Where sockets lie: their paths have at most 107 bytes (unix(7)), so not in a folder whose path is long."""
+    usual = outside()
+    return usual if len(os.fsencode(usual)) <= 60 else Path("/tmp")
 
 
 @contextmanager

@@ -281,6 +281,10 @@ fn numbers_that_cannot_be_meant_are_refused() {
         ".operations.0.expect.rows",
     ];
     assert_eq!(zeros.iter().map(String::as_str).collect::<Vec<_>>(), meant);
+}
+
+#[test]
+fn numbers_beyond_their_range_are_refused() {
     for (from, to) in [
         ("failures_at_most = 0.5", "failures_at_most = 2.0"),
         ("failures_at_most = 0.5", "failures_at_most = 1.001"),

@@ -168,7 +168,7 @@ def run(
             raise ValueError(f"a row stands twice on side {NAMES[side]}; a process runs each row once")
     coin = random.Random(seed)
     started: dict[int, _Process] = {}
-    with scratch.folder(scratch.outside(), "strata-turns-") as home:
+    with scratch.folder(scratch.for_sockets(), "strata-turns-") as home:
         try:
             sockets = [home / name for name in NAMES[: len(sides)]]
             environments = _environments(sides, sockets)

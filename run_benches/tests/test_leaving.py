@@ -158,7 +158,7 @@ def test_a_folder_of_a_process_that_was_killed_is_removed_by_the_next_command(ch
         except OSError:
             pass
     assert [name for name in left(checkout) if name.startswith(scratch.PREFIX)]
-    (checkout.root / "tmp" / f"{scratch.PREFIX}-{os.getpid()}-1").mkdir()
+    (checkout.root / "tmp" / f"{scratch.PREFIX}-{scratch._namespace()}-{os.getpid()}-1").mkdir()
     (checkout.root / "tmp" / f"{scratch.PREFIX}-mine").mkdir()
     assert checkout.run("runs", TMPDIR=os.readlink(checkout.root / "tmp")).returncode == 0
     assert [entry.name for entry in (checkout.root / "tmp").iterdir()] == [f"{scratch.PREFIX}-mine"]

@@ -39,9 +39,11 @@ pub(super) fn withdraw(path: &Path, data: &Path) {
 /// Removes the file; empties the regular file that a link leads to.
 pub(super) fn remove(path: &Path) {
     let Ok(found) = path.symlink_metadata() else { return };
-    if found.is_symlink() && fs::metadata(path).is_ok_and(|target| target.is_file()) {
-        let _ = overwrite(path, "");
-    } else if found.is_file() && fs::remove_file(path).is_err() {
+    let is_left = match found.is_symlink() {
+        true => fs::metadata(path).is_ok_and(|target| target.is_file()),
+        false => found.is_file() && fs::remove_file(path).is_err(),
+    };
+    if is_left {
         let _ = overwrite(path, "");
     }
 }

@@ -142,12 +142,14 @@ impl Store {
 
     /// Sets the number of memtables at which writes stop, for these spaces, to `more` than usual. Each writes several files.
     fn allow_memtables(&self, spaces: &[Space], more: i32) -> std::result::Result<(), rocksdb::Error> {
-        // Each of them in any case, whatever becomes of the others.
-        let set = spaces.iter().map(|space| {
+        let mut outcome = Ok(());
+        for space in spaces {
             let number = (engine::memtables(*space) + more).to_string();
-            self.db().set_options_cf(&self.family(*space), &[("max_write_buffer_number", &number)])
-        });
-        set.fold(Ok(()), |outcome, one| outcome.and(one))
+            // Each of them, whatever becomes of the others.
+            outcome =
+                outcome.and(self.db().set_options_cf(&self.family(*space), &[("max_write_buffer_number", &number)]));
+        }
+        outcome
     }
 }
 
