@@ -189,14 +189,14 @@ fn a_backup_is_restored_and_verified() {
 }
 
 /// Every file below a folder with its bytes, and when and as what it was changed last.
-fn listed(folder: &Path) -> Vec<(PathBuf, Vec<u8>, (i64, i64, u64, u32))> {
+fn listed(folder: &Path) -> Vec<(PathBuf, Vec<u8>, [i64; 4])> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let about = path.metadata().unwrap();
         let bytes = if about.is_dir() { Vec::new() } else { fs::read(&path).unwrap() };
         found.extend(if about.is_dir() { listed(&path) } else { Vec::new() });
-        found.push((path, bytes, (about.mtime(), about.mtime_nsec(), about.ino(), about.mode())));
+        found.push((path, bytes, [about.mtime(), about.mtime_nsec(), about.ino().cast_signed(), about.mode().into()]));
     }
     found.sort();
     found
