@@ -536,7 +536,7 @@ impl Flags {
             for (run, accounts) in &mut runs {
                 self.judge(run);
                 // Standard output is for the ids.
-                store(run, &self.results, accounts).inspect_err(|_| eprintln!("{}", table::text(run)))?;
+                store(run, &self.results, accounts).inspect_err(|_| remark(table::text(run)))?;
             }
             print(serde_json::json!(runs.iter().map(|(run, _)| &run.id).collect::<Vec<_>>()));
             points.extend(runs.into_iter().map(|(run, _)| Point::Ran(Box::new(run))));

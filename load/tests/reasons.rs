@@ -69,7 +69,7 @@ fn a_server_that_does_not_start_says_why() {
     };
     refused("name: String", "name: Strin", &["exit code 2", "Strin", "schema.graphql"]);
     refused("[data]", "[data]\nserver_options = [\"--no-such\"]", &["--no-such"]);
-    refused("[data]", "[data]\nserver_options = [\"--config\", \"/no/such\"]", &["/no/such"]);
+    refused("[data]", "[data]\nserver_options = [\"--tls-cert\", \"/no/such\"]", &["--tls-key"]);
     refused("[data]", "[data]\nserver_options = [\"--static\", \"/no/such\"]", &["/no/such"]);
     for (serves, words) in [
         ("echo first words >&2; echo last words >&2; exit 3", &["last words", "exit code 3"][..]),
