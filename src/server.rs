@@ -325,7 +325,8 @@ fn check_private(directory: &Path, config: &Config) -> Result<()> {
     let private = [
         ("the data directory", Some(&config.data_dir)),
         ("the key of the certificate", config.tls.key.as_ref()),
-        ("the access log", config.observability.access_log.as_ref()),
+        // `-` is standard error.
+        ("the access log", config.observability.access_log.as_ref().filter(|path| path.as_os_str() != "-")),
     ];
     for (what, path) in private {
         let Some(path) = path else { continue };

@@ -279,6 +279,13 @@ fn an_access_log_that_nobody_reads_is_refused() {
     let options =
         [&options[..], &["--data-dir", data.to_str().unwrap(), "--access-log", fifo.to_str().unwrap()]].concat();
     assert_refused(&output(&options), &["access log", "FIFO"]);
+    // `-` is standard error, and no file of the folder that is served: the refusal is of what is looked at later.
+    let site = tempfile::tempdir().unwrap();
+    let options =
+        ["serve", "--listen", "127.0.0.1:0", "--static", ".", "--access-log", "-", "--static-cache-control", "\n"];
+    let options =
+        [&options[..], &["--schema", schema.to_str().unwrap(), "--data-dir", data.to_str().unwrap()]].concat();
+    assert_refused(&command(&options).current_dir(site.path()).output().unwrap(), &["cache_control"]);
 }
 
 /// Only root can start it as somebody else, who has no process yet.
