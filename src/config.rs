@@ -442,7 +442,9 @@ pub fn read(path: &Path, what: &str) -> Result<String> {
 }
 
 fn table(options: &impl Serialize) -> Result<toml::Table> {
-    toml::Table::try_from(options).map_err(|error| Error::storage("cannot print the configuration", error))
+    toml::Table::try_from(options).map_err(|error| {
+        Error::invalid(format!("an option is out of range; a number is at most {}: {error}", i64::MAX))
+    })
 }
 
 /// Puts what the upper table has in place of what the lower one has, table by table.

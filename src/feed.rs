@@ -35,7 +35,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::encoding::Record;
 use crate::error::{Error, Result};
-use crate::schema::Table;
+use crate::schema::{Identity, Schema, Table};
 use crate::storage::LogPosition;
 use crate::transaction::Database;
 use changes::Change;
@@ -71,18 +71,19 @@ const SHARES: usize = 64;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topic {
     table: u32,
+    identity: Identity,
     id: Option<Box<str>>,
 }
 
 impl Topic {
     /// All records of a table.
     pub fn table(table: &Table) -> Self {
-        Self { table: table.id, id: None }
+        Self { table: table.id, identity: table.identity, id: None }
     }
 
     /// One record, which need not exist.
     pub fn record(table: &Table, id: &str) -> Self {
-        Self { table: table.id, id: Some(id.into()) }
+        Self { id: Some(id.into()), ..Self::table(table) }
     }
 }
 
@@ -126,21 +127,25 @@ pub struct Counters {
     pub queued_bytes: usize,
 }
 
-/// The change feed of a database. Clones share one feed; dropping the last one ends the feed and all its subscriptions.
+/// The change feed of a database, which it keeps open. Clones share one feed; dropping the last one ends the feed and all its subscriptions,
+/// which do not keep the database open.
 #[derive(Clone)]
 pub struct Feed(Arc<Running>);
 
 /// Ends the feed when it is dropped: a thread that outlived it would keep the database open, and close it during process exit.
-struct Running(Arc<Shared>);
+struct Running {
+    database: Database,
+    shared: Arc<Shared>,
+}
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.0.stop();
+        self.shared.stop();
     }
 }
 
+/// What subscriptions and their texts hold beyond the end of the feed.
 struct Shared {
-    database: Database,
     write: Write,
     options: Options,
     hub: Mutex<Hub>,
@@ -174,8 +179,7 @@ enum Tail {
 impl Feed {
     /// Creates the feed of a database. `write` encodes each message once for all its subscribers.
     pub fn new(database: Database, options: Options, write: Write) -> Self {
-        Self(Arc::new(Running(Arc::new(Shared {
-            database,
+        let shared = Arc::new(Shared {
             write,
             options,
             hub: Mutex::default(),
@@ -183,15 +187,17 @@ impl Feed {
             queued_bytes: AtomicUsize::new(0),
             events: AtomicU64::new(0),
             lagged: AtomicU64::new(0),
-        }))))
+        });
+        Self(Arc::new(Running { database, shared }))
     }
 
     /// Subscribes to every write that begins after this call. Does not block.
     ///
     /// # Errors
-    /// `Busy` if the limit of subscribers is reached or the feed has ended; `Storage` if no thread can be started.
+    /// `Invalid` if the topic is of a table that is not one of the database; `Busy` if the limit of subscribers is reached or the feed has
+    /// ended; `Storage` if no thread can be started.
     pub fn subscribe(&self, topic: Topic) -> Result<Subscription> {
-        Subscription::begin(self.shared(), topic)
+        Subscription::begin(&self.0, topic)
     }
 
     /// Subscribes to everything after an event. Reads from the disk.
@@ -199,17 +205,17 @@ impl Feed {
     /// # Errors
     /// As [`Feed::subscribe`]; `Gone` if the log is not kept from that event on; `Corrupt` if it is damaged.
     pub fn resume(&self, topic: Topic, after: EventId) -> Result<Subscription> {
-        Subscription::resume(self.shared(), topic, after)
+        Subscription::resume(&self.0, topic, after)
     }
 
     /// Ends all subscriptions and refuses new ones.
     pub fn stop(&self) {
-        self.shared().stop();
+        self.0.shared.stop();
     }
 
     /// Returns the current counters.
     pub fn counters(&self) -> Counters {
-        let shared = self.shared();
+        let shared = &self.0.shared;
         Counters {
             subscribers: shared.subscribers.load(Ordering::Relaxed),
             events: shared.events.load(Ordering::Relaxed),
@@ -217,9 +223,15 @@ impl Feed {
             queued_bytes: shared.queued_bytes.load(Ordering::Relaxed),
         }
     }
+}
 
-    fn shared(&self) -> &Arc<Shared> {
-        &self.0.0
+impl Running {
+    /// Refuses a topic of another database: its number would be that of another table.
+    fn check(&self, topic: &Topic) -> Result<()> {
+        match self.database.schema().tables.iter().any(|table| table.identity == topic.identity) {
+            true => Ok(()),
+            false => Err(Error::invalid("the topic is of a table of another schema: get it from Database::table")),
+        }
     }
 }
 
@@ -233,7 +245,7 @@ impl Shared {
     ///
     /// # Errors
     /// `Busy` if the feed has ended; `Storage` if no thread can be started.
-    fn join(self: &Arc<Self>, queue: &Arc<Queue>, position: Option<LogPosition>) -> Result<bool> {
+    fn join(self: &Arc<Self>, database: &Database, queue: &Arc<Queue>, position: Option<LogPosition>) -> Result<bool> {
         let mut hub = self.hub();
         if hub.stopped {
             return Err(ended());
@@ -247,12 +259,12 @@ impl Shared {
             return Ok(false);
         }
         if reached.is_none() {
-            let tail = position.map_or_else(|| Tail::Behind(self.database.store().latest_sequence()), Tail::At);
+            let tail = position.map_or_else(|| Tail::Behind(database.store().latest_sequence()), Tail::At);
             if let Some(thread) = hub.thread.take() {
                 // It has seen that there are no subscribers left and is exiting.
                 let _ = thread.join();
             }
-            hub.thread = Some(tail::start(self, tail)?);
+            hub.thread = Some(tail::start(self, database, tail)?);
             hub.tail = tail;
         }
         match (position, hub.tail) {
@@ -319,8 +331,14 @@ impl Shared {
     ///
     /// # Errors
     /// `Corrupt` if the record is damaged.
-    fn write_change(&self, change: &Change<'_>, behind: LogPosition, text: &mut Vec<u8>) -> Result<()> {
-        let table = self.database.schema().tables.iter().find(|table| table.id == change.table);
+    fn write_change(
+        &self,
+        schema: &Schema,
+        change: &Change<'_>,
+        behind: LogPosition,
+        text: &mut Vec<u8>,
+    ) -> Result<()> {
+        let table = schema.tables.iter().find(|table| table.id == change.table);
         let table = table.ok_or_else(|| Error::corrupt("the log has a change of a table that is not in the schema"))?;
         let event = EventId::of(behind);
         match (change.id, change.stored) {

@@ -18,6 +18,7 @@
 //! Non-goals: HTTP (`handlers`).
 
 mod budget;
+mod check;
 mod cursor;
 mod explain;
 mod expression;

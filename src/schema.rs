@@ -17,21 +17,24 @@ use async_graphql_parser::types::{
 use async_graphql_parser::{Pos, Positioned, parse_schema};
 use async_graphql_value::ConstValue;
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::{Error, Place, Result};
 use directives::text_argument;
 pub use index::{Index, IndexKind, IndexState, Progress};
 
 /// All tables.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Schema {
     /// In source order.
     pub tables: Vec<Table>,
 }
 
 /// One table: a type with `@table`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Table {
+    /// The identity of the table of this schema; in an open database, of this opening.
+    pub(crate) identity: Identity,
     /// Its number in keys.
     pub id: u32,
     /// Its name in paths and errors.
@@ -62,9 +65,20 @@ pub struct Table {
     pub relationships: Vec<Relationship>,
 }
 
+/// Tells a table from any other in this process, of whatever schema and database: its name and its number do not. Clones share it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Identity(u64);
+
+impl Identity {
+    fn new() -> Self {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        Self(1 + LAST.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
 /// The layout of the records of a table under an earlier schema. They are not rewritten: each is read as if it had been written under the
 /// current schema.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Earlier {
     /// The table as it was then, as far as its records depend on it.
     pub table: Table,
@@ -143,6 +157,11 @@ impl Kind {
 }
 
 impl Attribute {
+    /// Returns whether its values have an order.
+    pub(crate) fn is_sortable(&self) -> bool {
+        !self.list && !matches!(self.kind, Kind::Any | Kind::Blob)
+    }
+
     /// Returns its type in schema syntax, such as `[String]!`.
     pub fn type_name(&self) -> String {
         let name = self.kind.name();
@@ -225,7 +244,13 @@ impl Schema {
         }
         parse_relationships(&mut schema, &definitions)?;
         schema.number();
+        schema.set_identities();
         Ok(schema)
+    }
+
+    /// Tells its tables from those of every other schema, of which it may be a clone.
+    pub(crate) fn set_identities(&mut self) {
+        self.tables.iter_mut().for_each(|table| table.identity = Identity::new());
     }
 
     /// Returns the table with this name.
@@ -249,6 +274,21 @@ impl Table {
     /// Returns the position of the attribute with this name.
     pub fn attribute(&self, name: &str) -> Option<usize> {
         self.attributes.iter().position(|attribute| attribute.name == name)
+    }
+
+    /// Returns the attribute at a position.
+    ///
+    /// # Errors
+    /// `Invalid` if there is none.
+    #[inline]
+    pub(crate) fn attribute_at(&self, position: usize) -> Result<&Attribute> {
+        self.attributes.get(position).ok_or_else(|| self.no_attribute_at(position))
+    }
+
+    #[cold]
+    fn no_attribute_at(&self, position: usize) -> Error {
+        let (name, attributes) = (&self.name, self.attributes.len());
+        Error::invalid(format!("table {name} has {attributes} attributes, counted from 0: there is none at {position}"))
     }
 
     /// Returns the position of the relationship with this name.
@@ -385,6 +425,7 @@ fn parse_table(definition: &TypeDefinition) -> Result<Table> {
         }
     };
     let mut table = Table {
+        identity: Identity::default(),
         id: 0,
         name,
         exported: directives::find(&definition.directives, "export").is_some(),

@@ -15,7 +15,9 @@ pub fn parse(text: &str) -> Result<usize, String> {
         _ => (text, 0),
     };
     let bytes = digits.parse::<usize>().ok().and_then(|number| number.checked_mul(1 << shift));
-    bytes.ok_or_else(|| format!("{text:?} is not a number of bytes such as 65536, 64K or 2G"))
+    // TOML has no greater numbers.
+    let bytes = bytes.filter(|bytes| *bytes <= i64::MAX as usize);
+    bytes.ok_or_else(|| format!("{text:?} is not a number of bytes such as 65536, 64K or 2G, at most {}", i64::MAX))
 }
 
 /// Deserializes a size from a configuration file, where it may also be a number.
@@ -42,10 +44,23 @@ mod tests {
     #[test]
     fn sizes_are_powers_of_1024() {
         let sizes = [("0", 0), ("7", 7), ("1K", 1024), ("64M", 64 << 20), ("2g", 2 << 30), ("3T", 3 << 40)];
+        assert_eq!(parse("9223372036854775807"), Ok(i64::MAX as usize));
         for (text, bytes) in sizes {
             assert_eq!(parse(text), Ok(bytes), "{text}");
         }
-        for text in ["", "K", "M1", "-1", "1.5G", "64MB", "64 M", "18446744073709551615K", "1\u{e9}"] {
+        for text in [
+            "",
+            "9223372036854775808",
+            "8388608T",
+            "K",
+            "M1",
+            "-1",
+            "1.5G",
+            "64MB",
+            "64 M",
+            "18446744073709551615K",
+            "1\u{e9}",
+        ] {
             assert!(parse(text).unwrap_err().contains("64K"), "{text}");
         }
     }

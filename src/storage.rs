@@ -40,10 +40,10 @@ pub use threads::check_threads;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
-    /// Capacity of the block cache (uncompressed blocks).
+    /// Capacity of the block cache (uncompressed blocks); 0: none, so that every block is read from the file.
     #[serde(deserialize_with = "crate::size::deserialize")]
     pub cache_bytes: usize,
-    /// Capacity of the cache of values in blob files: a separate one, so that bytes of blobs do not evict records.
+    /// Capacity of the cache of values in blob files: a separate one, so that bytes of blobs do not evict records; 0: none.
     #[serde(deserialize_with = "crate::size::deserialize")]
     pub blob_cache_bytes: usize,
     /// Size at which a memtable is flushed.
@@ -129,7 +129,7 @@ pub struct Held {
 /// Holds a directory, which need not exist, without changing it.
 ///
 /// # Errors
-/// `Storage` if a process has it open, or it cannot be read.
+/// `Busy` if a process has it open; `Storage` if it cannot be read.
 pub fn hold(directory: &Path) -> Result<Held> {
     let opening = directory.exists().then(|| Opening::for_reading(directory)).transpose()?;
     Ok(Held { _opening: opening })
@@ -155,8 +155,10 @@ impl Store {
     /// Opens the store in `directory`, creating it if there is none.
     ///
     /// # Errors
-    /// `Storage` if another process has it open, or on an I/O error; `Corrupt` if its files are damaged.
+    /// `Busy` if a process has it open, this one included; `Invalid` if the system cannot reserve a cache; `Storage` on an I/O error;
+    /// `Corrupt` if its files are damaged.
     pub fn open(directory: &Path, options: &Options) -> Result<Self> {
+        engine::check_caches(options)?;
         std::fs::create_dir_all(directory).map_err(|error| {
             Error::storage(format!("cannot create the data directory {}", directory.display()), error)
         })?;
@@ -173,8 +175,9 @@ impl Store {
     /// Opens an existing store for reading; nothing in the directory is changed, so it may lie on a read-only file system. Writes fail.
     ///
     /// # Errors
-    /// As [`Store::open`]; `Storage` if a process writes to it, or an earlier version, which had no blobs, wrote it last.
+    /// As [`Store::open`]; `Storage` if there is none, or an earlier version, which had no blobs, wrote it last.
     pub fn open_read_only(directory: &Path, options: &Options) -> Result<Self> {
+        engine::check_caches(options)?;
         check_threads(0)?;
         let (opening, background) = (Opening::for_reading(directory)?, Arc::new(Background::default()));
         let open_files = engine::open_files(options);
@@ -208,6 +211,17 @@ impl Store {
     /// Returns whether it was opened for reading.
     pub fn is_read_only(&self) -> bool {
         self.opening.is_read_only()
+    }
+
+    /// Checks that it was not opened for reading.
+    ///
+    /// # Errors
+    /// `Invalid`.
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        match self.is_read_only() {
+            false => Ok(()),
+            true => Err(Error::invalid("the store was opened for reading: open it for writing to change it")),
+        }
     }
 
     /// Returns the value of a key.
@@ -298,9 +312,10 @@ impl Store {
     /// Writes a batch and returns when it is as durable as `durability` requires.
     ///
     /// # Errors
-    /// `Busy` if the engine cannot keep up and stalls are refused, or cannot open files; `Storage` on an I/O error (disk full). After an error
+    /// `Invalid` if it was opened for reading; `Busy` if the engine cannot keep up and stalls are refused, or cannot open files; `Storage` on an I/O error (disk full). After an error
     /// under [`Durability::Strong`] the batch may be visible and yet not be durable.
     pub fn write(&self, batch: &Batch, durability: Durability) -> Result<()> {
+        self.check_writable()?;
         self.calls.writes.add(1);
         let writes = batch.writes.as_ref();
         let bytes = batch.bytes();
@@ -322,6 +337,9 @@ impl Store {
     /// # Errors
     /// `Storage` on an I/O error.
     pub fn sync(&self) -> Result<()> {
+        if self.is_read_only() {
+            return Ok(());
+        }
         self.committer.commit(None, self)
     }
 
@@ -334,8 +352,9 @@ impl Store {
     /// Flushes all memtables and waits until no background work is running.
     ///
     /// # Errors
-    /// `Storage` on an I/O error; `Busy` if no file can be opened.
+    /// `Invalid` if it was opened for reading; `Storage` on an I/O error; `Busy` if no file can be opened.
     pub fn flush(&self) -> Result<()> {
+        self.check_writable()?;
         loop {
             self.settle()?;
             match self.flush_all() {
@@ -361,7 +380,7 @@ impl Store {
     /// Compacts everything into the bottom level and waits until no background work is running.
     ///
     /// # Errors
-    /// `Storage` on an I/O error.
+    /// As [`Store::flush`].
     pub fn compact(&self) -> Result<()> {
         self.flush()?;
         for space in Space::ALL {
@@ -386,7 +405,7 @@ impl Store {
     /// snapshots.
     ///
     /// # Errors
-    /// `Storage` on an I/O error.
+    /// `Invalid` if it was opened for reading; `Storage` on an I/O error.
     pub fn reclaim_space(&self, space: Space, number: u32) -> Result<()> {
         self.remove_files(space, number)?;
         let (lower, upper) = (number.to_be_bytes(), number.wrapping_add(1).to_be_bytes());
@@ -399,6 +418,7 @@ impl Store {
     /// # Errors
     /// As [`Store::reclaim_space`].
     pub fn remove_files(&self, space: Space, number: u32) -> Result<()> {
+        self.check_writable()?;
         let (lower, upper) = (number.to_be_bytes(), number.wrapping_add(1).to_be_bytes());
         let removed = self.db().delete_file_in_range_cf(&self.family(space), lower, upper);
         removed.map_err(|error| classify("remove files", error))

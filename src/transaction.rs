@@ -122,6 +122,8 @@ pub enum Precondition {
 pub struct Transaction<'d> {
     database: &'d Database,
     guards: Guards<'d>,
+    /// The number of locks that the thread held before.
+    outer: usize,
     /// The slot whose lock was held, so that the transaction has to restart.
     wanted: Option<Slot>,
     batch: Batch,
@@ -153,8 +155,8 @@ impl Database {
     /// queries do not use them.
     ///
     /// # Errors
-    /// `Storage` if the directory is in use, or on an I/O error; `Corrupt` if files are damaged; `Invalid` if the schema contradicts
-    /// what is stored.
+    /// `Busy` if the directory is in use; `Storage` on an I/O error; `Corrupt` if files are damaged; `Invalid` if the schema contradicts what
+    /// is stored, or the system cannot reserve a cache.
     pub fn open(directory: &Path, schema: Schema, options: &storage::Options) -> Result<Self> {
         Self::open_by(directory, schema, options, Migration::KeepsData)
     }
@@ -167,7 +169,8 @@ impl Database {
         Self::open_by(directory, schema, options, Migration::DropsData)
     }
 
-    /// Opens the store for reading, only if the schema is the one it was last opened with. Nothing in its directory is changed; writes fail.
+    /// Opens an existing store for reading, only if the schema is the one it was last opened with. Nothing in its directory is changed; verbs
+    /// that write are `Invalid`.
     ///
     /// # Errors
     /// As [`Database::open`]; `Invalid` if a table differs.
@@ -271,13 +274,21 @@ impl Database {
     }
 
     /// Refuses a table of another schema: its numbers would address the keys of other tables.
-    fn check_issued(&self, table: &Table) -> Result<()> {
+    pub(crate) fn check_issued(&self, table: &Table) -> Result<()> {
         match self.schema().tables.as_ptr_range().contains(&std::ptr::from_ref(table)) {
             true => Ok(()),
             false => Err(Error::invalid(format!(
                 "table {} belongs to another schema: get it from Database::table",
                 table.name
             ))),
+        }
+    }
+
+    /// Refuses another database where this one has to be continued with.
+    pub(crate) fn check_same(&self, other: &Self) -> Result<()> {
+        match Arc::ptr_eq(&self.shared, &other.shared) {
+            true => Ok(()),
+            false => Err(Error::invalid("this belongs to another database: continue with the one it began with")),
         }
     }
 
@@ -468,6 +479,7 @@ impl Database {
     /// # Errors
     /// `Busy` if the engine cannot keep up; then [`Database::work`] deletes it; what the engine returns.
     pub fn abandon_upload(&self, table: &Table, upload: u64) -> Result<()> {
+        self.check_issued(table)?;
         self.remove_upload(table.id, upload)
     }
 
@@ -516,6 +528,7 @@ impl Database {
         }
         // A concurrent update stages only the index entries that change: written after the truncation, it would revive a record without its
         // other entries. While all slots are held, no update is under way.
+        self.check_not_held(|_| true)?;
         let _guards = self.shared.locks.lock_every(Wait::AtMost(LOCK_WAIT)).ok_or_else(held_too_long)?;
         let mut batch = Batch::default();
         indexes::drop_table(self.store(), &mut batch, table.id, table.indexes.iter().map(|index| index.id));
@@ -582,17 +595,22 @@ impl Database {
         loop {
             let guards = match (slots.is_empty(), self.reach) {
                 (true, _) => Guards::default(),
-                (false, Reach::Memory) => self.shared.locks.lock_all(&mut slots, Wait::No).ok_or(Error::WouldBlock)?,
+                (false, Reach::Memory) => self.lock_all(&mut slots, Wait::No)?,
                 (false, Reach::Disk) => {
                     // One deadline for all locks, including those it meets after a restart.
                     let deadline = *deadline.get_or_insert_with(|| Instant::now() + LOCK_WAIT);
-                    let wait = Wait::AtMost(deadline.saturating_duration_since(Instant::now()));
-                    self.shared.locks.lock_all(&mut slots, wait).ok_or_else(held_too_long)?
+                    self.lock_all(&mut slots, Wait::AtMost(deadline.saturating_duration_since(Instant::now())))?
                 }
             };
+            let outer = HELD.with_borrow_mut(|held| {
+                let outer = held.len();
+                held.extend(guards.slots().map(|slot| (&raw const self.shared.locks, slot)));
+                outer
+            });
             let mut transaction = Transaction {
                 database: self,
                 guards,
+                outer,
                 wanted: None,
                 batch: BATCH.take(),
                 durability: Durability::Soft,
@@ -603,6 +621,7 @@ impl Database {
             // Regardless of the result: one of the verbs was not executed.
             if let Some(wanted) = transaction.wanted {
                 if self.reach == Reach::Memory {
+                    self.check_not_held(|slot| slot == wanted)?;
                     if let Some(deferred) = &self.deferred {
                         *deferred.lock.lock() = Some(wanted);
                     }
@@ -613,6 +632,29 @@ impl Database {
                 continue;
             }
             return outcome.and_then(|result| transaction.commit().map(|()| result));
+        }
+    }
+
+    /// Takes many locks.
+    ///
+    /// # Errors
+    /// `Invalid` if a transaction of this thread holds one of them; `WouldBlock` or `Busy` if another thread does.
+    fn lock_all(&self, slots: &mut Vec<Slot>, wait: Wait) -> Result<Guards<'_>> {
+        self.check_not_held(|slot| slots.contains(&slot))?;
+        self.shared.locks.lock_all(slots, wait).ok_or_else(|| match wait {
+            Wait::No => Error::WouldBlock,
+            Wait::AtMost(_) => held_too_long(),
+        })
+    }
+
+    /// Refuses to wait for a lock that a transaction of this thread holds: it would be held for as long as the thread waits.
+    fn check_not_held(&self, is_wanted: impl Fn(Slot) -> bool) -> Result<()> {
+        let locks = &raw const self.shared.locks;
+        match HELD.with_borrow(|held| held.iter().any(|(of, slot)| *of == locks && is_wanted(*slot))) {
+            false => Ok(()),
+            true => Err(Error::invalid(
+                "a verb of the database waits for a lock that a transaction of the same thread holds: call the transaction's",
+            )),
         }
     }
 
@@ -628,6 +670,8 @@ impl Database {
 thread_local! {
     /// Buffer for the key of a record, reused by all reads and writes of the thread.
     static KEY: std::cell::RefCell<Vec<u8>> = const { std::cell::RefCell::new(Vec::new()) };
+    /// The locks that transactions of the thread hold, those of the outermost first.
+    static HELD: std::cell::RefCell<Vec<(*const Locks, Slot)>> = const { std::cell::RefCell::new(Vec::new()) };
     /// Reused by every transaction of the thread; a nested one creates its own.
     static BATCH: std::cell::Cell<Batch> = std::cell::Cell::default();
 }

@@ -213,8 +213,8 @@ fn a_store_in_use_is_refused_to_another_process() {
     let mut victim = Victim::start(directory.path(), Durability::Soft, 0, None);
     assert!(victim.read(1));
     let error = open(directory.path(), "soft").err().expect("the victim has it");
-    let text = error.to_string();
-    assert!(text.contains("is in use by another process") && !text.contains('\n'), "{text}");
+    let (text, whom) = (error.to_string(), format!("is in use by another process ({})", victim.process.id()));
+    assert!(matches!(error, Error::Busy { .. }) && text.contains(&whom) && !text.contains('\n'), "{text}");
     let acknowledged = victim.kill();
     let database = open(directory.path(), "soft").expect("a kill gives it free");
     assert_eq!(missing(&database, &acknowledged), 0);

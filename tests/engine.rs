@@ -3,6 +3,7 @@
 mod building;
 mod expiry;
 mod layouts;
+mod misuse;
 mod model;
 mod reopening;
 mod threads;

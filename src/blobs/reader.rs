@@ -40,8 +40,10 @@ impl Reader {
     /// Opens a blob of a record, with all of it still to be read; `None` if there is no such record.
     ///
     /// # Errors
-    /// `NotFound` if the record has no such blob; `WouldBlock` on a database that answers from memory; `Corrupt`; what the engine returns.
+    /// `Invalid` if the table is not one of the database, or there is no such attribute; `NotFound` if the record has no such blob; `WouldBlock` on a database that answers from memory; `Corrupt`; what the engine returns.
     pub fn open(database: &Database, table: &Table, id: &str, attribute: usize) -> Result<Option<Self>> {
+        database.check_issued(table)?;
+        table.attribute_at(attribute)?;
         let (snapshot, reach) = (OwnedSnapshot::of(database), database.reach());
         let mut record = Vec::with_capacity(4 + id.len());
         key::record(table.id, id, &mut record);
@@ -89,8 +91,9 @@ impl Reader {
     /// read may go.
     ///
     /// # Errors
-    /// `Corrupt` if a chunk is damaged or missing; `WouldBlock` on a database that answers from memory; what the engine returns.
+    /// `Invalid` if it is not the database of the blob; `Corrupt` if a chunk is damaged or missing; `WouldBlock` on a database that answers from memory; what the engine returns.
     pub fn next(&mut self, database: &Database) -> Result<Vec<u8>> {
+        self.snapshot.borrow_owner().check_same(database)?;
         if self.left.is_empty() {
             return Ok(Vec::new());
         }

@@ -20,7 +20,7 @@ use crate::schema::{Attribute, Kind, Table};
 /// Fields::of(user).with("name", "Ann")?.with("points", 5)?.with("rating", 2.5)
 /// # }
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Fields<'t, 'v> {
     table: &'t Table,
     /// One element per attribute, in schema order.

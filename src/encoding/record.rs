@@ -463,10 +463,10 @@ impl<'t, B: AsRef<[u8]>> Record<'t, B> {
         u64::from_le_bytes(*self.bytes.as_ref()[8..].first_chunk().expect("open saw the header"))
     }
 
-    /// Returns the JSON text of one value.
+    /// Returns the JSON text of one value, by position of its attribute in the schema.
     ///
     /// # Errors
-    /// `Corrupt` if the offsets are outside the text.
+    /// `Invalid` if there is no such attribute; `Corrupt` if the offsets are outside the text.
     pub fn text(&self, attribute: usize) -> Result<&str> {
         let text = std::str::from_utf8(self.json_of(attribute)?);
         text.map_err(|_| damaged(self.table, "an offset lies within a character"))
@@ -475,17 +475,17 @@ impl<'t, B: AsRef<[u8]>> Record<'t, B> {
     /// Returns the JSON text of one value as bytes, to copy or compare: that they are UTF-8 is ensured by the checksum alone.
     ///
     /// # Errors
-    /// `Corrupt` if the offsets are outside the text.
+    /// As [`Record::text`].
     pub fn json_of(&self, attribute: usize) -> Result<&[u8]> {
         Ok(&self.json()[self.range(attribute)?])
     }
 
-    /// Returns one value.
+    /// Returns one value, by position of its attribute in the schema.
     ///
     /// # Errors
-    /// `Corrupt` if the text is not such a value.
+    /// `Invalid` if there is no such attribute; `Corrupt` if the text is not such a value.
     pub fn value(&self, attribute: usize) -> Result<Value<'_>> {
-        let described = &self.table.attributes[attribute];
+        let described = self.table.attribute_at(attribute)?;
         // Numbers are read from their eight-byte copies, where zero may also mean null; other values must be valid text.
         let slot = described.fixed_width.map_or([0; 8], |slot| self.slots()[slot]);
         let has_text = matches!(described.kind, Kind::Date | Kind::Blob);
@@ -525,6 +525,7 @@ impl<'t, B: AsRef<[u8]>> Record<'t, B> {
     /// Returns the offset of the value of an attribute in the JSON text.
     #[inline]
     fn offset(&self, attribute: usize) -> Result<usize> {
+        self.table.attribute_at(attribute)?;
         let width = offset_width(self.json_bytes as u32);
         let rest = self.bytes.as_ref().get(HEADER_BYTES + self.json_bytes + attribute * width..).unwrap_or_default();
         let offset = match width {

@@ -1,15 +1,16 @@
 //! One subscription: what its subscriber receives next, and how it catches up with the live ones, which are fed from the end of the log.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
 
 use super::changes::{Change, changes};
 use super::queue::{Queue, Queued, Taken};
-use super::{EventId, Message, Shared, Topic};
+use super::{EventId, Message, Running, Shared, Topic, ended};
 use crate::error::{Error, Result};
 use crate::storage::{LogPosition, Space};
+use crate::transaction::Database;
 
 /// Approximate size of the text that one catch-up step returns.
 const PIECE_BYTES: usize = 64 << 10;
@@ -17,8 +18,9 @@ const PIECE_BYTES: usize = 64 << 10;
 /// Maximum number of bytes of the log read in one such step.
 const READ_BYTES: usize = 4 << 20;
 
-/// A subscription; dropping it ends it.
+/// A subscription; dropping it ends it. It ends with its feed, and does not keep the database open.
 pub struct Subscription {
+    running: Weak<Running>,
     shared: Arc<Shared>,
     queue: Arc<Queue>,
     /// The position it has caught up to, if it is not live.
@@ -43,25 +45,28 @@ pub enum Next {
 }
 
 impl Subscription {
-    pub(super) fn begin(shared: &Arc<Shared>, topic: Topic) -> Result<Self> {
-        let subscription = Self::new(shared, topic)?;
-        shared.join(&subscription.queue, None)?;
+    pub(super) fn begin(running: &Arc<Running>, topic: Topic) -> Result<Self> {
+        let subscription = Self::new(running, topic)?;
+        running.shared.join(&running.database, &subscription.queue, None)?;
         Ok(subscription)
     }
 
-    pub(super) fn resume(shared: &Arc<Shared>, topic: Topic, after: EventId) -> Result<Self> {
-        let mut subscription = Self::new(shared, topic)?;
+    pub(super) fn resume(running: &Arc<Running>, topic: Topic, after: EventId) -> Result<Self> {
+        let mut subscription = Self::new(running, topic)?;
         subscription.behind = Some(after.position());
-        subscription.read()?;
+        subscription.read(&running.database)?;
         Ok(subscription)
     }
 
-    fn new(shared: &Arc<Shared>, topic: Topic) -> Result<Self> {
+    fn new(running: &Arc<Running>, topic: Topic) -> Result<Self> {
+        running.check(&topic)?;
+        let shared = &running.shared;
         let most = shared.options.subscribers;
         // Counted before the check: dropping the subscription undoes it if it is one too many.
         let before = shared.subscribers.fetch_add(1, Ordering::Relaxed);
         let queue = Queue::new(shared, topic);
-        let subscription = Self { shared: Arc::clone(shared), queue, behind: None, piece: None };
+        let running = Arc::downgrade(running);
+        let subscription = Self { running, shared: Arc::clone(shared), queue, behind: None, piece: None };
         match before < most {
             true => Ok(subscription),
             false => Err(Error::Busy { detail: format!("the limit of {most} change-feed subscribers is reached") }),
@@ -91,11 +96,12 @@ impl Subscription {
 
     /// Reads a piece of the missed events, or makes the subscription live. Reads from the disk, for some milliseconds.
     pub fn catch_up(&mut self) {
-        let position = self.behind;
-        let Err(error) = self.read() else { return };
+        let (position, running) = (self.behind, self.running.upgrade());
+        let read = running.as_ref().map_or_else(|| Err(ended()), |running| self.read(&running.database));
+        let Err(error) = read else { return };
         self.behind = None;
         match (error, position) {
-            _ if self.shared.hub().stopped => self.queue.end(),
+            _ if running.is_none() || self.shared.hub().stopped => self.queue.end(),
             // The log was removed meanwhile, or there is no room for the events.
             (Error::Gone { .. } | Error::Busy { .. }, Some(position)) => {
                 self.queue.set_position(position);
@@ -105,10 +111,10 @@ impl Subscription {
         }
     }
 
-    fn read(&mut self) -> Result<()> {
+    fn read(&mut self, database: &Database) -> Result<()> {
         let Some(mut position) = self.behind else { return Ok(()) };
         let shared = Arc::clone(&self.shared);
-        let mut log = shared.database.store().log_from(Space::Records, position)?;
+        let mut log = database.store().log_from(Space::Records, position)?;
         let (mut text, mut events, mut read_bytes) = (Vec::new(), 0, 0);
         while read_bytes < READ_BYTES && text.len() < PIECE_BYTES {
             let Some(batch) = log.next()? else {
@@ -117,7 +123,7 @@ impl Subscription {
                 }
                 // Before the reader feeds the queue: what the reader adds comes after this piece.
                 self.piece = Some(self.queued(text, events)?);
-                self.behind = (!shared.join(&self.queue, Some(position))?).then_some(position);
+                self.behind = (!shared.join(database, &self.queue, Some(position))?).then_some(position);
                 return Ok(());
             };
             read_bytes += batch.bytes();
@@ -126,7 +132,7 @@ impl Subscription {
             position = batch.position(batch.last());
             for change in changes(&batch)? {
                 if self.queue.topic.concerns(&change) {
-                    shared.write_change(&change, batch.position(change.sequence), &mut text)?;
+                    shared.write_change(database.schema(), &change, batch.position(change.sequence), &mut text)?;
                     events += 1;
                 }
                 if text.len() >= most_bytes {

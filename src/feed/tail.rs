@@ -14,6 +14,7 @@ use super::queue::{Queue, Queued};
 use super::{Hub, Message, Shared, Tail};
 use crate::error::{Error, Result};
 use crate::storage::{LogPosition, LogReader, Space};
+use crate::transaction::Database;
 
 /// Pause after all available batches were read.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -31,25 +32,25 @@ const ROUND: usize = 1024;
 ///
 /// # Errors
 /// `Storage` if no thread can be started.
-pub(super) fn start(shared: &Arc<Shared>, from: Tail) -> Result<JoinHandle<()>> {
-    let shared = Arc::clone(shared);
-    let thread = thread::Builder::new().name("strata-feed".to_owned()).spawn(move || {
-        let reader = Reader(shared);
-        match reader.run(from) {
-            Ok(()) => {}
-            Err(Error::Gone { .. }) => reader.leave_all().for_each(|queue| reader.0.lag(&queue)),
-            Err(error) => reader.fail(&error.to_string()),
-        }
+pub(super) fn start(shared: &Arc<Shared>, database: &Database, from: Tail) -> Result<JoinHandle<()>> {
+    let reader = Reader { shared: Arc::clone(shared), database: database.clone() };
+    let thread = thread::Builder::new().name("strata-feed".to_owned()).spawn(move || match reader.run(from) {
+        Ok(()) => {}
+        Err(Error::Gone { .. }) => reader.leave_all().for_each(|queue| reader.shared.lag(&queue)),
+        Err(error) => reader.fail(&error.to_string()),
     });
     thread.map_err(|error| Error::storage("cannot start the thread of the change feed", error))
 }
 
-struct Reader(Arc<Shared>);
+struct Reader {
+    shared: Arc<Shared>,
+    database: Database,
+}
 
 impl Reader {
     /// Reads until there are no subscribers left or the feed ends.
     fn run(&self, from: Tail) -> Result<()> {
-        let store = self.0.database.store();
+        let store = self.database.store();
         store.wake_after_writes(Some(thread::current()));
         let mut log = match from {
             Tail::Idle => return Ok(()),
@@ -79,9 +80,9 @@ impl Reader {
 
     /// Sends the position of the end of the log to the subscribers that wait for it.
     fn begin_at(&self, end: LogPosition) {
-        let mut hub = self.0.hub();
+        let mut hub = self.shared.hub();
         hub.tail = Tail::At(end);
-        hub.topics.queues().for_each(|queue| queue.tell_position(&self.0, end));
+        hub.topics.queues().for_each(|queue| queue.tell_position(&self.shared, end));
     }
 
     /// Delivers up to [`ROUND`] batches and returns how many there were.
@@ -91,7 +92,7 @@ impl Reader {
             for change in changes(&batch)? {
                 self.deliver(&change, batch.position(change.sequence))?;
             }
-            self.0.hub().tail = Tail::At(batch.position(batch.last()));
+            self.shared.hub().tail = Tail::At(batch.position(batch.last()));
         }
         Ok(ROUND)
     }
@@ -100,7 +101,7 @@ impl Reader {
     fn deliver(&self, change: &Change<'_>, behind: LogPosition) -> Result<()> {
         let queues = {
             // A subscriber that joins later already has the change, or begins after it.
-            let mut hub = self.0.hub();
+            let mut hub = self.shared.hub();
             hub.tail = Tail::At(behind);
             hub.topics.concerned(change)
         };
@@ -108,13 +109,13 @@ impl Reader {
             return Ok(());
         }
         let mut text = Vec::new();
-        self.0.write_change(change, behind, &mut text)?;
-        let text = self.0.counted(text);
+        self.shared.write_change(self.database.schema(), change, behind, &mut text)?;
+        let text = self.shared.counted(text);
         for queue in queues {
             let queued = text.clone().map(|text| Queued { text, events: 1 });
             if !queued.is_some_and(|queued| queue.put(behind, queued)) {
-                self.0.leave(&queue);
-                self.0.lag(&queue);
+                self.shared.leave(&queue);
+                self.shared.lag(&queue);
             }
         }
         Ok(())
@@ -122,16 +123,16 @@ impl Reader {
 
     /// Sends the current position to subscribers that have received nothing for long, and returns when the next keep-alive is due.
     fn keep_alive(&self, reached: LogPosition) -> Instant {
-        let keep_alive_ms = self.0.options.keep_alive_ms.clamp(*KEEP_ALIVE_MS.start(), *KEEP_ALIVE_MS.end());
+        let keep_alive_ms = self.shared.options.keep_alive_ms.clamp(*KEEP_ALIVE_MS.start(), *KEEP_ALIVE_MS.end());
         let (now, longest) = (Instant::now(), Duration::from_millis(keep_alive_ms));
-        let (hub, mut text) = (self.0.hub(), None);
+        let (hub, mut text) = (self.shared.hub(), None);
         let mut next = now + longest;
         for queue in hub.topics.queues() {
             // A subscriber that has not taken its last text needs no keep-alive.
             let Some(since) = queue.idle_since() else { continue };
             if since + longest > now {
                 next = next.min(since + longest);
-            } else if let Some(text) = text.get_or_insert_with(|| self.0.text(reached, &Message::Progress)) {
+            } else if let Some(text) = text.get_or_insert_with(|| self.shared.text(reached, &Message::Progress)) {
                 queue.put(reached, Queued { text: text.clone(), events: 0 });
             }
         }
@@ -140,7 +141,7 @@ impl Reader {
 
     /// Returns whether there are no subscribers left or the feed has ended; goes idle if so.
     fn is_over(&self) -> bool {
-        let mut hub = self.0.hub();
+        let mut hub = self.shared.hub();
         let is_over = hub.stopped || hub.topics.is_empty();
         if is_over {
             self.go_idle(&mut hub);
@@ -150,7 +151,7 @@ impl Reader {
 
     /// Goes idle and takes all queues.
     fn leave_all(&self) -> impl Iterator<Item = Arc<Queue>> {
-        let mut hub = self.0.hub();
+        let mut hub = self.shared.hub();
         self.go_idle(&mut hub);
         std::mem::take(&mut hub.topics).into_queues()
     }
@@ -158,7 +159,7 @@ impl Reader {
     /// Allows another reader to be started.
     fn go_idle(&self, hub: &mut Hub) {
         hub.tail = Tail::Idle;
-        self.0.database.store().wake_after_writes(None);
+        self.database.store().wake_after_writes(None);
     }
 
     fn fail(&self, why: &str) {

@@ -381,9 +381,9 @@ fn who_is_behind_the_reader_does_not_join_it() {
     put(&database, "a", 1);
     live.take(2);
     let join = |id: EventId| {
-        let queue = Queue::new(feed.shared(), items(&database));
-        let joined = feed.shared().join(&queue, Some(id.position())).unwrap();
-        feed.shared().leave(&queue);
+        let queue = Queue::new(&feed.0.shared, items(&database));
+        let joined = feed.0.shared.join(&database, &queue, Some(id.position())).unwrap();
+        feed.0.shared.leave(&queue);
         joined
     };
     assert_eq!((join(live.told[0].0), join(live.told[1].0)), (false, true));
@@ -453,7 +453,7 @@ fn a_feed_need_not_say_where_it_is() {
 #[test]
 fn a_stop_ends_all_and_the_reader_ends_without_subscribers() {
     let (_directory, database, feed) = fresh(Options::default());
-    let is_idle = || matches!(feed.shared().hub().tail, Tail::Idle);
+    let is_idle = || matches!(feed.0.shared.hub().tail, Tail::Idle);
     assert!(is_idle());
     let subscriber = Subscriber::new(feed.subscribe(items(&database)).unwrap()).positioned();
     assert!(!is_idle());

@@ -73,6 +73,7 @@ impl Query<'_> {
     /// # Errors
     /// As [`Query::run`].
     pub fn explain<'q>(&'q self, database: &Database, table: &'q Table) -> Result<Explanation<'q>> {
+        self.check(database, table)?;
         self.filter.compile()?; // Fails for whatever evaluation would reject.
         let (snapshot, budget) = (database.store().snapshot(), StepBudget::of(database));
         let source = Source::of(database, table, &snapshot, &budget);
@@ -131,7 +132,8 @@ impl Filter<'_> {
             _ => None,
         });
         let around = conditions.reduce(|all, one| all.start.min(one.start)..all.end.max(one.end));
-        let Some(mut around) = around else { return "" };
+        // A caller may have given the query another text.
+        let Some(mut around) = around.filter(|around| around.end <= query.len()) else { return "" };
         let bytes = query.as_bytes();
         while let Some(before) = around.start.checked_sub(1)
             && matches!((bytes[before], bytes.get(around.end)), (b'(', Some(b')')) | (b'[', Some(b']')))

@@ -14,7 +14,7 @@ mod operators;
 mod raw;
 mod values;
 
-use super::tree::{Node, Query};
+use super::tree::{Filter, Node, Query};
 use crate::error::{Error, Place, Result};
 use crate::schema::{Schema, Table};
 
@@ -65,7 +65,8 @@ impl<'q> Query<'q> {
             let (most, bytes) = (limits.query_bytes, text.len());
             return Err(at(0, format!("query length: at most {most} bytes here, not {bytes}")));
         }
-        let query = Query { text, ..Query::default() };
+        let filter = Filter { table: Some(table.identity), ..Filter::default() };
+        let query = Query { text, filter, ..Query::default() };
         let mut parser = Parser {
             schema,
             table,
@@ -93,24 +94,6 @@ impl<'q> Query<'q> {
         parser.query.explain = parser.explain.unwrap_or(false);
         parser.query.check_cursor(table)?;
         Ok(parser.query)
-    }
-}
-
-impl Query<'_> {
-    /// Checks that the cursor belongs to this query and is not combined with an offset.
-    fn check_cursor(&self, table: &Table) -> Result<()> {
-        let Some(cursor) = &self.after else { return Ok(()) };
-        let refused = |clause, detail: &str| Err(self.clause_error(clause, detail.to_owned()));
-        if self.offset > 0 {
-            return refused(self.clause_of_offset(), "offset cannot be combined with after");
-        }
-        if cursor.query != self.identity(table) {
-            return refused(
-                "after",
-                "the cursor belongs to another query: keep the conditions and the sort of the previous page",
-            );
-        }
-        Ok(())
     }
 }
 

@@ -224,7 +224,8 @@ impl Query<'_> {
             Node::Is(Condition { test: Test::OneOf(values), .. }) => values.len() > SHORT_ROWS,
             _ => false,
         };
-        !self.filter.nodes.iter().any(is_costly)
+        self.fits(table)
+            && !self.filter.nodes.iter().any(is_costly)
             && AccessPaths::of(self, Indexes::ready(table)).without_superfluous().is_short()
     }
 

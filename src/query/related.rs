@@ -275,7 +275,7 @@ impl<'q> Query<'q> {
         }
         let mut nodes = Vec::with_capacity(self.filter.nodes.len());
         reduce(source, &self.filter.nodes, self.text, &mut nodes)?;
-        Ok(Some(Self { filter: Filter { nodes }, ..self.clone() }))
+        Ok(Some(Self { filter: Filter { nodes, table: self.filter.table }, ..self.clone() }))
     }
 }
 
@@ -314,7 +314,11 @@ fn named<'q>(
 ) -> Result<Option<Condition<'q>>> {
     let relationship = &source.table.relationships[related.relationship];
     let other = source.related(relationship);
-    let whole = Query { text, filter: Filter { nodes: subtree.to_vec() }, ..Query::default() };
+    let whole = Query {
+        text,
+        filter: Filter { nodes: subtree.to_vec(), table: Some(other.table.identity) },
+        ..Query::default()
+    };
     let inner = whole.reduced(other)?.unwrap_or(whole);
     let plan = AccessPaths::of(&inner, other.indexes()).plan(other)?;
     let is_counted = plan.counted.is_some_and(|counted| counted <= PROBED);

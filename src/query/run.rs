@@ -21,10 +21,14 @@ use crate::schema::Table;
 use crate::transaction::{Database, Read};
 
 impl<'q> Query<'q> {
-    /// Matches the records whose attribute, given by its position in the schema, equals a value or, if it is a list, contains it.
+    /// Matches the records whose attribute, given by its position in the schema, equals a value or, if it is a list, contains it. Position
+    /// and value are checked when the query is run on a table.
     pub fn equal(attribute: usize, value: Value<'q>) -> Self {
         let test = if value == Value::Null { Test::Null } else { Test::Equal(value) };
-        let filter = Filter { nodes: vec![Node::Is(Condition { attribute, path: Box::default(), test, text: 0..0 })] };
+        let filter = Filter {
+            table: None,
+            nodes: vec![Node::Is(Condition { attribute, path: Box::default(), test, text: 0..0 })],
+        };
         Self { filter, ..Self::default() }
     }
 }
@@ -33,8 +37,9 @@ impl Query<'_> {
     /// Visits the matching records in order, at one snapshot.
     ///
     /// # Errors
-    /// `Invalid` at a regular expression that is too large, or if more records would have to be sorted than fit in memory; errors of
-    /// `visit` and of the engine.
+    /// `Invalid` if the table is not one of the database, if the query was parsed for another or has a position or a value that does not fit
+    /// it, at a regular expression that is too large, or if more records would have to be sorted than fit in memory; errors of `visit` and
+    /// of the engine.
     pub fn run(
         &self,
         database: &Database,
@@ -54,6 +59,7 @@ impl Query<'_> {
         table: &Table,
         mut visit: impl FnMut(Record<'_, &[u8]>) -> Result<()>,
     ) -> Result<Option<Cursor>> {
+        self.check(database, table)?;
         if !self.is_ready()? {
             return Ok(None);
         }

@@ -37,7 +37,7 @@ impl Query<'_> {
     }
 
     /// Returns the names of the selected members in order.
-    pub fn shown_names<'t>(&'t self, table: &'t Table) -> Vec<&'t str> {
+    pub(crate) fn shown_names<'t>(&'t self, table: &'t Table) -> Vec<&'t str> {
         match &self.select {
             Some(selection) => selection.items.iter().map(|item| item.name(table)).collect(),
             None => table.attributes.iter().map(|attribute| attribute.name.as_str()).collect(),
@@ -58,6 +58,7 @@ impl Query<'_> {
             let next = self.run_to(database, table, |record| self.show_record(&record, &mut visit))?;
             return Ok(ListOutcome { next, total: None });
         }
+        self.check(database, table)?;
         let (snapshot, budget) = (database.store().snapshot(), StepBudget::of(database));
         let source = Source::of(database, table, &snapshot, &budget);
         let next = match &self.select {
@@ -81,7 +82,7 @@ impl Query<'_> {
     ///
     /// # Errors
     /// `Corrupt` if the record is corrupt.
-    pub fn text_of(&self, record: &Record<'_, &[u8]>) -> Result<Vec<u8>> {
+    pub(crate) fn text_of(&self, record: &Record<'_, &[u8]>) -> Result<Vec<u8>> {
         let mut text = Vec::with_capacity(256);
         self.show_record(record, &mut |_: &Record<'_, &[u8]>, shown: &[u8]| {
             text.extend_from_slice(shown);

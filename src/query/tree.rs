@@ -13,7 +13,7 @@ use super::cursor::Cursor;
 use super::expression::Expression;
 use crate::encoding::Value;
 use crate::error::{Error, Place};
-use crate::schema::Table;
+use crate::schema::{Identity, Table};
 
 /// A query on one table. Borrows from its text wherever no decoding was needed.
 #[derive(Clone, Debug, Default)]
@@ -82,6 +82,8 @@ pub(super) enum Item {
 /// A condition on records: one tree, or nothing, which every record satisfies.
 #[derive(Clone, Debug, Default)]
 pub struct Filter<'q> {
+    /// The table whose attributes the nodes are about; `None` if they were not parsed.
+    pub(super) table: Option<Identity>,
     pub(super) nodes: Vec<Node<'q>>,
 }
 

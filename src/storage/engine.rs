@@ -181,6 +181,22 @@ const RECORDS: &str = "records";
 const INDEXES: &str = "indexes";
 const BLOBS: &str = "blobs";
 
+/// Checks that the system can reserve the caches: RocksDB ends the process where it cannot reserve their tables, which are smaller.
+///
+/// # Errors
+/// `Invalid`, with the name of the option.
+pub(super) fn check_caches(options: &Options) -> Result<()> {
+    let sizes = [("cache_bytes", options.cache_bytes), ("blob_cache_bytes", options.blob_cache_bytes)];
+    let mut reserved = [Vec::<u8>::new(), Vec::new()];
+    for ((name, bytes), room) in sizes.into_iter().zip(&mut reserved) {
+        let outcome = room.try_reserve_exact(bytes);
+        outcome.map_err(|_| Error::invalid(format!("{name}: the system cannot reserve {bytes} bytes: choose less")))?;
+    }
+    // Otherwise the compiler leaves the allocations out.
+    std::hint::black_box(&reserved);
+    Ok(())
+}
+
 /// Returns how many sorted files and blob files are kept open.
 pub(super) fn open_files(options: &Options) -> usize {
     options.open_files.unwrap_or_else(|| limit_of_files() / 2).clamp(FEWEST_OPEN_FILES, MOST_OPEN_FILES)
@@ -200,7 +216,7 @@ pub(super) fn open(
     database_options.set_keep_log_file_num(4);
     // A log file is kept until all families have flushed their writes in it, and index entries fill their memtable many times more slowly
     // than records do: without a limit log files pile up, and recovery after a crash reads all of them.
-    database_options.set_max_total_wal_size(MEMTABLES_IN_LOGS * options.write_buffer_bytes as u64);
+    database_options.set_max_total_wal_size(MEMTABLES_IN_LOGS.saturating_mul(options.write_buffer_bytes as u64));
     let log_bytes = options.feed_log_bytes as u64;
     if log_bytes > 0 {
         database_options.set_wal_size_limit_mb(ARCHIVED_MIB);
@@ -236,13 +252,13 @@ fn shard_bits(open_files: usize) -> i32 {
 }
 
 fn descriptors(options: &Options) -> [rocksdb::ColumnFamilyDescriptor; 4] {
-    let cache = rocksdb::Cache::new_hyper_clock_cache(options.cache_bytes, 0);
+    let cache = cache(options.cache_bytes);
     let families = [
-        (rocksdb::DEFAULT_COLUMN_FAMILY_NAME, family_options(options, &cache, Space::Meta)),
-        (RECORDS, family_options(options, &cache, Space::Records)),
-        (INDEXES, family_options(options, &cache, Space::Indexes)),
+        (rocksdb::DEFAULT_COLUMN_FAMILY_NAME, family_options(options, cache.as_ref(), Space::Meta)),
+        (RECORDS, family_options(options, cache.as_ref(), Space::Records)),
+        (INDEXES, family_options(options, cache.as_ref(), Space::Indexes)),
         // A store of an earlier version has none; it is created.
-        (BLOBS, blob_options(options, &cache)),
+        (BLOBS, blob_options(options, cache.as_ref())),
     ];
     families.map(|(name, options)| rocksdb::ColumnFamilyDescriptor::new(name, options))
 }
@@ -288,11 +304,21 @@ pub(super) fn memtables(space: Space) -> i32 {
     }
 }
 
-fn family_options(options: &Options, cache: &rocksdb::Cache, space: Space) -> rocksdb::Options {
+/// Returns a cache; `None` without capacity, of which there is none.
+fn cache(bytes: usize) -> Option<rocksdb::Cache> {
+    (bytes > 0).then(|| rocksdb::Cache::new_hyper_clock_cache(bytes, 0))
+}
+
+fn family_options(options: &Options, cache: Option<&rocksdb::Cache>, space: Space) -> rocksdb::Options {
     let mut blocks = rocksdb::BlockBasedOptions::default();
-    blocks.set_block_cache(cache);
+    match cache {
+        Some(cache) => {
+            blocks.set_block_cache(cache);
+            blocks.set_cache_index_and_filter_blocks(true);
+        }
+        None => blocks.disable_cache(),
+    }
     blocks.set_bloom_filter(10.0, false);
-    blocks.set_cache_index_and_filter_blocks(true);
     // Charged to the cache, but never looked up there: a get of a cached block saves two look-ups.
     blocks.set_unpartitioned_pinning_tier(rocksdb::BlockBasedPinningTier::All);
     if space == Space::Records {
@@ -308,14 +334,16 @@ fn family_options(options: &Options, cache: &rocksdb::Cache, space: Space) -> ro
     family
 }
 
-fn blob_options(options: &Options, cache: &rocksdb::Cache) -> rocksdb::Options {
-    let mut family = family_options(options, cache, Space::Blobs);
+fn blob_options(options: &Options, records_cache: Option<&rocksdb::Cache>) -> rocksdb::Options {
+    let mut family = family_options(options, records_cache, Space::Blobs);
     family.set_write_buffer_size(BLOB_BUFFER_BYTES);
     family.set_enable_blob_files(true);
     family.set_min_blob_size(SEPARATE_BYTES);
     // Pictures, sound and archives are compressed already.
     family.set_blob_compression_type(rocksdb::DBCompressionType::None);
-    family.set_blob_cache(&rocksdb::Cache::new_hyper_clock_cache(options.blob_cache_bytes, 0));
+    if let Some(cache) = cache(options.blob_cache_bytes) {
+        family.set_blob_cache(&cache);
+    }
     family
 }
 

@@ -10,11 +10,13 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::ErrorKind;
+use std::num::NonZero;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use parking_lot::Mutex;
 use rustix::fs::{FlockOperation, fcntl_lock};
+use rustix::process::{Flock, FlockType, Pid, fcntl_getlk};
 
 use crate::error::{Error, Result};
 
@@ -36,7 +38,7 @@ impl Opening {
     /// Records that this process opens a directory for writing, which the engine then locks.
     ///
     /// # Errors
-    /// `Storage` if this process has it open, or it cannot be read.
+    /// `Busy` if this process has it open; `Storage` if it cannot be read.
     pub(super) fn for_writing(path: &Path) -> Result<Self> {
         Ok(Self { directory: record(path)?, is_read_only: false, _lock: None })
     }
@@ -44,7 +46,7 @@ impl Opening {
     /// Locks a directory against writers.
     ///
     /// # Errors
-    /// `Storage` if a process has it open for writing, or this one at all, or it cannot be read.
+    /// `Busy` if a process has it open for writing, or this one at all; `Storage` if it cannot be read.
     pub(super) fn for_reading(path: &Path) -> Result<Self> {
         let mut opening = Self { directory: record(path)?, is_read_only: true, _lock: None };
         match File::open(path.join("LOCK")) {
@@ -75,15 +77,25 @@ impl Drop for Opening {
 fn record(path: &Path) -> Result<Directory> {
     let found = path.metadata().map_err(|error| cannot_read(path, error))?;
     let directory = (found.dev(), found.ino());
-    if OPEN.lock().insert(directory) { Ok(directory) } else { Err(in_use(path)) }
+    if OPEN.lock().insert(directory) { Ok(directory) } else { Err(in_use_by(path, "this process: close it there")) }
 }
 
-/// Returns the error of a directory that is open already.
+/// Returns the error of a directory that another process has locked.
 pub(super) fn in_use(path: &Path) -> Error {
+    let holder = holder(path).map_or_else(String::new, |process| format!(" ({process})"));
+    in_use_by(path, &format!("another process{holder}: stop it"))
+}
+
+fn in_use_by(path: &Path, whom: &str) -> Error {
     let path = path.display();
-    let detail =
-        format!("the data directory {path} is in use by another process: stop it, or choose another directory");
-    Error::storage(detail, "its LOCK file is held")
+    Error::Busy { detail: format!("the data directory {path} is in use by {whom}, or choose another directory") }
+}
+
+/// Returns the number of the process that holds the lock; `None` if it is of another namespace, or has ended since.
+fn holder(path: &Path) -> Option<i32> {
+    let wanted = Flock::from(FlockType::WriteLock);
+    let found = fcntl_getlk(File::open(path.join("LOCK")).ok()?, &wanted).ok()??;
+    found.pid.map(Pid::as_raw_nonzero).map(NonZero::get)
 }
 
 fn cannot_read(path: &Path, error: std::io::Error) -> Error {

@@ -14,7 +14,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::catalogue::{Catalogue, StoredState};
-use super::{Database, LOCK_WAIT, held_too_long};
+use super::{Database, LOCK_WAIT};
 use crate::encoding::key;
 use crate::error::{Error, Result};
 use crate::indexes::{self, KeyRange, Keys, Matches, Sharing};
@@ -71,8 +71,10 @@ impl Database {
     /// Does one piece of the pending work and returns whether there was any. Concurrent callers wait for each other.
     ///
     /// # Errors
-    /// `Busy` if the engine cannot keep up or records stay locked: try again later; what the engine returns.
+    /// `Busy` if the engine cannot keep up or records stay locked: try again later; `Invalid` if the store was opened for reading; what the
+    /// engine returns.
     pub fn work(&self) -> Result<bool> {
+        self.store().check_writable()?;
         let mut background = self.shared.background.lock();
         let abandoned = self.shared.abandoned.lock().pop();
         if let Some((table, upload)) = abandoned {
@@ -147,10 +149,9 @@ impl Database {
 
     /// Writes the entries of some records while holding their locks.
     fn build_from(&self, table: &Table, index: &Index, keys: &[Vec<u8>]) -> Result<Option<Sharing>> {
-        let locks = &self.shared.locks;
-        let slot = |key: &Vec<u8>| locks.slot(table.id, &key[size_of::<u32>()..]);
+        let slot = |key: &Vec<u8>| self.shared.locks.slot(table.id, &key[size_of::<u32>()..]);
         let mut slots: Vec<Slot> = keys.iter().map(slot).collect();
-        let _guards = locks.lock_all(&mut slots, Wait::AtMost(LOCK_WAIT)).ok_or_else(held_too_long)?;
+        let _guards = self.lock_all(&mut slots, Wait::AtMost(LOCK_WAIT))?;
         indexes::build(self.store(), table, index, keys)
     }
 
@@ -172,19 +173,19 @@ impl Database {
         Ok(())
     }
 
-    /// Deletes some expired records; returns whether there may be more. Damaged ones stay and do not hold up the others.
+    /// Deletes some expired records; returns whether it has, or there may be more. Damaged ones stay and do not hold up the others.
     fn reclaim(&self, background: &mut Background) -> Result<bool> {
-        let mut may_be_more = false;
+        let mut has_worked = false;
         for table in &self.schema().tables {
             let index = table.indexes.iter().find(|index| index.kind == IndexKind::Expiry);
             let Some(index) = index.filter(|index| index.is_kept()) else { continue };
             match self.reclaim_from(background, table, index) {
-                Ok(more) => may_be_more |= more,
+                Ok(worked) => has_worked |= worked,
                 Err(error @ Error::Corrupt { .. }) => background.report_damage(table, &error),
                 Err(error) => return Err(error),
             }
         }
-        Ok(may_be_more)
+        Ok(has_worked)
     }
 
     /// Does the same in one table.
@@ -201,12 +202,12 @@ impl Database {
         let slices = keys.slices();
         let ids = slices.iter().map(|key| key::id_of_record(key).ok_or_else(|| Error::corrupt("an entry has no id")));
         let ids = ids.collect::<Result<Vec<_>>>()?;
-        let Reclaimed { examined, damage, .. } = self.delete_expired(table, &ids)?;
+        let Reclaimed { examined, deleted, damage } = self.delete_expired(table, &ids)?;
         if let Some(error) = damage {
             background.report_damage(table, &error);
         }
         if examined < PIECE_ROWS && examined == ids.len() {
-            return Ok(false);
+            return Ok(deleted > 0);
         }
         let last = examined - 1;
         background.searched.insert(table.id, [keys.before_id(last), ids[last].as_bytes(), b"\0"].concat());

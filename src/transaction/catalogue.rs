@@ -52,6 +52,7 @@ pub(super) fn reconcile(
         // Before format 3 the catalogue was written when an index was complete, so an interrupted build has left entries.
         _ => indexes::drop_from(store, catalogue.next_index)?,
     }
+    schema.set_identities();
     let mut deleted = Vec::new();
     for table in &mut schema.tables {
         let position = assign_number(&mut catalogue, table);

@@ -6,7 +6,7 @@ use super::bodies::{
     New, Whole, check_id, check_not_null, check_required, check_same_id, encode_body, encode_new, keep_blobs, pointer,
     stamp,
 };
-use super::{BATCH, KEY, Owned, Precondition, Read, Replaced, Transaction, below, uploads};
+use super::{BATCH, HELD, KEY, Owned, Precondition, Read, Replaced, Transaction, below, uploads};
 use crate::encoding::record::Current;
 use crate::encoding::value::{Blob, Value};
 use crate::encoding::{Fields, Record, key, patch, record, url};
@@ -395,6 +395,7 @@ impl<'d> Transaction<'d> {
         match locks.lock(slot, Wait::No) {
             Some(guard) => {
                 self.guards.push(guard);
+                HELD.with_borrow_mut(|held| held.push((&raw const *locks, slot)));
                 Ok(())
             }
             // Checked only now: a transaction of many keys has many locks.
@@ -439,6 +440,7 @@ impl Drop for Transaction<'_> {
     fn drop(&mut self) {
         self.batch.clear();
         BATCH.set(std::mem::take(&mut self.batch));
+        HELD.with_borrow_mut(|held| held.truncate(self.outer));
     }
 }
 

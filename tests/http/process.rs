@@ -665,3 +665,43 @@ fn options_in_effect_are_printed_as_json() {
     assert_eq!((&config["workers"], &config["storage"]["cache_bytes"]), (&3.into(), &1000.into()));
     assert_eq!(config["ingress"]["body_bytes"], 1 << 20, "a default");
 }
+
+#[test]
+fn a_cache_may_be_none_and_never_more_than_can_be_reserved() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("strata.toml");
+    fs::write(&file, "[storage]\ncache_bytes = 0\nblob_cache_bytes = \"0K\"\n").unwrap();
+    let none = ["--cache-bytes", "0", "--blob-cache-bytes", "0"];
+    let by_file = ["--config", file.to_str().unwrap()];
+    for (round, options) in [&none[..], &by_file, &none].into_iter().enumerate() {
+        let mut server = Running::start_with(folder.path(), options);
+        let body = format!(r#"{{"name":"Lamp","category":"{round}"}}"#);
+        assert_eq!(ask(&server.url, "PUT", &format!("/Product/{round}"), &body).status, 201);
+        for earlier in 0..=round {
+            // Those of earlier rounds are in files: opening a store flushes its log.
+            let read = ask(&server.url, "GET", &format!("/Product/{earlier}"), "");
+            assert!(read.status == 200 && read.body.contains(&format!("{earlier}")), "{}", read.body);
+            let found = ask(&server.url, "GET", &format!("/Product?category=={earlier}"), "");
+            assert!(found.status == 200 && found.body.contains("Lamp"), "{}", found.body);
+        }
+        assert_eq!(ask(&server.url, "GET", "/_metrics", "").status, 200);
+        server.signal("TERM");
+        assert_eq!(server.exit_code(), Some(0));
+    }
+    let (schema, data) = (schema(), folder.path().join("other"));
+    let start = |options: &[&str]| {
+        let mut command = command(&["serve", "--listen", "127.0.0.1:0", "--schema"]);
+        command.arg(&schema).arg("--data-dir").arg(&data).args(options).output().unwrap()
+    };
+    for size in ["18446744073709551615", "16777215T"] {
+        assert_refused(&start(&["--cache-bytes", size]), &["--cache-bytes", size, "at most"]);
+        assert_refused(&start(&["--open-files", "18446744073709551615"]), &["an option is out of range", "at most"]);
+    }
+    for size in ["9223372036854775807", "8388607T", "1024T"] {
+        assert_refused(&start(&["--cache-bytes", size]), &["cache_bytes", "cannot reserve"]);
+        assert_refused(&start(&["--blob-cache-bytes", size]), &["blob_cache_bytes", "cannot reserve"]);
+        fs::write(&file, format!("[storage]\nblob_cache_bytes = \"{size}\"\n")).unwrap();
+        assert_refused(&start(&by_file), &["blob_cache_bytes", "cannot reserve"]);
+    }
+    assert!(!data.exists());
+}

@@ -18,7 +18,7 @@ impl Slot {
     /// Returns the slot of an attribute, if it has one.
     #[inline]
     pub fn of(table: &Table, attribute: usize) -> Option<Self> {
-        let before = table.attributes[attribute].fixed_width?;
+        let before = table.attributes.get(attribute)?.fixed_width?;
         Some(Self((table.fixed_widths - before) * 8))
     }
 }
@@ -84,13 +84,13 @@ impl<'r> Text<'r> {
 }
 
 impl<B: AsRef<[u8]>> Record<'_, B> {
-    /// Reads one value of an attribute that is not a list.
+    /// Reads one value of an attribute that is not a list, by its position in the schema.
     ///
     /// # Errors
-    /// `Corrupt` if the text is not such a value.
+    /// `Invalid` if there is no such attribute; `Corrupt` if the text is not such a value.
     #[inline]
     pub fn scalar(&self, attribute: usize) -> Result<Scalar<'_>> {
-        let described = &self.table.attributes[attribute];
+        let described = self.table.attribute_at(attribute)?;
         if let Some(slot) = Slot::of(self.table, attribute) {
             // Zero stands for null as well as for 0: only then the text has to be read.
             let integer = self.integer(slot);
@@ -135,7 +135,7 @@ impl<B: AsRef<[u8]>> Record<'_, B> {
     /// Returns whether a Boolean has this value; false for null.
     ///
     /// # Errors
-    /// `Corrupt` if the offsets are outside the text.
+    /// As [`Record::text`].
     #[inline]
     pub fn is_boolean(&self, attribute: usize, boolean: bool) -> Result<bool> {
         Ok(self.first_byte(attribute)? == if boolean { b't' } else { b'f' })
@@ -145,7 +145,7 @@ impl<B: AsRef<[u8]>> Record<'_, B> {
     /// text is there a quotation mark without a backslash before it.
     ///
     /// # Errors
-    /// `Corrupt` if the offsets are outside the text.
+    /// As [`Record::text`].
     #[inline]
     pub fn is_text(&self, attribute: usize, text: &str) -> Result<bool> {
         let stored = self.json().get(self.offset(attribute)?..).ok_or_else(|| outside(self.table))?;
@@ -156,7 +156,7 @@ impl<B: AsRef<[u8]>> Record<'_, B> {
     /// Returns whether the value is null: no other value begins with the same letter.
     ///
     /// # Errors
-    /// `Corrupt` if the offsets are outside the text.
+    /// As [`Record::text`].
     #[inline(never)] // Numbers call it only for zeros, and inlining it would double their loop body.
     pub fn is_null(&self, attribute: usize) -> Result<bool> {
         Ok(self.first_byte(attribute)? == b'n')

@@ -10,7 +10,7 @@ use super::{Parser, RELATIONSHIPS, at};
 use crate::error::{Error, Result};
 use crate::query::cursor::Cursor;
 use crate::query::tree::{Clause, Item, Order, Selection};
-use crate::schema::{Kind, Table};
+use crate::schema::Table;
 
 /// The names that denote a clause if followed by `=` or `(`.
 const CLAUSES: [&str; 10] =
@@ -149,7 +149,7 @@ impl<'q> Parser<'q, '_> {
             let start = self.position;
             let attribute = self.attribute()?;
             let of = &self.table.attributes[attribute];
-            if of.list || matches!(of.kind, Kind::Any | Kind::Blob) {
+            if !of.is_sortable() {
                 return Err(at(start, format!("cannot sort by {}: lists, Any and Blob have no order", of.name)));
             }
             if self.query.sort.iter().any(|order| order.attribute == attribute) {

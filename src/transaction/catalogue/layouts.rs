@@ -11,7 +11,7 @@ use crate::encoding::record::NEVER;
 use crate::encoding::record::layout::{is_kept, widens};
 use crate::error::{Error, Result};
 use crate::indexes;
-use crate::schema::{Attribute, Earlier, Kind, Table};
+use crate::schema::{Attribute, Earlier, Identity, Kind, Table};
 use crate::storage::Store;
 
 /// Finds or adds the layout of the table's records, and adds the earlier layouts to the table. Returns what a migration deletes, a line each.
@@ -146,6 +146,7 @@ fn laid_out(known: &StoredTable, table: &Table, number: u8) -> Result<Table> {
     let attributes = attributes.collect::<Result<Vec<_>>>()?;
     let has_deadline = layout.deadline == Deadline::InRecord;
     Ok(Table {
+        identity: Identity::default(),
         id: table.id,
         name: table.name.clone(),
         exported: false,
