@@ -134,43 +134,43 @@ pub struct Flags {
     #[serde(skip_serializing_if = "Option::is_none")]
     insecure: Option<bool>,
     /// Threads that answer requests [default: one a core]
-    #[arg(long, value_name = "NUMBER", env = "STRATA_WORKERS")]
+    #[arg(long, value_name = "NUMBER", env = "STRATA_WORKERS", value_parser = number::<usize>)]
     #[serde(skip_serializing_if = "Option::is_none")]
     workers: Option<usize>,
     /// Threads for lists and other CPU-bound work [default: one a core]
-    #[arg(long, value_name = "NUMBER", env = "STRATA_SCAN_THREADS")]
+    #[arg(long, value_name = "NUMBER", env = "STRATA_SCAN_THREADS", value_parser = number::<usize>)]
     #[serde(skip_serializing_if = "Option::is_none")]
     scan_threads: Option<usize>,
     /// Threads for NDJSON lists, each as fast as its client reads [default: 8]
-    #[arg(long, value_name = "NUMBER", env = "STRATA_DUMP_THREADS")]
+    #[arg(long, value_name = "NUMBER", env = "STRATA_DUMP_THREADS", value_parser = number::<usize>)]
     #[serde(skip_serializing_if = "Option::is_none")]
     dump_threads: Option<usize>,
     /// Threads for single reads that need I/O, and as many for writes [default: 32]
-    #[arg(long, value_name = "NUMBER", env = "STRATA_POOL_THREADS")]
+    #[arg(long, value_name = "NUMBER", env = "STRATA_POOL_THREADS", value_parser = number::<usize>)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pool_threads: Option<usize>,
     /// The maximum number of connections [default: 10000]
-    #[arg(long, value_name = "NUMBER", env = "STRATA_CONNECTIONS")]
+    #[arg(long, value_name = "NUMBER", env = "STRATA_CONNECTIONS", value_parser = number::<usize>)]
     #[serde(skip_serializing_if = "Option::is_none")]
     connections: Option<usize>,
     /// Timeout for the head of a request, and for a TLS handshake [default: 10000]
-    #[arg(long, value_name = "MS", env = "STRATA_HEADER_TIMEOUT_MS")]
+    #[arg(long, value_name = "MS", env = "STRATA_HEADER_TIMEOUT_MS", value_parser = number::<u64>)]
     #[serde(skip_serializing_if = "Option::is_none")]
     header_timeout_ms: Option<u64>,
     /// Timeout for an idle connection [default: 75000]
-    #[arg(long, value_name = "MS", env = "STRATA_IDLE_TIMEOUT_MS")]
+    #[arg(long, value_name = "MS", env = "STRATA_IDLE_TIMEOUT_MS", value_parser = number::<u64>)]
     #[serde(skip_serializing_if = "Option::is_none")]
     idle_timeout_ms: Option<u64>,
     /// Timeout for a client to read 64 KiB of a response [default: 20000]
-    #[arg(long, value_name = "MS", env = "STRATA_SEND_TIMEOUT_MS")]
+    #[arg(long, value_name = "MS", env = "STRATA_SEND_TIMEOUT_MS", value_parser = number::<u64>)]
     #[serde(skip_serializing_if = "Option::is_none")]
     send_timeout_ms: Option<u64>,
     /// How long to accept connections after SIGTERM, while /_ready answers 503 [default: 0]
-    #[arg(long, value_name = "MS", env = "STRATA_DRAIN_MS")]
+    #[arg(long, value_name = "MS", env = "STRATA_DRAIN_MS", value_parser = number::<u64>)]
     #[serde(skip_serializing_if = "Option::is_none")]
     drain_ms: Option<u64>,
     /// Timeout for the requests in flight after that [default: 30000]
-    #[arg(long, value_name = "MS", env = "STRATA_STOP_TIMEOUT_MS")]
+    #[arg(long, value_name = "MS", env = "STRATA_STOP_TIMEOUT_MS", value_parser = number::<u64>)]
     #[serde(skip_serializing_if = "Option::is_none")]
     stop_timeout_ms: Option<u64>,
     #[command(flatten)]
@@ -192,7 +192,13 @@ pub struct Flags {
 #[derive(Args, Debug, Default, Serialize)]
 struct FeedFlags {
     /// The maximum number of change feed subscribers [default: 1000; in the file feed.subscribers]
-    #[arg(id = "feed_subscribers", long = "feed-subscribers", value_name = "NUMBER", env = "STRATA_FEED_SUBSCRIBERS")]
+    #[arg(
+        id = "feed_subscribers",
+        long = "feed-subscribers",
+        value_name = "NUMBER",
+        env = "STRATA_FEED_SUBSCRIBERS",
+        value_parser = number::<usize>
+    )]
     #[serde(skip_serializing_if = "Option::is_none")]
     subscribers: Option<usize>,
     /// The maximum size of all queued changes [default: 64M; in the file feed.queued_bytes]
@@ -210,7 +216,8 @@ struct FeedFlags {
         id = "feed_keep_alive_ms",
         long = "feed-keep-alive-ms",
         value_name = "MS",
-        env = "STRATA_FEED_KEEP_ALIVE_MS"
+        env = "STRATA_FEED_KEEP_ALIVE_MS",
+        value_parser = number::<u64>
     )]
     #[serde(skip_serializing_if = "Option::is_none")]
     keep_alive_ms: Option<u64>,
@@ -219,7 +226,7 @@ struct FeedFlags {
 #[derive(Args, Debug, Default, Serialize)]
 struct HandlersFlags {
     /// The maximum number of records in one list [default: 10000; in the file handlers.max_rows]
-    #[arg(long, value_name = "NUMBER", env = "STRATA_MAX_ROWS")]
+    #[arg(long, value_name = "NUMBER", env = "STRATA_MAX_ROWS", value_parser = number::<usize>)]
     #[serde(skip_serializing_if = "Option::is_none")]
     max_rows: Option<usize>,
 }
@@ -235,11 +242,11 @@ struct IngressFlags {
     #[serde(skip_serializing_if = "Option::is_none")]
     blob_bytes: Option<usize>,
     /// Timeout for a body, and for each 64 KiB of a blob [default: 30000; in the file ingress.body_timeout_ms]
-    #[arg(long, value_name = "MS", env = "STRATA_BODY_TIMEOUT_MS")]
+    #[arg(long, value_name = "MS", env = "STRATA_BODY_TIMEOUT_MS", value_parser = number::<u64>)]
     #[serde(skip_serializing_if = "Option::is_none")]
     body_timeout_ms: Option<u64>,
     /// The maximum number of bodies in flight [default: 8192; in the file ingress.bodies_in_flight]
-    #[arg(long, value_name = "NUMBER", env = "STRATA_BODIES_IN_FLIGHT")]
+    #[arg(long, value_name = "NUMBER", env = "STRATA_BODIES_IN_FLIGHT", value_parser = number::<usize>)]
     #[serde(skip_serializing_if = "Option::is_none")]
     bodies_in_flight: Option<usize>,
     /// The maximum memory of all bodies in flight [default: 256M; in the file ingress.all_bodies_bytes]
@@ -251,11 +258,11 @@ struct IngressFlags {
     #[serde(skip_serializing_if = "Option::is_none")]
     all_responses_bytes: Option<usize>,
     /// Timeout to the first byte of a response [default: 30000; in the file ingress.request_timeout_ms]
-    #[arg(long, value_name = "MS", env = "STRATA_REQUEST_TIMEOUT_MS")]
+    #[arg(long, value_name = "MS", env = "STRATA_REQUEST_TIMEOUT_MS", value_parser = number::<u64>)]
     #[serde(skip_serializing_if = "Option::is_none")]
     request_timeout_ms: Option<u64>,
     /// The maximum number of requests of a kind in its queue [default: 1024; in the file ingress.requests_in_flight]
-    #[arg(long, value_name = "NUMBER", env = "STRATA_REQUESTS_IN_FLIGHT")]
+    #[arg(long, value_name = "NUMBER", env = "STRATA_REQUESTS_IN_FLIGHT", value_parser = number::<usize>)]
     #[serde(skip_serializing_if = "Option::is_none")]
     requests_in_flight: Option<usize>,
     /// A host name to accept beside localhost and IP addresses; repeatable [in the file ingress.allowed_hosts]
@@ -275,7 +282,7 @@ struct ObservabilityFlags {
     #[serde(skip_serializing_if = "Option::is_none")]
     access_log: Option<PathBuf>,
     /// The maximum number of queued lines [default: 8192; in the file observability.access_log_lines]
-    #[arg(long, value_name = "NUMBER", env = "STRATA_ACCESS_LOG_LINES")]
+    #[arg(long, value_name = "NUMBER", env = "STRATA_ACCESS_LOG_LINES", value_parser = number::<usize>)]
     #[serde(skip_serializing_if = "Option::is_none")]
     access_log_lines: Option<usize>,
     /// Time all requests for /_metrics; always on with an access log [in the file observability.timings]
@@ -313,11 +320,11 @@ struct StaticFilesFlags {
 
 #[derive(Args, Debug, Default, Serialize)]
 struct StorageFlags {
-    /// Size of the block cache (uncompressed) [default: 128M; in the file storage.cache_bytes]
+    /// Size of the block cache (uncompressed); 0: none [default: 128M; in the file storage.cache_bytes]
     #[arg(long, value_name = "SIZE", env = "STRATA_CACHE_BYTES", value_parser = size::parse)]
     #[serde(skip_serializing_if = "Option::is_none")]
     cache_bytes: Option<usize>,
-    /// Size of the blob cache [default: 32M; in the file storage.blob_cache_bytes]
+    /// Size of the blob cache; 0: none [default: 32M; in the file storage.blob_cache_bytes]
     #[arg(long, value_name = "SIZE", env = "STRATA_BLOB_CACHE_BYTES", value_parser = size::parse)]
     #[serde(skip_serializing_if = "Option::is_none")]
     blob_cache_bytes: Option<usize>,
@@ -330,7 +337,7 @@ struct StorageFlags {
     #[serde(skip_serializing_if = "Option::is_none")]
     feed_log_bytes: Option<usize>,
     /// How many files the store keeps open [default: a quarter of the limit, or what connections leave; in the file storage.open_files]
-    #[arg(long, value_name = "NUMBER", env = "STRATA_OPEN_FILES")]
+    #[arg(long, value_name = "NUMBER", env = "STRATA_OPEN_FILES", value_parser = number::<usize>)]
     #[serde(skip_serializing_if = "Option::is_none")]
     open_files: Option<usize>,
 }
@@ -428,6 +435,12 @@ fn address(text: &str) -> std::result::Result<SocketAddr, &'static str> {
     text.parse().map_err(|_| "expected an IP address and a port, such as 127.0.0.1:9996 or [::1]:9996")
 }
 
+/// Parses a number; TOML has none above `i64::MAX`.
+fn number<T: TryFrom<i64>>(text: &str) -> std::result::Result<T, String> {
+    let number = text.parse::<i64>().ok().and_then(|number| T::try_from(number).ok());
+    number.ok_or_else(|| format!("expected a number from 0 to {}", i64::MAX))
+}
+
 fn parsed<T: TryFrom<String, Error = String>>(text: &str) -> std::result::Result<T, String> {
     text.to_owned().try_into()
 }
@@ -442,9 +455,7 @@ pub fn read(path: &Path, what: &str) -> Result<String> {
 }
 
 fn table(options: &impl Serialize) -> Result<toml::Table> {
-    toml::Table::try_from(options).map_err(|error| {
-        Error::invalid(format!("an option is out of range; a number is at most {}: {error}", i64::MAX))
-    })
+    toml::Table::try_from(options).map_err(|error| Error::storage("cannot print the configuration", error))
 }
 
 /// Puts what the upper table has in place of what the lower one has, table by table.

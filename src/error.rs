@@ -38,7 +38,7 @@ pub enum Error {
         /// What is no longer available.
         detail: String,
     },
-    /// The engine cannot take the work now (a write stall, a lock held too long): try again later.
+    /// The engine cannot take the work now (a write stall, a lock held too long, a data directory in use): try again later.
     Busy {
         /// What is busy.
         detail: String,
@@ -50,7 +50,7 @@ pub enum Error {
         /// What is corrupt, and how it was detected.
         detail: String,
     },
-    /// The system failed (disk full, data directory in use, I/O error): the operator must act.
+    /// The system failed (disk full, I/O error): the operator must act.
     Storage {
         /// What was attempted.
         detail: String,

@@ -127,8 +127,8 @@ pub struct Counters {
     pub queued_bytes: usize,
 }
 
-/// The change feed of a database, which it keeps open. Clones share one feed; dropping the last one ends the feed and all its subscriptions,
-/// which do not keep the database open.
+/// The change feed of a database, which it keeps open. Clones share one feed; dropping the last one ends the feed and all its
+/// subscriptions, which do not keep the database open.
 #[derive(Clone)]
 pub struct Feed(Arc<Running>);
 
@@ -228,7 +228,7 @@ impl Feed {
 impl Running {
     /// Refuses a topic of another database: its number would be that of another table.
     fn check(&self, topic: &Topic) -> Result<()> {
-        match self.database.schema().tables.iter().any(|table| table.identity == topic.identity) {
+        match self.database.schema().has(topic.identity) {
             true => Ok(()),
             false => Err(Error::invalid("the topic is of a table of another schema: get it from Database::table")),
         }

@@ -32,6 +32,7 @@ use serde::Deserialize;
 use crate::error::{Error, Result};
 use crate::handlers::{self, Answer, Failure};
 use crate::query::Limits;
+use crate::schema::Identity;
 use crate::storage::Reach;
 use crate::transaction::Database;
 pub use document::Kind;
@@ -60,6 +61,8 @@ pub struct Graphql {
     inputs: Inputs,
     limits: Limits,
     documents: Mutex<LruCache<Box<str>, Arc<Document>>>,
+    /// Of a table of the database for which documents are compiled.
+    identity: Identity,
 }
 
 /// A GraphQL request.
@@ -168,6 +171,7 @@ impl Graphql {
             types,
             limits: Limits::in_url(max_rows),
             documents: Mutex::new(LruCache::new(KEPT.try_into().expect("it is not 0"))),
+            identity: database.schema().tables[0].identity,
         }
     }
 
@@ -179,9 +183,12 @@ impl Graphql {
     /// Executes a request.
     ///
     /// # Errors
-    /// 405 for a mutation sent with a safe method; `WouldBlock` on a database that answers from memory. An invalid request and the failures
-    /// of its fields are reported in the answer.
+    /// 400 for another database than the interface was created for; 405 for a mutation sent with a safe method; `WouldBlock` on a database
+    /// that answers from memory. An invalid request and the failures of its fields are reported in the answer.
     pub fn answer(&self, database: &Database, request: &Request, transport: Transport) -> handlers::Result<Answer> {
+        if !database.schema().has(self.identity) {
+            return Err(Error::invalid("this GraphQL interface is of another database").into());
+        }
         let document = match self.document(database, &request.query)? {
             Ok(document) => document,
             Err(faults) => return Ok(run::refusal(&faults, transport)),

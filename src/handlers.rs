@@ -186,6 +186,7 @@ pub fn list_in_pieces(
     format: Format,
     mut hand_over: impl FnMut(Vec<u8>) -> crate::error::Result<()>,
 ) -> Result<Answer> {
+    query.check(database, table)?;
     if query.explain {
         let explanation = query.explain(database, table)?;
         let body = serde_json::to_vec(&explanation).expect("a structure of texts and numbers is JSON");

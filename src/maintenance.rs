@@ -58,7 +58,7 @@ pub struct IndexStatistics {
 /// Opens an existing store without changing anything in its directory.
 ///
 /// # Errors
-/// `Storage` if there is none or a server has it open; as [`Database::open_unchanged`].
+/// `Storage` if there is none; as [`Database::open_unchanged`].
 pub fn open(directory: &Path, schema: Schema) -> Result<Database> {
     check_store(directory)?;
     Database::open_unchanged(directory, schema, &options())
@@ -99,7 +99,7 @@ pub fn statistics(database: &Database) -> Result<Statistics> {
 /// Compacts a store into the bottom level, which reclaims the space of overwritten and deleted data.
 ///
 /// # Errors
-/// `Storage` if there is none, if a server has it open, or on an I/O error.
+/// `Storage` if there is none, or on an I/O error; `Busy` if a process has it open.
 pub fn compact(directory: &Path) -> Result<()> {
     check_store(directory)?;
     Store::open(directory, &options())?.compact()

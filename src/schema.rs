@@ -65,7 +65,8 @@ pub struct Table {
     pub relationships: Vec<Relationship>,
 }
 
-/// Tells a table from any other in this process, of whatever schema and database: its name and its number do not. Clones share it.
+/// Tells a table from any other in this process, of whatever schema and database: its name and its number do not. Clones share it, so verbs
+/// compare addresses besides: a clone may have been changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Identity(u64);
 
@@ -251,6 +252,11 @@ impl Schema {
     /// Tells its tables from those of every other schema, of which it may be a clone.
     pub(crate) fn set_identities(&mut self) {
         self.tables.iter_mut().for_each(|table| table.identity = Identity::new());
+    }
+
+    /// Returns whether a table is one of this schema, or a clone of one.
+    pub(crate) fn has(&self, identity: Identity) -> bool {
+        self.tables.iter().any(|table| table.identity == identity)
     }
 
     /// Returns the table with this name.

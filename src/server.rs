@@ -61,8 +61,8 @@ impl Server {
     /// Reads the schema, opens the data directory and answers requests.
     ///
     /// # Errors
-    /// `Invalid` options or schema, or too few descriptors; `Storage` if the address or the data directory is in use, or on an I/O error;
-    /// `Corrupt` if the data directory is damaged.
+    /// `Invalid` options or schema, or too few descriptors; `Busy` if the data directory is in use; `Storage` if the address is, or on an
+    /// I/O error; `Corrupt` if the data directory is damaged.
     pub fn start(config: &Config) -> Result<Self> {
         let schema = load_schema(config)?;
         let listener = listen(config)?;
@@ -79,8 +79,10 @@ impl Server {
     /// certificate.
     ///
     /// # Errors
-    /// `Invalid` options, or too few descriptors; `Storage` if the address is in use, or on an I/O error.
+    /// `Invalid` options, too few descriptors, or a database that was opened for reading; `Storage` if the address is in use, or on an I/O
+    /// error.
     pub fn over(database: Database, config: &Config) -> Result<Self> {
+        database.store().check_writable()?;
         let division = Division::of(&Config { storage: database.store().options().clone(), ..config.clone() })?;
         Self::accept(config, listen(config)?, load_files(config)?, database, &division)
     }

@@ -40,7 +40,8 @@ pub use threads::check_threads;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
-    /// Capacity of the block cache (uncompressed blocks); 0: none, so that every block is read from the file.
+    /// Capacity of the block cache (uncompressed blocks); 0: none, so that every block of data is read from its file, and the indexes and
+    /// filters of open files are in memory uncounted.
     #[serde(deserialize_with = "crate::size::deserialize")]
     pub cache_bytes: usize,
     /// Capacity of the cache of values in blob files: a separate one, so that bytes of blobs do not evict records; 0: none.
@@ -312,8 +313,8 @@ impl Store {
     /// Writes a batch and returns when it is as durable as `durability` requires.
     ///
     /// # Errors
-    /// `Invalid` if it was opened for reading; `Busy` if the engine cannot keep up and stalls are refused, or cannot open files; `Storage` on an I/O error (disk full). After an error
-    /// under [`Durability::Strong`] the batch may be visible and yet not be durable.
+    /// `Invalid` if it was opened for reading; `Busy` if the engine cannot keep up and stalls are refused, or cannot open files; `Storage`
+    /// on an I/O error (disk full). After an error under [`Durability::Strong`] the batch may be visible and yet not be durable.
     pub fn write(&self, batch: &Batch, durability: Durability) -> Result<()> {
         self.check_writable()?;
         self.calls.writes.add(1);
@@ -337,9 +338,6 @@ impl Store {
     /// # Errors
     /// `Storage` on an I/O error.
     pub fn sync(&self) -> Result<()> {
-        if self.is_read_only() {
-            return Ok(());
-        }
         self.committer.commit(None, self)
     }
 
@@ -556,6 +554,9 @@ impl Log for Store {
     }
 
     fn sync_log(&self) -> Result<()> {
+        if self.is_read_only() {
+            return Ok(());
+        }
         self.db().flush_wal(true).map_err(|error| classify("sync the log", error))
     }
 }
@@ -565,7 +566,7 @@ impl Lead {
     ///
     /// # Errors
     /// `Storage` on an I/O error.
-    pub fn sync(self, store: &Store) -> Result<()> {
+    pub(crate) fn sync(self, store: &Store) -> Result<()> {
         self.commit(None, store)
     }
 }

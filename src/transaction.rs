@@ -53,6 +53,9 @@ pub type Read<'t, 'd> = Record<'t, Current<Pinned<'d>>>;
 pub const LOCK_WAIT: Duration = Duration::from_secs(10);
 
 /// An open store with its schema and its locks. Clones share everything except what their verbs have left to wait for.
+///
+/// Every verb is `Invalid` if a table that it is given is not one of the database ([`Database::table`]). One that writes is also `Invalid`
+/// if the store was opened for reading, or if it needs a lock that a [transaction](Database::transact) of the same thread holds.
 #[derive(Clone)]
 pub struct Database {
     shared: Arc<Parts>,
@@ -123,7 +126,7 @@ pub struct Transaction<'d> {
     database: &'d Database,
     guards: Guards<'d>,
     /// The number of locks that the thread held before.
-    outer: usize,
+    held_before: usize,
     /// The slot whose lock was held, so that the transaction has to restart.
     wanted: Option<Slot>,
     batch: Batch,
@@ -155,8 +158,8 @@ impl Database {
     /// queries do not use them.
     ///
     /// # Errors
-    /// `Busy` if the directory is in use; `Storage` on an I/O error; `Corrupt` if files are damaged; `Invalid` if the schema contradicts what
-    /// is stored, or the system cannot reserve a cache.
+    /// `Busy` if the directory is in use; `Storage` on an I/O error; `Corrupt` if files are damaged; `Invalid` if the schema contradicts
+    /// what is stored, or the system cannot reserve a cache.
     pub fn open(directory: &Path, schema: Schema, options: &storage::Options) -> Result<Self> {
         Self::open_by(directory, schema, options, Migration::KeepsData)
     }
@@ -169,8 +172,8 @@ impl Database {
         Self::open_by(directory, schema, options, Migration::DropsData)
     }
 
-    /// Opens an existing store for reading, only if the schema is the one it was last opened with. Nothing in its directory is changed; verbs
-    /// that write are `Invalid`.
+    /// Opens an existing store for reading, only if the schema is the one it was last opened with. Nothing in its directory is changed;
+    /// verbs that write are `Invalid`.
     ///
     /// # Errors
     /// As [`Database::open`]; `Invalid` if a table differs.
@@ -284,11 +287,13 @@ impl Database {
         }
     }
 
-    /// Refuses another database where this one has to be continued with.
-    pub(crate) fn check_same(&self, other: &Self) -> Result<()> {
+    /// Refuses to continue `what` with another database.
+    pub(crate) fn check_same(&self, other: &Self, what: &str) -> Result<()> {
         match Arc::ptr_eq(&self.shared, &other.shared) {
             true => Ok(()),
-            false => Err(Error::invalid("this belongs to another database: continue with the one it began with")),
+            false => Err(Error::invalid(format!(
+                "the {what} belongs to another database: continue with the one it began with"
+            ))),
         }
     }
 
@@ -602,15 +607,15 @@ impl Database {
                     self.lock_all(&mut slots, Wait::AtMost(deadline.saturating_duration_since(Instant::now())))?
                 }
             };
-            let outer = HELD.with_borrow_mut(|held| {
-                let outer = held.len();
+            let held_before = HELD_BY_THREAD.with_borrow_mut(|held| {
+                let held_before = held.len();
                 held.extend(guards.slots().map(|slot| (&raw const self.shared.locks, slot)));
-                outer
+                held_before
             });
             let mut transaction = Transaction {
                 database: self,
                 guards,
-                outer,
+                held_before,
                 wanted: None,
                 batch: BATCH.take(),
                 durability: Durability::Soft,
@@ -650,10 +655,10 @@ impl Database {
     /// Refuses to wait for a lock that a transaction of this thread holds: it would be held for as long as the thread waits.
     fn check_not_held(&self, is_wanted: impl Fn(Slot) -> bool) -> Result<()> {
         let locks = &raw const self.shared.locks;
-        match HELD.with_borrow(|held| held.iter().any(|(of, slot)| *of == locks && is_wanted(*slot))) {
+        match HELD_BY_THREAD.with_borrow(|held| held.iter().any(|(of, slot)| *of == locks && is_wanted(*slot))) {
             false => Ok(()),
             true => Err(Error::invalid(
-                "a verb of the database waits for a lock that a transaction of the same thread holds: call the transaction's",
+                "a transaction of this thread holds a lock that this verb needs: call the transaction's verbs, or this one after it",
             )),
         }
     }
@@ -671,7 +676,7 @@ thread_local! {
     /// Buffer for the key of a record, reused by all reads and writes of the thread.
     static KEY: std::cell::RefCell<Vec<u8>> = const { std::cell::RefCell::new(Vec::new()) };
     /// The locks that transactions of the thread hold, those of the outermost first.
-    static HELD: std::cell::RefCell<Vec<(*const Locks, Slot)>> = const { std::cell::RefCell::new(Vec::new()) };
+    static HELD_BY_THREAD: std::cell::RefCell<Vec<(*const Locks, Slot)>> = const { std::cell::RefCell::new(Vec::new()) };
     /// Reused by every transaction of the thread; a nested one creates its own.
     static BATCH: std::cell::Cell<Batch> = std::cell::Cell::default();
 }

@@ -20,6 +20,7 @@ fn blocks(document: &str, language: &str) -> Vec<String> {
 fn manifest() -> String {
     let workspace = fs::read_to_string(Path::new(ROOT).join("Cargo.toml")).unwrap();
     let profile = &workspace[workspace.find("[profile.release]").unwrap()..];
+    assert!(profile.lines().all(|line| !line.starts_with('[') || line.starts_with("[profile.")), "{profile}");
     let dependencies = blocks("docs/embedding.md", "toml").concat();
     assert!(dependencies.contains("\"../strata\""), "{dependencies}");
     let dependencies = dependencies.replace("../strata", ROOT);
@@ -46,6 +47,7 @@ fn the_document_is_a_program() {
         .arg(folder.path().join("Cargo.toml"))
         .arg("--target-dir")
         .arg(target)
+        .env_remove("CARGO_BUILD_TARGET")
         .current_dir(ROOT)
         .output()
         .unwrap();

@@ -40,7 +40,8 @@ impl Reader {
     /// Opens a blob of a record, with all of it still to be read; `None` if there is no such record.
     ///
     /// # Errors
-    /// `Invalid` if the table is not one of the database, or there is no such attribute; `NotFound` if the record has no such blob; `WouldBlock` on a database that answers from memory; `Corrupt`; what the engine returns.
+    /// `Invalid` if the table is not one of the database, or there is no such attribute; `NotFound` if the record has no such blob;
+    /// `WouldBlock` on a database that answers from memory; `Corrupt`; what the engine returns.
     pub fn open(database: &Database, table: &Table, id: &str, attribute: usize) -> Result<Option<Self>> {
         database.check_issued(table)?;
         table.attribute_at(attribute)?;
@@ -84,16 +85,18 @@ impl Reader {
 
     /// Restricts reading to a range, clamped to the length of the blob.
     pub fn select(&mut self, part: Range<u64>) {
-        self.left = part.start.min(self.manifest.length_bytes)..part.end.min(self.manifest.length_bytes);
+        let end = part.end.min(self.manifest.length_bytes);
+        self.left = part.start.min(end)..end;
     }
 
     /// Returns the next piece: up to the end of a chunk and at most [`PIECE_BYTES`]; empty at the end. `database` determines how far the
     /// read may go.
     ///
     /// # Errors
-    /// `Invalid` if it is not the database of the blob; `Corrupt` if a chunk is damaged or missing; `WouldBlock` on a database that answers from memory; what the engine returns.
+    /// `Invalid` if it is not the database of the blob; `Corrupt` if a chunk is damaged or missing; `WouldBlock` on a database that answers
+    /// from memory; what the engine returns.
     pub fn next(&mut self, database: &Database) -> Result<Vec<u8>> {
-        self.snapshot.borrow_owner().check_same(database)?;
+        self.snapshot.borrow_owner().check_same(database, "blob")?;
         if self.left.is_empty() {
             return Ok(Vec::new());
         }

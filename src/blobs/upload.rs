@@ -162,10 +162,10 @@ impl Upload {
     /// whether the sync is left to the caller. After an error it may be called again.
     ///
     /// # Errors
-    /// `Invalid` if it is another database; `NotFound` if the record no longer exists; `Stale` if the precondition fails; `Busy` if the engine cannot keep up; as
-    /// [`Database::set_blob`].
+    /// `Invalid` if it is another database; `NotFound` if the record no longer exists; `Stale` if the precondition fails; `Busy` if the
+    /// engine cannot keep up; as [`Database::set_blob`].
     pub fn finish(&mut self, database: &Database) -> Result<Uploaded> {
-        self.database.check_same(database)?;
+        self.database.check_same(database, "upload")?;
         self.end_chunk();
         // The rest of a blob longer than a piece is written before the record is locked.
         match self.is_open && !self.pending.is_empty() {

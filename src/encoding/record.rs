@@ -477,6 +477,7 @@ impl<'t, B: AsRef<[u8]>> Record<'t, B> {
     /// # Errors
     /// As [`Record::text`].
     pub fn json_of(&self, attribute: usize) -> Result<&[u8]> {
+        self.table.attribute_at(attribute)?;
         Ok(&self.json()[self.range(attribute)?])
     }
 
@@ -522,10 +523,10 @@ impl<'t, B: AsRef<[u8]>> Record<'t, B> {
         serde_json::from_str(text).map(Cow::Owned).map_err(|_| damaged(self.table, "a text is not escaped correctly"))
     }
 
-    /// Returns the offset of the value of an attribute in the JSON text.
+    /// Returns the offset of the value of an attribute of the table in the JSON text. What is public checks that there is such an attribute;
+    /// filters compile positions beforehand, and a check costs them a tenth of their time.
     #[inline]
     fn offset(&self, attribute: usize) -> Result<usize> {
-        self.table.attribute_at(attribute)?;
         let width = offset_width(self.json_bytes as u32);
         let rest = self.bytes.as_ref().get(HEADER_BYTES + self.json_bytes + attribute * width..).unwrap_or_default();
         let offset = match width {

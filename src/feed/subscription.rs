@@ -18,7 +18,7 @@ const PIECE_BYTES: usize = 64 << 10;
 /// Maximum number of bytes of the log read in one such step.
 const READ_BYTES: usize = 4 << 20;
 
-/// A subscription; dropping it ends it. It ends with its feed, and does not keep the database open.
+/// A subscription; dropping it ends it. It ends with its feed, and keeps the database open only while [`Subscription::catch_up`] runs.
 pub struct Subscription {
     running: Weak<Running>,
     shared: Arc<Shared>,

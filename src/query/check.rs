@@ -15,12 +15,12 @@ impl Query<'_> {
     /// # Errors
     /// `Invalid` if the table is not one of the database, the query was parsed for another table, its cursor belongs to another query, or
     /// one of its positions or values does not fit the table.
-    pub(super) fn check(&self, database: &Database, table: &Table) -> Result<()> {
+    pub(crate) fn check(&self, database: &Database, table: &Table) -> Result<()> {
         database.check_issued(table)?;
-        if self.filter.table.is_some_and(|parsed_for| parsed_for != table.identity) {
+        if !self.filter.is_for(table) {
             return Err(self.parsed_for_another(database.schema(), table));
         }
-        self.check_by_hand(table)?;
+        self.check_conditions_and_sort(table)?;
         self.select.iter().try_for_each(|selection| selection.check(database.schema(), table))?;
         // A cursor in the text was checked when it was parsed.
         match self.clauses.iter().any(|clause| clause.name == "after") {
@@ -31,14 +31,11 @@ impl Query<'_> {
 
     /// Returns whether the conditions and the sort fit a table.
     pub(super) fn fits(&self, table: &Table) -> bool {
-        self.filter.table.is_none_or(|parsed_for| parsed_for == table.identity) && self.check_by_hand(table).is_ok()
+        self.check_conditions_and_sort(table).is_ok()
     }
 
-    /// Checks the conditions and the sort, as far as a caller may have put them together.
-    fn check_by_hand(&self, table: &Table) -> Result<()> {
-        if self.filter.table.is_none() {
-            self.filter.check(table)?;
-        }
+    fn check_conditions_and_sort(&self, table: &Table) -> Result<()> {
+        self.filter.check(table)?;
         self.sort.iter().try_for_each(|order| order.check(table))
     }
 
@@ -68,8 +65,19 @@ impl Query<'_> {
 }
 
 impl Filter<'_> {
-    /// Checks a filter that was not parsed.
-    fn check(&self, table: &Table) -> Result<()> {
+    /// Returns whether it was parsed for a table, or not at all.
+    fn is_for(&self, table: &Table) -> bool {
+        self.table.is_none_or(|parsed_for| parsed_for == table.identity)
+    }
+
+    /// Checks that the conditions fit a table.
+    pub(super) fn check(&self, table: &Table) -> Result<()> {
+        if !self.is_for(table) {
+            return Err(Error::invalid(format!("the filter was not parsed for table {}", table.name)));
+        }
+        if self.table.is_some() {
+            return Ok(());
+        }
         self.nodes.iter().try_for_each(|node| match node {
             Node::Is(Condition { attribute, test: Test::Equal(value), .. }) => {
                 let attribute = table.attribute_at(*attribute)?;
@@ -115,8 +123,11 @@ impl Order {
 }
 
 impl Selection {
-    /// Checks that the attributes and relationships exist.
+    /// Checks that it was parsed for a table, or that its attributes and relationships exist.
     fn check(&self, schema: &Schema, table: &Table) -> Result<()> {
+        if self.table.is_some_and(|parsed_for| parsed_for != table.identity) {
+            return Err(Error::invalid(format!("the selection was not parsed for table {}", table.name)));
+        }
         self.items.iter().try_for_each(|item| match item.unnamed() {
             Item::Attribute(attribute) => table.attribute_at(*attribute).map(drop),
             Item::Related(relationship, selection) => match table.relationships.get(*relationship) {

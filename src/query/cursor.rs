@@ -95,11 +95,20 @@ impl Query<'_> {
             }
         };
         for clause in self.clauses.iter().filter(|clause| clause.name != "sort") {
-            add(&self.text[position..clause.position]);
+            add(self.part(position, clause.position));
             position = clause.end;
         }
-        add(&self.text[position..]);
+        add(self.part(position, self.text.len()));
+        if self.text.is_empty() && !(self.filter.nodes.is_empty() && self.sort.is_empty()) {
+            // Not parsed, so its text does not tell it from others.
+            conditions = format!("{:?} {:?}", self.filter.nodes, self.sort);
+        }
         XxHash3_64::oneshot_with_seed(u64::from(table.id), conditions.as_bytes())
+    }
+
+    /// Returns a part of the text; empty if a caller has given the query another text.
+    fn part(&self, start: usize, end: usize) -> &str {
+        self.text.get(start..end).unwrap_or_default()
     }
 
     /// Returns the clause that gives the offset, which may be `limit(offset,count)`.
@@ -112,13 +121,13 @@ impl Query<'_> {
         let (mut text, mut position) = (String::with_capacity(self.text.len() + 128), 0);
         let replaced = if self.offset > 0 { self.clause_of_offset() } else { "offset" };
         for clause in self.clauses.iter().filter(|clause| clause.name == "after" || clause.name == replaced) {
-            text.push_str(self.text[position..clause.position].trim_end_matches(['&', ';']));
+            text.push_str(self.part(position, clause.position).trim_end_matches(['&', ';']));
             position = clause.end;
             if let ("limit", Some(limit)) = (clause.name, self.limit) {
                 text.push_str(&format!("&limit={limit}"));
             }
         }
-        text.push_str(&self.text[position..]);
+        text.push_str(self.part(position, self.text.len()));
         let joint = if text.is_empty() { "" } else { "&" };
         format!("{}{joint}after={cursor}", text.trim_start_matches(['&', ';']))
     }

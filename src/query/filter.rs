@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use super::tree::{Condition, Filter, Node, Test, has_related};
 use crate::encoding::record::{Scalar, Slot, Text, is_stored_unescaped};
 use crate::encoding::{Record, Value, each_at, terms};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::schema::{Kind, Table};
 
 /// Conditions that must all hold, compiled for the records of a table.
@@ -76,11 +76,9 @@ impl Filter<'_> {
     /// Compiles the filter for the records of its table.
     ///
     /// # Errors
-    /// `Invalid` if it was parsed for another table, or at a regular expression that is too large.
+    /// `Invalid` if it was parsed for another table or does not fit this one, or at a regular expression that is too large.
     pub fn checks(&self, table: &Table) -> Result<CompiledFilter<'_>> {
-        if self.table.is_some_and(|parsed_for| parsed_for != table.identity) {
-            return Err(Error::invalid(format!("the filter was not parsed for table {}", table.name)));
-        }
+        self.check(table)?;
         CompiledFilter::of(self, table, &self.conjuncts())
     }
 

@@ -59,11 +59,14 @@ impl<'q> Query<'q> {
     ///
     /// # Errors
     /// `Invalid` with the byte offset of the error: an unknown attribute or operator, an invalid or missing value, an empty term, an
-    /// unclosed bracket, a misplaced clause, an exceeded limit, or an unsupported feature.
+    /// unclosed bracket, a misplaced clause, an exceeded limit, or an unsupported feature; or if the table is not one of the schema.
     pub fn parse(schema: &Schema, table: &Table, text: &'q str, limits: &Limits) -> Result<Self> {
         if text.len() > limits.query_bytes {
             let (most, bytes) = (limits.query_bytes, text.len());
             return Err(at(0, format!("query length: at most {most} bytes here, not {bytes}")));
+        }
+        if !schema.has(table.identity) {
+            return Err(Error::invalid(format!("table {} is not one of the schema", table.name)));
         }
         let filter = Filter { table: Some(table.identity), ..Filter::default() };
         let query = Query { text, filter, ..Query::default() };

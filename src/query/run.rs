@@ -37,9 +37,9 @@ impl Query<'_> {
     /// Visits the matching records in order, at one snapshot.
     ///
     /// # Errors
-    /// `Invalid` if the table is not one of the database, if the query was parsed for another or has a position or a value that does not fit
-    /// it, at a regular expression that is too large, or if more records would have to be sorted than fit in memory; errors of `visit` and
-    /// of the engine.
+    /// `Invalid` if the table is not one of the database, if the query was parsed for another or has a position or a value that does not
+    /// fit it, at a regular expression that is too large, or if more records would have to be sorted than fit in memory; errors of `visit`
+    /// and of the engine.
     pub fn run(
         &self,
         database: &Database,

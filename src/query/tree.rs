@@ -30,7 +30,7 @@ pub struct Query<'q> {
     pub limit: Option<usize>,
     /// The number of records to skip first.
     pub offset: usize,
-    /// The cursor from which the list continues; `None`: from the beginning.
+    /// The cursor from which the list continues, of a page of this query; `None`: from the beginning.
     pub after: Option<Cursor>,
     /// Whether the answer includes the number of records without `limit` and `offset`.
     pub pagination: bool,
@@ -63,6 +63,8 @@ pub struct Order {
 /// The members shown of a record, in the requested order; no attribute or relationship appears twice.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
+    /// The table whose members the items are; `None` if they were not parsed.
+    pub(super) table: Option<Identity>,
     pub(super) items: Vec<Item>,
 }
 
@@ -242,7 +244,7 @@ impl Selection {
 
     /// Returns the selection of all attributes of a table.
     pub(super) fn of_all(table: &Table) -> Self {
-        Self { items: (0..table.attributes.len()).map(Item::Attribute).collect() }
+        Self { table: Some(table.identity), items: (0..table.attributes.len()).map(Item::Attribute).collect() }
     }
 
     /// Returns whether related records are selected.

@@ -77,7 +77,11 @@ impl Drop for Opening {
 fn record(path: &Path) -> Result<Directory> {
     let found = path.metadata().map_err(|error| cannot_read(path, error))?;
     let directory = (found.dev(), found.ino());
-    if OPEN.lock().insert(directory) { Ok(directory) } else { Err(in_use_by(path, "this process: close it there")) }
+    if OPEN.lock().insert(directory) {
+        Ok(directory)
+    } else {
+        Err(in_use_by(path, "this process already: close that database first"))
+    }
 }
 
 /// Returns the error of a directory that another process has locked.

@@ -75,6 +75,8 @@ impl Database {
     /// engine returns.
     pub fn work(&self) -> Result<bool> {
         self.store().check_writable()?;
+        // Whoever works now may wait for what this thread holds.
+        self.check_not_held(|_| true)?;
         let mut background = self.shared.background.lock();
         let abandoned = self.shared.abandoned.lock().pop();
         if let Some((table, upload)) = abandoned {
@@ -173,7 +175,8 @@ impl Database {
         Ok(())
     }
 
-    /// Deletes some expired records; returns whether it has, or there may be more. Damaged ones stay and do not hold up the others.
+    /// Deletes some expired records; returns whether it deleted any, or has more to examine. Damaged ones stay and do not hold up the
+    /// others.
     fn reclaim(&self, background: &mut Background) -> Result<bool> {
         let mut has_worked = false;
         for table in &self.schema().tables {

@@ -6,7 +6,7 @@ use super::bodies::{
     New, Whole, check_id, check_not_null, check_required, check_same_id, encode_body, encode_new, keep_blobs, pointer,
     stamp,
 };
-use super::{BATCH, HELD, KEY, Owned, Precondition, Read, Replaced, Transaction, below, uploads};
+use super::{BATCH, HELD_BY_THREAD, KEY, Owned, Precondition, Read, Replaced, Transaction, below, uploads};
 use crate::encoding::record::Current;
 use crate::encoding::value::{Blob, Value};
 use crate::encoding::{Fields, Record, key, patch, record, url};
@@ -395,7 +395,7 @@ impl<'d> Transaction<'d> {
         match locks.lock(slot, Wait::No) {
             Some(guard) => {
                 self.guards.push(guard);
-                HELD.with_borrow_mut(|held| held.push((&raw const *locks, slot)));
+                HELD_BY_THREAD.with_borrow_mut(|held| held.push((&raw const *locks, slot)));
                 Ok(())
             }
             // Checked only now: a transaction of many keys has many locks.
@@ -411,7 +411,9 @@ impl<'d> Transaction<'d> {
     pub(super) fn open<'t>(&mut self, table: &'t Table, id: &str) -> Result<Option<Read<'t, 'd>>> {
         let Some(record) = self.stored(table, id)? else { return Ok(None) };
         if table.expires() && record.has_expired(self.now())? {
-            self.remove(table, id, &record)?;
+            if !self.database.store().is_read_only() {
+                self.remove(table, id, &record)?;
+            }
             return Ok(None);
         }
         Ok(Some(record))
@@ -440,7 +442,7 @@ impl Drop for Transaction<'_> {
     fn drop(&mut self) {
         self.batch.clear();
         BATCH.set(std::mem::take(&mut self.batch));
-        HELD.with_borrow_mut(|held| held.truncate(self.outer));
+        HELD_BY_THREAD.with_borrow_mut(|held| held.truncate(self.held_before));
     }
 }
 

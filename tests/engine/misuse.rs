@@ -5,12 +5,14 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use strata::blobs::{Reader, Upload};
+use strata::config::Config;
 use strata::encoding::value::Date;
 use strata::encoding::{Fields, Value};
 use strata::error::{Error, Result};
-use strata::feed::{Feed, Next, Topic};
+use strata::feed::{EventId, Feed, Message, Next, Subscription, Topic};
 use strata::query::{Limits, Order, Query, Selection};
 use strata::schema::{Schema, Table};
+use strata::server::Server;
 use strata::storage::{Options, Space};
 use strata::transaction::{Database, Precondition};
 
@@ -90,6 +92,13 @@ fn a_query_runs_on_the_table_that_it_was_parsed_for() {
         assert_eq!(outcome(&query.run(&database, draft, |_| Ok(()))), "ok");
     }
     // A part of it is enough.
+    let select = parsed(&database, draft, "select=age").select;
+    let shown = Query { select, ..Query::default() }.show(&database, invoice, |_, _| Ok(()));
+    assert_invalid("a selection", shown, &["selection", "table Invoice"]);
+    // Relationships lead to tables of the same schema.
+    let reversed = Schema::parse(&SDL.replace("type Draft", "type Other @table { id: ID @primaryKey } type Draft"));
+    let strange = Query::parse(&reversed.expect("valid"), invoice, "draft.age=gt=4", &Limits::in_url(1));
+    assert_invalid("parse", strange.map(drop), &["table Invoice", "schema"]);
     let mixed = Query { filter: parsed(&database, draft, "age=gt=4").filter, ..Query::default() };
     assert_invalid("a mixed query", mixed.delete(&database, invoice, 100), &["table Draft", "table Invoice"]);
     assert_eq!((ids(&database, "Draft").len(), ids(&database, "Invoice").len()), (10, 10));
@@ -156,9 +165,6 @@ fn a_position_that_a_table_does_not_have_is_invalid() {
         assert_invalid("text", record.text(position), words);
         assert_invalid("json_of", record.json_of(position), words);
         assert_invalid("scalar", record.scalar(position), words);
-        assert_invalid("is_null", record.is_null(position), words);
-        assert_invalid("is_text", record.is_text(position, "a"), words);
-        assert_invalid("is_boolean", record.is_boolean(position, true), words);
         assert_eq!(record.upload(position), None);
         assert_invalid("reader", Reader::open(&database, invoice, "1", position).map(drop), words);
         assert_eq!(outcome(&begin(&database, invoice, "1", position)), "invalid");
@@ -180,7 +186,8 @@ fn a_position_that_a_table_does_not_have_is_invalid() {
             let shown = query.show(&database, invoice, |_, _| Ok(()));
             assert_eq!(outcome(&shown), "invalid", "{query:?}");
             assert_eq!(outcome(&query.explain(&database, invoice)), "invalid", "{query:?}");
-            query.is_short(invoice);
+            let is_shown_only = query.select.is_some();
+            assert!(is_shown_only || !query.is_short(invoice), "{query:?}");
         }
     }
 }
@@ -247,10 +254,19 @@ fn a_cursor_of_another_query_is_invalid() {
     let (_, invoice) = tables(&database);
     let first = parsed(&database, invoice, "age=ge=0&limit=2");
     let next = first.show(&database, invoice, |_, _| Ok(())).expect("readable").next;
+    let by_hand = Query { limit: Some(2), ..Query::equal(1, Value::Int(1)) };
+    let by_hand = Query { after: next.clone(), ..by_hand };
+    assert_invalid("by hand", by_hand.run(&database, invoice, |_| Ok(())), &["another query"]);
     for text in ["age=ge=1&limit=2", "sort=age&limit=2", "limit=2"] {
         let query = Query { after: next.clone(), ..parsed(&database, invoice, text) };
         assert_invalid(text, query.run(&database, invoice, |_| Ok(())), &["another query"]);
         assert_invalid(text, query.show(&database, invoice, |_, _| Ok(())), &["another query"]);
+    }
+    // Another text than it was parsed from.
+    for text in ["", "a", "\u{e9}"] {
+        let query = Query { text, limit: Some(2), ..parsed(&database, invoice, "select=id,age&sort=-age&limit=2") };
+        query.show(&database, invoice, |_, _| Ok(())).expect("it has no use for the text");
+        query.explain(&database, invoice).expect("readable");
     }
     let mut listed = Vec::new();
     let query = Query { after: next, ..first };
@@ -373,6 +389,7 @@ fn what_is_opened_unchanged_stays_so() {
     assert_eq!(ids(&database, "Draft").len(), 10);
     let read = database.transact(|transaction| Ok(transaction.read(draft, "1")?.is_some()));
     assert!(read.expect("nothing is written"));
+    assert_eq!(outcome(&Server::over(database.clone(), &Config::default())), "invalid");
     database.store().sync().expect("there is nothing to sync");
     drop(database);
     assert!(files(directory.path()) == before, "a file has changed");
@@ -394,40 +411,62 @@ fn opening_what_is_not_there_unchanged_makes_nothing() {
     assert_eq!(std::fs::read(&file).expect("readable"), b"text");
 }
 
+/// Writes an event as its id.
+fn write_id(id: EventId, _: &Message<'_>, text: &mut Vec<u8>) {
+    text.extend_from_slice(format!("{id} ").as_bytes());
+}
+
+/// The next text of a subscription, or what comes instead; it is there within a minute.
+fn next(subscription: &mut Subscription) -> Next {
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    loop {
+        match subscription.next(|| {}) {
+            Next::Pending if std::time::Instant::now() < deadline => std::thread::yield_now(),
+            other => return other,
+        }
+    }
+}
+
+/// Takes the texts that a subscription still has, and returns what comes then.
+fn end_of(subscription: &mut Subscription) -> Next {
+    loop {
+        match next(subscription) {
+            Next::Text(_) => {}
+            end => return end,
+        }
+    }
+}
+
 #[test]
 fn a_subscription_does_not_keep_the_database_open() {
-    for is_behind in [false, true] {
-        let (directory, database) = fresh(SDL);
-        let (draft, _) = tables(&database);
-        let feed = Feed::new(database.clone(), strata::feed::Options::default(), |_, _, text| text.push(b'.'));
-        let mut subscription = feed.subscribe(Topic::table(draft)).expect("its own table");
-        database.create(draft, br#"{"id":"1"}"#).expect("a valid body");
-        // Its text counts against a limit of the feed for as long as somebody has it.
-        let text = loop {
-            match subscription.next(|| {}) {
-                Next::Text(text) => break text,
-                Next::Pending => std::thread::yield_now(),
-                other => panic!("{other:?}"),
-            }
-        };
-        let clone = feed.clone();
-        drop((feed, database));
-        assert!(open(directory.path(), SDL).is_err(), "a feed keeps it open");
-        drop(clone);
-        let opened = open(directory.path(), SDL).expect("neither a subscription nor its text keeps it open");
-        if is_behind {
-            subscription.catch_up();
-        }
-        // It may have texts still.
-        let last = loop {
-            match subscription.next(|| {}) {
-                Next::Text(_) => {}
-                last => break last,
-            }
-        };
-        assert!(matches!(last, Next::Over), "{last:?}");
-        drop((subscription, text, opened));
+    let (directory, database) = fresh(SDL);
+    let (draft, _) = tables(&database);
+    let feed = Feed::new(database.clone(), strata::feed::Options::default(), write_id);
+    let mut live = feed.subscribe(Topic::table(draft)).expect("its own table");
+    // Its text counts against a limit of the feed for as long as somebody has it.
+    let Next::Text(text) = next(&mut live) else { panic!("it begins with its position") };
+    let first = std::str::from_utf8(&text).expect("as written").trim().parse().expect("the id of an event");
+    for id in 0..10_000 {
+        database.create(draft, format!(r#"{{"id":"{id}"}}"#).as_bytes()).expect("a valid body");
     }
+    // More events than fit in one piece.
+    let [mut behind, mut catching_up] =
+        [(); 2].map(|()| feed.resume(Topic::table(draft), first).expect("the log is kept"));
+    for subscription in [&mut behind, &mut catching_up] {
+        assert!(matches!(next(subscription), Next::Text(_)));
+        assert!(matches!(next(subscription), Next::Behind));
+    }
+    let clone = feed.clone();
+    drop((feed, database));
+    assert_eq!(outcome(&open(directory.path(), SDL)), "busy", "a feed keeps it open");
+    drop(clone);
+    let opened = open(directory.path(), SDL).expect("neither a subscription nor its text keeps it open");
+    catching_up.catch_up();
+    for subscription in [&mut live, &mut behind, &mut catching_up] {
+        let end = end_of(subscription);
+        assert!(matches!(end, Next::Over), "{end:?}");
+    }
+    drop((live, behind, catching_up, text, opened));
 }
 
 #[test]
@@ -535,4 +574,21 @@ fn who_has_a_directory_open_is_said() {
     assert_eq!(outcome(&open_idle(directory.path(), SDL)), "busy");
     drop(readers);
     open_idle(directory.path(), SDL).expect("it is closed");
+}
+
+#[test]
+fn an_expired_record_that_is_only_read_is_not_there() {
+    let sdl = "type Lease @table(expiration: 60) { id: ID @primaryKey }";
+    let (directory, database) = fresh(sdl);
+    database.create(database.table("Lease").expect("it exists"), br#"{"id":"1"}"#).expect("a valid body");
+    let now = database.now();
+    drop(database);
+    let schema = Schema::parse(sdl).expect("it is valid");
+    let database = Database::open_unchanged(directory.path(), schema, &Options::default()).expect("it is closed");
+    for (later, is_there) in [(0, true), (61_000_000, false)] {
+        let database = database.with_clock(&strata::transaction::Clock::standing_at(now + later));
+        let lease = database.table("Lease").expect("it exists");
+        let read = database.transact(|transaction| Ok(transaction.read(lease, "1")?.is_some()));
+        assert_eq!(read.expect("nothing is written"), is_there);
+    }
 }

@@ -132,33 +132,33 @@ impl<B: AsRef<[u8]>> Record<'_, B> {
         *bytes[bytes.len() - before_end..].first_chunk().expect("open saw that the record has all slots of its table")
     }
 
-    /// Returns whether a Boolean has this value; false for null.
+    /// Returns whether a Boolean of the table has this value; false for null.
     ///
     /// # Errors
     /// As [`Record::text`].
     #[inline]
-    pub fn is_boolean(&self, attribute: usize, boolean: bool) -> Result<bool> {
+    pub(crate) fn is_boolean(&self, attribute: usize, boolean: bool) -> Result<bool> {
         Ok(self.first_byte(attribute)? == if boolean { b't' } else { b'f' })
     }
 
-    /// Returns whether an ID or a String equals a text that [`is_stored_unescaped`]. Its end is not looked up: only at the end of the stored
+    /// Returns whether an ID or a String of the table equals a text that [`is_stored_unescaped`]. Its end is not looked up: only at the end of the stored
     /// text is there a quotation mark without a backslash before it.
     ///
     /// # Errors
     /// As [`Record::text`].
     #[inline]
-    pub fn is_text(&self, attribute: usize, text: &str) -> Result<bool> {
+    pub(crate) fn is_text(&self, attribute: usize, text: &str) -> Result<bool> {
         let stored = self.json().get(self.offset(attribute)?..).ok_or_else(|| outside(self.table))?;
         let end = text.len() + 1;
         Ok(stored.get(end) == Some(&b'"') && stored[0] == b'"' && stored[1..end] == *text.as_bytes())
     }
 
-    /// Returns whether the value is null: no other value begins with the same letter.
+    /// Returns whether the value of an attribute of the table is null: no other value begins with the same letter.
     ///
     /// # Errors
     /// As [`Record::text`].
     #[inline(never)] // Numbers call it only for zeros, and inlining it would double their loop body.
-    pub fn is_null(&self, attribute: usize) -> Result<bool> {
+    pub(crate) fn is_null(&self, attribute: usize) -> Result<bool> {
         Ok(self.first_byte(attribute)? == b'n')
     }
 

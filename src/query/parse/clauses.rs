@@ -81,7 +81,7 @@ impl<'q> Parser<'q, '_> {
 
     /// Parses the selection from a table that is reached by this many relationships.
     fn selection(&mut self, table: &Table, relationships: usize) -> Result<Selection> {
-        let mut selection = Selection::default();
+        let mut selection = Selection { table: Some(table.identity), ..Selection::default() };
         loop {
             let start = self.position;
             for item in self.items(table, relationships)? {

@@ -354,7 +354,7 @@ fn clauses_are_taken_out_of_the_logic() {
     ] {
         let query = parse(query);
         assert!(query.filter.nodes.is_empty());
-        assert_eq!(query.select, Some(Selection { items: vec![Item::Attribute(1), Item::Attribute(0)] }));
+        assert_eq!(query.select.unwrap().items, [Item::Attribute(1), Item::Attribute(0)]);
         assert_eq!(query.sort.as_slice(), [order(3, true), order(1, false)]);
         assert_eq!((query.limit, query.offset, query.explain), (Some(5), 2, true));
     }
