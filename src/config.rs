@@ -266,6 +266,10 @@ struct IngressFlags {
     #[arg(long = "cors-origin", value_name = "ORIGIN", env = "STRATA_CORS_ORIGINS", value_delimiter = ',', value_parser = parsed::<ingress::Origin>)]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     cors_origins: Vec<ingress::Origin>,
+    /// A proxy whose Forwarded or X-Forwarded-For says who asks; repeatable [in the file ingress.trusted_proxies]
+    #[arg(long = "trusted-proxy", value_name = "CIDR", env = "STRATA_TRUSTED_PROXIES", value_delimiter = ',', value_parser = parsed::<ingress::Network>)]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    trusted_proxies: Vec<ingress::Network>,
 }
 
 #[derive(Args, Debug, Default, Serialize)]

@@ -31,6 +31,7 @@ mod blob;
 mod body;
 mod browsers;
 mod budget;
+mod client;
 mod crossing;
 mod events;
 mod file;
@@ -65,6 +66,7 @@ use crate::transaction::Database;
 pub use body::{Source, read as read_body, waits_to_be_asked};
 use browsers::Browsers;
 pub use browsers::{HostName, Origin};
+pub use client::{Client, Network};
 pub use crossing::Pools;
 use crossing::{Attempt, BodyBytes, BodyPermit, Completed, Crossing, Permit, Reply, coded_inline};
 use events::Events;
@@ -102,6 +104,8 @@ pub struct Options {
     pub allowed_hosts: Vec<HostName>,
     /// Origins allowed by CORS.
     pub cors_origins: Vec<Origin>,
+    /// Proxies that are believed about whose requests they pass on.
+    pub trusted_proxies: Vec<Network>,
 }
 
 impl Default for Options {
@@ -117,6 +121,7 @@ impl Default for Options {
             request_timeout_ms: 30_000,
             allowed_hosts: Vec::new(),
             cors_origins: Vec::new(),
+            trusted_proxies: Vec::new(),
         }
     }
 }
@@ -228,7 +233,8 @@ impl Ingress {
     }
 
     fn answer_parts<B: Source>(self: &Arc<Self>, parts: Parts, body: B, peer: IpAddr) -> Answering {
-        let mut context = self.recorder.begin(&parts, peer);
+        let client = || Client::of(peer, &parts.headers, &self.options.trusted_proxies).address();
+        let mut context = self.recorder.begin(&parts, client);
         let framed = body.is_over() || body::is_understood(&parts.headers);
         let admitted = if framed { self.browsers.admit(&parts) } else { Err(Failure::TransferCoding) };
         if let Err(failure) = admitted {
@@ -304,7 +310,7 @@ impl Ingress {
 
     /// Redirects a browser on this machine to the console, if no static site is served.
     fn to_console(&self, parts: &Parts, peer: IpAddr) -> Option<Answer> {
-        let may = self.files.is_none() && peer.to_canonical().is_loopback();
+        let may = self.files.is_none() && client::is_local(peer, &parts.headers);
         if may { console::redirection(&parts.method, &parts.uri, &parts.headers) } else { None }
     }
 

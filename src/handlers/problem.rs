@@ -262,7 +262,9 @@ impl Failure {
             }
             Self::Range { length_bytes } => format!("the content has {length_bytes} bytes"),
             Self::Overloaded => "too many requests are in flight: retry after the delay in Retry-After".to_owned(),
-            Self::LocalOnly => "this is available only to clients on the same machine".to_owned(),
+            Self::LocalOnly => {
+                "this is available only to clients on the same machine, and not through a proxy".to_owned()
+            }
             Self::Misdirected { host } => {
                 format!(
                     "{host} is not an allowed host: use localhost, an IP address, or a name given by --allowed-host"

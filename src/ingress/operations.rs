@@ -29,6 +29,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::sync::OnceCell;
 
+use super::client;
 use super::crossing::Crossing;
 use crate::console::Console;
 use crate::error::Error;
@@ -69,9 +70,9 @@ struct Description {
 #[derive(Clone)]
 struct Refused(Arc<Failure>);
 
-/// The address of the client.
+/// Whether the request comes from this machine.
 #[derive(Clone, Copy)]
-struct Peer(IpAddr);
+struct Local(bool);
 
 const ALLOW: &str = "GET, HEAD, OPTIONS";
 
@@ -122,8 +123,8 @@ impl Operations {
             parts.method = Method::GET;
             parts.headers.remove(RANGE);
         }
-        let mut request = Request::from_parts(parts, Body::empty());
-        request.extensions_mut().insert(Peer(peer));
+        parts.extensions.insert(Local(client::is_local(peer, &parts.headers)));
+        let request = Request::from_parts(parts, Body::empty());
         let mut answer = match self.router.call(request).await {
             Ok(answer) => answer,
             Err(never) => match never {},
@@ -207,8 +208,8 @@ struct Counted {
 }
 
 /// Returns the counts since the store was opened, which are not public: they disclose the load.
-async fn counters(State(shared): State<Arc<Shared>>, Extension(Peer(peer)): Extension<Peer>) -> Response<Body> {
-    match peer.to_canonical().is_loopback() {
+async fn counters(State(shared): State<Arc<Shared>>, Extension(Local(is_local)): Extension<Local>) -> Response<Body> {
+    match is_local {
         true => {
             let (storage, feed) = (shared.crossing.database().counters(), shared.feed.counters());
             Json(Counted { storage, feed }).into_response()
@@ -286,10 +287,10 @@ async fn tables(State(shared): State<Arc<Shared>>) -> Response<Body> {
 /// Serves the console, only to browsers on this machine.
 async fn console(
     State(shared): State<Arc<Shared>>,
-    Extension(Peer(peer)): Extension<Peer>,
+    Extension(Local(is_local)): Extension<Local>,
     request: Request,
 ) -> Response<Body> {
-    if !peer.to_canonical().is_loopback() {
+    if !is_local {
         return refused(Failure::LocalOnly);
     }
     let made = shared.console.get_or_try_init(|| shared.crossing.blocking(|| Ok(Console::new()))).await;
@@ -337,10 +338,10 @@ fn checkpoints(post: MethodRouter<Arc<Shared>>) -> MethodRouter<Arc<Shared>> {
 /// Makes an online copy of the store in a new directory on the server's machine.
 async fn checkpoint(
     State(shared): State<Arc<Shared>>,
-    Extension(Peer(peer)): Extension<Peer>,
-    destination: Result<Query<Destination>, QueryRejection>,
+    Extension(Local(is_local)): Extension<Local>,
+    wanted: Result<Query<Wanted>, QueryRejection>,
 ) -> Response<Body> {
-    if !peer.to_canonical().is_loopback() {
+    if !is_local {
         return refused(Failure::LocalOnly);
     }
     let Ok(Query(Destination { directory })) = destination else {
@@ -365,7 +366,7 @@ async fn checkpoint(
 }
 
 /// Returns Prometheus metrics: requests by route for everyone, and those of the store for clients that may see the counters.
-async fn metrics(State(shared): State<Arc<Shared>>, Extension(Peer(peer)): Extension<Peer>) -> impl IntoResponse {
+async fn metrics(State(shared): State<Arc<Shared>>, Extension(Local(is_local)): Extension<Local>) -> impl IntoResponse {
     let mut registry = shared.observability.metrics();
     let ready = u64::from(shared.ready.load(Ordering::Relaxed));
     registry.register("strata_ready", "Whether the server is ready for requests", ConstGauge::new(ready));
@@ -374,7 +375,7 @@ async fn metrics(State(shared): State<Arc<Shared>>, Extension(Peer(peer)): Exten
     let held = ConstGauge::new(shared.crossing.body_bytes());
     registry.register("strata_request_body_held_bytes", "Bytes of request bodies in memory", held);
     register_feed(&shared.feed.counters(), &mut registry);
-    if peer.to_canonical().is_loopback() {
+    if is_local {
         let counters = serde_json::to_value(shared.crossing.database().counters()).unwrap_or_default();
         for (name, number) in counters.as_object().into_iter().flatten() {
             let counter = ConstCounter::new(number.as_u64().unwrap_or_default());

@@ -1,10 +1,11 @@
 //! As much of an HTTP client as the tests need: it sends what it is told, byte by byte, and reads one answer.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use socket2::{Domain, Socket, Type};
 use strata::config::Config;
 use strata::server::Server;
 
@@ -65,6 +66,17 @@ pub struct Connection {
 impl Connection {
     pub fn open(url: &str) -> Self {
         let stream = TcpStream::connect(url.strip_prefix("http://").unwrap()).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+        Self { stream, read: Vec::new() }
+    }
+
+    /// A connection from another address of this machine.
+    pub fn open_from(address: IpAddr, url: &str) -> Self {
+        let to: SocketAddr = url.strip_prefix("http://").unwrap().parse().unwrap();
+        let socket = Socket::new(Domain::for_address(to), Type::STREAM, None).unwrap();
+        socket.bind(&SocketAddr::new(address, 0).into()).unwrap();
+        socket.connect(&to.into()).unwrap();
+        let stream = TcpStream::from(socket);
         stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         Self { stream, read: Vec::new() }
     }
