@@ -43,6 +43,7 @@ mod unanswered;
 mod upload;
 
 use std::net::IpAddr;
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{self, Poll};
@@ -132,6 +133,7 @@ pub struct Ingress {
     crossing: Arc<Crossing>,
     operations: Operations,
     files: Option<Arc<Site>>,
+    checkpoints: Option<Arc<Path>>,
     feed: Feed,
     observability: Arc<Observability>,
     recorder: Recorder,
@@ -146,19 +148,22 @@ impl Ingress {
         let observability = Arc::new(Observability::counting(labels::names(&routes)));
         let feed = Feed::new(database.clone(), feed::Options::default(), handlers::write_event);
         let crossing = Arc::new(Crossing::new(database, routes, &options, pools.into()));
-        Self::of(crossing, None, feed, observability, options)
+        Self::of(crossing, None, None, feed, observability, options)
     }
 
     fn of(
         crossing: Arc<Crossing>,
         files: Option<Arc<Site>>,
+        checkpoints: Option<Arc<Path>>,
         feed: Feed,
         observability: Arc<Observability>,
         options: Options,
     ) -> Self {
-        let operations = Operations::new(Arc::clone(&crossing), feed.clone(), Arc::clone(&observability));
+        let operations =
+            Operations::new(Arc::clone(&crossing), checkpoints.clone(), feed.clone(), Arc::clone(&observability));
         let recorder = observability.recorder();
-        Self { crossing, operations, files, feed, observability, recorder, browsers: Browsers::new(&options), options }
+        let browsers = Browsers::new(&options);
+        Self { crossing, operations, files, checkpoints, feed, observability, recorder, browsers, options }
     }
 
     /// Adds static files.
@@ -167,11 +172,18 @@ impl Ingress {
         Self { files: Some(Arc::new(files)), ..self }
     }
 
+    /// Sets the directory in which checkpoints of the store are made on request.
+    #[must_use]
+    pub fn with_checkpoints(self, directory: &Path) -> Self {
+        let checkpoints = Some(Arc::from(directory));
+        Self::of(self.crossing, self.files, checkpoints, self.feed, self.observability, self.options)
+    }
+
     /// Sets the limits of the change feed.
     #[must_use]
     pub fn with_feed(self, options: feed::Options) -> Self {
         let feed = Feed::new(self.crossing.database().clone(), options, handlers::write_event);
-        Self::of(self.crossing, self.files, feed, self.observability, self.options)
+        Self::of(self.crossing, self.files, self.checkpoints, feed, self.observability, self.options)
     }
 
     /// Sets up the access log and timings.
@@ -180,7 +192,8 @@ impl Ingress {
     /// `Storage` if the access log cannot be opened.
     pub fn with_observability(self, options: &observability::Options) -> crate::error::Result<Self> {
         let observability = Observability::start(options, labels::names(self.crossing.routes()))?;
-        Ok(Self::of(self.crossing, self.files, self.feed, Arc::new(observability), self.options))
+        let observability = Arc::new(observability);
+        Ok(Self::of(self.crossing, self.files, self.checkpoints, self.feed, observability, self.options))
     }
 
     /// Returns an ingress for another thread; its counts are added to the same totals, but kept in separate memory.
@@ -190,6 +203,7 @@ impl Ingress {
             crossing: Arc::clone(&self.crossing),
             operations: self.operations.clone(),
             files: self.files.clone(),
+            checkpoints: self.checkpoints.clone(),
             feed: self.feed.clone(),
             observability: Arc::clone(&self.observability),
             recorder: self.observability.recorder(),

@@ -43,7 +43,7 @@ enum Command {
     Verify(Stored),
     /// Count what is in a store, as JSON
     Stats(Stored),
-    /// Copy a store into a new directory; of a running server, POST /_checkpoint?directory=DIR
+    /// Copy a store into a new directory; of a running server, POST /_checkpoint (--checkpoint-dir)
     Backup {
         /// The new directory
         directory: PathBuf,

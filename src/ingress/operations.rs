@@ -4,7 +4,7 @@
 //! Served by an axum `Router`, because none of it is performance-critical.
 
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -52,6 +52,8 @@ pub(super) struct Operations {
 
 struct Shared {
     crossing: Arc<Crossing>,
+    /// The directory for checkpoints; `None`: there are none.
+    checkpoints: Option<Arc<Path>>,
     feed: Feed,
     observability: Arc<Observability>,
     /// Made when it is first requested.
@@ -77,9 +79,15 @@ struct Local(bool);
 const ALLOW: &str = "GET, HEAD, OPTIONS";
 
 impl Operations {
-    pub(super) fn new(crossing: Arc<Crossing>, feed: Feed, observability: Arc<Observability>) -> Self {
+    pub(super) fn new(
+        crossing: Arc<Crossing>,
+        checkpoints: Option<Arc<Path>>,
+        feed: Feed,
+        observability: Arc<Observability>,
+    ) -> Self {
         let state = Arc::new(Shared {
             crossing,
+            checkpoints,
             feed,
             observability,
             console: OnceCell::new(),
@@ -95,7 +103,7 @@ impl Operations {
             .route("/_metrics", shown(get(metrics)))
             .route("/_tables", shown(get(tables)))
             .route("/_openapi.json", coding(get(described)).options(options))
-            .route("/_checkpoint", checkpoints(coding(post(checkpoint).route_layer(from_fn(unversioned)))))
+            .route("/_checkpoint", only_posted(coding(post(checkpoint).route_layer(from_fn(unversioned)))))
             .route("/_console", any(console))
             .route("/_console/", any(console))
             .route("/_console/{*file}", any(console))
@@ -321,21 +329,46 @@ async fn described(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Res
     into_response(answer)
 }
 
-/// The destination of a checkpoint.
+/// The parameters of a checkpoint.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Destination {
-    directory: PathBuf,
+struct Wanted {
+    name: Option<Name>,
 }
 
-/// Adds the methods that `POST /_checkpoint` does not serve.
-fn checkpoints(post: MethodRouter<Arc<Shared>>) -> MethodRouter<Arc<Shared>> {
+/// The name of a checkpoint, which is that of its directory.
+#[derive(Clone, Deserialize, Serialize)]
+#[serde(try_from = "String")]
+struct Name(String);
+
+impl Name {
+    /// Returns the time in UTC.
+    fn of_now() -> Self {
+        Self(jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ").to_string())
+    }
+}
+
+impl TryFrom<String> for Name {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, &'static str> {
+        let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+        match matches!(text.len(), 1..=64) && text.bytes().all(is_allowed) {
+            true => Ok(Self(text)),
+            false => Err("not a name"),
+        }
+    }
+}
+
+/// Adds the methods that an endpoint does not serve which is only posted to.
+fn only_posted(post: MethodRouter<Arc<Shared>>) -> MethodRouter<Arc<Shared>> {
     const ALLOW: &str = "POST, OPTIONS";
     post.options(|| async { into_response(handlers::options(ALLOW)) })
         .fallback(|| async { refused(Failure::Method { allow: ALLOW }) })
 }
 
-/// Makes an online copy of the store in a new directory on the server's machine.
+/// Makes an online copy of the store in the directory for checkpoints. Only the operator chooses that: the server may write where those who
+/// may connect to it may not.
 async fn checkpoint(
     State(shared): State<Arc<Shared>>,
     Extension(Local(is_local)): Extension<Local>,
@@ -344,23 +377,23 @@ async fn checkpoint(
     if !is_local {
         return refused(Failure::LocalOnly);
     }
-    let Ok(Query(Destination { directory })) = destination else {
-        return refused(
-            Error::invalid("directory is missing: use /_checkpoint?directory=PATH with a PATH that does not exist")
-                .into(),
-        );
+    let Some(directory) = &shared.checkpoints else {
+        let detail = "the server keeps no checkpoints: start it with --checkpoint-dir DIR".to_owned();
+        return refused(Error::NotFound { detail }.into());
     };
-    let store = shared.crossing.database().clone();
-    let copy = directory.clone();
-    let job = move || {
-        if copy.exists() || !copy.parent().is_some_and(Path::is_dir) {
-            let detail = "the directory must not exist, but its parent must";
-            return Err(Error::invalid(format!("{}: {detail}", copy.display())));
+    let Ok(Query(Wanted { name })) = wanted else {
+        let detail = "the only parameter is name, of 1 to 64 characters, each one of A-Z, a-z, 0-9, - and _";
+        return refused(Error::invalid(detail).into());
+    };
+    let name = name.unwrap_or_else(Name::of_now);
+    let (database, copy) = (shared.crossing.database().clone(), directory.join(&name.0));
+    let made = shared.crossing.blocking(move || database.store().checkpoint(&copy)).await;
+    match made {
+        Ok(()) => (StatusCode::CREATED, Json(json!({ "name": name }))).into_response(),
+        Err(Failure::Error(Error::Invalid { .. })) => {
+            let detail = format!("the checkpoint {} exists, or is being made: choose another name", name.0);
+            refused(Error::invalid(detail).into())
         }
-        store.store().checkpoint(&copy)
-    };
-    match shared.crossing.blocking(job).await {
-        Ok(()) => (StatusCode::CREATED, Json(json!({ "directory": directory }))).into_response(),
         Err(failure) => refused(failure),
     }
 }

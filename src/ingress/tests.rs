@@ -230,7 +230,9 @@ async fn beside_the_tables() {
 async fn what_fails_beside_the_tables_has_a_name_in_the_log() {
     let folder = tempfile::tempdir().unwrap();
     let ingress = ingress(&folder, Options::default());
-    let (status, body) = ask(&ingress, "POST", "/_checkpoint?directory=/proc/copy", "").await;
+    let ingress = Arc::into_inner(ingress).unwrap().with_checkpoints(Path::new("/proc"));
+    let ingress = Arc::new(ingress);
+    let (status, body) = ask(&ingress, "POST", "/_checkpoint?name=copy", "").await;
     let body: serde_json::Value = serde_json::from_str(&body).unwrap();
     assert!(status == 500 && body["requestId"].is_string(), "{status} {body}");
     assert_eq!(ask(&ingress, "HEAD", "/_nothing", "").await, (404, String::new()));

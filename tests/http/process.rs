@@ -155,15 +155,10 @@ fn a_backup_is_restored_and_verified() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let (data, running, offline, restored) = (path("data"), path("running"), path("offline"), path("restored"));
-    let mut server = Running::start(folder.path());
+    let mut server = Running::start_with(folder.path(), &["--checkpoint-dir", folder.path().to_str().unwrap()]);
     assert_eq!(ask(&server.url, "PUT", "/Product/1", r#"{"name":"Lamp","category":"light"}"#).status, 201);
-    let made = ask(&server.url, "POST", &format!("/_checkpoint?directory={running}"), "");
-    assert_eq!(made.status, 201, "{}", made.body);
-    for refused in [running.as_str(), "no/such/folder", ""] {
-        let answer = ask(&server.url, "POST", &format!("/_checkpoint?directory={refused}"), "");
-        assert_eq!(answer.status, 400, "{refused}: {}", answer.body);
-    }
-    assert_eq!(ask(&server.url, "POST", "/_checkpoint", "").status, 400);
+    let made = ask(&server.url, "POST", "/_checkpoint?name=running", "");
+    assert_eq!((made.status, made.body.as_str()), (201, r#"{"name":"running"}"#));
     assert_eq!(ask(&server.url, "PUT", "/Product/2", r#"{"name":"Chair"}"#).status, 201);
     let schema = schema();
     let of = |command: &'static str, data: &str| {
@@ -207,11 +202,11 @@ fn listed(folder: &Path) -> Vec<(PathBuf, Vec<u8>, [i64; 4])> {
 fn what_reads_a_store_changes_nothing_in_it() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let mut server = Running::start(folder.path());
+    let mut server = Running::start_with(folder.path(), &["--checkpoint-dir", folder.path().to_str().unwrap()]);
     for number in 0..20 {
         assert_eq!(ask(&server.url, "PUT", &format!("/Product/{number}"), r#"{"name":"Lamp"}"#).status, 201);
     }
-    assert_eq!(ask(&server.url, "POST", &format!("/_checkpoint?directory={}", path("copy")), "").status, 201);
+    assert_eq!(ask(&server.url, "POST", "/_checkpoint?name=copy", "").status, 201);
     server.signal("KILL");
     server.exit_code();
     let schema = schema();
