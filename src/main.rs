@@ -14,6 +14,7 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand};
+use rustix::fs::Mode;
 use serde::Serialize;
 
 use strata::config::{self, Flags};
@@ -84,6 +85,8 @@ impl Stored {
 }
 
 fn main() -> ExitCode {
+    // What this process creates is its user's alone: data and copies of it, the access log, the ready file.
+    rustix::process::umask(Mode::RWXG | Mode::RWXO);
     if let Some(why) = unfit_processor() {
         return refuse(&why);
     }

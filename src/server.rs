@@ -13,6 +13,7 @@ mod ready_file;
 mod worker;
 
 use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -73,6 +74,7 @@ impl Server {
         // Last, because it has lasting effects.
         let open = if config.migrate { Database::migrate } else { Database::open };
         let database = open(&config.data_dir, schema, &storage)?;
+        warn_of_directories(config);
         Self::accept(config, listener, files, database, &division)
     }
 
