@@ -12,7 +12,7 @@
 //!                                                     │    answered, or waits for a sync, or for a lock and is retried
 //!                                                     └─ long work, or not in memory ── pool, on the blocking database
 //! ```
-//! Before routing, requests that a web page of another site must not make are rejected (421, 403; [`browsers`]).
+//! Requests that a web page must not make are rejected (421, 403; [`browsers`]): most before routing, reads once it is known of what.
 //!
 //! A hop to another thread costs more than a cached read, so what can be answered from memory is answered inline. A request that finds a
 //! key locked is retried when the lock is released, and a strong write is answered when the log is synced; neither blocks a thread. If the
@@ -294,6 +294,13 @@ impl Ingress {
             context.set_route(labels::STATIC);
             return self.answer_with_file(outcome, context, parts.headers);
         }
+        if parts.uri.path().starts_with("/_")
+            && let Err(failure) = self.browsers.admit_to_data(&parts)
+        {
+            context.set_route(labels::beside(parts.uri.path()));
+            let head = parts.method == Method::HEAD;
+            return Answering::Now(Some(self.answer_for(Err(failure), head, context, &parts.headers)));
+        }
         if let Some(answer) = self.to_console(&parts, peer) {
             context.set_route(labels::beside(console::PATH));
             return Answering::Now(Some(self.answer_for(Ok(answer), false, context, &parts.headers)));
@@ -372,7 +379,7 @@ impl Ingress {
         }
     }
 
-    /// Resolves a request whose path is a table's.
+    /// Resolves a request whose path is a table's, unless a web page must not make it.
     fn resolve<'r>(&'r self, parts: &'r Parts, context: &mut Context) -> Option<handlers::Result<Route<'r>>> {
         let routes = self.crossing.routes();
         let route = routes.resolve(&parts.method, &parts.uri, &parts.headers)?;
@@ -382,7 +389,11 @@ impl Ingress {
         };
         context.set_route(template.map_or(labels::OTHER, labels::of));
         context.mark(Span::Routing);
-        Some(route)
+        let admitted = match template {
+            Some(template) if routes.is_of_blobs(template) => Browsers::admit_to_upload(parts),
+            _ => self.browsers.admit_to_data(parts),
+        };
+        Some(admitted.and(route))
     }
 
     /// Reads the body of a request within all limits.
