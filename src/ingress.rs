@@ -46,11 +46,11 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{self, Poll};
+use std::task::{self, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::VARY;
+use http::header::{VARY, X_CONTENT_TYPE_OPTIONS};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response};
 use http_body_util::{Either, Full};
@@ -583,10 +583,13 @@ impl Future for Answering {
     type Output = Response<Body>;
 
     fn poll(self: Pin<&mut Self>, context: &mut task::Context<'_>) -> Poll<Response<Body>> {
-        match self.get_mut() {
-            Self::Now(answer) => Poll::Ready(answer.take().expect("a completed future is not polled again")),
-            Self::Later(answer) => answer.as_mut().poll(context),
-        }
+        let mut answer = match self.get_mut() {
+            Self::Now(answer) => answer.take().expect("a completed future is not polled again"),
+            Self::Later(answer) => ready!(answer.as_mut().poll(context)),
+        };
+        // No browser guesses another media type than the one that stands there.
+        answer.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        Poll::Ready(answer)
     }
 }
 

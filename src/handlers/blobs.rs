@@ -62,7 +62,6 @@ pub fn read(
     let fields = answer.headers_mut();
     fields.insert(CONTENT_TYPE, media_type);
     fields.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
-    fields.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     fields.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox"));
     let length_bytes = reader.length_bytes();
     if head {
