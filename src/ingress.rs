@@ -229,7 +229,7 @@ impl Ingress {
         observability.close(longest);
     }
 
-    /// Answers one request from a client at `peer`. Every request gets an answer.
+    /// Answers one request that came from the address `peer`. Every request gets an answer.
     ///
     /// If nothing has to be awaited, the answer is made within this call, and its future is a plain value without an allocation.
     pub fn answer<B: Source>(self: &Arc<Self>, request: Request<B>, peer: IpAddr) -> Answering {

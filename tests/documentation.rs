@@ -303,13 +303,14 @@ fn header_fields(document: &str) -> Vec<String> {
 #[test]
 fn pages_may_use_every_header_field_of_the_documents() {
     /// And proxies.
-    const OF_BROWSERS: [&str; 13] = [
+    const OF_BROWSERS: [&str; 14] = [
         "host",
         "origin",
         "sec-fetch-site",
         "sec-fetch-mode",
         "sec-fetch-dest",
         "x-forwarded-for",
+        "x-forwarded-proto",
         "x-real-ip",
         "expect",
         "transfer-encoding",

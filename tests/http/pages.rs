@@ -123,6 +123,49 @@ fn files_and_uploads_may_be_embedded_but_no_upload_is_executed() {
     server.stop().unwrap();
 }
 
+/// Requests of all kinds, and their status.
+const ALL_KINDS: [(&str, &str, &str, u16); 39] = [
+    ("PUT", "/Product/1", r#"{"name":"Lamp"}"#, 201),
+    ("POST", "/Product", r#"[{"name":"Lamp"},{"name":"Chair"}]"#, 201),
+    ("PATCH", "/Product/1", r#"{"note":"new"}"#, 200),
+    ("PUT", "/Visit/1", "{}", 201),
+    ("PUT", "/Photo/1", "{}", 201),
+    ("PUT", "/Photo/1/picture", "1", 201),
+    ("GET", "/Product/1", "", 200),
+    ("HEAD", "/Product/1", "", 200),
+    ("GET", "/Product", "", 200),
+    ("GET", "/Product?explain=true", "", 200),
+    ("GET", "/Product/none", "", 404),
+    ("GET", "/Product?nonsense", "", 400),
+    ("PUT", "/Product", "", 415),
+    ("POST", "/Product/1", "{}", 405),
+    ("OPTIONS", "/Product", "", 204),
+    ("OPTIONS", "*", "", 204),
+    ("POST", "/Product/query", "{}", 415),
+    ("POST", "/_batch", r#"{"operations":[]}"#, 200),
+    ("POST", "/graphql", r#"{"query":"{__typename}"}"#, 200),
+    ("GET", "/graphql?query={__typename}", "", 200),
+    ("GET", "/Photo/1/picture", "", 200),
+    ("HEAD", "/Photo/1/picture", "", 200),
+    ("DELETE", "/Photo/1/picture", "", 204),
+    ("GET", "/small.txt", "", 200),
+    ("GET", "/long.txt", "", 200),
+    ("HEAD", "/long.txt", "", 200),
+    ("DELETE", "/long.txt", "", 405),
+    ("OPTIONS", "/long.txt", "", 204),
+    ("GET", "/_health", "", 200),
+    ("HEAD", "/_ready", "", 200),
+    ("GET", "/_metrics", "", 200),
+    ("GET", "/_counters", "", 200),
+    ("GET", "/_tables", "", 200),
+    ("GET", "/_openapi.json", "", 200),
+    ("GET", "/_console", "", 200),
+    ("GET", "/_console/console.js", "", 200),
+    ("GET", "/_nothing", "", 404),
+    ("POST", "/_checkpoint", "", 404),
+    ("DELETE", "/Product?truncate=true", "", 200),
+];
+
 #[test]
 fn no_browser_guesses_a_media_type() {
     let folder = tempfile::tempdir().unwrap();
@@ -139,52 +182,19 @@ fn no_browser_guesses_a_media_type() {
         let values: Vec<_> = answer.headers.iter().filter(|(name, _)| name == "x-content-type-options").collect();
         assert!(values.len() == 1 && values[0].1 == "nosniff", "{what}: {answer:?}");
     };
-    let long = "n".repeat(100_000);
-    for (method, path, body, status) in [
-        ("PUT", "/Product/1", r#"{"name":"Lamp"}"#, 201),
-        ("POST", "/Product", &format!(r#"[{{"name":"{long}"}},{{"name":"{long}"}}]"#), 201),
-        ("PATCH", "/Product/1", r#"{"note":"new"}"#, 200),
-        ("PUT", "/Visit/1", "{}", 201),
-        ("PUT", "/Photo/1", "{}", 201),
-        ("PUT", "/Photo/1/picture", &"1".repeat(1_000_000), 201),
-        ("GET", "/Product/1", "", 200),
-        ("HEAD", "/Product/1", "", 200),
-        ("GET", "/Product", "", 200),
-        ("GET", "/Product?explain=true", "", 200),
-        ("GET", "/Product/none", "", 404),
-        ("GET", "/Product?nonsense", "", 400),
-        ("PUT", "/Product", "", 415),
-        ("POST", "/Product/1", "{}", 405),
-        ("OPTIONS", "/Product", "", 204),
-        ("OPTIONS", "*", "", 204),
-        ("POST", "/Product/query", "{}", 415),
-        ("POST", "/_batch", r#"{"operations":[]}"#, 200),
-        ("POST", "/graphql", r#"{"query":"{__typename}"}"#, 200),
-        ("GET", "/graphql?query={__typename}", "", 200),
-        ("GET", "/Photo/1/picture", "", 200),
-        ("HEAD", "/Photo/1/picture", "", 200),
-        ("DELETE", "/Photo/1/picture", "", 204),
-        ("GET", "/small.txt", "", 200),
-        ("GET", "/long.txt", "", 200),
-        ("HEAD", "/long.txt", "", 200),
-        ("DELETE", "/long.txt", "", 405),
-        ("OPTIONS", "/long.txt", "", 204),
-        ("GET", "/_health", "", 200),
-        ("HEAD", "/_ready", "", 200),
-        ("GET", "/_metrics", "", 200),
-        ("GET", "/_counters", "", 200),
-        ("GET", "/_tables", "", 200),
-        ("GET", "/_openapi.json", "", 200),
-        ("GET", "/_console", "", 200),
-        ("GET", "/_console/console.js", "", 200),
-        ("GET", "/_nothing", "", 404),
-        ("POST", "/_checkpoint", "", 404),
-        ("DELETE", "/Product?truncate=true", "", 200),
-    ] {
+    for (method, path, body, status) in ALL_KINDS {
         let answer = ask(server.url(), method, path, body);
         assert_eq!(answer.status, status, "{method} {path}: {}", answer.body);
         is_said(&answer, &format!("{method} {path}"));
     }
+    // In pieces, and read from the disk.
+    let long = "1".repeat(1 << 20);
+    assert_eq!(ask(server.url(), "PUT", "/Photo/1", "{}").status, 200);
+    assert_eq!(ask(server.url(), "PUT", "/Photo/1/picture", &long).status, 201);
+    is_said(&ask(server.url(), "GET", "/Photo/1/picture", ""), "a long blob");
+    let records = format!(r#"[{{"name":"{0}"}},{{"name":"{0}"}}]"#, &long[..100_000]);
+    is_said(&ask(server.url(), "POST", "/Product", &records), "a long answer");
+    is_said(&ask(server.url(), "GET", "/Product", ""), "a long list");
     assert_eq!(ask(server.url(), "PUT", "/Product/1", r#"{"name":"Lamp"}"#).status, 201);
     let tag = ask(server.url(), "GET", "/Product/1", "").header("etag").to_owned();
     for (fields, status) in [

@@ -119,7 +119,7 @@ fn what_may_stand_there_before_a_store_does_is_no_obstacle() {
     fs::create_dir_all(data.join("lost+found")).unwrap();
     let start = || {
         let mut server = Running::start(folder.path());
-        assert_eq!(ask(&server.url, "PUT", "/Product/1", r#"{"name":"Lamp"}"#).status, 201);
+        assert_eq!(ask(&server.url, "POST", "/Product", r#"{"name":"Lamp"}"#).status, 201);
         server.signal("TERM");
         assert_eq!(server.exit_code(), Some(0));
     };
