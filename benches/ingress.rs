@@ -14,7 +14,7 @@ mod wire;
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::hint::black_box;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::Ipv4Addr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -100,7 +100,7 @@ impl State for Shared {
 
 /// Returns the status of the answer and its body.
 async fn answered(ingress: &Arc<Ingress>, request: Request<Full<Bytes>>) -> (StatusCode, Bytes) {
-    let answer = ingress.answer(request, IpAddr::V4(Ipv4Addr::LOCALHOST)).await;
+    let answer = ingress.answer(request, &ingress.peer(Ipv4Addr::LOCALHOST.into(), None)).await;
     let status = answer.status();
     let body = answer.into_body().collect().await.expect("a body in memory").to_bytes();
     if status.is_server_error() {
@@ -232,7 +232,8 @@ fn json_bytes(body: &[u8]) -> usize {
 /// A pipe to hyper, which passes each request to ingress.
 fn to_ingress(shared: &Shared, (request, body_bytes): &(Vec<u8>, usize)) -> Wire {
     let ingress = Arc::new(shared.ingress.for_thread());
-    Wire::new(request, *body_bytes, move |request| ingress.answer(request, IpAddr::V4(Ipv4Addr::LOCALHOST)))
+    let peer = ingress.peer(Ipv4Addr::LOCALHOST.into(), None);
+    Wire::new(request, *body_bytes, move |request| ingress.answer(request, &peer))
 }
 
 /// The whole cycle of a request, from its bytes to the bytes of its answer.

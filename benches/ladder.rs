@@ -31,7 +31,7 @@ mod graphql;
 mod list;
 
 use std::hint::black_box;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -149,7 +149,7 @@ fn ingress(ours: &Ours, runtime: &tokio::runtime::Runtime) -> Arc<Ingress> {
 
 /// Reads the answer; returns its status and the length of its body.
 async fn answered(ingress: &Arc<Ingress>, request: Request<Full<Bytes>>) -> (StatusCode, usize) {
-    let answer = ingress.answer(request, IpAddr::V4(Ipv4Addr::LOCALHOST)).await;
+    let answer = ingress.answer(request, &ingress.peer(Ipv4Addr::LOCALHOST.into(), None)).await;
     let status = answer.status();
     let body = answer.into_body().collect().await.expect("a body in memory").to_bytes();
     if status.is_server_error() {

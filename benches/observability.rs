@@ -62,7 +62,7 @@ impl Recording {
 
     /// Records a request from head to answer. Returns 1 if no line was dropped.
     fn request(&self, parts: &Parts) -> u64 {
-        let mut context = self.recorder.begin(parts, PEER);
+        let mut context = self.recorder.begin(parts, || PEER);
         context.set_route(RouteNumber(2));
         self.recorder.finish(black_box(context), StatusCode::OK, 1000);
         u64::from(self.observability.dropped_lines() == 0)
@@ -100,7 +100,7 @@ fn spans(suite: &mut Suite) {
         let about = facts("marks the end of four spans of a request");
         let setup = if timed { Recording::timed } else { Recording::off };
         suite.row("spans", "strata", case, about, setup, |recording: Arc<Recording>| {
-            let mut context = recording.recorder.begin(&parts(), PEER);
+            let mut context = recording.recorder.begin(&parts(), || PEER);
             move |_| {
                 let mark = |_| {
                     for span in SPANS {
@@ -115,7 +115,7 @@ fn spans(suite: &mut Suite) {
     }
     let about = facts("reads four unmarked spans of a request: the cost of the loop");
     suite.row("spans", "driver", "off", about, Recording::off, |recording: Arc<Recording>| {
-        let context = recording.recorder.begin(&parts(), PEER);
+        let context = recording.recorder.begin(&parts(), || PEER);
         let asked =
             move |_| SPANS.map(|span| u64::from(black_box(&context).span(span).is_none())).into_iter().sum::<u64>();
         move |_| (0..AT_ONCE).map(&asked).sum()

@@ -25,6 +25,8 @@ pub struct Config {
     pub schema: Option<PathBuf>,
     /// Where the data is.
     pub data_dir: PathBuf,
+    /// Where checkpoints are made on request; without it there are none.
+    pub checkpoint_dir: Option<PathBuf>,
     /// Whether the records of tables, and the values of attributes, that the schema does not name are deleted.
     pub migrate: bool,
     /// A file to write the server's URL to when it is ready.
@@ -73,6 +75,7 @@ impl Default for Config {
             listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9996),
             schema: None,
             data_dir: PathBuf::from("data"),
+            checkpoint_dir: None,
             migrate: false,
             ready_file: None,
             insecure: false,
@@ -117,6 +120,10 @@ pub struct Flags {
     #[arg(long, value_name = "DIR", env = "STRATA_DATA_DIR")]
     #[serde(skip_serializing_if = "Option::is_none")]
     data_dir: Option<PathBuf>,
+    /// A directory in which POST /_checkpoint makes copies of the store; without it there is no such path
+    #[arg(long, value_name = "DIR", env = "STRATA_CHECKPOINT_DIR")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    checkpoint_dir: Option<PathBuf>,
     /// Delete the records of tables, and the values of attributes, that the schema does not name
     #[arg(long, value_name = "BOOLEAN", env = "STRATA_MIGRATE", num_args = 0..=1, default_missing_value = "true")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -273,6 +280,10 @@ struct IngressFlags {
     #[arg(long = "cors-origin", value_name = "ORIGIN", env = "STRATA_CORS_ORIGINS", value_delimiter = ',', value_parser = parsed::<ingress::Origin>)]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     cors_origins: Vec<ingress::Origin>,
+    /// A proxy whose Forwarded or X-Forwarded-For says who asks; repeatable [in the file ingress.trusted_proxies]
+    #[arg(long = "trusted-proxy", value_name = "CIDR", env = "STRATA_TRUSTED_PROXIES", value_delimiter = ',', value_parser = parsed::<ingress::Network>)]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    trusted_proxies: Vec<ingress::Network>,
 }
 
 #[derive(Args, Debug, Default, Serialize)]
@@ -575,8 +586,18 @@ mod tests {
             let variable = argument.get_env().unwrap().to_str().unwrap();
             assert_eq!(variable, format!("STRATA_{}", name.to_uppercase()));
             let tables = defaults.values().filter_map(toml::Value::as_table);
-            let optional = ["schema", "ready_file", "access_log", "static", "tls", "tls_cert", "tls_key", "open_files"]
-                .contains(&name);
+            let optional = [
+                "schema",
+                "checkpoint_dir",
+                "ready_file",
+                "access_log",
+                "static",
+                "tls",
+                "tls_cert",
+                "tls_key",
+                "open_files",
+            ]
+            .contains(&name);
             // In the file, the name of the table may say what they are about.
             let short = name.strip_prefix("static_").or_else(|| name.strip_prefix("feed_")).unwrap_or(name);
             let known = |table: &toml::Table| table.contains_key(name) || table.contains_key(short);

@@ -7,9 +7,7 @@
 //! Non-goals: access control (`ingress`); changing records (GraphiQL can, like every client).
 
 use bytes::Bytes;
-use http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, LOCATION, REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS,
-};
+use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, LOCATION, REFERRER_POLICY, VARY};
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Uri};
 
 use crate::handlers::{Answer, Result};
@@ -75,7 +73,6 @@ impl Console {
             });
             let head = answer.headers_mut();
             head.insert(CONTENT_SECURITY_POLICY, policy);
-            head.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
             head.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
             head.extend(ISOLATION);
             answer

@@ -27,5 +27,5 @@ pub use fields::Fields;
 pub use json::DEPTH;
 pub use path::each_at;
 pub use record::Record;
-pub use terms::terms;
+pub use terms::{terms, terms_with_offsets};
 pub use value::Value;

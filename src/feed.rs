@@ -41,7 +41,7 @@ use crate::transaction::Database;
 use changes::Change;
 pub use id::EventId;
 use queue::Queue;
-pub use subscription::{Next, Subscription};
+pub use subscription::{Lagging, Next, Subscription};
 use topics::Topics;
 
 /// Limits on subscribers.

@@ -52,17 +52,51 @@ pub const FIELDS: usize = 1000;
 /// Maximum number of fields at the root of an operation, counted by response name.
 pub const ROOT_FIELDS: usize = 50;
 
-/// Number of compiled documents in the cache.
-const KEPT: usize = 512;
+/// Maximum memory for compiled documents and their texts, in bytes.
+const KEPT_BYTES: usize = 16 << 20;
 
 /// The GraphQL interface of a schema.
 pub struct Graphql {
     types: dynamic::Schema,
     inputs: Inputs,
     limits: Limits,
-    documents: Mutex<LruCache<Box<str>, Arc<Document>>>,
+    documents: Mutex<Documents>,
     /// Of a table of the database for which documents are compiled.
     identity: Identity,
+}
+
+/// Compiled documents by their text, those that were used last.
+struct Documents {
+    by_text: LruCache<Box<str>, Kept>,
+    bytes: usize,
+}
+
+struct Kept {
+    document: Arc<Document>,
+    bytes: usize,
+}
+
+impl Documents {
+    fn get(&mut self, text: &str) -> Option<Arc<Document>> {
+        self.by_text.get(text).map(|kept| Arc::clone(&kept.document))
+    }
+
+    /// Keeps a document, unless it is too long for that, at the cost of those not used for longest.
+    fn keep(&mut self, text: &str, document: &Arc<Document>) {
+        let bytes = text.len() + document.bytes();
+        if bytes > KEPT_BYTES {
+            return;
+        }
+        self.bytes += bytes;
+        if let Some(before) = self.by_text.put(text.into(), Kept { document: Arc::clone(document), bytes }) {
+            self.bytes -= before.bytes;
+        }
+        while self.bytes > KEPT_BYTES
+            && let Some((_, oldest)) = self.by_text.pop_lru()
+        {
+            self.bytes -= oldest.bytes;
+        }
+    }
 }
 
 /// A GraphQL request.
@@ -170,7 +204,7 @@ impl Graphql {
             inputs: Inputs::of(types.registry()),
             types,
             limits: Limits::in_url(max_rows),
-            documents: Mutex::new(LruCache::new(KEPT.try_into().expect("it is not 0"))),
+            documents: Mutex::new(Documents { by_text: LruCache::unbounded(), bytes: 0 }),
             identity: database.schema().tables[0].identity,
         }
     }
@@ -214,14 +248,14 @@ impl Graphql {
 
     /// Returns the kind of an operation, and so its cost, if its document is in the cache.
     pub fn known_kind(&self, request: &Request) -> Option<Kind> {
-        let document = self.documents.lock().get(request.query.as_str()).cloned()?;
+        let document = self.documents.lock().get(request.query.as_str())?;
         document.operation(request.operation_name.as_deref()).ok().map(|operation| operation.kind)
     }
 
     /// Returns the compiled document of a text, or its errors.
     fn document(&self, database: &Database, text: &str) -> Result<std::result::Result<Arc<Document>, Vec<Fault>>> {
         if let Some(known) = self.documents.lock().get(text) {
-            return Ok(Ok(Arc::clone(known)));
+            return Ok(Ok(known));
         }
         // Validating one takes as long as tens of reads.
         if database.reach() == Reach::Memory {
@@ -230,7 +264,7 @@ impl Graphql {
         let compiled = document::compile(self.types.registry(), &self.inputs, database.schema(), text);
         Ok(compiled.map(|document| {
             let document = Arc::new(document);
-            self.documents.lock().put(text.into(), Arc::clone(&document));
+            self.documents.lock().keep(text, &document);
             document
         }))
     }
@@ -264,5 +298,43 @@ fn without_markers(value: &mut ConstValue) {
             fields.values_mut().for_each(without_markers);
         }
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::Schema;
+    use crate::storage;
+
+    #[test]
+    fn documents_are_kept_by_what_they_take() {
+        let folder = tempfile::tempdir().unwrap();
+        let schema = "type T @table @export { id: ID! @primaryKey name: String any: Any tid: ID t: T @relationship(from: \"tid\") }";
+        let schema = Schema::parse(schema).unwrap();
+        let database = Database::open(folder.path(), schema, &storage::Options::default()).unwrap();
+        let graphql = Graphql::new(&database, 100);
+        let fields = |conditions: &str| (0..200).map(|name| format!("f{name}: name {conditions} ")).collect::<String>();
+        let numbers = vec!["1"; 1000].join(",");
+        for round in 0..400 {
+            // What each is compiled to is much more than its text.
+            for text in [
+                format!(
+                    "query q{round}($x: Boolean!) {{ T(id: \"1\") {{ ... @include(if: $x) {{ {} }} }} }}",
+                    fields("@skip(if: $x)")
+                ),
+                format!("query q{round} {{ T(id: \"1\") {{ {} t {{ {} }} }} }}", fields(""), fields("")),
+                format!("mutation q{round} {{ createT(data: {{any: [{numbers}]}}) {{ id }} }}"),
+                format!("query q{round} {{ __schema {{ types {{ name }} }} }}"),
+            ] {
+                let document = graphql.document(&database, &text).unwrap().unwrap();
+                assert!(document.bytes() > text.len() || text.contains("__schema"), "{text}");
+            }
+            let documents = graphql.documents.lock();
+            assert!(documents.bytes <= KEPT_BYTES);
+            assert_eq!(documents.bytes, documents.by_text.iter().map(|(_, kept)| kept.bytes).sum::<usize>());
+        }
+        let documents = graphql.documents.lock();
+        assert!((10..1600).contains(&documents.by_text.len()), "{}", documents.by_text.len());
     }
 }

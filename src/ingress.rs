@@ -12,7 +12,7 @@
 //!                                                     │    answered, or waits for a sync, or for a lock and is retried
 //!                                                     └─ long work, or not in memory ── pool, on the blocking database
 //! ```
-//! Before routing, requests that a web page of another site must not make are rejected (421, 403; [`browsers`]).
+//! Requests that a web page must not make are rejected (421, 403; [`browsers`]): most before routing, reads once it is known of what.
 //!
 //! A hop to another thread costs more than a cached read, so what can be answered from memory is answered inline. A request that finds a
 //! key locked is retried when the lock is released, and a strong write is answered when the log is synced; neither blocks a thread. If the
@@ -31,24 +31,29 @@ mod blob;
 mod body;
 mod browsers;
 mod budget;
+mod client;
 mod crossing;
 mod events;
 mod file;
 mod labels;
+mod limits;
 mod loading;
 mod operations;
+mod peer;
 mod pieces;
+mod queue;
 mod unanswered;
 mod upload;
 
 use std::net::IpAddr;
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{self, Poll};
+use std::task::{self, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::VARY;
+use http::header::{VARY, X_CONTENT_TYPE_OPTIONS};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response};
 use http_body_util::{Either, Full};
@@ -65,10 +70,14 @@ use crate::transaction::Database;
 pub use body::{Source, read as read_body, waits_to_be_asked};
 use browsers::Browsers;
 pub use browsers::{HostName, Origin};
+pub use client::{Client, Network};
 pub use crossing::Pools;
 use crossing::{Attempt, BodyBytes, BodyPermit, Completed, Crossing, Permit, Reply, coded_inline};
-use events::Events;
+use events::{Events, FeedPlace};
+pub use limits::{Held, Holder, Holdings, Limited, Limits, Outcomes};
 use operations::Operations;
+use peer::Asker;
+pub use peer::Peer;
 use unanswered::Unanswered;
 
 /// The body of an answer: in memory, or a stream (a file on disk, the output of the axum router).
@@ -102,6 +111,22 @@ pub struct Options {
     pub allowed_hosts: Vec<HostName>,
     /// Origins allowed by CORS.
     pub cors_origins: Vec<Origin>,
+    /// Proxies that are believed about whose requests they pass on.
+    pub trusted_proxies: Vec<Network>,
+}
+
+impl Options {
+    /// Returns the limits for clients; those that belong to others are set later.
+    fn limits(&self) -> Arc<Limits> {
+        Limits::new(|limited| match limited {
+            Limited::Connections | Limited::DumpThreads => usize::MAX,
+            Limited::Bodies => self.bodies_in_flight,
+            Limited::BodyBytes => self.all_bodies_bytes.max(self.body_bytes),
+            Limited::AnswerBytes => self.all_responses_bytes,
+            Limited::Feeds => feed::Options::default().subscribers,
+            Limited::Reads | Limited::Writes | Limited::Lists | Limited::Dumps => self.requests_in_flight,
+        })
+    }
 }
 
 impl Default for Options {
@@ -117,6 +142,7 @@ impl Default for Options {
             request_timeout_ms: 30_000,
             allowed_hosts: Vec::new(),
             cors_origins: Vec::new(),
+            trusted_proxies: Vec::new(),
         }
     }
 }
@@ -127,6 +153,7 @@ pub struct Ingress {
     crossing: Arc<Crossing>,
     operations: Operations,
     files: Option<Arc<Site>>,
+    checkpoints: Option<Arc<Path>>,
     feed: Feed,
     observability: Arc<Observability>,
     recorder: Recorder,
@@ -139,21 +166,25 @@ impl Ingress {
     pub fn new(database: Database, handlers: handlers::Options, options: Options, pools: impl Into<Pools>) -> Self {
         let routes = Routes::new(database.clone(), handlers);
         let observability = Arc::new(Observability::counting(labels::names(&routes)));
-        let feed = Feed::new(database.clone(), feed::Options::default(), handlers::write_event);
-        let crossing = Arc::new(Crossing::new(database, routes, &options, pools.into()));
-        Self::of(crossing, None, feed, observability, options)
+        let feed = Feed::new(database.clone(), unlimited(feed::Options::default()), handlers::write_event);
+        let limits = options.limits();
+        let crossing = Arc::new(Crossing::new(database, routes, &options, limits, pools.into()));
+        Self::of(crossing, None, None, feed, observability, options)
     }
 
     fn of(
         crossing: Arc<Crossing>,
         files: Option<Arc<Site>>,
+        checkpoints: Option<Arc<Path>>,
         feed: Feed,
         observability: Arc<Observability>,
         options: Options,
     ) -> Self {
-        let operations = Operations::new(Arc::clone(&crossing), feed.clone(), Arc::clone(&observability));
+        let operations =
+            Operations::new(Arc::clone(&crossing), checkpoints.clone(), feed.clone(), Arc::clone(&observability));
         let recorder = observability.recorder();
-        Self { crossing, operations, files, feed, observability, recorder, browsers: Browsers::new(&options), options }
+        let browsers = Browsers::new(&options);
+        Self { crossing, operations, files, checkpoints, feed, observability, recorder, browsers, options }
     }
 
     /// Adds static files.
@@ -162,11 +193,19 @@ impl Ingress {
         Self { files: Some(Arc::new(files)), ..self }
     }
 
+    /// Sets the directory in which checkpoints of the store are made on request.
+    #[must_use]
+    pub fn with_checkpoints(self, directory: &Path) -> Self {
+        let checkpoints = Some(Arc::from(directory));
+        Self::of(self.crossing, self.files, checkpoints, self.feed, self.observability, self.options)
+    }
+
     /// Sets the limits of the change feed.
     #[must_use]
     pub fn with_feed(self, options: feed::Options) -> Self {
-        let feed = Feed::new(self.crossing.database().clone(), options, handlers::write_event);
-        Self::of(self.crossing, self.files, feed, self.observability, self.options)
+        self.limits().set(Limited::Feeds, options.subscribers);
+        let feed = Feed::new(self.crossing.database().clone(), unlimited(options), handlers::write_event);
+        Self::of(self.crossing, self.files, self.checkpoints, feed, self.observability, self.options)
     }
 
     /// Sets up the access log and timings.
@@ -175,7 +214,8 @@ impl Ingress {
     /// `Storage` if the access log cannot be opened.
     pub fn with_observability(self, options: &observability::Options) -> crate::error::Result<Self> {
         let observability = Observability::start(options, labels::names(self.crossing.routes()))?;
-        Ok(Self::of(self.crossing, self.files, self.feed, Arc::new(observability), self.options))
+        let observability = Arc::new(observability);
+        Ok(Self::of(self.crossing, self.files, self.checkpoints, self.feed, observability, self.options))
     }
 
     /// Returns an ingress for another thread; its counts are added to the same totals, but kept in separate memory.
@@ -185,12 +225,23 @@ impl Ingress {
             crossing: Arc::clone(&self.crossing),
             operations: self.operations.clone(),
             files: self.files.clone(),
+            checkpoints: self.checkpoints.clone(),
             feed: self.feed.clone(),
             observability: Arc::clone(&self.observability),
             recorder: self.observability.recorder(),
             browsers: self.browsers.clone(),
             options: self.options.clone(),
         }
+    }
+
+    /// Returns the limits that clients share.
+    pub fn limits(&self) -> &Arc<Limits> {
+        &self.crossing.limits
+    }
+
+    /// Returns the other end of a connection; `connection` is given up if its client holds too many bytes of answers that it does not take.
+    pub fn peer(&self, address: IpAddr, connection: Option<Arc<dyn Holder>>) -> Peer {
+        Peer::new(&self.crossing.limits, address, connection)
     }
 
     /// Sets whether `/_ready` reports that clients may be routed to this server.
@@ -210,11 +261,13 @@ impl Ingress {
         observability.close(longest);
     }
 
-    /// Answers one request from a client at `peer`. Every request gets an answer.
+    /// Answers one request that came from the address `peer`. Every request gets an answer.
     ///
     /// If nothing has to be awaited, the answer is made within this call, and its future is a plain value without an allocation.
-    pub fn answer<B: Source>(self: &Arc<Self>, request: Request<B>, peer: IpAddr) -> Answering {
+    pub fn answer<B: Source>(self: &Arc<Self>, request: Request<B>, peer: &Peer) -> Answering {
         let (parts, body) = request.into_parts();
+        let passed_on = self.passed_on(&parts, peer);
+        let peer = passed_on.as_ref().unwrap_or(peer);
         if !self.browsers.allow_origins() {
             return self.answer_parts(parts, body, peer);
         }
@@ -227,56 +280,73 @@ impl Ingress {
         })
     }
 
-    fn answer_parts<B: Source>(self: &Arc<Self>, parts: Parts, body: B, peer: IpAddr) -> Answering {
-        let mut context = self.recorder.begin(&parts, peer);
+    /// Returns who asks through a trusted proxy, if one has passed the request on. Its connection is not given up for other clients: it may
+    /// carry requests of several.
+    fn passed_on(&self, parts: &Parts, peer: &Peer) -> Option<Peer> {
+        if self.options.trusted_proxies.is_empty() {
+            return None;
+        }
+        let client = Client::of(peer.address, &parts.headers, &self.options.trusted_proxies);
+        let is_other = client != Client::at(peer.address);
+        is_other.then(|| Peer::of_client(self.limits(), client, peer.address))
+    }
+
+    fn answer_parts<B: Source>(self: &Arc<Self>, parts: Parts, body: B, peer: &Peer) -> Answering {
+        let client = || Client::of(peer.address, &parts.headers, &self.options.trusted_proxies).address();
+        let mut context = self.recorder.begin(&parts, client);
         let framed = body.is_over() || body::is_understood(&parts.headers);
         let admitted = if framed { self.browsers.admit(&parts) } else { Err(Failure::TransferCoding) };
         if let Err(failure) = admitted {
             self.discard_body(&parts, body);
-            return Answering::Now(Some(self.answer_for(
-                Err(failure),
-                parts.method == Method::HEAD,
-                context,
-                &parts.headers,
-            )));
+            let head = parts.method == Method::HEAD;
+            return Answering::Now(Some(self.answer_for(Err(failure), head, context, &parts.headers, &peer.asker)));
         }
         if matches!(parts.method, Method::POST | Method::PUT | Method::PATCH) {
-            return Answering::later(answer_with_body(Unanswered::new(self, context), parts, body, peer));
+            let request = Unanswered::new(self, context, &peer.asker);
+            return Answering::later(answer_with_body(request, parts, body, peer.clone()));
         }
         self.discard_body(&parts, body);
         let outcome = match self.resolve(&parts, &mut context) {
             None => return self.answer_beside(parts, peer, context),
             Some(Err(failure)) => Err(failure),
             Some(Ok(route)) if let Some((topic, after)) = route.follows() => {
-                let request = Unanswered::new(self, context);
+                let request = Unanswered::new(self, context, &peer.asker);
                 return Answering::later(answer_with_changes(request, parts, topic, after));
             }
             Some(Ok(ref route)) if let Some(blob) = route.blob() => {
-                return self.answer_with_blob(blob, &parts.headers, context);
+                return self.answer_with_blob(blob, &parts.headers, context, &peer.asker);
             }
             Some(Ok(route)) => match self.crossing.attempt(&route, &parts.headers, b"") {
                 Attempt::Done(outcome) => outcome,
                 attempt => {
                     context.mark(Span::Handler);
-                    let (request, held) = (Unanswered::new(self, context), BodyBytes::none(&self.crossing));
+                    let request = Unanswered::new(self, context, &peer.asker);
+                    let held = BodyBytes::none(&peer.asker);
                     return Answering::later(answer_later(request, parts, Bytes::new(), held, attempt));
                 }
             },
         };
         let head = parts.method == Method::HEAD;
-        Answering::Now(Some(self.answer_for(outcome, head, context, &parts.headers)))
+        Answering::Now(Some(self.answer_for(outcome, head, context, &parts.headers, &peer.asker)))
     }
 
     /// Answers a request beside the tables: a static file, or an operational endpoint.
-    fn answer_beside(self: &Arc<Self>, parts: Parts, peer: IpAddr, mut context: Context) -> Answering {
+    fn answer_beside(self: &Arc<Self>, parts: Parts, peer: &Peer, mut context: Context) -> Answering {
         let file = self.files.as_ref().and_then(|files| files.answer(&parts.method, &parts.uri, &parts.headers));
         if let Some(outcome) = file {
             context.set_route(labels::STATIC);
-            return self.answer_with_file(outcome, context, parts.headers);
+            return self.answer_with_file(outcome, context, parts.headers, &peer.asker);
         }
-        if let Some(answer) = self.to_console(&parts, peer) {
+        if parts.uri.path().starts_with("/_")
+            && let Err(failure) = self.browsers.admit_to_data(&parts)
+        {
+            context.set_route(labels::beside(parts.uri.path()));
+            let head = parts.method == Method::HEAD;
+            return Answering::Now(Some(self.answer_for(Err(failure), head, context, &parts.headers, &peer.asker)));
+        }
+        if let Some(answer) = self.to_console(&parts, peer.address) {
             context.set_route(labels::beside(console::PATH));
-            return Answering::Now(Some(self.answer_for(Ok(answer), false, context, &parts.headers)));
+            return Answering::Now(Some(self.answer_for(Ok(answer), false, context, &parts.headers, &peer.asker)));
         }
         context.set_route(labels::beside(parts.uri.path()));
         context.mark(Span::Routing);
@@ -284,10 +354,10 @@ impl Ingress {
             Some(files) => files.has_page(&parts.method, &parts.uri),
             None => parts.uri.path() == "/",
         };
-        let request = Unanswered::new(self, context);
+        let (request, peer) = (Unanswered::new(self, context, &peer.asker), peer.clone());
         Answering::later(async move {
             let (head, headers) = (parts.method == Method::HEAD, parts.headers.clone());
-            let mut answer = match request.ingress.operations.answer(parts, peer).await {
+            let mut answer = match request.ingress.operations.answer(parts, &peer).await {
                 // Not counted: an operator wants to know of a server without memory, too.
                 Ok(answer) => {
                     let answer = if head { handlers::without_body(answer) } else { answer };
@@ -304,7 +374,7 @@ impl Ingress {
 
     /// Redirects a browser on this machine to the console, if no static site is served.
     fn to_console(&self, parts: &Parts, peer: IpAddr) -> Option<Answer> {
-        let may = self.files.is_none() && peer.to_canonical().is_loopback();
+        let may = self.files.is_none() && client::is_local(peer, &parts.headers);
         if may { console::redirection(&parts.method, &parts.uri, &parts.headers) } else { None }
     }
 
@@ -313,13 +383,14 @@ impl Ingress {
         outcome: handlers::Result<static_files::Answer>,
         mut context: Context,
         headers: HeaderMap,
+        asker: &Asker,
     ) -> Answering {
         let outcome = match outcome.map(Response::into_parts) {
             Ok((head, Content::Memory(bytes))) => Ok(Response::from_parts(head, bytes)),
-            Ok((head, Content::Disk(extent))) => match Permit::take(&self.crossing, Lane::Reading) {
+            Ok((head, Content::Disk(extent))) => match Permit::take(&self.crossing, asker, Lane::Reading) {
                 Some(permit) => {
                     context.mark(Span::Handler);
-                    let request = Unanswered::new(self, context);
+                    let request = Unanswered::new(self, context, asker);
                     return Answering::later(async move {
                         match request.ingress.crossing.opened(extent, permit).await {
                             Ok(body) => {
@@ -334,25 +405,19 @@ impl Ingress {
             },
             Err(failure) => Err(failure),
         };
-        Answering::Now(Some(self.answer_for(outcome, false, context, &headers)))
+        Answering::Now(Some(self.answer_for(outcome, false, context, &headers, asker)))
     }
 
     /// Subscribes after an event; the missed events begin to be read in the pool first.
-    async fn resumed(&self, topic: Topic, after: EventId) -> handlers::Result<Subscription> {
-        let permit = Permit::take(&self.crossing, Lane::Scanning).ok_or(Failure::Overloaded)?;
+    async fn resumed(&self, topic: Topic, after: EventId, asker: &Asker) -> handlers::Result<Subscription> {
+        let permit = Permit::take(&self.crossing, asker, Lane::Scanning).ok_or(Failure::Overloaded)?;
         let (feed, waited_ms) = (self.feed.clone(), self.options.request_timeout_ms);
-        let job = self.crossing.scan(move || {
-            let _permit = permit;
-            feed.resume(topic, after)
-        });
-        match tokio::time::timeout(Duration::from_millis(waited_ms), job).await {
-            Ok(Ok(outcome)) => Ok(outcome?),
-            Ok(Err(_)) => Err(Failure::Overloaded),
-            Err(_) => Err(Failure::TimedOut { waited_ms }),
-        }
+        let job = permit.in_pool(move |_| feed.resume(topic, after));
+        let resumed = tokio::time::timeout(Duration::from_millis(waited_ms), job).await;
+        Ok(resumed.unwrap_or(Err(Failure::TimedOut { waited_ms }))??)
     }
 
-    /// Resolves a request whose path is a table's.
+    /// Resolves a request whose path is a table's, unless a web page must not make it.
     fn resolve<'r>(&'r self, parts: &'r Parts, context: &mut Context) -> Option<handlers::Result<Route<'r>>> {
         let routes = self.crossing.routes();
         let route = routes.resolve(&parts.method, &parts.uri, &parts.headers)?;
@@ -362,7 +427,11 @@ impl Ingress {
         };
         context.set_route(template.map_or(labels::OTHER, labels::of));
         context.mark(Span::Routing);
-        Some(route)
+        let admitted = match template {
+            Some(template) if routes.is_of_blobs(template) => Browsers::admit_to_upload(parts),
+            _ => self.browsers.admit_to_data(parts),
+        };
+        Some(admitted.and(route))
     }
 
     /// Reads the body of a request within all limits.
@@ -372,8 +441,9 @@ impl Ingress {
         parts: &Parts,
         mut body: B,
         context: &mut Context,
+        asker: &Asker,
     ) -> handlers::Result<(Bytes, BodyBytes)> {
-        let Some(arriving) = BodyPermit::take(&self.crossing) else {
+        let Some(permit) = BodyPermit::take(asker) else {
             return self.refuse(Failure::Overloaded, parts, body);
         };
         let limit_bytes = self.options.body_bytes;
@@ -381,11 +451,15 @@ impl Ingress {
             return self.refuse(Failure::TooLarge { limit_bytes }, parts, body);
         }
         let waited_ms = self.options.body_timeout_ms;
-        let mut held = BodyBytes::none(&self.crossing);
-        let read = body::read_within(&mut body, limit_bytes, |bytes| held.grow(bytes));
+        let mut held = permit.bytes(asker);
+        let read = body::read_within(&mut body, limit_bytes, |bytes| {
+            permit.arriving.note(bytes);
+            held.grow(bytes)
+        });
+        let read = permit.arriving.unless_given_up(read);
         let read = tokio::time::timeout(Duration::from_millis(waited_ms), read).await;
         context.mark(Span::Body);
-        drop(arriving);
+        drop(permit);
         let read = read.unwrap_or(Err(Failure::TooSlow { waited_ms }));
         if let Err(Failure::TooLarge { .. }) = read {
             self.discard_rest(body);
@@ -425,8 +499,9 @@ impl Ingress {
         head: bool,
         context: Context,
         headers: &HeaderMap,
+        asker: &Asker,
     ) -> Response<Body> {
-        let outcome = outcome.and_then(|answer| self.crossing.counted(answer));
+        let outcome = outcome.and_then(|answer| self.crossing.counted(answer, asker));
         let answer = outcome.unwrap_or_else(|failure| coded_inline(self.problem(&failure, &context, headers), headers));
         let answer = if head { handlers::without_body(answer) } else { answer };
         let answer = answer.map(|bytes| Either::Left(Full::new(bytes)));
@@ -451,24 +526,24 @@ impl Ingress {
     }
 }
 
-async fn answer_with_body<B: Source>(mut request: Unanswered, parts: Parts, body: B, peer: IpAddr) -> Response<Body> {
+async fn answer_with_body<B: Source>(mut request: Unanswered, parts: Parts, body: B, peer: Peer) -> Response<Body> {
     let ingress = Arc::clone(&request.ingress);
     let outcome = match ingress.resolve(&parts, request.context()) {
         None => {
             ingress.discard_body(&parts, body);
             let (ingress, context) = request.into_parts();
-            return ingress.answer_beside(parts, peer, context).await;
+            return ingress.answer_beside(parts, &peer, context).await;
         }
         Some(Err(failure)) => ingress.refuse(failure, &parts, body),
         Some(Ok(ref route)) if let Some(blob) = route.blob() => {
-            ingress.receive(blob, &parts, body, request.context()).await
+            ingress.receive(blob, &parts, body, request.context(), &peer.asker).await
         }
         Some(Ok(route)) => match route.load(ingress.options.body_bytes) {
             Some((table, load)) => {
-                let loaded = ingress.load(table, load, &parts, body, request.context()).await;
+                let loaded = ingress.load(table, load, &parts, body, request.context(), &peer.asker).await;
                 loaded.and_then(|load| route.loaded(&load))
             }
-            None => match ingress.read(&route, &parts, body, request.context()).await {
+            None => match ingress.read(&route, &parts, body, request.context(), &peer.asker).await {
                 Err(failure) => Err(failure),
                 Ok((body, held)) => match ingress.crossing.attempt(&route, &parts.headers, &body) {
                     Attempt::Done(outcome) => outcome,
@@ -494,14 +569,17 @@ async fn answer_with_changes(
     if parts.method == Method::HEAD {
         return request.finish(handlers::event_stream(Either::Left(Full::default())));
     }
+    let Some(place) = FeedPlace::take(&request.asker) else {
+        return request.answer_for(Err(Failure::Overloaded), false, &parts.headers);
+    };
     let subscription = match after {
         None => ingress.feed.subscribe(topic).map_err(Failure::from),
-        Some(after) => ingress.resumed(topic, after).await,
+        Some(after) => ingress.resumed(topic, after, &request.asker).await,
     };
     request.context().mark(Span::Pool);
     match subscription {
         Ok(subscription) => {
-            let events = Events::new(subscription, Arc::clone(&ingress.crossing));
+            let events = Events::new(subscription, place, Arc::clone(&ingress.crossing), request.asker.clone());
             request.sent_in_pieces(handlers::event_stream(events))
         }
         Err(failure) => request.answer_for(Err(failure), false, &parts.headers),
@@ -519,7 +597,8 @@ async fn answer_later(
     let head = parts.method == Method::HEAD;
     let waited_ms = request.ingress.options.request_timeout_ms;
     let crossing = Arc::clone(&request.ingress.crossing);
-    let completed = crossing.complete(parts, body, held, attempt);
+    let asker = request.asker.clone();
+    let completed = crossing.complete(parts, body, held, attempt, &asker);
     match tokio::time::timeout(Duration::from_millis(waited_ms), completed).await {
         Ok(Completed { began, outcome, headers }) => {
             request.context().mark_at(Span::Pool, began);
@@ -532,6 +611,11 @@ async fn answer_later(
         }
         Err(_) => request.answer_for(Err(Failure::TimedOut { waited_ms }), head, &HeaderMap::new()),
     }
+}
+
+/// Returns the options of a feed whose subscribers are limited here, by client.
+fn unlimited(options: feed::Options) -> feed::Options {
+    feed::Options { subscribers: usize::MAX, ..options }
 }
 
 /// A future answer, either ready or pending.
@@ -552,10 +636,13 @@ impl Future for Answering {
     type Output = Response<Body>;
 
     fn poll(self: Pin<&mut Self>, context: &mut task::Context<'_>) -> Poll<Response<Body>> {
-        match self.get_mut() {
-            Self::Now(answer) => Poll::Ready(answer.take().expect("a completed future is not polled again")),
-            Self::Later(answer) => answer.as_mut().poll(context),
-        }
+        let mut answer = match self.get_mut() {
+            Self::Now(answer) => answer.take().expect("a completed future is not polled again"),
+            Self::Later(answer) => ready!(answer.as_mut().poll(context)),
+        };
+        // No browser guesses another media type than the one that stands there.
+        answer.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        Poll::Ready(answer)
     }
 }
 

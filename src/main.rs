@@ -14,6 +14,7 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand};
+use rustix::fs::Mode;
 use serde::Serialize;
 
 use strata::config::{self, Flags};
@@ -43,7 +44,7 @@ enum Command {
     Verify(Stored),
     /// Count what is in a store, as JSON
     Stats(Stored),
-    /// Copy a store into a new directory; of a running server, POST /_checkpoint?directory=DIR
+    /// Copy a store into a new directory; of a running server, POST /_checkpoint (--checkpoint-dir)
     Backup {
         /// The new directory
         directory: PathBuf,
@@ -84,6 +85,8 @@ impl Stored {
 }
 
 fn main() -> ExitCode {
+    // What this process creates is its user's alone: data and copies of it, the access log, the ready file.
+    rustix::process::umask(Mode::RWXG | Mode::RWXO);
     if let Some(why) = unfit_processor() {
         return refuse(&why);
     }

@@ -131,7 +131,10 @@ pub fn restore(backup: &Path, directory: &Path) -> Result<()> {
     check_store(backup)?;
     let cannot = |error| Error::storage(format!("cannot restore into {}", directory.display()), error);
     fs::create_dir_all(directory).map_err(cannot)?;
-    if fs::read_dir(directory).map_err(cannot)?.next().is_some() {
+    // A file system of its own has that directory.
+    let is_content =
+        |file: &io::Result<fs::DirEntry>| !file.as_ref().is_ok_and(|file| file.file_name() == "lost+found");
+    if fs::read_dir(directory).map_err(cannot)?.any(|file| is_content(&file)) {
         let why = match check_store(directory) {
             Ok(()) => "it has a store",
             Err(_) => "it is not empty; if a restore was interrupted, delete what it left there",

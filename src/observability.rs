@@ -159,6 +159,7 @@ struct Details {
 #[derive(Debug)]
 struct Logged {
     at: SystemTime,
+    /// The client's address.
     peer: IpAddr,
     method: Method,
     /// Owned: a slice of the head would keep all of it in memory until the answer is there.
@@ -214,18 +215,18 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Begins a request whose head has arrived.
+    /// Begins a request whose head has arrived. `client` returns the address of who sent it, which only the log needs.
     #[inline]
-    pub fn begin(&self, parts: &Parts, peer: IpAddr) -> Context {
-        let details = self.timed.then(|| self.details(parts, peer));
+    pub fn begin(&self, parts: &Parts, client: impl FnOnce() -> IpAddr) -> Context {
+        let details = self.timed.then(|| self.details(parts, client));
         Context { route: RouteNumber::default(), bytes_in: 0, details }
     }
 
-    fn details(&self, parts: &Parts, peer: IpAddr) -> Box<Details> {
+    fn details(&self, parts: &Parts, client: impl FnOnce() -> IpAddr) -> Box<Details> {
         let began = Instant::now();
         let logged = self.log.is_some().then(|| Logged {
             at: SystemTime::now(),
-            peer,
+            peer: client(),
             method: parts.method.clone(),
             path: parts.uri.path().into(),
             identity: self.ids.of(&parts.headers),
@@ -278,7 +279,7 @@ mod tests {
     }
 
     fn answer(recorder: &Recorder, uri: &str, status: StatusCode) {
-        let mut context = recorder.begin(&parts(uri), PEER);
+        let mut context = recorder.begin(&parts(uri), || PEER);
         context.set_route(KNOWN);
         context.add_bytes_in(3);
         recorder.finish(context, status, 40);
@@ -292,7 +293,7 @@ mod tests {
         answer(&two, "/Product/2", StatusCode::OK);
         drop(two);
         answer(&one, "/Product/3", StatusCode::NOT_FOUND);
-        one.finish(one.begin(&parts("/"), PEER), StatusCode::NOT_FOUND, 7);
+        one.finish(one.begin(&parts("/"), || PEER), StatusCode::NOT_FOUND, 7);
         let metrics = text(&observability);
         for line in [
             "strata_requests_total{route=\"/Product/{id}\",class=\"2xx\"} 2",
@@ -312,7 +313,7 @@ mod tests {
         let options = Options { timings: true, ..Options::default() };
         let observability = Observability::start(&options, routes()).unwrap();
         let recorder = observability.recorder();
-        let mut context = recorder.begin(&parts("/Product/1"), PEER);
+        let mut context = recorder.begin(&parts("/Product/1"), || PEER);
         let began = context.details.as_ref().unwrap().began;
         let after = |milliseconds| began + Duration::from_millis(milliseconds);
         context.mark_at(Span::Routing, after(1));
@@ -332,7 +333,7 @@ mod tests {
     #[test]
     fn without_timings_nothing_is_known_but_the_route() {
         let observability = Observability::counting(routes());
-        let mut context = observability.recorder().begin(&parts("/Product/1"), PEER);
+        let mut context = observability.recorder().begin(&parts("/Product/1"), || PEER);
         context.mark(Span::Routing);
         assert_eq!(context.span(Span::Routing), None);
         assert_eq!(size_of::<Context>(), 24);
@@ -348,7 +349,7 @@ mod tests {
         let mut traced = parts("/Product/a%20b?name==secret");
         let traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
         traced.headers.insert("traceparent", http::HeaderValue::from_static(traceparent));
-        let mut context = recorder.begin(&traced, PEER);
+        let mut context = recorder.begin(&traced, || PEER);
         context.set_route(KNOWN);
         recorder.finish(context, StatusCode::OK, 12);
         answer(&recorder, "/Product/2", StatusCode::CREATED);
@@ -370,7 +371,7 @@ mod tests {
     fn a_client_that_leaves_is_recorded() {
         let observability = Observability::counting(routes());
         let recorder = observability.recorder();
-        let mut context = recorder.begin(&parts("/Product/1"), PEER);
+        let mut context = recorder.begin(&parts("/Product/1"), || PEER);
         context.set_route(KNOWN);
         recorder.abandon(context);
         let metrics = text(&observability);
@@ -385,7 +386,7 @@ mod tests {
         let head = bytes::Bytes::from(format!("/Product/1?{}", "x".repeat(8000)));
         let mut parts = parts("/");
         parts.uri = http::Uri::from_maybe_shared(head.clone()).unwrap();
-        let context = recorder.begin(&parts, PEER);
+        let context = recorder.begin(&parts, || PEER);
         drop(parts);
         assert!(head.is_unique(), "the context has a part of it");
         recorder.finish(context, StatusCode::OK, 0);

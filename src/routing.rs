@@ -94,6 +94,11 @@ impl Routes {
         Template(3 * self.places[table.id as usize] + below)
     }
 
+    /// Returns whether the paths of a template are those of blobs.
+    pub fn is_of_blobs(&self, template: Template) -> bool {
+        template.0 < 3 * self.tables.len() && template.0 % 3 == 2
+    }
+
     /// Returns the template of a path that is not a table's.
     fn template_beside(&self, path: &str) -> Option<Template> {
         let position = [GRAPHQL, BATCH].iter().position(|known| *known == path)?;

@@ -13,6 +13,7 @@ mod ready_file;
 mod worker;
 
 use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -24,7 +25,7 @@ use tokio::sync::{oneshot, watch};
 
 use crate::config::{self, Config};
 use crate::error::{Error, Result};
-use crate::ingress::{Ingress, Pools};
+use crate::ingress::{Ingress, Limited, Pools};
 use crate::observability::messages;
 use crate::schema::Schema;
 use crate::static_files::Site;
@@ -67,11 +68,13 @@ impl Server {
         let schema = load_schema(config)?;
         let listener = listen(config)?;
         let files = load_files(config)?;
+        check_checkpoints(config)?;
         let division = Division::of(config)?;
         let storage = storage::Options { open_files: Some(division.open_files), ..config.storage.clone() };
         // Last, because it has lasting effects.
         let open = if config.migrate { Database::migrate } else { Database::open };
         let database = open(&config.data_dir, schema, &storage)?;
+        warn_of_directories(config);
         Self::accept(config, listener, files, database, &division)
     }
 
@@ -83,6 +86,7 @@ impl Server {
     /// error.
     pub fn over(database: Database, config: &Config) -> Result<Self> {
         database.store().check_writable()?;
+        check_checkpoints(config)?;
         let division = Division::of(&Config { storage: database.store().options().clone(), ..config.clone() })?;
         Self::accept(config, listen(config)?, load_files(config)?, database, &division)
     }
@@ -118,7 +122,8 @@ impl Server {
         }
         let background = Background::start(&database).map_err(cannot)?;
         let (stop_accepting, stopping) = watch::channel(false);
-        let acceptor = acceptor::start(listener, handles, division, tls.is_some(), deadlines.tick(), stopping);
+        let limits = Arc::clone(ingress.limits());
+        let acceptor = acceptor::start(listener, handles, limits, division, tls.is_some(), deadlines.tick(), stopping);
         let acceptor = acceptor.map_err(cannot)?;
         ingress.set_ready(true);
         let running = Running {
@@ -321,11 +326,13 @@ fn listen(config: &Config) -> Result<TcpListener> {
     Ok(listener)
 }
 
-/// Checks that nothing private would be served as a static file: the data directory, or what is in it, the key, the access log.
+/// Checks that nothing private would be served as a static file: the data directory, or what is in it, checkpoints, the key, the access
+/// log.
 fn check_private(directory: &Path, config: &Config) -> Result<()> {
     let served = resolved(directory);
     let private = [
         ("the data directory", Some(&config.data_dir)),
+        ("the checkpoints", config.checkpoint_dir.as_ref()),
         ("the key of the certificate", config.tls.key.as_ref()),
         // `-` is standard error.
         ("the access log", config.observability.access_log.as_ref().filter(|path| path.as_os_str() != "-")),
@@ -344,6 +351,41 @@ fn check_private(directory: &Path, config: &Config) -> Result<()> {
         false => Ok(()),
     }
 }
+
+/// Checks that checkpoints can be made: in a directory that is not the engine's.
+fn check_checkpoints(config: &Config) -> Result<()> {
+    let Some(directory) = config.checkpoint_dir.as_deref() else { return Ok(()) };
+    let path = directory.display();
+    let found = directory.metadata();
+    let found = found.map_err(|error| Error::storage(format!("cannot find --checkpoint-dir {path}"), error))?;
+    if !found.is_dir() {
+        return Err(Error::invalid(format!("--checkpoint-dir {path} is not a directory")));
+    }
+    match resolved(directory).starts_with(resolved(&config.data_dir)) {
+        true => {
+            Err(Error::invalid(format!("--checkpoint-dir {path} is inside the data directory: keep copies elsewhere")))
+        }
+        false => Ok(()),
+    }
+}
+
+/// Warns if others may enter the data directory, and if checkpoints lie elsewhere than the data.
+fn warn_of_directories(config: &Config) {
+    let Ok(data) = config.data_dir.metadata() else { return };
+    if data.mode() & OTHERS_MAY_ENTER != 0 {
+        let path = config.data_dir.display();
+        tracing::warn!("other users may enter the data directory {path}: chmod 700 {path}");
+    }
+    let checkpoints = config.checkpoint_dir.as_deref().and_then(|directory| directory.metadata().ok());
+    if checkpoints.is_some_and(|found| found.dev() != data.dev()) {
+        tracing::warn!(
+            "--checkpoint-dir is not on the file system of the data: a checkpoint copies all of it, instead of linking files"
+        );
+    }
+}
+
+/// The bits of a mode that let the group and all others enter a directory.
+const OTHERS_MAY_ENTER: u32 = 0o011;
 
 /// Returns the path without links and relative parts, also if its end does not exist yet.
 fn resolved(path: &Path) -> PathBuf {
@@ -367,6 +409,11 @@ fn ingress(config: &Config, database: &Database, files: Option<Site>, pools: &[R
     let (handlers, options) = (config.handlers.clone(), config.ingress.clone());
     let ingress = Ingress::new(database.clone(), handlers, options, pools).with_feed(config.feed.clone());
     let ingress = ingress.with_observability(&config.observability)?;
+    ingress.limits().set(Limited::DumpThreads, config.dump_threads);
+    let ingress = match &config.checkpoint_dir {
+        Some(directory) => ingress.with_checkpoints(directory),
+        None => ingress,
+    };
     Ok(match files {
         Some(files) => ingress.with_files(files),
         None => ingress,

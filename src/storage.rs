@@ -15,6 +15,9 @@ mod scan;
 mod shortage;
 mod threads;
 
+use std::fs::{self, DirBuilder, File, Permissions};
+use std::io::ErrorKind;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
@@ -100,6 +103,9 @@ const LONG_VALUE_BYTES: usize = 128 << 10;
 /// there are.
 const SKIPPED_KEYS: u64 = 128;
 
+/// The mode of a directory that only its owner may enter.
+const PRIVATE: u32 = 0o700;
+
 /// How far a read may go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
@@ -160,7 +166,7 @@ impl Store {
     /// `Corrupt` if its files are damaged.
     pub fn open(directory: &Path, options: &Options) -> Result<Self> {
         engine::check_caches(options)?;
-        std::fs::create_dir_all(directory).map_err(|error| {
+        fs::create_dir_all(directory).map_err(|error| {
             Error::storage(format!("cannot create the data directory {}", directory.display()), error)
         })?;
         check_threads(0)?;
@@ -422,13 +428,39 @@ impl Store {
         removed.map_err(|error| classify("remove files", error))
     }
 
-    /// Creates a copy of the store in a new directory on the same file system: sorted files are hard links, only the log is copied.
+    /// Creates a copy of the store in a new directory, which only its owner may enter: hard links of the sorted files, or copies on another
+    /// file system, and a copy of the log. It is made in the directory `NAME.partial` beside it, which an interrupted one leaves behind.
     ///
     /// # Errors
-    /// `Storage` if the directory exists or on an I/O error.
+    /// `Invalid` if one of the two exists; `Storage` on an I/O error.
     pub fn checkpoint(&self, directory: &Path) -> Result<()> {
-        let made = rocksdb::checkpoint::Checkpoint::new(self.db()).and_then(|made| made.create_checkpoint(directory));
-        made.map_err(|error| classify("make a checkpoint", error))
+        let path = directory.display();
+        let cannot = |error| Error::storage(format!("cannot make a checkpoint in {path}"), error);
+        let exists =
+            |what: &Path| Err(Error::invalid(format!("cannot make a checkpoint in {path}: {} exists", what.display())));
+        let mut name = directory.file_name().unwrap_or_default().to_owned();
+        name.push(".partial");
+        let partial = directory.with_file_name(name);
+        // The engine lets others enter what it makes.
+        match DirBuilder::new().mode(PRIVATE).create(&partial) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => return exists(&partial),
+            outcome => outcome.map_err(cannot)?,
+        }
+        let outcome = match directory.symlink_metadata() {
+            Ok(_) => exists(directory),
+            Err(_) => self.copy_through(&partial.join("copy"), directory, cannot),
+        };
+        outcome.inspect_err(|_| drop(fs::remove_dir_all(&partial)))?;
+        fs::remove_dir(&partial).and_then(|()| File::open(directory.join(".."))?.sync_all()).map_err(cannot)
+    }
+
+    /// Copies the store into a directory that nobody else can reach, and moves that when it is done.
+    fn copy_through(&self, made: &Path, to: &Path, cannot: impl Fn(std::io::Error) -> Error) -> Result<()> {
+        let checkpoint = rocksdb::checkpoint::Checkpoint::new(self.db());
+        let outcome = checkpoint.and_then(|checkpoint| checkpoint.create_checkpoint(made));
+        outcome.map_err(|error| classify("make a checkpoint", error))?;
+        fs::set_permissions(made, Permissions::from_mode(PRIVATE)).map_err(&cannot)?;
+        fs::rename(made, to).map_err(cannot)
     }
 
     /// Returns counters of calls and of background work since the store was opened.

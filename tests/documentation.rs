@@ -302,10 +302,16 @@ fn header_fields(document: &str) -> Vec<String> {
 /// What the manual describes, pages of an allowed origin may send and read, unless browsers see to it themselves.
 #[test]
 fn pages_may_use_every_header_field_of_the_documents() {
-    const OF_BROWSERS: [&str; 9] = [
+    /// And proxies.
+    const OF_BROWSERS: [&str; 14] = [
         "host",
         "origin",
         "sec-fetch-site",
+        "sec-fetch-mode",
+        "sec-fetch-dest",
+        "x-forwarded-for",
+        "x-forwarded-proto",
+        "x-real-ip",
         "expect",
         "transfer-encoding",
         "cache-control",

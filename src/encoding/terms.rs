@@ -7,10 +7,18 @@ use std::borrow::Cow;
 
 /// Returns the terms of a text in order, including repetitions; borrowed if they are already in lower case.
 pub fn terms(text: &str) -> impl Iterator<Item = Cow<'_, str>> {
+    terms_with_offsets(text).map(|(_, term)| term)
+}
+
+/// Returns the terms of a text, each with its byte offset.
+pub fn terms_with_offsets(text: &str) -> impl Iterator<Item = (usize, Cow<'_, str>)> {
     let runs = text.split(|character: char| !character.is_alphanumeric());
-    runs.filter(|run| run.chars().nth(1).is_some()).map(|run| match run.chars().any(char::is_uppercase) {
-        true => Cow::Owned(run.to_lowercase()),
-        false => Cow::Borrowed(run),
+    runs.filter(|run| run.chars().nth(1).is_some()).map(|run| {
+        let offset = run.as_ptr().addr() - text.as_ptr().addr();
+        match run.chars().any(char::is_uppercase) {
+            true => (offset, Cow::Owned(run.to_lowercase())),
+            false => (offset, Cow::Borrowed(run)),
+        }
     })
 }
 

@@ -133,6 +133,16 @@ impl Queue {
         wake.into_iter().for_each(|wake| wake());
     }
 
+    /// Returns whether it is known up to where the subscriber has everything.
+    pub(super) fn has_position(&self) -> bool {
+        self.state.lock().position.is_some()
+    }
+
+    /// Returns whether it has ended; there may be texts still.
+    pub(super) fn is_ended(&self) -> bool {
+        self.state.lock().end.is_some()
+    }
+
     /// Takes the next text. If there is none yet, `wake` is called once there is.
     pub(super) fn take(&self, wake: impl FnOnce() + Send + 'static) -> Taken {
         let mut state = self.state.lock();

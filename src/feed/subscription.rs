@@ -29,6 +29,25 @@ pub struct Subscription {
     piece: Option<Queued>,
 }
 
+/// A handle by which a subscription is ended from outside.
+pub struct Lagging {
+    shared: Arc<Shared>,
+    queue: Arc<Queue>,
+}
+
+impl Lagging {
+    /// Returns whether the subscriber can be told from where to resume; it cannot before it was sent its first position.
+    pub fn knows_position(&self) -> bool {
+        self.queue.has_position()
+    }
+
+    /// Ends the subscription as if its subscriber were too slow: it is sent that it lags, and from where to resume.
+    pub fn lag(&self) {
+        self.shared.leave(&self.queue);
+        self.shared.lag(&self.queue);
+    }
+}
+
 /// What a subscriber receives next.
 #[derive(Debug)]
 pub enum Next {
@@ -78,7 +97,7 @@ impl Subscription {
         if let Some(piece) = self.piece.take() {
             return self.taken(piece);
         }
-        if self.behind.is_some() {
+        if self.behind.is_some() && !self.queue.is_ended() {
             return if self.shared.hub().stopped { Next::Over } else { Next::Behind };
         }
         match self.queue.take(wake) {
@@ -87,6 +106,11 @@ impl Subscription {
             Taken::Over => Next::Over,
             Taken::Broken(why) => Next::Broken(why),
         }
+    }
+
+    /// Returns a handle by which it is ended from outside.
+    pub fn lagging(&self) -> Lagging {
+        Lagging { shared: Arc::clone(&self.shared), queue: Arc::clone(&self.queue) }
     }
 
     fn taken(&self, queued: Queued) -> Next {
@@ -143,6 +167,7 @@ impl Subscription {
         }
         self.piece = (events > 0).then(|| self.queued(text, events)).transpose()?;
         self.behind = Some(position);
+        self.queue.set_position(position);
         Ok(())
     }
 

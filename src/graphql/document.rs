@@ -4,6 +4,8 @@
 //! with the same response name are merged at execution, because `@skip` and `@include` depend on variables; if no field does, they are
 //! merged once.
 
+mod size;
+
 use std::collections::HashMap;
 
 use async_graphql::registry::Registry;

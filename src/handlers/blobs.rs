@@ -3,13 +3,13 @@
 //! The first piece is read before the head is sent, so that corruption at the beginning is answered with 500; the rest is read while it is
 //! sent. A write whose preconditions fail is rejected before its body is read.
 //!
-//! Uploaded content is served from the origin of the server. So browsers must not sniff another media type than the stored one (`nosniff`),
-//! and a page among it must not run as a page of this origin (`sandbox`).
+//! Uploaded content is served from the origin of the server. So a page among it must not run as a page of this origin (`sandbox`), and
+//! what a page would execute is refused before (`ingress`), which is why a cache must keep the purposes of a request apart.
 
 use bytes::Bytes;
 use http::header::{
     ACCEPT_RANGES, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG,
-    LOCATION, X_CONTENT_TYPE_OPTIONS,
+    LOCATION, VARY,
 };
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 
@@ -52,6 +52,7 @@ pub fn read(
     }
     let mut answer = Response::new(Content { first: Bytes::new(), rest: None });
     answer.headers_mut().insert(ETAG, etag.clone());
+    answer.headers_mut().insert(VARY, HeaderValue::from_static("sec-fetch-dest"));
     if is_known(headers, &etag) {
         *answer.status_mut() = StatusCode::NOT_MODIFIED;
         return Ok(answer);
@@ -61,7 +62,6 @@ pub fn read(
     let fields = answer.headers_mut();
     fields.insert(CONTENT_TYPE, media_type);
     fields.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
-    fields.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     fields.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox"));
     let length_bytes = reader.length_bytes();
     if head {

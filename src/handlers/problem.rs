@@ -6,7 +6,7 @@
 use std::fmt;
 
 use bytes::Bytes;
-use http::header::{ACCEPT_ENCODING, ALLOW, CONNECTION, CONTENT_RANGE, CONTENT_TYPE, HeaderName, RETRY_AFTER};
+use http::header::{ACCEPT_ENCODING, ALLOW, CONNECTION, CONTENT_RANGE, CONTENT_TYPE, HeaderName, RETRY_AFTER, VARY};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use serde::Serialize;
 
@@ -78,8 +78,10 @@ pub enum Failure {
         /// The requested host.
         host: String,
     },
-    /// A request from a web page of another origin that would change something.
+    /// A request from a web page of another origin, which may not make it.
     ForeignOrigin,
+    /// A request for an upload that a web page would execute.
+    ExecutedUpload,
     /// A handler panicked, with this message.
     Panicked(String),
     /// An operation of a batch failed, and nothing was written.
@@ -179,6 +181,10 @@ impl Failure {
             let whole = format!("bytes */{length_bytes}");
             headers.insert(CONTENT_RANGE, HeaderValue::try_from(whole).expect("signs and digits"));
         }
+        if matches!(self, Self::ForeignOrigin | Self::ExecutedUpload) {
+            // The same request of another page, or for another purpose, is not refused.
+            headers.insert(VARY, HeaderValue::from_static("sec-fetch-site, sec-fetch-mode, sec-fetch-dest"));
+        }
         if row.status == StatusCode::SERVICE_UNAVAILABLE {
             headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
         }
@@ -202,7 +208,7 @@ impl Failure {
         let (name, title, status) = match self {
             Self::Operation { failure, .. } | Self::Load { failure, .. } => return failure.row(),
             Self::Error(Error::Invalid { .. }) | Self::TransferCoding => ("invalid", "The request is not valid", 400),
-            Self::LocalOnly | Self::ForeignOrigin => ("forbidden", "Access is forbidden", 403),
+            Self::LocalOnly | Self::ForeignOrigin | Self::ExecutedUpload => ("forbidden", "Access is forbidden", 403),
             Self::Error(Error::NotFound { .. }) => ("not-found", "There is no such resource", 404),
             Self::Method { .. } => ("method-not-allowed", "The method is not allowed", 405),
             Self::NotAcceptable { .. } => ("not-acceptable", "No acceptable representation", 406),
@@ -262,13 +268,16 @@ impl Failure {
             }
             Self::Range { length_bytes } => format!("the content has {length_bytes} bytes"),
             Self::Overloaded => "too many requests are in flight: retry after the delay in Retry-After".to_owned(),
-            Self::LocalOnly => "this is available only to clients on the same machine".to_owned(),
+            Self::LocalOnly => {
+                "this is available only to clients on the same machine, and not through a proxy".to_owned()
+            }
             Self::Misdirected { host } => {
                 format!(
                     "{host} is not an allowed host: use localhost, an IP address, or a name given by --allowed-host"
                 )
             }
-            Self::ForeignOrigin => "this origin may not make changes; --cors-origin allows it".to_owned(),
+            Self::ForeignOrigin => "a page of this origin may not ask for this; --cors-origin allows it".to_owned(),
+            Self::ExecutedUpload => "an upload is no script, style sheet or worker of a page".to_owned(),
             Self::Error(Error::WouldBlock | Error::Corrupt { .. } | Error::Storage { .. }) | Self::Panicked(_) => {
                 "the server's log has the cause under this request id".to_owned()
             }

@@ -13,8 +13,9 @@ use http::{HeaderMap, Response};
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::time::Instant;
 
-use super::budget::Room;
 use super::crossing::{Crossing, caught};
+use super::limits::Held;
+use super::peer::Asker;
 use super::pieces::Broken;
 use super::unanswered::Unanswered;
 use super::{Answering, Ingress};
@@ -36,8 +37,9 @@ impl Ingress {
         blob: &Blob<'_>,
         headers: &HeaderMap,
         context: observability::Context,
+        asker: &Asker,
     ) -> Answering {
-        let (mut request, head) = (Unanswered::new(self, context), blob.access == Access::Describe);
+        let (mut request, head) = (Unanswered::new(self, context, asker), blob.access == Access::Describe);
         let memory = &self.crossing.in_memory;
         match caught(|| read(memory, blob.table, &blob.id, blob.attribute, headers, head)) {
             Err(Failure::Error(Error::WouldBlock)) => {
@@ -59,7 +61,7 @@ async fn from_disk(
 ) -> Response<super::Body> {
     let (crossing, wanted, (table, id, attribute)) = (Arc::clone(&request.ingress.crossing), headers.clone(), blob);
     let job = move |database: &Database| read(database, database.table(&table)?, &id, attribute, &wanted, head);
-    let outcome = crossing.read_in_pool(job).await;
+    let outcome = crossing.read_in_pool(&request.asker, job).await;
     request.context().mark(Span::Pool);
     sent(request, outcome, &headers)
 }
@@ -72,12 +74,12 @@ fn sent(request: Unanswered, outcome: Result<Response<Content>>, headers: &Heade
     let Some(rest) = content.rest else {
         return request.answer_for(Ok(Response::from_parts(head, content.first)), false, headers);
     };
-    let crossing = Arc::clone(&request.ingress.crossing);
-    match crossing.answers.count(content.first) {
+    let (crossing, asker) = (Arc::clone(&request.ingress.crossing), request.asker.clone());
+    match asker.count(content.first) {
         Some(first) => {
             let left_bytes = first.len() as u64 + rest.left_bytes();
             let state = State::There(first, Some(rest));
-            request.sent_in_pieces(Response::from_parts(head, BlobBody { crossing, state, left_bytes }))
+            request.sent_in_pieces(Response::from_parts(head, BlobBody { crossing, asker, state, left_bytes }))
         }
         None => request.answer_for(Err(Failure::Overloaded), false, headers),
     }
@@ -86,6 +88,7 @@ fn sent(request: Unanswered, outcome: Result<Response<Content>>, headers: &Heade
 /// A blob being sent.
 struct BlobBody {
     crossing: Arc<Crossing>,
+    asker: Asker,
     state: State,
     /// The bytes not handed to the connection yet.
     left_bytes: u64,
@@ -113,7 +116,7 @@ impl Body for BlobBody {
         let mut reading = match std::mem::replace(&mut self.state, State::Over) {
             State::Over => return Poll::Ready(None),
             State::There(piece, rest) => return self.hand_over(piece, rest),
-            State::Idle(reader) => Box::pin(piece(Arc::clone(&self.crossing), reader)),
+            State::Idle(reader) => Box::pin(piece(Arc::clone(&self.crossing), self.asker.clone(), reader)),
             State::Reading(reading) => reading,
         };
         match reading.as_mut().poll(context) {
@@ -150,14 +153,18 @@ impl BlobBody {
 }
 
 /// Reads the next piece once there is room for it.
-async fn piece(crossing: Arc<Crossing>, mut reader: Reader) -> std::result::Result<(Bytes, Reader), Broken> {
+async fn piece(
+    crossing: Arc<Crossing>,
+    asker: Asker,
+    mut reader: Reader,
+) -> std::result::Result<(Bytes, Reader), Broken> {
     let bytes = reader.left_bytes().min(PIECE_BYTES as u64) as usize;
-    let room = room(&crossing, bytes).await.ok_or(Broken)?;
+    let room = room(&crossing, &asker, bytes).await.ok_or(Broken)?;
     let database = crossing.database().clone();
     let job = move || (reader.next(&database), reader);
-    let (piece, reader) = crossing.in_pool(Lane::Reading, job).await.map_err(|_| Broken)?;
+    let (piece, reader) = crossing.in_pool(Lane::Reading, &asker, job).await.map_err(|_| Broken)?;
     match piece {
-        Ok(piece) => Ok((room.hold(piece), reader)),
+        Ok(piece) => Ok((room.with(piece), reader)),
         Err(error) => {
             tracing::error!("sending a blob was aborted: {error}");
             Err(Broken)
@@ -166,10 +173,10 @@ async fn piece(crossing: Arc<Crossing>, mut reader: Reader) -> std::result::Resu
 }
 
 /// Waits for room for `bytes` bytes; `None` after the timeout.
-async fn room(crossing: &Crossing, bytes: usize) -> Option<Room> {
+async fn room(crossing: &Crossing, asker: &Asker, bytes: usize) -> Option<Held> {
     let deadline = Instant::now() + crossing.longest_wait;
     loop {
-        let room = crossing.answers.room(bytes);
+        let room = asker.room(bytes);
         if room.is_some() || Instant::now() >= deadline {
             return room;
         }

@@ -6,6 +6,11 @@
 //! latter, the server answers only to host names that nobody else can own. Clients that are not browsers send neither `Origin` nor
 //! `Sec-Fetch-Site`, and only their host is checked.
 //!
+//! What a page must not read it may still *load*, as a picture or a script, and learn from the time that takes, or from what becomes of
+//! it. So pages of another site load no data either, except where a person goes there (a resource isolation policy,
+//! <https://web.dev/articles/fetch-metadata>). Uploads may be embedded, as files may; but they are not the operator's, and so no page
+//! executes one, not even of this origin.
+//!
 //! Cross-origin requests are allowed (CORS) for the origins in `--cors-origin`; without it no answer has a CORS header.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -24,6 +29,8 @@ use crate::error::Error;
 use crate::handlers::{Failure, Result};
 use crate::routing;
 
+const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
+const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// The request headers that a page of an allowed origin may set: all that the manual describes, except those that browsers set themselves.
@@ -36,6 +43,10 @@ const ANSWER_HEADERS: HeaderValue = HeaderValue::from_static(
     "accept-encoding, accept-patch, accept-ranges, allow, content-encoding, content-range, etag, link, location, \
      preference-applied, retry-after, vary, x-request-id",
 );
+/// What a page executes, or what decides how it looks: the script-like destinations of the Fetch standard, style sheets, and XSLT, which
+/// can execute scripts, too. (<https://fetch.spec.whatwg.org/#request-destination-script-like>)
+const EXECUTED: [&str; 8] =
+    ["script", "style", "xslt", "worker", "sharedworker", "serviceworker", "audioworklet", "paintworklet"];
 /// How long a browser may cache a preflight, in seconds.
 const PREFLIGHT_LASTS: HeaderValue = HeaderValue::from_static("600");
 
@@ -159,9 +170,36 @@ impl Browsers {
         }
         let foreign = match parts.headers.get(ORIGIN) {
             Some(origin) => parsed(origin).is_none_or(|origin| !origin.is_of(host) && !self.origins.contains(&origin)),
-            None => parts.headers.get(SEC_FETCH_SITE).is_some_and(|site| site == "cross-site"),
+            None => is_cross_site(&parts.headers),
         };
         if foreign { Err(Failure::ForeignOrigin) } else { Ok(()) }
+    }
+
+    /// Checks whether data may be read: not by a page of another site, unless its origin is allowed or a person goes to the document.
+    ///
+    /// # Errors
+    /// 403.
+    pub(super) fn admit_to_data(&self, parts: &Parts) -> Result<()> {
+        let reads = matches!(parts.method, Method::GET | Method::HEAD);
+        let is = |name, value: &str| parts.headers.get(name).is_some_and(|found| found == value);
+        let may = !(reads && is_cross_site(&parts.headers))
+            || is(SEC_FETCH_MODE, "navigate") && is(SEC_FETCH_DEST, "document")
+            || self.allowed_origin(parts).is_some();
+        if may { Ok(()) } else { Err(Failure::ForeignOrigin) }
+    }
+
+    /// Checks whether an upload may be read: not to be executed.
+    ///
+    /// # Errors
+    /// 403.
+    pub(super) fn admit_to_upload(parts: &Parts) -> Result<()> {
+        let executed = parts.headers.get(SEC_FETCH_DEST).filter(|to| EXECUTED.iter().any(|executed| to == executed));
+        if executed.is_some() { Err(Failure::ExecutedUpload) } else { Ok(()) }
+    }
+
+    fn allowed_origin<'p>(&self, parts: &'p Parts) -> Option<&'p HeaderValue> {
+        let origin = parts.headers.get(ORIGIN);
+        origin.filter(|origin| parsed(origin).is_some_and(|origin| self.origins.contains(&origin)))
     }
 
     /// Returns `:authority` in HTTP/2, else `Host`; empty if an HTTP/1.0 request has none.
@@ -203,10 +241,7 @@ impl Browsers {
 
     /// Returns the CORS headers for a request.
     pub(super) fn cors(&self, parts: &Parts) -> Cors {
-        let origin = parts
-            .headers
-            .get(ORIGIN)
-            .filter(|origin| parsed(origin).is_some_and(|origin| self.origins.contains(&origin)));
+        let origin = self.allowed_origin(parts);
         let preflight = parts.method == Method::OPTIONS && parts.headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD);
         Cors { origin: origin.cloned(), preflight }
     }
@@ -231,6 +266,10 @@ impl Cors {
             headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, ANSWER_HEADERS);
         }
     }
+}
+
+fn is_cross_site(headers: &HeaderMap) -> bool {
+    headers.get(SEC_FETCH_SITE).is_some_and(|site| site == "cross-site")
 }
 
 /// Splits a host into its name and its port; an empty port is as none (RFC 3986, 6.2.3).

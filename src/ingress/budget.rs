@@ -1,7 +1,4 @@
-//! The budget of memory for unsent answers.
-//!
-//! A client that sends requests without reading the answers uses no more memory than the budget: a short answer without room is rejected,
-//! and the producer of a long one waits for room for its next piece.
+//! The budget of memory for one answer: its producer waits for room for the next piece until the client has taken enough of what was sent.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -37,16 +34,6 @@ pub(super) struct Room {
 impl Budget {
     pub(super) fn of(bytes: usize) -> Self {
         Self(Arc::new(Shared { all: bytes, left: Mutex::new(bytes), freed: Condvar::new() }))
-    }
-
-    /// Counts the bytes until they are dropped; `None` if there is no room for them.
-    pub(super) fn count(&self, bytes: Bytes) -> Option<Bytes> {
-        self.room(bytes.len()).map(|room| room.hold(bytes))
-    }
-
-    /// Acquires room for `bytes` bytes, if there is any.
-    pub(super) fn room(&self, bytes: usize) -> Option<Room> {
-        self.take(&mut self.0.left.lock(), bytes).then(|| Room { budget: self.clone(), bytes })
     }
 
     /// Counts the bytes once there is room; `None` after the deadline, or if nobody waits any more. Bytes in excess of the whole budget
@@ -105,19 +92,6 @@ impl Drop for Room {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn bytes_count_until_their_last_copy_is_dropped() {
-        let budget = Budget::of(10);
-        let six = budget.count(Bytes::from_static(b"sixsix")).unwrap();
-        assert_eq!((&six[..], budget.left()), (&b"sixsix"[..], 4));
-        assert!(budget.count(Bytes::from_static(b"five5")).is_none());
-        let part = six.slice(2..3);
-        drop(six);
-        assert_eq!(budget.left(), 4);
-        drop(part);
-        assert_eq!(budget.left(), 10);
-    }
 
     #[test]
     fn who_waits_for_room_gets_it_or_is_told() {

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -13,12 +13,15 @@ use http::{HeaderMap, HeaderValue, Response};
 use hyper::body::Frame;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
+use tokio::sync::{Notify, oneshot};
 
 use super::budget::Budget;
+use super::client::Client;
 use super::file::FileBody;
+use super::limits::{Held, Holder, Limited, Limits};
+use super::peer::Asker;
 use super::pieces::{Broken, Piece, Pieces, Waiting};
+use super::queue::Queue;
 use super::{Options, body};
 use crate::error::Error;
 use crate::handlers::{
@@ -34,15 +37,10 @@ pub(super) struct Crossing {
     blocking: Database,
     pub(super) in_memory: Database,
     routes: Routes,
-    pools: Pools,
-    /// Requests whose bodies are being received.
-    bodies: Gauge,
-    /// Bytes of bodies in memory.
-    body_bytes: Gauge,
-    /// Requests in the pool of each lane.
-    in_flight: [Gauge; 5],
-    /// Bytes of unsent answers.
-    pub(super) answers: Budget,
+    syncing: Handle,
+    /// The waiting work of each lane.
+    queues: [Queue; 5],
+    pub(super) limits: Arc<Limits>,
     /// How long a list or a blob waits for room for its next piece, and an upload for the engine.
     pub(super) longest_wait: Duration,
 }
@@ -72,49 +70,94 @@ impl From<Handle> for Pools {
     }
 }
 
-/// A counter with an upper limit.
-struct Gauge {
-    now: AtomicUsize,
-    most: usize,
-}
-
-impl Gauge {
-    fn up_to(most: usize) -> Self {
-        Self { now: AtomicUsize::new(0), most }
-    }
-
-    /// Adds this amount, unless the limit would be exceeded.
-    fn add(&self, more: usize) -> bool {
-        let before = self.now.fetch_add(more, Ordering::Relaxed);
-        let fits = before.saturating_add(more) <= self.most;
-        if !fits {
-            self.remove(more);
-        }
-        fits
-    }
-
-    fn remove(&self, less: usize) {
-        self.now.fetch_sub(less, Ordering::Relaxed);
-    }
-
-    fn now(&self) -> usize {
-        self.now.load(Ordering::Relaxed)
-    }
-}
-
 /// A permit to wait in a lane, released on drop; by the pool if the client has disconnected.
 pub(super) struct Permit {
     crossing: Arc<Crossing>,
     lane: Lane,
+    client: Client,
+    place: Arc<Place>,
+    _held: Held,
+}
+
+/// A place in the queue of a lane. For another client, the newest one is given up.
+#[derive(Default)]
+struct Place {
+    /// Whether it was left, for a thread or for another client.
+    is_left: AtomicBool,
+    given_up: Notify,
+}
+
+impl Place {
+    /// Leaves the queue for a thread; returns false if the place was given up.
+    fn begin(&self) -> bool {
+        !self.is_left.swap(true, Ordering::Relaxed)
+    }
+}
+
+impl Holder for Place {
+    fn rank(&self, number: u64) -> Option<u64> {
+        (!self.is_left.load(Ordering::Relaxed)).then_some(u64::MAX - number)
+    }
+
+    fn give_up(&self) {
+        if self.begin() {
+            self.given_up.notify_one();
+        }
+    }
 }
 
 /// A permit to receive a body, released on drop.
-pub(super) struct BodyPermit(Arc<Crossing>);
+pub(super) struct BodyPermit {
+    pub(super) arriving: Arc<Arriving>,
+    _held: Held,
+}
 
-/// A permit for this many bytes of a body in memory, released on drop.
+/// A body that is arriving. For another client, the one with the fewest bytes a second since its head is given up.
+pub(super) struct Arriving {
+    began: Instant,
+    bytes: AtomicU64,
+    is_over: AtomicBool,
+    given_up: Notify,
+}
+
+impl Holder for Arriving {
+    fn rank(&self, _number: u64) -> Option<u64> {
+        (!self.is_over.load(Ordering::Relaxed)).then(|| rate(&self.bytes, self.began))
+    }
+
+    fn give_up(&self) {
+        self.given_up.notify_one();
+    }
+}
+
+impl Arriving {
+    /// Notes that some of it has arrived.
+    pub(super) fn note(&self, bytes: usize) {
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Awaits something that is done with the body, as long as it is not given up.
+    ///
+    /// # Errors
+    /// `Overloaded` if it is given up.
+    pub(super) async fn unless_given_up<T>(&self, reading: impl Future<Output = Result<T>>) -> Result<T> {
+        tokio::select! {
+            biased;
+            read = reading => read,
+            () = self.given_up.notified() => Err(Failure::Overloaded),
+        }
+    }
+}
+
+/// A permit for some bytes of a body in memory, released on drop.
 pub(super) struct BodyBytes {
-    crossing: Arc<Crossing>,
+    asker: Asker,
+    /// Present while the body is arriving.
+    arriving: Option<Arc<dyn Holder>>,
+    held: Option<Held>,
     bytes: usize,
+    /// Whether it is given up for the sake of its bytes.
+    is_long: bool,
 }
 
 /// The result of trying to answer a request inline.
@@ -180,11 +223,15 @@ const CODED_BYTES: usize = 16 << 10;
 /// The maximum unsent bytes of a list without a limit: it lasts as long as its client is slow, and must leave room for others.
 const DUMPED_BYTES: usize = 1 << 20;
 
+/// How long a dump waits for a thread before others have to give way.
+const DUMP_WAIT: Duration = Duration::from_secs(1);
+
 /// A handler in the pool.
 struct Job {
     parts: Parts,
     body: Bytes,
     permit: Permit,
+    asker: Asker,
     interrupt: Interrupt,
     /// Taken once the beginning of the answer is sent.
     started: Option<oneshot::Sender<Started>>,
@@ -192,8 +239,8 @@ struct Job {
     pieces: Option<UnboundedSender<Piece>>,
     /// The compressor of the pieces, if they have a coding.
     encoder: Option<Encoder>,
-    /// The limit of unsent pieces, if stricter than the common one.
-    room: Option<Budget>,
+    /// Present if it lasts as long as its client is slow.
+    dump: Option<Dump>,
     began: Instant,
 }
 
@@ -266,11 +313,11 @@ impl Job {
     fn counted(&self, crossing: &Crossing, piece: Bytes) -> crate::error::Result<Bytes> {
         let deadline = Instant::now() + crossing.longest_wait;
         let is_abandoned = || self.interrupt.is_raised();
-        let piece = match &self.room {
-            Some(room) => room.count_when_room(piece, deadline, is_abandoned),
+        let piece = match &self.dump {
+            Some(dump) => dump.count_when_room(piece, deadline, is_abandoned),
             None => Some(piece),
         };
-        piece.and_then(|piece| crossing.answers.count_when_room(piece, deadline, is_abandoned)).ok_or_else(not_read)
+        piece.and_then(|piece| self.asker.count_when_room(piece, deadline, is_abandoned)).ok_or_else(not_read)
     }
 
     fn begin(&mut self, outcome: Result<Answer>, synced: Option<Synced>, pieces: Option<UnboundedReceiver<Piece>>) {
@@ -282,78 +329,188 @@ impl Job {
     }
 }
 
+/// A list without a limit, which occupies a thread. For another client that has waited for [`DUMP_WAIT`], the slowest is broken off.
+struct Dump {
+    room: Budget,
+    running: Arc<RunningDump>,
+    /// `None` if it runs on a thread that was given up for it.
+    _thread: Option<Held>,
+}
+
+struct RunningDump {
+    interrupt: Interrupt,
+    began: Instant,
+    bytes: AtomicU64,
+}
+
+impl Holder for RunningDump {
+    fn rank(&self, _number: u64) -> Option<u64> {
+        Some(rate(&self.bytes, self.began))
+    }
+
+    fn give_up(&self) {
+        self.interrupt.raise();
+    }
+}
+
+impl Dump {
+    fn begin(asker: &Asker, interrupt: &Interrupt) -> Self {
+        let running =
+            Arc::new(RunningDump { interrupt: interrupt.clone(), began: Instant::now(), bytes: AtomicU64::new(0) });
+        let holder: Arc<dyn Holder> = running.clone();
+        let thread = asker.holdings.try_take(Limited::DumpThreads, 1, Some(&holder));
+        Self { room: Budget::of(DUMPED_BYTES), running, _thread: thread }
+    }
+
+    fn count_when_room(&self, piece: Bytes, deadline: Instant, is_abandoned: impl Fn() -> bool) -> Option<Bytes> {
+        let bytes = piece.len() as u64;
+        let piece = self.room.count_when_room(piece, deadline, is_abandoned);
+        self.running.bytes.fetch_add(bytes, Ordering::Relaxed);
+        piece
+    }
+}
+
+/// Returns the number of bytes a second since a moment.
+fn rate(bytes: &AtomicU64, since: Instant) -> u64 {
+    (bytes.load(Ordering::Relaxed) as f64 / since.elapsed().as_secs_f64().max(1e-6)) as u64
+}
+
+/// Awaits the beginning of an answer. While a dump waits for a thread, whoever holds most of them gives up one.
+async fn begun(mut beginning: oneshot::Receiver<Started>, lane: Lane, asker: &Asker) -> Option<Started> {
+    if lane != Lane::Dumping {
+        return beginning.await.ok();
+    }
+    loop {
+        match tokio::time::timeout(DUMP_WAIT, &mut beginning).await {
+            Ok(begun) => return begun.ok(),
+            // The thread is free once its dump has ended.
+            Err(_) => drop(asker.holdings.try_take(Limited::DumpThreads, 1, None)),
+        }
+    }
+}
+
 fn not_read() -> Error {
     Error::Busy { detail: "the client reads the list too slowly, or has disconnected".to_owned() }
 }
 
 impl Permit {
+    /// Returns the permit, which from now on is not given up for other clients.
+    pub(super) fn firm(self) -> Self {
+        self.place.begin();
+        self
+    }
+
+    /// Runs a job in the pool of the lane, unless the place in its queue is given up.
+    ///
+    /// # Errors
+    /// `Panicked`; `Overloaded` if the place is given up, or the server stops before the job begins.
+    pub(super) async fn in_pool<T: Send + 'static>(
+        self,
+        job: impl FnOnce(&Crossing) -> T + Send + 'static,
+    ) -> Result<T> {
+        let (crossing, place, (done, outcome)) =
+            (Arc::clone(&self.crossing), Arc::clone(&self.place), oneshot::channel());
+        crossing.queue(self.lane).add(self.client, move || {
+            if self.place.begin() {
+                // Fails if nobody waits for it any more.
+                let _ = done.send(caught(|| Ok(job(&self.crossing))));
+            }
+        });
+        tokio::select! {
+            biased;
+            outcome = outcome => outcome.unwrap_or(Err(Failure::Overloaded)),
+            () = place.given_up.notified() => Err(Failure::Overloaded),
+        }
+    }
+
     /// Returns `None` if the limit is reached.
-    pub(super) fn take(crossing: &Arc<Crossing>, lane: Lane) -> Option<Self> {
-        crossing.in_flight(lane).add(1).then(|| Self { crossing: Arc::clone(crossing), lane })
+    pub(super) fn take(crossing: &Arc<Crossing>, asker: &Asker, lane: Lane) -> Option<Self> {
+        let place = Arc::<Place>::default();
+        let holder: Arc<dyn Holder> = place.clone();
+        let held = asker.holdings.take(limit_of(lane), 1, Some(&holder))?;
+        Some(Self { crossing: Arc::clone(crossing), lane, client: asker.holdings.client(), place, _held: held })
     }
 }
 
-impl Drop for Permit {
-    fn drop(&mut self) {
-        self.crossing.in_flight(self.lane).remove(1);
+/// Returns the limit of the requests in the pool of a lane.
+fn limit_of(lane: Lane) -> Limited {
+    match lane {
+        Lane::Reading => Limited::Reads,
+        Lane::Writing | Lane::Uploading => Limited::Writes,
+        Lane::Scanning => Limited::Lists,
+        Lane::Dumping => Limited::Dumps,
     }
 }
 
 impl BodyPermit {
     /// Returns `None` if the limit is reached.
-    pub(super) fn take(crossing: &Arc<Crossing>) -> Option<Self> {
-        crossing.bodies.add(1).then(|| Self(Arc::clone(crossing)))
+    pub(super) fn take(asker: &Asker) -> Option<Self> {
+        let (began, given_up) = (Instant::now(), Notify::new());
+        let arriving =
+            Arc::new(Arriving { began, bytes: AtomicU64::new(0), is_over: AtomicBool::new(false), given_up });
+        let holder: Arc<dyn Holder> = arriving.clone();
+        let held = asker.holdings.take(Limited::Bodies, 1, Some(&holder))?;
+        Some(Self { arriving, _held: held })
+    }
+
+    /// Returns a permit for no bytes of the body yet.
+    pub(super) fn bytes(&self, asker: &Asker) -> BodyBytes {
+        let arriving: Arc<dyn Holder> = self.arriving.clone();
+        BodyBytes { arriving: Some(arriving), ..BodyBytes::none(asker) }
     }
 }
 
 impl Drop for BodyPermit {
     fn drop(&mut self) {
-        self.0.bodies.remove(1);
+        self.arriving.is_over.store(true, Ordering::Relaxed);
     }
 }
 
+/// Bodies up to this length are not given up for the sake of their bytes: the limit of their number is enough.
+const SHORT_BODY_BYTES: usize = 16 << 10;
+
 impl BodyBytes {
-    pub(super) fn none(crossing: &Arc<Crossing>) -> Self {
-        Self { crossing: Arc::clone(crossing), bytes: 0 }
+    pub(super) fn none(asker: &Asker) -> Self {
+        Self { asker: asker.clone(), arriving: None, held: None, bytes: 0, is_long: false }
     }
 
-    /// Acquires `more` further bytes; returns false if the limit would be exceeded.
+    /// Acquires `more` further bytes; returns false if there is no room for them.
     pub(super) fn grow(&mut self, more: usize) -> bool {
-        let fits = self.crossing.body_bytes.add(more);
-        self.bytes += if fits { more } else { 0 };
+        let all = self.bytes + more;
+        let is_long = all > SHORT_BODY_BYTES && self.arriving.is_some();
+        let fits = match &mut self.held {
+            Some(held) if !is_long || self.is_long => held.grow(more),
+            _ => {
+                // Taken anew, now by its holder.
+                let holder = self.arriving.as_ref().filter(|_| is_long);
+                self.held = None;
+                self.held = self.asker.holdings.take(Limited::BodyBytes, all, holder);
+                self.held.is_some()
+            }
+        };
+        if fits {
+            (self.bytes, self.is_long) = (all, is_long);
+        }
         fits
     }
 }
 
-impl Drop for BodyBytes {
-    fn drop(&mut self) {
-        self.crossing.body_bytes.remove(self.bytes);
-    }
-}
-
 impl Crossing {
-    pub(super) fn new(blocking: Database, routes: Routes, options: &Options, pools: Pools) -> Self {
-        let in_memory = blocking.in_memory();
-        let bodies = Gauge::up_to(options.bodies_in_flight);
-        let body_bytes = Gauge::up_to(options.all_bodies_bytes.max(options.body_bytes));
-        let in_flight = [(); 5].map(|()| Gauge::up_to(options.requests_in_flight));
-        let (answers, longest_wait) =
-            (Budget::of(options.all_responses_bytes), Duration::from_millis(options.request_timeout_ms));
-        Self { blocking, in_memory, routes, pools, bodies, body_bytes, in_flight, answers, longest_wait }
+    pub(super) fn new(
+        blocking: Database,
+        routes: Routes,
+        options: &Options,
+        limits: Arc<Limits>,
+        pools: Pools,
+    ) -> Self {
+        let (in_memory, longest_wait) = (blocking.in_memory(), Duration::from_millis(options.request_timeout_ms));
+        let Pools { reading, writing, scanning, dumping, uploading, syncing } = pools;
+        let queues = [reading, writing, scanning, dumping, uploading].map(Queue::of);
+        Self { blocking, in_memory, routes, queues, syncing, limits, longest_wait }
     }
 
-    fn in_flight(&self, lane: Lane) -> &Gauge {
-        &self.in_flight[lane as usize]
-    }
-
-    fn pool(&self, lane: Lane) -> &Handle {
-        match lane {
-            Lane::Reading => &self.pools.reading,
-            Lane::Writing => &self.pools.writing,
-            Lane::Scanning => &self.pools.scanning,
-            Lane::Dumping => &self.pools.dumping,
-            Lane::Uploading => &self.pools.uploading,
-        }
+    fn queue(&self, lane: Lane) -> &Queue {
+        &self.queues[lane as usize]
     }
 
     pub(super) fn routes(&self) -> &Routes {
@@ -410,7 +567,7 @@ impl Crossing {
     /// Starts a sync of the log, which completes even if nobody waits for it.
     fn sync(&self) -> Synced {
         let (done, synced) = oneshot::channel();
-        let pool = self.pools.syncing.clone();
+        let pool = self.syncing.clone();
         self.blocking.when_synced(move |job| drop(pool.spawn_blocking(job)), move |outcome| drop(done.send(outcome)));
         synced
     }
@@ -423,6 +580,7 @@ impl Crossing {
         body: Bytes,
         held: BodyBytes,
         mut attempt: Attempt,
+        asker: &Asker,
     ) -> Completed {
         let deadline = tokio::time::Instant::now() + LOCK_WAIT;
         let mut permit = None;
@@ -434,11 +592,16 @@ impl Crossing {
                 Attempt::Locked(_) => Lane::Writing,
                 Attempt::Blocked(lane) => lane,
             };
-            let Some(taken) = permit.take().or_else(|| Permit::take(self, lane)) else {
+            let Some(taken) = permit.take().or_else(|| Permit::take(self, asker, lane)) else {
                 break Err(Failure::Overloaded);
             };
-            let Attempt::Locked(released) = attempt else { return self.pooled(parts, body, held, taken).await };
-            if tokio::time::timeout_at(deadline, released).await.is_err() {
+            let Attempt::Locked(released) = attempt else { return self.pooled(parts, body, held, taken, asker).await };
+            let released = tokio::select! {
+                biased;
+                released = tokio::time::timeout_at(deadline, released) => released,
+                () = taken.place.given_up.notified() => break Err(Failure::Overloaded),
+            };
+            if released.is_err() {
                 break Err(held_too_long().into());
             }
             permit = Some(taken);
@@ -448,17 +611,17 @@ impl Crossing {
             };
         };
         let outcome = match outcome {
-            Ok(answer) => self.coded(&parts, answer).await,
+            Ok(answer) => self.coded(&parts, answer, asker).await,
             refused => refused,
         };
         Completed { began: Instant::now(), outcome: outcome.map(Reply::Whole), headers: parts.headers }
     }
 
     /// Compresses the answer, if it has to be and is not yet.
-    async fn coded(self: &Arc<Self>, parts: &Parts, answer: Answer) -> Result<Answer> {
+    async fn coded(self: &Arc<Self>, parts: &Parts, answer: Answer, asker: &Asker) -> Result<Answer> {
         let is_coded = answer.headers().contains_key(CONTENT_ENCODING) || !parts.headers.contains_key(ACCEPT_ENCODING);
         let coding = if is_coded { None } else { self.route(parts)?.coding_of(&answer) };
-        self.compressed(answer, coding).await
+        self.compressed(answer, coding, asker).await
     }
 
     /// Compresses an answer, a longer one in the pool. A completed write must not fail any more: if there is no room in the lane, the answer
@@ -466,18 +629,24 @@ impl Crossing {
     ///
     /// # Errors
     /// `Overloaded` if the server stops before it begins.
-    pub(super) async fn compressed(self: &Arc<Self>, answer: Answer, coding: Option<Coding>) -> Result<Answer> {
+    pub(super) async fn compressed(
+        self: &Arc<Self>,
+        answer: Answer,
+        coding: Option<Coding>,
+        asker: &Asker,
+    ) -> Result<Answer> {
         let Some(coding) = coding else { return Ok(answer) };
         if answer.body().len() < CODED_BYTES {
             return Ok(coded(answer, coding));
         }
-        let Some(permit) = Permit::take(self, Lane::Scanning) else { return Ok(answer) };
+        // Firm, since it may be the answer to a write.
+        let Some(permit) = Permit::take(self, asker, Lane::Scanning).map(Permit::firm) else { return Ok(answer) };
         let job = move || {
             let answer = coded(answer, coding);
             drop(permit);
             answer
         };
-        self.in_pool(Lane::Scanning, job).await
+        self.in_pool(Lane::Scanning, asker, job).await
     }
 
     /// Decompresses a body within the memory for which it has a permit.
@@ -490,13 +659,8 @@ impl Crossing {
         limit_bytes: usize,
         held: &mut BodyBytes,
     ) -> Result<Bytes> {
-        let permit = Permit::take(self, Lane::Writing).ok_or(Failure::Overloaded)?;
-        let job = move || {
-            let inflated = body::inflate(&body, limit_bytes);
-            drop(permit);
-            inflated
-        };
-        let inflated = self.in_pool(Lane::Writing, job).await??;
+        let permit = Permit::take(self, &held.asker, Lane::Writing).ok_or(Failure::Overloaded)?;
+        let inflated = permit.in_pool(move |_| body::inflate(&body, limit_bytes)).await??;
         match held.grow(inflated.len()) {
             true => Ok(inflated),
             false => Err(Failure::Overloaded),
@@ -505,18 +669,27 @@ impl Crossing {
 
     /// Runs the handler of a request in the pool of its lane, where it may block; an answer longer than a piece comes in pieces. If the
     /// answer is dropped before its end, a query is cancelled; a write continues.
-    async fn pooled(&self, parts: Parts, body: Bytes, held: BodyBytes, permit: Permit) -> Completed {
+    async fn pooled(&self, parts: Parts, body: Bytes, held: BodyBytes, permit: Permit, asker: &Asker) -> Completed {
         let waiting = Waiting(Interrupt::default());
-        let (lane, interrupt) = (permit.lane, waiting.0.clone());
+        let (lane, interrupt, place) = (permit.lane, waiting.0.clone(), Arc::clone(&permit.place));
         let (started, beginning) = oneshot::channel();
-        self.pool(lane).spawn_blocking(move || {
-            let (encoder, room) = (None, (lane == Lane::Dumping).then(|| Budget::of(DUMPED_BYTES)));
-            let (started, pieces, began) = (Some(started), None, Instant::now());
-            Job { parts, body, permit, interrupt, started, pieces, encoder, room, began }.run();
+        let asking = asker.clone();
+        self.queue(lane).add(permit.client, move || {
+            if !permit.place.begin() {
+                return;
+            }
+            let dump = (lane == Lane::Dumping).then(|| Dump::begin(&asking, &interrupt));
+            let (encoder, started, pieces, began) = (None, Some(started), None, Instant::now());
+            Job { parts, body, permit, asker: asking, interrupt, started, pieces, encoder, dump, began }.run();
             drop(held);
         });
         // The sender is dropped only if the server stops first.
-        let Ok(Started { began, mut outcome, synced, pieces, headers }) = beginning.await else {
+        let beginning = tokio::select! {
+            biased;
+            begun = begun(beginning, lane, asker) => begun,
+            () = place.given_up.notified() => None,
+        };
+        let Some(Started { began, mut outcome, synced, pieces, headers }) = beginning else {
             return Completed { began: Instant::now(), outcome: Err(Failure::Overloaded), headers: HeaderMap::new() };
         };
         if let Some(synced) = synced {
@@ -533,12 +706,12 @@ impl Crossing {
     ///
     /// # Errors
     /// `Overloaded` if there is no room for it and nothing was written.
-    pub(super) fn counted(&self, answer: Answer) -> Result<Answer> {
+    pub(super) fn counted(&self, answer: Answer, asker: &Asker) -> Result<Answer> {
         if answer.body().len() < COUNTED_BYTES {
             return Ok(answer);
         }
         let (head, body) = answer.into_parts();
-        match self.answers.count(body) {
+        match asker.count(body) {
             Some(body) => Ok(Answer::from_parts(head, body)),
             None if head.extensions.get::<Written>().is_some() => {
                 Ok(handlers::without_content(Answer::from_parts(head, Bytes::new())))
@@ -555,7 +728,7 @@ impl Crossing {
         &self,
         job: impl FnOnce() -> crate::error::Result<T> + Send + 'static,
     ) -> Result<T> {
-        Ok(self.in_pool(Lane::Writing, job).await??)
+        Ok(self.in_pool(Lane::Writing, &Asker::server(&self.limits), job).await??)
     }
 
     /// Runs a job in the pool of a lane; the caller has a permit for it.
@@ -565,10 +738,15 @@ impl Crossing {
     pub(super) async fn in_pool<T: Send + 'static>(
         &self,
         lane: Lane,
+        asker: &Asker,
         job: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T> {
-        let done = self.pool(lane).spawn_blocking(job).await;
-        done.map_err(|error| error.try_into_panic().map_or(Failure::Overloaded, panicked))
+        let (done, outcome) = oneshot::channel();
+        self.queue(lane).add(asker.holdings.client(), move || {
+            // Fails if nobody waits for it any more.
+            let _ = done.send(caught(|| Ok(job())));
+        });
+        outcome.await.unwrap_or(Err(Failure::Overloaded))
     }
 
     /// Reads a record or a part of it in the pool, because it is not in memory.
@@ -577,17 +755,18 @@ impl Crossing {
     /// Errors of the job; `Overloaded` by the limit; `TimedOut`.
     pub(super) async fn read_in_pool<T: Send + 'static>(
         self: &Arc<Self>,
+        asker: &Asker,
         job: impl FnOnce(&Database) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let permit = Permit::take(self, Lane::Reading).ok_or(Failure::Overloaded)?;
-        let job = move || job(&permit.crossing.blocking);
-        let done = tokio::time::timeout(self.longest_wait, self.in_pool(Lane::Reading, job)).await;
+        let permit = Permit::take(self, asker, Lane::Reading).ok_or(Failure::Overloaded)?;
+        let done =
+            tokio::time::timeout(self.longest_wait, permit.in_pool(move |crossing| job(&crossing.blocking))).await;
         done.unwrap_or(Err(Failure::TimedOut { waited_ms: self.longest_wait.as_millis() as u64 }))?
     }
 
     /// Drops a value in the pool, because its drop may block.
     pub(super) fn drop_in_pool(&self, value: impl Send + 'static) {
-        self.pools.writing.spawn_blocking(move || drop(value));
+        self.queue(Lane::Writing).pool().spawn_blocking(move || drop(value));
     }
 
     /// Waits until all earlier writes are synced.
@@ -598,34 +777,24 @@ impl Crossing {
         when_synced(self.sync()).await
     }
 
-    /// Runs a job that reads many records in the pool for scans.
-    pub(super) fn scan<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
-        self.pools.scanning.spawn_blocking(job)
-    }
-
     /// Returns a part of a file as the body of an answer, after a look in the pool whether it can be read.
     ///
     /// # Errors
     /// `Storage` if it cannot be read.
     pub(super) async fn opened(&self, extent: Extent, permit: Permit) -> Result<FileBody> {
-        let job = move || {
-            let _permit = permit;
-            extent.read(0..0).map(|_| extent)
-        };
-        match self.pools.reading.spawn_blocking(job).await {
-            Ok(readable) => Ok(FileBody::new(readable?, self.pools.reading.clone())),
-            Err(_) => Err(Failure::Overloaded),
-        }
+        let readable = permit.in_pool(move |_| extent.read(0..0).map(|_| extent)).await?;
+        Ok(FileBody::new(readable?, self.queue(Lane::Reading).pool().clone()))
     }
 
     /// Returns the number of requests waiting for their bodies or for a pool.
     pub(super) fn waiting(&self) -> usize {
-        self.bodies.now() + self.in_flight.iter().map(Gauge::now).sum::<usize>()
+        let waiting = [Limited::Bodies, Limited::Reads, Limited::Writes, Limited::Lists, Limited::Dumps];
+        waiting.into_iter().map(|limited| self.limits.used(limited)).sum()
     }
 
     /// Returns the bytes of request bodies in memory.
     pub(super) fn body_bytes(&self) -> usize {
-        self.body_bytes.now()
+        self.limits.used(Limited::BodyBytes)
     }
 }
 

@@ -4,42 +4,79 @@
 //! does not read occupies no thread, and no memory beyond its piece.
 
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use hyper::body::{Body, Frame};
-use tokio::task::JoinHandle;
 
 use super::crossing::Crossing;
+use super::limits::{Held, Holder, Limited};
+use super::peer::Asker;
 use super::pieces::Broken;
-use crate::feed::{Next, Subscription};
+use crate::feed::{Lagging, Next, Subscription};
+use crate::handlers::Failure;
+use crate::routing::Lane;
+
+/// A place among the change feeds. For another client, the oldest feed is given up: it lags.
+pub(super) struct FeedPlace {
+    following: Arc<Following>,
+    _held: Held,
+}
+
+#[derive(Default)]
+struct Following(OnceLock<Lagging>);
+
+impl Holder for Following {
+    fn rank(&self, number: u64) -> Option<u64> {
+        self.0.get().filter(|lagging| lagging.knows_position()).map(|_| number)
+    }
+
+    fn give_up(&self) {
+        self.0.get().into_iter().for_each(Lagging::lag);
+    }
+}
+
+impl FeedPlace {
+    /// Returns `None` if there are as many feeds as there may be.
+    pub(super) fn take(asker: &Asker) -> Option<Self> {
+        let following = Arc::<Following>::default();
+        let holder: Arc<dyn Holder> = following.clone();
+        let held = asker.holdings.take(Limited::Feeds, 1, Some(&holder))?;
+        Some(Self { following, _held: held })
+    }
+}
 
 /// The events of a subscription, including those to come.
 pub(super) struct Events {
     state: State,
     crossing: Arc<Crossing>,
+    asker: Asker,
+    _place: FeedPlace,
 }
 
 enum State {
     Subscribed(Subscription),
-    CatchingUp(JoinHandle<Subscription>),
+    CatchingUp(Pin<Box<dyn Future<Output = Result<Subscription, Failure>> + Send>>),
     Over,
 }
 
 impl Events {
-    pub(super) fn new(subscription: Subscription, crossing: Arc<Crossing>) -> Self {
-        Self { state: State::Subscribed(subscription), crossing }
+    pub(super) fn new(subscription: Subscription, place: FeedPlace, crossing: Arc<Crossing>, asker: Asker) -> Self {
+        let _ = place.following.0.set(subscription.lagging());
+        Self { state: State::Subscribed(subscription), crossing, asker, _place: place }
     }
 
     /// Starts reading the subscription in the pool.
     fn catch_up(&mut self) {
         if let State::Subscribed(mut subscription) = std::mem::replace(&mut self.state, State::Over) {
-            let job = self.crossing.scan(move || {
+            let (crossing, asker) = (Arc::clone(&self.crossing), self.asker.clone());
+            let job = move || {
                 subscription.catch_up();
                 subscription
-            });
-            self.state = State::CatchingUp(job);
+            };
+            let caught_up = async move { crossing.in_pool(Lane::Scanning, &asker, job).await };
+            self.state = State::CatchingUp(Box::pin(caught_up));
         }
     }
 
@@ -58,9 +95,9 @@ impl Body for Events {
         loop {
             match &mut self.state {
                 State::Over => return Poll::Ready(None),
-                State::CatchingUp(job) => match ready!(Pin::new(job).poll(context)) {
+                State::CatchingUp(job) => match ready!(job.as_mut().poll(context)) {
                     Ok(subscription) => self.state = State::Subscribed(subscription),
-                    Err(error) if error.is_panic() => return self.broken("reading the log panicked"),
+                    Err(Failure::Panicked(_)) => return self.broken("reading the log panicked"),
                     // The server is stopping.
                     Err(_) => self.state = State::Over,
                 },

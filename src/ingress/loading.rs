@@ -12,7 +12,9 @@ use http::request::Parts;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::body::{self, Source};
+
 use super::crossing::{BodyBytes, BodyPermit, Permit};
+use super::peer::Asker;
 use super::{Crossing, Ingress};
 use crate::error::Error;
 use crate::handlers::{
@@ -47,6 +49,8 @@ struct Loading {
     is_unsynced: bool,
     /// The memory held by the body and the load.
     held: BodyBytes,
+    asker: Asker,
+    permit: BodyPermit,
     /// Bytes that were read but had no room.
     pending: Bytes,
     chunk_timeout: Duration,
@@ -66,8 +70,9 @@ impl Ingress {
         parts: &Parts,
         mut body: B,
         context: &mut Context,
+        asker: &Asker,
     ) -> Result<Load> {
-        let Some(_arriving) = BodyPermit::take(&self.crossing) else {
+        let Some(permit) = BodyPermit::take(asker) else {
             return self.refuse(Failure::Overloaded, parts, body);
         };
         let mut loading = Loading {
@@ -76,7 +81,9 @@ impl Ingress {
             load: Some(load),
             progress: Progress::default(),
             is_unsynced: false,
-            held: BodyBytes::none(&self.crossing),
+            held: permit.bytes(asker),
+            asker: asker.clone(),
+            permit,
             pending: Bytes::new(),
             chunk_timeout: Duration::from_millis(self.options.body_timeout_ms),
             commit_timeout: Duration::from_millis(self.options.request_timeout_ms),
@@ -123,7 +130,7 @@ impl Loading {
         while chunk.len() < longest {
             let more = match std::mem::take(&mut self.pending) {
                 pending if !pending.is_empty() => pending,
-                _ => match timeout_at(deadline, body::next(body)).await {
+                _ => match timeout_at(deadline, self.permit.arriving.unless_given_up(body::next(body))).await {
                     Ok(more) => more?,
                     Err(_) => return Ok((chunk.freeze(), End::Time)),
                 },
@@ -139,6 +146,7 @@ impl Loading {
                 break;
             }
             context.add_bytes_in(more.len());
+            self.permit.arriving.note(more.len());
             chunk.extend_from_slice(&more);
         }
         Ok((chunk.freeze(), End::Full))
@@ -148,13 +156,14 @@ impl Loading {
     async fn commit(&mut self, mut chunk: Bytes, is_last: bool) -> Result<()> {
         let mut deadline = Instant::now() + self.commit_timeout;
         loop {
-            let Some(permit) = Permit::take(&self.crossing, Lane::Writing) else {
+            let Some(permit) = Permit::take(&self.crossing, &self.asker, Lane::Writing) else {
                 if Instant::now() >= deadline {
                     return Err(Failure::Overloaded);
                 }
                 sleep(PAUSE).await;
                 continue;
             };
+            let permit = permit.firm();
             let (crossing, name) = (Arc::clone(&self.crossing), self.table.clone());
             let mut load = self.load.take().ok_or(Failure::Overloaded)?;
             let job = move || {
@@ -166,12 +175,12 @@ impl Loading {
                 drop(permit);
                 (load, chunk, outcome, database.has_deferred_sync())
             };
-            let done = self.crossing.in_pool(Lane::Writing, job).await?;
+            let done = self.crossing.in_pool(Lane::Writing, &self.asker, job).await?;
             let (load, rest, outcome, is_unsynced) = done;
             let has_moved = load.progress().lines > self.progress.lines;
             self.progress = load.progress().clone();
             self.is_unsynced |= is_unsynced;
-            self.held = BodyBytes::none(&self.crossing);
+            self.held = self.permit.bytes(&self.asker);
             let has_room = self.held.grow(load.kept_bytes() + rest.len());
             (self.load, chunk) = (Some(load), rest);
             match outcome {

@@ -3,8 +3,8 @@
 //!
 //! Served by an axum `Router`, because none of it is performance-critical.
 
-use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -22,14 +22,18 @@ use http::{HeaderMap, Method, Response, StatusCode};
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 use prometheus_client::encoding::text::encode;
-use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
+use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::sync::OnceCell;
 
+use super::client;
 use super::crossing::Crossing;
+use super::limits::{Limited, Limits, Outcomes};
+use super::peer::{Asker, Peer};
 use crate::console::Console;
 use crate::error::Error;
 use crate::feed::{self, Feed};
@@ -51,6 +55,8 @@ pub(super) struct Operations {
 
 struct Shared {
     crossing: Arc<Crossing>,
+    /// The directory for checkpoints; `None`: there are none.
+    checkpoints: Option<Arc<Path>>,
     feed: Feed,
     observability: Arc<Observability>,
     /// Made when it is first requested.
@@ -69,16 +75,22 @@ struct Description {
 #[derive(Clone)]
 struct Refused(Arc<Failure>);
 
-/// The address of the client.
+/// Whether the request comes from this machine.
 #[derive(Clone, Copy)]
-struct Peer(IpAddr);
+struct Local(bool);
 
 const ALLOW: &str = "GET, HEAD, OPTIONS";
 
 impl Operations {
-    pub(super) fn new(crossing: Arc<Crossing>, feed: Feed, observability: Arc<Observability>) -> Self {
+    pub(super) fn new(
+        crossing: Arc<Crossing>,
+        checkpoints: Option<Arc<Path>>,
+        feed: Feed,
+        observability: Arc<Observability>,
+    ) -> Self {
         let state = Arc::new(Shared {
             crossing,
+            checkpoints,
             feed,
             observability,
             console: OnceCell::new(),
@@ -94,7 +106,7 @@ impl Operations {
             .route("/_metrics", shown(get(metrics)))
             .route("/_tables", shown(get(tables)))
             .route("/_openapi.json", coding(get(described)).options(options))
-            .route("/_checkpoint", checkpoints(coding(post(checkpoint).route_layer(from_fn(unversioned)))))
+            .route("/_checkpoint", only_posted(coding(post(checkpoint).route_layer(from_fn(unversioned)))))
             .route("/_console", any(console))
             .route("/_console/", any(console))
             .route("/_console/{*file}", any(console))
@@ -114,7 +126,7 @@ impl Operations {
     ///
     /// # Errors
     /// 400, 403, 404, 405, 406, 412; errors of the database.
-    pub(super) async fn answer(&self, mut parts: Parts, peer: IpAddr) -> handlers::Result<Answer> {
+    pub(super) async fn answer(&self, mut parts: Parts, peer: &Peer) -> handlers::Result<Answer> {
         if parts.method == Method::OPTIONS && parts.uri.path() == "*" {
             return Ok(handlers::options(routing::METHODS));
         }
@@ -122,8 +134,8 @@ impl Operations {
             parts.method = Method::GET;
             parts.headers.remove(RANGE);
         }
-        let mut request = Request::from_parts(parts, Body::empty());
-        request.extensions_mut().insert(Peer(peer));
+        parts.extensions.insert(Local(client::is_local(peer.address, &parts.headers)));
+        let request = Request::from_parts(parts, Body::empty());
         let mut answer = match self.router.call(request).await {
             Ok(answer) => answer,
             Err(never) => match never {},
@@ -151,7 +163,8 @@ async fn coded(State(shared): State<Arc<Shared>>, request: Request, next: Next) 
     };
     let answer = in_memory(next.run(request).await).await;
     let coding = accepted.of_bytes(answer.body().len());
-    shared.crossing.compressed(answer, coding).await.map_or_else(refused, into_response)
+    let asker = Asker::server(&shared.crossing.limits);
+    shared.crossing.compressed(answer, coding, &asker).await.map_or_else(refused, into_response)
 }
 
 /// Takes an answer out of the router, whose handlers have their answers in memory.
@@ -204,14 +217,17 @@ struct Counted {
     #[serde(flatten)]
     storage: storage::Counters,
     feed: feed::Counters,
+    limits: BTreeMap<&'static str, Outcomes>,
 }
 
 /// Returns the counts since the store was opened, which are not public: they disclose the load.
-async fn counters(State(shared): State<Arc<Shared>>, Extension(Peer(peer)): Extension<Peer>) -> Response<Body> {
-    match peer.to_canonical().is_loopback() {
+async fn counters(State(shared): State<Arc<Shared>>, Extension(Local(is_local)): Extension<Local>) -> Response<Body> {
+    match is_local {
         true => {
             let (storage, feed) = (shared.crossing.database().counters(), shared.feed.counters());
-            Json(Counted { storage, feed }).into_response()
+            let outcomes = |limited: Limited| (limited.name(), shared.crossing.limits.outcomes(limited));
+            let limits = Limited::ALL.into_iter().map(outcomes).collect();
+            Json(Counted { storage, feed, limits }).into_response()
         }
         false => refused(Failure::LocalOnly),
     }
@@ -286,10 +302,10 @@ async fn tables(State(shared): State<Arc<Shared>>) -> Response<Body> {
 /// Serves the console, only to browsers on this machine.
 async fn console(
     State(shared): State<Arc<Shared>>,
-    Extension(Peer(peer)): Extension<Peer>,
+    Extension(Local(is_local)): Extension<Local>,
     request: Request,
 ) -> Response<Body> {
-    if !peer.to_canonical().is_loopback() {
+    if !is_local {
         return refused(Failure::LocalOnly);
     }
     let made = shared.console.get_or_try_init(|| shared.crossing.blocking(|| Ok(Console::new()))).await;
@@ -320,52 +336,90 @@ async fn described(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Res
     into_response(answer)
 }
 
-/// The destination of a checkpoint.
+/// The parameters of a checkpoint.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Destination {
-    directory: PathBuf,
+struct Wanted {
+    name: Option<Name>,
 }
 
-/// Adds the methods that `POST /_checkpoint` does not serve.
-fn checkpoints(post: MethodRouter<Arc<Shared>>) -> MethodRouter<Arc<Shared>> {
+/// The name of a checkpoint, which is that of its directory.
+#[derive(Clone, Deserialize, Serialize)]
+#[serde(try_from = "String")]
+struct Name(String);
+
+impl Name {
+    /// Returns the time in UTC.
+    fn of_now() -> Self {
+        Self(jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ").to_string())
+    }
+}
+
+impl TryFrom<String> for Name {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, &'static str> {
+        let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+        match matches!(text.len(), 1..=64) && text.bytes().all(is_allowed) {
+            true => Ok(Self(text)),
+            false => Err("not a name"),
+        }
+    }
+}
+
+/// Adds the methods that an endpoint does not serve which is only posted to.
+fn only_posted(post: MethodRouter<Arc<Shared>>) -> MethodRouter<Arc<Shared>> {
     const ALLOW: &str = "POST, OPTIONS";
     post.options(|| async { into_response(handlers::options(ALLOW)) })
         .fallback(|| async { refused(Failure::Method { allow: ALLOW }) })
 }
 
-/// Makes an online copy of the store in a new directory on the server's machine.
+/// Makes an online copy of the store in the directory for checkpoints. Only the operator chooses that: the server may write where those who
+/// may connect to it may not.
 async fn checkpoint(
     State(shared): State<Arc<Shared>>,
-    Extension(Peer(peer)): Extension<Peer>,
-    destination: Result<Query<Destination>, QueryRejection>,
+    Extension(Local(is_local)): Extension<Local>,
+    wanted: Result<Query<Wanted>, QueryRejection>,
 ) -> Response<Body> {
-    if !peer.to_canonical().is_loopback() {
+    if !is_local {
         return refused(Failure::LocalOnly);
     }
-    let Ok(Query(Destination { directory })) = destination else {
-        return refused(
-            Error::invalid("directory is missing: use /_checkpoint?directory=PATH with a PATH that does not exist")
-                .into(),
-        );
+    let Some(directory) = &shared.checkpoints else {
+        let detail = "the server keeps no checkpoints: start it with --checkpoint-dir DIR".to_owned();
+        return refused(Error::NotFound { detail }.into());
     };
-    let store = shared.crossing.database().clone();
-    let copy = directory.clone();
-    let job = move || {
-        if copy.exists() || !copy.parent().is_some_and(Path::is_dir) {
-            let detail = "the directory must not exist, but its parent must";
-            return Err(Error::invalid(format!("{}: {detail}", copy.display())));
+    let Ok(Query(Wanted { name })) = wanted else {
+        let detail = "the only parameter is name, of 1 to 64 characters, each one of A-Z, a-z, 0-9, - and _";
+        return refused(Error::invalid(detail).into());
+    };
+    let name = name.unwrap_or_else(Name::of_now);
+    let (database, copy) = (shared.crossing.database().clone(), directory.join(&name.0));
+    let made = shared.crossing.blocking(move || database.store().checkpoint(&copy)).await;
+    match made {
+        Ok(()) => (StatusCode::CREATED, Json(json!({ "name": name }))).into_response(),
+        Err(Failure::Error(Error::Invalid { .. })) => {
+            let detail = format!("the checkpoint {} exists, or is being made: choose another name", name.0);
+            refused(Error::invalid(detail).into())
         }
-        store.store().checkpoint(&copy)
-    };
-    match shared.crossing.blocking(job).await {
-        Ok(()) => (StatusCode::CREATED, Json(json!({ "directory": directory }))).into_response(),
         Err(failure) => refused(failure),
     }
 }
 
+/// What became of requests for parts of the limits that clients share.
+fn register_limits(limits: &Limits, registry: &mut Registry) {
+    let refused = Family::<[(&str, &str); 1], Counter>::default();
+    let given_up = Family::<[(&str, &str); 1], Counter>::default();
+    for limited in Limited::ALL {
+        let Outcomes { refused: refusals, given_up: gifts } = limits.outcomes(limited);
+        refused.get_or_create(&[("limit", limited.name())]).inc_by(refusals);
+        given_up.get_or_create(&[("limit", limited.name())]).inc_by(gifts);
+    }
+    registry.register("strata_limit_refused", "Refused, because the limit was full", refused);
+    registry.register("strata_limit_given_up", "Ended for a client that holds less of the limit", given_up);
+}
+
 /// Returns Prometheus metrics: requests by route for everyone, and those of the store for clients that may see the counters.
-async fn metrics(State(shared): State<Arc<Shared>>, Extension(Peer(peer)): Extension<Peer>) -> impl IntoResponse {
+async fn metrics(State(shared): State<Arc<Shared>>, Extension(Local(is_local)): Extension<Local>) -> impl IntoResponse {
     let mut registry = shared.observability.metrics();
     let ready = u64::from(shared.ready.load(Ordering::Relaxed));
     registry.register("strata_ready", "Whether the server is ready for requests", ConstGauge::new(ready));
@@ -374,7 +428,8 @@ async fn metrics(State(shared): State<Arc<Shared>>, Extension(Peer(peer)): Exten
     let held = ConstGauge::new(shared.crossing.body_bytes());
     registry.register("strata_request_body_held_bytes", "Bytes of request bodies in memory", held);
     register_feed(&shared.feed.counters(), &mut registry);
-    if peer.to_canonical().is_loopback() {
+    register_limits(&shared.crossing.limits, &mut registry);
+    if is_local {
         let counters = serde_json::to_value(shared.crossing.database().counters()).unwrap_or_default();
         for (name, number) in counters.as_object().into_iter().flatten() {
             let counter = ConstCounter::new(number.as_u64().unwrap_or_default());

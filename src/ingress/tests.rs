@@ -26,7 +26,7 @@ async fn ask(ingress: &Arc<Ingress>, method: &str, path: &str, body: &'static st
         .header("host", "localhost")
         .header("content-type", "application/json");
     let request = request.body(Full::new(Bytes::from_static(body.as_bytes()))).unwrap();
-    let answer = ingress.answer(request, LOCAL).await;
+    let answer = ingress.answer(request, &ingress.peer(LOCAL, None)).await;
     let status = answer.status().as_u16();
     let bytes = answer.into_body().collect().await.unwrap().to_bytes();
     (status, String::from_utf8(bytes.to_vec()).unwrap())
@@ -133,7 +133,8 @@ async fn a_lock_is_waited_for_without_a_thread() {
 async fn over_the_limit_nobody_is_let_in() {
     let folder = tempfile::tempdir().unwrap();
     let ingress = ingress(&folder, Options { requests_in_flight: 1, ..Options::default() });
-    let first = Permit::take(&ingress.crossing, Lane::Writing).unwrap();
+    let asker = ingress.peer(LOCAL, None).asker;
+    let first = Permit::take(&ingress.crossing, &asker, Lane::Writing).unwrap();
     assert_eq!(ask(&ingress, "POST", "/Product", "[{}]").await.0, 503);
     assert_eq!(ask(&ingress, "POST", "/Product", "{}").await.0, 201, "what does not wait is not counted");
     assert_eq!(ask(&ingress, "GET", "/Product", "").await.0, 200, "lists do not wait for writes");
@@ -184,7 +185,7 @@ async fn a_panic_is_an_answer_with_a_name() {
     let ingress = ingress(&folder, Options::default());
     let traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     let (parts, ()) = Request::get("/").header("traceparent", traceparent).body(()).unwrap().into_parts();
-    let context = ingress.recorder.begin(&parts, LOCAL);
+    let context = ingress.recorder.begin(&parts, || LOCAL);
     let outcome = crossing::caught(|| -> handlers::Result<Answer> { panic!("no luck") });
     let answer = ingress.problem(&outcome.unwrap_err(), &context, &parts.headers);
     let body: serde_json::Value = serde_json::from_slice(answer.body()).unwrap();
@@ -198,11 +199,12 @@ async fn a_panic_is_an_answer_with_a_name() {
 async fn a_panic_in_the_pool_keeps_its_message() {
     let folder = tempfile::tempdir().unwrap();
     let ingress = ingress(&folder, Options::default());
-    let outcome = ingress.crossing.in_pool::<()>(Lane::Reading, || panic!("no luck")).await;
+    let asker = ingress.peer(LOCAL, None).asker;
+    let outcome = ingress.crossing.in_pool::<()>(Lane::Reading, &asker, || panic!("no luck")).await;
     assert!(matches!(outcome, Err(Failure::Panicked(message)) if message == "no luck"));
-    let outcome = ingress.crossing.in_pool::<()>(Lane::Reading, || panic!("no luck with {LOCAL}")).await;
+    let outcome = ingress.crossing.in_pool::<()>(Lane::Reading, &asker, || panic!("no luck with {LOCAL}")).await;
     assert!(matches!(outcome, Err(Failure::Panicked(message)) if message == "no luck with 127.0.0.1"));
-    let outcome = ingress.crossing.in_pool::<()>(Lane::Reading, || std::panic::panic_any(7)).await;
+    let outcome = ingress.crossing.in_pool::<()>(Lane::Reading, &asker, || std::panic::panic_any(7)).await;
     assert!(matches!(outcome, Err(Failure::Panicked(message)) if message == "no message"));
 }
 
@@ -223,14 +225,16 @@ async fn beside_the_tables() {
     assert!(status == 200 && counters["gets"].is_u64(), "{counters}");
     let request = Request::get("/_counters").header("host", "localhost").body(Full::new(Bytes::new())).unwrap();
     let elsewhere = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
-    assert_eq!(ingress.answer(request, elsewhere).await.status(), 403);
+    assert_eq!(ingress.answer(request, &ingress.peer(elsewhere, None)).await.status(), 403);
 }
 
 #[tokio::test]
 async fn what_fails_beside_the_tables_has_a_name_in_the_log() {
     let folder = tempfile::tempdir().unwrap();
     let ingress = ingress(&folder, Options::default());
-    let (status, body) = ask(&ingress, "POST", "/_checkpoint?directory=/proc/copy", "").await;
+    let ingress = Arc::into_inner(ingress).unwrap().with_checkpoints(Path::new("/proc"));
+    let ingress = Arc::new(ingress);
+    let (status, body) = ask(&ingress, "POST", "/_checkpoint?name=copy", "").await;
     let body: serde_json::Value = serde_json::from_str(&body).unwrap();
     assert!(status == 500 && body["requestId"].is_string(), "{status} {body}");
     assert_eq!(ask(&ingress, "HEAD", "/_nothing", "").await, (404, String::new()));
@@ -242,7 +246,8 @@ async fn the_console_is_for_the_same_machine() {
     let ingress = ingress(&folder, Options::default());
     let status = async |path: &str, from: IpAddr| {
         let request = Request::get(path).header("host", "localhost").header("accept", "text/html");
-        ingress.answer(request.body(Full::new(Bytes::new())).unwrap(), from).await.status().as_u16()
+        let request = request.body(Full::new(Bytes::new())).unwrap();
+        ingress.answer(request, &ingress.peer(from, None)).await.status().as_u16()
     };
     let elsewhere = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
     let mapped = IpAddr::V6(Ipv4Addr::LOCALHOST.to_ipv6_mapped());
@@ -252,4 +257,38 @@ async fn the_console_is_for_the_same_machine() {
     }
     assert_eq!((status("/_console/no", LOCAL).await, status("/_console/no", elsewhere).await), (404, 403));
     assert_eq!((status("/", LOCAL).await, status("/", elsewhere).await), (307, 404));
+}
+
+/// The future of something that waits for a thread.
+fn waiting(permit: Permit) -> tokio::task::JoinHandle<handlers::Result<()>> {
+    tokio::spawn(permit.in_pool(|_| ()))
+}
+
+#[tokio::test]
+async fn the_newest_of_the_greediest_gives_way() {
+    let (folder, pool) = (tempfile::tempdir().unwrap(), tokio::runtime::Builder::new_current_thread());
+    let pool = { pool }.max_blocking_threads(1).build().unwrap();
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    pool.handle().spawn_blocking(move || released.recv());
+    let schema = Schema::parse("type T @table @export { id: ID! @primaryKey }").unwrap();
+    let database = Database::open(folder.path(), schema, &storage::Options::default()).unwrap();
+    let options = Options { requests_in_flight: 4, ..Options::default() };
+    let ingress = Ingress::new(database, handlers::Options::default(), options, pool.handle().clone());
+    let asker = |last: u8| ingress.peer(Ipv4Addr::new(127, 0, 0, last).into(), None).asker;
+    let permit = |last: u8| Permit::take(&ingress.crossing, &asker(last), Lane::Reading);
+    let mut greedy: Vec<_> = (0..4).map(|_| waiting(permit(9).unwrap())).collect();
+    tokio::task::yield_now().await;
+    assert!(permit(9).is_none(), "it has all");
+    let others: Vec<_> = (0..2).map(|_| waiting(permit(1).unwrap())).collect();
+    assert!(permit(1).is_none() && permit(9).is_none(), "two and two");
+    for newest in greedy.split_off(2) {
+        assert!(matches!(newest.await.unwrap(), Err(Failure::Overloaded)));
+    }
+    release.send(()).unwrap();
+    for served in greedy.into_iter().chain(others) {
+        served.await.unwrap().unwrap();
+    }
+    assert_eq!(ingress.limits().used(Limited::Reads), 0);
+    assert_eq!(ingress.limits().outcomes(Limited::Reads), Outcomes { refused: 3, given_up: 2 });
+    pool.shutdown_background();
 }

@@ -11,7 +11,9 @@ use http::request::Parts;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::body::{self, Source};
-use super::crossing::{BodyBytes, BodyPermit, Crossing, caught};
+
+use super::crossing::{Arriving, BodyPermit, Crossing, caught};
+use super::peer::Asker;
 use super::{Ingress, Options};
 use crate::blobs::{CHUNK_BYTES, PIECE_BYTES, Upload};
 use crate::error::Error;
@@ -35,25 +37,27 @@ impl Ingress {
         parts: &Parts,
         mut body: B,
         context: &mut Context,
+        asker: &Asker,
     ) -> Result<Answer> {
-        let Some(_arriving) = BodyPermit::take(&self.crossing) else {
+        let Some(permit) = BodyPermit::take(asker) else {
             return self.refuse(Failure::Overloaded, parts, body);
         };
         let limit_bytes = self.options.blob_bytes;
         if body.least_bytes() > limit_bytes as u64 {
             return self.refuse(Failure::TooLarge { limit_bytes }, parts, body);
         }
-        let mut held = BodyBytes::none(&self.crossing);
+        let mut held = permit.bytes(asker);
         // If the limits are smaller than a piece, one upload at a time.
         if !held.grow(PIECE_BYTES.min(self.options.all_bodies_bytes.max(self.options.body_bytes))) {
             return self.refuse(Failure::Overloaded, parts, body);
         }
-        let uploading = match Uploading::begin(&self.crossing, blob, parts).await {
+        let uploading = match Uploading::begin(&self.crossing, blob, parts, asker).await {
             Ok(uploading) => uploading,
             Err(failure) => return self.refuse(failure, parts, body),
         };
-        let received = uploading.fill(&mut body, &self.options, context).await;
+        let received = uploading.fill(&mut body, &self.options, context, &permit.arriving).await;
         context.mark(Span::Body);
+        drop(permit);
         if let Err(Failure::TooLarge { .. }) = received {
             self.discard_rest(body);
         }
@@ -69,37 +73,45 @@ impl Ingress {
 /// waits any more for a job that owns it.
 struct Uploading {
     crossing: Arc<Crossing>,
+    asker: Asker,
     /// Taken on drop.
     upload: Option<Upload>,
 }
 
 impl Uploading {
-    async fn begin(crossing: &Arc<Crossing>, blob: &Blob<'_>, parts: &Parts) -> Result<Self> {
+    async fn begin(crossing: &Arc<Crossing>, blob: &Blob<'_>, parts: &Parts, asker: &Asker) -> Result<Self> {
         let Blob { table, id, attribute, .. } = blob;
         let upload = match caught(|| begin(&crossing.in_memory, table, id, *attribute, &parts.headers)) {
             Err(Failure::Error(Error::WouldBlock)) => {
                 let (table, id, headers) = (table.name.clone(), id.to_string(), parts.headers.clone());
                 let attribute = *attribute;
                 let job = move |database: &Database| begin(database, database.table(&table)?, &id, attribute, &headers);
-                crossing.read_in_pool(job).await
+                crossing.read_in_pool(asker, job).await
             }
             outcome => outcome,
         };
-        Ok(Self { crossing: Arc::clone(crossing), upload: Some(upload?) })
+        Ok(Self { crossing: Arc::clone(crossing), asker: asker.clone(), upload: Some(upload?) })
     }
 
     /// Receives a body up to its end. The time spent waiting for the engine does not count towards the client's timeout.
-    async fn fill(mut self, body: &mut impl Source, options: &Options, context: &mut Context) -> Result<Self> {
+    async fn fill(
+        mut self,
+        body: &mut impl Source,
+        options: &Options,
+        context: &mut Context,
+        arriving: &Arriving,
+    ) -> Result<Self> {
         let (limit_bytes, waited_ms) = (options.blob_bytes, options.body_timeout_ms);
         let (longest, mut length_bytes, mut arrived) = (Duration::from_millis(waited_ms), 0, 0);
         let mut deadline = Instant::now() + longest;
         loop {
-            let next = timeout_at(deadline, body::next(body)).await;
+            let next = timeout_at(deadline, arriving.unless_given_up(body::next(body))).await;
             let bytes = next.unwrap_or(Err(Failure::TooSlow { waited_ms }))?;
             if bytes.is_empty() {
                 return Ok(self);
             }
             context.add_bytes_in(bytes.len());
+            arriving.note(bytes.len());
             length_bytes += bytes.len();
             if length_bytes > limit_bytes {
                 return Err(Failure::TooLarge { limit_bytes });
@@ -147,7 +159,7 @@ impl Uploading {
         mut self,
         job: impl Fn(&mut Upload) -> Result<T> + Clone + Send + 'static,
     ) -> Result<(Self, T)> {
-        let crossing = Arc::clone(&self.crossing);
+        let (crossing, asker) = (Arc::clone(&self.crossing), self.asker.clone());
         let deadline = Instant::now() + crossing.longest_wait;
         loop {
             let job = job.clone();
@@ -156,7 +168,7 @@ impl Uploading {
                 (self, outcome)
             };
             let outcome;
-            (self, outcome) = crossing.in_pool(Lane::Uploading, done).await?;
+            (self, outcome) = crossing.in_pool(Lane::Uploading, &asker, done).await?;
             match outcome {
                 Err(Failure::Error(Error::Busy { .. })) if Instant::now() < deadline => sleep(PAUSE).await,
                 outcome => return outcome.map(|value| (self, value)),

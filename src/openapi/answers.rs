@@ -19,6 +19,7 @@ fn failures() -> Vec<Failure> {
             .into(),
         Failure::ForeignOrigin,
         Failure::LocalOnly,
+        Failure::ExecutedUpload,
         Error::NotFound { detail: detail("there is no record \"lamp\" in Product") }.into(),
         Failure::Method { allow: "POST" },
         Failure::NotAcceptable { available: "records, lists and answers are application/json" },

@@ -42,7 +42,7 @@ fn read(table: &Table, attribute: &Attribute) -> Value {
     ];
     let members = json!({
         "parameters": shared(&["Range", "If-Range", "If-Match", "If-None-Match"]),
-        "responses": answers::of(&own, &[400, 404, 406, 412, 416, 421, 500, 503]),
+        "responses": answers::of(&own, &[400, 403, 404, 406, 412, 416, 421, 500, 503]),
     });
     with(of(table, attribute, "readBlob", "Reads the bytes of a blob"), members)
 }

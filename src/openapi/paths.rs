@@ -11,10 +11,10 @@ use crate::encoding;
 use crate::handlers::media::AnswerKind;
 use crate::schema::{Attribute, Kind, Table};
 
-/// Refusals of any request: it may name another host, or none, or accept no coding.
-pub(super) const ANY: [u16; 3] = [400, 406, 421];
+/// Refusals of any request: it may name another host, or none, accept no coding, or be of a page of another site.
+pub(super) const ANY: [u16; 4] = [400, 403, 406, 421];
 /// Refusals of a request that reads records.
-const READ: [u16; 5] = [400, 406, 421, 500, 503];
+const READ: [u16; 6] = [400, 403, 406, 421, 500, 503];
 /// Refusals of a write without a body.
 pub(super) const DELETE: [u16; 5] = [400, 403, 421, 500, 503];
 /// Refusals of a request with a body.

@@ -37,14 +37,7 @@ pub(super) fn paths() -> Map<String, Value> {
     let paths = [
         ("/_health", get("health", "Health", answers::of(&health, &ANY))),
         ("/_ready", get("ready", "Readiness", answers::of(&ready, &ANY))),
-        (
-            "/_counters",
-            get(
-                "counters",
-                "Counters of storage calls and change feeds",
-                answers::of(&counters, &[400, 403, 406, 421]),
-            ),
-        ),
+        ("/_counters", get("counters", "Counters of storage calls and change feeds", answers::of(&counters, &ANY))),
         ("/_metrics", get("metrics", "Metrics for Prometheus", answers::of(&[(200, metrics)], &ANY))),
         ("/_tables", get("tables", "The served tables", answers::of(&tables, &ANY))),
         ("/_openapi.json", described),
@@ -55,21 +48,16 @@ pub(super) fn paths() -> Map<String, Value> {
 }
 
 fn checkpoint() -> Value {
-    let schema = json!({"type": "object", "properties": {"directory": {"type": "string"}}, "required": ["directory"]});
-    let own = [(201, in_json("The directory of the copy.", schema, &[]))];
-    let mut directory = parameter(
-        "query",
-        "directory",
-        "The directory to create; it must not exist.",
-        json!({"type": "string", "minLength": 1}),
-    );
-    directory["required"] = json!(true);
+    let name = || json!({"type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$"});
+    let schema = json!({"type": "object", "properties": {"name": name()}, "required": ["name"]});
+    let own = [(201, in_json("The name of the copy.", schema, &[]))];
+    let parameter = parameter("query", "name", "The name of the copy; without one, the time in UTC.", name());
     json!({
         "operationId": "checkpoint",
         "tags": ["Operations"],
-        "summary": "Copies the store to a new directory on the server's machine",
-        "parameters": [directory],
-        "responses": answers::of(&own, &[400, 403, 406, 421, 500, 503]),
+        "summary": "Copies the store into the directory for checkpoints on the server's machine; 404 if it has none",
+        "parameters": [parameter],
+        "responses": answers::of(&own, &[400, 403, 404, 406, 421, 500, 503]),
     })
 }
 
@@ -106,7 +94,7 @@ fn graphql() -> Value {
             "tags": ["GraphQL"],
             "summary": "Executes a query given in the URL",
             "parameters": in_url,
-            "responses": answers::of(&own, &[405, 406, 421, 500, 503]),
+            "responses": answers::of(&own, &[403, 405, 406, 421, 500, 503]),
         },
         "post": {
             "operationId": "graphql.post",

@@ -585,7 +585,7 @@ mod tests {
         assert!(!accepts(&same, "s=~=%28a*%29*%28a%7Caa%29%2Bb$"));
         let number = |number: usize| format!("{number:x}x");
         let words: Vec<_> = (0..200_000).map(|one| number(7 * one)).collect();
-        let wanted: Vec<_> = (1..30_000).map(|one| number(7 * one)).collect();
+        let wanted: Vec<_> = (1..199).map(|one| number(1000 * 7 * one)).collect();
         assert!(accepts(&words.join(" "), &format!("s=ft={}", wanted.join("+"))));
         assert!(!accepts(&words.join(" "), &format!("s=ft={}+nowhere", wanted.join("+"))));
     }

@@ -3,6 +3,7 @@
 
 use std::io::ErrorKind;
 use std::net::{Shutdown, TcpListener};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -10,8 +11,10 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use super::connection::{Open, Watch};
 use super::descriptors::Division;
-use super::worker::Handle;
+use super::worker::{Accepted, Handle};
+use crate::ingress::{Client, Holder, Limited, Limits};
 
 /// The answer to a client over the limit.
 const FULL: &[u8] =
@@ -33,13 +36,15 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub(super) fn start(
     listener: TcpListener,
     workers: Vec<Handle>,
+    limits: Arc<Limits>,
     division: &Division,
     is_tls: bool,
     tick: Duration,
     mut stopping: watch::Receiver<bool>,
 ) -> std::io::Result<JoinHandle<()>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let (most, most_turned_away) = (division.connections, division.turned_away);
+    limits.set(Limited::Connections, division.connections);
+    let most_turned_away = division.turned_away;
     let full = if is_tls { FULL_TLS } else { FULL };
     let guard = runtime.enter();
     let listener = tokio::net::TcpListener::from_std(listener)?;
@@ -47,7 +52,7 @@ pub(super) fn start(
     std::thread::Builder::new().name("strata-acceptor".to_owned()).spawn(move || {
         runtime.block_on(async {
             tokio::select! {
-                () = accept(listener, &workers, full, most, most_turned_away) => {}
+                () = accept(listener, &workers, full, &limits, most_turned_away) => {}
                 () = tick_workers(tick, &workers) => {}
                 _ = stopping.wait_for(|stop| *stop) => {}
             }
@@ -67,14 +72,17 @@ async fn accept(
     listener: tokio::net::TcpListener,
     workers: &[Handle],
     full: &[u8],
-    most: usize,
+    limits: &Arc<Limits>,
     most_turned_away: usize,
 ) {
     let mut turned_away = JoinSet::new();
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {
-                if workers.iter().map(Handle::connections).sum::<usize>() >= most {
+                let watch = Arc::new(Watch::default());
+                let holder: Arc<dyn Holder> = Arc::new(Open::new(&watch));
+                let holdings = limits.of(Client::at(peer.ip()));
+                let Some(held) = holdings.take(Limited::Connections, 1, Some(&holder)) else {
                     // The send buffer is empty: either it fits, or the client has disconnected.
                     let _ = stream.try_write(full);
                     while turned_away.try_join_next().is_some() {}
@@ -82,13 +90,13 @@ async fn accept(
                         turned_away.spawn(tokio::time::timeout(LINGER, discard(stream)));
                     }
                     continue;
-                }
+                };
                 // Small answers must not wait for the acknowledgement of earlier ones (Nagle's algorithm).
                 let _ = stream.set_nodelay(true);
                 // Otherwise a send buffer grows to megabytes, and a slow client seems to receive nothing until a third of it is free.
                 let _ = socket2::SockRef::from(&stream).set_tcp_notsent_lowat(UNSENT_BYTES);
                 if let Ok(stream) = stream.into_std() {
-                    hand_over(workers, stream, peer.ip());
+                    hand_over(workers, Accepted { stream, peer: peer.ip(), watch, held });
                 }
             }
             Err(error) if is_client_disconnect(&error) => {}
@@ -114,9 +122,9 @@ async fn discard(stream: TcpStream) {
     }
 }
 
-fn hand_over(workers: &[Handle], stream: std::net::TcpStream, peer: std::net::IpAddr) {
+fn hand_over(workers: &[Handle], accepted: Accepted) {
     if let Some(worker) = workers.iter().min_by_key(|worker| worker.connections()) {
-        worker.send(stream, peer);
+        worker.send(accepted);
     }
 }
 

@@ -4,6 +4,9 @@
 //! times within the shortest deadline. (The HTTP library would create, register and remove a timer for every request.) A deadline may thus
 //! be late by up to half of itself, or two seconds.
 
+mod head;
+mod sent;
+
 use std::convert::Infallible;
 use std::net::IpAddr;
 use std::pin::{Pin, pin};
@@ -24,17 +27,19 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
 use crate::config::Config;
-use crate::ingress::{Ingress, waits_to_be_asked};
+use crate::ingress::{Holder, Ingress, waits_to_be_asked};
 use crate::tls::Tls;
+use head::Head;
+use sent::Sent;
 
 /// The deadlines of a connection.
 #[derive(Clone, Debug)]
 pub(super) struct Deadlines {
-    /// For the head of a request, from its first byte.
+    /// For the head of a request, from its first byte; for the first request, from the beginning of the connection.
     header: Duration,
-    /// For a connection without a request.
+    /// For a connection without a request, whatever else it sends.
     idle: Duration,
-    /// For the client to receive [`TAKEN_BYTES`] of a pending answer.
+    /// For the client to receive [`TAKEN_BYTES`] of pending answers.
     send: Duration,
     /// The deadline for everything in flight; set when the server stops.
     pub(super) stop: Arc<OnceLock<Instant>>,
@@ -77,8 +82,8 @@ pub(super) enum Order {
     Leave,
 }
 
-/// The events of a connection, and its orders. All accesses are on one thread: the atomics only satisfy the compiler, and are read and
-/// written like plain numbers.
+/// The events of a connection, and its orders. All changes but orders are made on one thread: the atomics are written like plain numbers.
+/// Others read them when the connection may have to give way.
 #[derive(Default)]
 pub(super) struct Watch {
     /// The number of requests begun.
@@ -87,11 +92,11 @@ pub(super) struct Watch {
     in_flight: AtomicU32,
     /// Whether bytes arrived after the last request: the beginning of a head. Meaningless over HTTP/2.
     begun: AtomicBool,
-    /// The bytes that the socket has accepted.
-    written: AtomicU64,
+    /// The bytes of answers that the socket has accepted.
+    answered: AtomicU64,
     /// The number of unsent pieces of answers.
     unsent: AtomicU32,
-    /// The time since which something is unsent, and the bytes written by then.
+    /// The time since which something is unsent, and the bytes of answers accepted by then.
     sending: Mutex<Option<(Instant, u64)>>,
     http2: AtomicBool,
     /// An [`Order`].
@@ -102,42 +107,62 @@ pub(super) struct Watch {
     waker: OnceLock<Waker>,
 }
 
-/// The state that does not change while nothing happens: requests begun, a head begun, the order, bytes written.
-type State = (u64, bool, Order, u64);
+/// The state that does not change while there is no request: requests begun, a head begun, the order. Frames that belong to no request, such
+/// as the pings of HTTP/2, do not change it.
+type State = (u64, bool, Order);
 
 impl Watch {
     /// Ends the connection if it has been without a request for too long.
     pub(super) fn look_after(&self, now: Instant, deadlines: &Deadlines) {
         self.look_after_sending(now, deadlines);
-        let begun = self.begun.load(Relaxed) && !self.http2.load(Relaxed);
-        let state = (self.requests.load(Relaxed), begun, self.current(), self.written.load(Relaxed));
-        let mut seen = self.seen.lock();
-        let since = match *seen {
-            Some((known, since)) if known == state && self.in_flight.load(Relaxed) == 0 => since,
-            _ => {
-                *seen = Some((state, now));
-                return;
-            }
+        let Some((state, without_request)) = self.without_request(now) else { return };
+        let (requests, begun, order) = state;
+        let longest = match (begun, requests) {
+            (true, _) => deadlines.header,
+            (false, 0) => deadlines.header.min(deadlines.idle),
+            (false, _) => deadlines.idle,
         };
-        if now.duration_since(since) >= if begun { deadlines.header } else { deadlines.idle } {
+        if without_request >= longest {
             // A client that does not read its last answer keeps a finishing connection open: it gets the same time again.
-            let gently = !begun && state.2 == Order::Serve;
+            let gently = !begun && order == Order::Serve;
             self.order(if gently { Order::Finish } else { Order::Leave });
         }
     }
 
-    /// Ends the connection if its client receives its answers too slowly. (Over HTTP/2 it may still send pings.)
+    /// Ends a connection that is to finish if it has been without a request for so long: a client that is silent would not let it end.
+    pub(super) fn look_after_finishing(&self, now: Instant, longest: Duration) {
+        if self.without_request(now).is_some_and(|(_, without_request)| without_request >= longest) {
+            self.order(Order::Leave);
+        }
+    }
+
+    /// Returns its state, and for how long it has been the same without anything in flight; `None` if it changed, or something is.
+    fn without_request(&self, now: Instant) -> Option<(State, Duration)> {
+        let begun = self.begun.load(Relaxed) && !self.http2.load(Relaxed);
+        let state = (self.requests.load(Relaxed), begun, self.current());
+        let is_busy = self.in_flight.load(Relaxed) > 0 || self.unsent.load(Relaxed) > 0;
+        let mut seen = self.seen.lock();
+        match *seen {
+            Some((known, since)) if known == state && !is_busy => Some((state, now.duration_since(since))),
+            _ => {
+                *seen = Some((state, now));
+                None
+            }
+        }
+    }
+
+    /// Ends the connection if its client receives its answers too slowly.
     fn look_after_sending(&self, now: Instant, deadlines: &Deadlines) {
         let mut sending = self.sending.lock();
-        let written = self.written.load(Relaxed);
+        let answered = self.answered.load(Relaxed);
         if self.unsent.load(Relaxed) == 0 {
             *sending = None;
             return;
         }
-        let (since, before) = *sending.get_or_insert((now, written));
+        let (since, before) = *sending.get_or_insert((now, answered));
         if now.duration_since(since) >= deadlines.send {
-            *sending = Some((now, written));
-            if written - before < TAKEN_BYTES {
+            *sending = Some((now, answered));
+            if answered - before < TAKEN_BYTES {
                 self.order(Order::Leave);
             }
         }
@@ -153,11 +178,9 @@ impl Watch {
         }
     }
 
-    /// Records the outcome of a write: a long answer is sent long after it was made.
-    fn note_written<E>(&self, outcome: &Poll<Result<usize, E>>) {
-        if let Poll::Ready(Ok(bytes)) = outcome {
-            self.written.store(self.written.load(Relaxed) + *bytes as u64, Relaxed);
-        }
+    /// Records bytes of answers that the socket has accepted: a long answer is sent long after it was made.
+    fn note_answered(&self, bytes: u64) {
+        self.answered.store(self.answered.load(Relaxed) + bytes, Relaxed);
     }
 
     fn current(&self) -> Order {
@@ -166,6 +189,46 @@ impl Watch {
             1 => Order::Finish,
             _ => Order::Leave,
         }
+    }
+}
+
+impl Holder for Watch {
+    /// The bytes that its client has taken since it began to wait for it.
+    fn rank(&self, _number: u64) -> Option<u64> {
+        let before = self.sending.lock().map_or(0, |(_, before)| before);
+        Some(self.answered.load(Relaxed) - before)
+    }
+
+    fn give_up(&self) {
+        self.order(Order::Leave);
+    }
+}
+
+/// A connection as a holder of a part of the limit of connections. For another client, the one that was longest without a request is given
+/// up, then one whose head is not complete; one with something in flight is not.
+pub(super) struct Open(Arc<Watch>, Instant);
+
+impl Open {
+    pub(super) fn new(watch: &Arc<Watch>) -> Self {
+        Self(Arc::clone(watch), Instant::now())
+    }
+}
+
+impl Holder for Open {
+    fn rank(&self, _number: u64) -> Option<u64> {
+        let Self(watch, opened) = self;
+        if watch.in_flight.load(Relaxed) > 0 || watch.unsent.load(Relaxed) > 0 {
+            return None;
+        }
+        let begun = watch.begun.load(Relaxed) && !watch.http2.load(Relaxed);
+        let since = watch.seen.lock().map_or(*opened, |(_, since)| since);
+        // Those that wait for longest first: younger ones have a higher rank.
+        let waited_ms = u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX);
+        Some((u64::from(begun) << 62) + ((1 << 62) - 1 - waited_ms))
+    }
+
+    fn give_up(&self) {
+        self.0.order(Order::Leave);
     }
 }
 
@@ -335,7 +398,7 @@ impl Serving {
 }
 
 /// Serves the requests on a stream.
-async fn requests<S>(stream: S, peer: IpAddr, ingress: Arc<Ingress>, watch: Arc<Watch>)
+async fn requests<S>(stream: S, address: IpAddr, ingress: Arc<Ingress>, watch: Arc<Watch>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -343,12 +406,14 @@ where
     // Deadlines are enforced by the watch.
     builder.http1().header_read_timeout(None).max_buf_size(BUFFER_BYTES);
     builder.http2().timer(TokioTimer::new()).max_concurrent_streams(256).max_header_list_size(BUFFER_BYTES as u32);
-    let requests = Arc::clone(&watch);
+    let (requests, connection) = (Arc::clone(&watch), Arc::clone(&watch));
+    let peer = ingress.peer(address, Some(connection));
+    let head = Head::of(peer.clone(), &watch);
     let service = service_fn(move |request: http::Request<Incoming>| {
         let in_flight = InFlight::begin(Arc::clone(&requests), request.version() == http::Version::HTTP_2);
         let waits = request.version() == http::Version::HTTP_11 && !request.body().is_end_stream();
         let asked = (waits && waits_to_be_asked(request.headers())).then(Arc::<AtomicBool>::default);
-        let answer = ingress.answer(request.map(|body| RequestBody::of(body, &in_flight, asked.clone())), peer);
+        let answer = ingress.answer(request.map(|body| RequestBody::of(body, &in_flight, asked.clone())), &peer);
         async move {
             let mut answer = answer.await;
             if asked.is_some_and(|asked| !asked.load(Relaxed)) {
@@ -358,7 +423,7 @@ where
             Ok::<_, Infallible>(answer.map(|body| ResponseBody::of(body, in_flight)))
         }
     });
-    let io = TokioIo::new(Watched { stream, watch: Arc::clone(&watch) });
+    let io = TokioIo::new(Watched { stream, watch: Arc::clone(&watch), head, sent: Sent::default() });
     let connection = pin!(builder.serve_connection(io, service));
     // The outcome concerns only the client: it has disconnected, or was answered by the HTTP library.
     until_left(&watch, connection, |connection| connection.graceful_shutdown()).await;
@@ -386,10 +451,20 @@ async fn until_left<F: Future>(
     .await
 }
 
-/// A stream that records received bytes.
+/// A stream that records received bytes, and sent bytes of answers.
 struct Watched<S> {
     stream: S,
     watch: Arc<Watch>,
+    head: Head,
+    sent: Sent,
+}
+
+impl<S> Watched<S> {
+    fn note_sent(&mut self, bytes: &[u8]) {
+        self.head.end();
+        let answered = self.sent.answered(bytes);
+        self.watch.note_answered(answered);
+    }
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
@@ -398,10 +473,15 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<std::io::Result<()>> {
+        if !self.head.count() {
+            self.watch.order(Order::Leave);
+        }
         let before = buffer.filled().len();
         let outcome = Pin::new(&mut self.stream).poll_read(context, buffer);
-        if buffer.filled().len() > before {
+        let received = buffer.filled().len() - before;
+        if received > 0 {
             self.watch.begun.store(true, Relaxed);
+            self.head.note(received);
         }
         outcome
     }
@@ -410,7 +490,9 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
 impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<std::io::Result<usize>> {
         let outcome = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.watch.note_written(&outcome);
+        if let Poll::Ready(Ok(accepted)) = outcome {
+            self.note_sent(&bytes[..accepted]);
+        }
         outcome
     }
 
@@ -420,7 +502,13 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
         pieces: &[std::io::IoSlice<'_>],
     ) -> Poll<std::io::Result<usize>> {
         let outcome = Pin::new(&mut self.stream).poll_write_vectored(context, pieces);
-        self.watch.note_written(&outcome);
+        if let Poll::Ready(Ok(mut accepted)) = outcome {
+            for piece in pieces {
+                let (sent, _) = piece.split_at(piece.len().min(accepted));
+                self.note_sent(sent);
+                accepted -= sent.len();
+            }
+        }
         outcome
     }
 
@@ -453,7 +541,8 @@ mod tests {
 
     #[test]
     fn a_quiet_connection_ends_gently_and_then_firmly() {
-        let (watch, start) = (Watch::default(), Instant::now());
+        let (watch, start) = (Arc::new(Watch::default()), Instant::now());
+        drop(InFlight::begin(Arc::clone(&watch), false));
         assert_eq!(order_after(&watch, start, &[0, 9]), Order::Serve);
         assert_eq!(order_after(&watch, start, &[10]), Order::Finish);
         assert_eq!(order_after(&watch, start, &[11, 20]), Order::Finish);
@@ -462,7 +551,8 @@ mod tests {
 
     #[test]
     fn a_head_that_drips_has_less_time() {
-        let (watch, start) = (Watch::default(), Instant::now());
+        let (watch, start) = (Arc::new(Watch::default()), Instant::now());
+        drop(InFlight::begin(Arc::clone(&watch), false));
         order_after(&watch, start, &[0]);
         watch.begun.store(true, Relaxed);
         assert_eq!(order_after(&watch, start, &[5, 6]), Order::Serve);
@@ -470,15 +560,43 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_taken_piece_by_piece_keeps_it_open() {
-        let (watch, start) = (Watch::default(), Instant::now());
-        order_after(&watch, start, &[0]);
-        for second in [9, 18, 27] {
-            watch.note_written::<()>(&Poll::Ready(Ok(1)));
-            assert_eq!(order_after(&watch, start, &[second]), Order::Serve);
+    fn a_connection_that_never_made_a_request_has_no_more_time_than_a_head() {
+        for begun in [false, true] {
+            let (watch, start) = (Watch::default(), Instant::now());
+            watch.begun.store(begun, Relaxed);
+            assert_eq!(order_after(&watch, start, &[0, 1]), Order::Serve);
+            // A greeting of HTTP/2, for instance, is none.
+            watch.note_answered(0);
+            let expected = if begun { Order::Leave } else { Order::Finish };
+            assert_eq!(order_after(&watch, start, &[2]), expected);
         }
-        watch.note_written::<()>(&Poll::Pending);
-        assert_eq!(order_after(&watch, start, &[36, 37]), Order::Finish);
+    }
+
+    #[test]
+    fn an_answer_that_is_taken_keeps_it_open() {
+        let (watch, start) = (Arc::new(Watch::default()), Instant::now());
+        drop(InFlight::begin(Arc::clone(&watch), false));
+        let unsent = Unsent::one_more(&watch);
+        assert_eq!(order_after(&watch, start, &[0, 9, 18]), Order::Serve);
+        watch.note_answered(TAKEN_BYTES);
+        assert_eq!(order_after(&watch, start, &[27, 36]), Order::Serve);
+        drop(unsent);
+        assert_eq!(order_after(&watch, start, &[37, 45]), Order::Serve);
+        assert_eq!(order_after(&watch, start, &[46]), Order::Finish);
+    }
+
+    #[test]
+    fn at_a_stop_nobody_waits_for_a_silent_client() {
+        let (watch, start, second) = (Arc::new(Watch::default()), Instant::now(), Duration::from_secs(1));
+        let look = |seconds| {
+            watch.look_after_finishing(start + seconds * second, second);
+            watch.current()
+        };
+        let request = InFlight::begin(Arc::clone(&watch), true);
+        watch.order(Order::Finish);
+        assert_eq!([0, 1, 60].map(look), [Order::Finish; 3]);
+        drop(request);
+        assert_eq!([61, 62].map(look), [Order::Leave; 2]);
     }
 
     #[test]
@@ -486,16 +604,16 @@ mod tests {
         let (watch, start) = (Arc::new(Watch::default()), Instant::now());
         let request = InFlight::begin(Arc::clone(&watch), true);
         let unsent = Unsent::one_more(&watch);
-        let take = |bytes| watch.note_written::<()>(&Poll::Ready(Ok(bytes)));
+        let take = |bytes| watch.note_answered(bytes);
         assert_eq!(order_after(&watch, start, &[0, 19]), Order::Serve);
-        take(TAKEN_BYTES as usize);
+        take(TAKEN_BYTES);
         assert_eq!(order_after(&watch, start, &[20, 39]), Order::Serve, "enough in twenty seconds");
         drop(unsent);
         assert_eq!(order_after(&watch, start, &[41, 80]), Order::Serve, "nothing waits for it");
         let _unsent = Unsent::one_more(&watch);
         assert_eq!(order_after(&watch, start, &[81, 100]), Order::Serve);
         take(100);
-        assert_eq!(order_after(&watch, start, &[101]), Order::Leave, "pings are not enough");
+        assert_eq!(order_after(&watch, start, &[101]), Order::Leave);
         drop(request);
     }
 

@@ -16,13 +16,26 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::clock::Clocks;
 use super::connection::{Deadlines, Order, Serving, Watch};
+use crate::ingress::Held;
+
+/// How long a stop waits for a connection with nothing in flight: for a client of HTTP/2 to acknowledge that it may begin no more.
+const SILENCE: Duration = Duration::from_secs(1);
 
 /// A message to a worker.
 enum Message {
     /// Serve this connection.
-    Serve(TcpStream, IpAddr),
+    Serve(Accepted),
     /// Check the deadlines of all connections.
     LookAfter,
+}
+
+/// A connection that was accepted.
+pub(super) struct Accepted {
+    pub(super) stream: TcpStream,
+    pub(super) peer: IpAddr,
+    pub(super) watch: Arc<Watch>,
+    /// Its part of the limit of connections.
+    pub(super) held: Held,
 }
 
 /// The connections of a worker, by number.
@@ -41,10 +54,10 @@ impl Handle {
     }
 
     /// Assigns a connection.
-    pub(super) fn send(&self, stream: TcpStream, peer: IpAddr) {
+    pub(super) fn send(&self, accepted: Accepted) {
         self.connections.fetch_add(1, Ordering::Relaxed);
         // Fails only while the worker is ending; the socket is then closed.
-        let _ = self.messages.send(Message::Serve(stream, peer));
+        let _ = self.messages.send(Message::Serve(accepted));
     }
 
     /// Makes the worker check the deadlines of its connections.
@@ -89,7 +102,7 @@ impl Worker {
     async fn run(mut self, mut told: UnboundedReceiver<Message>) {
         while let Some(message) = told.recv().await {
             match message {
-                Message::Serve(stream, peer) => self.adopt(stream, peer),
+                Message::Serve(accepted) => self.adopt(accepted),
                 Message::LookAfter => self.look_after(Instant::now()),
             }
         }
@@ -98,17 +111,24 @@ impl Worker {
         while !self.open.lock().is_empty() && Instant::now() < deadline {
             // Connections are removed from the map as they end; a short tick, because the process is waiting.
             tokio::time::sleep(self.deadlines.tick().min(Duration::from_millis(20))).await;
+            for watch in self.open.lock().values() {
+                watch.look_after_finishing(Instant::now(), SILENCE);
+            }
         }
         self.order_all(Order::Leave);
         tokio::task::yield_now().await;
     }
 
-    fn adopt(&mut self, stream: TcpStream, peer: IpAddr) {
-        let watch = Arc::new(Watch::default());
+    fn adopt(&mut self, Accepted { stream, peer, watch, held }: Accepted) {
         let number = self.next;
         self.next += 1;
         self.open.lock().insert(number, Arc::clone(&watch));
-        let removal = RemoveOnDrop { number, open: Arc::clone(&self.open), connections: Arc::clone(&self.connections) };
+        let removal = RemoveOnDrop {
+            number,
+            open: Arc::clone(&self.open),
+            connections: Arc::clone(&self.connections),
+            _held: held,
+        };
         let serving = self.serving.clone();
         tokio::spawn(async move {
             let _removal = removal;
@@ -135,6 +155,7 @@ struct RemoveOnDrop {
     number: u64,
     open: Open,
     connections: Arc<AtomicUsize>,
+    _held: Held,
 }
 
 impl Drop for RemoveOnDrop {

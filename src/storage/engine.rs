@@ -214,7 +214,7 @@ pub(super) fn open(
     open_files: usize,
     background: &Arc<Background>,
 ) -> Result<Engine> {
-    refuse_headless(directory)?;
+    check_contents(directory)?;
     let mut database_options = rocksdb::Options::default();
     database_options.create_if_missing(true);
     database_options.create_missing_column_families(true);
@@ -243,7 +243,7 @@ pub(super) fn open(
 
 /// Opens a database that exists; changes nothing in its directory.
 pub(super) fn open_read_only(directory: &Path, options: &Options, open_files: usize) -> Result<Engine> {
-    refuse_headless(directory)?;
+    check_contents(directory)?;
     let mut database_options = rocksdb::Options::default();
     database_options.set_max_open_files(open_files as i32);
     database_options.set_table_cache_num_shard_bits(shard_bits(open_files));
@@ -282,23 +282,51 @@ fn resolved(database: rocksdb::DB) -> Result<Engine> {
     })
 }
 
-/// Refuses a directory without the file CURRENT but with data: RocksDB would take it for empty and clear it. Log and sorted files exist
-/// only after CURRENT does.
-fn refuse_headless(directory: &Path) -> Result<()> {
-    let refused = |error| Error::storage(format!("cannot read the data directory {}", directory.display()), error);
+/// Checks that a directory holds a store, or nothing that would be lost: RocksDB takes one without the file CURRENT for its own, and
+/// clears it.
+///
+/// # Errors
+/// `Corrupt` if files of a store are there without CURRENT; `Invalid` if others are; `Storage` if it cannot be read.
+fn check_contents(directory: &Path) -> Result<()> {
+    let path = directory.display();
+    let refused = |error| Error::storage(format!("cannot read the data directory {path}"), error);
     if directory.join("CURRENT").try_exists().map_err(refused)? {
         return Ok(());
     }
-    for file in std::fs::read_dir(directory).map_err(refused)? {
-        let name = file.map_err(refused)?.file_name();
-        if [".sst", ".log"].iter().any(|end| name.as_encoded_bytes().ends_with(end.as_bytes())) {
-            let path = directory.display();
-            return Err(Error::corrupt(format!(
-                "the data directory {path} has no file CURRENT: restore it from a copy"
-            )));
+    let names = std::fs::read_dir(directory).map_err(refused)?.map(|file| Ok(file?.file_name()));
+    let mut names = names.collect::<std::io::Result<Vec<_>>>().map_err(refused)?;
+    names.retain(|name| !may_precede_a_store(directory, name.as_encoded_bytes()));
+    // They are made only after CURRENT is.
+    let is_of_store = |name: &OsString| {
+        let name = name.to_string_lossy();
+        let (stem, end) = name.rsplit_once(['.', '-']).unwrap_or_default();
+        let is_numbered = |number: &str| number.bytes().all(|byte| byte.is_ascii_digit());
+        matches!(end, "sst" | "blob" | "log") && is_numbered(stem) || stem == "OPTIONS" && is_numbered(end)
+    };
+    match names.first() {
+        None => Ok(()),
+        Some(_) if names.iter().any(is_of_store) => {
+            Err(Error::corrupt(format!("the data directory {path} has no file CURRENT: restore it from a copy")))
+        }
+        Some(name) => {
+            let name = name.display();
+            Err(Error::invalid(format!(
+                "the data directory {path} holds no store, but other files, such as {name}: choose an empty or a new one"
+            )))
         }
     }
-    Ok(())
+}
+
+/// Returns whether it is the name of what may lie in a directory before a store does: what RocksDB makes before CURRENT, which an
+/// interrupted first start leaves behind, the self-signed certificate, and what a file system has of its own.
+fn may_precede_a_store(directory: &Path, name: &[u8]) -> bool {
+    let is_empty =
+        |folder: &str| std::fs::read_dir(directory.join(folder)).is_ok_and(|mut files| files.next().is_none());
+    match name {
+        b"LOCK" | b"LOG" | b"IDENTITY" | b"tls" | b"lost+found" => true,
+        b"archive" => is_empty("archive"),
+        _ => name.starts_with(b"LOG.old.") || name.starts_with(b"MANIFEST-") || name.ends_with(b".dbtmp"),
+    }
 }
 
 /// Returns the number of memtables of a space at which writes stop.

@@ -1,7 +1,6 @@
 //! The guarantees of the engine: atomicity, order, snapshots, and clear errors.
 
 use super::*;
-use std::fs;
 use tempfile::TempDir;
 
 fn options() -> Options {
@@ -392,7 +391,11 @@ fn a_checkpoint_is_a_store_of_its_own() {
     put(&store, Space::Records, "a", "1");
     let copy = place.path().join("copy");
     store.checkpoint(&copy).unwrap();
-    assert_refused(store.checkpoint(&copy), "cannot make a checkpoint");
+    assert_eq!(fs::metadata(&copy).unwrap().permissions().mode() & 0o777, 0o700, "whatever the mask of the process");
+    assert!(matches!(store.checkpoint(&copy), Err(Error::Invalid { .. })), "it exists");
+    fs::create_dir(place.path().join("other.partial")).unwrap();
+    assert!(matches!(store.checkpoint(&place.path().join("other")), Err(Error::Invalid { .. })), "it is being made");
+    assert_eq!(fs::read_dir(place.path()).unwrap().count(), 2, "nothing else is left there");
     put(&store, Space::Records, "b", "2");
     let other = store_in(&copy).unwrap();
     assert_eq!(scanned(&other, Space::Records, "", "").unwrap(), ["a=1"]);
@@ -499,6 +502,42 @@ fn a_store_without_its_current_file_is_refused_and_left_alone() {
             fs::rename(elsewhere.path().join(name), copy.path().join(name)).unwrap();
         }
         assert_eq!(contents(copy.path()).unwrap().len(), 1000, "nothing was cleared away");
+    }
+}
+
+#[test]
+fn a_directory_of_other_files_is_no_store_and_left_alone() {
+    for name in ["notes.txt", "photo.sst", "access.log", "LOG.txt", "OPTIONS-old"] {
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join(name), "mine").unwrap();
+        for outcome in [store_in(directory.path()), Store::open_read_only(directory.path(), &options())] {
+            let error = outcome.err().unwrap();
+            assert!(matches!(error, Error::Invalid { .. }) && error.to_string().contains(name), "{error:?}");
+        }
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "nothing was added");
+    }
+    // What is left of a store is none of the rest of it.
+    for name in ["000012.sst", "000012.blob", "000012.log", "OPTIONS-000012"] {
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join(name), "").unwrap();
+        assert_refused(store_in(directory.path()), "CURRENT");
+    }
+}
+
+/// At each of these points it may have been interrupted.
+#[test]
+fn a_first_opening_that_was_interrupted_is_begun_again() {
+    let names = ["LOG", "archive", "LOCK", "000000.dbtmp", "IDENTITY", "MANIFEST-000001", "000001.dbtmp"];
+    for made in 0..=names.len() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::create_dir(directory.path().join("lost+found")).unwrap();
+        for name in &names[..made] {
+            let path = directory.path().join(name);
+            if *name == "archive" { fs::create_dir(path).unwrap() } else { fs::write(path, "").unwrap() }
+        }
+        for _ in 0..2 {
+            put(&store_in(directory.path()).unwrap(), Space::Records, "a", "1");
+        }
     }
 }
 

@@ -381,12 +381,12 @@ fn uploads_that_are_killed_leave_nothing_behind() {
 #[test]
 fn a_backup_has_the_blobs() {
     let folder = tempfile::tempdir().unwrap();
-    let server = served(folder.path(), |_| {});
+    let server = served(folder.path(), |config| config.checkpoint_dir = Some(folder.path().to_owned()));
     let long = text(1_000_000, 0);
     assert_eq!(put(&mut Connection::open(server.url()), "1", &long), 201);
     server.database().store().flush().unwrap();
     let copy = folder.path().join("copy");
-    let made = ask(server.url(), "POST", &format!("/_checkpoint?directory={}", copy.display()), "");
+    let made = ask(server.url(), "POST", "/_checkpoint?name=copy", "");
     assert_eq!(made.status, 201, "{}", made.body);
     assert_eq!(put(&mut Connection::open(server.url()), "1", "other"), 204);
     drop(server);

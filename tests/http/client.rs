@@ -1,10 +1,11 @@
 //! As much of an HTTP client as the tests need: it sends what it is told, byte by byte, and reads one answer.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use socket2::{Domain, Socket, Type};
 use strata::config::Config;
 use strata::server::Server;
 
@@ -69,6 +70,27 @@ impl Connection {
         Self { stream, read: Vec::new() }
     }
 
+    /// A connection from another address of this machine.
+    pub fn open_from(address: IpAddr, url: &str) -> Self {
+        Self::open_by(Socket::new(Domain::IPV4, Type::STREAM, None).unwrap(), address, url)
+    }
+
+    /// The same by a socket that takes little: what is not read stays at the server.
+    pub fn open_narrow(address: IpAddr, url: &str) -> Self {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        socket.set_recv_buffer_size(4096).unwrap();
+        Self::open_by(socket, address, url)
+    }
+
+    fn open_by(socket: Socket, address: IpAddr, url: &str) -> Self {
+        let to: SocketAddr = url.strip_prefix("http://").unwrap().parse().unwrap();
+        socket.bind(&SocketAddr::new(address, 0).into()).unwrap();
+        socket.connect(&to.into()).unwrap();
+        let stream = TcpStream::from(socket);
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+        Self { stream, read: Vec::new() }
+    }
+
     pub fn send(&mut self, text: &str) {
         self.send_bytes(text.as_bytes());
     }
@@ -79,7 +101,18 @@ impl Connection {
 
     /// Sends as long as the server takes it; whether it did.
     pub fn try_send(&mut self, text: &str) -> bool {
-        self.stream.write_all(text.as_bytes()).is_ok()
+        self.try_send_bytes(text.as_bytes())
+    }
+
+    pub fn try_send_bytes(&mut self, bytes: &[u8]) -> bool {
+        self.stream.write_all(bytes).is_ok()
+    }
+
+    /// Reads and forgets what has come.
+    pub fn skim(&mut self) {
+        self.stream.set_nonblocking(true).unwrap();
+        let _ = self.stream.read(&mut [0; 1024]);
+        self.stream.set_nonblocking(false).unwrap();
     }
 
     /// Sends a request with a body of known length.

@@ -105,7 +105,7 @@ fn records_are_compressed_and_known_by_their_coding() {
 #[test]
 fn what_is_beside_the_tables_is_compressed_too() {
     let folder = tempfile::tempdir().unwrap();
-    let server = start(folder.path(), |_| {});
+    let server = start(folder.path(), |config| config.checkpoint_dir = Some(folder.path().to_owned()));
     let get = |method: &str, path: &str, accept: &str| {
         ask_with(server.url(), method, path, &[("accept-encoding", accept)], b"")
     };
@@ -156,9 +156,8 @@ fn what_is_beside_the_tables_is_compressed_too() {
     for path in ["/Photo/1/picture", "/Photo/1?stream=sse", "/Photo?stream=sse"] {
         assert_eq!(get("GET", path, "gzip, identity;q=0").status, 406, "{path} has no coding");
     }
-    let copy = folder.path().join("copy");
-    let path = format!("/_checkpoint?directory={}", copy.display());
-    assert_eq!((get("POST", &path, "identity;q=0").status, copy.exists()), (406, false));
+    let status = get("POST", "/_checkpoint?name=copy", "identity;q=0").status;
+    assert_eq!((status, folder.path().join("copy").exists()), (406, false));
 }
 
 #[test]

@@ -155,15 +155,10 @@ fn a_backup_is_restored_and_verified() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let (data, running, offline, restored) = (path("data"), path("running"), path("offline"), path("restored"));
-    let mut server = Running::start(folder.path());
+    let mut server = Running::start_with(folder.path(), &["--checkpoint-dir", folder.path().to_str().unwrap()]);
     assert_eq!(ask(&server.url, "PUT", "/Product/1", r#"{"name":"Lamp","category":"light"}"#).status, 201);
-    let made = ask(&server.url, "POST", &format!("/_checkpoint?directory={running}"), "");
-    assert_eq!(made.status, 201, "{}", made.body);
-    for refused in [running.as_str(), "no/such/folder", ""] {
-        let answer = ask(&server.url, "POST", &format!("/_checkpoint?directory={refused}"), "");
-        assert_eq!(answer.status, 400, "{refused}: {}", answer.body);
-    }
-    assert_eq!(ask(&server.url, "POST", "/_checkpoint", "").status, 400);
+    let made = ask(&server.url, "POST", "/_checkpoint?name=running", "");
+    assert_eq!((made.status, made.body.as_str()), (201, r#"{"name":"running"}"#));
     assert_eq!(ask(&server.url, "PUT", "/Product/2", r#"{"name":"Chair"}"#).status, 201);
     let schema = schema();
     let of = |command: &'static str, data: &str| {
@@ -207,11 +202,11 @@ fn listed(folder: &Path) -> Vec<(PathBuf, Vec<u8>, [i64; 4])> {
 fn what_reads_a_store_changes_nothing_in_it() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let mut server = Running::start(folder.path());
+    let mut server = Running::start_with(folder.path(), &["--checkpoint-dir", folder.path().to_str().unwrap()]);
     for number in 0..20 {
         assert_eq!(ask(&server.url, "PUT", &format!("/Product/{number}"), r#"{"name":"Lamp"}"#).status, 201);
     }
-    assert_eq!(ask(&server.url, "POST", &format!("/_checkpoint?directory={}", path("copy")), "").status, 201);
+    assert_eq!(ask(&server.url, "POST", "/_checkpoint?name=copy", "").status, 201);
     server.signal("KILL");
     server.exit_code();
     let schema = schema();
@@ -387,17 +382,18 @@ fn a_disk_that_takes_no_more_is_an_error_and_shows_in_health() {
     assert_eq!(ask(&server.url, "GET", "/Product?limit=1", "").status, 200, "what is stored is readable");
 }
 
-/// The data directory is a file system of its own, of which a file takes the most.
+/// The data directory is on a file system of its own, of which a file beside it takes the most.
 #[test]
 fn a_disk_that_has_room_again_is_written_to_again() {
     let folder = tempfile::tempdir().unwrap();
-    let data = folder.path().join("data");
-    fs::create_dir(&data).unwrap();
+    let disk = folder.path().join("disk");
+    fs::create_dir(&disk).unwrap();
+    std::os::unix::fs::symlink("disk/data", folder.path().join("data")).unwrap();
     // The server alone sees it, and it goes with the server.
-    let mount = r#"mount -t tmpfs -o size=40m tmpfs "$0" && head -c 36M /dev/zero > "$0/filler""#;
+    let mount = r#"mount -t tmpfs -o size=40m tmpfs "$0" && mkdir "$0/data" && head -c 36M /dev/zero > "$0/filler""#;
     let apart = |script: &str| {
         let mut command = Command::new("unshare");
-        command.args(["--map-root-user", "--mount", "sh", "-c", script]).arg(&data);
+        command.args(["--map-root-user", "--mount", "sh", "-c", script]).arg(&disk);
         command
     };
     if !apart(mount).stderr(Stdio::null()).status().is_ok_and(|status| status.success()) {
@@ -413,7 +409,7 @@ fn a_disk_that_has_room_again_is_written_to_again() {
     let refused = (0..1000).map(|_| status(&server)).find(|status| ![201, 503].contains(status));
     assert_eq!(refused, Some(500), "there are 4 MiB");
     assert_eq!(ask(&server.url, "GET", "/_health", "").status, 503);
-    let filler = format!("/proc/{}/root{}/filler", server.child.id(), data.display());
+    let filler = format!("/proc/{}/root{}/filler", server.child.id(), disk.display());
     fs::remove_file(filler).unwrap();
     wait_until("it is written to again", || ask(&server.url, "GET", "/_health", "").status == 200);
     assert_eq!(status(&server), 201);

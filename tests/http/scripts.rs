@@ -4,8 +4,8 @@
 //! script begins with an empty store; a folder beside it with the ending `.files` is served as its static files. A request gets the
 //! host `localhost`, and the type of JSON if it has a body, unless it says otherwise; a header without a value is left out. Bodies in
 //! CBOR and MessagePack stand as hexadecimal digits. What
-//! differs from run to run is masked (ids that the server makes, times, and then the ETag), what every answer has (date, length) is
-//! left out. `UPDATE_GOLDEN=1` writes the answers anew.
+//! differs from run to run is masked (ids that the server makes, times, and then the ETag), what every answer has (date, length,
+//! `nosniff`) is left out. `UPDATE_GOLDEN=1` writes the answers anew.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -106,7 +106,7 @@ fn show(answer: &Answer) -> String {
     for (name, value) in headers {
         let (value, _) = mask(&value);
         match name.as_str() {
-            "date" | "connection" => {}
+            "date" | "connection" | "x-content-type-options" => {}
             "content-length" if !answer.body.is_empty() || answer.status != 200 => {}
             "etag" if masked => writeln!(text, "etag: (etag)").unwrap(),
             _ => writeln!(text, "{name}: {value}").unwrap(),

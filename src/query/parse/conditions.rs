@@ -12,7 +12,7 @@ use super::operators::{Comparison, Operator, by_word, is_chained};
 use super::raw::{self, Piece};
 use super::values::{self, Operand};
 use super::{CONDITIONS, EXPRESSIONS, Parser, RELATIONSHIPS, VALUE_MISSING, VALUES, at, clauses};
-use crate::encoding::{self, terms};
+use crate::encoding::{self, terms_with_offsets};
 use crate::error::{Error, Result};
 use crate::query::expression::Expression;
 use crate::query::filter::compare;
@@ -202,13 +202,8 @@ impl<'q, 't> Parser<'q, 't> {
             Operator::EndsWith => Test::EndsWith(self.text()?),
             Operator::FullText => {
                 let start = self.position;
-                let mut terms: Vec<String> = terms(&self.text()?).map(Cow::into_owned).collect();
-                if terms.is_empty() {
-                    return Err(at(start, "expected a term of at least two letters or digits"));
-                }
-                terms.sort_unstable();
-                terms.dedup();
-                Test::Terms(terms)
+                let text = self.text()?;
+                Test::Terms(self.words(&text, start)?)
             }
             Operator::Matches => {
                 let start = self.position;
@@ -220,6 +215,31 @@ impl<'q, 't> Parser<'q, 't> {
                 Test::Matches(Box::new(Expression::read(text, start)?))
             }
         })
+    }
+
+    /// Returns the terms of a text, whose value begins at byte offset `start`. Each counts as a condition.
+    fn words(&mut self, text: &str, start: usize) -> Result<Vec<String>> {
+        let mut terms = Vec::new();
+        for (offset, term) in terms_with_offsets(text) {
+            let Err(place) = terms.binary_search_by(|known: &String| known.as_str().cmp(&term)) else { continue };
+            // The condition itself was counted, with its first term.
+            if !terms.is_empty() && self.conditions == CONDITIONS {
+                let value = &self.query.text[start..self.position];
+                // Behind a prefix that forces the type.
+                let decoded = Piece::value(value, 0).decode()?.len() - text.len() + offset;
+                let position = raw::position_of_decoded(self.query.text, start, decoded);
+                return Err(at(
+                    position,
+                    format!("conditions: at most {CONDITIONS} in one query, terms of =ft= included"),
+                ));
+            }
+            self.conditions += usize::from(!terms.is_empty());
+            terms.insert(place, term.into_owned());
+        }
+        match terms.is_empty() {
+            true => Err(at(start, "expected a term of at least two letters or digits")),
+            false => Ok(terms),
+        }
     }
 
     /// Parses a test of a Blob, which can only be for null.

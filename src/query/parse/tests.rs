@@ -571,6 +571,15 @@ fn limits_are_named_where_the_surplus_begins() {
     assert!(Query::parse(&schema, table, &many(CONDITIONS), &LIMITS).is_ok());
     let (position, detail) = refusal(&many(CONDITIONS + 1));
     assert_eq!((position, &detail[..10]), (6 * CONDITIONS, "conditions"));
+    // Each word of a full-text search counts, once.
+    let words = |count: usize| (0..count).map(|word| format!("w{word:03}")).collect::<Vec<_>>().join("%20");
+    assert!(Query::parse(&schema, table, &format!("name=ft={}", words(CONDITIONS)), &LIMITS).is_ok());
+    assert!(Query::parse(&schema, table, &format!("stock&name=ft={0}%20{0}", words(CONDITIONS - 1)), &LIMITS).is_ok());
+    for (begin, count) in [("name=ft=", CONDITIONS), ("stock&name=ft=string:", CONDITIONS - 1)] {
+        let (position, detail) = refusal(&format!("{begin}{}", words(count + 1)));
+        assert_eq!((position, &detail[..10]), (begin.len() + 7 * count, "conditions"), "{begin}");
+    }
+    assert_eq!(refusal(&format!("name=ft={}&stock", words(CONDITIONS))).0, 6 + 7 * CONDITIONS);
     let expressions = |count| vec!["name=~=a"; count].join("|");
     assert!(Query::parse(&schema, table, &expressions(EXPRESSIONS), &LIMITS).is_ok());
     let (position, detail) = refusal(&expressions(EXPRESSIONS + 1));
