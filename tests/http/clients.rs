@@ -44,7 +44,9 @@ fn connections_are_shared() {
     let mut greedy: Vec<_> = (0..8).map(|_| Connection::open_narrow(GREEDY, server.url())).collect();
     // It is alone, and may have all; then one of them is busy.
     greedy[0].send("POST /Product HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n\r\n");
-    assert_eq!(greedy[7].request("GET", "/_health", "").status, 200);
+    wait_until("one is busy", || {
+        greedy[7].request("GET", "/_metrics", "").body.contains("strata_requests_waiting 1\n")
+    });
     let mut others: Vec<_> = (0..4).map(|_| Connection::open(server.url())).collect();
     for other in &mut others {
         assert_eq!(other.request("GET", "/_health", "").status, 200);
@@ -219,6 +221,7 @@ fn threads_of_dumps_are_shared() {
     let whole = other.receive(false);
     assert_eq!((whole.status, whole.body.lines().count()), (200, 100));
     assert!(outcomes(&server, "dump_threads").1 >= 1);
+    drop(greedy);
     server.stop().unwrap();
 }
 
