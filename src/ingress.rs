@@ -61,6 +61,7 @@ use hyper::body::Body as _;
 use serde::{Deserialize, Serialize};
 
 use crate::console;
+use crate::error::Error;
 use crate::feed::{self, EventId, Feed, Subscription, Topic};
 use crate::handlers::{self, Answer, Failure};
 use crate::observability::{self, Context, Observability, Recorder, Span};
@@ -74,7 +75,7 @@ pub use client::{Client, Network};
 pub use crossing::Pools;
 use crossing::{Attempt, BodyBytes, BodyPermit, Completed, Crossing, Permit, Reply, coded_inline};
 use events::{Events, FeedPlace};
-pub use limits::{Held, Holder, Holdings, Limited, Limits, Outcomes};
+pub use limits::{Held, Holder, Holdings, Limited, Limits, Outcomes, rate};
 use operations::Operations;
 use peer::Asker;
 pub use peer::Peer;
@@ -570,7 +571,8 @@ async fn answer_with_changes(
         return request.finish(handlers::event_stream(Either::Left(Full::default())));
     }
     let Some(place) = FeedPlace::take(&request.asker) else {
-        return request.answer_for(Err(Failure::Overloaded), false, &parts.headers);
+        let detail = "there are as many change feeds as there may be (--feed-subscribers)".to_owned();
+        return request.answer_for(Err(Error::Busy { detail }.into()), false, &parts.headers);
     };
     let subscription = match after {
         None => ingress.feed.subscribe(topic).map_err(Failure::from),

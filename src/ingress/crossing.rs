@@ -18,7 +18,7 @@ use tokio::sync::{Notify, oneshot};
 use super::budget::Budget;
 use super::client::Client;
 use super::file::FileBody;
-use super::limits::{Held, Holder, Limited, Limits};
+use super::limits::{Held, Holder, Limited, Limits, rate};
 use super::peer::Asker;
 use super::pieces::{Broken, Piece, Pieces, Waiting};
 use super::queue::Queue;
@@ -368,11 +368,6 @@ impl Dump {
         self.running.bytes.fetch_add(bytes, Ordering::Relaxed);
         piece
     }
-}
-
-/// Returns the number of bytes a second since a moment.
-fn rate(bytes: &AtomicU64, since: Instant) -> u64 {
-    (bytes.load(Ordering::Relaxed) as f64 / since.elapsed().as_secs_f64().max(1e-6)) as u64
 }
 
 /// Awaits the beginning of an answer. While a dump waits for a thread, whoever holds most of them gives up one.

@@ -222,8 +222,12 @@ impl Holdings {
         let amount = amount.min(self.limits.most(limited));
         loop {
             let taken = self.try_take(limited, amount, holder);
-            if taken.is_some() || is_abandoned() || Instant::now() >= deadline {
+            if taken.is_some() || is_abandoned() {
                 return taken;
+            }
+            if Instant::now() >= deadline {
+                self.limits.outcomes[limited as usize].0.fetch_add(1, Relaxed);
+                return None;
             }
             let (lock, freed) = &self.limits.room;
             freed.wait_for(&mut lock.lock(), LOOK);
@@ -344,21 +348,7 @@ impl Held {
         self.amount += more;
         true
     }
-}
 
-/// Bytes with the part of a limit that they hold.
-struct Counted<B> {
-    bytes: B,
-    _held: Held,
-}
-
-impl<B: AsRef<[u8]>> AsRef<[u8]> for Counted<B> {
-    fn as_ref(&self) -> &[u8] {
-        self.bytes.as_ref()
-    }
-}
-
-impl Held {
     /// Holds the part until the last clone of these bytes is dropped.
     pub(super) fn with(self, bytes: impl AsRef<[u8]> + Send + 'static) -> Bytes {
         Bytes::from_owner(Counted { bytes, _held: self })
@@ -375,6 +365,23 @@ impl Drop for Held {
             self.holdings.free(self.limited, amount);
         }
     }
+}
+
+/// Bytes with the part of a limit that they hold.
+struct Counted<B> {
+    bytes: B,
+    _held: Held,
+}
+
+impl<B: AsRef<[u8]>> AsRef<[u8]> for Counted<B> {
+    fn as_ref(&self) -> &[u8] {
+        self.bytes.as_ref()
+    }
+}
+
+/// Returns the number of bytes a second since a moment: the rank of what is given up when it is the slowest.
+pub fn rate(bytes: &AtomicU64, since: Instant) -> u64 {
+    (bytes.load(Relaxed) as f64 / since.elapsed().as_secs_f64().max(1e-6)) as u64
 }
 
 #[cfg(test)]

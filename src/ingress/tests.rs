@@ -1,7 +1,6 @@
 //! The paths of a request through the ingress, its limits, and the endpoints beside the tables.
 
 use super::*;
-use crate::error::Error;
 use crate::schema::Schema;
 use crate::storage;
 use http_body_util::BodyExt;

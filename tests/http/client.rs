@@ -111,7 +111,7 @@ impl Connection {
     /// Reads and forgets what has come.
     pub fn skim(&mut self) {
         self.stream.set_nonblocking(true).unwrap();
-        let _ = self.stream.read(&mut [0; 1024]);
+        while matches!(self.stream.read(&mut [0; 1 << 16]), Ok(1..)) {}
         self.stream.set_nonblocking(false).unwrap();
     }
 

@@ -4,7 +4,6 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
 
 use strata::config::Config;
 use strata::server::Server;
@@ -285,15 +284,10 @@ fn pings_are_no_answers() {
     assert_eq!(ask(server.url(), "PUT", "/Product/1", &format!(r#"{{"name":"a","note":"{note}"}}"#)).status, 201);
     let mut client = Http2::open(&server);
     client.get(1, "/Product/1");
-    // Its window is full, and their acknowledgements are more than a client has to take of an answer.
-    let pings = 20_000;
-    let mut sent = 0;
+    // Its window is full, and the acknowledgements are much more than a client has to take of an answer in that time.
     wait_until("it takes nothing of its answer", || {
-        sent += 1;
         client.0.skim();
-        let is_open = client.send(PING, 0, 0, &[7; 8]);
-        assert!(sent < pings * 10, "it stays open");
-        !is_open
+        !(0..100).all(|_| client.send(PING, 0, 0, &[7; 8]))
     });
     server.stop().unwrap();
 }
@@ -309,20 +303,4 @@ fn a_stop_waits_for_no_silent_client() {
     let (said, heard) = mpsc::channel();
     thread::spawn(move || said.send(server.stop().is_ok()));
     assert_eq!(heard.recv_timeout(TIMEOUT), Ok(true));
-}
-
-/// Reads its answers as slowly as it may.
-#[test]
-fn who_reads_slowly_is_served() {
-    let folder = tempfile::tempdir().unwrap();
-    let server = server(&folder, |config| config.send_timeout_ms = 2000);
-    let note = "n".repeat(900_000);
-    assert_eq!(ask(server.url(), "PUT", "/Product/1", &format!(r#"{{"name":"a","note":"{note}"}}"#)).status, 201);
-    let mut slow = Connection::open_narrow(GREEDY, server.url());
-    slow.send("GET /Product/1 HTTP/1.1\r\nhost: localhost\r\n\r\n");
-    for _ in 0..12 {
-        assert!(slow.take(70_000).is_some());
-        thread::sleep(Duration::from_millis(300));
-    }
-    server.stop().unwrap();
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
 use super::{BUFFER_BYTES, Order, Watch};
-use crate::ingress::{Held, Holder, Limited, Peer};
+use crate::ingress::{Held, Holder, Limited, Peer, rate};
 
 /// Longer heads are counted.
 const USUAL_BYTES: usize = 8 << 10;
@@ -32,7 +32,7 @@ struct Counted {
 
 impl Holder for Counted {
     fn rank(&self, _number: u64) -> Option<u64> {
-        Some((self.bytes.load(Relaxed) as f64 / self.began.elapsed().as_secs_f64().max(1e-6)) as u64)
+        Some(rate(&self.bytes, self.began))
     }
 
     fn give_up(&self) {
