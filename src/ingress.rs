@@ -40,6 +40,7 @@ mod limits;
 mod loading;
 mod operations;
 mod peer;
+mod permits;
 mod pieces;
 mod queue;
 mod unanswered;
@@ -73,12 +74,13 @@ use browsers::Browsers;
 pub use browsers::{HostName, Origin};
 pub use client::{Client, Network};
 pub use crossing::Pools;
-use crossing::{Attempt, BodyBytes, BodyPermit, Completed, Crossing, Permit, Reply, coded_inline};
+use crossing::{Attempt, Completed, Crossing, Reply, coded_inline};
 use events::{Events, FeedPlace};
 pub use limits::{Held, Holder, Holdings, Limited, Limits, Outcomes, rate};
 use operations::Operations;
 use peer::Asker;
 pub use peer::Peer;
+use permits::{BodyBytes, BodyPermit, Permit};
 use unanswered::Unanswered;
 
 /// The body of an answer: in memory, or a stream (a file on disk, the output of the axum router).

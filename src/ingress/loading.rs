@@ -13,8 +13,8 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use super::body::{self, Source};
 
-use super::crossing::{BodyBytes, BodyPermit, Permit};
 use super::peer::Asker;
+use super::permits::{BodyBytes, BodyPermit, Permit};
 use super::{Crossing, Ingress};
 use crate::error::Error;
 use crate::handlers::{

@@ -12,8 +12,9 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::body::{self, Source};
 
-use super::crossing::{Arriving, BodyPermit, Crossing, caught};
+use super::crossing::{Crossing, caught};
 use super::peer::Asker;
+use super::permits::{Arriving, BodyPermit};
 use super::{Ingress, Options};
 use crate::blobs::{CHUNK_BYTES, PIECE_BYTES, Upload};
 use crate::error::Error;

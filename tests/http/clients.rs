@@ -1,5 +1,5 @@
 //! Limits that one client cannot use up for others, and deadlines that count requests and answers only. The greedy client comes from
-//! 127.0.0.9, the other from 127.0.0.1.
+//! 127.0.0.9, the other from 127.0.0.1. It leaves before the server stops, which would wait for what is in flight.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::mpsc;
@@ -93,6 +93,7 @@ fn bodies_are_shared() {
     // The slowest was given up for the first, and nothing for the others, which ended.
     assert_eq!(greedy[0].receive(false).status, 503);
     assert!(outcomes(&server, "bodies").1 >= 1);
+    drop(greedy);
     server.stop().unwrap();
 }
 
@@ -122,6 +123,7 @@ fn bytes_of_bodies_are_shared() {
     let created = ask(server.url(), "POST", "/Product", &format!(r#"{{"name":"a","note":"{note}"}}"#));
     assert_eq!(created.status, 201, "{}", created.body);
     assert_eq!(outcomes(&server, "body_bytes").1, 1);
+    drop(greedy);
     server.stop().unwrap();
 }
 
@@ -171,6 +173,7 @@ fn bytes_of_answers_are_shared() {
         assert_eq!(ask(server.url(), "GET", "/Product/1", "").status, 200);
     }
     assert!(outcomes(&server, "response_bytes").1 >= 1);
+    drop(greedy);
     server.stop().unwrap();
 }
 

@@ -1,0 +1,206 @@
+//! Permits: what a request holds of the limits while it waits for a thread, or for its body, and how it gives that up for another client.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
+
+use tokio::sync::{Notify, oneshot};
+
+use super::client::Client;
+use super::crossing::{Crossing, caught};
+use super::limits::{Held, Holder, Limited, rate};
+use super::peer::Asker;
+use crate::handlers::{Failure, Result};
+use crate::routing::Lane;
+
+/// A permit to wait in a lane, released on drop; by the pool if the client has disconnected.
+pub(super) struct Permit {
+    pub(super) crossing: Arc<Crossing>,
+    pub(super) lane: Lane,
+    pub(super) client: Client,
+    pub(super) place: Arc<Place>,
+    _held: Held,
+}
+
+/// A place in the queue of a lane. For another client, the newest one is given up.
+#[derive(Default)]
+pub(super) struct Place {
+    /// Whether it was left, for a thread or for another client.
+    is_left: AtomicBool,
+    pub(super) given_up: Notify,
+}
+
+impl Place {
+    /// Leaves the queue for a thread; returns false if the place was given up.
+    pub(super) fn begin(&self) -> bool {
+        !self.is_left.swap(true, Ordering::Relaxed)
+    }
+}
+
+impl Holder for Place {
+    fn rank(&self, number: u64) -> Option<u64> {
+        (!self.is_left.load(Ordering::Relaxed)).then_some(u64::MAX - number)
+    }
+
+    fn give_up(&self) {
+        if self.begin() {
+            self.given_up.notify_one();
+        }
+    }
+}
+
+/// A permit to receive a body, released on drop.
+pub(super) struct BodyPermit {
+    pub(super) arriving: Arc<Arriving>,
+    _held: Held,
+}
+
+/// A body that is arriving. For another client, the one with the fewest bytes a second since its head is given up.
+pub(super) struct Arriving {
+    began: Instant,
+    bytes: AtomicU64,
+    is_over: AtomicBool,
+    given_up: Notify,
+}
+
+impl Holder for Arriving {
+    fn rank(&self, _number: u64) -> Option<u64> {
+        (!self.is_over.load(Ordering::Relaxed)).then(|| rate(&self.bytes, self.began))
+    }
+
+    fn give_up(&self) {
+        self.given_up.notify_one();
+    }
+}
+
+impl Arriving {
+    /// Notes that some of it has arrived.
+    pub(super) fn note(&self, bytes: usize) {
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Awaits something that is done with the body, as long as it is not given up.
+    ///
+    /// # Errors
+    /// `Overloaded` if it is given up.
+    pub(super) async fn unless_given_up<T>(&self, reading: impl Future<Output = Result<T>>) -> Result<T> {
+        tokio::select! {
+            biased;
+            read = reading => read,
+            () = self.given_up.notified() => Err(Failure::Overloaded),
+        }
+    }
+}
+
+/// A permit for some bytes of a body in memory, released on drop.
+pub(super) struct BodyBytes {
+    pub(super) asker: Asker,
+    /// Present while the body is arriving.
+    arriving: Option<Arc<dyn Holder>>,
+    held: Option<Held>,
+    bytes: usize,
+    /// Whether it is given up for the sake of its bytes.
+    is_long: bool,
+}
+
+impl Permit {
+    /// Returns the permit, which from now on is not given up for other clients.
+    pub(super) fn firm(self) -> Self {
+        self.place.begin();
+        self
+    }
+
+    /// Runs a job in the pool of the lane, unless the place in its queue is given up.
+    ///
+    /// # Errors
+    /// `Panicked`; `Overloaded` if the place is given up, or the server stops before the job begins.
+    pub(super) async fn in_pool<T: Send + 'static>(
+        self,
+        job: impl FnOnce(&Crossing) -> T + Send + 'static,
+    ) -> Result<T> {
+        let (crossing, place, (done, outcome)) =
+            (Arc::clone(&self.crossing), Arc::clone(&self.place), oneshot::channel());
+        crossing.queue(self.lane).add(self.client, move || {
+            if self.place.begin() {
+                // Fails if nobody waits for it any more.
+                let _ = done.send(caught(|| Ok(job(&self.crossing))));
+            }
+        });
+        tokio::select! {
+            biased;
+            outcome = outcome => outcome.unwrap_or(Err(Failure::Overloaded)),
+            () = place.given_up.notified() => Err(Failure::Overloaded),
+        }
+    }
+
+    /// Returns `None` if the limit is reached.
+    pub(super) fn take(crossing: &Arc<Crossing>, asker: &Asker, lane: Lane) -> Option<Self> {
+        let place = Arc::<Place>::default();
+        let holder: Arc<dyn Holder> = place.clone();
+        let held = asker.holdings.take(limit_of(lane), 1, Some(&holder))?;
+        Some(Self { crossing: Arc::clone(crossing), lane, client: asker.holdings.client(), place, _held: held })
+    }
+}
+
+/// Returns the limit of the requests in the pool of a lane.
+fn limit_of(lane: Lane) -> Limited {
+    match lane {
+        Lane::Reading => Limited::Reads,
+        Lane::Writing | Lane::Uploading => Limited::Writes,
+        Lane::Scanning => Limited::Lists,
+        Lane::Dumping => Limited::Dumps,
+    }
+}
+
+impl BodyPermit {
+    /// Returns `None` if the limit is reached.
+    pub(super) fn take(asker: &Asker) -> Option<Self> {
+        let (began, given_up) = (Instant::now(), Notify::new());
+        let arriving =
+            Arc::new(Arriving { began, bytes: AtomicU64::new(0), is_over: AtomicBool::new(false), given_up });
+        let holder: Arc<dyn Holder> = arriving.clone();
+        let held = asker.holdings.take(Limited::Bodies, 1, Some(&holder))?;
+        Some(Self { arriving, _held: held })
+    }
+
+    /// Returns a permit for no bytes of the body yet.
+    pub(super) fn bytes(&self, asker: &Asker) -> BodyBytes {
+        let arriving: Arc<dyn Holder> = self.arriving.clone();
+        BodyBytes { arriving: Some(arriving), ..BodyBytes::none(asker) }
+    }
+}
+
+impl Drop for BodyPermit {
+    fn drop(&mut self) {
+        self.arriving.is_over.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Bodies up to this length are not given up for the sake of their bytes: the limit of their number is enough.
+const SHORT_BODY_BYTES: usize = 16 << 10;
+
+impl BodyBytes {
+    pub(super) fn none(asker: &Asker) -> Self {
+        Self { asker: asker.clone(), arriving: None, held: None, bytes: 0, is_long: false }
+    }
+
+    /// Acquires `more` further bytes; returns false if there is no room for them.
+    pub(super) fn grow(&mut self, more: usize) -> bool {
+        let all = self.bytes + more;
+        let is_long = all > SHORT_BODY_BYTES && self.arriving.is_some();
+        let fits = match &mut self.held {
+            Some(held) if !is_long || self.is_long => held.grow(more),
+            _ => {
+                // Taken anew, now by its holder.
+                let holder = self.arriving.as_ref().filter(|_| is_long);
+                self.held = None;
+                self.held = self.asker.holdings.take(Limited::BodyBytes, all, holder);
+                self.held.is_some()
+            }
+        };
+        if fits {
+            (self.bytes, self.is_long) = (all, is_long);
+        }
+        fits
+    }
+}
