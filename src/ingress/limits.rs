@@ -7,7 +7,7 @@
 //! Most requests find room: they count by atomic additions, for the limit and for their client. Only who finds none looks at other clients.
 
 use std::array::from_fn;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -122,12 +122,38 @@ pub struct Holdings {
 struct Holders {
     /// The number of the next part.
     next: u64,
-    parts: HashMap<u64, Part>,
+    /// In the order of their numbers: most are added and removed at an end.
+    parts: VecDeque<Part>,
 }
 
 struct Part {
+    number: u64,
     amount: usize,
     holder: Arc<dyn Holder>,
+}
+
+impl Holders {
+    fn add(&mut self, amount: usize, holder: Arc<dyn Holder>) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        self.parts.push_back(Part { number, amount, holder });
+        number
+    }
+
+    /// Returns a part that was not given up.
+    fn part(&mut self, number: u64) -> Option<&mut Part> {
+        let position = self.position(number)?;
+        self.parts.get_mut(position)
+    }
+
+    fn remove(&mut self, number: u64) -> Option<Part> {
+        let position = self.position(number)?;
+        self.parts.remove(position)
+    }
+
+    fn position(&self, number: u64) -> Option<usize> {
+        self.parts.binary_search_by_key(&number, |part| part.number).ok()
+    }
 }
 
 /// A part of a limit, freed on drop unless it was given up.
@@ -245,17 +271,8 @@ impl Holdings {
             return None;
         }
         self.used[limited as usize].fetch_add(amount, Relaxed);
-        let number = holder.map(|holder| self.hold(limited, amount, Arc::clone(holder)));
+        let number = holder.map(|holder| self.holders[limited as usize].lock().add(amount, Arc::clone(holder)));
         Some(Held { holdings: Arc::clone(self), limited, amount, number })
-    }
-
-    /// Notes who holds a part; returns its number.
-    fn hold(&self, limited: Limited, amount: usize, holder: Arc<dyn Holder>) -> u64 {
-        let mut holders = self.holders[limited as usize].lock();
-        let number = holders.next;
-        holders.next += 1;
-        holders.parts.insert(number, Part { amount, holder });
-        number
     }
 
     /// Makes room for a part at the cost of the client that holds most, and adds it to the amount in use; returns false if that is not due.
@@ -300,14 +317,14 @@ impl Holdings {
     /// Returns the number and the amount of each part that can be given up, that of the least rank first.
     fn ranked(&self, limited: Limited) -> Vec<(u64, usize)> {
         let holders = self.holders[limited as usize].lock();
-        let ranked = |(number, part): (&u64, &Part)| Some((part.holder.rank(*number)?, *number, part.amount));
+        let ranked = |part: &Part| Some((part.holder.rank(part.number)?, part.number, part.amount));
         let mut parts: Vec<_> = holders.parts.iter().filter_map(ranked).collect();
         parts.sort_unstable();
         parts.into_iter().map(|(_, number, amount)| (number, amount)).collect()
     }
 
     fn remove(&self, limited: Limited, number: u64) -> Option<Part> {
-        self.holders[limited as usize].lock().parts.remove(&number)
+        self.holders[limited as usize].lock().remove(number)
     }
 
     fn free(&self, limited: Limited, amount: usize) {
@@ -337,7 +354,7 @@ impl Held {
         }
         holdings.used[limited as usize].fetch_add(more, Relaxed);
         if let Some(number) = self.number {
-            match holdings.holders[limited as usize].lock().parts.get_mut(&number) {
+            match holdings.holders[limited as usize].lock().part(number) {
                 Some(part) => part.amount += more,
                 None => {
                     holdings.free(limited, more);

@@ -4,6 +4,7 @@
 //! times within the shortest deadline. (The HTTP library would create, register and remove a timer for every request.) A deadline may thus
 //! be late by up to half of itself, or two seconds.
 
+mod frames;
 mod head;
 mod sent;
 
@@ -478,8 +479,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
         }
         let before = buffer.filled().len();
         let outcome = Pin::new(&mut self.stream).poll_read(context, buffer);
-        let received = buffer.filled().len() - before;
-        if received > 0 {
+        let received = &buffer.filled()[before..];
+        if !received.is_empty() {
             self.watch.begun.store(true, Relaxed);
             self.head.note(received);
         }

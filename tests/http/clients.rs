@@ -127,19 +127,16 @@ fn bytes_of_bodies_are_shared() {
     server.stop().unwrap();
 }
 
-#[test]
-fn heads_that_are_not_complete_are_memory_of_bodies() {
+/// The client opens a connection with a head of 60 KB that does not end, as long as it is let.
+fn heads_count(open: impl Fn(&Server) -> Connection) {
     let folder = tempfile::tempdir().unwrap();
     let server = server(&folder, |config| {
         config.ingress.body_bytes = 100_000;
         config.ingress.all_bodies_bytes = 500_000;
     });
-    let head = format!("GET /_health HTTP/1.1\r\nhost: localhost\r\nx: {}", "x".repeat(60_000));
     let mut greedy = Vec::new();
     wait_until("the limit is full", || {
-        let mut connection = Connection::open_narrow(GREEDY, server.url());
-        connection.try_send(&head);
-        greedy.push(connection);
+        greedy.push(open(&server));
         outcomes(&server, "body_bytes").0 > 0
     });
     assert!(greedy.len() > 7, "{}", greedy.len());
@@ -153,6 +150,30 @@ fn heads_that_are_not_complete_are_memory_of_bodies() {
         text.contains("strata_request_body_held_bytes 0\n")
     });
     server.stop().unwrap();
+}
+
+#[test]
+fn heads_that_are_not_complete_are_memory_of_bodies() {
+    heads_count(|server| {
+        let mut connection = Connection::open_narrow(GREEDY, server.url());
+        connection.try_send(&format!("GET /_health HTTP/1.1\r\nhost: localhost\r\nx: {}", "x".repeat(60_000)));
+        connection
+    });
+}
+
+#[test]
+fn heads_of_http2_are_too_after_other_requests() {
+    heads_count(|server| {
+        let mut client = Http2::open(server);
+        client.get(1, "/_health");
+        // A value of 60 000 bytes (RFC 7541, section 5.1) in four frames, none of which is the last one.
+        let head = [b"\x82\x86\x84\x01\x09localhost\x00\x01x\x7f\xe1\xd3\x03".as_slice(), &[b'x'; 58_000]].concat();
+        for (number, piece) in head.chunks(16_000).enumerate() {
+            let (kind, flags) = if number == 0 { (HEADERS, END_OF_STREAM) } else { (CONTINUATION, 0) };
+            client.send(kind, flags, 3, piece);
+        }
+        client.0
+    });
 }
 
 #[test]
@@ -232,9 +253,11 @@ fn threads_of_dumps_are_shared() {
 /// A client of HTTP/2, frame by frame (RFC 9113, section 4).
 struct Http2(Connection);
 
+const CONTINUATION: u8 = 9;
 const HEADERS: u8 = 1;
 const SETTINGS: u8 = 4;
 const PING: u8 = 6;
+const END_OF_STREAM: u8 = 1;
 const END_OF_STREAM_AND_HEADERS: u8 = 5;
 
 impl Http2 {

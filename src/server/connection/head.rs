@@ -1,26 +1,37 @@
 //! The memory of a head that is not complete: the HTTP library keeps it until it is, up to the length of its buffer.
 //!
-//! It counts as memory of bodies. Heads of usual length do not, since the number of connections bounds them. (Over HTTP/2 only what precedes
-//! the first request is seen; the library bounds the rest for each connection.)
+//! It counts as memory of bodies. Heads of usual length do not, since the number of connections bounds them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
+use super::frames::{CONTINUATION, END_HEADERS, Frames, HEADERS, Part};
 use super::{BUFFER_BYTES, Order, Watch};
 use crate::ingress::{Held, Holder, Limited, Peer, rate};
 
 /// Longer heads are counted.
 const USUAL_BYTES: usize = 8 << 10;
 
-/// What was received since the last request began.
+/// What the client of HTTP/2 sends first (RFC 9113, section 3.4).
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// The head that is being received.
 pub(super) struct Head {
     peer: Peer,
     watch: Arc<Watch>,
-    /// The requests begun before it.
-    requests: u64,
+    received: Received,
     bytes: usize,
     counted: Option<(Held, Arc<Counted>)>,
+}
+
+/// How heads are told in what was received.
+enum Received {
+    /// This much of the preface of HTTP/2, and nothing else.
+    Preface(usize),
+    /// A head begins where the last body has ended; it ends when there is a request more than these.
+    Http1(u64),
+    Http2(Frames),
 }
 
 /// A head that counts. For another client, the one with the fewest bytes a second is given up, with its connection.
@@ -42,15 +53,41 @@ impl Holder for Counted {
 
 impl Head {
     pub(super) fn of(peer: Peer, watch: &Arc<Watch>) -> Self {
-        Self { peer, watch: Arc::clone(watch), requests: 0, bytes: 0, counted: None }
+        Self { peer, watch: Arc::clone(watch), received: Received::Preface(0), bytes: 0, counted: None }
     }
 
     /// Notes received bytes.
-    pub(super) fn note(&mut self, received: usize) {
+    pub(super) fn note(&mut self, mut bytes: &[u8]) {
         self.end();
-        if self.watch.in_flight.load(Relaxed) == 0 && !self.watch.http2.load(Relaxed) {
+        if let Received::Preface(known) = self.received {
+            let more = bytes.len().min(PREFACE.len() - known);
+            self.received = match bytes[..more] == PREFACE[known..known + more] {
+                false => Received::Http1(0),
+                true if known + more < PREFACE.len() => Received::Preface(known + more),
+                true => {
+                    bytes = &bytes[more..];
+                    Received::Http2(Frames::default())
+                }
+            };
+        }
+        match &mut self.received {
+            Received::Preface(_) => {}
             // Nothing is kept beyond the buffer.
-            self.bytes = (self.bytes + received).min(BUFFER_BYTES);
+            Received::Http1(_) if self.watch.in_flight.load(Relaxed) == 0 => {
+                self.bytes = (self.bytes + bytes.len()).min(BUFFER_BYTES);
+            }
+            Received::Http1(_) => {}
+            Received::Http2(frames) => {
+                for Part { kind, flags, bytes, is_last } in frames.parts(bytes) {
+                    match kind {
+                        HEADERS | CONTINUATION if is_last && flags & END_HEADERS != 0 => {
+                            (self.bytes, self.counted) = (0, None);
+                        }
+                        HEADERS | CONTINUATION => self.bytes = (self.bytes + bytes).min(BUFFER_BYTES),
+                        _ => {}
+                    }
+                }
+            }
         }
     }
 
@@ -73,11 +110,13 @@ impl Head {
         }
     }
 
-    /// Ends the head, if a request has begun since.
+    /// Ends the head of HTTP/1, if a request has begun since.
     pub(super) fn end(&mut self) {
-        let requests = self.watch.requests.load(Relaxed);
-        if requests != self.requests {
-            (self.requests, self.bytes, self.counted) = (requests, 0, None);
+        let begun = self.watch.requests.load(Relaxed);
+        if let Received::Http1(requests) = &mut self.received
+            && *requests != begun
+        {
+            (*requests, self.bytes, self.counted) = (begun, 0, None);
         }
     }
 }
