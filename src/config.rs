@@ -49,6 +49,8 @@ pub struct Config {
     pub idle_timeout_ms: u64,
     /// Timeout for a client to read 64 KiB of a response.
     pub send_timeout_ms: u64,
+    /// The interval at which the log is synced, where it has grown; 0: never.
+    pub sync_every_ms: u64,
     /// How long connections are still taken after the server was told to stop and says that it is not ready.
     pub drain_ms: u64,
     /// Timeout for the requests in flight after that.
@@ -87,6 +89,7 @@ impl Default for Config {
             header_timeout_ms: 10_000,
             idle_timeout_ms: 75_000,
             send_timeout_ms: 20_000,
+            sync_every_ms: 1000,
             drain_ms: 0,
             stop_timeout_ms: 30_000,
             feed: feed::Options::default(),
@@ -172,6 +175,10 @@ pub struct Flags {
     #[arg(long, value_name = "MS", env = "STRATA_SEND_TIMEOUT_MS", value_parser = number::<u64>)]
     #[serde(skip_serializing_if = "Option::is_none")]
     send_timeout_ms: Option<u64>,
+    /// Interval at which the log is synced in the background; 0: never [default: 1000]
+    #[arg(long, value_name = "MILLISECONDS", env = "STRATA_SYNC_EVERY_MS", value_parser = number::<u64>)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sync_every_ms: Option<u64>,
     /// How long to accept connections after SIGTERM, while /_ready answers 503 [default: 0]
     #[arg(long, value_name = "MS", env = "STRATA_DRAIN_MS", value_parser = number::<u64>)]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -351,6 +358,14 @@ struct StorageFlags {
     #[arg(long, value_name = "NUMBER", env = "STRATA_OPEN_FILES", value_parser = number::<usize>)]
     #[serde(skip_serializing_if = "Option::is_none")]
     open_files: Option<usize>,
+    /// Free space below which writes that add are refused; 0: none [default: 64M; in the file storage.reserve_bytes]
+    #[arg(long, value_name = "SIZE", env = "STRATA_RESERVE_BYTES", value_parser = size::parse)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reserve_bytes: Option<usize>,
+    /// Start although synced writes are missing in the log, without them; damaged files are kept [in the file storage.accept_lost_log]
+    #[arg(long, value_name = "BOOLEAN", env = "STRATA_ACCEPT_LOST_LOG", num_args = 0..=1, default_missing_value = "true")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    accept_lost_log: Option<bool>,
 }
 
 #[derive(Args, Debug, Default, Serialize)]

@@ -43,6 +43,11 @@ pub enum Error {
         /// What is busy.
         detail: String,
     },
+    /// There is no room for more: make room, by deleting for instance, and try again.
+    Full {
+        /// What is full.
+        detail: String,
+    },
     /// The data is not in memory, or the key is locked: retry where blocking is allowed. Never leaves the server.
     WouldBlock,
     /// Stored bytes are corrupt: restore them from a backup. Never caused by a request.
@@ -50,7 +55,7 @@ pub enum Error {
         /// What is corrupt, and how it was detected.
         detail: String,
     },
-    /// The system failed (disk full, I/O error): the operator must act.
+    /// The system failed (an I/O error): the operator must act.
     Storage {
         /// What was attempted.
         detail: String,
@@ -109,7 +114,8 @@ impl fmt::Display for Error {
             Self::NotFound { detail }
             | Self::Conflict { detail, .. }
             | Self::Gone { detail }
-            | Self::Busy { detail } => f.write_str(detail),
+            | Self::Busy { detail }
+            | Self::Full { detail } => f.write_str(detail),
             Self::Stale => f.write_str("the record no longer matches the given version"),
             Self::WouldBlock => f.write_str("the request would block"),
             Self::Corrupt { detail } => write!(f, "corrupt data: {detail}"),

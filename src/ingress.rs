@@ -237,6 +237,14 @@ impl Ingress {
         }
     }
 
+    /// Opens the file of the access log again, if there is one.
+    ///
+    /// # Errors
+    /// As [`Observability::reopen_log`].
+    pub fn reopen_log(&self) -> crate::error::Result<()> {
+        self.observability.reopen_log()
+    }
+
     /// Returns the limits that clients share.
     pub fn limits(&self) -> &Arc<Limits> {
         &self.crossing.limits

@@ -154,6 +154,7 @@ fn check(path: &std::path::Path) -> Result<()> {
 
 fn verify(stored: &Stored) -> Result<()> {
     let database = stored.open()?;
+    database.store().check_files()?;
     for table in &database.schema().tables {
         for index in table.indexes.iter().filter(|index| !index.is_ready_at(u64::MAX)) {
             let attributes = index.attributes().map(|attribute| table.attributes[attribute].name.as_str());

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::error::{Error, Result};
 use crate::schema::Schema;
-use crate::storage::{Options, Space, Store};
+use crate::storage::{self, Options, Space, Store};
 use crate::transaction::Database;
 
 /// Statistics of a store.
@@ -116,19 +116,21 @@ pub fn back_up(directory: &Path, backup: &Path) -> Result<()> {
     let cannot = |error| Error::storage(format!("cannot back up into {}", backup.display()), error);
     fs::create_dir(backup).map_err(cannot)?;
     let link = |from: &Path, to: &Path| fs::hard_link(from, to).or_else(|_| copy(from, to));
-    copy_store(directory, backup, link).map_err(|error| {
+    copy_store(directory, backup, link).map_err(cannot).and_then(|()| storage::vouch(backup)).inspect_err(|_| {
         // What is there of it is no backup.
         let _ = fs::remove_dir_all(backup);
-        cannot(error)
     })
 }
 
-/// Copies a backup into a data directory without a store. The backup is not changed.
+/// Copies a backup into a data directory without a store, after it has checked every block of every file. The backup is not changed.
 ///
 /// # Errors
-/// `Storage` if the backup is not a store, the data directory is not empty, or on an I/O error.
+/// `Storage` if the backup is not a store or lacks a file, the data directory is not empty, or on an I/O error; `Corrupt` if the backup is
+/// damaged.
 pub fn restore(backup: &Path, directory: &Path) -> Result<()> {
     check_store(backup)?;
+    let store = Store::open_read_only(backup, &options())?;
+    store.check_files()?;
     let cannot = |error| Error::storage(format!("cannot restore into {}", directory.display()), error);
     fs::create_dir_all(directory).map_err(cannot)?;
     // A file system of its own has that directory.
@@ -141,7 +143,8 @@ pub fn restore(backup: &Path, directory: &Path) -> Result<()> {
         };
         return Err(Error::storage(format!("cannot restore into {}", directory.display()), why));
     }
-    copy_store(backup, directory, copy).map_err(cannot)
+    copy_store(backup, directory, copy).map_err(cannot)?;
+    storage::vouch(directory)
 }
 
 /// Copies the files of a store that nobody writes to into an empty directory; `share` copies those that are never changed.

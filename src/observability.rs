@@ -29,7 +29,7 @@ use crate::error::Result;
 use counts::{Counts, Totals};
 pub use identity::{Identity, Ids};
 use lines::Lines;
-use log::Log;
+use log::{Log, Target};
 
 /// What is recorded of requests.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,7 +58,7 @@ pub struct Observability {
     routes: Arc<[String]>,
     timed: bool,
     recorders: Mutex<Vec<Arc<Counts>>>,
-    log: Option<Lines>,
+    log: Option<(Lines, Target)>,
 }
 
 impl Observability {
@@ -71,7 +71,8 @@ impl Observability {
     /// If the thread of the access log cannot be created.
     pub fn start(options: &Options, routes: impl IntoIterator<Item = String>) -> Result<Self> {
         let log = options.access_log.as_deref();
-        let log = log.map(|path| log::open(path, options.access_log_lines)).transpose()?;
+        let log = log.map(Target::open).transpose()?;
+        let log = log.map(|target| (target.lines(options.access_log_lines), target));
         Ok(Self::with(routes.into_iter().collect(), options.timings || log.is_some(), log))
     }
 
@@ -80,7 +81,7 @@ impl Observability {
         Self::with(routes.into_iter().collect(), false, None)
     }
 
-    fn with(routes: Arc<[String]>, timed: bool, log: Option<Lines>) -> Self {
+    fn with(routes: Arc<[String]>, timed: bool, log: Option<(Lines, Target)>) -> Self {
         Self { routes, timed, recorders: Mutex::default(), log }
     }
 
@@ -88,14 +89,14 @@ impl Observability {
     pub fn recorder(&self) -> Recorder {
         let counts = Arc::new(Counts::new(self.routes.len(), self.timed));
         self.recorders.lock().push(Arc::clone(&counts));
-        let queue = self.log.as_ref().and_then(Lines::queue);
+        let queue = self.log.as_ref().and_then(|(lines, _)| lines.queue());
         let log = queue.map(|queue| Log::new(Arc::clone(&self.routes), queue));
         Recorder { timed: self.timed, counts, ids: Ids::new(), log }
     }
 
     /// Returns the number of lines of the access log that were lost, because too many were pending or the file could not be written.
     pub fn dropped_lines(&self) -> u64 {
-        self.log.as_ref().map_or(0, Lines::lost)
+        self.log.as_ref().map_or(0, |(lines, _)| lines.lost())
     }
 
     /// Returns all counts so far as Prometheus metrics.
@@ -105,7 +106,7 @@ impl Observability {
         registry.register_collector(Box::new(totals));
         let lost = "Lines for standard error that were dropped";
         registry.register("strata_messages_dropped_lines", lost, ConstCounter::new(messages::dropped_lines()));
-        if let Some(log) = &self.log {
+        if let Some((log, _)) = &self.log {
             registry.register(
                 "strata_access_log_dropped_lines",
                 "Lines of the access log that were dropped",
@@ -117,9 +118,17 @@ impl Observability {
 
     /// Waits at most `longest` until all records so far are in the log, since nobody may be reading it. Later ones are not logged.
     pub fn close(&self, longest: Duration) {
-        if let Some(log) = &self.log {
+        if let Some((log, _)) = &self.log {
             log.close(longest);
         }
+    }
+
+    /// Opens the file of the access log again, if there is one: it may have been moved away.
+    ///
+    /// # Errors
+    /// `Storage` if it cannot be opened; lines then go where they went.
+    pub fn reopen_log(&self) -> Result<()> {
+        self.log.as_ref().map_or(Ok(()), |(_, target)| target.reopen())
     }
 }
 

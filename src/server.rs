@@ -12,13 +12,14 @@ mod descriptors;
 mod ready_file;
 mod worker;
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use listenfd::ListenFd;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{oneshot, watch};
@@ -32,6 +33,7 @@ use crate::static_files::Site;
 use crate::storage;
 use crate::tls::Tls;
 use crate::transaction::Database;
+use acceptor::Phase;
 use background::Background;
 use clock::Clocks;
 use connection::{Deadlines, Serving};
@@ -42,15 +44,16 @@ pub struct Server {
     url: String,
     database: Database,
     clocks: Arc<Clocks>,
+    tls: Option<Tls>,
     running: Option<Running>,
 }
 
 /// The parts that end when the server stops.
 struct Running {
-    stop_accepting: watch::Sender<bool>,
+    phase: watch::Sender<Phase>,
     acceptor: JoinHandle<()>,
     workers: Vec<JoinHandle<()>>,
-    background: Background,
+    background: [Background; 2],
     pools: [Runtime; 6],
     ingress: Ingress,
     deadlines: Deadlines,
@@ -65,8 +68,13 @@ impl Server {
     /// `Invalid` options or schema, or too few descriptors; `Busy` if the data directory is in use; `Storage` if the address is, or on an
     /// I/O error; `Corrupt` if the data directory is damaged.
     pub fn start(config: &Config) -> Result<Self> {
+        Self::start_on(None, config)
+    }
+
+    /// The same on a socket that the process was handed, if it was.
+    fn start_on(handed: Option<TcpListener>, config: &Config) -> Result<Self> {
         let schema = load_schema(config)?;
-        let listener = listen(config)?;
+        let listener = listen(handed, config)?;
         let files = load_files(config)?;
         check_checkpoints(config)?;
         let division = Division::of(config)?;
@@ -88,7 +96,7 @@ impl Server {
         database.store().check_writable()?;
         check_checkpoints(config)?;
         let division = Division::of(&Config { storage: database.store().options().clone(), ..config.clone() })?;
-        Self::accept(config, listen(config)?, load_files(config)?, database, &division)
+        Self::accept(config, listen(None, config)?, load_files(config)?, database, &division)
     }
 
     fn accept(
@@ -120,14 +128,17 @@ impl Server {
             handles.push(handle);
             workers.push(thread);
         }
-        let background = Background::start(&database).map_err(cannot)?;
-        let (stop_accepting, stopping) = watch::channel(false);
+        let interval = (config.sync_every_ms > 0).then(|| Duration::from_millis(config.sync_every_ms));
+        let background = [Background::work(&database), Background::sync(&database, interval)];
+        let [working, syncing] = background;
+        let background = [working.map_err(cannot)?, syncing.map_err(cannot)?];
+        let (phase, phases) = watch::channel(Phase::Serve);
         let limits = Arc::clone(ingress.limits());
-        let acceptor = acceptor::start(listener, handles, limits, division, tls.is_some(), deadlines.tick(), stopping);
+        let acceptor = acceptor::start(listener, handles, limits, division, tls.is_some(), deadlines.tick(), phases);
         let acceptor = acceptor.map_err(cannot)?;
         ingress.set_ready(true);
         let running = Running {
-            stop_accepting,
+            phase,
             acceptor,
             workers,
             background,
@@ -137,7 +148,7 @@ impl Server {
             drain: Duration::from_millis(config.drain_ms),
             stop_timeout: Duration::from_millis(config.stop_timeout_ms),
         };
-        Ok(Self { url: format!("{scheme}://{address}"), database, clocks, running: Some(running) })
+        Ok(Self { url: format!("{scheme}://{address}"), database, clocks, tls, running: Some(running) })
     }
 
     /// Returns its base URL: `http://` or `https://`, address and port.
@@ -156,8 +167,17 @@ impl Server {
         self.clocks.sum()
     }
 
-    /// Stops gracefully: reports that it is not ready, accepts for the drain time, completes requests in flight before a deadline, and
-    /// syncs the log.
+    /// Reads the certificate and its key again, and opens the access log again: one may have been renewed, the other moved away.
+    ///
+    /// # Errors
+    /// `Invalid` or `Storage` if one of them cannot be; it then stays as it was.
+    pub fn reload(&self) -> Result<()> {
+        let certificate = self.tls.as_ref().map_or(Ok(()), Tls::reload);
+        self.running.as_ref().map_or(Ok(()), |running| running.ingress.reopen_log()).and(certificate)
+    }
+
+    /// Stops gracefully: reports that it is not ready, has clients go elsewhere and yet accepts for the drain time, completes requests in
+    /// flight before a deadline, and syncs the log.
     ///
     /// # Errors
     /// `Storage` if the log cannot be synced.
@@ -170,16 +190,17 @@ impl Server {
             return Ok(());
         };
         running.ingress.set_ready(false);
+        let _ = running.phase.send(Phase::Drain);
         std::thread::sleep(running.drain);
         running.ingress.end_feeds();
         let deadline = *running.deadlines.stop.get_or_init(|| Instant::now() + running.stop_timeout);
         // The acceptor owns the senders of connections; when they are dropped, each worker stops.
-        let _ = running.stop_accepting.send(true);
+        let _ = running.phase.send(Phase::Stop);
         let _ = running.acceptor.join();
         for worker in running.workers {
             let _ = worker.join();
         }
-        running.background.stop();
+        running.background.into_iter().for_each(Background::stop);
         for pool in running.pools {
             pool.shutdown_timeout(deadline.saturating_duration_since(Instant::now()));
         }
@@ -196,9 +217,9 @@ impl Drop for Server {
     }
 }
 
-/// Threads of a server beside its workers: the acceptor, background work, messages, the access log, the watcher of the log, the feed, and the
-/// first of each pool.
-const OTHER_THREADS: usize = 12;
+/// Threads of a server beside its workers: the acceptor, background work, the sync of the log, messages, the access log, the watcher of the
+/// log, the feed, and the first of each pool.
+const OTHER_THREADS: usize = 13;
 
 /// The niceness of scan threads, which yield to others on the same processor (nice(2)).
 const NICE: i32 = 10;
@@ -235,7 +256,7 @@ pub fn run(config: &Config) -> Result<()> {
     if let Some(path) = ready_file {
         ready_file::withdraw(path, &config.data_dir);
     }
-    let server = Server::start(config)?;
+    let server = Server::start_on(handed()?, config)?;
     if let Some(path) = ready_file {
         ready_file::write(path, server.url())?;
     }
@@ -244,7 +265,12 @@ pub fn run(config: &Config) -> Result<()> {
     }
     tracing::info!("listening on {}", server.url());
     runtime.block_on(async {
-        let name = signals.next().await;
+        let name = signals
+            .until_stopped(|| match server.reload() {
+                Ok(()) => tracing::info!("SIGHUP: read the certificate and opened the access log again"),
+                Err(error) => tracing::error!("SIGHUP: {error}"),
+            })
+            .await;
         tracing::info!("{name}: stopping");
         if let Some(path) = ready_file {
             ready_file::remove(path);
@@ -253,7 +279,7 @@ pub fn run(config: &Config) -> Result<()> {
         std::thread::spawn(move || done.send(server.stop()));
         tokio::select! {
             outcome = &mut stopped => outcome.unwrap_or(Ok(())),
-            name = signals.next() => {
+            name = signals.until_stopped(|| {}) => {
                 tracing::info!("second {name}: exiting at once");
                 messages::close(LAST_WORDS);
                 std::process::exit(1);
@@ -265,17 +291,24 @@ pub fn run(config: &Config) -> Result<()> {
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
+    hangup: Signal,
 }
 
 impl Signals {
     fn new() -> std::io::Result<Self> {
-        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+        let [terminate, interrupt, hangup] =
+            [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()].map(signal);
+        Ok(Self { terminate: terminate?, interrupt: interrupt?, hangup: hangup? })
     }
 
-    async fn next(&mut self) -> &'static str {
-        tokio::select! {
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.interrupt.recv() => "SIGINT",
+    /// Awaits a signal to stop, and returns its name; calls back at each SIGHUP before.
+    async fn until_stopped(&mut self, reload: impl Fn()) -> &'static str {
+        loop {
+            tokio::select! {
+                _ = self.terminate.recv() => return "SIGTERM",
+                _ = self.interrupt.recv() => return "SIGINT",
+                _ = self.hangup.recv() => reload(),
+            }
         }
     }
 }
@@ -305,8 +338,31 @@ pub fn check_schema(path: &Path) -> Result<Schema> {
     parse_schema(path, &config::read(path, "the schema")?)
 }
 
-fn listen(config: &Config) -> Result<TcpListener> {
-    let address: SocketAddr = config.listen;
+/// Returns the socket that the process was handed by systemd, or by whoever else speaks its protocol (`LISTEN_FDS`, `LISTEN_PID`): clients
+/// wait in it while the server is started again.
+///
+/// # Errors
+/// `Invalid` if it is no listening TCP socket, or there are several.
+fn handed() -> Result<Option<TcpListener>> {
+    let mut sockets = ListenFd::from_env();
+    let refused = |why: String| Error::invalid(format!("LISTEN_FDS hands over no socket to listen on: {why}"));
+    match sockets.len() {
+        0 => Ok(None),
+        1 => sockets.take_tcp_listener(0).map_err(|error| refused(error.to_string())),
+        several => Err(refused(format!("it names {several} sockets, and there can be one"))),
+    }
+}
+
+/// Listens on the address of the options, or on a socket that was handed over: then the options must name the same address, or none.
+fn listen(handed: Option<TcpListener>, config: &Config) -> Result<TcpListener> {
+    let cannot = |error| Error::storage("cannot listen on the socket of LISTEN_FDS", error);
+    let address = match &handed {
+        None => config.listen,
+        Some(socket) => socket.local_addr().map_err(cannot)?,
+    };
+    if address != config.listen && config.listen != Config::default().listen {
+        return Err(Error::invalid(format!("LISTEN_FDS hands over {address}: leave out --listen {}", config.listen)));
+    }
     if !address.ip().is_loopback() && !config.insecure {
         let detail = format!(
             "{address} is not a loopback address, and clients are not authenticated: use another, or --insecure"
@@ -318,7 +374,7 @@ fn listen(config: &Config) -> Result<TcpListener> {
             format!("cannot listen on {address} (choose another address with --listen; port 0 takes a free one)");
         Error::storage(detail, error)
     };
-    let listener = TcpListener::bind(address).map_err(refused)?;
+    let listener = handed.map_or_else(|| TcpListener::bind(address), Ok).map_err(refused)?;
     // The backlog is the maximum number of connections; the system has a limit of its own (net.core.somaxconn).
     let backlog = i32::try_from(config.connections).unwrap_or(i32::MAX);
     socket2::SockRef::from(&listener).listen(backlog).map_err(refused)?;

@@ -6,12 +6,14 @@
 //! Keys and values are bytes here; their meaning is defined in the layers above. [`Store`] is a concrete type; a trait will be extracted
 //! when a second engine exists.
 
+mod blob_files;
 mod commit;
 mod engine;
 mod gauges;
 mod lock;
 mod log;
 mod scan;
+mod room;
 mod shortage;
 mod threads;
 
@@ -23,7 +25,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 
 use parking_lot::Mutex;
-use rust_rocksdb as rocksdb;
+use rust_rocksdb::{self as rocksdb, AsColumnFamilyRef};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -34,8 +36,9 @@ pub use engine::FEWEST_OPEN_FILES;
 use engine::{Background, Engine};
 pub use gauges::Gauges;
 use lock::Opening;
-pub use log::{LogPosition, LogReader, LoggedBatch, Operation};
-use log::{LostEnd, Openings, Watcher};
+pub use log::{LogPosition, LogReader, LoggedBatch, Operation, vouch};
+use log::{LostEnd, Openings, Synced, Watcher};
+use room::Room;
 pub use scan::Scan;
 pub use threads::check_threads;
 
@@ -63,6 +66,12 @@ pub struct Options {
     /// How many sorted files and blob files are kept open; `None` = half of the descriptors that the process may have. Others are opened
     /// when they are read, and the one that was not used for longest is closed.
     pub open_files: Option<usize>,
+    /// Opens a store of whose log something is lost that was synced, with what stands before it; the damaged files are kept in the directory
+    /// `lost`.
+    pub accept_lost_log: bool,
+    /// Free space of the file system below which writes that add are refused; 0: none.
+    #[serde(deserialize_with = "crate::size::deserialize")]
+    pub reserve_bytes: usize,
 }
 
 impl Default for Options {
@@ -75,6 +84,8 @@ impl Default for Options {
             automatic_compactions: true,
             refuse_stalls: false,
             open_files: None,
+            accept_lost_log: false,
+            reserve_bytes: 64 << 20,
         }
     }
 }
@@ -126,6 +137,8 @@ pub struct Snapshot<'a>(rocksdb::Snapshot<'a>);
 pub struct Batch {
     /// The engine's batch, created with the first staged write.
     writes: Option<rocksdb::WriteBatch>,
+    /// Whether it adds to what is stored, other than what the store says about itself.
+    adds: bool,
 }
 
 /// Keeps everybody from opening a directory for writing while it lives.
@@ -155,6 +168,7 @@ pub struct Store {
     background: Arc<Background>,
     watcher: Watcher,
     openings: Openings,
+    room: Room,
     options: Options,
 }
 
@@ -172,7 +186,7 @@ impl Store {
         check_threads(0)?;
         let (opening, background) = (Opening::for_writing(directory)?, Arc::new(Background::default()));
         let open_files = engine::open_files(options);
-        let lost = log::lost_ends(directory)?;
+        let lost = log::check(directory, options.accept_lost_log)?;
         let engine = engine::open(directory, options, open_files, &background)?;
         warn_of(lost);
         let openings = Openings::begin(directory)?;
@@ -188,7 +202,7 @@ impl Store {
         check_threads(0)?;
         let (opening, background) = (Opening::for_reading(directory)?, Arc::new(Background::default()));
         let open_files = engine::open_files(options);
-        let lost = log::lost_ends(directory)?;
+        let lost = log::check(directory, false)?;
         let engine = engine::open_read_only(directory, options, open_files)?;
         warn_of(lost);
         let options = Options { open_files: Some(open_files), ..options.clone() };
@@ -211,6 +225,7 @@ impl Store {
             background,
             watcher: Watcher::default(),
             openings,
+            room: Room::default(),
             options,
         }
     }
@@ -218,6 +233,11 @@ impl Store {
     /// Returns whether it was opened for reading.
     pub fn is_read_only(&self) -> bool {
         self.opening.is_read_only()
+    }
+
+    /// Returns whether everything that was written is known to be synced.
+    pub fn is_synced(&self) -> bool {
+        self.background.synced.get().is_none_or(|synced| synced.sequence() >= self.latest_sequence())
     }
 
     /// Checks that it was not opened for reading.
@@ -319,10 +339,13 @@ impl Store {
     /// Writes a batch and returns when it is as durable as `durability` requires.
     ///
     /// # Errors
-    /// `Invalid` if it was opened for reading; `Busy` if the engine cannot keep up and stalls are refused, or cannot open files; `Storage`
-    /// on an I/O error (disk full). After an error under [`Durability::Strong`] the batch may be visible and yet not be durable.
+    /// `Invalid` if it was opened for reading; `Full` if it adds and the disk is nearly full; `Busy` if the engine cannot keep up and stalls
+    /// are refused, or cannot open files; `Storage` on an I/O error. After an error under [`Durability::Strong`] the batch may be visible and yet not be durable.
     pub fn write(&self, batch: &Batch, durability: Durability) -> Result<()> {
         self.check_writable()?;
+        if batch.adds {
+            self.check_room()?;
+        }
         self.calls.writes.add(1);
         let writes = batch.writes.as_ref();
         let bytes = batch.bytes();
@@ -335,7 +358,10 @@ impl Store {
                 }
             }
         }
-        self.background.batch_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        let before = self.background.batch_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        if before / room::LOOKED_BYTES != (before + bytes as u64) / room::LOOKED_BYTES {
+            self.look_at_room();
+        }
         Ok(())
     }
 
@@ -394,6 +420,25 @@ impl Store {
         engine::rewrite_blob_files(self.db(), self.family(Space::Blobs))
             .map_err(|error| classify("rewrite files of blobs", error))?;
         self.settle()
+    }
+
+    /// Reads every block of every sorted file and blob file, and checks its checksum: those with filters, too, which nothing else notices.
+    ///
+    /// # Errors
+    /// `Corrupt`, with the file and the place, or `Storage` if a file is missing.
+    pub fn check_files(&self) -> Result<()> {
+        self.db().verify_checksum().map_err(|error| classify("check the files", error))?;
+        let mut options = rocksdb::LiveFilesStorageInfoOptions::new();
+        // Nothing is flushed for it.
+        options.set_wal_size_for_flush(u64::MAX);
+        let files = self.db().get_livefiles_storage_info(&options);
+        for file in &files.map_err(|error| classify("list the files", error))? {
+            let path = self.db().path().join(file.relative_filename_lossy().trim_start_matches('/'));
+            if path.extension().is_some_and(|extension| extension == "blob") {
+                blob_files::check(&path, self.family(Space::Blobs).id())?;
+            }
+        }
+        Ok(())
     }
 
     /// Waits until no flush and no compaction is running or due.
@@ -459,6 +504,7 @@ impl Store {
         let checkpoint = rocksdb::checkpoint::Checkpoint::new(self.db());
         let outcome = checkpoint.and_then(|checkpoint| checkpoint.create_checkpoint(made));
         outcome.map_err(|error| classify("make a checkpoint", error))?;
+        vouch(made)?;
         fs::set_permissions(made, Permissions::from_mode(PRIVATE)).map_err(&cannot)?;
         fs::rename(made, to).map_err(cannot)
     }
@@ -559,6 +605,7 @@ impl Store {
 
     /// Stages a put in a batch.
     pub fn put(&self, batch: &mut Batch, space: Space, key: &[u8], value: &[u8]) {
+        batch.adds |= space != Space::Meta;
         batch.writes().put_cf(&self.family(space), key, value);
     }
 
@@ -573,11 +620,19 @@ impl Store {
     }
 }
 
+impl Drop for Store {
+    fn drop(&mut self) {
+        // While nobody else can open it.
+        self.background.synced.get().into_iter().for_each(Synced::close);
+    }
+}
+
 impl Log for Store {
     fn append(&self, batch: &rocksdb::WriteBatch) -> Result<()> {
         self.check_descriptors()?;
         self.db().write_opt(batch, &self.write).map_err(|error| match (classify("write", error), self.failure()) {
             // A failed engine is not behind: waiting would never end.
+            (Error::Busy { .. } | Error::Storage { .. }, Some(failure)) if room::is_full(&failure) => room::full(),
             (Error::Busy { .. }, Some(failure)) if !self.is_short() => Error::storage("cannot write", failure),
             (error, _) => error,
         })?;
@@ -589,7 +644,16 @@ impl Log for Store {
         if self.is_read_only() {
             return Ok(());
         }
-        self.db().flush_wal(true).map_err(|error| classify("sync the log", error))
+        let (sequence, synced) = (self.latest_sequence(), self.background.synced.get());
+        if let Some(synced) = synced.filter(|synced| synced.sequence() < sequence) {
+            let mut batch = rocksdb::WriteBatch::default();
+            batch.put_log_data(synced.sequence().to_le_bytes());
+            // Without it, less is known of what a damaged log has lost.
+            let _ = self.db().write_opt(&batch, &self.write);
+        }
+        self.db().flush_wal(true).map_err(|error| classify("sync the log", error))?;
+        synced.into_iter().for_each(|synced| synced.advance(sequence));
+        Ok(())
     }
 }
 
@@ -613,6 +677,7 @@ impl Snapshot<'_> {
 impl Batch {
     /// Removes what was staged and keeps the memory, unless it has grown beyond four mebibytes.
     pub fn clear(&mut self) {
+        self.adds = false;
         self.writes = self.writes.take().filter(|writes| writes.size_in_bytes() <= 4 << 20);
         if let Some(writes) = &mut self.writes {
             writes.clear();
@@ -736,6 +801,7 @@ fn classify(attempt: &str, error: rocksdb::Error) -> Error {
         }
         rocksdb::ErrorKind::Incomplete => Error::WouldBlock,
         _ if shortage::is_shortage(&error) => shortage::busy(),
+        _ if attempt == "write" && room::is_full(error.as_ref()) => room::full(),
         _ => Error::storage(format!("cannot {attempt}"), error),
     }
 }

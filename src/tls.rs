@@ -3,7 +3,9 @@
 //! rustls supports TLS 1.2 and 1.3 and offers HTTP/2 and HTTP/1.1 (ALPN). A self-signed certificate is created once and stored beside the
 //! data, so that a client can trust its file (`curl --cacert data/tls/certificate.pem`) across restarts.
 //!
-//! Non-goals: client certificates, and renewal while the server runs: a new certificate is read at the next start.
+//! The files are read again on request, so a renewed certificate needs no restart: connections that are open keep the old one.
+//!
+//! Non-goals: client certificates.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -12,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::ValueEnum;
+use parking_lot::RwLock;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsAcceptor;
@@ -19,6 +22,8 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert};
+use tokio_rustls::rustls::sign::CertifiedKey;
 use tokio_rustls::server::TlsStream;
 
 use crate::error::{Error, Result};
@@ -46,9 +51,25 @@ pub enum Mode {
 /// The names in a self-signed certificate.
 const NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
-/// The server side of handshakes. Clones share sessions.
+/// The server side of handshakes. Clones share sessions, and the certificate.
 #[derive(Clone)]
-pub struct Tls(TlsAcceptor);
+pub struct Tls {
+    acceptor: TlsAcceptor,
+    certificate: Arc<Certificate>,
+}
+
+/// The certificate that clients are shown, and the files with it and its key.
+#[derive(Debug)]
+struct Certificate {
+    files: (PathBuf, PathBuf),
+    current: RwLock<Arc<CertifiedKey>>,
+}
+
+impl ResolvesServerCert for Certificate {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(Arc::clone(&self.current.read()))
+    }
+}
 
 impl Tls {
     /// Sets up TLS as the options require; `None` if they ask for none. A self-signed certificate is stored in `data_dir`.
@@ -76,19 +97,24 @@ impl Tls {
     }
 
     fn of_files(certificate: &Path, key: &Path) -> Result<Self> {
-        let chain: Vec<_> = CertificateDer::pem_file_iter(certificate)
-            .and_then(Iterator::collect)
-            .map_err(|error| unreadable(certificate, "certificate", error))?;
-        let private = PrivateKeyDer::from_pem_file(key).map_err(|error| unreadable(key, "private key", error))?;
+        let current = RwLock::new(read(certificate, key)?);
+        let certificate = Arc::new(Certificate { files: (certificate.to_owned(), key.to_owned()), current });
         let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
             .expect("ring has the suites of TLS 1.2 and 1.3");
-        let mut config = builder.with_no_client_auth().with_single_cert(chain, private).map_err(|error| {
-            let (certificate, key) = (certificate.display(), key.display());
-            Error::invalid(format!("{certificate} and {key} are not a certificate and its private key: {error}"))
-        })?;
+        let mut config = builder.with_no_client_auth().with_cert_resolver(certificate.clone());
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        Ok(Self(TlsAcceptor::from(Arc::new(config))))
+        Ok(Self { acceptor: TlsAcceptor::from(Arc::new(config)), certificate })
+    }
+
+    /// Reads the files again, for handshakes that begin from now on.
+    ///
+    /// # Errors
+    /// As [`Tls::new`]; the certificate is then the one that it was.
+    pub fn reload(&self) -> Result<()> {
+        let (certificate, key) = &self.certificate.files;
+        *self.certificate.current.write() = read(certificate, key)?;
+        Ok(())
     }
 
     /// Performs the handshake with a client.
@@ -96,8 +122,21 @@ impl Tls {
     /// # Errors
     /// If the client disconnects, or does not speak compatible TLS; it is sent an alert if it is still connected.
     pub async fn accept<S: AsyncRead + AsyncWrite + Unpin>(&self, stream: S) -> std::io::Result<TlsStream<S>> {
-        self.0.accept(stream).await
+        self.acceptor.accept(stream).await
     }
+}
+
+/// Reads a certificate with its chain, and its private key.
+fn read(certificate: &Path, key: &Path) -> Result<Arc<CertifiedKey>> {
+    let chain: Vec<_> = CertificateDer::pem_file_iter(certificate)
+        .and_then(Iterator::collect)
+        .map_err(|error| unreadable(certificate, "certificate", error))?;
+    let private = PrivateKeyDer::from_pem_file(key).map_err(|error| unreadable(key, "private key", error))?;
+    let certified = CertifiedKey::from_der(chain, private, &ring::default_provider()).map_err(|error| {
+        let (certificate, key) = (certificate.display(), key.display());
+        Error::invalid(format!("{certificate} and {key} are not a certificate and its private key: {error}"))
+    })?;
+    Ok(Arc::new(certified))
 }
 
 fn unreadable(path: &Path, what: &str, error: pem::Error) -> Error {

@@ -70,6 +70,7 @@ pub fn outcome<T>(result: &Result<T>) -> &'static str {
         Err(Error::Stale) => "stale",
         Err(Error::Gone { .. }) => "gone",
         Err(Error::Busy { .. }) => "busy",
+        Err(Error::Full { .. }) => "full",
         Err(Error::WouldBlock) => "would block",
         Err(Error::Corrupt { .. }) => "corrupt",
         Err(Error::Storage { .. }) => "storage",

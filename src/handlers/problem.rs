@@ -185,7 +185,7 @@ impl Failure {
             // The same request of another page, or for another purpose, is not refused.
             headers.insert(VARY, HeaderValue::from_static("sec-fetch-site, sec-fetch-mode, sec-fetch-dest"));
         }
-        if row.status == StatusCode::SERVICE_UNAVAILABLE {
+        if matches!(row.status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::INSUFFICIENT_STORAGE) {
             headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
         }
         if let Some(Ok(id)) = request_id.map(HeaderValue::from_str) {
@@ -222,6 +222,7 @@ impl Failure {
             Self::Range { .. } => ("range-not-satisfiable", "The range cannot be satisfied", 416),
             Self::Misdirected { .. } => ("misdirected", "The request is for another host", 421),
             Self::Error(Error::Busy { .. }) => ("busy", "The server is busy", 503),
+            Self::Error(Error::Full { .. }) => ("storage-full", "There is no room for more", 507),
             Self::TimedOut { .. } => ("timed-out", "The request timed out", 503),
             Self::Overloaded => ("overloaded", "Too many requests are in flight", 503),
             Self::Error(Error::WouldBlock | Error::Corrupt { .. } | Error::Storage { .. }) | Self::Panicked(_) => {
@@ -240,7 +241,8 @@ impl Failure {
                 | Error::NotFound { detail }
                 | Error::Conflict { detail, .. }
                 | Error::Gone { detail }
-                | Error::Busy { detail },
+                | Error::Busy { detail }
+                | Error::Full { detail },
             ) => detail.clone(),
             Self::Error(Error::Stale) => {
                 "the precondition in If-Match or If-None-Match failed: fetch the current version and try again"

@@ -191,10 +191,16 @@ async fn health(State(shared): State<Arc<Shared>>) -> impl IntoResponse {
                 .unwrap_or_else(|_| Some("the server stops".to_owned()))
         }
     };
-    let (status, mut said) = match failure {
+    let (mut status, mut said) = match failure {
         None => (StatusCode::OK, json!({"status": "ok"})),
         Some(_) => (StatusCode::SERVICE_UNAVAILABLE, json!({"status": "the storage refuses writes"})),
     };
+    if !database.store().look_at_room() {
+        (status, said) = (
+            StatusCode::SERVICE_UNAVAILABLE,
+            json!({"status": "the disk is nearly full: writes that add are refused"}),
+        );
+    }
     let indexes = || database.schema().tables.iter().flat_map(|table| &table.indexes);
     let count = |state| indexes().filter(|index| index.state() == state).count();
     let (building, failed) = (count(IndexState::Building), count(IndexState::Failed));

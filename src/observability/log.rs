@@ -1,14 +1,15 @@
 //! The access log: one line of JSON for each request.
 //!
 //! A line is formatted by the thread that answered, in a reused buffer, and written by a thread of its own ([`Lines`]): a slow disk must
-//! not delay answers. The file is opened for appending, so that it may be copied and truncated while the server runs.
+//! not delay answers. The file is opened for appending, so that it may be copied and truncated while the server runs; or it may be moved
+//! away and [opened again](Target::reopen).
 
 use std::fmt::Arguments;
 use std::fs::File;
 use std::io::{self, Write};
 use std::net::IpAddr;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,29 +27,68 @@ use crate::error::{Error, Result};
 /// The maximum number of bytes written at once.
 const WRITTEN_BYTES: usize = 64 << 10;
 
-/// Opens a file, or standard error for `-`; at most `lines` lines are queued.
-///
-/// # Errors
-/// `Storage` if the file cannot be opened.
-pub(super) fn open(path: &Path, lines: usize) -> Result<Lines> {
-    let cannot = |error| Error::storage(format!("cannot open the access log {}", path.display()), error);
-    let out: Box<dyn Write + Send> = match path.as_os_str() == "-" {
-        true => Box::new(std::io::stderr()),
-        false => Box::new(open_for_appending(path).map_err(cannot)?),
-    };
-    Ok(Lines::start("strata-access-log", lines, WRITTEN_BYTES, out))
+/// Where the lines go.
+#[derive(Clone)]
+pub(super) struct Target {
+    path: PathBuf,
+    /// `None` for standard error.
+    file: Option<Arc<Mutex<File>>>,
+}
+
+impl Target {
+    /// Opens a file, or standard error for `-`.
+    ///
+    /// # Errors
+    /// `Storage` if the file cannot be opened.
+    pub(super) fn open(path: &Path) -> Result<Self> {
+        let is_file = path.as_os_str() != "-";
+        let file = is_file.then(|| open_for_appending(path)).transpose()?;
+        Ok(Self { path: path.to_owned(), file: file.map(|file| Arc::new(Mutex::new(file))) })
+    }
+
+    /// Starts to write to it; at most `lines` lines are queued.
+    pub(super) fn lines(&self, lines: usize) -> Lines {
+        Lines::start("strata-access-log", lines, WRITTEN_BYTES, self.clone())
+    }
+
+    /// Opens the file of this name again, since what was opened may have been moved away; lines that are queued go there.
+    ///
+    /// # Errors
+    /// `Storage` if it cannot be opened; lines then go where they went.
+    pub(super) fn reopen(&self) -> Result<()> {
+        if let Some(file) = &self.file {
+            let opened = open_for_appending(&self.path)?;
+            *file.lock() = opened;
+        }
+        Ok(())
+    }
+}
+
+impl Write for Target {
+    fn write(&mut self, lines: &[u8]) -> io::Result<usize> {
+        match &self.file {
+            Some(file) => file.lock().write(lines),
+            None => io::stderr().write(lines),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Opens or creates a file, without waiting: a FIFO that nobody reads is an error.
-fn open_for_appending(path: &Path) -> io::Result<File> {
+fn open_for_appending(path: &Path) -> Result<File> {
+    let cannot = |error| Error::storage(format!("cannot open the access log {}", path.display()), error);
     let nonblocking = OFlags::NONBLOCK.bits().cast_signed();
     let file = File::options().append(true).create(true).custom_flags(nonblocking).open(path);
     let file = file.map_err(|error| match Errno::from_io_error(&error) {
-        Some(Errno::NXIO) => io::Error::other("it is a FIFO that nobody reads; start its reader first"),
-        _ => error,
+        Some(Errno::NXIO) => cannot(io::Error::other("it is a FIFO that nobody reads; start its reader first")),
+        _ => cannot(error),
     })?;
     // The thread that writes may wait.
-    fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
+    let blocking = fcntl_getfl(&file).and_then(|flags| fcntl_setfl(&file, flags - OFlags::NONBLOCK));
+    blocking.map_err(|error| cannot(error.into()))?;
     Ok(file)
 }
 

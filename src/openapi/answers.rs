@@ -32,7 +32,8 @@ fn failures() -> Vec<Failure> {
         Failure::ContentCoding { supported: "gzip" },
         Failure::Range { length_bytes: 88 },
         Failure::Misdirected { host: detail("example.org") },
-        Error::storage("cannot write", "no space").into(),
+        Error::storage("cannot write", "an I/O error").into(),
+        Error::Full { detail: detail("the disk is nearly full") }.into(),
         Error::Busy { detail: detail("the engine is behind") }.into(),
         Failure::Overloaded,
         Failure::TimedOut { waited_ms: 30_000 },
@@ -68,7 +69,7 @@ fn refusal(status: StatusCode, failures: &[Failure]) -> Value {
         }
         StatusCode::METHOD_NOT_ALLOWED => "Allow",
         StatusCode::RANGE_NOT_SATISFIABLE => "Content-Range",
-        StatusCode::SERVICE_UNAVAILABLE => "Retry-After",
+        StatusCode::SERVICE_UNAVAILABLE | StatusCode::INSUFFICIENT_STORAGE => "Retry-After",
         StatusCode::INTERNAL_SERVER_ERROR => "X-Request-Id",
         _ => return answer,
     };

@@ -32,7 +32,18 @@ const UNSENT_BYTES: u32 = 128 << 10;
 /// The pause after running out of file descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Accepts on a thread of its own until `stopping` is set.
+/// What a server does with its connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Phase {
+    /// It accepts and serves them.
+    Serve,
+    /// It still does, and has their clients go elsewhere.
+    Drain,
+    /// It accepts none.
+    Stop,
+}
+
+/// Accepts on a thread of its own until the phase is [`Phase::Stop`].
 pub(super) fn start(
     listener: TcpListener,
     workers: Vec<Handle>,
@@ -40,7 +51,7 @@ pub(super) fn start(
     division: &Division,
     is_tls: bool,
     tick: Duration,
-    mut stopping: watch::Receiver<bool>,
+    mut phase: watch::Receiver<Phase>,
 ) -> std::io::Result<JoinHandle<()>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     limits.set(Limited::Connections, division.connections);
@@ -54,7 +65,7 @@ pub(super) fn start(
             tokio::select! {
                 () = accept(listener, &workers, full, &limits, most_turned_away) => {}
                 () = tick_workers(tick, &workers) => {}
-                _ = stopping.wait_for(|stop| *stop) => {}
+                () = drain_and_stop(&mut phase, &workers) => {}
             }
         });
     })
@@ -66,6 +77,14 @@ async fn tick_workers(tick: Duration, workers: &[Handle]) {
         tokio::time::sleep(tick).await;
         workers.iter().filter(|worker| worker.connections() > 0).for_each(Handle::look_after);
     }
+}
+
+/// Has the workers drain their connections when it is time to; returns when it is time to stop.
+async fn drain_and_stop(phase: &mut watch::Receiver<Phase>, workers: &[Handle]) {
+    // Fails only if the server is gone, which is time to stop.
+    let _ = phase.wait_for(|phase| *phase >= Phase::Drain).await;
+    workers.iter().for_each(Handle::drain);
+    let _ = phase.wait_for(|phase| *phase >= Phase::Stop).await;
 }
 
 async fn accept(

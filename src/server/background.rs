@@ -1,4 +1,5 @@
-//! The thread for background work: building indexes, and deleting expired records and the remains of abandoned uploads.
+//! Background work: a thread that builds indexes, and deletes expired records and the remains of abandoned uploads; another one that syncs
+//! the log, where it has grown, at an interval, so that a power cut takes little of what was not waited for, and looks at the free space.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
@@ -12,21 +13,43 @@ use crate::transaction::Database;
 /// The interval at which it looks for expired records, and the pause before it retries failed work.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The thread; it stops at the end of a unit of work.
+/// A thread; it stops at the end of a unit of work.
 pub(super) struct Background {
     stop: Sender<()>,
     thread: JoinHandle<()>,
 }
 
 impl Background {
-    pub(super) fn start(database: &Database) -> std::io::Result<Self> {
-        let ((stop, stopping), database) = (channel(), database.clone());
-        let thread = std::thread::Builder::new().name("strata-background".to_owned());
-        let thread = thread.spawn(move || {
+    pub(super) fn work(database: &Database) -> std::io::Result<Self> {
+        let database = database.clone();
+        Self::start("strata-background", move |stopping| {
             // As in the pool for scans, requests take priority.
             let _ = rustix::process::setpriority_process(None, NICE);
-            run(&database, &stopping);
-        })?;
+            run(&database, stopping);
+        })
+    }
+
+    pub(super) fn sync(database: &Database, interval: Option<Duration>) -> std::io::Result<Self> {
+        let database = database.clone();
+        Self::start("strata-sync", move |stopping| {
+            let mut is_failing = false;
+            while matches!(stopping.recv_timeout(interval.unwrap_or(PAUSE)), Err(RecvTimeoutError::Timeout)) {
+                let store = database.store();
+                store.look_at_room();
+                let outcome = if interval.is_none() || store.is_synced() { Ok(()) } else { store.sync() };
+                if let Err(error) = &outcome
+                    && !is_failing
+                {
+                    tracing::error!("the log cannot be synced in the background and will be again: {error}");
+                }
+                is_failing = outcome.is_err();
+            }
+        })
+    }
+
+    fn start(name: &str, run: impl FnOnce(&Receiver<()>) + Send + 'static) -> std::io::Result<Self> {
+        let (stop, stopping) = channel();
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || run(&stopping))?;
         Ok(Self { stop, thread })
     }
 

@@ -71,12 +71,17 @@ const WATCHED_BYTES: usize = 4 << 10;
 /// The maximum of received bytes that are buffered, and thus the maximum length of a head. A fast body fills all of it.
 const BUFFER_BYTES: usize = 64 << 10;
 
+/// How long a connection that is to end may be without a request.
+const SILENCE: Duration = Duration::from_secs(1);
+
 /// A worker's order to a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(super) enum Order {
     /// Continue.
     Serve,
+    /// Answer what has been sent, and have the client go elsewhere with what it has not: the server is about to stop.
+    Drain,
     /// Complete the answers in flight, and end.
     Finish,
     /// End immediately.
@@ -118,22 +123,17 @@ impl Watch {
         self.look_after_sending(now, deadlines);
         let Some((state, without_request)) = self.without_request(now) else { return };
         let (requests, begun, order) = state;
-        let longest = match (begun, requests) {
-            (true, _) => deadlines.header,
-            (false, 0) => deadlines.header.min(deadlines.idle),
-            (false, _) => deadlines.idle,
+        let longest = match (order, begun, requests) {
+            (Order::Serve, true, _) => deadlines.header,
+            (Order::Serve, false, 0) => deadlines.header.min(deadlines.idle),
+            (Order::Serve, false, _) => deadlines.idle,
+            // A client that is silent would not let it end.
+            _ => SILENCE,
         };
         if without_request >= longest {
-            // A client that does not read its last answer keeps a finishing connection open: it gets the same time again.
-            let gently = !begun && order == Order::Serve;
+            let is_told = order == Order::Drain && self.http2.load(Relaxed);
+            let gently = !begun && !is_told && order < Order::Finish;
             self.order(if gently { Order::Finish } else { Order::Leave });
-        }
-    }
-
-    /// Ends a connection that is to finish if it has been without a request for so long: a client that is silent would not let it end.
-    pub(super) fn look_after_finishing(&self, now: Instant, longest: Duration) {
-        if self.without_request(now).is_some_and(|(_, without_request)| without_request >= longest) {
-            self.order(Order::Leave);
         }
     }
 
@@ -187,7 +187,8 @@ impl Watch {
     fn current(&self) -> Order {
         match self.order.load(Relaxed) {
             0 => Order::Serve,
-            1 => Order::Finish,
+            1 => Order::Drain,
+            2 => Order::Finish,
             _ => Order::Leave,
         }
     }
@@ -411,14 +412,16 @@ where
     let peer = ingress.peer(address, Some(connection));
     let head = Head::of(peer.clone(), &watch);
     let service = service_fn(move |request: http::Request<Incoming>| {
-        let in_flight = InFlight::begin(Arc::clone(&requests), request.version() == http::Version::HTTP_2);
+        let http2 = request.version() == http::Version::HTTP_2;
+        let in_flight = InFlight::begin(Arc::clone(&requests), http2);
         let waits = request.version() == http::Version::HTTP_11 && !request.body().is_end_stream();
         let asked = (waits && waits_to_be_asked(request.headers())).then(Arc::<AtomicBool>::default);
         let answer = ingress.answer(request.map(|body| RequestBody::of(body, &in_flight, asked.clone())), &peer);
         async move {
             let mut answer = answer.await;
-            if asked.is_some_and(|asked| !asked.load(Relaxed)) {
-                // A body that was not asked for may come or not, so the HTTP library closes the connection (RFC 9110, section 10.1.1).
+            // A body that was not asked for may come or not, so the HTTP library closes the connection (RFC 9110, section 10.1.1).
+            let is_unasked = asked.is_some_and(|asked| !asked.load(Relaxed));
+            if is_unasked || (!http2 && in_flight.0.current() != Order::Serve) {
                 answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
             Ok::<_, Infallible>(answer.map(|body| ResponseBody::of(body, in_flight)))
@@ -438,13 +441,16 @@ async fn until_left<F: Future>(
 ) -> Option<F::Output> {
     let mut finishing = false;
     std::future::poll_fn(|context| {
-        match watch.current() {
-            Order::Finish if !finishing => {
-                finishing = true;
-                finish(work.as_mut());
-            }
-            Order::Serve | Order::Finish => {}
+        let is_due = match watch.current() {
+            Order::Serve => false,
+            // A client of HTTP/1 is told by its next answer.
+            Order::Drain => watch.http2.load(Relaxed),
+            Order::Finish => true,
             Order::Leave => return Poll::Ready(None),
+        };
+        if is_due && !finishing {
+            finishing = true;
+            finish(work.as_mut());
         }
         watch.waker.get_or_init(|| context.waker().clone());
         work.as_mut().poll(context).map(Some)
@@ -546,8 +552,8 @@ mod tests {
         drop(InFlight::begin(Arc::clone(&watch), false));
         assert_eq!(order_after(&watch, start, &[0, 9]), Order::Serve);
         assert_eq!(order_after(&watch, start, &[10]), Order::Finish);
-        assert_eq!(order_after(&watch, start, &[11, 20]), Order::Finish);
-        assert_eq!(order_after(&watch, start, &[21]), Order::Leave);
+        assert_eq!(order_after(&watch, start, &[11]), Order::Finish);
+        assert_eq!(order_after(&watch, start, &[12]), Order::Leave);
     }
 
     #[test]
@@ -588,16 +594,17 @@ mod tests {
 
     #[test]
     fn at_a_stop_nobody_waits_for_a_silent_client() {
-        let (watch, start, second) = (Arc::new(Watch::default()), Instant::now(), Duration::from_secs(1));
-        let look = |seconds| {
-            watch.look_after_finishing(start + seconds * second, second);
-            watch.current()
-        };
+        let (watch, start) = (Arc::new(Watch::default()), Instant::now());
         let request = InFlight::begin(Arc::clone(&watch), true);
-        watch.order(Order::Finish);
-        assert_eq!([0, 1, 60].map(look), [Order::Finish; 3]);
+        watch.order(Order::Drain);
+        assert_eq!(order_after(&watch, start, &[0, 1, 60]), Order::Drain, "something is in flight");
         drop(request);
-        assert_eq!([61, 62].map(look), [Order::Leave; 2]);
+        assert_eq!(order_after(&watch, start, &[60]), Order::Drain);
+        assert_eq!(order_after(&watch, start, &[61]), Order::Leave, "it was told at once over HTTP/2");
+        let watch = Arc::new(Watch::default());
+        watch.order(Order::Drain);
+        assert_eq!(order_after(&watch, start, &[0, 1]), Order::Finish);
+        assert_eq!(order_after(&watch, start, &[2, 3]), Order::Leave);
     }
 
     #[test]

@@ -18,15 +18,14 @@ use super::clock::Clocks;
 use super::connection::{Deadlines, Order, Serving, Watch};
 use crate::ingress::Held;
 
-/// How long a stop waits for a connection with nothing in flight: for a client of HTTP/2 to acknowledge that it may begin no more.
-const SILENCE: Duration = Duration::from_secs(1);
-
 /// A message to a worker.
 enum Message {
     /// Serve this connection.
     Serve(Accepted),
     /// Check the deadlines of all connections.
     LookAfter,
+    /// Have the clients of all connections go elsewhere.
+    Drain,
 }
 
 /// A connection that was accepted.
@@ -64,6 +63,11 @@ impl Handle {
     pub(super) fn look_after(&self) {
         let _ = self.messages.send(Message::LookAfter);
     }
+
+    /// Makes it drain its connections, and those that it is still assigned.
+    pub(super) fn drain(&self) {
+        let _ = self.messages.send(Message::Drain);
+    }
 }
 
 /// Starts a worker.
@@ -82,7 +86,8 @@ pub(super) fn start(
     let worker_connections = Arc::clone(&connections);
     let thread = std::thread::Builder::new().name(format!("strata-worker-{number}")).spawn(move || {
         clocks.enter();
-        let worker = Worker { serving, deadlines, connections: worker_connections, open: Open::default(), next: 0 };
+        let (open, connections) = (Open::default(), worker_connections);
+        let worker = Worker { serving, deadlines, connections, open, next: 0, is_draining: false };
         runtime.block_on(worker.run(told));
         drop(runtime);
         clocks.leave();
@@ -96,6 +101,7 @@ struct Worker {
     connections: Arc<AtomicUsize>,
     open: Open,
     next: u64,
+    is_draining: bool,
 }
 
 impl Worker {
@@ -104,16 +110,18 @@ impl Worker {
             match message {
                 Message::Serve(accepted) => self.adopt(accepted),
                 Message::LookAfter => self.look_after(Instant::now()),
+                Message::Drain => {
+                    self.is_draining = true;
+                    self.order_all(Order::Drain);
+                }
             }
         }
         let deadline = *self.deadlines.stop.get_or_init(Instant::now);
-        self.order_all(Order::Finish);
+        self.order_all(Order::Drain);
         while !self.open.lock().is_empty() && Instant::now() < deadline {
             // Connections are removed from the map as they end; a short tick, because the process is waiting.
             tokio::time::sleep(self.deadlines.tick().min(Duration::from_millis(20))).await;
-            for watch in self.open.lock().values() {
-                watch.look_after_finishing(Instant::now(), SILENCE);
-            }
+            self.look_after(Instant::now());
         }
         self.order_all(Order::Leave);
         tokio::task::yield_now().await;
@@ -122,6 +130,9 @@ impl Worker {
     fn adopt(&mut self, Accepted { stream, peer, watch, held }: Accepted) {
         let number = self.next;
         self.next += 1;
+        if self.is_draining {
+            watch.order(Order::Drain);
+        }
         self.open.lock().insert(number, Arc::clone(&watch));
         let removal = RemoveOnDrop {
             number,

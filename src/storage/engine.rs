@@ -13,8 +13,8 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use rocksdb::event_listener::{self, DBBackgroundErrorReason};
@@ -22,6 +22,7 @@ use rust_rocksdb as rocksdb;
 use rustix::process::{Resource, getrlimit};
 use self_cell::self_cell;
 
+use super::log::Synced;
 use super::shortage::{self, Shortage};
 use super::{Options, Space, lock, log};
 use crate::error::{Error, Result};
@@ -65,6 +66,8 @@ pub(super) struct Background {
     /// Why the engine refuses writes, while it does.
     pub(super) failure: Mutex<Option<String>>,
     pub(super) shortage: Shortage,
+    /// Set once the store is open for writing.
+    pub(super) synced: OnceLock<Synced>,
 }
 
 impl Background {
@@ -114,7 +117,9 @@ impl event_listener::EventListener for Listener {
         let blobs: u64 = job.blob_file_addition_infos().map(|file| file.total_blob_bytes()).sum();
         self.background.flushed_bytes.fetch_add(size_of_file(job) + blobs, Ordering::Relaxed);
         // Trims files left by earlier flushes: those that this one makes obsolete are archived after it.
-        log::trim(&self.directory, self.log_bytes);
+        if let Some(synced) = self.background.synced.get() {
+            log::trim(&self.directory, self.log_bytes, synced);
+        }
     }
 
     fn on_compaction_completed(&self, job: &event_listener::CompactionJobInfo) {
@@ -224,20 +229,22 @@ pub(super) fn open(
     // than records do: without a limit log files pile up, and recovery after a crash reads all of them.
     database_options.set_max_total_wal_size(MEMTABLES_IN_LOGS.saturating_mul(options.write_buffer_bytes as u64));
     let log_bytes = options.feed_log_bytes as u64;
-    if log_bytes > 0 {
-        database_options.set_wal_size_limit_mb(ARCHIVED_MIB);
-    }
+    database_options.set_wal_size_limit_mb(ARCHIVED_MIB);
     // Few sorted files are all opened now, and stay open: then no reader has to look for them in the cache of open files.
     let few = sorted_files(directory)? <= open_files / 2;
     database_options.set_max_open_files(if few { -1 } else { open_files as i32 });
     database_options.set_table_cache_num_shard_bits(shard_bits(open_files));
-    let background = Arc::clone(background);
-    database_options.add_event_listener(Listener { background, directory: directory.to_owned(), log_bytes });
+    let listener = Listener { background: Arc::clone(background), directory: directory.to_owned(), log_bytes };
+    database_options.add_event_listener(listener);
     let database = rocksdb::DB::open_cf_descriptors(&database_options, directory, descriptors(options))
         .map_err(|error| explain(directory, error))?;
     let limit = database.set_db_options(&[("max_open_files", &open_files.to_string())]);
     limit.map_err(|error| Error::storage("cannot limit the number of open files", error))?;
-    log::trim(directory, log_bytes);
+    // The engine has flushed everything that was in the log.
+    let synced = Synced::begin(directory, database.latest_sequence_number());
+    let synced = synced.map_err(|error| Error::storage("cannot note up to where the log is synced", error))?;
+    log::trim(directory, log_bytes, &synced);
+    let _ = background.synced.set(synced);
     resolved(database)
 }
 

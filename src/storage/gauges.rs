@@ -24,13 +24,8 @@ pub struct Gauges {
 }
 
 pub(super) fn read(store: &Store) -> Result<Gauges> {
-    use rocksdb::properties::{
-        CUR_SIZE_ALL_MEM_TABLES, DBSTATS, ESTIMATE_PENDING_COMPACTION_BYTES, TOTAL_SST_FILES_SIZE,
-    };
-    let sum = |property| {
-        let of = |space: &Space| store.db().property_int_value_cf(&store.family(*space), property);
-        Space::ALL.iter().try_fold(0, |sum, space| Ok(sum + of(space).map_err(property_error)?.unwrap_or(0)))
-    };
+    use rocksdb::properties::{DBSTATS, ESTIMATE_PENDING_COMPACTION_BYTES, TOTAL_SST_FILES_SIZE};
+    let sum = |property| sum(store, property);
     let statistics = store.db().property_value(DBSTATS).map_err(property_error)?;
     Ok(Gauges {
         sorted_bytes: sum(TOTAL_SST_FILES_SIZE)?,
@@ -39,7 +34,7 @@ pub(super) fn read(store: &Store) -> Result<Gauges> {
             .property_int_value_cf(&store.family(Space::Blobs), BLOB_FILES_SIZE)
             .map_err(property_error)?
             .unwrap_or(0),
-        memtable_bytes: sum(CUR_SIZE_ALL_MEM_TABLES)?,
+        memtable_bytes: memtable_bytes(store)?,
         compaction_debt_bytes: sum(ESTIMATE_PENDING_COMPACTION_BYTES)?,
         stalled_ms: statistics
             .as_deref()
@@ -56,6 +51,16 @@ pub(super) fn memtables(store: &Store, space: Space) -> Result<(u64, u64)> {
     use rocksdb::properties::{CUR_SIZE_ACTIVE_MEM_TABLE, NUM_IMMUTABLE_MEM_TABLE};
     let value = |property| store.db().property_int_value_cf(&store.family(space), property).map_err(property_error);
     Ok((value(NUM_IMMUTABLE_MEM_TABLE)?.unwrap_or(0), value(CUR_SIZE_ACTIVE_MEM_TABLE)?.unwrap_or(0)))
+}
+
+pub(super) fn memtable_bytes(store: &Store) -> Result<u64> {
+    sum(store, rocksdb::properties::CUR_SIZE_ALL_MEM_TABLES)
+}
+
+/// Returns the sum of a property over all spaces.
+fn sum(store: &Store, property: &std::ffi::CStr) -> Result<u64> {
+    let of = |space: &Space| store.db().property_int_value_cf(&store.family(*space), property);
+    Space::ALL.iter().try_fold(0, |sum, space| Ok(sum + of(space).map_err(property_error)?.unwrap_or(0)))
 }
 
 /// Reads the properties of every file, so it is not one of the gauges.

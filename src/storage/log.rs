@@ -17,7 +17,9 @@
 
 mod batch;
 mod file;
+mod inspection;
 mod openings;
+mod synced;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -31,7 +33,12 @@ use super::{Space, Store};
 use crate::error::{Error, Result};
 pub use batch::{LoggedBatch, Operation};
 use file::LogFile;
+pub(super) use file::masked_crc;
+use inspection::last_of;
+pub use inspection::vouch;
+pub(super) use inspection::{LostEnd, check};
 pub(super) use openings::Openings;
+pub(super) use synced::Synced;
 
 /// A position in the log, between two operations. It stays the same as long as the log is kept from there on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -228,55 +235,36 @@ pub(super) fn archive(directory: &Path) -> PathBuf {
 
 /// Removes the oldest archived files until the others have at most `most_bytes` bytes together. A file that cannot be removed stays until
 /// the next time.
-pub(super) fn trim(directory: &Path, most_bytes: u64) {
+pub(super) fn trim(directory: &Path, most_bytes: u64, synced: &Synced) {
     let archive = archive(directory);
-    let mut numbers = Vec::new();
+    let (mut numbers, mut kept_bytes) = (Vec::new(), 0u64);
     // If the directory does not exist, nothing was archived.
     let _ = add_numbers(&archive, &mut numbers);
     numbers.sort_unstable();
-    let mut kept_bytes = 0u64;
-    for number in numbers.iter().rev() {
-        let path = archive.join(file::name(*number));
-        kept_bytes = kept_bytes.saturating_add(fs::metadata(&path).map_or(0, |file| file.len()));
-        if kept_bytes > most_bytes {
-            let _ = fs::remove_file(path);
-        }
+    let path = |number: u64| archive.join(file::name(number));
+    let kept = numbers.iter().rev().take_while(|number| {
+        kept_bytes = kept_bytes.saturating_add(fs::metadata(path(**number)).map_or(0, |file| file.len()));
+        kept_bytes <= most_bytes
+    });
+    numbers.truncate(numbers.len() - kept.count());
+    let Some(newest) = numbers.last() else { return };
+    if last_before(directory, *newest).is_some_and(|last| synced.keep_behind(last)) {
+        numbers.into_iter().for_each(|number| drop(fs::remove_file(path(number))));
     }
 }
 
-/// The end of a log file that the engine does not recover.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct LostEnd {
-    /// The name of the file.
-    pub file: String,
-    /// Where it begins, in bytes.
-    pub offset: u64,
-    /// Its length, in bytes.
-    pub bytes: u64,
-}
-
-/// Returns what the engine will not recover from the log of a closed store: it stops at the first invalid record of a file, whether its
-/// writer was interrupted there or the file is damaged.
-///
-/// # Errors
-/// `Storage` on an I/O error.
-pub(super) fn lost_ends(directory: &Path) -> Result<Vec<LostEnd>> {
-    let (mut numbers, mut lost) = (Vec::new(), Vec::new());
-    // What is wrong with the directory itself is said when it is opened.
-    if add_numbers(directory, &mut numbers).is_err() {
-        return Ok(lost);
-    }
-    numbers.sort_unstable();
-    let mut record = Vec::new();
-    for number in numbers {
-        let Some(mut file) = LogFile::open(directory, number, 0)? else { continue };
-        while let Ok(Some(_)) = file.next(&mut record) {}
-        let bytes = file.unread_bytes()?;
-        if bytes > 0 {
-            lost.push(LostEnd { file: file::name(number), offset: file.at(), bytes });
-        }
-    }
-    Ok(lost)
+/// Returns the last operation before the end of a file; `None` if it cannot be read.
+fn last_before(directory: &Path, number: u64) -> Option<u64> {
+    let next = file_numbers(directory).ok()?.into_iter().filter(|other| *other > number);
+    let first = |other| {
+        let mut batch = Vec::new();
+        LogFile::open(directory, other, 0).ok()??.next(&mut batch).ok()??;
+        batch::numbers(&batch).ok().map(|(first, _)| first)
+    };
+    next.filter_map(first).next().map_or_else(
+        || last_of(directory, number).ok().map(Option::unwrap_or_default),
+        |first| Some(first.saturating_sub(1)),
+    )
 }
 
 /// Returns the numbers of all log files, ascending.

@@ -102,7 +102,9 @@ fn copy(directory: &Path) -> TempDir {
     let copy = tempfile::tempdir().unwrap();
     for file in fs::read_dir(directory).unwrap() {
         let file = file.unwrap();
-        fs::copy(file.path(), copy.path().join(file.file_name())).unwrap();
+        if file.path().is_file() {
+            fs::copy(file.path(), copy.path().join(file.file_name())).unwrap();
+        }
     }
     copy
 }

@@ -339,7 +339,7 @@ fn works(database: &Database) {
 /// The files of a directory with their bytes and the time of their last change.
 fn files(directory: &Path) -> BTreeMap<String, (Vec<u8>, SystemTime)> {
     let Ok(all) = std::fs::read_dir(directory) else { return BTreeMap::new() };
-    let all = all.map(|file| file.expect("it is listed").path());
+    let all = all.map(|file| file.expect("it is listed").path()).filter(|path| path.is_file());
     let described = all.map(|path| {
         let (bytes, about) = (std::fs::read(&path).expect("readable"), path.metadata().expect("it exists"));
         (path.to_string_lossy().into_owned(), (bytes, about.modified().expect("Linux has it")))

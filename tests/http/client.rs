@@ -10,7 +10,7 @@ use strata::config::Config;
 use strata::server::Server;
 
 /// Longer than anything here takes; whoever waits this long waits for something that does not come.
-pub const TIMEOUT: Duration = Duration::from_secs(60);
+pub const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// The schema of all these tests, and of the manual.
 pub fn schema() -> PathBuf {

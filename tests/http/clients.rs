@@ -93,7 +93,7 @@ fn bodies_are_shared() {
     // The slowest was given up for the first, and nothing for the others, which ended.
     assert_eq!(greedy[0].receive(false).status, 503);
     assert!(outcomes(&server, "bodies").1 >= 1);
-    drop(greedy);
+    drop((greedy, one_more));
     server.stop().unwrap();
 }
 

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read};
 use std::net::{TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
@@ -31,6 +32,14 @@ pub fn assert_refused(output: &Output, words: &[&str]) {
     assert!(output.stdout.is_empty());
 }
 
+/// The binary with a socket as systemd hands it over: descriptor 3, and the number of the process in `LISTEN_PID`.
+pub fn handing_over(listener: &TcpListener) -> Command {
+    let script = "exec env LISTEN_FDS=1 LISTEN_PID=$$ \"$0\" \"$@\" 3<&0 </dev/null";
+    let mut shell = Command::new("sh");
+    shell.args(["-c", script, env!("CARGO_BIN_EXE_strata")]).stdin(OwnedFd::from(listener.try_clone().unwrap()));
+    shell
+}
+
 /// A running server; killed when it is dropped.
 pub struct Running {
     pub child: Child,
@@ -48,11 +57,20 @@ impl Running {
     }
 
     /// Starts it by a command that runs the binary with the arguments that follow.
-    pub fn start_by(mut command: Command, folder: &Path, options: &[&str]) -> Self {
+    pub fn start_by(command: Command, folder: &Path, options: &[&str]) -> Self {
+        Self::begin(command, folder, &[&["--listen", "127.0.0.1:0"], options].concat())
+    }
+
+    /// Starts it on a socket that is handed over to it.
+    pub fn start_on(listener: &TcpListener, folder: &Path, options: &[&str]) -> Self {
+        Self::begin(handing_over(listener), folder, options)
+    }
+
+    fn begin(mut command: Command, folder: &Path, options: &[&str]) -> Self {
         let (ready, data) = (folder.join("ready"), folder.join("data"));
         let _ = fs::remove_file(&ready);
         let mut child = command
-            .args(["serve", "--listen", "127.0.0.1:0", "--workers", "1"])
+            .args(["serve", "--workers", "1"])
             .env("STRATA_SCHEMA", schema())
             .arg("--data-dir")
             .arg(data)
@@ -181,6 +199,68 @@ fn a_backup_is_restored_and_verified() {
         assert_eq!((&stats["tables"][0]["name"], &stats["tables"][0]["records"]), (&"Product".into(), &records.into()));
         assert!(stats["tables"][0]["indexes"][0]["entries"].as_u64() > Some(0), "{stats}");
     }
+}
+
+/// A bit in each part of each file of a copy, and each file.
+#[test]
+fn a_copy_that_is_damaged_is_not_restored_and_not_verified() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (data, backup, restored) = (path("data"), path("backup"), path("restored"));
+    let write = |from: usize, to: usize| {
+        let mut server = Running::start(folder.path());
+        for number in from..to {
+            let body = format!(r#"{{"name":"Lamp","category":"light","note":"{}"}}"#, "n".repeat(1000));
+            assert_eq!(ask(&server.url, "PUT", &format!("/Product/{number}"), &body).status, 201);
+        }
+        assert_eq!(ask(&server.url, "PUT", "/Photo/1", "{}").status, if from == 0 { 201 } else { 200 });
+        let put = Connection::open(&server.url).request_with(
+            "PUT",
+            "/Photo/1/picture",
+            &[("content-type", "image/png")],
+            &vec![7; 300_000],
+        );
+        assert!(put.status < 300);
+        server.signal("TERM");
+        assert_eq!(server.exit_code(), Some(0));
+    };
+    write(0, 100);
+    assert!(output(&["compact", "--data-dir", &data]).status.success());
+    // These are in the log.
+    write(100, 120);
+    assert!(output(&["backup", &backup, "--data-dir", &data]).status.success());
+    let schema = schema();
+    let codes = || {
+        let restored = output(&["restore", &backup, "--data-dir", &restored]).status.code();
+        [restored, output(&["verify", "--schema", schema.to_str().unwrap(), "--data-dir", &backup]).status.code()]
+    };
+    let mut kinds = Vec::new();
+    for file in fs::read_dir(&backup).unwrap().map(|file| file.unwrap().path()) {
+        let (name, bytes) = (file.file_name().unwrap().to_str().unwrap().to_owned(), fs::read(&file).unwrap());
+        if name.starts_with("OPTIONS-") || name == "SYNCED" || bytes.is_empty() {
+            continue;
+        }
+        kinds.push(file.extension().map(|kind| kind.to_str().unwrap().to_owned()));
+        let refused = |what: &str| {
+            assert_eq!(codes(), [Some(2); 2], "{name}: {what}");
+            assert!(!Path::new(&restored).exists(), "{name}: {what}");
+        };
+        // The last record of a log says up to where it was synced, and is no write.
+        let last = bytes.len() - if name.ends_with(".log") { 100 } else { 1 };
+        for position in (0..8).map(|part| part * bytes.len() / 8).chain([last]) {
+            let mut damaged = bytes.clone();
+            damaged[position] ^= 1;
+            fs::write(&file, damaged).unwrap();
+            refused(&format!("byte {position} of {}", bytes.len()));
+        }
+        fs::remove_file(&file).unwrap();
+        refused("removed");
+        fs::write(&file, bytes).unwrap();
+    }
+    kinds.sort();
+    kinds.dedup();
+    assert_eq!(kinds, [None, Some("blob".to_owned()), Some("log".to_owned()), Some("sst".to_owned())]);
+    assert_eq!(codes(), [Some(0); 2]);
 }
 
 /// Every file below a folder with its bytes, and when and as what it was changed last.
@@ -382,34 +462,70 @@ fn a_disk_that_takes_no_more_is_an_error_and_shows_in_health() {
     assert_eq!(ask(&server.url, "GET", "/Product?limit=1", "").status, 200, "what is stored is readable");
 }
 
-/// The data directory is on a file system of its own, of which a file beside it takes the most.
-#[test]
-fn a_disk_that_has_room_again_is_written_to_again() {
-    let folder = tempfile::tempdir().unwrap();
-    let disk = folder.path().join("disk");
+/// Starts a server whose data directory is on a file system of its own, of 40 MiB; a file beside it takes some of them. `None` if nobody may
+/// mount one here.
+fn on_a_small_disk(folder: &Path, filler_mib: u64, options: &[&str]) -> Option<(Running, PathBuf)> {
+    let disk = folder.join("disk");
     fs::create_dir(&disk).unwrap();
-    std::os::unix::fs::symlink("disk/data", folder.path().join("data")).unwrap();
+    std::os::unix::fs::symlink("disk/data", folder.join("data")).unwrap();
     // The server alone sees it, and it goes with the server.
-    let mount = r#"mount -t tmpfs -o size=40m tmpfs "$0" && mkdir "$0/data" && head -c 36M /dev/zero > "$0/filler""#;
+    let mount = format!(
+        r#"mount -t tmpfs -o size=40m tmpfs "$0" && mkdir "$0/data" && head -c {filler_mib}M /dev/zero > "$0/filler""#
+    );
     let apart = |script: &str| {
         let mut command = Command::new("unshare");
         command.args(["--map-root-user", "--mount", "sh", "-c", script]).arg(&disk);
         command
     };
-    if !apart(mount).stderr(Stdio::null()).status().is_ok_and(|status| status.success()) {
+    if !apart(&mount).stderr(Stdio::null()).status().is_ok_and(|status| status.success()) {
         println!("skipped: here nobody may mount a file system of his own");
-        return;
+        return None;
     }
     let mut shell = apart(&format!(r#"{mount} && exec "$@""#));
     shell.arg(env!("CARGO_BIN_EXE_strata"));
-    let mut server = Running::start_by(shell, folder.path(), &["--write-buffer-bytes", "1M"]);
+    let server = Running::start_by(shell, folder, &[&["--write-buffer-bytes", "1M"], options].concat());
+    let filler = PathBuf::from(format!("/proc/{}/root{}/filler", server.child.id(), disk.display()));
+    Some((server, filler))
+}
+
+#[test]
+fn near_the_end_of_the_disk_room_can_be_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = ["--reserve-bytes", "16M", "--feed-log-bytes", "0"];
+    let Some((server, _)) = on_a_small_disk(folder.path(), 4, &options) else { return };
+    // It is not compressed.
+    let mut random = 1_u64;
+    let mut letter = || {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        char::from(b'a' + (random >> 60) as u8)
+    };
+    let body = format!(r#"{{"name":"{}"}}"#, (0..16 << 10).map(|_| letter()).collect::<String>());
+    let ask = |method: &str, path: &str, body: &str| ask(&server.url, method, path, body);
+    assert_eq!(ask("PUT", "/Product/first", &body).status, 201);
+    let refused =
+        (0..10_000).map(|_| ask("POST", "/Product", &body)).find(|answer| ![201, 503].contains(&answer.status));
+    let refused = refused.unwrap();
+    assert_eq!((refused.status, refused.header("retry-after")), (507, "1"), "{}", refused.body);
+    assert!(refused.body.contains("storage-full"), "{}", refused.body);
+    assert_eq!(ask("GET", "/Product/first", "").status, 200);
+    assert_eq!(ask("PATCH", "/Product/first", r#"{"note":"more"}"#).status, 507);
+    assert_eq!(ask("GET", "/_health", "").status, 503);
+    assert_eq!(ask("DELETE", "/Product/first", "").status, 204);
+    assert_eq!(ask("DELETE", "/Product?truncate=true", "").status, 200);
+    wait_until("the space is given back", || ask("POST", "/Product", &body).status == 201);
+    wait_until("it is well again", || ask("GET", "/_health", "").status == 200);
+}
+
+#[test]
+fn a_disk_that_has_room_again_is_written_to_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some((mut server, filler)) = on_a_small_disk(folder.path(), 36, &["--reserve-bytes", "0"]) else { return };
     let body = format!(r#"{{"name":"{}"}}"#, "n".repeat(16 << 10));
     let status = |server: &Running| ask(&server.url, "POST", "/Product", &body).status;
     // It may be behind with its flushes before the disk is full.
     let refused = (0..1000).map(|_| status(&server)).find(|status| ![201, 503].contains(status));
-    assert_eq!(refused, Some(500), "there are 4 MiB");
+    assert_eq!(refused, Some(507), "there are 4 MiB");
     assert_eq!(ask(&server.url, "GET", "/_health", "").status, 503);
-    let filler = format!("/proc/{}/root{}/filler", server.child.id(), disk.display());
     fs::remove_file(filler).unwrap();
     wait_until("it is written to again", || ask(&server.url, "GET", "/_health", "").status == 200);
     assert_eq!(status(&server), 201);
@@ -419,19 +535,6 @@ fn a_disk_that_has_room_again_is_written_to_again() {
     let said = |words: &str| log.lines().filter(|line| line.contains(words)).count();
     assert_eq!((said("the storage refuses writes"), said("the storage accepts writes again")), (1, 1), "{log}");
     assert_eq!(server.exit_code(), Some(0));
-}
-
-#[test]
-fn connections_are_taken_while_it_drains() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut server = Running::start_with(folder.path(), &["--drain-ms", "3600000"]);
-    server.line();
-    server.signal("TERM");
-    assert_eq!(server.line(), "strata: SIGTERM: stopping");
-    wait_until("it says that it is not ready", || ask(&server.url, "GET", "/_ready", "").status == 503);
-    assert_eq!(ask(&server.url, "PUT", "/Product/1", r#"{"name":"Lamp"}"#).status, 201);
-    server.signal("TERM");
-    assert_eq!(server.exit_code(), Some(1), "a second signal ends at once");
 }
 
 #[test]

@@ -16,7 +16,8 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::version::{TLS12, TLS13};
 use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned, SupportedProtocolVersion};
 
-use super::client::{TIMEOUT, start};
+use super::client::{TIMEOUT, start, wait_until};
+use super::process::Running;
 
 const GET: &str = "GET /_ready HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
 
@@ -39,15 +40,15 @@ fn client(certificate: &Path, versions: &[&'static SupportedProtocolVersion], pr
     config
 }
 
-fn plain(server: &Server) -> TcpStream {
-    let stream = TcpStream::connect(server.url().strip_prefix("https://").unwrap()).unwrap();
+fn plain(url: &str) -> TcpStream {
+    let stream = TcpStream::connect(url.strip_prefix("https://").unwrap()).unwrap();
     stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     stream
 }
 
-fn connect(server: &Server, name: &str, config: ClientConfig) -> StreamOwned<ClientConnection, TcpStream> {
+fn connect(url: &str, name: &str, config: ClientConfig) -> StreamOwned<ClientConnection, TcpStream> {
     let connection = ClientConnection::new(Arc::new(config), ServerName::try_from(name.to_owned()).unwrap()).unwrap();
-    StreamOwned::new(connection, plain(server))
+    StreamOwned::new(connection, plain(url))
 }
 
 #[test]
@@ -56,7 +57,8 @@ fn a_client_that_trusts_the_file_is_answered() {
     let server = self_signed(folder.path());
     for name in ["localhost", "127.0.0.1"] {
         for version in [&TLS12, &TLS13] {
-            let mut stream = connect(&server, name, client(&certificate_of(folder.path()), &[version], &["http/1.1"]));
+            let mut stream =
+                connect(server.url(), name, client(&certificate_of(folder.path()), &[version], &["http/1.1"]));
             stream.write_all(GET.as_bytes()).unwrap();
             let mut answer = String::new();
             stream.read_to_string(&mut answer).unwrap();
@@ -64,7 +66,7 @@ fn a_client_that_trusts_the_file_is_answered() {
             assert_eq!(stream.conn.protocol_version(), Some(version.version));
         }
     }
-    let mut stranger = connect(&server, "example.org", client(&certificate_of(folder.path()), &[&TLS13], &[]));
+    let mut stranger = connect(server.url(), "example.org", client(&certificate_of(folder.path()), &[&TLS13], &[]));
     assert!(stranger.write_all(GET.as_bytes()).unwrap_err().to_string().contains("certificate"));
 }
 
@@ -73,7 +75,7 @@ fn the_client_chooses_the_version_of_http() {
     let folder = tempfile::tempdir().unwrap();
     let server = self_signed(folder.path());
     let config = client(&certificate_of(folder.path()), &[&TLS13], &["h2", "http/1.1"]);
-    let mut stream = connect(&server, "localhost", config);
+    let mut stream = connect(server.url(), "localhost", config);
     // The preface, and settings that set nothing (RFC 9113, 3.4 and 6.5).
     stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").unwrap();
     let mut head = [0; 9];
@@ -136,7 +138,7 @@ fn a_handshake_has_the_time_of_a_head() {
         config.tls.mode = Some(Mode::SelfSigned);
         config.header_timeout_ms = 200;
     });
-    let (silent, mut begun) = (plain(&server), plain(&server));
+    let (silent, mut begun) = (plain(server.url()), plain(server.url()));
     // The first bytes of a record of 512 bytes that never comes.
     begun.write_all(b"\x16\x03\x01\x02\x00").unwrap();
     for mut stream in [silent, begun] {
@@ -151,11 +153,11 @@ fn who_is_over_the_limit_of_connections_gets_an_alert() {
         config.tls.mode = Some(Mode::SelfSigned);
         config.connections = 1;
     });
-    let mut first = connect(&server, "localhost", client(&certificate_of(folder.path()), &[&TLS13], &[]));
+    let mut first = connect(server.url(), "localhost", client(&certificate_of(folder.path()), &[&TLS13], &[]));
     first.write_all(b"GET /_ready HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
     first.read_exact(&mut [0; 15]).unwrap();
     for version in [&TLS12, &TLS13] {
-        let mut second = connect(&server, "localhost", client(&certificate_of(folder.path()), &[version], &[]));
+        let mut second = connect(server.url(), "localhost", client(&certificate_of(folder.path()), &[version], &[]));
         let error = second.write_all(GET.as_bytes()).and_then(|()| second.read(&mut [0; 1])).unwrap_err();
         assert!(error.to_string().contains("fatal alert"), "{error}");
     }
@@ -165,14 +167,49 @@ fn who_is_over_the_limit_of_connections_gets_an_alert() {
 fn plain_http_is_turned_away_and_others_are_served() {
     let folder = tempfile::tempdir().unwrap();
     let server = self_signed(folder.path());
-    let mut stream = plain(&server);
+    let mut stream = plain(server.url());
     stream.write_all(GET.as_bytes()).unwrap();
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
     assert_eq!(answer.first(), Some(&0x15), "an alert of TLS: {answer:?}");
-    let mut stream = connect(&server, "localhost", client(&certificate_of(folder.path()), &[&TLS13], &[]));
+    let mut stream = connect(server.url(), "localhost", client(&certificate_of(folder.path()), &[&TLS13], &[]));
     stream.write_all(GET.as_bytes()).unwrap();
     let mut answer = [0; 15];
     stream.read_exact(&mut answer).unwrap();
     assert_eq!(&answer, b"HTTP/1.1 200 OK");
+}
+
+#[test]
+fn a_renewed_certificate_is_read_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let [old, new] = ["old", "new"].map(|name| {
+        fs::create_dir(folder.path().join(name)).unwrap();
+        self_signed(&folder.path().join(name)).stop().unwrap();
+        folder.path().join(name).join("data/tls")
+    });
+    let [certificate, key] = ["certificate.pem", "key.pem"].map(|name| folder.path().join(name));
+    let copy = |from: &Path| {
+        for file in [&certificate, &key] {
+            fs::copy(from.join(file.file_name().unwrap()), file).unwrap();
+        }
+    };
+    copy(&old);
+    let options = ["--tls-cert", certificate.to_str().unwrap(), "--tls-key", key.to_str().unwrap()];
+    let mut server = Running::start_with(folder.path(), &options);
+    server.line();
+    let url = server.url.clone();
+    let shows = |folder: &Path| {
+        let config = client(&folder.join("certificate.pem"), &[&TLS13], &[]);
+        connect(&url, "localhost", config).write_all(GET.as_bytes()).is_ok()
+    };
+    assert!(shows(&old) && !shows(&new));
+    copy(&new);
+    server.signal("HUP");
+    wait_until("the new one is shown", || shows(&new));
+    assert!(!shows(&old));
+    fs::write(&key, "no key").unwrap();
+    server.signal("HUP");
+    assert!(server.line().contains("SIGHUP: read the certificate"));
+    assert!(server.line().contains("has no private key"));
+    assert!(shows(&new), "it stays");
 }

@@ -49,7 +49,7 @@ impl Frames {
                 }
                 let [high, middle, low, ..] = self.header;
                 self.left = u32::from_be_bytes([0, high, middle, low]) as usize;
-            } 
+            }
             let more = bytes.len().min(self.left);
             if more == 0 && self.left > 0 {
                 return None;

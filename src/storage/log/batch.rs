@@ -17,6 +17,7 @@ const DEFAULT_DELETE: u8 = 0x0;
 const DEFAULT_PUT: u8 = 0x1;
 const DELETE: u8 = 0x4;
 const PUT: u8 = 0x5;
+const LOG_DATA: u8 = 0x3;
 const DELETE_RANGE: u8 = 0xE;
 const DEFAULT_DELETE_RANGE: u8 = 0xF;
 
@@ -94,7 +95,13 @@ impl<'b> LoggedBatch<'b> {
         let (family, behind, mut sequence) = (self.family, self.from.sequence, self.first);
         let mut rest = Bytes(self.operations);
         std::iter::from_fn(move || {
-            while !rest.0.is_empty() {
+            loop {
+                if rest.log_data().is_some() {
+                    continue;
+                }
+                if rest.0.is_empty() {
+                    return None;
+                }
                 let Some((of, operation)) = rest.operation() else {
                     rest = Bytes(&[]);
                     return Some(Err(damaged()));
@@ -105,8 +112,19 @@ impl<'b> LoggedBatch<'b> {
                     return Some(Ok((number, operation)));
                 }
             }
-            None
         })
+    }
+}
+
+/// Returns what the log data in a batch says: the operations up to which the log was synced before it.
+pub(super) fn claims(batch: &[u8]) -> Vec<u64> {
+    let (mut rest, mut claims) = (Bytes(batch.get(HEADER_BYTES..).unwrap_or_default()), Vec::new());
+    loop {
+        match rest.log_data() {
+            Some(data) => claims.extend(data.try_into().map(u64::from_le_bytes)),
+            None if rest.operation().is_none() => return claims,
+            None => {}
+        }
     }
 }
 
@@ -134,6 +152,13 @@ impl<'b> Bytes<'b> {
             _ => return None,
         };
         Some((family, operation))
+    }
+
+    /// Reads log data, if it comes next: it is part of the log alone, and no operation.
+    fn log_data(&mut self) -> Option<&'b [u8]> {
+        let (&LOG_DATA, rest) = self.0.split_first()? else { return None };
+        self.0 = rest;
+        self.text()
     }
 
     /// Reads a key or a value.

@@ -39,6 +39,8 @@ pub(super) struct LogFile {
     /// A part of the file, which begins at `buffered_at`.
     buffer: Vec<u8>,
     buffered_at: u64,
+    /// Whether parts of records without their first one are skipped: they belong to what is damaged.
+    is_behind_damage: bool,
 }
 
 /// Returns the name of the file with a number.
@@ -50,6 +52,11 @@ pub(super) fn name(number: u64) -> String {
 pub(super) fn number(name: &str) -> Option<u64> {
     let digits = name.strip_suffix(".log")?;
     digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
+}
+
+/// Returns the checksum of bytes as the engine stores it.
+pub(in crate::storage) fn masked_crc(bytes: &[u8]) -> u32 {
+    crc32c::crc32c(bytes).rotate_right(15).wrapping_add(0xa282_ead8)
 }
 
 impl LogFile {
@@ -65,7 +72,8 @@ impl LogFile {
             match File::open(folder.join(name(number))) {
                 Ok(file) => {
                     let length = file.metadata().map_err(cannot)?.len();
-                    let file = Self { file, number, at: offset, buffer: Vec::new(), buffered_at: 0 };
+                    let (buffer, buffered_at, is_behind_damage) = (Vec::new(), 0, false);
+                    let file = Self { file, number, at: offset, buffer, buffered_at, is_behind_damage };
                     return Ok((offset <= length).then_some(file));
                 }
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
@@ -106,12 +114,16 @@ impl LogFile {
                 return Ok(None);
             }
             let Some(checked) = self.bytes(at + 6, 1 + length)? else { return Ok(None) };
-            if crc32c::crc32c(checked).rotate_right(15).wrapping_add(0xa282_ead8) != checksum {
+            if masked_crc(checked) != checksum {
                 return Ok(None);
             }
             match (kind, begins) {
                 (WHOLE | FIRST, None) => begins = Some(at),
                 (MIDDLE | LAST, Some(_)) => {}
+                (MIDDLE | LAST, None) if self.is_behind_damage => {
+                    at += HEADER_BYTES + length;
+                    continue;
+                }
                 // A part without its first one, or a record without its last part.
                 (WHOLE | FIRST | MIDDLE | LAST, _) => return Ok(None),
                 (kind, _) if kind & OPTIONAL != 0 => {
@@ -151,6 +163,17 @@ impl LogFile {
             }
             at += read as u64;
         }
+    }
+
+    /// Continues behind a record that is damaged, at the next block; returns whether there is one.
+    ///
+    /// # Errors
+    /// `Storage` on an I/O error.
+    pub(super) fn skip_damage(&mut self) -> Result<bool> {
+        self.is_behind_damage = true;
+        self.at += BLOCK_BYTES - self.at % BLOCK_BYTES;
+        let length = self.file.metadata().map_err(|error| Error::storage("cannot read the log", error))?.len();
+        Ok(self.at < length)
     }
 
     /// Returns the offset of the next record.

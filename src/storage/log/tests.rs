@@ -1,5 +1,6 @@
 //! The log is read as the engine's own iterator reads it, from every position, across restarts; positions that are not kept are refused.
 
+use super::inspection::LOST;
 use super::*;
 use crate::schema::Durability;
 use crate::storage::{Batch, Options, Reach};
@@ -267,7 +268,7 @@ fn only_so_much_is_archived() {
     }
     assert!(archived() > 0, "something is kept");
     assert!(is_gone(store.log_from(Space::Records, first)), "and the rest is gone");
-    trim(directory.path(), most as u64);
+    trim(directory.path(), most as u64, store.background.synced.get().unwrap());
     assert!(archived() <= most as u64);
     assert!(is_gone(store.log_from(Space::Records, begin(&store))), "nor does it begin with what is left");
     drop(store);
@@ -432,30 +433,120 @@ fn the_end_is_followed_while_it_is_written() {
     assert!(seen.iter().all(|seen| seen.iter().copied().eq(0..each)), "each writer's, in its order, once");
 }
 
-#[test]
-fn what_is_not_recovered_is_known() {
+/// A closed store after so many writes of 1000 bytes, and the path of its log.
+fn closed(durability: Durability) -> (tempfile::TempDir, PathBuf) {
     let (directory, store) = fresh(LONG);
-    assert!(lost_ends(&directory.path().join("none")).unwrap().is_empty());
     for number in 0..100 {
         let mut batch = Batch::default();
         store.put(&mut batch, Space::Records, format!("key {number}").as_bytes(), &[b'x'; 1000]);
-        store.write(&batch, Durability::Strong).unwrap();
+        store.write(&batch, durability).unwrap();
     }
     drop(store);
-    assert!(lost_ends(directory.path()).unwrap().is_empty(), "it was closed in order");
     let number = *file_numbers(directory.path()).unwrap().last().unwrap();
     let path = directory.path().join(file::name(number));
-    let mut bytes = fs::read(&path).unwrap();
-    let (whole, damaged) = (bytes.len(), bytes.len() / 2);
-    bytes[damaged] ^= 1;
-    fs::write(&path, &bytes).unwrap();
-    let lost = lost_ends(directory.path()).unwrap();
-    assert_eq!((lost.len(), &lost[0].file), (1, &file::name(number)));
-    assert!((damaged - 1100..=damaged).contains(&(lost[0].offset as usize)), "{lost:?} of {whole}");
-    assert_eq!(lost[0].offset + lost[0].bytes, whole as u64);
-    let store = open(directory.path(), LONG);
-    let kept = (0..100)
-        .filter(|number| store.get(Space::Records, format!("key {number}").as_bytes(), Reach::Disk).unwrap().is_some());
-    let kept = kept.count();
+    (directory, path)
+}
+
+fn flip(path: &Path, position: usize) {
+    let mut bytes = fs::read(path).unwrap();
+    bytes[position] ^= 1;
+    fs::write(path, &bytes).unwrap();
+}
+
+fn length(path: &Path) -> u64 {
+    fs::metadata(path).unwrap().len()
+}
+
+fn kept(directory: &Path) -> usize {
+    let store = open(directory, LONG);
+    let has =
+        |number: &usize| store.get(Space::Records, format!("key {number}").as_bytes(), Reach::Disk).unwrap().is_some();
+    (0..100).take_while(has).count()
+}
+
+#[test]
+fn a_torn_end_that_was_not_synced_is_known() {
+    let (directory, path) = closed(Durability::Soft);
+    assert!(check(&directory.path().join("none"), false).unwrap().is_empty());
+    assert!(check(directory.path(), false).unwrap().is_empty(), "it was closed in order");
+    let (whole, damaged) = (length(&path), length(&path) / 2);
+    flip(&path, damaged as usize);
+    let lost = check(directory.path(), false).unwrap();
+    assert_eq!((lost.len(), path.ends_with(&lost[0].file)), (1, true));
+    assert!((damaged - 1100..=damaged).contains(&lost[0].offset), "{lost:?} of {whole}");
+    assert_eq!(lost[0].offset + lost[0].bytes, whole);
+    let kept = kept(directory.path());
     assert!((30..70).contains(&kept), "the engine stops there, too: {kept} records");
+}
+
+/// What is done to the log, words of the error, and how many records are left.
+type Loss = (fn(&Path), [&'static str; 2], std::ops::Range<usize>);
+
+#[test]
+fn what_was_synced_and_is_lost_is_refused_until_it_is_accepted() {
+    let losses: [Loss; 5] = [
+        (|path| flip(path, length(path) as usize / 2), ["is damaged at byte", "bytes lie behind it"], 30..70),
+        (
+            |path| fs::OpenOptions::new().write(true).open(path).unwrap().set_len(60_000).unwrap(),
+            ["is damaged at byte", "lost"],
+            30..70,
+        ),
+        (|path| fs::write(path, "").unwrap(), ["the log has no file before", "those after 0"], 0..1),
+        (|path| fs::remove_file(path).unwrap(), ["the log has no file:", "those after 0"], 0..1),
+        (|path| flip(path, 100), ["is damaged at byte 0", "lost"], 0..1),
+    ];
+    for (lose, words, left) in losses {
+        let (directory, path) = closed(Durability::Strong);
+        lose(&path);
+        for _ in 0..2 {
+            let refused = check(directory.path(), false).unwrap_err();
+            let text = refused.to_string();
+            assert!(matches!(refused, Error::Corrupt { .. }) && words.iter().all(|word| text.contains(word)), "{text}");
+        }
+        let damaged = fs::read(&path).ok();
+        assert!(check(directory.path(), true).unwrap().is_empty());
+        let kept_file = directory.path().join(LOST).join(path.file_name().unwrap());
+        assert_eq!(fs::read(kept_file).ok(), damaged, "{words:?}");
+        assert!(check(directory.path(), false).unwrap().is_empty(), "the next start needs no flag");
+        let kept = kept(directory.path());
+        assert!(left.contains(&kept), "{words:?}: {kept}");
+    }
+}
+
+#[test]
+fn the_log_itself_says_what_was_synced() {
+    let (directory, path) = closed(Durability::Strong);
+    fs::remove_file(directory.path().join("SYNCED")).unwrap();
+    let (middle, end) = (length(&path) as usize / 2, length(&path) as usize - 500);
+    flip(&path, end);
+    assert_eq!(check(directory.path(), false).unwrap().len(), 1, "nobody has noted the last one");
+    flip(&path, middle);
+    assert!(check(directory.path(), false).unwrap_err().to_string().contains("is damaged"));
+}
+
+#[test]
+fn a_file_that_is_missing_is_missed() {
+    for position in 0..2 {
+        let (directory, store) = fresh(LONG);
+        let live = || {
+            let mut numbers = Vec::new();
+            add_numbers(directory.path(), &mut numbers).unwrap();
+            numbers.sort_unstable();
+            numbers
+        };
+        // One that is flushed late keeps all files of the log.
+        let (mut batch, mut number) = (Batch::default(), 0);
+        store.put(&mut batch, Space::Meta, b"key", b"value");
+        while live().len() < 3 {
+            store.put(&mut batch, Space::Records, format!("key {number}").as_bytes(), &[b'x'; 10_000]);
+            store.write(&batch, Durability::Soft).unwrap();
+            (batch, number) = (Batch::default(), number + 1);
+        }
+        store.sync().unwrap();
+        drop(store);
+        assert!(check(directory.path(), false).unwrap().is_empty());
+        fs::remove_file(directory.path().join(file::name(live()[position]))).unwrap();
+        let refused = check(directory.path(), false).unwrap_err().to_string();
+        assert!(refused.contains("has no file before"), "{refused}");
+    }
 }
