@@ -623,7 +623,9 @@ impl Store {
 impl Drop for Store {
     fn drop(&mut self) {
         // While nobody else can open it.
-        self.background.synced.get().into_iter().for_each(Synced::close);
+        if let Some(synced) = self.background.synced.get().filter(|_| self.is_synced()) {
+            synced.close();
+        }
     }
 }
 
@@ -651,8 +653,9 @@ impl Log for Store {
             // Without it, less is known of what a damaged log has lost.
             let _ = self.db().write_opt(&batch, &self.write);
         }
+        let due = synced.and_then(Synced::due);
         self.db().flush_wal(true).map_err(|error| classify("sync the log", error))?;
-        synced.into_iter().for_each(|synced| synced.advance(sequence));
+        synced.into_iter().for_each(|synced| synced.advance(sequence, due));
         Ok(())
     }
 }

@@ -4,6 +4,7 @@
 //! Ticks are hundredths of a second: a window of seconds is known to a percent.
 
 use std::fs;
+use std::io::Write;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -83,6 +84,9 @@ pub struct Held {
     pub resident_bytes: u64,
     /// File descriptors.
     pub descriptors: u64,
+    /// Threads; 0 in results of before.
+    #[serde(default)]
+    pub threads: u64,
 }
 
 impl Held {
@@ -90,8 +94,9 @@ impl Held {
     pub fn by(process: u32, seconds: f64) -> Option<Self> {
         let pages = fs::read_to_string(format!("/proc/{process}/statm")).ok()?;
         let pages: u64 = pages.split_whitespace().nth(1)?.parse().ok()?;
-        let descriptors = fs::read_dir(format!("/proc/{process}/fd")).ok()?.count() as u64;
-        Some(Self { seconds, resident_bytes: pages * rustix::param::page_size() as u64, descriptors })
+        let entries = |folder: &str| Some(fs::read_dir(format!("/proc/{process}/{folder}")).ok()?.count() as u64);
+        let resident_bytes = pages * rustix::param::page_size() as u64;
+        Some(Self { seconds, resident_bytes, descriptors: entries("fd")?, threads: entries("task")? })
     }
 }
 
@@ -103,13 +108,19 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Looks once in each piece of time, from now on.
-    pub fn start(process: u32, each: Duration) -> Self {
+    /// Looks once in each piece of time, from now on; what it sees at `from` seconds and later is also appended to a file, a line of JSON each,
+    /// so that it is there if the run is cut off.
+    pub fn start(process: u32, each: Duration, from: f64, mut file: Option<fs::File>) -> Self {
         let (stop, stopped) = mpsc::channel();
         let look = move || {
             let (begun, mut held) = (Instant::now(), Vec::new());
             while stopped.recv_timeout(each) == Err(RecvTimeoutError::Timeout) {
-                held.extend(Held::by(process, begun.elapsed().as_secs_f64()));
+                let Some(now) = Held::by(process, from + begun.elapsed().as_secs_f64()) else { continue };
+                held.push(now);
+                if let (Some(file), Ok(line)) = (&mut file, serde_json::to_string(&now)) {
+                    // The result has it, too.
+                    let _ = writeln!(file, "{line}");
+                }
             }
             held
         };
@@ -143,8 +154,8 @@ mod tests {
         let before = Held::by(own, 0.0).unwrap();
         let files: Vec<_> = (0..50).map(|_| fs::File::open("/dev/null").unwrap()).collect();
         assert!(Held::by(own, 0.0).unwrap().descriptors >= before.descriptors + 25, "others may close some meanwhile");
-        assert!(before.resident_bytes > 100_000);
-        let watch = Watch::start(own, Duration::from_millis(1));
+        assert!(before.resident_bytes > 100_000 && before.threads >= 1);
+        let watch = Watch::start(own, Duration::from_millis(1), 0.0, None);
         std::thread::sleep(Duration::from_millis(100));
         let seen = watch.stop();
         assert!(!seen.is_empty() && seen.is_sorted_by(|a, b| a.seconds < b.seconds));

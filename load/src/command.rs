@@ -480,7 +480,7 @@ impl Flags {
             self.note(&name, "skipped", &reason)?;
             return Ok(Point::Skipped { name, reason });
         }
-        let (mut run, accounts) = run::run(scenario, &server, self.has_data)?;
+        let (mut run, accounts) = run::run_in(Some(&self.results), scenario, &server, self.has_data)?;
         self.judge(&mut run);
         drop(view);
         print(table::text(&run));

@@ -15,6 +15,7 @@ use bytes::Bytes;
 use http::uri::{Authority, Scheme};
 use http::{HeaderValue, Request, StatusCode};
 use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -156,7 +157,33 @@ impl Connection {
     }
 
     /// Sends a request whose target is a path and a query, and reads the answer to its end.
-    pub async fn exchange(&self, mut request: Request<Body>) -> Result<Answer, Failure> {
+    pub async fn exchange(&self, request: Request<Body>) -> Result<Answer, Failure> {
+        let (answer, back) = self.send(request).await?;
+        let status = answer.status();
+        let body = answer.into_body().collect().await.map_err(|_| Failure::Broken)?.to_bytes();
+        // Only now: a connection whose answer was not read to its end is not used again.
+        *self.own.borrow_mut() = back;
+        Ok(Answer { status, body })
+    }
+
+    /// Sends such a request, and hands over the answer as it comes, if its status is 200.
+    pub async fn stream(&self, request: Request<Body>, mut take: impl FnMut(&[u8])) -> Result<(), Failure> {
+        let (answer, _) = self.send(request).await?;
+        if answer.status() != StatusCode::OK {
+            return Err(Failure::Status(answer.status().as_u16()));
+        }
+        let mut body = answer.into_body();
+        while let Some(frame) = body.frame().await {
+            frame.map_err(|_| Failure::Broken)?.data_ref().into_iter().for_each(|bytes| take(bytes));
+        }
+        Ok(())
+    }
+
+    /// Sends a request; the head of the answer, and what the next request can be sent by once its body was read.
+    async fn send(
+        &self,
+        mut request: Request<Body>,
+    ) -> Result<(http::Response<Incoming>, Option<http1::SendRequest<Body>>), Failure> {
         let sender = self.sender().await.inspect_err(|error| self.target.reach.failed(self.target.address, error));
         let (answer, back) = match sender.map_err(|_| Failure::Connect)? {
             Sender::One(mut own) => {
@@ -174,11 +201,7 @@ impl Connection {
         };
         let answer = answer.map_err(|_| Failure::Connection)?;
         self.target.reach.answered();
-        let status = answer.status();
-        let body = answer.into_body().collect().await.map_err(|_| Failure::Broken)?.to_bytes();
-        // Only now: a connection whose answer was not read to its end is not used again.
-        *self.own.borrow_mut() = back;
-        Ok(Answer { status, body })
+        Ok((answer, back))
     }
 
     /// What the next request is sent by: what is there, or a new connection.

@@ -17,6 +17,7 @@ pub mod scenario;
 pub mod clocks;
 pub mod live;
 pub mod ledger;
+pub mod feeds;
 pub mod growth;
 pub mod pinning;
 pub mod quota;

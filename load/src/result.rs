@@ -17,7 +17,8 @@ use serde_json::Value;
 
 use crate::clocks::{Cpu, Held};
 use crate::counters;
-use crate::growth;
+use crate::feeds::Followed;
+use crate::growth::{self, Growth};
 use crate::ledger::Account;
 use crate::pinning::Pinned;
 use crate::scenario::{Growing, Objective, Operation, QUANTILES, Scenario};
@@ -65,6 +66,9 @@ pub struct Run {
     /// What the server held, once in each slice of the window, where it was started here.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held: Vec<Held>,
+    /// What the subscribers of change feeds were told.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub feeds: Vec<Followed>,
     /// The processors of both sides, where they had their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pinned: Option<Pinned>,
@@ -305,6 +309,9 @@ pub struct Judged {
     pub objective: Objective,
     /// What was measured, in the unit of the bound; null where there is nothing, or it is beyond all measured.
     pub measured: Option<f64>,
+    /// The interval of 95 % of a growth.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval: Option<[f64; 2]>,
     /// What came of it.
     pub outcome: Outcome,
 }
@@ -430,21 +437,25 @@ impl Cell {
     }
 }
 
+/// By which share something that a server holds grew after the first third of the samples; none where too little is known.
+pub fn growth_of(of: Growing, held: &[Held]) -> Option<Growth> {
+    let value: fn(&Held) -> u64 = match of {
+        Growing::Memory => |held| held.resident_bytes,
+        Growing::Descriptors => |held| held.descriptors,
+        Growing::Threads => |held| held.threads,
+        Growing::P99 => return None,
+    };
+    growth::of(&held.iter().map(|held| (held.seconds, value(held) as f64)).collect::<Vec<_>>())
+}
+
 impl Run {
     /// By which share something grew after the first third of the window; none where too little is known.
-    pub fn growth(&self, of: Growing, operation: Option<&str>) -> Option<f64> {
-        let of_held = |value: fn(&Held) -> u64| -> Vec<_> {
-            self.held.iter().map(|held| (held.seconds, value(held) as f64)).collect()
-        };
-        let points = match of {
-            Growing::Memory => of_held(|held| held.resident_bytes),
-            Growing::Descriptors => of_held(|held| held.descriptors),
-            Growing::P99 => {
-                let slices = self.cell(operation?)?.p99_by_slice.iter().enumerate();
-                slices.filter_map(|(at, value)| Some((at as f64, (*value)? as f64))).collect()
-            }
-        };
-        growth::share(&points)
+    pub fn growth(&self, of: Growing, operation: Option<&str>) -> Option<Growth> {
+        if of != Growing::P99 {
+            return growth_of(of, &self.held);
+        }
+        let slices = self.cell(operation?)?.p99_by_slice.iter().enumerate();
+        growth::of(&slices.filter_map(|(at, value)| Some((at as f64, (*value)? as f64))).collect::<Vec<_>>())
     }
 
     /// The cell of an operation.

@@ -137,6 +137,7 @@ fn judge(run: &Run, objective: &Objective, validity: Validity) -> Judged {
     let counts = run.counts_of(objective);
     let sent = counts.as_ref().filter(|counts| counts.sent > 0);
     let outcome = |reached: bool| if reached { Outcome::Pass } else { Outcome::Fail };
+    let mut interval = None;
     let (measured, outcome) = match &objective.bound {
         Bound::ThroughputAtLeast(bound) => {
             let measured = sent.map(|counts| counts.ok as f64 / run.window.seconds);
@@ -148,8 +149,11 @@ fn judge(run: &Run, objective: &Objective, validity: Validity) -> Judged {
             (measured, measured.map(|measured| outcome(measured <= *bound)))
         }
         Bound::Growth { of, at_most } => {
-            let measured = run.growth(*of, objective.operation.as_deref());
-            (measured, measured.map(|measured| outcome(measured <= *at_most)))
+            let growth = run.growth(*of, objective.operation.as_deref());
+            interval = growth.map(|growth| growth.interval);
+            // An interval with the bound in it says neither.
+            let told = interval.filter(|[low, high]| high <= at_most || low > at_most);
+            (growth.map(|growth| growth.share), told.map(|[_, high]| outcome(high <= *at_most)))
         }
         Bound::Response { quantile, at_most_ms } => {
             let cell = objective.operation.as_ref().and_then(|name| run.cell(name));
@@ -166,7 +170,7 @@ fn judge(run: &Run, objective: &Objective, validity: Validity) -> Judged {
     let quantile = match objective.bound {
         Bound::Response { quantile, .. } => quantile,
         Bound::Growth { of: Growing::P99, .. } => 0.99,
-        Bound::Growth { of: Growing::Memory | Growing::Descriptors, .. }
+        Bound::Growth { of: Growing::Memory | Growing::Descriptors | Growing::Threads, .. }
         | Bound::ThroughputAtLeast(_)
         | Bound::FailuresAtMost(_) => 0.0,
     };
@@ -177,7 +181,8 @@ fn judge(run: &Run, objective: &Objective, validity: Validity) -> Judged {
         Validity::ClientBound => passed_all_the_same || client_bound(run).is_some_and(|client| client.from > quantile),
         Validity::Invalid | Validity::QuotaNotBinding | Validity::Inconclusive => false,
     };
-    Judged { objective: objective.clone(), measured, outcome: if believed { outcome } else { Outcome::Blocked } }
+    let outcome = if believed { outcome } else { Outcome::Blocked };
+    Judged { objective: objective.clone(), measured, interval, outcome }
 }
 
 /// All that is wrong with a stored run: broken rules, and where it says of itself what it is not.

@@ -1,5 +1,6 @@
 //! A scenario from end to end: the data, the warm-up, windows between two readings of every clock, the verdict.
 
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
@@ -12,6 +13,7 @@ use crate::connection::{Answer, Connection, Target};
 use crate::counters;
 use crate::engine::{Engine, Measured};
 use crate::expectation::Failure;
+use crate::feeds::Followers;
 use crate::interrupt;
 use crate::ledger::Account;
 use crate::live::{self, Phase};
@@ -21,6 +23,7 @@ use crate::result::{Cell, Counters, Counts, FORMAT, Limited, Loop, Processes, Ru
 use crate::rules;
 use crate::scenario::{Data, Effect, Http, Scenario};
 use crate::server::Server;
+use crate::stored;
 use crate::template::Template;
 use crate::tls::Tls;
 
@@ -36,7 +39,17 @@ const BYTES_A_REQUEST: u64 = 900_000;
 
 /// Runs a scenario against a server, which gets the scenario's data first unless it has it. The accounts are for the log of histograms.
 pub fn run(scenario: &Scenario, server: &Server, has_data: bool) -> Result<(Run, Vec<Account>), String> {
-    let filled = Filled::new(scenario, server, has_data)?;
+    run_in(None, scenario, server, has_data)
+}
+
+/// The same; what the server holds is also written into a folder while it runs, as [`stored::samples`].
+pub fn run_in(
+    folder: Option<&Path>,
+    scenario: &Scenario,
+    server: &Server,
+    has_data: bool,
+) -> Result<(Run, Vec<Account>), String> {
+    let filled = Filled { folder: folder.map(Path::to_owned), ..Filled::new(scenario, server, has_data)? };
     let measured = filled.warm_up(scenario).and_then(|mut session| {
         session.window()?;
         session.end(scenario)
@@ -56,6 +69,8 @@ pub struct Filled<'a> {
     server: &'a Server,
     client: Client,
     began: Duration,
+    /// The folder for what is written while it runs.
+    folder: Option<PathBuf>,
     rows_written: Option<u64>,
     rows_found: Option<u64>,
 }
@@ -82,12 +97,13 @@ impl<'a> Filled<'a> {
             Ok((client, rows))
         };
         let (client, (rows_written, rows_found)) = fill().map_err(|reason| server.explain(reason))?;
-        Ok(Self { server, client, began, rows_written, rows_found })
+        Ok(Self { server, client, began, folder: None, rows_written, rows_found })
     }
 
     /// Opens the connections of a scenario and runs its warm-up; what the windows do is measured from here on.
     pub fn warm_up(&self, scenario: &Scenario) -> Result<Session<'_>, String> {
         let target = self.server.target(scenario.http)?;
+        let followers = (!scenario.feeds.is_empty()).then(|| Followers::start(&scenario.feeds, &target));
         live::phase(Phase::WarmUp);
         let processors = self.server.pinned.as_ref().map(|pinned| pinned.client.as_slice());
         let warm = || {
@@ -101,6 +117,8 @@ impl<'a> Filled<'a> {
         let (engine, warm_up, counters) = warm().map_err(|reason| self.server.explain(reason))?;
         Ok(Session {
             filled: self,
+            id: format!("{}-{}-{}", scenario.name, self.began.as_millis(), std::process::id()),
+            followers,
             target,
             engine,
             slice: scenario.load.slice(),
@@ -123,6 +141,8 @@ impl<'a> Filled<'a> {
 /// and after the last.
 pub struct Session<'a> {
     filled: &'a Filled<'a>,
+    id: String,
+    followers: Option<Followers>,
     target: Target,
     engine: Engine,
     slice: Option<Duration>,
@@ -146,7 +166,10 @@ impl Session<'_> {
     /// Why the server does not respond any more: then nothing that was measured can be believed.
     pub fn window(&mut self) -> Result<(), String> {
         let server = self.filled.server.process;
-        let watch = server.zip(self.slice).map(|(process, each)| Watch::start(process, each));
+        let folder = self.filled.folder.as_deref();
+        let samples = folder.map(|folder| stored::samples(folder, &self.id)).transpose();
+        let samples = samples.map_err(|error| format!("what the server holds cannot be written: {error}"))?;
+        let watch = server.zip(self.slice).map(|(process, each)| Watch::start(process, each, self.seconds, samples));
         live::phase(Phase::Measuring(self.arrivals));
         let before = Clocks::read(server)?;
         self.windows += 1;
@@ -157,7 +180,7 @@ impl Session<'_> {
         // First: without file descriptors there are no clocks either.
         self.filled.server.responds().map_err(|reason| self.filled.server.explain(reason))?;
         let after = after?;
-        self.held.extend(held.into_iter().map(|held| Held { seconds: self.seconds + held.seconds, ..held }));
+        self.held.extend(held);
         self.accounts.iter_mut().zip(&measured.accounts).for_each(|(all, window)| all.add(window));
         self.seconds += measured.end.duration_since(measured.start).as_secs_f64();
         self.think_seconds += measured.think_seconds;
@@ -179,6 +202,7 @@ impl Session<'_> {
         if let (Some(_), None, Some(reason)) = (&self.counters, &counters, self.target.reach.failure()) {
             return Err(server.explain(format!("{} responds no more: {reason}", server.url)));
         }
+        let feeds = self.followers.map_or_else(Vec::new, Followers::stop);
         let throttled_periods = self.throttled_periods.zip(server.throttled_periods());
         let load = &scenario.load;
         let names = || scenario.operations.iter().map(|operation| operation.name.clone());
@@ -189,7 +213,7 @@ impl Session<'_> {
         let planned = load.arrivals_seconds();
         let mut run = Run {
             format: FORMAT,
-            id: format!("{}-{}-{}", scenario.name, began.as_millis(), std::process::id()),
+            id: self.id,
             began_unix_seconds: began.as_secs(),
             r#loop: if load.is_open() { Loop::Open } else { Loop::Closed },
             tls: self.target.tls.as_ref().and_then(Tls::negotiated).cloned(),
@@ -212,6 +236,7 @@ impl Session<'_> {
             ceiling: None,
             pinned: server.pinned.clone(),
             held: self.held,
+            feeds,
             quota: server.quota.as_ref().map(|quota| limited(quota, throttled_periods)),
             counters: Counters { before: self.counters, after: counters },
             objectives: Vec::new(),

@@ -43,6 +43,9 @@ pub struct Scenario {
     pub load: Load,
     /// What is asked.
     pub operations: Vec<Operation>,
+    /// The change feeds that are followed meanwhile.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub feeds: Vec<Feed>,
     /// What the server's own counters must show afterwards.
     pub effects: Vec<Effect>,
     /// What must be reached.
@@ -57,6 +60,16 @@ pub struct Scenario {
     /// What belongs here and cannot be measured, and why.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub not_run: BTreeMap<String, String>,
+}
+
+/// A change feed, and how many follow it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Feed {
+    /// Its path and query.
+    pub path: String,
+    /// How many connections.
+    pub subscribers: usize,
 }
 
 fn yes() -> bool {
@@ -380,6 +393,8 @@ pub enum Growing {
     Memory,
     /// File descriptors that the server holds.
     Descriptors,
+    /// Threads of the server.
+    Threads,
     /// The 99th percentile of an operation's response time.
     P99,
 }
@@ -484,7 +499,19 @@ impl Scenario {
     /// What is wrong with what could be read: a key, and the reason.
     pub fn fault(&self) -> Option<(String, String)> {
         (self.load_fault().or_else(|| self.operations_fault()).or_else(|| self.promises_fault()))
+            .or_else(|| self.feeds_fault().map(|reason| ("feeds".to_owned(), reason.to_owned())))
             .or_else(|| self.sweep.fault(self))
+    }
+
+    fn feeds_fault(&self) -> Option<&'static str> {
+        let is_path = |feed: &Feed| feed.path.starts_with('/') && feed.path.parse::<http::Uri>().is_ok();
+        match () {
+            () if !self.feeds.iter().all(is_path) => Some("path is a path and a query, such as /Product?stream=sse"),
+            () if !self.feeds.iter().all(|feed| (1..=1000).contains(&feed.subscribers)) => {
+                Some("from 1 to 1000 subscribers")
+            }
+            () => None,
+        }
     }
 
     fn load_fault(&self) -> Option<(String, String)> {

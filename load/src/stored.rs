@@ -17,6 +17,7 @@ use hdrhistogram::serialization::interval_log::{IntervalLogIterator, IntervalLog
 use hdrhistogram::serialization::{Deserializer, V2DeflateSerializer};
 use tempfile::Builder;
 
+use crate::clocks::Held;
 use crate::ledger::Account;
 use crate::result::{Run, Statistics};
 
@@ -34,6 +35,21 @@ pub fn prepare(folder: &Path) -> io::Result<()> {
     file.sync_data()
 }
 
+/// Opens the file for what the server holds while a run is under way: `ID.held.jsonl`, a line for each sample. It is removed when the result,
+/// which has them too, is stored; what is left of a run that was cut off has slopes nevertheless (`load slopes`).
+pub fn samples(folder: &Path, id: &str) -> io::Result<fs::File> {
+    fs::OpenOptions::new().create(true).append(true).open(folder.join(format!("{id}{SAMPLES}")))
+}
+
+const SAMPLES: &str = ".held.jsonl";
+
+/// Reads such a file; a last line that was cut off is left out.
+pub fn read_samples(file: &Path) -> io::Result<Vec<Held>> {
+    let text = fs::read_to_string(file)?;
+    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+    whole.lines().map(|line| serde_json::from_str(line).map_err(io::Error::from)).collect()
+}
+
 /// Writes a run into a folder. What is there is not written over, and what cannot be written to its end is not there.
 pub fn store(run: &Run, folder: &Path, accounts: &[Account]) -> io::Result<()> {
     fs::create_dir_all(folder)?;
@@ -44,6 +60,7 @@ pub fn store(run: &Run, folder: &Path, accounts: &[Account]) -> io::Result<()> {
     write_log(log.as_file_mut(), run, accounts)?;
     log.persist_noclobber(folder.join(format!("{}.hlog", run.id)))?;
     json.persist_noclobber(folder.join(format!("{}.json", run.id)))?;
+    let _ = fs::remove_file(folder.join(format!("{}{SAMPLES}", run.id)));
     Ok(())
 }
 

@@ -277,6 +277,10 @@ fn objective(judged: &Judged) -> String {
     let kinds: Vec<_> = what.classes.iter().map(|class| format!("{class:?}").to_lowercase()).collect();
     let about = what.operation.clone().unwrap_or(if kinds.is_empty() { "all".to_owned() } else { kinds.join(" and ") });
     let measured = judged.measured.map_or("nothing measured".to_owned(), figure);
+    let measured = match judged.interval {
+        Some([low, high]) => format!("{measured} [{low:.3}, {high:.3}]"),
+        None => measured,
+    };
     let bound = match &what.bound {
         Bound::ThroughputAtLeast(rate) => match judged.measured {
             Some(measured) => format!("target {}/s, reached {:.1} %", figure(*rate), measured / rate * 100.0),

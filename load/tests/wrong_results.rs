@@ -104,6 +104,7 @@ fn right(open: bool) -> Run {
         ceiling: None,
         pinned: None,
         held: Vec::new(),
+        feeds: Vec::new(),
         quota: None,
         counters: Counters { before: counters(5), after: counters(995) },
         objectives: Vec::new(),

@@ -96,6 +96,7 @@ def steps(full: bool) -> list[Step]:
             Step("schemathesis over the REST interface", described.keeps_its_word),
             Step("clients that people use", _clients),
             Step("calibrate --smoke", _python("run-benches.py", "calibrate", "--smoke")),
+            Step("an hour of everything, and nothing grows", _python("run-benches.py", "load", "sustained", "--", "--test-duration-secs", "3600")),
         ]
     return found
 

@@ -117,9 +117,7 @@ impl event_listener::EventListener for Listener {
         let blobs: u64 = job.blob_file_addition_infos().map(|file| file.total_blob_bytes()).sum();
         self.background.flushed_bytes.fetch_add(size_of_file(job) + blobs, Ordering::Relaxed);
         // Trims files left by earlier flushes: those that this one makes obsolete are archived after it.
-        if let Some(synced) = self.background.synced.get() {
-            log::trim(&self.directory, self.log_bytes, synced);
-        }
+        log::trim(&self.directory, self.log_bytes);
     }
 
     fn on_compaction_completed(&self, job: &event_listener::CompactionJobInfo) {
@@ -229,7 +227,9 @@ pub(super) fn open(
     // than records do: without a limit log files pile up, and recovery after a crash reads all of them.
     database_options.set_max_total_wal_size(MEMTABLES_IN_LOGS.saturating_mul(options.write_buffer_bytes as u64));
     let log_bytes = options.feed_log_bytes as u64;
-    database_options.set_wal_size_limit_mb(ARCHIVED_MIB);
+    if log_bytes > 0 {
+        database_options.set_wal_size_limit_mb(ARCHIVED_MIB);
+    }
     // Few sorted files are all opened now, and stay open: then no reader has to look for them in the cache of open files.
     let few = sorted_files(directory)? <= open_files / 2;
     database_options.set_max_open_files(if few { -1 } else { open_files as i32 });
@@ -242,9 +242,8 @@ pub(super) fn open(
     limit.map_err(|error| Error::storage("cannot limit the number of open files", error))?;
     // The engine has flushed everything that was in the log.
     let synced = Synced::begin(directory, database.latest_sequence_number());
-    let synced = synced.map_err(|error| Error::storage("cannot note up to where the log is synced", error))?;
-    log::trim(directory, log_bytes, &synced);
-    let _ = background.synced.set(synced);
+    let _ = background.synced.set(synced?);
+    log::trim(directory, log_bytes);
     resolved(database)
 }
 

@@ -18,6 +18,7 @@
 mod batch;
 mod file;
 mod inspection;
+mod manifest;
 mod openings;
 mod synced;
 
@@ -34,7 +35,6 @@ use crate::error::{Error, Result};
 pub use batch::{LoggedBatch, Operation};
 use file::LogFile;
 pub(super) use file::masked_crc;
-use inspection::last_of;
 pub use inspection::vouch;
 pub(super) use inspection::{LostEnd, check};
 pub(super) use openings::Openings;
@@ -235,36 +235,20 @@ pub(super) fn archive(directory: &Path) -> PathBuf {
 
 /// Removes the oldest archived files until the others have at most `most_bytes` bytes together. A file that cannot be removed stays until
 /// the next time.
-pub(super) fn trim(directory: &Path, most_bytes: u64, synced: &Synced) {
+pub(super) fn trim(directory: &Path, most_bytes: u64) {
     let archive = archive(directory);
-    let (mut numbers, mut kept_bytes) = (Vec::new(), 0u64);
+    let mut numbers = Vec::new();
     // If the directory does not exist, nothing was archived.
     let _ = add_numbers(&archive, &mut numbers);
     numbers.sort_unstable();
-    let path = |number: u64| archive.join(file::name(number));
-    let kept = numbers.iter().rev().take_while(|number| {
-        kept_bytes = kept_bytes.saturating_add(fs::metadata(path(**number)).map_or(0, |file| file.len()));
-        kept_bytes <= most_bytes
-    });
-    numbers.truncate(numbers.len() - kept.count());
-    let Some(newest) = numbers.last() else { return };
-    if last_before(directory, *newest).is_some_and(|last| synced.keep_behind(last)) {
-        numbers.into_iter().for_each(|number| drop(fs::remove_file(path(number))));
+    let mut kept_bytes = 0u64;
+    for number in numbers.iter().rev() {
+        let path = archive.join(file::name(*number));
+        kept_bytes = kept_bytes.saturating_add(fs::metadata(&path).map_or(0, |file| file.len()));
+        if kept_bytes > most_bytes {
+            let _ = fs::remove_file(path);
+        }
     }
-}
-
-/// Returns the last operation before the end of a file; `None` if it cannot be read.
-fn last_before(directory: &Path, number: u64) -> Option<u64> {
-    let next = file_numbers(directory).ok()?.into_iter().filter(|other| *other > number);
-    let first = |other| {
-        let mut batch = Vec::new();
-        LogFile::open(directory, other, 0).ok()??.next(&mut batch).ok()??;
-        batch::numbers(&batch).ok().map(|(first, _)| first)
-    };
-    next.filter_map(first).next().map_or_else(
-        || last_of(directory, number).ok().map(Option::unwrap_or_default),
-        |first| Some(first.saturating_sub(1)),
-    )
 }
 
 /// Returns the numbers of all log files, ascending.
@@ -279,6 +263,14 @@ fn file_numbers(directory: &Path) -> Result<Vec<u64>> {
     }
     numbers.sort_unstable();
     numbers.dedup();
+    Ok(numbers)
+}
+
+/// Returns the numbers of the log files in a directory alone, ascending.
+fn numbers_in(directory: &Path) -> Result<Vec<u64>> {
+    let mut numbers = Vec::new();
+    add_numbers(directory, &mut numbers).map_err(|error| Error::storage("cannot list the files of the log", error))?;
+    numbers.sort_unstable();
     Ok(numbers)
 }
 

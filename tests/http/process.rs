@@ -201,6 +201,59 @@ fn a_backup_is_restored_and_verified() {
     }
 }
 
+/// What is done to the log, and words of the refusal.
+type Loss = (fn(&Path), &'static str);
+
+#[test]
+fn a_log_that_has_lost_what_was_synced_is_refused_until_that_is_accepted() {
+    const WRITES: usize = 40;
+    let losses: [Loss; 4] = [
+        (|log| fs::remove_file(log).unwrap(), "the log has no file"),
+        (|log| fs::write(log, "").unwrap(), "ends at byte 0"),
+        (|log| fs::write(log, &fs::read(log).unwrap()[..3000]).unwrap(), "is damaged at byte"),
+        (
+            |log| {
+                let mut bytes = fs::read(log).unwrap();
+                let middle = bytes.len() / 2;
+                bytes[middle] ^= 1;
+                fs::write(log, bytes).unwrap();
+            },
+            "bytes lie behind it",
+        ),
+    ];
+    for (lose, words) in losses {
+        let folder = tempfile::tempdir().unwrap();
+        let mut server = Running::start(folder.path());
+        let mut connection = Connection::open(&server.url);
+        for number in 0..WRITES {
+            assert_eq!(connection.request("PUT", &format!("/Visit/{number}"), "{}").status, 201);
+        }
+        server.signal("KILL");
+        server.exit_code();
+        let data = folder.path().join("data");
+        let files = fs::read_dir(&data).unwrap().map(|file| file.unwrap().path());
+        lose(&files.filter(|file| file.extension().is_some_and(|kind| kind == "log")).max().unwrap());
+        let options = ["--schema", schema().to_str().unwrap(), "--data-dir", data.to_str().unwrap()].map(str::to_owned);
+        let refused = |command: &str| {
+            let words_of_all = [words, "--accept-lost-log", "which were synced"];
+            assert_refused(&output(&[&[command], &options.each_ref().map(String::as_str)[..]].concat()), &words_of_all);
+        };
+        refused("serve");
+        refused("verify");
+        for options in [&["--accept-lost-log"][..], &[]] {
+            let mut server = Running::start_with(folder.path(), options);
+            let left = ask(&server.url, "GET", "/Visit?select=id", "").body.matches("\"id\"").count();
+            assert!(
+                left < WRITES && (left > 0) == (words.contains("damaged") || words.contains("behind")),
+                "{words}: {left} are left"
+            );
+            server.signal("TERM");
+            assert_eq!(server.exit_code(), Some(0));
+        }
+        assert_eq!(data.join("lost").exists(), words != "the log has no file", "{words}");
+    }
+}
+
 /// A bit in each part of each file of a copy, and each file.
 #[test]
 fn a_copy_that_is_damaged_is_not_restored_and_not_verified() {

@@ -8,8 +8,10 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use strata_load::command::{Flags, carry_out, exit, line, scenario, versus};
+use strata_load::growth::Growth;
 use strata_load::output::{self, print, remark};
-use strata_load::result::Run;
+use strata_load::result::{Run, growth_of};
+use strata_load::scenario::Growing;
 use strata_load::{lint, null_server, rules, stored};
 
 /// Load tests whose report can be believed
@@ -76,6 +78,11 @@ enum Command {
         /// A folder of results, or one of them
         results: PathBuf,
     },
+    /// Say how memory, descriptors and threads of a server grew, from the samples of a run that was cut off
+    Slopes {
+        /// ID.held.jsonl, beside the results
+        samples: PathBuf,
+    },
     /// Apply the laws to reports of wrk, ab, hey, oha, k6, vegeta or drill, and to tables in Markdown
     Lint {
         /// The report
@@ -109,6 +116,10 @@ fn main() -> ExitCode {
             exit(Err(reason))
         }
         Command::Check { results } => report(check(&results)),
+        Command::Slopes { samples } => match slopes(&samples) {
+            Ok(()) => output::exit(0),
+            Err(reason) => exit(Err(reason)),
+        },
         Command::Lint { file } => report(read(&file).map(|text| lint::report(&text))),
     }
 }
@@ -121,6 +132,26 @@ fn report(found: Result<Vec<String>, String>) -> ExitCode {
         }
         Err(reason) => exit(Err(reason)),
     }
+}
+
+fn slopes(samples: &Path) -> Result<(), String> {
+    let held = stored::read_samples(samples).map_err(|error| format!("{}: {error}", samples.display()))?;
+    let seconds = held.last().map_or(0.0, |held| held.seconds);
+    print(format_args!(
+        "{} samples in {seconds:.0} s; growth as a share of the median, after the first third [95 %]",
+        held.len()
+    ));
+    for (name, of) in
+        [("memory", Growing::Memory), ("descriptors", Growing::Descriptors), ("threads", Growing::Threads)]
+    {
+        match growth_of(of, &held) {
+            Some(Growth { share, interval: [low, high] }) => {
+                print(format_args!("{name}: {share:+.4} [{low:+.4}, {high:+.4}]"))
+            }
+            None => print(format_args!("{name}: too few samples")),
+        }
+    }
+    Ok(())
 }
 
 fn read(file: &Path) -> Result<String, String> {

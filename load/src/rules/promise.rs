@@ -45,6 +45,19 @@ fn setup(run: &Run, findings: &mut Findings) {
         format!("in the warm-up {} of {} requests had the right answer", setup.warm_up.ok, setup.warm_up.scheduled)
     });
     rows_left(run, findings);
+    for (number, feed) in run.scenario.feeds.iter().enumerate() {
+        let followed = run.feeds.get(number).filter(|followed| followed.path == feed.path);
+        let holds = followed.is_some_and(|followed| followed.events > 0 && followed.ended == 0);
+        findings.require("T14", holds || run.aborted, || match followed {
+            None => format!("{}: nobody has followed it", feed.path),
+            Some(followed) => {
+                format!(
+                    "{}: {} changes were told, and it has ended {} times",
+                    feed.path, followed.events, followed.ended
+                )
+            }
+        });
+    }
     findings.require("T18", run.processes.server.is_none() || run.server_configuration.is_some(), || {
         "the server was started here, and its configuration is not recorded".to_owned()
     });

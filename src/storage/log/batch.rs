@@ -133,8 +133,8 @@ fn damaged() -> Error {
     Error::corrupt("the log has an invalid or unknown batch")
 }
 
-/// The unread rest of a batch.
-struct Bytes<'b>(&'b [u8]);
+/// The unread rest of a batch, or of an edit of the manifest.
+pub(super) struct Bytes<'b>(pub(super) &'b [u8]);
 
 impl<'b> Bytes<'b> {
     /// Reads the next operation and its column family; `None` if this store does not write such an operation.
@@ -143,7 +143,7 @@ impl<'b> Bytes<'b> {
         self.0 = rest;
         let family = match *kind {
             DEFAULT_DELETE | DEFAULT_PUT | DEFAULT_DELETE_RANGE => 0,
-            _ => self.varint()?,
+            _ => self.varint()?.try_into().ok()?,
         };
         let operation = match *kind {
             DEFAULT_PUT | PUT => Operation::Put { key: self.text()?, value: self.text()? },
@@ -162,19 +162,19 @@ impl<'b> Bytes<'b> {
     }
 
     /// Reads a key or a value.
-    fn text(&mut self) -> Option<&'b [u8]> {
-        let length = self.varint()? as usize;
+    pub(super) fn text(&mut self) -> Option<&'b [u8]> {
+        let length = usize::try_from(self.varint()?).ok()?;
         let (text, rest) = self.0.split_at_checked(length)?;
         self.0 = rest;
         Some(text)
     }
 
-    fn varint(&mut self) -> Option<u32> {
-        let mut number = 0u32;
-        for shift in (0..32).step_by(7) {
+    pub(super) fn varint(&mut self) -> Option<u64> {
+        let mut number = 0;
+        for shift in (0..64).step_by(7) {
             let (byte, rest) = self.0.split_first()?;
             self.0 = rest;
-            number |= u32::from(byte & 0x7F) << shift;
+            number |= u64::from(byte & 0x7F) << shift;
             if byte & 0x80 == 0 {
                 return Some(number);
             }

@@ -72,15 +72,18 @@ impl LogFile {
             match File::open(folder.join(name(number))) {
                 Ok(file) => {
                     let length = file.metadata().map_err(cannot)?.len();
-                    let (buffer, buffered_at, is_behind_damage) = (Vec::new(), 0, false);
-                    let file = Self { file, number, at: offset, buffer, buffered_at, is_behind_damage };
-                    return Ok((offset <= length).then_some(file));
+                    return Ok((offset <= length).then(|| Self { at: offset, ..Self::of(file, number) }));
                 }
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
                 Err(error) => return Err(cannot(error)),
             }
         }
         Ok(None)
+    }
+
+    /// Reads a file in this format from its beginning.
+    pub(super) fn of(file: File, number: u64) -> Self {
+        Self { file, number, at: 0, buffer: Vec::new(), buffered_at: 0, is_behind_damage: false }
     }
 
     pub(super) fn number(&self) -> u64 {

@@ -1,14 +1,14 @@
 //! The log of a closed store: what the engine will not recover of it, and whether that was synced.
 //!
 //! The engine stops at the first invalid record of a file, whether its writer was interrupted there or the file is damaged. What is missing
-//! there is told by the numbers of the operations, which have no gaps behind the operation from which the log is kept, and by what is known
-//! to be [synced](super::synced).
+//! there is told by the numbers of the operations, which have no gaps, and by what is known to be [synced](super::synced). Files that the
+//! engine needs no more, by its [manifest](super::manifest), may be missing.
 
 use std::fs::{self, File, OpenOptions};
 use std::path::Path;
 
 use super::file::{self, LogFile};
-use super::{add_numbers, archive, batch, synced};
+use super::{batch, manifest, numbers_in, synced};
 use crate::error::{Error, Result};
 
 /// The directory of what was damaged.
@@ -34,8 +34,10 @@ struct Break {
     file: Option<u64>,
     /// Offset in the file.
     offset: u64,
-    /// Bytes in the file that are not valid; 0 if operations, or whole files, are missing.
+    /// Bytes in the file that are not valid; 0 if the file ends there, or begins with later operations.
     bytes: u64,
+    /// Whether it is before the file, of which nothing is wrong.
+    is_before: bool,
 }
 
 /// What was found in a log.
@@ -74,19 +76,21 @@ pub(in crate::storage) fn check(directory: &Path, accept: bool) -> Result<Vec<Lo
     put_away(directory, damage, &found.files).map_err(|error| {
         Error::storage(format!("cannot put damaged files into {}", directory.join(LOST).display()), error)
     })?;
+    // Nothing is claimed of what is left.
+    synced::store(directory, synced::Claim::default(), true)?;
     tracing::warn!("accepted: {what}; the damaged files are in {}", directory.join(LOST).display());
     Ok(Vec::new())
 }
 
 impl Break {
     fn explain(&self, synced: u64) -> String {
-        let Self { last, file, offset, bytes } = self;
+        let Self { last, file, offset, bytes, is_before } = self;
         let place = match file {
             None => "the log has no file".to_owned(),
             Some(number) if *bytes > 0 => {
                 format!("{} is damaged at byte {offset}; {bytes} bytes lie behind it", file::name(*number))
             }
-            Some(number) if *offset == 0 => format!("the log has no file before {}", file::name(*number)),
+            Some(number) if *is_before => format!("a file of the log before {} is missing", file::name(*number)),
             Some(number) => format!("{} ends at byte {offset}", file::name(*number)),
         };
         format!("{place}: of the operations up to {synced}, which were synced, those after {last} are lost")
@@ -96,16 +100,32 @@ impl Break {
 fn inspect(directory: &Path) -> Result<Inspection> {
     let mut found = Inspection::default();
     // What is wrong with the directory itself is said when it is opened.
-    if add_numbers(directory, &mut found.files).is_err() {
-        return Ok(found);
+    let Ok(mut files) = numbers_in(directory) else { return Ok(found) };
+    let oldest = manifest::oldest_log(directory);
+    let claim = synced::stored(directory).filter(|_| oldest.is_some());
+    let oldest = oldest.unwrap_or_default();
+    files.retain(|number| *number >= oldest);
+    match claim {
+        // Nothing of that opening has been flushed since.
+        Some(claim) if oldest <= claim.oldest => (found.last, found.synced) = (Some(claim.behind), claim.synced),
+        // Something has: operations may be missing before that file, but not the file.
+        Some(claim) if oldest <= claim.newest => {
+            found.synced = claim.synced;
+            if !files.contains(&oldest) {
+                found.breaks.push(Break {
+                    last: 0,
+                    file: files.first().copied(),
+                    offset: 0,
+                    bytes: 0,
+                    is_before: true,
+                });
+            }
+        }
+        // Everything that is claimed is flushed, or there is no claim: the log may begin anywhere.
+        _ => {}
     }
-    found.files.sort_unstable();
-    // Without a claim, the log may begin anywhere.
-    if let Some(claim) = synced::stored(directory) {
-        found.synced = claim.synced;
-        found.last = Some(claim.behind).max(last_archived(directory, found.files.first().copied())?);
-    }
-    let mut end = Break { last: 0, file: None, offset: 0, bytes: 0 };
+    found.files = files;
+    let mut end = Break { last: 0, file: None, offset: 0, bytes: 0, is_before: false };
     for number in found.files.clone() {
         let Some(mut file) = LogFile::open(directory, number, 0)? else { continue };
         let mut record = Vec::new();
@@ -113,7 +133,7 @@ fn inspect(directory: &Path) -> Result<Inspection> {
             found.note(&record, number, offset)?;
         }
         let (offset, bytes) = (file.at(), file.unread_bytes()?);
-        end = Break { last: 0, file: Some(number), offset, bytes };
+        end = Break { file: Some(number), offset, bytes, ..end };
         if bytes > 0 {
             let last = found.last.unwrap_or_default();
             found.damaged.get_or_insert(Break { last, ..end });
@@ -140,7 +160,8 @@ impl Inspection {
             && known + 1 < first
             && first <= last
         {
-            self.breaks.push(damaged.unwrap_or(Break { last: known, file: Some(number), offset, bytes: 0 }));
+            let before = Break { last: known, file: Some(number), offset, bytes: 0, is_before: true };
+            self.breaks.push(damaged.unwrap_or(before));
         }
         if !self.breaks.is_empty() {
             self.note_claims(batch);
@@ -154,50 +175,31 @@ impl Inspection {
     }
 }
 
-/// Returns the last operation of the newest file in the archive that was written before a file.
-fn last_archived(directory: &Path, before: Option<u64>) -> Result<Option<u64>> {
-    let mut numbers = Vec::new();
-    // If the directory does not exist, nothing was archived.
-    let _ = add_numbers(&archive(directory), &mut numbers);
-    let newest = numbers.into_iter().filter(|number| before.is_none_or(|before| *number < before)).max();
-    newest.map_or(Ok(None), |number| last_of(directory, number))
-}
-
-/// Returns the last operation of a file; `None` if it has none.
-pub(super) fn last_of(directory: &Path, number: u64) -> Result<Option<u64>> {
-    let (mut record, mut last) = (Vec::new(), None);
-    let Some(mut file) = LogFile::open(directory, number, 0)? else { return Ok(None) };
-    while let Ok(Some(_)) = file.next(&mut record) {
-        last = last.max(Some(batch::numbers(&record)?.1));
-    }
-    Ok(last)
-}
-
 /// Notes in a copy of a store that its log is synced as far as it goes, so that it is missed if it is lost from the copy.
 ///
 /// # Errors
 /// `Storage` on an I/O error.
 pub fn vouch(directory: &Path) -> Result<()> {
-    let cannot = |error| Error::storage(format!("cannot note what is in the log of {}", directory.display()), error);
-    let (mut numbers, mut record, mut claim) = (Vec::new(), Vec::new(), None::<synced::Claim>);
-    add_numbers(directory, &mut numbers).map_err(cannot)?;
-    numbers.sort_unstable();
-    for number in numbers {
+    let (oldest, mut record, mut claim) =
+        (manifest::oldest_log(directory).unwrap_or_default(), Vec::new(), None::<synced::Claim>);
+    for number in numbers_in(directory)?.into_iter().filter(|number| *number >= oldest) {
         let Some(mut file) = LogFile::open(directory, number, 0)? else { continue };
         while let Ok(Some(_)) = file.next(&mut record) {
             let (first, last) = batch::numbers(&record)?;
-            let claim = claim.get_or_insert(synced::Claim { behind: first.saturating_sub(1), synced: 0 });
-            claim.synced = claim.synced.max(last);
+            let behind = synced::Claim { behind: first.saturating_sub(1), oldest: number, synced: 0, newest: 0 };
+            let claim = claim.get_or_insert(behind);
+            (claim.synced, claim.newest) = (claim.synced.max(last), number);
         }
     }
-    claim.map_or(Ok(()), |claim| synced::store(directory, claim, true)).map_err(cannot)
+    claim.map_or(Ok(()), |claim| synced::store(directory, claim, true))
 }
 
 /// Copies the file with the damage, cuts it there, and moves the later ones away.
 fn put_away(directory: &Path, damage: &Break, files: &[u64]) -> std::io::Result<()> {
     let lost = directory.join(LOST);
+    let Some(first) = damage.file else { return Ok(()) };
     fs::create_dir_all(&lost)?;
-    for number in files.iter().filter(|number| damage.file.is_some_and(|file| **number >= file)) {
+    for number in files.iter().filter(|number| **number >= first) {
         let (name, is_damaged) = (file::name(*number), damage.file == Some(*number) && damage.offset > 0);
         let (path, kept) = (directory.join(&name), lost.join(&name));
         if is_damaged {
@@ -210,6 +212,5 @@ fn put_away(directory: &Path, damage: &Break, files: &[u64]) -> std::io::Result<
             fs::rename(&path, &kept)?;
         }
     }
-    File::open(&lost)?.sync_all()?;
-    synced::store(directory, synced::Claim { behind: damage.last, synced: damage.last }, true)
+    File::open(&lost)?.sync_all()
 }

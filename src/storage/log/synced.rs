@@ -6,14 +6,14 @@
 //! * the file `SYNCED` beside those of the engine, at most once a second, and when the store is closed;
 //! * the log: before each sync, the operation that the sync before it has reached. So damage is told from a torn end by what lies behind it.
 //!
-//! The file also has the operation behind which the log is kept. From there on the operations are numbered without a gap, so a missing file
-//! is noticed, too. It is JSON, replaced by rename. A power cut may leave an older one, which claims less; only before a file of the log is
-//! removed, it is synced.
+//! The file also has the operation behind which this opening of the store has written, and the files in which: from there on the operations
+//! are numbered without a gap, so a missing file is noticed, too. It is JSON, replaced by rename. A power cut may leave an older one of the
+//! same opening, which claims less.
 //!
 //! History of the format: 1, the first.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -22,19 +22,27 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_64;
 
+use super::file::LogFile;
+use super::numbers_in;
+use crate::error::{Error, Result};
+
 const NAME: &str = "SYNCED";
 const FORMAT: u32 = 1;
 
 /// The interval at which the file is written.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// What is known of the log, by sequence numbers.
+/// What is known of the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Claim {
-    /// The log is kept behind this operation.
+    /// Sequence number of the operation behind which it begins.
     pub(super) behind: u64,
-    /// It was synced up to this one.
+    /// Number of its first file.
+    pub(super) oldest: u64,
+    /// Sequence number of the operation up to which it is synced.
     pub(super) synced: u64,
+    /// Number of a file that was synced, the newest with operations.
+    pub(super) newest: u64,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -45,8 +53,8 @@ struct Stored {
     checksum: u64,
 }
 
-fn checksum(Claim { behind, synced }: Claim) -> u64 {
-    XxHash3_64::oneshot(&[behind.to_le_bytes(), synced.to_le_bytes()].concat())
+fn checksum(Claim { behind, oldest, synced, newest }: Claim) -> u64 {
+    XxHash3_64::oneshot(&[behind, oldest, synced, newest].map(u64::to_le_bytes).concat())
 }
 
 /// Returns what the file in a directory says; `None` if there is none that is valid.
@@ -55,17 +63,32 @@ pub(super) fn stored(directory: &Path) -> Option<Claim> {
     (stored.format == FORMAT && stored.checksum == checksum(stored.claim)).then_some(stored.claim)
 }
 
-/// Replaces the file.
-pub(super) fn store(directory: &Path, claim: Claim, is_synced: bool) -> io::Result<()> {
+/// Replaces the file; with `durably`, a power cut leaves no older one.
+///
+/// # Errors
+/// `Storage` on an I/O error.
+pub(super) fn store(directory: &Path, claim: Claim, durably: bool) -> Result<()> {
     let (path, written) = (directory.join(NAME), directory.join(format!("{NAME}.new")));
-    let json = serde_json::to_vec(&Stored { format: FORMAT, claim, checksum: checksum(claim) })?;
-    let mut file = File::create(&written)?;
-    file.write_all(&json)?;
-    if is_synced {
-        file.sync_all()?;
-    }
-    fs::rename(&written, &path)?;
-    if is_synced { File::open(directory)?.sync_all() } else { Ok(()) }
+    let write = || {
+        let json = serde_json::to_vec(&Stored { format: FORMAT, claim, checksum: checksum(claim) })?;
+        let mut file = File::create(&written)?;
+        file.write_all(&json)?;
+        if durably {
+            file.sync_all()?;
+        }
+        fs::rename(&written, &path)?;
+        if durably { File::open(directory)?.sync_all() } else { Ok(()) }
+    };
+    write().map_err(|error| Error::storage(format!("cannot replace the file {NAME}"), error))
+}
+
+/// Returns the number of the newest file with operations; 0 if there is none.
+fn newest_file(directory: &Path) -> u64 {
+    let has_some = |number: &u64| {
+        let file = LogFile::open(directory, *number, 0).ok().flatten();
+        file.is_some_and(|mut file| file.next(&mut Vec::new()).is_ok_and(|found| found.is_some()))
+    };
+    numbers_in(directory).unwrap_or_default().into_iter().rev().find(has_some).unwrap_or_default()
 }
 
 /// What is known of the log of an open store.
@@ -81,12 +104,13 @@ struct Written {
 }
 
 impl Synced {
-    /// Begins anew with the log behind an operation: all before it is in sorted files.
+    /// Begins anew when the engine has opened the store, and has flushed all operations so far.
     ///
     /// # Errors
-    /// If the file cannot be written.
-    pub(in crate::storage) fn begin(directory: &Path, sequence: u64) -> io::Result<Self> {
-        let claim = Claim { behind: sequence, synced: sequence };
+    /// `Storage` on an I/O error.
+    pub(in crate::storage) fn begin(directory: &Path, sequence: u64) -> Result<Self> {
+        let oldest = numbers_in(directory)?.last().copied().unwrap_or_default();
+        let claim = Claim { behind: sequence, oldest, synced: sequence, newest: 0 };
         store(directory, claim, true)?;
         let written = Mutex::new(Written { claim, at: Instant::now() });
         Ok(Self { directory: directory.to_owned(), synced: AtomicU64::new(sequence), written })
@@ -97,41 +121,32 @@ impl Synced {
         self.synced.load(Ordering::Relaxed)
     }
 
-    /// Notes that everything up to an operation is synced.
-    pub(in crate::storage) fn advance(&self, sequence: u64) {
+    /// Called before a sync: if the file is due to be written after it, returns the newest file with operations.
+    pub(in crate::storage) fn due(&self) -> Option<u64> {
+        let written = self.written.lock();
+        (written.claim.newest == 0 || written.at.elapsed() >= INTERVAL).then(|| newest_file(&self.directory))
+    }
+
+    /// Notes that everything up to an operation is synced, with a file if that is due.
+    pub(in crate::storage) fn advance(&self, sequence: u64, due: Option<u64>) {
         self.synced.fetch_max(sequence, Ordering::Relaxed);
-        // Whoever comes while it is written need not wait.
-        if let Some(mut written) = self.written.try_lock()
-            && (written.at.elapsed() >= INTERVAL || written.claim.synced == written.claim.behind)
-        {
-            written.at = Instant::now();
-            self.write(&mut written, false);
+        if let Some(newest) = due {
+            self.write(newest);
         }
     }
 
-    /// Notes that the log is kept only behind an operation from now on; returns whether that will be known also after a power cut.
-    pub(super) fn keep_behind(&self, sequence: u64) -> bool {
-        let mut written = self.written.lock();
-        written.claim.behind = written.claim.behind.max(sequence);
-        self.write(&mut written, true)
-    }
-
-    /// Writes the last state.
+    /// Notes that everything is synced, before the store is closed.
     pub(in crate::storage) fn close(&self) {
-        let mut written = self.written.lock();
-        if written.claim.synced < self.sequence() {
-            self.write(&mut written, false);
-        }
+        self.write(newest_file(&self.directory));
     }
 
     /// A file that cannot be written claims less than could be claimed, and that is all.
-    fn write(&self, written: &mut Written, is_synced: bool) -> bool {
-        let claim = Claim { synced: self.sequence().max(written.claim.behind), ..written.claim };
-        let outcome = store(&self.directory, claim, is_synced);
-        match &outcome {
-            Ok(()) => written.claim = claim,
-            Err(error) => tracing::warn!("cannot note in {NAME} up to where the log is synced: {error}"),
+    fn write(&self, newest: u64) {
+        let mut written = self.written.lock();
+        let claim = Claim { synced: self.sequence(), newest, ..written.claim };
+        match store(&self.directory, claim, false) {
+            Ok(()) => *written = Written { claim, at: Instant::now() },
+            Err(error) => tracing::warn!("less is known of the log than could be: {error}"),
         }
-        outcome.is_ok()
     }
 }

@@ -268,7 +268,7 @@ fn only_so_much_is_archived() {
     }
     assert!(archived() > 0, "something is kept");
     assert!(is_gone(store.log_from(Space::Records, first)), "and the rest is gone");
-    trim(directory.path(), most as u64, store.background.synced.get().unwrap());
+    trim(directory.path(), most as u64);
     assert!(archived() <= most as u64);
     assert!(is_gone(store.log_from(Space::Records, begin(&store))), "nor does it begin with what is left");
     drop(store);
@@ -491,7 +491,7 @@ fn what_was_synced_and_is_lost_is_refused_until_it_is_accepted() {
             ["is damaged at byte", "lost"],
             30..70,
         ),
-        (|path| fs::write(path, "").unwrap(), ["the log has no file before", "those after 0"], 0..1),
+        (|path| fs::write(path, "").unwrap(), ["ends at byte 0", "those after 0"], 0..1),
         (|path| fs::remove_file(path).unwrap(), ["the log has no file:", "those after 0"], 0..1),
         (|path| flip(path, 100), ["is damaged at byte 0", "lost"], 0..1),
     ];
@@ -547,6 +547,33 @@ fn a_file_that_is_missing_is_missed() {
         assert!(check(directory.path(), false).unwrap().is_empty());
         fs::remove_file(directory.path().join(file::name(live()[position]))).unwrap();
         let refused = check(directory.path(), false).unwrap_err().to_string();
-        assert!(refused.contains("has no file before"), "{refused}");
+        assert!(refused.contains("is missing"), "{refused}");
+    }
+}
+
+#[test]
+fn behind_a_flush_a_new_file_is_needed_and_the_old_ones_are_not() {
+    for (log_bytes, is_written) in [(0, true), (0, false), (LONG, true), (LONG, false)] {
+        let (directory, store) = fresh(log_bytes);
+        let write = || {
+            let mut batch = Batch::default();
+            store.put(&mut batch, Space::Records, b"key", b"value");
+            store.write(&batch, Durability::Strong).unwrap();
+        };
+        write();
+        store.flush().unwrap();
+        if is_written {
+            write();
+        }
+        drop(store);
+        assert!(check(directory.path(), false).unwrap().is_empty());
+        // Change feeds alone need it.
+        let _ = fs::remove_dir_all(archive(directory.path()));
+        assert!(check(directory.path(), false).unwrap().is_empty());
+        let oldest = manifest::oldest_log(directory.path()).unwrap();
+        for number in numbers_in(directory.path()).unwrap().into_iter().filter(|number| *number >= oldest) {
+            fs::remove_file(directory.path().join(file::name(number))).unwrap();
+        }
+        assert_eq!(check(directory.path(), false).is_err(), is_written);
     }
 }
