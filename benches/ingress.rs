@@ -30,7 +30,7 @@ use strata::handlers::{
     self, Validator,
     media::{Accepted, AnswerKind, Bodies, BodyFormat},
 };
-use strata::ingress::{Body, Ingress, Options, read_body};
+use strata::ingress::{Body, Ingress, Options, Peer, read_body};
 use strata_harness::data::{self, Id, scatter};
 use strata_harness::{Data, Facts, State, Suite, Unit, refused, suite};
 use wire::Wire;
@@ -98,9 +98,9 @@ impl State for Shared {
     }
 }
 
-/// Returns the status of the answer and its body.
-async fn answered(ingress: &Arc<Ingress>, request: Request<Full<Bytes>>) -> (StatusCode, Bytes) {
-    let answer = ingress.answer(request, &ingress.peer(Ipv4Addr::LOCALHOST.into(), None)).await;
+/// Returns the status of the answer to a request on the connection of a peer, and its body.
+async fn answered(ingress: &Arc<Ingress>, request: Request<Full<Bytes>>, peer: &Peer) -> (StatusCode, Bytes) {
+    let answer = ingress.answer(request, peer).await;
     let status = answer.status();
     let body = answer.into_body().collect().await.expect("a body in memory").to_bytes();
     if status.is_server_error() {
@@ -120,9 +120,10 @@ fn request(suite: &mut Suite, threads: usize) {
         || Shared::over(Ours::copy(0, n)),
         |shared: Arc<Shared>| {
             let (runtime, paths, ingress) = (runtime(), paths(n), Arc::new(shared.ingress.for_thread()));
+            let peer = ingress.peer(Ipv4Addr::LOCALHOST.into(), None);
             move |index| {
                 let request = get(&paths[scatter(index, n) as usize]);
-                let (status, body) = runtime.block_on(answered(&ingress, request));
+                let (status, body) = runtime.block_on(answered(&ingress, request, &peer));
                 u64::from(status == StatusCode::OK && black_box(body).len() > 900)
             }
         },
@@ -172,6 +173,7 @@ fn post(suite: &mut Suite, threads: usize) {
         |shared: Arc<Shared>| {
             let (runtime, ingress) = (runtime(), Arc::new(shared.ingress.for_thread()));
             shared.ours.promise(Promise::CREATE);
+            let peer = ingress.peer(Ipv4Addr::LOCALHOST.into(), None);
             let path = Uri::from_static("/Product");
             let bodies: Vec<_> = bodies().iter().map(|body| Bytes::copy_from_slice(body)).collect();
             move |index| {
@@ -179,7 +181,7 @@ fn post(suite: &mut Suite, threads: usize) {
                 (*request.uri_mut(), *request.method_mut()) = (path.clone(), Method::POST);
                 request.headers_mut().insert(http::header::HOST, HeaderValue::from_static("localhost"));
                 request.headers_mut().insert(http::header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-                let (status, body) = runtime.block_on(answered(&ingress, request));
+                let (status, body) = runtime.block_on(answered(&ingress, request, &peer));
                 u64::from(status == StatusCode::CREATED && black_box(body).len() > 900)
             }
         },

@@ -40,7 +40,7 @@ use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use prepared::{Ours, SST, described, options};
 use rustix::time::{ClockId, clock_gettime};
-use strata::ingress::Ingress;
+use strata::ingress::{Ingress, Peer};
 use strata::routing::Routes;
 use strata::schema::Table;
 use strata::{handlers, ingress};
@@ -130,8 +130,9 @@ fn from_driver_on<R: Requests>(
     let asked = |ours: &Ours| {
         let (runtime, requests) = (runtime(), requests());
         let ingress = ingress(ours, &runtime);
+        let peer = ingress.peer(Ipv4Addr::LOCALHOST.into(), None);
         move |index| {
-            let (status, body_bytes) = runtime.block_on(answered(&ingress, requests.request(index)));
+            let (status, body_bytes) = runtime.block_on(answered(&ingress, requests.request(index), &peer));
             requests.units(index, status, body_bytes)
         }
     };
@@ -147,9 +148,9 @@ fn ingress(ours: &Ours, runtime: &tokio::runtime::Runtime) -> Arc<Ingress> {
     Arc::new(Ingress::new(ours.database.clone(), handlers, ingress, pool))
 }
 
-/// Reads the answer; returns its status and the length of its body.
-async fn answered(ingress: &Arc<Ingress>, request: Request<Full<Bytes>>) -> (StatusCode, usize) {
-    let answer = ingress.answer(request, &ingress.peer(Ipv4Addr::LOCALHOST.into(), None)).await;
+/// Reads the answer to a request on the connection of a peer; returns its status and the length of its body.
+async fn answered(ingress: &Arc<Ingress>, request: Request<Full<Bytes>>, peer: &Peer) -> (StatusCode, usize) {
+    let answer = ingress.answer(request, peer).await;
     let status = answer.status();
     let body = answer.into_body().collect().await.expect("a body in memory").to_bytes();
     if status.is_server_error() {
