@@ -312,6 +312,16 @@ fn no_size_ends_the_process() {
     }
 }
 
+/// Repeats what the engine refuses while it is behind with its flushes.
+fn until_done<T>(mut attempt: impl FnMut() -> Result<T>) -> T {
+    loop {
+        match attempt() {
+            Err(Error::Busy { .. }) => std::thread::sleep(std::time::Duration::from_millis(1)),
+            outcome => return outcome.expect("it is only behind"),
+        }
+    }
+}
+
 /// Reads records, entries and a blob back from files.
 fn works(database: &Database) {
     let (_, invoice) = tables(database);
@@ -320,13 +330,9 @@ fn works(database: &Database) {
     let (mut upload, mut left) = (begin(database, invoice, "1", scan).expect("the record exists"), &bytes[..]);
     while !left.is_empty() {
         left = &left[upload.take(left)..];
-        // The engine may be behind with its flushes.
-        while let Err(error) = upload.write() {
-            assert!(matches!(error, Error::Busy { .. }), "{error:?}");
-            std::thread::sleep(std::time::Duration::from_millis(1));
-        }
+        until_done(|| upload.write());
     }
-    upload.finish(database).expect("the record exists");
+    until_done(|| upload.finish(database));
     database.store().flush().expect("there is room");
     let found = super::found(database, "Invoice", "age", &Value::Int(7));
     assert_eq!(found, ["1"]);
