@@ -38,7 +38,10 @@ fn while_it_drains_clients_go_elsewhere() {
     );
     assert_eq!(idle.request("GET", "/_health", "").header("connection"), "");
     server.signal("TERM");
-    wait_until("it says that it is not ready", || ask(&server.url, "GET", "/_ready", "").status == 503);
+    wait_until("it drains", || {
+        let answer = ask(&server.url, "GET", "/_ready", "");
+        (answer.status, answer.header("connection")) == (503, "close")
+    });
     busy.send(CREATE);
     let answer = busy.receive(false);
     assert_eq!((answer.status, answer.header("connection")), (201, "close"), "{}", answer.body);
