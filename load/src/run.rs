@@ -166,7 +166,7 @@ impl Session<'_> {
     /// Why the server does not respond any more: then nothing that was measured can be believed.
     pub fn window(&mut self) -> Result<(), String> {
         let server = self.filled.server.process;
-        let folder = self.filled.folder.as_deref();
+        let folder = self.filled.folder.as_deref().filter(|_| server.is_some());
         let samples = folder.map(|folder| stored::samples(folder, &self.id)).transpose();
         let samples = samples.map_err(|error| format!("what the server holds cannot be written: {error}"))?;
         let watch = server.zip(self.slice).map(|(process, each)| Watch::start(process, each, self.seconds, samples));
