@@ -176,7 +176,7 @@ pub struct Flags {
     #[serde(skip_serializing_if = "Option::is_none")]
     send_timeout_ms: Option<u64>,
     /// Interval at which the log is synced in the background; 0: never [default: 1000]
-    #[arg(long, value_name = "MILLISECONDS", env = "STRATA_SYNC_EVERY_MS", value_parser = number::<u64>)]
+    #[arg(long, value_name = "MS", env = "STRATA_SYNC_EVERY_MS", value_parser = number::<u64>)]
     #[serde(skip_serializing_if = "Option::is_none")]
     sync_every_ms: Option<u64>,
     /// How long to accept connections after SIGTERM, while /_ready answers 503 [default: 0]

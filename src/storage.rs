@@ -12,8 +12,8 @@ mod engine;
 mod gauges;
 mod lock;
 mod log;
-mod scan;
 mod room;
+mod scan;
 mod shortage;
 mod threads;
 
@@ -340,7 +340,8 @@ impl Store {
     ///
     /// # Errors
     /// `Invalid` if it was opened for reading; `Full` if it adds and the disk is nearly full; `Busy` if the engine cannot keep up and stalls
-    /// are refused, or cannot open files; `Storage` on an I/O error. After an error under [`Durability::Strong`] the batch may be visible and yet not be durable.
+    /// are refused, or cannot open files; `Storage` on an I/O error. After an error under [`Durability::Strong`] the batch may be visible and
+    /// yet not be durable.
     pub fn write(&self, batch: &Batch, durability: Durability) -> Result<()> {
         self.check_writable()?;
         if batch.adds {
