@@ -137,8 +137,12 @@ pub struct Snapshot<'a>(rocksdb::Snapshot<'a>);
 pub struct Batch {
     /// The engine's batch, created with the first staged write.
     writes: Option<rocksdb::WriteBatch>,
-    /// Whether it adds to what is stored, other than what the store says about itself.
-    adds: bool,
+    /// Whether it puts a record, an entry or a part of a blob.
+    puts: bool,
+    /// Whether it puts a part of a blob.
+    puts_blobs: bool,
+    /// Whether it deletes parts of blobs.
+    deletes_blobs: bool,
 }
 
 /// Keeps everybody from opening a directory for writing while it lives.
@@ -344,7 +348,7 @@ impl Store {
     /// yet not be durable.
     pub fn write(&self, batch: &Batch, durability: Durability) -> Result<()> {
         self.check_writable()?;
-        if batch.adds {
+        if batch.adds() {
             self.check_room()?;
         }
         self.calls.writes.add(1);
@@ -606,17 +610,20 @@ impl Store {
 
     /// Stages a put in a batch.
     pub fn put(&self, batch: &mut Batch, space: Space, key: &[u8], value: &[u8]) {
-        batch.adds |= space != Space::Meta;
+        batch.puts |= space != Space::Meta;
+        batch.puts_blobs |= space == Space::Blobs;
         batch.writes().put_cf(&self.family(space), key, value);
     }
 
     /// Stages a delete in a batch.
     pub fn delete(&self, batch: &mut Batch, space: Space, key: &[u8]) {
+        batch.deletes_blobs |= space == Space::Blobs;
         batch.writes().delete_cf(&self.family(space), key);
     }
 
     /// Stages a delete of the keys from `lower` up to but not including `upper` in a batch.
     pub fn delete_range(&self, batch: &mut Batch, space: Space, lower: &[u8], upper: &[u8]) {
+        batch.deletes_blobs |= space == Space::Blobs;
         batch.writes().delete_range_cf(&self.family(space), lower, upper);
     }
 }
@@ -681,11 +688,16 @@ impl Snapshot<'_> {
 impl Batch {
     /// Removes what was staged and keeps the memory, unless it has grown beyond four mebibytes.
     pub fn clear(&mut self) {
-        self.adds = false;
+        (self.puts, self.puts_blobs, self.deletes_blobs) = (false, false, false);
         self.writes = self.writes.take().filter(|writes| writes.size_in_bytes() <= 4 << 20);
         if let Some(writes) = &mut self.writes {
             writes.clear();
         }
+    }
+
+    /// Returns whether it adds to what is stored. The deletion of a blob does not, though it writes the record of the blob.
+    fn adds(&self) -> bool {
+        self.puts_blobs || self.puts && !self.deletes_blobs
     }
 
     /// Returns the number of staged bytes.

@@ -554,6 +554,12 @@ fn near_the_end_of_the_disk_room_can_be_made() {
     let body = format!(r#"{{"name":"{}"}}"#, (0..16 << 10).map(|_| letter()).collect::<String>());
     let ask = |method: &str, path: &str, body: &str| ask(&server.url, method, path, body);
     assert_eq!(ask("PUT", "/Product/first", &body).status, 201);
+    assert_eq!(ask("PUT", "/Photo/first", "{}").status, 201);
+    let put = |id: &str| {
+        let (path, image) = (format!("/Photo/{id}/picture"), [("content-type", "image/png")]);
+        Connection::open(&server.url).request_with("PUT", &path, &image, &[7; 100_000]).status
+    };
+    assert_eq!(put("first"), 201);
     let refused =
         (0..10_000).map(|_| ask("POST", "/Product", &body)).find(|answer| ![201, 503].contains(&answer.status));
     let refused = refused.unwrap();
@@ -562,6 +568,8 @@ fn near_the_end_of_the_disk_room_can_be_made() {
     assert_eq!(ask("GET", "/Product/first", "").status, 200);
     assert_eq!(ask("PATCH", "/Product/first", r#"{"note":"more"}"#).status, 507);
     assert_eq!(ask("GET", "/_health", "").status, 503);
+    assert_eq!(put("first"), 507);
+    assert_eq!(ask("DELETE", "/Photo/first/picture", "").status, 204);
     assert_eq!(ask("DELETE", "/Product/first", "").status, 204);
     assert_eq!(ask("DELETE", "/Product?truncate=true", "").status, 200);
     wait_until("the space is given back", || ask("POST", "/Product", &body).status == 201);
