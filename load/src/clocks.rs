@@ -4,7 +4,6 @@
 //! Ticks are hundredths of a second: a window of seconds is known to a percent.
 
 use std::fs;
-use std::io::Write;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -108,19 +107,15 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Looks once in each piece of time, from now on; what it sees at `from` seconds and later is also appended to a file, a line of JSON each,
-    /// so that it is there if the run is cut off.
-    pub fn start(process: u32, each: Duration, from: f64, mut file: Option<fs::File>) -> Self {
+    /// Looks once in each piece of time, from now on, which is at `from` seconds. What it sees is also kept at once, for a run that is cut off.
+    pub fn start(process: u32, each: Duration, from: f64, mut keep: impl FnMut(&Held) + Send + 'static) -> Self {
         let (stop, stopped) = mpsc::channel();
         let look = move || {
             let (begun, mut held) = (Instant::now(), Vec::new());
             while stopped.recv_timeout(each) == Err(RecvTimeoutError::Timeout) {
-                let Some(now) = Held::by(process, from + begun.elapsed().as_secs_f64()) else { continue };
-                held.push(now);
-                if let (Some(file), Ok(line)) = (&mut file, serde_json::to_string(&now)) {
-                    // The result has it, too.
-                    let _ = writeln!(file, "{line}");
-                }
+                let now = Held::by(process, from + begun.elapsed().as_secs_f64());
+                now.iter().for_each(&mut keep);
+                held.extend(now);
             }
             held
         };
@@ -155,7 +150,7 @@ mod tests {
         let files: Vec<_> = (0..50).map(|_| fs::File::open("/dev/null").unwrap()).collect();
         assert!(Held::by(own, 0.0).unwrap().descriptors >= before.descriptors + 25, "others may close some meanwhile");
         assert!(before.resident_bytes > 100_000 && before.threads >= 1);
-        let watch = Watch::start(own, Duration::from_millis(1), 0.0, None);
+        let watch = Watch::start(own, Duration::from_millis(1), 0.0, |_| {});
         std::thread::sleep(Duration::from_millis(100));
         let seen = watch.stop();
         assert!(!seen.is_empty() && seen.is_sorted_by(|a, b| a.seconds < b.seconds));

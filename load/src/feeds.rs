@@ -1,7 +1,7 @@
 //! Subscribers of change feeds beside the load: connections that read what the server tells of changes, from before the warm-up to the end
 //! of the last window.
 
-use std::rc::Rc;
+use std::cell::RefCell;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -65,22 +65,21 @@ async fn follow_all(feeds: Vec<Feed>, target: Target, stopped: watch::Receiver<b
         for _ in 0..feed.subscribers {
             let (target, path, mut stopped) = (target.clone(), feed.path.clone(), stopped.clone());
             subscribers.spawn_local(async move {
-                let told = Rc::new(std::cell::RefCell::new(Followed::default()));
+                let told = RefCell::default();
                 tokio::select! {
                     () = follow(&target, &path, &told) => {}
                     _ = stopped.wait_for(|stopped| *stopped) => {}
                 }
-                (position, told.take())
+                (position, told.into_inner())
             });
         }
     }
-    let mut all: Vec<_> = feeds
-        .into_iter()
-        .map(|feed| Followed { path: feed.path, subscribers: feed.subscribers, ..Followed::default() })
-        .collect();
+    let followed =
+        |feed: Feed| Followed { path: feed.path, subscribers: feed.subscribers, events: 0, lagged: 0, ended: 0 };
+    let mut all: Vec<_> = feeds.into_iter().map(followed).collect();
     while let Some(done) = subscribers.join_next().await {
-        let Ok((position, told)) = done else { continue };
-        let sum: &mut Followed = &mut all[position];
+        let (position, told): (usize, Followed) = done.expect("no subscriber panics");
+        let sum = &mut all[position];
         sum.events += told.events;
         sum.lagged += told.lagged;
         sum.ended += told.ended;
@@ -88,25 +87,22 @@ async fn follow_all(feeds: Vec<Feed>, target: Target, stopped: watch::Receiver<b
     all
 }
 
-/// Subscribes again and again.
-async fn follow(target: &Target, path: &str, told: &std::cell::RefCell<Followed>) {
+/// Subscribes again and again, on a new connection each time.
+async fn follow(target: &Target, path: &str, told: &RefCell<Followed>) {
+    let connection = Connection::slots(target, 1).remove(0);
     loop {
-        let mut line = Vec::new();
-        for connection in Connection::slots(target, 1) {
-            let mut request = http::Request::new(Full::default());
-            *request.uri_mut() = path.parse().expect("it was checked");
-            // However it ended, it has.
-            let _ = connection
-                .stream(request, |bytes| {
-                    for byte in bytes {
-                        match byte {
-                            b'\n' => told.borrow_mut().note(&std::mem::take(&mut line)),
-                            _ => line.push(*byte),
-                        }
-                    }
-                })
-                .await;
-        }
+        let (mut line, mut request) = (Vec::new(), http::Request::new(Full::default()));
+        *request.uri_mut() = path.parse().expect("it was checked");
+        let take = |bytes: &[u8]| {
+            for byte in bytes {
+                match byte {
+                    b'\n' => told.borrow_mut().note(&std::mem::take(&mut line)),
+                    _ => line.push(*byte),
+                }
+            }
+        };
+        // However it ended, it has.
+        let _ = connection.stream(request, take).await;
         told.borrow_mut().ended += 1;
         tokio::time::sleep(PAUSE).await;
     }

@@ -42,7 +42,7 @@ pub fn run(scenario: &Scenario, server: &Server, has_data: bool) -> Result<(Run,
     run_in(None, scenario, server, has_data)
 }
 
-/// The same; what the server holds is also written into a folder while it runs, as [`stored::samples`].
+/// The same; what the server holds is also written into a folder while it runs, by [`stored::keep_sample`].
 pub fn run_in(
     folder: Option<&Path>,
     scenario: &Scenario,
@@ -166,10 +166,10 @@ impl Session<'_> {
     /// Why the server does not respond any more: then nothing that was measured can be believed.
     pub fn window(&mut self) -> Result<(), String> {
         let server = self.filled.server.process;
-        let folder = self.filled.folder.as_deref().filter(|_| server.is_some());
-        let samples = folder.map(|folder| stored::samples(folder, &self.id)).transpose();
-        let samples = samples.map_err(|error| format!("what the server holds cannot be written: {error}"))?;
-        let watch = server.zip(self.slice).map(|(process, each)| Watch::start(process, each, self.seconds, samples));
+        let (folder, id) = (self.filled.folder.clone(), self.id.clone());
+        // The result has the samples, too, so it is enough that they are kept where they can be.
+        let keep = move |held: &Held| drop(folder.as_deref().map(|folder| stored::keep_sample(folder, &id, held)));
+        let watch = server.zip(self.slice).map(|(process, each)| Watch::start(process, each, self.seconds, keep));
         live::phase(Phase::Measuring(self.arrivals));
         let before = Clocks::read(server)?;
         self.windows += 1;

@@ -35,13 +35,15 @@ pub fn prepare(folder: &Path) -> io::Result<()> {
     file.sync_data()
 }
 
-/// Opens the file for what the server holds while a run is under way: `ID.held.jsonl`, a line for each sample. It is removed when the result,
-/// which has them too, is stored; what is left of a run that was cut off has slopes nevertheless (`load slopes`).
-pub fn samples(folder: &Path, id: &str) -> io::Result<fs::File> {
-    fs::OpenOptions::new().create(true).append(true).open(folder.join(format!("{id}{SAMPLES}")))
-}
-
+/// The end of the name of a file with samples: `ID.held.jsonl`.
 const SAMPLES: &str = ".held.jsonl";
+
+/// Adds what the server holds while a run is under way to the samples of the run, a line each. The file is removed when the result, which
+/// has them too, is stored; what is left of a run that was cut off has slopes nevertheless (`load slopes`).
+pub fn keep_sample(folder: &Path, id: &str, held: &Held) -> io::Result<()> {
+    let mut file = fs::OpenOptions::new().create(true).append(true).open(folder.join(format!("{id}{SAMPLES}")))?;
+    writeln!(file, "{}", serde_json::to_string(held)?)
+}
 
 /// Reads such a file; a last line that was cut off is left out.
 pub fn read_samples(file: &Path) -> io::Result<Vec<Held>> {
@@ -128,4 +130,23 @@ fn read(log: &[u8]) -> Result<BTreeMap<String, Histogram<u64>>, String> {
         }
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_of_a_run_that_was_cut_off_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let held = |seconds| Held { seconds, resident_bytes: 1000, descriptors: 10, threads: 3 };
+        for seconds in [1.0, 2.0] {
+            keep_sample(folder.path(), "run-1", &held(seconds)).unwrap();
+        }
+        let file = folder.path().join("run-1.held.jsonl");
+        fs::OpenOptions::new().append(true).open(&file).unwrap().write_all(b"{\"seconds\":3").unwrap();
+        assert_eq!(read_samples(&file).unwrap(), [1.0, 2.0].map(held));
+        fs::write(&file, "").unwrap();
+        assert!(read_samples(&file).unwrap().is_empty());
+    }
 }
