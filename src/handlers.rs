@@ -466,7 +466,7 @@ fn minimal(status: StatusCode) -> Answer {
 }
 
 /// Reduces the answer to a write to its status and validator, if there is no memory for its body.
-pub fn without_content(mut answer: Answer) -> Answer {
+pub fn remove_content(answer: &mut Answer) {
     if answer.status() == StatusCode::OK {
         *answer.status_mut() = StatusCode::NO_CONTENT;
     }
@@ -474,7 +474,6 @@ pub fn without_content(mut answer: Answer) -> Answer {
     for name in [CONTENT_TYPE, CONTENT_ENCODING, CONTENT_LENGTH] {
         answer.headers_mut().remove(name);
     }
-    answer
 }
 
 fn empty(status: StatusCode) -> Answer {

@@ -50,7 +50,7 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{self, Poll, ready};
+use std::task::{self, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -78,7 +78,6 @@ use crossing::{Attempt, Completed, Crossing, Reply, coded_inline};
 use events::{Events, FeedPlace};
 pub use limits::{Held, Holder, Holdings, Limited, Limits, Outcomes, rate};
 use operations::Operations;
-use peer::Asker;
 pub use peer::Peer;
 use permits::{BodyBytes, BodyPermit, Permit};
 use unanswered::Unanswered;
@@ -297,48 +296,48 @@ impl Ingress {
         if self.options.trusted_proxies.is_empty() {
             return None;
         }
-        let client = Client::of(peer.address, &parts.headers, &self.options.trusted_proxies);
-        let is_other = client != Client::at(peer.address);
-        is_other.then(|| Peer::of_client(self.limits(), client, peer.address))
+        let client = Client::of(peer.address(), &parts.headers, &self.options.trusted_proxies);
+        let is_other = client != Client::at(peer.address());
+        is_other.then(|| Peer::of_client(self.limits(), client, peer.address()))
     }
 
     fn answer_parts<B: Source>(self: &Arc<Self>, parts: Parts, body: B, peer: &Peer) -> Answering {
-        let client = || Client::of(peer.address, &parts.headers, &self.options.trusted_proxies).address();
+        let client = || Client::of(peer.address(), &parts.headers, &self.options.trusted_proxies).address();
         let mut context = self.recorder.begin(&parts, client);
         let framed = body.is_over() || body::is_understood(&parts.headers);
         let admitted = if framed { self.browsers.admit(&parts) } else { Err(Failure::TransferCoding) };
         if let Err(failure) = admitted {
             self.discard_body(&parts, body);
             let head = parts.method == Method::HEAD;
-            return Answering::Now(Some(self.answer_for(Err(failure), head, context, &parts.headers, &peer.asker)));
+            return Answering::Now(Some(self.answer_for(Err(failure), head, context, &parts.headers, peer)));
         }
         if matches!(parts.method, Method::POST | Method::PUT | Method::PATCH) {
-            let request = Unanswered::new(self, context, &peer.asker);
-            return Answering::later(answer_with_body(request, parts, body, peer.clone()));
+            let request = Unanswered::new(self, context, peer);
+            return Answering::later(answer_with_body(request, parts, body));
         }
         self.discard_body(&parts, body);
         let outcome = match self.resolve(&parts, &mut context) {
             None => return self.answer_beside(parts, peer, context),
             Some(Err(failure)) => Err(failure),
             Some(Ok(route)) if let Some((topic, after)) = route.follows() => {
-                let request = Unanswered::new(self, context, &peer.asker);
+                let request = Unanswered::new(self, context, peer);
                 return Answering::later(answer_with_changes(request, parts, topic, after));
             }
             Some(Ok(ref route)) if let Some(blob) = route.blob() => {
-                return self.answer_with_blob(blob, &parts.headers, context, &peer.asker);
+                return self.answer_with_blob(blob, &parts.headers, context, peer);
             }
             Some(Ok(route)) => match self.crossing.attempt(&route, &parts.headers, b"") {
                 Attempt::Done(outcome) => outcome,
                 attempt => {
                     context.mark(Span::Handler);
-                    let request = Unanswered::new(self, context, &peer.asker);
-                    let held = BodyBytes::none(&peer.asker);
+                    let request = Unanswered::new(self, context, peer);
+                    let held = BodyBytes::none(peer);
                     return Answering::later(answer_later(request, parts, Bytes::new(), held, attempt));
                 }
             },
         };
         let head = parts.method == Method::HEAD;
-        Answering::Now(Some(self.answer_for(outcome, head, context, &parts.headers, &peer.asker)))
+        Answering::Now(Some(self.answer_for(outcome, head, context, &parts.headers, peer)))
     }
 
     /// Answers a request beside the tables: a static file, or an operational endpoint.
@@ -346,18 +345,18 @@ impl Ingress {
         let file = self.files.as_ref().and_then(|files| files.answer(&parts.method, &parts.uri, &parts.headers));
         if let Some(outcome) = file {
             context.set_route(labels::STATIC);
-            return self.answer_with_file(outcome, context, parts.headers, &peer.asker);
+            return self.answer_with_file(outcome, context, parts.headers, peer);
         }
         if parts.uri.path().starts_with("/_")
             && let Err(failure) = self.browsers.admit_to_data(&parts)
         {
             context.set_route(labels::beside(parts.uri.path()));
             let head = parts.method == Method::HEAD;
-            return Answering::Now(Some(self.answer_for(Err(failure), head, context, &parts.headers, &peer.asker)));
+            return Answering::Now(Some(self.answer_for(Err(failure), head, context, &parts.headers, peer)));
         }
-        if let Some(answer) = self.to_console(&parts, peer.address) {
+        if let Some(answer) = self.to_console(&parts, peer.address()) {
             context.set_route(labels::beside(console::PATH));
-            return Answering::Now(Some(self.answer_for(Ok(answer), false, context, &parts.headers, &peer.asker)));
+            return Answering::Now(Some(self.answer_for(Ok(answer), false, context, &parts.headers, peer)));
         }
         context.set_route(labels::beside(parts.uri.path()));
         context.mark(Span::Routing);
@@ -365,7 +364,7 @@ impl Ingress {
             Some(files) => files.has_page(&parts.method, &parts.uri),
             None => parts.uri.path() == "/",
         };
-        let (request, peer) = (Unanswered::new(self, context, &peer.asker), peer.clone());
+        let (request, peer) = (Unanswered::new(self, context, peer), peer.clone());
         Answering::later(async move {
             let (head, headers) = (parts.method == Method::HEAD, parts.headers.clone());
             let mut answer = match request.ingress.operations.answer(parts, &peer).await {
@@ -394,14 +393,14 @@ impl Ingress {
         outcome: handlers::Result<static_files::Answer>,
         mut context: Context,
         headers: HeaderMap,
-        asker: &Asker,
+        peer: &Peer,
     ) -> Answering {
         let outcome = match outcome.map(Response::into_parts) {
             Ok((head, Content::Memory(bytes))) => Ok(Response::from_parts(head, bytes)),
-            Ok((head, Content::Disk(extent))) => match Permit::take(&self.crossing, asker, Lane::Reading) {
+            Ok((head, Content::Disk(extent))) => match Permit::take(&self.crossing, peer, Lane::Reading) {
                 Some(permit) => {
                     context.mark(Span::Handler);
-                    let request = Unanswered::new(self, context, asker);
+                    let request = Unanswered::new(self, context, peer);
                     return Answering::later(async move {
                         match request.ingress.crossing.opened(extent, permit).await {
                             Ok(body) => {
@@ -416,12 +415,12 @@ impl Ingress {
             },
             Err(failure) => Err(failure),
         };
-        Answering::Now(Some(self.answer_for(outcome, false, context, &headers, asker)))
+        Answering::Now(Some(self.answer_for(outcome, false, context, &headers, peer)))
     }
 
     /// Subscribes after an event; the missed events begin to be read in the pool first.
-    async fn resumed(&self, topic: Topic, after: EventId, asker: &Asker) -> handlers::Result<Subscription> {
-        let permit = Permit::take(&self.crossing, asker, Lane::Scanning).ok_or(Failure::Overloaded)?;
+    async fn resumed(&self, topic: Topic, after: EventId, peer: &Peer) -> handlers::Result<Subscription> {
+        let permit = Permit::take(&self.crossing, peer, Lane::Scanning).ok_or(Failure::Overloaded)?;
         let (feed, waited_ms) = (self.feed.clone(), self.options.request_timeout_ms);
         let job = permit.in_pool(move |_| feed.resume(topic, after));
         let resumed = tokio::time::timeout(Duration::from_millis(waited_ms), job).await;
@@ -431,10 +430,11 @@ impl Ingress {
     /// Resolves a request whose path is a table's, unless a web page must not make it.
     fn resolve<'r>(&'r self, parts: &'r Parts, context: &mut Context) -> Option<handlers::Result<Route<'r>>> {
         let routes = self.crossing.routes();
-        let route = routes.resolve(&parts.method, &parts.uri, &parts.headers)?;
+        let route = routes.resolve(&parts.method, &parts.uri, &parts.headers);
         let template = match &route {
-            Ok(route) => Some(route.template()),
-            Err(_) => routes.template_of(&parts.uri),
+            None => return None,
+            Some(Ok(route)) => Some(route.template()),
+            Some(Err(_)) => routes.template_of(&parts.uri),
         };
         context.set_route(template.map_or(labels::OTHER, labels::of));
         context.mark(Span::Routing);
@@ -442,36 +442,37 @@ impl Ingress {
             Some(template) if routes.is_of_blobs(template) => Browsers::admit_to_upload(parts),
             _ => self.browsers.admit_to_data(parts),
         };
-        Some(admitted.and(route))
+        match admitted {
+            Ok(()) => route,
+            Err(failure) => Some(Err(failure)),
+        }
     }
 
-    /// Reads the body of a request within all limits.
+    /// Reads the body of a request within all limits. Most are short and have arrived with their heads: these need no permit to arrive.
     async fn read<B: Source>(
         &self,
         route: &Route<'_>,
         parts: &Parts,
         mut body: B,
         context: &mut Context,
-        asker: &Asker,
+        peer: &Peer,
     ) -> handlers::Result<(Bytes, BodyBytes)> {
-        let Some(permit) = BodyPermit::take(asker) else {
-            return self.refuse(Failure::Overloaded, parts, body);
-        };
         let limit_bytes = self.options.body_bytes;
         if body.least_bytes() > limit_bytes as u64 {
             return self.refuse(Failure::TooLarge { limit_bytes }, parts, body);
         }
-        let waited_ms = self.options.body_timeout_ms;
-        let mut held = permit.bytes(asker);
-        let read = body::read_within(&mut body, limit_bytes, |bytes| {
-            permit.arriving.note(bytes);
-            held.grow(bytes)
-        });
-        let read = permit.arriving.unless_given_up(read);
-        let read = tokio::time::timeout(Duration::from_millis(waited_ms), read).await;
+        let first = body::at_hand(&mut body, &parts.headers)?;
+        let (read, mut held) = if body.is_over() {
+            let mut held = BodyBytes::none(peer);
+            (body::single(first, limit_bytes, |bytes| held.grow(bytes)), held)
+        } else if let Some(permit) = BodyPermit::take(peer) {
+            let mut held = permit.bytes(peer);
+            // Boxed, so that requests with short bodies are moved as less memory.
+            (Box::pin(self.read_rest(first, &mut body, &permit, &mut held)).await, held)
+        } else {
+            return self.refuse(Failure::Overloaded, parts, body);
+        };
         context.mark(Span::Body);
-        drop(permit);
-        let read = read.unwrap_or(Err(Failure::TooSlow { waited_ms }));
         if let Err(Failure::TooLarge { .. }) = read {
             self.discard_rest(body);
         }
@@ -479,8 +480,26 @@ impl Ingress {
         context.add_bytes_in(bytes.len());
         match route.has_gzip() {
             false => Ok((bytes, held)),
-            true => Ok((self.crossing.inflated(bytes, limit_bytes, &mut held).await?, held)),
+            true => Ok((Box::pin(self.crossing.inflated(bytes, limit_bytes, &mut held)).await?, held)),
         }
+    }
+
+    /// Reads the rest of a body, unless it is given up for another client.
+    async fn read_rest(
+        &self,
+        first: Bytes,
+        body: &mut impl Source,
+        permit: &BodyPermit,
+        held: &mut BodyBytes,
+    ) -> handlers::Result<Bytes> {
+        let waited_ms = self.options.body_timeout_ms;
+        let read = body::read_within(first, body, self.options.body_bytes, |bytes| {
+            permit.arriving.note(bytes);
+            held.grow(bytes)
+        });
+        let read = permit.arriving.unless_given_up(read);
+        let read = tokio::time::timeout(Duration::from_millis(waited_ms), read).await;
+        read.unwrap_or(Err(Failure::TooSlow { waited_ms }))
     }
 
     /// Rejects a request before its body is read.
@@ -506,13 +525,17 @@ impl Ingress {
     /// Returns the answer for an outcome, without its body if only the head was requested.
     fn answer_for(
         &self,
-        outcome: handlers::Result<Answer>,
+        mut outcome: handlers::Result<Answer>,
         head: bool,
         context: Context,
         headers: &HeaderMap,
-        asker: &Asker,
+        peer: &Peer,
     ) -> Response<Body> {
-        let outcome = outcome.and_then(|answer| self.crossing.counted(answer, asker));
+        if let Ok(answer) = &mut outcome
+            && let Err(failure) = Crossing::count(answer, peer)
+        {
+            outcome = Err(failure);
+        }
         let answer = outcome.unwrap_or_else(|failure| coded_inline(self.problem(&failure, &context, headers), headers));
         let answer = if head { handlers::without_body(answer) } else { answer };
         let answer = answer.map(|bytes| Either::Left(Full::new(bytes)));
@@ -537,8 +560,9 @@ impl Ingress {
     }
 }
 
-async fn answer_with_body<B: Source>(mut request: Unanswered, parts: Parts, body: B, peer: Peer) -> Response<Body> {
-    let ingress = Arc::clone(&request.ingress);
+/// Answers a request that may have a body. Whatever may last is boxed, so that other requests are moved as less memory.
+async fn answer_with_body<B: Source>(mut request: Unanswered, parts: Parts, body: B) -> Response<Body> {
+    let (ingress, peer) = (Arc::clone(&request.ingress), request.peer.clone());
     let outcome = match ingress.resolve(&parts, request.context()) {
         None => {
             ingress.discard_body(&parts, body);
@@ -547,20 +571,20 @@ async fn answer_with_body<B: Source>(mut request: Unanswered, parts: Parts, body
         }
         Some(Err(failure)) => ingress.refuse(failure, &parts, body),
         Some(Ok(ref route)) if let Some(blob) = route.blob() => {
-            ingress.receive(blob, &parts, body, request.context(), &peer.asker).await
+            Box::pin(ingress.receive(blob, &parts, body, request.context(), &peer)).await
         }
         Some(Ok(route)) => match route.load(ingress.options.body_bytes) {
             Some((table, load)) => {
-                let loaded = ingress.load(table, load, &parts, body, request.context(), &peer.asker).await;
+                let loaded = Box::pin(ingress.load(table, load, &parts, body, request.context(), &peer)).await;
                 loaded.and_then(|load| route.loaded(&load))
             }
-            None => match ingress.read(&route, &parts, body, request.context(), &peer.asker).await {
+            None => match ingress.read(&route, &parts, body, request.context(), &peer).await {
                 Err(failure) => Err(failure),
                 Ok((body, held)) => match ingress.crossing.attempt(&route, &parts.headers, &body) {
                     Attempt::Done(outcome) => outcome,
                     attempt => {
                         request.context().mark(Span::Handler);
-                        return answer_later(request, parts, body, held, attempt).await;
+                        return Box::pin(answer_later(request, parts, body, held, attempt)).await;
                     }
                 },
             },
@@ -580,18 +604,18 @@ async fn answer_with_changes(
     if parts.method == Method::HEAD {
         return request.finish(handlers::event_stream(Either::Left(Full::default())));
     }
-    let Some(place) = FeedPlace::take(&request.asker) else {
+    let Some(place) = FeedPlace::take(&request.peer) else {
         let detail = "there are as many change feeds as there may be (--feed-subscribers)".to_owned();
         return request.answer_for(Err(Error::Busy { detail }.into()), false, &parts.headers);
     };
     let subscription = match after {
         None => ingress.feed.subscribe(topic).map_err(Failure::from),
-        Some(after) => ingress.resumed(topic, after, &request.asker).await,
+        Some(after) => ingress.resumed(topic, after, &request.peer).await,
     };
     request.context().mark(Span::Pool);
     match subscription {
         Ok(subscription) => {
-            let events = Events::new(subscription, place, Arc::clone(&ingress.crossing), request.asker.clone());
+            let events = Events::new(subscription, place, Arc::clone(&ingress.crossing), request.peer.clone());
             request.sent_in_pieces(handlers::event_stream(events))
         }
         Err(failure) => request.answer_for(Err(failure), false, &parts.headers),
@@ -609,8 +633,8 @@ async fn answer_later(
     let head = parts.method == Method::HEAD;
     let waited_ms = request.ingress.options.request_timeout_ms;
     let crossing = Arc::clone(&request.ingress.crossing);
-    let asker = request.asker.clone();
-    let completed = crossing.complete(parts, body, held, attempt, &asker);
+    let peer = request.peer.clone();
+    let completed = crossing.complete(parts, body, held, attempt, &peer);
     match tokio::time::timeout(Duration::from_millis(waited_ms), completed).await {
         Ok(Completed { began, outcome, headers }) => {
             request.context().mark_at(Span::Pool, began);
@@ -623,6 +647,11 @@ async fn answer_later(
         }
         Err(_) => request.answer_for(Err(Failure::TimedOut { waited_ms }), head, &HeaderMap::new()),
     }
+}
+
+/// Has no browser guess another media type than the one that stands there.
+fn set_nosniff(answer: &mut Response<Body>) {
+    answer.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
 }
 
 /// Returns the options of a feed whose subscribers are limited here, by client.
@@ -648,13 +677,16 @@ impl Future for Answering {
     type Output = Response<Body>;
 
     fn poll(self: Pin<&mut Self>, context: &mut task::Context<'_>) -> Poll<Response<Body>> {
-        let mut answer = match self.get_mut() {
-            Self::Now(answer) => answer.take().expect("a completed future is not polled again"),
-            Self::Later(answer) => ready!(answer.as_mut().poll(context)),
-        };
-        // No browser guesses another media type than the one that stands there.
-        answer.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-        Poll::Ready(answer)
+        match self.get_mut() {
+            Self::Now(answer) => {
+                set_nosniff(answer.as_mut().expect("a completed future is not polled again"));
+                Poll::Ready(answer.take().expect("seen just now"))
+            }
+            Self::Later(answer) => answer.as_mut().poll(context).map(|mut answer| {
+                set_nosniff(&mut answer);
+                answer
+            }),
+        }
     }
 }
 

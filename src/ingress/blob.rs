@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use super::crossing::{Crossing, caught};
 use super::limits::Held;
-use super::peer::Asker;
+use super::peer::Peer;
 use super::pieces::Broken;
 use super::unanswered::Unanswered;
 use super::{Answering, Ingress};
@@ -37,9 +37,9 @@ impl Ingress {
         blob: &Blob<'_>,
         headers: &HeaderMap,
         context: observability::Context,
-        asker: &Asker,
+        peer: &Peer,
     ) -> Answering {
-        let (mut request, head) = (Unanswered::new(self, context, asker), blob.access == Access::Describe);
+        let (mut request, head) = (Unanswered::new(self, context, peer), blob.access == Access::Describe);
         let memory = &self.crossing.in_memory;
         match caught(|| read(memory, blob.table, &blob.id, blob.attribute, headers, head)) {
             Err(Failure::Error(Error::WouldBlock)) => {
@@ -61,7 +61,7 @@ async fn from_disk(
 ) -> Response<super::Body> {
     let (crossing, wanted, (table, id, attribute)) = (Arc::clone(&request.ingress.crossing), headers.clone(), blob);
     let job = move |database: &Database| read(database, database.table(&table)?, &id, attribute, &wanted, head);
-    let outcome = crossing.read_in_pool(&request.asker, job).await;
+    let outcome = crossing.read_in_pool(&request.peer, job).await;
     request.context().mark(Span::Pool);
     sent(request, outcome, &headers)
 }
@@ -74,12 +74,12 @@ fn sent(request: Unanswered, outcome: Result<Response<Content>>, headers: &Heade
     let Some(rest) = content.rest else {
         return request.answer_for(Ok(Response::from_parts(head, content.first)), false, headers);
     };
-    let (crossing, asker) = (Arc::clone(&request.ingress.crossing), request.asker.clone());
-    match asker.count(content.first) {
+    let (crossing, peer) = (Arc::clone(&request.ingress.crossing), request.peer.clone());
+    match peer.count(content.first) {
         Some(first) => {
             let left_bytes = first.len() as u64 + rest.left_bytes();
             let state = State::There(first, Some(rest));
-            request.sent_in_pieces(Response::from_parts(head, BlobBody { crossing, asker, state, left_bytes }))
+            request.sent_in_pieces(Response::from_parts(head, BlobBody { crossing, peer, state, left_bytes }))
         }
         None => request.answer_for(Err(Failure::Overloaded), false, headers),
     }
@@ -88,7 +88,7 @@ fn sent(request: Unanswered, outcome: Result<Response<Content>>, headers: &Heade
 /// A blob being sent.
 struct BlobBody {
     crossing: Arc<Crossing>,
-    asker: Asker,
+    peer: Peer,
     state: State,
     /// The bytes not handed to the connection yet.
     left_bytes: u64,
@@ -116,7 +116,7 @@ impl Body for BlobBody {
         let mut reading = match std::mem::replace(&mut self.state, State::Over) {
             State::Over => return Poll::Ready(None),
             State::There(piece, rest) => return self.hand_over(piece, rest),
-            State::Idle(reader) => Box::pin(piece(Arc::clone(&self.crossing), self.asker.clone(), reader)),
+            State::Idle(reader) => Box::pin(piece(Arc::clone(&self.crossing), self.peer.clone(), reader)),
             State::Reading(reading) => reading,
         };
         match reading.as_mut().poll(context) {
@@ -155,14 +155,14 @@ impl BlobBody {
 /// Reads the next piece once there is room for it.
 async fn piece(
     crossing: Arc<Crossing>,
-    asker: Asker,
+    peer: Peer,
     mut reader: Reader,
 ) -> std::result::Result<(Bytes, Reader), Broken> {
     let bytes = reader.left_bytes().min(PIECE_BYTES as u64) as usize;
-    let room = room(&crossing, &asker, bytes).await.ok_or(Broken)?;
+    let room = room(&crossing, &peer, bytes).await.ok_or(Broken)?;
     let database = crossing.database().clone();
     let job = move || (reader.next(&database), reader);
-    let (piece, reader) = crossing.in_pool(Lane::Reading, &asker, job).await.map_err(|_| Broken)?;
+    let (piece, reader) = crossing.in_pool(Lane::Reading, &peer, job).await.map_err(|_| Broken)?;
     match piece {
         Ok(piece) => Ok((room.with(piece), reader)),
         Err(error) => {
@@ -173,10 +173,10 @@ async fn piece(
 }
 
 /// Waits for room for `bytes` bytes; `None` after the timeout.
-async fn room(crossing: &Crossing, asker: &Asker, bytes: usize) -> Option<Held> {
+async fn room(crossing: &Crossing, peer: &Peer, bytes: usize) -> Option<Held> {
     let deadline = Instant::now() + crossing.longest_wait;
     loop {
-        let room = asker.room(bytes);
+        let room = peer.room(bytes);
         if room.is_some() || Instant::now() >= deadline {
             return room;
         }

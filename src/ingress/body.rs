@@ -4,6 +4,7 @@ use std::io::Read;
 
 use bytes::Bytes;
 use flate2::read::MultiGzDecoder;
+use futures_util::FutureExt;
 use http::HeaderMap;
 use http::header::{EXPECT, TRANSFER_ENCODING};
 use http_body_util::BodyExt;
@@ -51,25 +52,44 @@ pub fn waits_to_be_asked(headers: &HeaderMap) -> bool {
 /// # Errors
 /// 413 as soon as it is longer than `limit_bytes`; 400 if it is aborted.
 pub async fn read(mut body: impl Source, limit_bytes: usize) -> Result<Bytes, Failure> {
-    read_within(&mut body, limit_bytes, |_| true).await
+    read_within(Bytes::new(), &mut body, limit_bytes, |_| true).await
 }
 
-/// Like [`read`], but leaves the rest beyond the limit in the body. `hold` returns whether there is memory for that many more bytes.
+/// Returns what of a body has arrived by now; empty if nothing has, or if the client waits to be asked for it.
+///
+/// # Errors
+/// 400 if it is aborted.
+pub(super) fn at_hand(body: &mut impl Source, headers: &HeaderMap) -> Result<Bytes, Failure> {
+    if waits_to_be_asked(headers) {
+        return Ok(Bytes::new());
+    }
+    next(body).now_or_never().unwrap_or(Ok(Bytes::new()))
+}
+
+/// Returns a body that consists of one piece. `hold` returns whether there is memory for that many bytes.
+///
+/// # Errors
+/// 413 if it is longer than `limit_bytes`; 503 if there is no memory.
+pub(super) fn single(piece: Bytes, limit_bytes: usize, mut hold: impl FnMut(usize) -> bool) -> Result<Bytes, Failure> {
+    if piece.len() > limit_bytes {
+        return Err(Failure::TooLarge { limit_bytes });
+    }
+    if hold(piece.len()) { Ok(piece) } else { Err(Failure::Overloaded) }
+}
+
+/// Like [`read`], after a first piece, if there was one; leaves the rest beyond the limit in the body. `hold` returns whether there is
+/// memory for that many more bytes.
 ///
 /// # Errors
 /// As [`read`]; 503 if there is no memory.
 pub(super) async fn read_within(
+    first: Bytes,
     body: &mut impl Source,
     limit_bytes: usize,
     mut hold: impl FnMut(usize) -> bool,
 ) -> Result<Bytes, Failure> {
-    let first = next(body).await?;
-    if first.len() > limit_bytes {
-        return Err(Failure::TooLarge { limit_bytes });
-    }
-    if !hold(first.len()) {
-        return Err(Failure::Overloaded);
-    }
+    let first = if first.is_empty() { next(body).await? } else { first };
+    let first = single(first, limit_bytes, &mut hold)?;
     if body.is_end_stream() {
         return Ok(first);
     }
@@ -152,6 +172,18 @@ mod tests {
         }
     }
 
+    /// A body of which nothing arrives.
+    struct Silent;
+
+    impl Body for Silent {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            Poll::Pending
+        }
+    }
+
     #[tokio::test]
     async fn pieces_are_put_together_up_to_the_limit() {
         let pieces = || Pieces(["ab", "", "cd", "e"].into());
@@ -159,6 +191,17 @@ mod tests {
         assert!(matches!(read(pieces(), 4).await, Err(Failure::TooLarge { limit_bytes: 4 })));
         assert!(matches!(read(pieces(), 1).await, Err(Failure::TooLarge { limit_bytes: 1 })));
         assert_eq!(read(Pieces(VecDeque::new()), 4).await.unwrap(), "");
+    }
+
+    #[test]
+    fn what_has_arrived_is_at_hand() {
+        let (unasked, mut asked) = (HeaderMap::new(), HeaderMap::new());
+        asked.insert(EXPECT, "100-continue".parse().unwrap());
+        let mut body = Pieces(["", "ab", "c"].into());
+        assert_eq!(at_hand(&mut body, &asked).unwrap(), "", "the client waits to be asked");
+        assert_eq!(at_hand(&mut body, &unasked).unwrap(), "ab");
+        assert_eq!(at_hand(&mut body, &unasked).unwrap(), "c");
+        assert_eq!(at_hand(&mut Silent, &unasked).unwrap(), "", "nothing has arrived");
     }
 
     #[test]

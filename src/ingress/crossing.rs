@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 use super::budget::Budget;
 use super::file::FileBody;
 use super::limits::{Held, Holder, Limited, Limits, rate};
-use super::peer::Asker;
+use super::peer::Peer;
 use super::permits::{BodyBytes, Permit};
 use super::pieces::{Broken, Piece, Pieces, Waiting};
 use super::queue::Queue;
@@ -141,7 +141,7 @@ struct Job {
     parts: Parts,
     body: Bytes,
     permit: Permit,
-    asker: Asker,
+    peer: Peer,
     interrupt: Interrupt,
     /// Taken once the beginning of the answer is sent.
     started: Option<oneshot::Sender<Started>>,
@@ -227,7 +227,7 @@ impl Job {
             Some(dump) => dump.count_when_room(piece, deadline, is_abandoned),
             None => Some(piece),
         };
-        piece.and_then(|piece| self.asker.count_when_room(piece, deadline, is_abandoned)).ok_or_else(not_read)
+        piece.and_then(|piece| self.peer.count_when_room(piece, deadline, is_abandoned)).ok_or_else(not_read)
     }
 
     fn begin(&mut self, outcome: Result<Answer>, synced: Option<Synced>, pieces: Option<UnboundedReceiver<Piece>>) {
@@ -264,11 +264,11 @@ impl Holder for RunningDump {
 }
 
 impl Dump {
-    fn begin(asker: &Asker, interrupt: &Interrupt) -> Self {
+    fn begin(peer: &Peer, interrupt: &Interrupt) -> Self {
         let running =
             Arc::new(RunningDump { interrupt: interrupt.clone(), began: Instant::now(), bytes: AtomicU64::new(0) });
         let holder: Arc<dyn Holder> = running.clone();
-        let thread = asker.holdings.try_take(Limited::DumpThreads, 1, Some(&holder));
+        let thread = peer.holdings().try_take(Limited::DumpThreads, 1, Some(&holder));
         Self { room: Budget::of(DUMPED_BYTES), running, _thread: thread }
     }
 
@@ -281,7 +281,7 @@ impl Dump {
 }
 
 /// Awaits the beginning of an answer. While a dump waits for a thread, whoever holds most of them gives up one.
-async fn begun(mut beginning: oneshot::Receiver<Started>, lane: Lane, asker: &Asker) -> Option<Started> {
+async fn begun(mut beginning: oneshot::Receiver<Started>, lane: Lane, peer: &Peer) -> Option<Started> {
     if lane != Lane::Dumping {
         return beginning.await.ok();
     }
@@ -289,7 +289,7 @@ async fn begun(mut beginning: oneshot::Receiver<Started>, lane: Lane, asker: &As
         match tokio::time::timeout(DUMP_WAIT, &mut beginning).await {
             Ok(begun) => return begun.ok(),
             // The thread is free once its dump has ended.
-            Err(_) => drop(asker.holdings.try_take(Limited::DumpThreads, 1, None)),
+            Err(_) => drop(peer.holdings().try_take(Limited::DumpThreads, 1, None)),
         }
     }
 }
@@ -383,7 +383,7 @@ impl Crossing {
         body: Bytes,
         held: BodyBytes,
         mut attempt: Attempt,
-        asker: &Asker,
+        peer: &Peer,
     ) -> Completed {
         let deadline = tokio::time::Instant::now() + LOCK_WAIT;
         let mut permit = None;
@@ -395,10 +395,10 @@ impl Crossing {
                 Attempt::Locked(_) => Lane::Writing,
                 Attempt::Blocked(lane) => lane,
             };
-            let Some(taken) = permit.take().or_else(|| Permit::take(self, asker, lane)) else {
+            let Some(taken) = permit.take().or_else(|| Permit::take(self, peer, lane)) else {
                 break Err(Failure::Overloaded);
             };
-            let Attempt::Locked(released) = attempt else { return self.pooled(parts, body, held, taken, asker).await };
+            let Attempt::Locked(released) = attempt else { return self.pooled(parts, body, held, taken, peer).await };
             let released = tokio::select! {
                 biased;
                 released = tokio::time::timeout_at(deadline, released) => released,
@@ -414,17 +414,17 @@ impl Crossing {
             };
         };
         let outcome = match outcome {
-            Ok(answer) => self.coded(&parts, answer, asker).await,
+            Ok(answer) => self.coded(&parts, answer, peer).await,
             refused => refused,
         };
         Completed { began: Instant::now(), outcome: outcome.map(Reply::Whole), headers: parts.headers }
     }
 
     /// Compresses the answer, if it has to be and is not yet.
-    async fn coded(self: &Arc<Self>, parts: &Parts, answer: Answer, asker: &Asker) -> Result<Answer> {
+    async fn coded(self: &Arc<Self>, parts: &Parts, answer: Answer, peer: &Peer) -> Result<Answer> {
         let is_coded = answer.headers().contains_key(CONTENT_ENCODING) || !parts.headers.contains_key(ACCEPT_ENCODING);
         let coding = if is_coded { None } else { self.route(parts)?.coding_of(&answer) };
-        self.compressed(answer, coding, asker).await
+        self.compressed(answer, coding, peer).await
     }
 
     /// Compresses an answer, a longer one in the pool. A completed write must not fail any more: if there is no room in the lane, the answer
@@ -436,20 +436,20 @@ impl Crossing {
         self: &Arc<Self>,
         answer: Answer,
         coding: Option<Coding>,
-        asker: &Asker,
+        peer: &Peer,
     ) -> Result<Answer> {
         let Some(coding) = coding else { return Ok(answer) };
         if answer.body().len() < CODED_BYTES {
             return Ok(coded(answer, coding));
         }
         // Firm, since it may be the answer to a write.
-        let Some(permit) = Permit::take(self, asker, Lane::Scanning).map(Permit::firm) else { return Ok(answer) };
+        let Some(permit) = Permit::take(self, peer, Lane::Scanning).map(Permit::firm) else { return Ok(answer) };
         let job = move || {
             let answer = coded(answer, coding);
             drop(permit);
             answer
         };
-        self.in_pool(Lane::Scanning, asker, job).await
+        self.in_pool(Lane::Scanning, peer, job).await
     }
 
     /// Decompresses a body within the memory for which it has a permit.
@@ -462,7 +462,7 @@ impl Crossing {
         limit_bytes: usize,
         held: &mut BodyBytes,
     ) -> Result<Bytes> {
-        let permit = Permit::take(self, &held.asker, Lane::Writing).ok_or(Failure::Overloaded)?;
+        let permit = Permit::take(self, &held.peer, Lane::Writing).ok_or(Failure::Overloaded)?;
         let inflated = permit.in_pool(move |_| body::inflate(&body, limit_bytes)).await??;
         match held.grow(inflated.len()) {
             true => Ok(inflated),
@@ -472,24 +472,24 @@ impl Crossing {
 
     /// Runs the handler of a request in the pool of its lane, where it may block; an answer longer than a piece comes in pieces. If the
     /// answer is dropped before its end, a query is cancelled; a write continues.
-    async fn pooled(&self, parts: Parts, body: Bytes, held: BodyBytes, permit: Permit, asker: &Asker) -> Completed {
+    async fn pooled(&self, parts: Parts, body: Bytes, held: BodyBytes, permit: Permit, peer: &Peer) -> Completed {
         let waiting = Waiting(Interrupt::default());
         let (lane, interrupt, place) = (permit.lane, waiting.0.clone(), Arc::clone(&permit.place));
         let (started, beginning) = oneshot::channel();
-        let asking = asker.clone();
+        let asking = peer.clone();
         self.queue(lane).add(permit.client, move || {
             if !permit.place.begin() {
                 return;
             }
             let dump = (lane == Lane::Dumping).then(|| Dump::begin(&asking, &interrupt));
             let (encoder, started, pieces, began) = (None, Some(started), None, Instant::now());
-            Job { parts, body, permit, asker: asking, interrupt, started, pieces, encoder, dump, began }.run();
+            Job { parts, body, permit, peer: asking, interrupt, started, pieces, encoder, dump, began }.run();
             drop(held);
         });
         // The sender is dropped only if the server stops first.
         let beginning = tokio::select! {
             biased;
-            begun = begun(beginning, lane, asker) => begun,
+            begun = begun(beginning, lane, peer) => begun,
             () = place.given_up.notified() => None,
         };
         let Some(Started { began, mut outcome, synced, pieces, headers }) = beginning else {
@@ -509,18 +509,16 @@ impl Crossing {
     ///
     /// # Errors
     /// `Overloaded` if there is no room for it and nothing was written.
-    pub(super) fn counted(&self, answer: Answer, asker: &Asker) -> Result<Answer> {
+    pub(super) fn count(answer: &mut Answer, peer: &Peer) -> Result<()> {
         if answer.body().len() < COUNTED_BYTES {
-            return Ok(answer);
+            return Ok(());
         }
-        let (head, body) = answer.into_parts();
-        match asker.count(body) {
-            Some(body) => Ok(Answer::from_parts(head, body)),
-            None if head.extensions.get::<Written>().is_some() => {
-                Ok(handlers::without_content(Answer::from_parts(head, Bytes::new())))
-            }
-            None => Err(Failure::Overloaded),
+        match peer.count(std::mem::take(answer.body_mut())) {
+            Some(body) => *answer.body_mut() = body,
+            None if answer.extensions().get::<Written>().is_some() => handlers::remove_content(answer),
+            None => return Err(Failure::Overloaded),
         }
+        Ok(())
     }
 
     /// Runs blocking work for an operator in the pool; it counts against no limit.
@@ -531,7 +529,7 @@ impl Crossing {
         &self,
         job: impl FnOnce() -> crate::error::Result<T> + Send + 'static,
     ) -> Result<T> {
-        Ok(self.in_pool(Lane::Writing, &Asker::server(&self.limits), job).await??)
+        Ok(self.in_pool(Lane::Writing, &Peer::server(&self.limits), job).await??)
     }
 
     /// Runs a job in the pool of a lane; the caller has a permit for it.
@@ -541,11 +539,11 @@ impl Crossing {
     pub(super) async fn in_pool<T: Send + 'static>(
         &self,
         lane: Lane,
-        asker: &Asker,
+        peer: &Peer,
         job: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T> {
         let (done, outcome) = oneshot::channel();
-        self.queue(lane).add(asker.holdings.client(), move || {
+        self.queue(lane).add(peer.holdings().client(), move || {
             // Fails if nobody waits for it any more.
             let _ = done.send(caught(|| Ok(job())));
         });
@@ -558,10 +556,10 @@ impl Crossing {
     /// Errors of the job; `Overloaded` by the limit; `TimedOut`.
     pub(super) async fn read_in_pool<T: Send + 'static>(
         self: &Arc<Self>,
-        asker: &Asker,
+        peer: &Peer,
         job: impl FnOnce(&Database) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let permit = Permit::take(self, asker, Lane::Reading).ok_or(Failure::Overloaded)?;
+        let permit = Permit::take(self, peer, Lane::Reading).ok_or(Failure::Overloaded)?;
         let done =
             tokio::time::timeout(self.longest_wait, permit.in_pool(move |crossing| job(&crossing.blocking))).await;
         done.unwrap_or(Err(Failure::TimedOut { waited_ms: self.longest_wait.as_millis() as u64 }))?

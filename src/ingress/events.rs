@@ -12,7 +12,7 @@ use hyper::body::{Body, Frame};
 
 use super::crossing::Crossing;
 use super::limits::{Held, Holder, Limited};
-use super::peer::Asker;
+use super::peer::Peer;
 use super::pieces::Broken;
 use crate::feed::{Lagging, Next, Subscription};
 use crate::handlers::Failure;
@@ -39,10 +39,10 @@ impl Holder for Following {
 
 impl FeedPlace {
     /// Returns `None` if there are as many feeds as there may be.
-    pub(super) fn take(asker: &Asker) -> Option<Self> {
+    pub(super) fn take(peer: &Peer) -> Option<Self> {
         let following = Arc::<Following>::default();
         let holder: Arc<dyn Holder> = following.clone();
-        let held = asker.holdings.take(Limited::Feeds, 1, Some(&holder))?;
+        let held = peer.holdings().take(Limited::Feeds, 1, Some(&holder))?;
         Some(Self { following, _held: held })
     }
 }
@@ -51,7 +51,7 @@ impl FeedPlace {
 pub(super) struct Events {
     state: State,
     crossing: Arc<Crossing>,
-    asker: Asker,
+    peer: Peer,
     _place: FeedPlace,
 }
 
@@ -62,20 +62,20 @@ enum State {
 }
 
 impl Events {
-    pub(super) fn new(subscription: Subscription, place: FeedPlace, crossing: Arc<Crossing>, asker: Asker) -> Self {
+    pub(super) fn new(subscription: Subscription, place: FeedPlace, crossing: Arc<Crossing>, peer: Peer) -> Self {
         let _ = place.following.0.set(subscription.lagging());
-        Self { state: State::Subscribed(subscription), crossing, asker, _place: place }
+        Self { state: State::Subscribed(subscription), crossing, peer, _place: place }
     }
 
     /// Starts reading the subscription in the pool.
     fn catch_up(&mut self) {
         if let State::Subscribed(mut subscription) = std::mem::replace(&mut self.state, State::Over) {
-            let (crossing, asker) = (Arc::clone(&self.crossing), self.asker.clone());
+            let (crossing, peer) = (Arc::clone(&self.crossing), self.peer.clone());
             let job = move || {
                 subscription.catch_up();
                 subscription
             };
-            let caught_up = async move { crossing.in_pool(Lane::Scanning, &asker, job).await };
+            let caught_up = async move { crossing.in_pool(Lane::Scanning, &peer, job).await };
             self.state = State::CatchingUp(Box::pin(caught_up));
         }
     }

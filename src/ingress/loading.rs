@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use super::body::{self, Source};
 
-use super::peer::Asker;
+use super::peer::Peer;
 use super::permits::{BodyBytes, BodyPermit, Permit};
 use super::{Crossing, Ingress};
 use crate::error::Error;
@@ -49,7 +49,7 @@ struct Loading {
     is_unsynced: bool,
     /// The memory held by the body and the load.
     held: BodyBytes,
-    asker: Asker,
+    peer: Peer,
     permit: BodyPermit,
     /// Bytes that were read but had no room.
     pending: Bytes,
@@ -70,9 +70,9 @@ impl Ingress {
         parts: &Parts,
         mut body: B,
         context: &mut Context,
-        asker: &Asker,
+        peer: &Peer,
     ) -> Result<Load> {
-        let Some(permit) = BodyPermit::take(asker) else {
+        let Some(permit) = BodyPermit::take(peer) else {
             return self.refuse(Failure::Overloaded, parts, body);
         };
         let mut loading = Loading {
@@ -81,8 +81,8 @@ impl Ingress {
             load: Some(load),
             progress: Progress::default(),
             is_unsynced: false,
-            held: permit.bytes(asker),
-            asker: asker.clone(),
+            held: permit.bytes(peer),
+            peer: peer.clone(),
             permit,
             pending: Bytes::new(),
             chunk_timeout: Duration::from_millis(self.options.body_timeout_ms),
@@ -156,7 +156,7 @@ impl Loading {
     async fn commit(&mut self, mut chunk: Bytes, is_last: bool) -> Result<()> {
         let mut deadline = Instant::now() + self.commit_timeout;
         loop {
-            let Some(permit) = Permit::take(&self.crossing, &self.asker, Lane::Writing) else {
+            let Some(permit) = Permit::take(&self.crossing, &self.peer, Lane::Writing) else {
                 if Instant::now() >= deadline {
                     return Err(Failure::Overloaded);
                 }
@@ -175,12 +175,12 @@ impl Loading {
                 drop(permit);
                 (load, chunk, outcome, database.has_deferred_sync())
             };
-            let done = self.crossing.in_pool(Lane::Writing, &self.asker, job).await?;
+            let done = self.crossing.in_pool(Lane::Writing, &self.peer, job).await?;
             let (load, rest, outcome, is_unsynced) = done;
             let has_moved = load.progress().lines > self.progress.lines;
             self.progress = load.progress().clone();
             self.is_unsynced |= is_unsynced;
-            self.held = self.permit.bytes(&self.asker);
+            self.held = self.permit.bytes(&self.peer);
             let has_room = self.held.grow(load.kept_bytes() + rest.len());
             (self.load, chunk) = (Some(load), rest);
             match outcome {

@@ -33,7 +33,7 @@ use tokio::sync::OnceCell;
 use super::client;
 use super::crossing::Crossing;
 use super::limits::{Limited, Limits, Outcomes};
-use super::peer::{Asker, Peer};
+use super::peer::Peer;
 use crate::console::Console;
 use crate::error::Error;
 use crate::feed::{self, Feed};
@@ -134,7 +134,7 @@ impl Operations {
             parts.method = Method::GET;
             parts.headers.remove(RANGE);
         }
-        parts.extensions.insert(Local(client::is_local(peer.address, &parts.headers)));
+        parts.extensions.insert(Local(client::is_local(peer.address(), &parts.headers)));
         let request = Request::from_parts(parts, Body::empty());
         let mut answer = match self.router.call(request).await {
             Ok(answer) => answer,
@@ -163,8 +163,8 @@ async fn coded(State(shared): State<Arc<Shared>>, request: Request, next: Next) 
     };
     let answer = in_memory(next.run(request).await).await;
     let coding = accepted.of_bytes(answer.body().len());
-    let asker = Asker::server(&shared.crossing.limits);
-    shared.crossing.compressed(answer, coding, &asker).await.map_or_else(refused, into_response)
+    let peer = Peer::server(&shared.crossing.limits);
+    shared.crossing.compressed(answer, coding, &peer).await.map_or_else(refused, into_response)
 }
 
 /// Takes an answer out of the router, whose handlers have their answers in memory.

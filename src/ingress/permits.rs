@@ -9,7 +9,7 @@ use tokio::sync::{Notify, oneshot};
 use super::client::Client;
 use super::crossing::{Crossing, caught};
 use super::limits::{Held, Holder, Limited, rate};
-use super::peer::Asker;
+use super::peer::Peer;
 use crate::handlers::{Failure, Result};
 use crate::routing::Lane;
 
@@ -94,7 +94,7 @@ impl Arriving {
 
 /// A permit for some bytes of a body in memory, released on drop.
 pub(super) struct BodyBytes {
-    pub(super) asker: Asker,
+    pub(super) peer: Peer,
     /// Present while the body is arriving.
     arriving: Option<Arc<dyn Holder>>,
     held: Option<Held>,
@@ -134,11 +134,11 @@ impl Permit {
     }
 
     /// Returns `None` if the limit is reached.
-    pub(super) fn take(crossing: &Arc<Crossing>, asker: &Asker, lane: Lane) -> Option<Self> {
+    pub(super) fn take(crossing: &Arc<Crossing>, peer: &Peer, lane: Lane) -> Option<Self> {
         let place = Arc::<Place>::default();
         let holder: Arc<dyn Holder> = place.clone();
-        let held = asker.holdings.take(limit_of(lane), 1, Some(&holder))?;
-        Some(Self { crossing: Arc::clone(crossing), lane, client: asker.holdings.client(), place, _held: held })
+        let held = peer.holdings().take(limit_of(lane), 1, Some(&holder))?;
+        Some(Self { crossing: Arc::clone(crossing), lane, client: peer.holdings().client(), place, _held: held })
     }
 }
 
@@ -154,19 +154,19 @@ fn limit_of(lane: Lane) -> Limited {
 
 impl BodyPermit {
     /// Returns `None` if the limit is reached.
-    pub(super) fn take(asker: &Asker) -> Option<Self> {
+    pub(super) fn take(peer: &Peer) -> Option<Self> {
         let (began, given_up) = (Instant::now(), Notify::new());
         let arriving =
             Arc::new(Arriving { began, bytes: AtomicU64::new(0), is_over: AtomicBool::new(false), given_up });
         let holder: Arc<dyn Holder> = arriving.clone();
-        let held = asker.holdings.take(Limited::Bodies, 1, Some(&holder))?;
+        let held = peer.holdings().take(Limited::Bodies, 1, Some(&holder))?;
         Some(Self { arriving, _held: held })
     }
 
     /// Returns a permit for no bytes of the body yet.
-    pub(super) fn bytes(&self, asker: &Asker) -> BodyBytes {
+    pub(super) fn bytes(&self, peer: &Peer) -> BodyBytes {
         let arriving: Arc<dyn Holder> = self.arriving.clone();
-        BodyBytes { arriving: Some(arriving), ..BodyBytes::none(asker) }
+        BodyBytes { arriving: Some(arriving), ..BodyBytes::none(peer) }
     }
 }
 
@@ -180,8 +180,8 @@ impl Drop for BodyPermit {
 const SHORT_BODY_BYTES: usize = 16 << 10;
 
 impl BodyBytes {
-    pub(super) fn none(asker: &Asker) -> Self {
-        Self { asker: asker.clone(), arriving: None, held: None, bytes: 0, is_long: false }
+    pub(super) fn none(peer: &Peer) -> Self {
+        Self { peer: peer.clone(), arriving: None, held: None, bytes: 0, is_long: false }
     }
 
     /// Acquires `more` further bytes; returns false if there is no room for them.
@@ -194,7 +194,7 @@ impl BodyBytes {
                 // Taken anew, now by its holder.
                 let holder = self.arriving.as_ref().filter(|_| is_long);
                 self.held = None;
-                self.held = self.asker.holdings.take(Limited::BodyBytes, all, holder);
+                self.held = self.peer.holdings().take(Limited::BodyBytes, all, holder);
                 self.held.is_some()
             }
         };

@@ -132,8 +132,8 @@ async fn a_lock_is_waited_for_without_a_thread() {
 async fn over_the_limit_nobody_is_let_in() {
     let folder = tempfile::tempdir().unwrap();
     let ingress = ingress(&folder, Options { requests_in_flight: 1, ..Options::default() });
-    let asker = ingress.peer(LOCAL, None).asker;
-    let first = Permit::take(&ingress.crossing, &asker, Lane::Writing).unwrap();
+    let peer = ingress.peer(LOCAL, None);
+    let first = Permit::take(&ingress.crossing, &peer, Lane::Writing).unwrap();
     assert_eq!(ask(&ingress, "POST", "/Product", "[{}]").await.0, 503);
     assert_eq!(ask(&ingress, "POST", "/Product", "{}").await.0, 201, "what does not wait is not counted");
     assert_eq!(ask(&ingress, "GET", "/Product", "").await.0, 200, "lists do not wait for writes");
@@ -198,12 +198,12 @@ async fn a_panic_is_an_answer_with_a_name() {
 async fn a_panic_in_the_pool_keeps_its_message() {
     let folder = tempfile::tempdir().unwrap();
     let ingress = ingress(&folder, Options::default());
-    let asker = ingress.peer(LOCAL, None).asker;
-    let outcome = ingress.crossing.in_pool::<()>(Lane::Reading, &asker, || panic!("no luck")).await;
+    let peer = ingress.peer(LOCAL, None);
+    let outcome = ingress.crossing.in_pool::<()>(Lane::Reading, &peer, || panic!("no luck")).await;
     assert!(matches!(outcome, Err(Failure::Panicked(message)) if message == "no luck"));
-    let outcome = ingress.crossing.in_pool::<()>(Lane::Reading, &asker, || panic!("no luck with {LOCAL}")).await;
+    let outcome = ingress.crossing.in_pool::<()>(Lane::Reading, &peer, || panic!("no luck with {LOCAL}")).await;
     assert!(matches!(outcome, Err(Failure::Panicked(message)) if message == "no luck with 127.0.0.1"));
-    let outcome = ingress.crossing.in_pool::<()>(Lane::Reading, &asker, || std::panic::panic_any(7)).await;
+    let outcome = ingress.crossing.in_pool::<()>(Lane::Reading, &peer, || std::panic::panic_any(7)).await;
     assert!(matches!(outcome, Err(Failure::Panicked(message)) if message == "no message"));
 }
 
@@ -273,8 +273,8 @@ async fn the_newest_of_the_greediest_gives_way() {
     let database = Database::open(folder.path(), schema, &storage::Options::default()).unwrap();
     let options = Options { requests_in_flight: 4, ..Options::default() };
     let ingress = Ingress::new(database, handlers::Options::default(), options, pool.handle().clone());
-    let asker = |last: u8| ingress.peer(Ipv4Addr::new(127, 0, 0, last).into(), None).asker;
-    let permit = |last: u8| Permit::take(&ingress.crossing, &asker(last), Lane::Reading);
+    let peer = |last: u8| ingress.peer(Ipv4Addr::new(127, 0, 0, last).into(), None);
+    let permit = |last: u8| Permit::take(&ingress.crossing, &peer(last), Lane::Reading);
     let mut greedy: Vec<_> = (0..4).map(|_| waiting(permit(9).unwrap())).collect();
     tokio::task::yield_now().await;
     assert!(permit(9).is_none(), "it has all");

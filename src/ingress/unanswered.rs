@@ -12,7 +12,7 @@ use http::{HeaderMap, Response, StatusCode};
 use http_body_util::Either;
 use hyper::body::{Frame, SizeHint};
 
-use super::peer::Asker;
+use super::peer::Peer;
 use super::pieces::Broken;
 use super::{Body, Ingress};
 use crate::handlers::{Answer, Result};
@@ -21,14 +21,14 @@ use crate::observability::{Context, Span};
 /// A request without an answer yet. It is recorded with its answer, or when it is dropped without one.
 pub(super) struct Unanswered {
     pub(super) ingress: Arc<Ingress>,
-    pub(super) asker: Asker,
+    pub(super) peer: Peer,
     /// Taken with the answer.
     context: Option<Context>,
 }
 
 impl Unanswered {
-    pub(super) fn new(ingress: &Arc<Ingress>, context: Context, asker: &Asker) -> Self {
-        Self { ingress: Arc::clone(ingress), asker: asker.clone(), context: Some(context) }
+    pub(super) fn new(ingress: &Arc<Ingress>, context: Context, peer: &Peer) -> Self {
+        Self { ingress: Arc::clone(ingress), peer: peer.clone(), context: Some(context) }
     }
 
     pub(super) fn context(&mut self) -> &mut Context {
@@ -38,7 +38,7 @@ impl Unanswered {
     /// Returns the answer for an outcome: [`Ingress::answer_for`].
     pub(super) fn answer_for(mut self, outcome: Result<Answer>, head: bool, headers: &HeaderMap) -> Response<Body> {
         let context = self.taken();
-        self.ingress.answer_for(outcome, head, context, headers, &self.asker)
+        self.ingress.answer_for(outcome, head, context, headers, &self.peer)
     }
 
     /// Records an answer that was made elsewhere.

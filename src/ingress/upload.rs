@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use super::body::{self, Source};
 
 use super::crossing::{Crossing, caught};
-use super::peer::Asker;
+use super::peer::Peer;
 use super::permits::{Arriving, BodyPermit};
 use super::{Ingress, Options};
 use crate::blobs::{CHUNK_BYTES, PIECE_BYTES, Upload};
@@ -38,21 +38,21 @@ impl Ingress {
         parts: &Parts,
         mut body: B,
         context: &mut Context,
-        asker: &Asker,
+        peer: &Peer,
     ) -> Result<Answer> {
-        let Some(permit) = BodyPermit::take(asker) else {
+        let Some(permit) = BodyPermit::take(peer) else {
             return self.refuse(Failure::Overloaded, parts, body);
         };
         let limit_bytes = self.options.blob_bytes;
         if body.least_bytes() > limit_bytes as u64 {
             return self.refuse(Failure::TooLarge { limit_bytes }, parts, body);
         }
-        let mut held = permit.bytes(asker);
+        let mut held = permit.bytes(peer);
         // If the limits are smaller than a piece, one upload at a time.
         if !held.grow(PIECE_BYTES.min(self.options.all_bodies_bytes.max(self.options.body_bytes))) {
             return self.refuse(Failure::Overloaded, parts, body);
         }
-        let uploading = match Uploading::begin(&self.crossing, blob, parts, asker).await {
+        let uploading = match Uploading::begin(&self.crossing, blob, parts, peer).await {
             Ok(uploading) => uploading,
             Err(failure) => return self.refuse(failure, parts, body),
         };
@@ -74,24 +74,24 @@ impl Ingress {
 /// waits any more for a job that owns it.
 struct Uploading {
     crossing: Arc<Crossing>,
-    asker: Asker,
+    peer: Peer,
     /// Taken on drop.
     upload: Option<Upload>,
 }
 
 impl Uploading {
-    async fn begin(crossing: &Arc<Crossing>, blob: &Blob<'_>, parts: &Parts, asker: &Asker) -> Result<Self> {
+    async fn begin(crossing: &Arc<Crossing>, blob: &Blob<'_>, parts: &Parts, peer: &Peer) -> Result<Self> {
         let Blob { table, id, attribute, .. } = blob;
         let upload = match caught(|| begin(&crossing.in_memory, table, id, *attribute, &parts.headers)) {
             Err(Failure::Error(Error::WouldBlock)) => {
                 let (table, id, headers) = (table.name.clone(), id.to_string(), parts.headers.clone());
                 let attribute = *attribute;
                 let job = move |database: &Database| begin(database, database.table(&table)?, &id, attribute, &headers);
-                crossing.read_in_pool(asker, job).await
+                crossing.read_in_pool(peer, job).await
             }
             outcome => outcome,
         };
-        Ok(Self { crossing: Arc::clone(crossing), asker: asker.clone(), upload: Some(upload?) })
+        Ok(Self { crossing: Arc::clone(crossing), peer: peer.clone(), upload: Some(upload?) })
     }
 
     /// Receives a body up to its end. The time spent waiting for the engine does not count towards the client's timeout.
@@ -160,7 +160,7 @@ impl Uploading {
         mut self,
         job: impl Fn(&mut Upload) -> Result<T> + Clone + Send + 'static,
     ) -> Result<(Self, T)> {
-        let (crossing, asker) = (Arc::clone(&self.crossing), self.asker.clone());
+        let (crossing, peer) = (Arc::clone(&self.crossing), self.peer.clone());
         let deadline = Instant::now() + crossing.longest_wait;
         loop {
             let job = job.clone();
@@ -169,7 +169,7 @@ impl Uploading {
                 (self, outcome)
             };
             let outcome;
-            (self, outcome) = crossing.in_pool(Lane::Uploading, &asker, done).await?;
+            (self, outcome) = crossing.in_pool(Lane::Uploading, &peer, done).await?;
             match outcome {
                 Err(Failure::Error(Error::Busy { .. })) if Instant::now() < deadline => sleep(PAUSE).await,
                 outcome => return outcome.map(|value| (self, value)),

@@ -9,6 +9,7 @@ mod head;
 mod sent;
 
 use std::convert::Infallible;
+use std::io::IoSlice;
 use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -467,10 +468,12 @@ struct Watched<S> {
 }
 
 impl<S> Watched<S> {
-    fn note_sent(&mut self, bytes: &[u8]) {
-        self.head.end();
-        let answered = self.sent.answered(bytes);
-        self.watch.note_answered(answered);
+    /// Notes what became of sending these pieces.
+    fn note_sent(&mut self, outcome: &Poll<std::io::Result<usize>>, pieces: &[IoSlice<'_>]) {
+        if let Poll::Ready(Ok(accepted)) = outcome {
+            self.head.end();
+            self.watch.note_answered(self.sent.answered(*accepted, pieces));
+        }
     }
 }
 
@@ -497,25 +500,17 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
 impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<std::io::Result<usize>> {
         let outcome = Pin::new(&mut self.stream).poll_write(context, bytes);
-        if let Poll::Ready(Ok(accepted)) = outcome {
-            self.note_sent(&bytes[..accepted]);
-        }
+        self.note_sent(&outcome, &[IoSlice::new(bytes)]);
         outcome
     }
 
     fn poll_write_vectored(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-        pieces: &[std::io::IoSlice<'_>],
+        pieces: &[IoSlice<'_>],
     ) -> Poll<std::io::Result<usize>> {
         let outcome = Pin::new(&mut self.stream).poll_write_vectored(context, pieces);
-        if let Poll::Ready(Ok(mut accepted)) = outcome {
-            for piece in pieces {
-                let (sent, _) = piece.split_at(piece.len().min(accepted));
-                self.note_sent(sent);
-                accepted -= sent.len();
-            }
-        }
+        self.note_sent(&outcome, pieces);
         outcome
     }
 

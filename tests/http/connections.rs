@@ -124,6 +124,9 @@ fn over_the_limit_of_bodies_none_is_waited_for() {
     assert_eq!((answer.status, answer.header("retry-after")), (503, "1"));
     assert!(answer.body.contains("overloaded"));
     assert_eq!(ask(server.url(), "GET", "/Product/9", "").status, 404, "what does not wait is answered");
+    let mut third = Connection::open(server.url());
+    third.send("PUT /Product/3 HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 12\r\n\r\n{\"name\":\"a\"}");
+    assert_eq!(third.receive(false).status, 201, "its body came with its head");
     first.send("{\"name\":\"a\"}");
     assert_eq!(first.receive(false).status, 201);
 }

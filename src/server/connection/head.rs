@@ -93,6 +93,10 @@ impl Head {
 
     /// Counts what was received before and completed no head; returns false if there is no room for it.
     pub(super) fn count(&mut self) -> bool {
+        self.bytes <= USUAL_BYTES || self.count_long()
+    }
+
+    fn count_long(&mut self) -> bool {
         self.end();
         match &mut self.counted {
             _ if self.bytes <= USUAL_BYTES => true,
