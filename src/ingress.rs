@@ -231,7 +231,7 @@ impl Ingress {
             feed: self.feed.clone(),
             observability: Arc::clone(&self.observability),
             recorder: self.observability.recorder(),
-            browsers: self.browsers.clone(),
+            browsers: Browsers::new(&self.options),
             options: self.options.clone(),
         }
     }

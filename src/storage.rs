@@ -244,6 +244,11 @@ impl Store {
         self.background.synced.get().is_none_or(|synced| synced.sequence() >= self.latest_sequence())
     }
 
+    /// Notes on disk up to where the log is synced, at most once a second. A sync does that, too, unless it comes too soon after another.
+    pub fn note_synced(&self) {
+        self.background.synced.get().into_iter().for_each(Synced::note);
+    }
+
     /// Checks that it was not opened for reading.
     ///
     /// # Errors

@@ -37,6 +37,7 @@ impl Background {
                 let store = database.store();
                 store.look_at_room();
                 let outcome = if interval.is_none() || store.is_synced() { Ok(()) } else { store.sync() };
+                store.note_synced();
                 if let Err(error) = &outcome
                     && !is_failing
                 {

@@ -75,6 +75,7 @@ impl Database {
     /// engine returns.
     pub fn work(&self) -> Result<bool> {
         self.store().check_writable()?;
+        self.store().note_synced();
         // Whoever works now may wait for what this thread holds.
         self.check_not_held(|_| true)?;
         let mut background = self.shared.background.lock();

@@ -135,6 +135,15 @@ impl Synced {
         }
     }
 
+    /// Writes the file if it is behind, and due.
+    pub(in crate::storage) fn note(&self) {
+        if self.written.lock().claim.synced < self.sequence()
+            && let Some(newest) = self.due()
+        {
+            self.write(newest);
+        }
+    }
+
     /// Notes that everything is synced, before the store is closed.
     pub(in crate::storage) fn close(&self) {
         self.write(newest_file(&self.directory));
