@@ -3,8 +3,8 @@
 //! The floor stores the same bytes as values of 256 KiB, the size of a Strata piece, each behind a checksum by the same hash, in its own
 //! store with the same options. Per value, a read is a pinned get, one copy and a comparison, and a write is a checksum and a put of bytes
 //! that are already contiguous. Strata reads record, manifest and chunks from a snapshot, and verifies and copies chunks of 64 KiB; it
-//! splits incoming bytes into chunks, writes them with a manifest and the record, which it reads first, and deletes the old blob. When
-//! memtables are full, Strata waits for a flush; the floor waits in the engine's write stall.
+//! splits incoming bytes into chunks, writes them with a manifest and the record, which it reads first, and deletes the old blob. An
+//! operation writes 6 MB and flushes them, so that each does the same work, whenever it is looked at.
 
 mod floor;
 mod prepared;
@@ -34,13 +34,13 @@ struct Blobs {
     bytes: usize,
     /// As many as the blob cache holds.
     count: u64,
-    /// Operations per unpaired sample of a row that writes.
+    /// Blobs that one operation writes before it flushes them: fewer bytes than a memtable has.
     writes: u64,
 }
 
 const SIZES: [Blobs; 2] = [
     Blobs { case: "150_kb", bytes: 150 << 10, count: 150, writes: 40 },
-    Blobs { case: "2_mb", bytes: 2 << 20, count: 10, writes: 8 },
+    Blobs { case: "2_mb", bytes: 2 << 20, count: 10, writes: 3 },
 ];
 
 fn main() {
@@ -63,6 +63,11 @@ impl Blobs {
         (0..self.bytes as u64).map(|place| (scatter(place, 251) + number) as u8).collect()
     }
 
+    /// The bytes that one operation writes.
+    fn written(self) -> u64 {
+        self.bytes as u64 * self.writes
+    }
+
     fn facts(self, op: &str) -> Facts {
         let data = format!("{} blobs of {} KiB", self.count, self.bytes >> 10);
         Facts::new(op).data(data).unit(Unit::Bytes, self.bytes as u64)
@@ -72,7 +77,7 @@ impl Blobs {
 /// A Strata store with one blob per record.
 struct Photos {
     database: Database,
-    /// Length of one blob.
+    /// Bytes of the blobs that one operation writes.
     bytes: u64,
     /// Bytes written before the first operation, if operations write blobs.
     before: OnceLock<u64>,
@@ -84,7 +89,7 @@ impl Photos {
         let directory = temporary_directory();
         let schema = Schema::parse("type Photo @table { id: ID! @primaryKey picture: Blob }").expect("a schema");
         let database = Database::open(directory.path(), schema, &options()).expect("a store to open");
-        let bytes = blobs.bytes as u64;
+        let bytes = blobs.written();
         let photos = Self { database, bytes, before: OnceLock::new(), _directory: directory };
         for number in 0..blobs.count {
             photos.database.create(photos.table(), format!(r#"{{"id":"{number}"}}"#).as_bytes()).or_refused();
@@ -160,6 +165,8 @@ struct Raw {
     database: rocksdb::DB,
     /// Length of one blob.
     bytes: usize,
+    /// Blobs that one operation writes.
+    writes: u64,
     read: rocksdb::ReadOptions,
     write: rocksdb::WriteOptions,
     before: OnceLock<u64>,
@@ -186,6 +193,7 @@ impl Raw {
         let raw = Self {
             database,
             bytes: blobs.bytes,
+            writes: blobs.writes,
             read: rocksdb::ReadOptions::default(),
             write: rocksdb::WriteOptions::default(),
             before: OnceLock::new(),
@@ -249,7 +257,7 @@ impl State for Raw {
 
     fn verify(&self, operations: u64) {
         if let Some(before) = self.before.get() {
-            let pieces = operations * self.bytes.div_ceil(PIECE_BYTES) as u64;
+            let pieces = operations * self.writes * self.bytes.div_ceil(PIECE_BYTES) as u64;
             assert!(self.database.latest_sequence_number() - before >= pieces);
         }
     }
@@ -279,22 +287,25 @@ fn get(suite: &mut Suite, blobs: Blobs) {
 
 fn put(suite: &mut Suite, blobs: Blobs) {
     let (n, case) = (blobs.count, blobs.case);
-    let facts = |op| {
-        let state = "replaced; what is written, memtable";
-        blobs.facts(op).state(state).durability(soft()).changes_store(blobs.writes, None)
+    let facts = |op: &str| {
+        let facts = blobs.facts(op).unit(Unit::Bytes, blobs.written());
+        facts.state("replaced; flushed").durability(soft()).changes_store(1, None)
     };
+    let writes = blobs.writes;
+    let about = facts(&format!("replaces {writes} blobs with other bytes and flushes them")).floor("floor", 0.75, 0.9);
     suite.row(
         "put",
         "strata",
         case,
-        facts("replaces a blob with other bytes").floor("floor", 0.75, 0.9),
+        about,
         || Photos::fresh(blobs),
         |photos: Arc<Photos>| {
             photos.before.get_or_init(|| photos.database.counters().batch_bytes);
             let bytes = blobs.content(n);
             move |index| {
-                photos.write(scatter(index, n), &bytes);
-                bytes.len() as u64
+                (0..writes).for_each(|one| photos.write(scatter(index * writes + one, n), &bytes));
+                photos.database.store().flush().expect("a healthy store");
+                blobs.written()
             }
         },
     );
@@ -302,14 +313,15 @@ fn put(suite: &mut Suite, blobs: Blobs) {
         "put",
         "floor",
         case,
-        facts("puts the same bytes as values, each with its checksum"),
+        facts("puts the same bytes as values, each with its checksum, and flushes them"),
         || Raw::fresh(blobs),
         |raw: Arc<Raw>| {
             raw.before.get_or_init(|| raw.database.latest_sequence_number());
             let mut pieces = Raw::pieces(&blobs.content(n));
             move |index| {
-                raw.put(scatter(index, n), &mut pieces);
-                raw.bytes as u64
+                (0..writes).for_each(|one| raw.put(scatter(index * writes + one, n), &mut pieces));
+                raw.database.flush().expect("a healthy store");
+                blobs.written()
             }
         },
     );

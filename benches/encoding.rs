@@ -68,7 +68,7 @@ fn keys(suite: &mut Suite) {
     let nothing = |values: Arc<Values>| move |index| each(&values, index, |value| !matches!(value, Value::Null));
     for (case, op, values) in [("number", "a number", numbers as fn() -> Values), ("text", "a text of 20 bytes", texts)]
     {
-        let about = facts(&format!("encodes the key of an index entry: {op}"));
+        let about = facts(&format!("encodes the key of an index entry: {op}")).against(format!("key/driver/{case}"));
         suite.row("key", "strata", case, about, values, encode);
         let about = facts("visits a value without encoding a key: the cost of the loop");
         suite.row("key", "driver", case, about, values, nothing);

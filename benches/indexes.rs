@@ -32,6 +32,7 @@ fn main() {
         insert(suite, "range_insert", "1_entry", || only("price", IndexKind::Ordered));
         insert(suite, "composite_insert", "1_entry", || only_searched(IndexKind::Composite));
         insert(suite, "fulltext_insert", &format!("{KEYWORDS}_entries"), || only_searched(IndexKind::FullText));
+        lookup(suite, "hash_lookup", "of a value that one record has", Stretches::single);
         lookup(suite, "hash_lookup", "of one value", Stretches::equal);
         lookup(suite, "range_scan", "between two values", Stretches::between);
         fulltext_lookup(suite);
@@ -174,6 +175,15 @@ impl Stretches {
         Self { attribute, kind, entries: n / data::CATEGORIES, ranges }
     }
 
+    /// The entry of each of some descriptions, which no two records share.
+    fn single(n: u64) -> Self {
+        let description = |turn| Value::Text(data::description(scatter(turn, n)).into());
+        let found = Self::of("description", IndexKind::Hash, n, |index| {
+            (0..n.min(1000)).map(|turn| KeyRange::of_value(index, &description(turn))).collect()
+        });
+        Self { entries: 1, ..found }
+    }
+
     /// The entries of each category.
     fn equal(n: u64) -> Self {
         let category = |index| Value::Text(data::category(index).into());
@@ -206,9 +216,13 @@ impl Stretches {
 fn lookup(suite: &mut Suite, operation: &str, what: &str, stretches: impl Fn(u64) -> Stretches + Sync) {
     let n = records(suite.scale());
     let count = stretches(n).entries;
-    let case = &format!("{count}_entries");
-    let facts = |op: String| Facts::new(op).data(described(n)).state(SST).indexes(8).unit(Unit::Elements, count);
-    let about = facts(format!("reads the {count} entries {what}, as of a snapshot")).floor("floor", 0.85, 0.93);
+    let (case, unit, entries) = match count {
+        1 => ("1_entry", Unit::Operations, "entry"),
+        _ => (&*format!("{count}_entries"), Unit::Elements, "entries"),
+    };
+    let facts = |op: String| Facts::new(op).data(described(n)).state(SST).indexes(8).unit(unit, count);
+    let about = facts(format!("reads the {count} {entries} {what}, as of a snapshot"));
+    let about = if count == 1 { about.peer("floor") } else { about.floor("floor", 0.85, 0.93) };
     suite.row(
         operation,
         "strata",
@@ -229,7 +243,7 @@ fn lookup(suite: &mut Suite, operation: &str, what: &str, stretches: impl Fn(u64
             }
         },
     );
-    let about = facts(format!("iterates over the same {count} entries"));
+    let about = facts(format!("iterates over the same {count} {entries}"));
     suite.row(
         operation,
         "floor",

@@ -1,9 +1,9 @@
 //! Requests in, answers out, without a socket: the boundary between async code and the blocking layers.
 //!
 //! Rows that enter tokio have a driver as their baseline: the same runtime and path, with nothing behind it. hyper parses requests and
-//! writes answers over a pipe in memory; Strata reads the body. `cycle` is the whole of it, from the bytes of a request to those of its
-//! answer, on the thread of a connection. Further rows measure parts without tokio: reading the headers that decide, assembling a body from
-//! the pieces in which it arrives, building the answer for a record.
+//! writes answers over a pipe in memory; Strata reads the body, or the headers that decide. `cycle` is the whole of it, from the bytes of a
+//! request to those of its answer, on the thread of a connection. Further rows measure parts without tokio: assembling a body from the pieces
+//! in which it arrives, building the answer for a record.
 
 mod floor;
 mod prepared;
@@ -116,7 +116,7 @@ fn request(suite: &mut Suite, threads: usize) {
         "request",
         "strata",
         &get_case(threads),
-        facts.unit(Unit::Records, 1).threads(threads),
+        facts.unit(Unit::Records, 1).threads(threads).against(format!("request/driver/{}", get_case(threads))),
         || Shared::over(Ours::copy(0, n)),
         |shared: Arc<Shared>| {
             let (runtime, paths, ingress) = (runtime(), paths(n), Arc::new(shared.ingress.for_thread()));
@@ -247,6 +247,7 @@ fn cycle(suite: &mut Suite, threads: usize) {
     };
     let setup = || Shared::over(Ours::copy(0, n));
     let about = facts("turns the bytes of a GET of one record into those of its answer, over a pipe in memory", SST);
+    let about = about.against(format!("cycle/driver/{}", get_case(threads)));
     suite.row("cycle", "strata", &get_case(threads), about, setup, |shared: Arc<Shared>| {
         let exchanges = gets(n);
         let mut wire = to_ingress(&shared, &exchanges[0]);
@@ -334,6 +335,7 @@ fn deserialize(suite: &mut Suite, size: &'static Size) {
     let op = format!("parses the bytes of a request with {} headers and reads its body", size.headers);
     let facts = Facts::new(op).data(described_size(size, "body")).state("in memory");
     let facts = facts.bytes_per_operation(request_bytes(size).len() as u64);
+    let facts = facts.against("request_deserialize/driver/least");
     suite.row(
         "request_deserialize",
         "strata",
@@ -356,7 +358,7 @@ fn deserialize(suite: &mut Suite, size: &'static Size) {
 
 fn serialize(suite: &mut Suite, size: &'static Size) {
     let facts = Facts::new("serialises an answer").data(described_size(size, "body")).state("in memory");
-    let facts = facts.bytes_per_operation(size.body_bytes as u64);
+    let facts = facts.bytes_per_operation(size.body_bytes as u64).against("response_serialize/driver/least");
     suite.row(
         "response_serialize",
         "strata",
@@ -375,7 +377,7 @@ const LEAST_REQUEST: &[u8] = b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n";
 
 /// The smallest request and the smallest answer on the same path: the minimum cost of the pipe, the runtime and the HTTP library.
 fn driver(suite: &mut Suite) {
-    for operation in ["request_deserialize", "response_serialize"] {
+    for operation in ["request_deserialize", "response_serialize", "header_parsing"] {
         let facts = Facts::new("sends the smallest request and reads the smallest answer").state("in memory");
         suite.row(
             operation,
@@ -394,23 +396,27 @@ fn driver(suite: &mut Suite) {
 fn header_parsing(suite: &mut Suite) {
     for count in [4, 20] {
         let facts = Facts::new(format!(
-            "reads the relevant headers of {count}: Accept, Accept-Encoding, Content-Type, Content-Encoding, If-Match"
+            "parses the bytes of a request with {count} headers and reads those that decide: Accept, Accept-Encoding, \
+             Content-Type, Content-Encoding, If-Match"
         ));
         let case = format!("{count}_headers");
         suite.row(
             "header_parsing",
             "strata",
             &case,
-            facts.state("in memory"),
+            facts.state("in memory").against("header_parsing/driver/least"),
             || (),
             |_: Arc<()>| {
-                let headers = headers(count);
-                move |_| {
-                    let headers = black_box(&headers);
+                let request = request_bytes(&Size { name: "", headers: count, body_bytes: 0 });
+                let mut wire = Wire::new(&request, 0, |request| {
+                    let headers = request.headers();
                     let accepted = black_box(Accepted::negotiate(headers, AnswerKind::One));
                     let body_format = black_box(BodyFormat::from_headers(headers, Bodies::Records));
-                    u64::from(accepted.is_ok() && body_format.is_ok() && black_box(handlers::expected(headers)).is_ok())
-                }
+                    let expected = black_box(handlers::expected(headers));
+                    assert!(accepted.is_ok() && body_format.is_ok() && expected.is_ok(), "they are valid");
+                    std::future::ready(answer(Bytes::new()))
+                });
+                move |_| u64::from(wire.exchange(&request, 0, "200"))
             },
         );
     }

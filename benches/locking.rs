@@ -1,8 +1,9 @@
 //! Locks on keys: taking and releasing slots, waiting for them, giving up, querying them; against one bare lock of `parking_lot`.
 //!
 //! A Strata lock hashes its key to a slot first; the floor indexes its lock directly. Many keys are sorted, and each slot is taken once. In
-//! the contention rows, eight threads take a key, read a record of 1 KB under it and release it; the waits are counted beside the figure,
-//! and a bench without waits fails, because it measured something else. Each has a row with one thread as a baseline. Giving up is measured
+//! the contention rows, eight threads take one key, read a record of 1 KB under it and release it; the waits are counted beside the figure,
+//! and a bench without waits fails, because it measured something else. In the spread rows they take one of several keys, and seldom meet.
+//! Each has a row with one thread as a baseline. Giving up is measured
 //! without waiting, with a wait that times out at once (joining the queue and leaving it), and with one that sleeps. Work of a few
 //! nanoseconds is done 64 times per operation, and `driver` is the same loop without it.
 
@@ -158,16 +159,19 @@ fn called_back(suite: &mut Suite, waiters: u64) {
     );
 }
 
+/// Threads take the same key (`contention`), or one of several (`spread`): then they seldom meet, and most operations wait for nobody.
 fn contention(suite: &mut Suite, count: u64, threads: usize) {
     let plural = |count: u64, word: &str| format!("{count}_{word}{}", if count == 1 { "" } else { "s" });
     let case = format!("{}_{}", plural(count, "key"), plural(threads as u64, "thread"));
-    let facts = Facts::new("takes one key, waiting for it, reads a record of 1 KB under it and releases it")
+    let (operation, what) =
+        if count == 1 { ("contention", "takes a key") } else { ("spread", "takes one of the keys") };
+    let facts = Facts::new(format!("{what}, waiting for it, reads a record of 1 KB under it and releases it"))
         .threads(threads)
         .data(plural(count, "key").replace('_', " "))
         .state("in memory; waits are counted");
-    let contended = suite.scale() == Scale::Full;
+    let contended = suite.scale() == Scale::Full && count == 1;
     suite.row(
-        "contention",
+        operation,
         "strata",
         &case,
         facts,
@@ -199,6 +203,7 @@ fn timeout(suite: &mut Suite) {
         let at_once = if wait == Wait::No { AT_ONCE } else { 1 };
         let op = if at_once > 1 { format!("{at_once} times: {what}") } else { what.to_owned() };
         let facts = Facts::new(op).unit(Unit::Operations, at_once).data("1 key, held").state("in memory");
+        let facts = if wait == Wait::No { facts.against("timeout/driver/not_waiting") } else { facts };
         let setup = || Counted::new(false);
         suite.row("timeout", "strata", case, facts, setup, move |state: Arc<Counted>| {
             let slot = state.locks.slot(1, b"key");
@@ -233,6 +238,7 @@ fn asked(suite: &mut Suite) {
     let places = |index: u64| (index * AT_ONCE..(index + 1) * AT_ONCE).map(|number| (number % 1000) as usize);
     let often = |op: &str| facts(&format!("{AT_ONCE} times: {op}")).unit(Unit::Operations, AT_ONCE);
     let about = often("checks whether one key is held").data("1000 keys, 4096 slots");
+    let about = about.against("is_locked/driver/1_key");
     suite.row(
         "is_locked",
         "strata",

@@ -97,7 +97,7 @@ fn spans(suite: &mut Suite) {
         about.allocations_at_most(0)
     };
     for (case, timed) in [("off", false), ("timed", true)] {
-        let about = facts("marks the end of four spans of a request");
+        let about = facts("marks the end of four spans of a request").against("spans/driver/off");
         let setup = if timed { Recording::timed } else { Recording::off };
         suite.row("spans", "strata", case, about, setup, |recording: Arc<Recording>| {
             let mut context = recording.recorder.begin(&parts(), || PEER);

@@ -16,7 +16,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE, IF_NONE_MATCH};
+use http::header::{ACCEPT, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Full};
 use hyper::service::Service;
@@ -24,7 +24,7 @@ use hyper_util::service::TowerToHyperService;
 use strata::handlers;
 use strata::static_files::{Answer, media_type};
 use strata_harness::data::scatter;
-use strata_harness::{Facts, Suite, Unit, suite};
+use strata_harness::{Facts, Suite, suite};
 use tower_http::services::ServeDir;
 
 use crate::floor::Raw;
@@ -61,9 +61,12 @@ fn runtime() -> tokio::runtime::Runtime {
 }
 
 fn get(suite: &mut Suite, files: u64) {
-    let about = facts("answers GET of one file; its body is read", files).unit(Unit::Bytes, FILE_BYTES);
+    let about = facts("answers GET of one file; its body is read", files).bytes_per_operation(FILE_BYTES);
     let case = format!("{files}_files");
-    let about = if files == 100 { about.against("get/servedir/100_files") } else { about };
+    let about = match files {
+        100 => about.against("get/servedir/100_files").against("get/driver/100_files"),
+        _ => about,
+    };
     suite.row(
         "get",
         "strata",
@@ -77,7 +80,7 @@ fn get(suite: &mut Suite, files: u64) {
                 runtime.block_on(async {
                     let answer = folder.site.answer(&request.method, &request.uri, &request.headers);
                     let bytes = Full::new(site::bytes(answer)).collect().await.expect("a body in memory").to_bytes();
-                    black_box(bytes).len() as u64
+                    u64::from(black_box(bytes).len() as u64 == FILE_BYTES)
                 })
             }
         },
@@ -88,7 +91,7 @@ fn get(suite: &mut Suite, files: u64) {
 fn beside(suite: &mut Suite) {
     let files = 100;
     let op = "answers GET of one file with tower-http's ServeDir, which opens and reads it on each request; its body is read";
-    let about = facts(op, files).unit(Unit::Bytes, FILE_BYTES).state(site::where_in_memory());
+    let about = facts(op, files).bytes_per_operation(FILE_BYTES).state(site::where_in_memory());
     suite.row(
         "get",
         "servedir",
@@ -103,7 +106,8 @@ fn beside(suite: &mut Suite) {
                 runtime.block_on(async {
                     let answer = service.call(request).await.expect("it has no errors");
                     assert_eq!(answer.status(), StatusCode::OK);
-                    black_box(answer.into_body().collect().await.expect("a file").to_bytes()).len() as u64
+                    let bytes = answer.into_body().collect().await.expect("a file").to_bytes();
+                    u64::from(black_box(bytes).len() as u64 == FILE_BYTES)
                 })
             }
         },
@@ -113,7 +117,7 @@ fn beside(suite: &mut Suite) {
         "get",
         "driver",
         "100_files",
-        about.unit(Unit::Bytes, FILE_BYTES),
+        about.bytes_per_operation(FILE_BYTES),
         || Files::with(files),
         |folder: Arc<Files>| {
             let (runtime, paths, body) = (runtime(), folder.uris(), Bytes::from(site::content(0)));
@@ -122,7 +126,8 @@ fn beside(suite: &mut Suite) {
                 runtime.block_on(async {
                     drop(black_box(request));
                     let answer = Response::new(Full::new(body.clone()));
-                    black_box(answer.into_body().collect().await.expect("a body in memory").to_bytes()).len() as u64
+                    let bytes = answer.into_body().collect().await.expect("a body in memory").to_bytes();
+                    u64::from(black_box(bytes).len() as u64 == FILE_BYTES)
                 })
             }
         },
@@ -154,6 +159,8 @@ struct Asked {
     op: &'static str,
     paths: Vec<Uri>,
     headers: HeaderMap,
+    /// Whether the client has the file, and sends its tag.
+    is_known: bool,
     is_right: fn(Option<handlers::Result<Answer>>) -> bool,
     allocations: u64,
 }
@@ -163,18 +170,31 @@ impl Asked {
     fn row(self, suite: &mut Suite, files: u64, setup: impl FnMut() -> Files) {
         let about = facts(self.op, files).allocations_at_most(self.allocations);
         suite.row(self.operation, "strata", &format!("{files}_files"), about, setup, |folder: Arc<Files>| {
-            let (paths, headers, is_right) = (self.paths.clone(), self.headers.clone(), self.is_right);
+            let (paths, is_right) = (self.paths.clone(), self.is_right);
             let paths = if paths.is_empty() { folder.uris() } else { paths };
+            let headers = |path| match self.is_known {
+                false => self.headers.clone(),
+                true => {
+                    HeaderMap::from_iter([(IF_NONE_MATCH, tag(folder.site.answer(&Method::GET, path, &self.headers)))])
+                }
+            };
+            let requests: Vec<_> = paths.iter().map(|path| (path.clone(), headers(path))).collect();
             // The first answer to each builds what the later ones share.
-            for path in &paths {
-                assert!(is_right(folder.site.answer(&Method::GET, path, &headers)), "{path}");
+            for (path, headers) in &requests {
+                assert!(is_right(folder.site.answer(&Method::GET, path, headers)), "{path}");
             }
             move |index| {
-                let path = &paths[scatter(index, paths.len() as u64) as usize];
-                u64::from(is_right(black_box(folder.site.answer(&Method::GET, path, &headers))))
+                let (path, headers) = &requests[scatter(index, requests.len() as u64) as usize];
+                u64::from(is_right(black_box(folder.site.answer(&Method::GET, path, headers))))
             }
         });
     }
+}
+
+/// The tag of a file.
+fn tag(answer: Option<handlers::Result<Answer>>) -> HeaderValue {
+    let answer = answer.and_then(Result::ok).expect("a file");
+    answer.headers().get(ETAG).expect("a file has one").clone()
 }
 
 fn is_found(answer: Option<handlers::Result<Answer>>) -> bool {
@@ -188,15 +208,17 @@ fn paths(suite: &mut Suite) {
         op: "answers GET of a file four folders deep whose path is percent-encoded",
         paths: Vec::new(),
         headers: HeaderMap::new(),
+        is_known: false,
         is_right: is_found,
         allocations: 3,
     };
     row.row(suite, 1000, || Files::deep(1000));
     let row = Asked {
-        operation: "extension_match",
+        operation: "similar_names",
         op: "answers GET of one of ten files whose names differ only in their extensions",
         paths: Vec::new(),
         headers: HeaderMap::new(),
+        is_known: false,
         is_right: is_found,
         allocations: 2,
     };
@@ -215,6 +237,7 @@ fn decisions(suite: &mut Suite) {
         op: "answers GET of a page that is not a file with the index",
         paths: pages(),
         headers: HeaderMap::from_iter([(ACCEPT, html.clone())]),
+        is_known: false,
         is_right: is_found,
         allocations: 2,
     };
@@ -224,15 +247,17 @@ fn decisions(suite: &mut Suite) {
         op: "finds that a path has no file",
         paths: pages(),
         headers: HeaderMap::new(),
+        is_known: false,
         is_right: |answer| answer.is_none(),
         allocations: 0,
     };
     row.row(suite, 1000, || Files::with(1000));
     let row = Asked {
         operation: "not_modified",
-        op: "answers GET of a file that the client already has",
+        op: "answers GET of a file whose tag the client sends",
         paths: Vec::new(),
-        headers: HeaderMap::from_iter([(IF_NONE_MATCH, HeaderValue::from_static("\"0000000000000000\", *"))]),
+        headers: HeaderMap::new(),
+        is_known: true,
         is_right: |answer| {
             let answer = answer.and_then(Result::ok);
             answer.is_some_and(|answer| answer.status() == StatusCode::NOT_MODIFIED)

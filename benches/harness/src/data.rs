@@ -75,8 +75,8 @@ pub fn sku(index: u64) -> String {
     format!("sku-{:016x}", mixed(index, 0))
 }
 
-/// Words in no order, so that a compressor finds as much in them as in text.
-fn description(index: u64) -> String {
+/// The description of product `index`, which no other product has: words in no order, so that a compressor finds as much in them as in text.
+pub fn description(index: u64) -> String {
     const WORDS: [&str; 16] = [
         "light", "strong", "quiet", "compact", "durable", "simple", "modern", "smooth", "portable", "precise", "warm",
         "fast", "sturdy", "clear", "gentle", "handy",
