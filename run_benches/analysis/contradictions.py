@@ -41,6 +41,13 @@ class Check:
     rule: str
     looked_at: int
     found: list[str]
+    of: int = 0
+    """How many rows of its kind ran in several processes or took turns: a rule that has some and looked at none is no rule."""
+
+    @property
+    def is_blind(self) -> bool:
+        """Whether it looked at nothing, though there is something."""
+        return bool(self.of) and not self.looked_at
 
 
 def checks(run: Run) -> list[Check]:
@@ -51,17 +58,25 @@ def checks(run: Run) -> list[Check]:
     # Of one thread: threads of a floor do nothing but contend for the engine's write queue, and that can cost more than the work that
     # ours do between two writes.
     floors = [held for held in findings.floors(run) if held.judged and held.row.bench.facts.threads == 1]
+    rungs, several = [rung.row for _, rung in climbed], [row for row in findings.rows(run) if _ranged(row)]
+    called, contended = [row for row in several if row.id in dict(CALLS)], [row for row in several if row in _contenders(run)]
+    workloads, parts = [row for row in several if row.bench.facts.workload], [row for row in several if findings.is_part_of_a_mix(row)]
+    floored = [row for row in several if row.bench.facts.floor and row.bench.facts.threads == 1]
+    sized = [row for row in rungs if row.bench.facts.bytes_per_operation]
+    alone, cpu = ([row for row in several if row.layer == "ladder" and row.case in cases] for cases in (findings.ALONE, ("ingress_cpu",)))
     return [
-        _check("no rung of the ladder is faster than the rung it calls", [step for step in steps if step.sure], _faster_than_called),
-        _check("what a rung allocates it does not allocate less of than the rung it calls", climbed, _allocates_less),
-        _check("what a rung moves in bytes is no less than what the rung it calls moves", _sized(climbed), _moves_less),
-        _check("no layer's own row is faster than that of the layer it calls, for the same request", _called(run), _faster_than_its_call),
-        _check("no row of one thread is faster than its floor, unless that is its goal", floors, _faster_than_floor),
-        _check("rows of several benches that do the same work under the same conditions agree", _same_work(run), _disagreeing),
-        _check("contention is not faster than none", _contended(run), _faster_than_alone),
-        _check("who contends for a lock has waited", _contenders(run), _never_waited),
-        _check("no share of a workload's time is above one", _shares(run), _above_one),
-        _check(f"a mix takes as long as its parts together, within {figures.percent(FAR - 1)}", _mixes(run), _far_from_its_parts),
+        _check("no rung of the ladder is faster than the rung it calls", [step for step in steps if step.sure], _faster_than_called, rungs),
+        _check("what a rung allocates it does not allocate less of than the rung it calls", climbed, _allocates_less, rungs),
+        _check("what a rung moves in bytes is no less than what the rung it calls moves", _sized(climbed), _moves_less, sized),
+        _check("what a layer takes alone, it takes no more of than the step of the ladder that holds it", _holding(run), _more_than_its_step, alone),
+        _check("the same work takes as long on the wall as of the processor, where one thread does it", _clocks(run), _clocks_disagree, cpu),
+        _check("no layer's own row is faster than that of the layer it calls, for the same request", _called(run), _faster_than_its_call, called),
+        _check("no row of one thread is faster than its floor, unless that is its goal", floors, _faster_than_floor, floored),
+        _check("rows of several benches that do the same work under the same conditions agree", _same_work(run), _disagreeing, []),
+        _check("contention is not faster than none", _contended(run), _faster_than_alone, contended),
+        _check("who contends for a lock has waited", _contenders(run), _never_waited, contended),
+        _check("no share of a workload's time is above one", _shares(run), _above_one, workloads),
+        _check(f"a mix takes as long as its parts together, within {figures.percent(FAR - 1)}", _mixes(run), _far_from_its_parts, parts),
     ]
 
 
@@ -70,9 +85,9 @@ def found(run: Run) -> list[str]:
     return [words for check in checks(run) for words in check.found]
 
 
-def _check(rule: str, items: Iterable[_Item], look: Callable[[_Item], str | None]) -> Check:
+def _check(rule: str, items: Iterable[_Item], look: Callable[[_Item], str | None], kind: Sequence[Row]) -> Check:
     told = [look(item) for item in items]
-    return Check(rule, len(told), [words for words in told if words is not None])
+    return Check(rule, len(told), [words for words in told if words is not None], len(kind))
 
 
 @dataclass(frozen=True)
@@ -124,6 +139,56 @@ def _moves_less(step: tuple[str, Rung]) -> str | None:
     return (
         f"Impossible order: in the ladder of `{request}`, `{rung.name}` moves {figures.count(mine)} bytes and `{rung.below.name}`, which it calls,"
         f" {figures.count(under)}: the two do unlike work."
+    )
+
+
+@dataclass(frozen=True)
+class _Alone:
+    """A rung that calls none below it, and the step in which its layer is."""
+
+    request: str
+    rung: Rung
+    holding: Rung
+
+
+def _holding(run: Run) -> Iterator[_Alone]:
+    for request in findings.REQUESTS:
+        rungs = findings.ladder(run, request)
+        for place, rung in enumerate(rungs):
+            above = next((one for one in rungs[place:] if one.step is not None), None)
+            if rung.name in findings.ALONE and above and above.added and above.added.high is not None and rung.row.measured:
+                yield _Alone(request, rung, above)
+
+
+def _more_than_its_step(alone: _Alone) -> str | None:
+    time, added = alone.rung.row.measured, alone.holding.added
+    if time is None or added is None or added.high is None or time.low <= added.high:
+        return None
+    return (
+        f"Surprising order: in the ladder of `{alone.request}`, `{alone.rung.name}` alone takes {figures.time_spread(time)}, and the step to"
+        f" `{alone.holding.name}`, which holds it, {figures.added_estimate(added)}: alone it does more, or meets colder memory."
+    )
+
+
+_Clocks = tuple[str, Row, Spread, Row, Spread]
+
+
+def _clocks(run: Run) -> Iterator[_Clocks]:
+    """The rung that is measured by both clocks, of each request."""
+    for request in findings.REQUESTS:
+        rungs = {rung.name: rung.row for rung in findings.ladder(run, request)}
+        wall, cpu = rungs.get("ingress"), rungs.get("ingress_cpu")
+        if wall and cpu and (of_wall := _ranged(wall)) and (of_cpu := _ranged(cpu)):
+            yield request, wall, of_wall, cpu, of_cpu
+
+
+def _clocks_disagree(clocks: _Clocks) -> str | None:
+    request, wall, of_wall, cpu, of_cpu = clocks
+    if of_wall.low <= of_cpu.high and of_cpu.low <= of_wall.high:
+        return None
+    return (
+        f"Surprising order: in the ladder of `{request}`, `{wall.id}` takes {figures.time_spread(of_wall)}, and `{cpu.id}`, the same work of one"
+        f" thread in longer turns, {figures.time_spread(of_cpu)} of CPU. The steps above and below it are of unlike conditions."
     )
 
 

@@ -6,8 +6,10 @@ locale. Rows are placed by their facts (indexes, threads, unit, clock); a case m
 """
 
 import dataclasses
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from run_benches.analysis import figures
 from run_benches.analysis.contrasts import Contrast, joint
@@ -68,19 +70,39 @@ class Row:
     contrasts: Mapping[str, Contrast] = field(default_factory=dict)
     """By the row it took turns with, itself (its second lane) among them."""
     base_ns: float | None = None
-    """The time of the base of its home family."""
+    """The time of the base in its home family; `None` where that was not stored (before schema 5)."""
     base: str = ""
+    lanes: int = 0
+    """How many took turns in its home family; it is one of them."""
 
     @property
     def measured(self) -> Spread | None:
         """The time of one operation in nanoseconds; `None` unless the row ran and every process measured something. Of a row in a family:
-        the time of its base, times their ratio, so that times and ratios agree; its processes spread around that as around their median."""
-        found = figures.spread(self.bench.points_ns) if self.bench.state == "ran" and _sound(self.bench.points_ns) else None
-        if found is None or self.base_ns is None or self.base == self.id or self.base not in self.contrasts:
+        the time of the base in this family, times their ratio, so that times and ratios agree. The range is of the row's own processes."""
+        found = self._of_its_processes
+        if found is None or self.base_ns is None or not self._is_beside_base:
             return found
-        middle = self.base_ns * self.contrasts[self.base].ratio().middle
-        moved = middle / found.middle
-        return dataclasses.replace(found, middle=middle, low=found.low * moved, high=found.high * moved)
+        return dataclasses.replace(found, middle=self.base_ns * self.contrasts[self.base].ratio().middle)
+
+    @property
+    def remark(self) -> str:
+        """What sets its time apart from those of other rows, in words; empty of most."""
+        own, measured = self._of_its_processes, self.measured
+        if own is not None and self.bench.family is None and not self.bench.facts.workload:
+            return "warm"
+        if own is None or measured is None or not self._is_beside_base:
+            return ""
+        if self.base_ns is None:
+            return "median of its processes"
+        return "" if abs(measured.middle - own.middle) <= own.high - own.low else f"median of its processes {figures.time(own.middle)}"
+
+    @property
+    def _of_its_processes(self) -> Spread | None:
+        return figures.spread(self.bench.points_ns) if self.bench.state == "ran" and _sound(self.bench.points_ns) else None
+
+    @property
+    def _is_beside_base(self) -> bool:
+        return self.base != self.id and self.base in self.contrasts
 
     def over(self, other: "Row") -> Contrast | None:
         """How it compares with another row; nothing where the two took no turns."""
@@ -206,9 +228,16 @@ def _variant(row: Row) -> _Variant:
 # Rows against their floors.
 
 
+Standing = Literal["met", "missed", "not shown"]
+"""How a row stands to its goal: met if its whole interval reaches it, missed if none of it does."""
+
+MOST_TUPLES = 1000
+"""More would be needed for nothing that anybody waits for."""
+
+
 @dataclass(frozen=True)
 class Held:
-    """A row held against its floor. The lower end of the interval is what counts."""
+    """A row held against its floor."""
 
     row: Row
     floor: str
@@ -231,9 +260,12 @@ class Held:
         return self.ratio is not None and self.ratio.state == "ran" and None not in (self.ratio.ratio, self.ratio.low, self.ratio.high)
 
     @property
-    def missed(self) -> bool:
-        """Whether the goal is missed: not shown to be reached is missed."""
-        return self.ratio is not None and self.judged and not self._reaches(self.ratio.at_least)
+    def standing(self) -> Standing | None:
+        """How the row stands to its goal; nothing without a goal, or without an interval."""
+        if self.goal is None or self._interval is None:
+            return None
+        _, low, high = self._interval
+        return "met" if low >= self.goal else "missed" if high < self.goal else "not shown"
 
     @property
     def goal(self) -> float | None:
@@ -242,22 +274,38 @@ class Held:
 
     @property
     def excess_ns(self) -> float | None:
-        """The time that an operation has to lose until the lower end of the interval meets the goal; `None` where it meets it."""
+        """The time that an operation has to lose for certain to meet the goal, by the higher end of the interval; `None` unless it is missed."""
         measured = self.row.measured
-        if not self.missed or measured is None or self.ratio is None or self.ratio.low is None or not self.goal:
+        if self.standing != "missed" or measured is None or self._interval is None or not self.goal:
             return None
-        return measured.middle * (1 - self.ratio.low / self.goal)
+        return measured.middle * (1 - self._interval[2] / self.goal)
+
+    @property
+    def tuples_needed(self) -> int | None:
+        """With about how many tuples a goal that is neither would be met or missed, if the ratio stayed what it is; `None` beyond `MOST_TUPLES`."""
+        if self.standing != "not shown" or self._interval is None or self.ratio is None or not self.goal:
+            return None
+        middle, low, high = (math.log(end) for end in self._interval)
+        away = middle - math.log(self.goal)
+        half_width = middle - low if away >= 0 else high - middle
+        needed = len(self.ratio.pairs) * (half_width / away) ** 2 if away else math.inf
+        return math.ceil(needed) if needed <= MOST_TUPLES else None
 
     @property
     def verdict(self) -> str:
         """Whether the goal is met; a missed one as plain as a met one."""
         if self.goal is None:
             return "a peer, no goal" if self.is_peer else "no goal"
-        if not self.judged:
-            return "not judged"
-        if not self.missed:
-            return "met"
-        return "missed" if self.excess_ns is None else f"missed by {figures.time(self.excess_ns)}"
+        match self.standing:
+            case None:
+                return "not judged"
+            case "missed" if self.excess_ns is not None:
+                return f"missed by {figures.time(self.excess_ns)}"
+            case "not shown":
+                needed = f"about {self.tuples_needed}" if self.tuples_needed else f"more than {MOST_TUPLES}"
+                return f"not shown ({needed} tuples would show it)"
+            case standing:
+                return standing
 
     @property
     def why_not(self) -> str:
@@ -272,9 +320,13 @@ class Held:
     def _subject(self) -> str:
         return (*self.floor.split("/"), "", "", "")[2]
 
-    def _reaches(self, goal: float | None) -> bool:
-        low = self.ratio.low if self.ratio else None
-        return goal is None or (low is not None and low >= goal)
+    @property
+    def _interval(self) -> tuple[float, float, float] | None:
+        """The ratio, and the ends of its interval."""
+        found = self.ratio
+        if found is None or not self.judged or found.ratio is None or found.low is None or found.high is None:
+            return None
+        return found.ratio, found.low, found.high
 
 
 def held(run: Run, layer: str | None = None) -> list[Held]:
@@ -297,6 +349,13 @@ def floors(run: Run, layer: str | None = None) -> list[Held]:
 def goals(run: Run) -> list[Held]:
     """Every row with a goal, whatever it is held against; with a ratio of the run, or planned to have none."""
     return [one for one in held(run) if one.goal is not None]
+
+
+def counted_goals(held: Sequence[Held]) -> str:
+    """How many goals of these rows stand how: `32 met, 9 missed, 12 not shown, 0 not judged`."""
+    standings = [one.standing for one in held]
+    told: list[tuple[Standing | None, str]] = [("met", "met"), ("missed", "missed"), ("not shown", "not shown"), (None, "not judged")]
+    return ", ".join(f"{standings.count(standing)} {words}" for standing, words in told)
 
 
 # The ladder: one request at every rung.
@@ -359,11 +418,11 @@ def _row(run: Run, id: str) -> Row:
     contrasts = {other: Contrast(tuple(logs)) for other, logs in run.contrasts.get(id, {}).items() if logs}
     if bench.family not in run.families:
         return Row(id, layer, operation, subject, case, bench, contrasts)
-    base = run.families[bench.family].base
-    at_home = run.benches[base].family == bench.family
-    measured = None if at_home else _row(run, base).measured
-    base_ns = median(run.benches[base].points_ns) if at_home else measured.middle if measured else None
-    return Row(id, layer, operation, subject, case, bench, contrasts, base_ns, base)
+    family = run.families[bench.family]
+    base = family.base
+    base_points_ns = run.benches[base].points_ns if run.benches[base].family == bench.family else family.guests_ns.get(base, [])
+    base_ns = median(base_points_ns) if base_points_ns else None
+    return Row(id, layer, operation, subject, case, bench, contrasts, base_ns, base, len(family.rows) + 1)
 
 
 def _sound(points_ns: Sequence[float]) -> bool:

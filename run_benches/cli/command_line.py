@@ -266,7 +266,7 @@ def _add_measuring(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--skip", action="append", default=[], metavar="LAYER|ROW", help="leave these rows out; may be repeated")
     parser.add_argument("--seed", type=int, help="the order of everything; by default drawn anew and stored")
     parser.add_argument("--timeout", type=_seconds, metavar="TIME", help="give up on a process that says nothing for so long (2m)")
-    parser.add_argument("--strict", action="store_true", help="exit 1 if a goal is missed, 3 if one could not be judged")
+    parser.add_argument("--strict", action="store_true", help="exit 1 if a goal is missed, 3 if one is not shown to be met")
 
 
 def _add_comparing(parser: argparse.ArgumentParser) -> None:

@@ -47,7 +47,7 @@ class Measurement:
 
     def _all_rounds(self) -> None:
         run, done = self._run, {job.name for job in self._run.design.order}
-        for round_of_jobs in plan.rounds(run.design, self._benches, run.families):
+        for round_of_jobs in plan.rounds(run.design, self._benches, run.families, run.ratios):
             todo = [job for job in round_of_jobs if job.name not in done]
             if todo and self._time_is_up(todo):
                 self._line.say(f"the time is up after {todo[0].round} of {run.design.tuples} tuples; the contrasts are of these")
@@ -62,7 +62,7 @@ class Measurement:
 
     def _one(self, job: Job, later: list[Job]) -> None:
         began, expected_s = time.monotonic(), self._expected_s([job])
-        rounds_s = plan.seconds_of(self._run.design, self._benches, self._run.families, self._costs, job.round + 1)
+        rounds_s = plan.seconds_of(self._run.design, self._benches, self._run.families, self._run.ratios, self._costs, job.round + 1)
         what = f"{'tuple' if job.kind == 'tuple' else 'process'} {job.round + 1} of {job.subject}"
         parts = len(self._run.families[job.subject].rows) + 1 if job.kind == "tuple" else len(self._alone(job))
         self._under_way = (what, began + expected_s + self._expected_s(later) + rounds_s)
@@ -143,12 +143,15 @@ def _add_found(bench: Bench, found: Found) -> None:
 
 
 def _add_tuple(run: Run, name: str, found: Tuple) -> None:
-    """A tuple of a family: the times of the rows whose home it is, and its contrasts."""
+    """A tuple of a family: the times of its rows, and its contrasts."""
     family = run.families[name]
     family.state, family.tuples, family.by_total = "ran", family.tuples + 1, found.by_total
     for id in family.rows:
+        point_ns = round(found.points_ns[id], 3)
         if run.benches[id].family == name:
-            _add_point(run.benches[id], round(found.points_ns[id], 3))
+            _add_point(run.benches[id], point_ns)
+        else:
+            family.guests_ns.setdefault(id, []).append(point_ns)
     for id, logs in found.logs.items():
         for other, log in logs.items():
             _add_contrast(run, id, other, log)
@@ -168,6 +171,7 @@ def _add_contrast(run: Run, id: str, other: str, log: float) -> None:
 def _fail_family(run: Run, name: str, reason: str) -> None:
     """A family that failed once is invalid for the whole run, and with it the times, ratios and contrasts that came from it."""
     family = run.families[name]
+    family.guests_ns.clear()
     cells: list[Bench | Ratio | Family] = [family, *(run.benches[id] for id in family.rows if run.benches[id].family == name)]
     cells += [ratio for id, ratio in run.ratios.items() if [id, ratio.floor] in family.contrasts]
     for id, other in family.contrasts:

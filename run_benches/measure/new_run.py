@@ -118,7 +118,7 @@ def _announce(made: Plan, path: Path) -> None:
     design = made.design
     paired = sum(bench.family is not None for bench in made.benches.values())
     alone = sum(len(rows) for rows in plan.timeable(design, made.benches, 0).values())
-    print(f"{figures.plural(paired, 'row')} in {figures.plural(len(made.families), 'family')}, {design.tuples} tuples each; {alone} alone, once: about {duration(made.seconds)}", file=sys.stderr)
+    print(f"{figures.plural(paired, 'row')} in {figures.plural(len(made.families), 'family')}, {design.tuples} tuples each; {alone} alone, in {figures.plural(design.processes, 'process')} each: about {duration(made.seconds)}", file=sys.stderr)
     left = len(made.benches) - paired - alone
     if left:
         print(f"{left} left out: see the last lines", file=sys.stderr)

@@ -5,9 +5,10 @@ finds. So the plan is stored with the run before the first process starts. Work 
 the stored seed: a slow minute of the machine then falls on different rows each time, and a run that is cut short has a little of all.
 
 Rows that are compared are lanes of families and run in tuples; which scale measures which of them, the rows themselves say
-(`Facts::depth`). All other rows run alone, once: a time without a partner is a rough figure, however often it is taken. Workloads do
-seconds of fixed work each; they run alone too, because their latencies are those of a whole life, and the quick scale leaves them out
-unless they are named, and says so.
+(`Facts::depth`). A family that has an interval wider than a fifth of its ratio goes on in a full run, by the width alone: to go on because
+of the side on which a goal lies would move how often one is met. All other rows run alone, in a full run in several processes: a time
+without a partner is a rough figure, and only processes of different rounds show how rough. Workloads do seconds of fixed work each; they
+run alone too, because their latencies are those of a whole life, and the quick scale leaves them out unless they are named, and says so.
 """
 
 import dataclasses
@@ -43,21 +44,25 @@ OUT_OF_REACH = "a run this short leaves it out: name it, or run without --quick"
 @dataclass(frozen=True)
 class Effort:
     """How much a scale spends: about `seconds`, and at most a twentieth more. Tuples grow from the fewest that give an interval to
-    `most_tuples`, as the time allows; a tuple more is worth more than a longer one, and ten are the fewest by which intervals of 18 rows
-    can hold together."""
+    `most_tuples`, as the time allows, and to `wide_tuples` where an interval is still wide; a tuple more is worth more than a longer one, and
+    ten are the fewest by which intervals of 18 rows can hold together."""
 
     seconds: float | None
     most_tuples: int
+    wide_tuples: int
     depths: tuple[Depth, ...]
     processes: int
     workload_processes: int
 
 
 EFFORTS: dict[Scale, Effort] = {
-    "quick": Effort(6 * 60, 6, ("quick",), 0, 0),
-    "default": Effort(19 * 60, 10, ("quick", "default"), 1, 1),
-    "full": Effort(None, 12, ("quick", "default", "full"), 1, 2),
+    "quick": Effort(6 * 60, 6, 0, ("quick",), 0, 0),
+    "default": Effort(19 * 60, 10, 0, ("quick", "default"), 1, 1),
+    "full": Effort(None, 12, 24, ("quick", "default", "full"), 5, 2),
 }
+
+WIDE = 0.2
+"""An interval is wide from this share of its ratio on."""
 
 LANE_S = 0.25
 """So long a lane of a tuple is timed, about."""
@@ -145,7 +150,7 @@ def make(suites: dict[str, Suite], words: list[str], skip: list[str], scale: Sca
     sizes = (effort.processes, SAMPLE_SIZE, WARM_UP_S, MEASUREMENT_S, estimates.FEWEST_TUPLES, LANE_S)
     linked_anew = all(suites[id.partition("/")[0]].link for family in found.values() for id in family.rows)
     design = Design(seed, *sizes, budget_s or effort.seconds, cells, workload_processes=effort.workload_processes, linked_anew=linked_anew)
-    design.sentinel_processes = SENTINEL_PROCESSES if sentinels else 0
+    design.sentinel_processes, design.wide_tuples = SENTINEL_PROCESSES if sentinels else 0, effort.wide_tuples
     plan = Plan(design, benches, ratios, found, sentinels, 0.0)
     _spend(plan, effort.most_tuples, limited=budget_s is not None)
     return plan
@@ -207,19 +212,25 @@ def _effort(scale: Scale, budget_s: float | None, named: bool) -> Effort:
 def _spend(plan: Plan, most_tuples: int, limited: bool) -> None:
     """Takes as many tuples as fit; a budget that the smallest run does not fit into is refused before it is spent."""
     costs, seconds, benches = Costs(), plan.design.budget_s, plan.benches | plan.sentinels
-    plan.seconds = seconds_of(plan.design, benches, plan.families, costs)
+    plan.seconds = seconds_of(plan.design, benches, plan.families, plan.ratios, costs)
     if limited and seconds is not None and plan.seconds > 1.1 * seconds:
         raise Complaint(f"the smallest run of these rows takes about {duration(plan.seconds)}: name fewer layers, or a larger --budget")
     round_s = sum(tuple_s(plan.design, name, plan.families[name], costs) for name in unfinished(plan.families))
     if round_s:
         more = most_tuples if seconds is None else int((seconds - plan.seconds) / round_s)
         plan.design.tuples = min(most_tuples, plan.design.tuples + max(0, more))
-    plan.seconds = seconds_of(plan.design, benches, plan.families, costs)
+    plan.seconds = seconds_of(plan.design, benches, plan.families, plan.ratios, costs)
 
 
 def unfinished(found: Mapping[str, Family]) -> list[str]:
     """The families that may be measured further."""
     return [name for name, family in found.items() if family.state in ("ran", "not_run")]
+
+
+def is_wide(family: Family, ratios: Mapping[str, Ratio]) -> bool:
+    """Whether an interval of a ratio that stems from a family is wide."""
+    held = (ratios.get(id) for id, other in family.contrasts if id in ratios and ratios[id].floor == other)
+    return any(one and one.ratio and one.low is not None and one.high is not None and one.high - one.low > WIDE * one.ratio for one in held)
 
 
 def _is_alone(bench: Bench) -> bool:
@@ -238,11 +249,13 @@ def timeable(design: Design, benches: dict[str, Bench], number: int) -> dict[str
     return layers
 
 
-def rounds(design: Design, benches: dict[str, Bench], found: dict[str, Family]) -> Iterator[list[Job]]:
-    """The jobs, round by round; within a round in an order that the seed decides. Later rounds leave out what has failed meanwhile."""
-    for number in range(max(design.processes, design.workload_processes, design.sentinel_processes, design.tuples if found else 0)):
+def rounds(design: Design, benches: dict[str, Bench], found: dict[str, Family], ratios: Mapping[str, Ratio]) -> Iterator[list[Job]]:
+    """The jobs, round by round; within a round in an order that the seed decides. Later rounds leave out what has failed meanwhile, and the
+    last ones what is narrow."""
+    tuples = max(design.tuples, design.wide_tuples) if found else 0
+    for number in range(max(design.processes, design.workload_processes, design.sentinel_processes, tuples)):
         jobs = [Job(number, "time", layer) for layer in timeable(design, benches, number)]
-        jobs += [Job(number, "tuple", name) for name in unfinished(found) if number < design.tuples]
+        jobs += [Job(number, "tuple", name) for name in unfinished(found) if number < design.tuples or (number < tuples and is_wide(found[name], ratios))]
         random.Random(f"{design.seed}:{number}").shuffle(jobs)
         yield jobs
 
@@ -288,7 +301,7 @@ def job_s(job: Job, design: Design, benches: dict[str, Bench], found: dict[str, 
     return layer_s(design, job.subject, [benches[id].facts for id in rows], costs)
 
 
-def seconds_of(design: Design, benches: dict[str, Bench], found: dict[str, Family], costs: Costs, first: int = 0) -> float:
-    """What all jobs from the round `first` on take."""
-    ahead = [job for jobs in rounds(design, benches, found) for job in jobs if job.round >= first]
+def seconds_of(design: Design, benches: dict[str, Bench], found: dict[str, Family], ratios: Mapping[str, Ratio], costs: Costs, first: int = 0) -> float:
+    """What all jobs from the round `first` on take, as far as it is known which they are."""
+    ahead = [job for jobs in rounds(design, benches, found, ratios) for job in jobs if job.round >= first]
     return sum(job_s(job, design, benches, found, costs) for job in ahead)

@@ -63,7 +63,7 @@ def floors_missed(run: Run) -> Rule:
         if measured and excess_ns is not None:
             told = f"{figures.time(excess_ns)} of {figures.time(measured.middle)}; ratio {cells.ratio(held)}, goal {cells.goal(held.goal)}"
             lost.append((excess_ns, Spot(f"`{held.row.id}`", told, held.row.id)))
-    return _rule("goals missed, by the time an operation has to lose until the lower end of the interval meets the goal", len(judged), lost)
+    return _rule("goals missed, by the time an operation has to lose for certain", len(judged), lost)
 
 
 def _rungs(run: Run) -> Rule:

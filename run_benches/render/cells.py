@@ -12,10 +12,15 @@ from run_benches.render.source import Source
 
 
 def time(source: Source, row: Row | None, layer: str) -> str:
-    """The time of one operation with its spread, and the clock where it is not that on the wall."""
-    if row is None:
-        return source.missing(layer)
-    return figures.time_spread(row.measured) + clock(row) if row.measured else row.why_not
+    """The time of one operation."""
+    return spread(row) if row else source.missing(layer)
+
+
+def spread(row: Row) -> str:
+    """The time of one operation with its spread, the clock where it is not that on the wall, and what sets it apart."""
+    if row.measured is None:
+        return row.why_not
+    return figures.time_spread(row.measured) + clock(row) + (f"; {row.remark}" if row.remark else "")
 
 
 def clock(row: Row) -> str:
@@ -40,16 +45,25 @@ def contrast(found: Contrast | None, confidence: float = 0.95) -> str:
 
 
 def ratio(held: Held) -> str:
-    """The ratio to the floor with its interval."""
+    """The ratio to the floor with its interval, and of what where its turns did not do what its own processes do."""
     found = held.ratio
     if found is None or found.ratio is None or not held.judged:
         return held.why_not
-    return figures.ratio(found.ratio, found.low, found.high)
+    return figures.ratio(found.ratio, found.low, found.high) + _turns(held.row)
+
+
+def _turns(row: Row) -> str:
+    """What took turns of a workload: a part of it, each time on a fresh store."""
+    facts, turns = row.bench.facts, row.bench.turns
+    if not facts.workload or not facts.turn_operations:
+        return ""
+    flushed = turns is None or turns.counters is None or turns.counters.get("flushes")
+    return f", in turns of {figures.plural(facts.turn_operations, 'operation')}{'' if flushed else ' without a flush'}"
 
 
 def verdict(held: Held) -> str:
     """Whether the goal is met; a missed one as plain as a met one."""
-    return f"**{held.verdict}**" if held.missed else held.verdict
+    return f"**{held.verdict}**" if held.standing == "missed" else held.verdict
 
 
 def goal(value: float | None) -> str:
@@ -83,16 +97,24 @@ def allocations(row: Row) -> str:
 
 
 def counters(row: Row) -> str:
-    """What was counted while the row was timed, where it is not nothing: waits for locks, flushes."""
-    counted = row.bench.counters or {}
-    return "; ".join(f"{words(name)} {figures.amount(value)}" for name, value in counted.items() if isinstance(value, int | float) and value)
+    """What one operation counted while the row was timed, where it is not nothing: waits for locks, flushes, bytes written."""
+    counted, operations = row.bench.counters or {}, row.bench.facts.timed_operations
+    some = {name: value for name, value in counted.items() if isinstance(value, int | float) and value}
+    if some and not operations:
+        return f"{', '.join(map(words, some))}: of an unknown number of operations"
+    return "; ".join(f"{words(name)} {_counted(name, value / (operations or 1))}" for name, value in some.items())
+
+
+def _counted(name: str, each: float) -> str:
+    return figures.size(each) if name.startswith("bytes") else figures.significant(each)
 
 
 def conditions(row: Row) -> str:
     """Under which conditions a row is measured."""
     facts, refusals = row.bench.facts, row.bench.refusals
     again = f"run again {len(refusals)} times ({refusals[-1]})" if refusals else None
-    return "; ".join(part for part in (facts.data_set, facts.state, facts.durability and f"durability {facts.durability}", again) if part)
+    lanes = f"{row.lanes} lanes" if row.lanes else None
+    return "; ".join(part for part in (facts.data_set, facts.state, facts.durability and f"durability {facts.durability}", lanes, again) if part)
 
 
 def plain(value: object) -> str:

@@ -170,10 +170,10 @@ def _companion(name: str, gain: Contrast, found: Contrast, confidence: float) ->
 def goals(run: Run) -> Conclusion:
     """How many goals are met, and which is the farthest from being met."""
     judged = [held for held in findings.goals(run) if held.judged]
-    missed = sorted((held for held in judged if held.missed), key=lambda held: (held.ratio.low or 0) / (held.goal or 1) if held.ratio else 0.0)
+    missed = sorted((held for held in judged if held.standing == "missed"), key=lambda held: (held.ratio.high or 0) / (held.goal or 1) if held.ratio else 0.0)
     farthest = f" Farthest from its goal: `{missed[0].row.id}`, {cells.ratio(missed[0])} where {cells.goal(missed[0].goal)} is the goal: {missed[0].verdict}." if missed else ""
-    sentences = [f"{len(judged) - len(missed)} of {figures.plural(len(judged), 'goal')} are met.{farthest}"] if judged else []
-    return Conclusion("goals are ratios declared beside the row; one is met if the lower end of its interval reaches it; the farthest is the lowest part of its goal", len(judged), sentences)
+    sentences = [f"Of {figures.plural(len(judged), 'goal')}: {findings.counted_goals(judged)}.{farthest}"] if judged else []
+    return Conclusion("goals are ratios declared beside the row; one is met if the whole interval reaches it, missed if none of it does, and else not shown; the farthest is, by the higher end, the lowest part of its goal", len(judged), sentences)
 
 
 def others(run: Run) -> Conclusion:

@@ -24,7 +24,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from run_benches import files, places, repository, serialization
-from run_benches.analysis import figures
+from run_benches.analysis import contradictions, figures
 from run_benches.calibrate.error_rates import Results
 from run_benches.errors import Complaint, Exit
 from run_benches.places import shown
@@ -71,6 +71,9 @@ def contents(source: Path, calibrated: Path = pool.RESULTS, main: str = MAIN) ->
     """What the pages of a run are rendered from, their texts by their place, the main one first, and their pictures."""
     run, calibration = runs.load(source), _calibration(calibrated)
     load = loads.load(LOAD_REFERENCE) if _is_reference(source) and LOAD_REFERENCE.exists() else None
+    blind = [check.rule for check in contradictions.checks(run) if check.is_blind]
+    if blind:
+        raise Complaint(f"{shown(source)}: a cross-check looked at nothing, though there are rows of its kind: {'; '.join(blind)}")
     drawn = [*pictures(run).values(), *(calibration_pictures.pictures(calibration) if calibration else []), *(load_pictures.pictures(load) if load else [])]
     kept = load_comparisons.kept() if _is_reference(source) else []
     sources = [source, *([calibrated] if calibration else []), *([LOAD_REFERENCE] if load else []), *kept]

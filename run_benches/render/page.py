@@ -157,15 +157,14 @@ def crud(source: Source) -> list[str]:
 def floors(source: Source) -> list[str]:
     """How many goals are met, and which are missed."""
     held = findings.goals(source.run)
-    judged = [one for one in held if one.judged]
-    missed = sorted((one for one in judged if one.missed), key=lambda one: -(one.excess_ns or 0.0))
-    lines = [f"{len(held)} rows have a goal: {len(judged) - len(missed)} met, {len(missed)} missed, {len(held) - len(judged)} not judged.", ""]
+    missed = sorted((one for one in held if one.standing == "missed"), key=lambda one: -(one.excess_ns or 0.0))
+    lines = [f"{len(held)} rows have a goal: {findings.counted_goals(held)}.", ""]
     body = [[f"`{one.row.id}`", cells.ratio(one), cells.goal(one.goal), cells.verdict(one)] for one in missed[:MOST_MISSED]]
-    lines += tables.markdown(["missed, by the time to lose", "floor's time / ours>", "goal>", "verdict"], body) if body else []
+    lines += tables.markdown(["missed, by the time to lose for certain", "floor's time / ours>", "goal>", "verdict"], body) if body else []
     lines += ["", f"And {len(missed) - MOST_MISSED} more, on the page `bottlenecks`."] if len(missed) > MOST_MISSED else []
     words = (
-        "A floor is the best raw path of the same binding for the same bytes; the ratio is its time over ours, from turns, and the lower end of its"
-        f" interval has to reach the goal that was declared beforehand. All of them: {source.link('bottlenecks', 'bottlenecks')} and the pages of the layers."
+        "A floor is the best raw path of the same binding for the same bytes; the ratio is its time over ours, from turns. A goal, declared beforehand, is"
+        f" met if the whole interval reaches it, missed if none of it does, and else not shown. All of them: {source.link('bottlenecks', 'bottlenecks')} and the pages of the layers."
     )
     return ["## Floors", "", words, "", *source.picture("floors"), *source.block("floors", lines)]
 

@@ -71,6 +71,6 @@ def _table(rungs: Sequence[Rung]) -> list[str]:
     body = []
     for rung in reversed(rungs):
         measured = rung.row.measured
-        time = figures.time_spread(measured) + cells.clock(rung.row) if measured else rung.row.why_not
+        time = cells.spread(rung.row)
         body.append([f"`{rung.name}`", rung.row.bench.facts.op, time, cells.added(rung), cells.allocations(rung.row)])
     return tables.markdown(["rung", "what one operation is", "time of one request>", "adds>", "allocations>"], body)

@@ -44,8 +44,8 @@ def held_sections(source: Source, layer: str) -> list[str]:
 
 
 _FLOORS = (
-    "The floor is the best raw path of the same binding for the same bytes; the ratio is its time over ours, so that more is better. The lower end"
-    " of the interval is what counts: a goal that is not shown to be reached is missed, by the time that an operation has to lose until it is."
+    "The floor is the best raw path of the same binding for the same bytes; the ratio is its time over ours, so that more is better. A goal is"
+    " met if the whole interval reaches it, missed if none of it does (by the time that an operation has to lose for certain), and else not shown."
     " The aim is what was hoped for beyond the goal."
 )
 _PEERS = "Another system that does the same work; what it is spared stands in its words. The ratio is its time over ours: above one, ours is faster."
@@ -66,7 +66,7 @@ def _floor_cells(held: Held) -> list[str]:
 
 
 def _missed(held: Sequence[Held]) -> str:
-    missed = [one for one in held if one.missed]
+    missed = [one for one in held if one.standing == "missed"]
     if missed:
         return f"**Goals missed: {', '.join(f'`{one.row.id}`' for one in missed)}.**"
     return "No goal is missed." if any(one.judged and one.goal is not None for one in held) else "No goal was judged."
@@ -90,7 +90,7 @@ def _rows_table(source: Source, kind: _Kind, rows: Iterable[Row]) -> list[str]:
     wanted = [row for row in rows if _kind(row) == kind]
     counted = any(cells.counters(row) for row in wanted)
     columns = ["row, and what one operation is", "under which conditions", "time of one operation>", f"per {seconds}>" if unit == "bytes" else f"{unit}/{seconds}>"]
-    columns += ["allocations>", *(["counted meanwhile"] if counted else [])]
+    columns += ["allocations>", *(["counted in one operation"] if counted else [])]
     body = [_cells(source, row, counted) for row in wanted]
     title = f"{threads_on_cores(source.run, threads)}, counted in {unit}{', by CPU time' if clock == 'cpu' else ''}"
     return [f"**{title}**", "", *tables.markdown(columns, body), ""]

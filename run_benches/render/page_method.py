@@ -29,8 +29,10 @@ def _figures(source: Source) -> list[str]:
     lines = [
         f"* Rows that are compared took turns on the same core ({figures.plural(design.tuples, 'tuple')} of each family were planned), and every "
         "difference or ratio is theirs, with a 95 % interval over the tuples; the tuple is the unit, never the sample.",
-        "* A time of such a row is that of the base of its family, times their ratio; one of a row without a partner is of processes that ran "
-        "alone, and is rough. The range beside it tells how far its processes lie around it, from the fastest to the slowest, and is not a confidence interval.",
+        "* A time of such a row is what the base of its family took in these turns, times their ratio; one of a row without a partner is of processes "
+        "that ran alone, and is rough. The range beside it is of its processes as measured, from the fastest to the slowest, and is not a confidence interval.",
+        "* A row without a partner is `warm`: nothing ran between its operations. In turns, a row meets the memory as the other lanes left it, and takes longer the more"
+        " lanes there are; so times compare only under the same conditions, and the lanes are one of them.",
         f"* A difference whose interval holds none is `same` where its 90 % interval lies within {figures.within_margin()}, and else `not resolved`.",
         f"* {controls(run)}",
         *(["* The binaries were not linked anew: the intervals leave out what the placement of code does."] if run.design.linked_anew is False else []),

@@ -201,6 +201,10 @@ def _draw_bar(axis: "Axes", at: float, time_ns: Spread | None, scale: float, col
 # Rows against their floors: a dot with its interval, a tick for the goal.
 
 
+_LOOKS: dict[findings.Standing, tuple[str, str, float, bool]] = {"met": (BLUE, "o", 6, True), "missed": (ORANGE, "X", 7, True), "not shown": (INK, "o", 6, False)}
+"""Colour, marker and its size, and whether it is filled, by how a row stands to its goal."""
+
+
 @dataclass(frozen=True)
 class _Dot:
     label: str
@@ -208,15 +212,15 @@ class _Dot:
     low: float
     high: float
     goal: float
-    missed: bool
+    standing: findings.Standing
 
 
 def floors(run: Run) -> Picture | None:
     """Every ratio to a floor for which there is a goal, if the run has any."""
     dots = [dot for held in findings.floors(run) if (dot := _dot(held)) is not None]
-    missed = sum(dot.missed for dot in dots)
+    counts = {standing: sum(dot.standing == standing for dot in dots) for standing in _LOOKS}
     alt = (
-        f"Rows against their floors: {figures.plural(len(dots), 'dot')} with intervals, {missed} below the goal (crosses); "
+        f"Rows against their floors: {figures.plural(len(dots), 'dot')} with intervals, {counts['missed']} below the goal (crosses), {counts['not shown']} around it (rings); "
         "the same figures stand on the pages of the layers."
     )
     return Picture("floors", alt, dots, _draw_floors) if dots else None
@@ -224,25 +228,25 @@ def floors(run: Run) -> Picture | None:
 
 def _dot(held: findings.Held) -> _Dot | None:
     found = held.ratio
-    if found is None or held.goal is None or not held.judged or found.ratio is None or found.low is None or found.high is None:
+    if found is None or held.goal is None or held.standing is None or found.ratio is None or found.low is None or found.high is None:
         return None
     row = held.row
-    return _Dot(f"{row.layer}/{row.operation}/{row.case}", found.ratio, found.low, found.high, held.goal, held.missed)
+    return _Dot(f"{row.layer}/{row.operation}/{row.case}", found.ratio, found.low, found.high, held.goal, held.standing)
 
 
 def _draw_floors(dots: list[_Dot]) -> "Figure":
     figure, (axis,) = canvas(len(dots) + 1, 1, left=room(dot.label for dot in dots), top=0.45, right=room([_interval(dots[0])]))
     for at, dot in enumerate(dots):
-        colour, marker = (ORANGE, "X") if dot.missed else (BLUE, "o")
+        colour, marker, size, filled = _LOOKS[dot.standing]
         axis.plot([dot.low, dot.high], [at, at], color=colour, linewidth=2)
-        axis.plot([dot.ratio], [at], color=colour, marker=marker, markersize=7 if dot.missed else 6)
+        axis.plot([dot.ratio], [at], color=colour, marker=marker, markersize=size, markerfacecolor=colour if filled else "white")
         axis.plot([dot.goal, dot.goal], [at - 0.42, at + 0.42], color=INK, linewidth=2.2)
     axis.axvline(1.0, color=PALE, linewidth=1, zorder=0)
     axis.set_yticks(range(len(dots)), [dot.label for dot in dots])
     for at, dot in enumerate(dots):
         axis.axhline(at, color=PALE, linewidth=0.4, zorder=0)
         axis.text(1.01, at, _interval(dot), transform=axis.get_yaxis_transform(), va="center", ha="left", fontsize=8)
-        if dot.missed:
+        if dot.standing == "missed":
             axis.get_yticklabels()[at].set_color(ORANGE)
     axis.set_ylim(len(dots) - 0.3, -0.7)
     ends = [end for dot in dots for end in (dot.low, dot.high, dot.goal)]
@@ -257,12 +261,9 @@ def _interval(dot: _Dot) -> str:
 
 
 def _floors_legend(figure: "Figure", axis: "Axes") -> None:
-    for marker, colour, size, label in (
-        ("o", BLUE, 6, "goal met"),
-        ("X", ORANGE, 7, "goal missed (lower end of the interval counts)"),
-        ("|", INK, 13, "goal"),
-    ):
-        axis.plot([], [], linestyle="", marker=marker, color=colour, markersize=size, label=label)
+    for standing, (colour, marker, size, filled) in _LOOKS.items():
+        axis.plot([], [], linestyle="", marker=marker, color=colour, markersize=size, markerfacecolor=colour if filled else "white", label=f"goal {standing}")
+    axis.plot([], [], linestyle="", marker="|", color=INK, markersize=13, label="goal")
     figure.legend(loc="upper left", ncols=4, frameon=False, bbox_to_anchor=(0.0, 1.0), labelcolor=INK)
 
 

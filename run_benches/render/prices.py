@@ -150,7 +150,7 @@ def _writes_table(found: list[Write]) -> list[str]:
     for write in found:
         base, each = write.cells[0], write.each()
         added = [_told(write.added(count)) if count in write.cells else "" for count in counts]
-        body.append([f"`{write.name}`", figures.time_spread(base.measured) if base.measured else base.why_not, _told(each), *added])
+        body.append([f"`{write.name}`", cells.spread(base), _told(each), *added])
     return tables.markdown(columns, body)
 
 
@@ -160,7 +160,7 @@ def _lookups_table(source: Source) -> list[str]:
 
 
 def _lookup_cells(source: Source, lookup: Lookup) -> list[str]:
-    times = [figures.time_spread(row.measured) if row and row.measured else row.why_not if row else _NOT_MEASURED for row in (lookup.through, lookup.without)]
+    times = [cells.spread(row) if row else _NOT_MEASURED for row in (lookup.through, lookup.without)]
     saved = lookup.saved()
     return [lookup.name, *times, _told(saved), *_break_even_cells(break_even(source.run, lookup))]
 

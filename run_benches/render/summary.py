@@ -83,6 +83,7 @@ def _layer_cells(row: Row, held: Held | None) -> list[str]:
     if measured is None:
         return [name, _state(row.bench.state), threads, _ratio(held), _goal(held), "no figure", "no figure"]
     around = figures.time_range(measured.low, measured.high) if measured.count > 1 else "1 process"
+    around += f"; {row.remark}" if row.remark else ""
     clock = " CPU" if facts.clock == "cpu" else ""
     rate = "CPU, no rate" if clock else figures.rate(measured.middle, facts.unit, facts.units_per_operation)
     return [name, figures.time(measured.middle) + clock, threads, _ratio(held), _goal(held), around, rate]
@@ -131,7 +132,7 @@ def _missed(run: Run) -> str:
     """The goals that are missed; in a narrow terminal the tables have no room for them."""
     rule = bottlenecks.floors_missed(run)
     lines = [tables.wrapped(f"{spot.row}: {spot.told}") for spot in rule.found]
-    return "\n".join([tables.styled("goals missed, by the time to lose", "bold"), *lines, ""]) if lines else ""
+    return "\n".join([tables.styled("goals missed, by the time to lose for certain", "bold"), *lines, ""]) if lines else ""
 
 
 def _state(state: str) -> str:
@@ -209,8 +210,7 @@ def census(run: Run) -> str:
     rows = Counter(_state(bench.state) for bench in run.benches.values())
     ratios = Counter(_state(ratio.state) for ratio in run.ratios.values())
     held = [one for one in findings.goals(run) if one.ratio is not None]
-    missed, untold = sum(one.missed for one in held), sum(not one.judged for one in held)
-    goals = f"goals: {len(held) - missed - untold} met, {missed} missed, {untold} not judged"
+    goals = f"goals: {findings.counted_goals(held)}"
     begun = "" if run.complete else "interrupted, not complete; "
     begun += "CONTAMINATED: too many rows differ from themselves; " if contrasts.controls(run).contaminated else ""
     return f"{begun}rows: {_counted(rows)}; ratios to floors: {_counted(ratios)}; {goals}; {duration(run.seconds)}"
@@ -229,6 +229,6 @@ def exit_code(run: Run, strict: bool) -> Exit:
         return Exit.ERROR
     if "ran" not in states or not run.complete or contrasts.controls(run).contaminated:
         return Exit.NOTHING
-    if strict and any(one.missed for one in held):
+    if strict and any(one.standing == "missed" for one in held):
         return Exit.FAILED
-    return Exit.NOTHING if strict and not all(one.judged for one in held) else Exit.FINE
+    return Exit.NOTHING if strict and not all(one.standing == "met" for one in held) else Exit.FINE

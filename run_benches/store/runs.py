@@ -15,6 +15,8 @@ History of the format:
     older run only what they must have been is read (operations), or nothing (counters). The identity of the machine says also which
     generation its processor is of, and its caches; each run has `sentinels`. What an older run does not say is not known. A row also says
     for which `refusals` of the engine a process or a tuple of it was run again. Where git does not know the revision, `dirty` is null.
+  schema 5: a family has the times of all its lanes: those of rows whose home is another family stand in `guests_ns`. Before, the time of a
+    base that was a guest was not stored, so of the rows beside it only their own processes are known. The design has `wide_tuples`.
 """
 
 from collections.abc import Collection
@@ -26,7 +28,7 @@ from run_benches import serialization
 from run_benches.places import BASELINES, RUNS
 from run_benches.store import fingerprint, stored_file
 
-SCHEMA = 4
+SCHEMA = 5
 
 UNKNOWN = "unknown"
 """In place of what a run could not find out about itself."""
@@ -178,9 +180,10 @@ class Job:
 @dataclass
 class Design:
     """How the figures were made. `tuples` and `processes` are what was aimed at; each figure carries what it got. `order` is what ran;
-    after `budget_s` no more tuples are begun than an interval needs. In a tuple each lane is timed for about `lane_s`. `processes` are
-    those of a row that has no partner; workloads, which take seconds each, run in `workload_processes`, sentinels in `sentinel_processes`. Only where the binaries of each
-    round were `linked_anew` do the intervals contain what the placement of code does."""
+    after `budget_s` no more tuples are begun than an interval needs, and families with a wide interval go on up to `wide_tuples`. In a tuple
+    each lane is timed for about `lane_s`. `processes` are those of a row that has no partner; workloads, which take seconds each, run in
+    `workload_processes`, sentinels in `sentinel_processes`. Only where the binaries of each round were `linked_anew` do the intervals contain
+    what the placement of code does."""
 
     seed: int
     processes: int
@@ -194,6 +197,7 @@ class Design:
     order: list[Job] = field(default_factory=list)
     workload_processes: int = 0
     sentinel_processes: int = 0
+    wide_tuples: int = 0
     linked_anew: bool | None = None
 
 
@@ -250,7 +254,8 @@ class Bench:
 class Family:
     """Rows that take turns, in the order of the source, and the base, which has a second lane; `contrasts` says which row is held against
     which. `tuples` counts those that ran. Where the engine stalled in the first of them, stalls are part of the cost in all (`by_total`):
-    all time counts, not the median over palindromes."""
+    all time counts, not the median over palindromes. `guests_ns` has the times of the rows whose home is another family, one a tuple: it ran
+    them under other conditions, so a time of there is no time of here."""
 
     state: State
     reasons: list[str]
@@ -259,6 +264,7 @@ class Family:
     contrasts: list[list[str]]
     tuples: int = 0
     by_total: bool | None = None
+    guests_ns: dict[str, list[float]] = field(default_factory=dict)
 
 
 @dataclass

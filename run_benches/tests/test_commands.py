@@ -24,9 +24,9 @@ QUICK = ("--quick", "--seed", "7")
 def test_a_run_prints_tables_and_stores_every_cell(checkout: Checkout) -> None:
     done = checkout.run("run", *QUICK)
     assert done.returncode == 0, done.stderr
-    assert "10 rows in 4 families, 6 tuples each; 0 alone, once: about" in done.stderr
+    assert "10 rows in 4 families, 6 tuples each; 0 alone, in 0 processes each: about" in done.stderr
     assert "not every bench can be linked anew (lld is missing" in done.stderr, "these have left nothing to link"
-    assert "rows: 10 ran, 6 not run; ratios to floors: 4 ran; goals: 4 met, 0 missed, 0 not judged" in done.stdout
+    assert "rows: 10 ran, 6 not run; ratios to floors: 4 ran; goals: 4 met, 0 missed, 0 not shown, 0 not judged" in done.stdout
     run = checkout.last()
     assert run.complete and run.scale == "quick" and run.partial is None and run.design.seed == 7
     assert run.benches["storage/read/strata/1_index_1t"].points_ns == pytest.approx([2000.0] * 6)
@@ -244,7 +244,7 @@ def test_a_damaged_or_newer_file_is_one_line(checkout: Checkout, measured: str) 
         ("[]", "Expected `object`, got `array`"),
         ("{}", "schema is missing"),
         ('{"schema": 1}', "); restore it or remove it"),
-        ('{"schema": 9}', "has schema 9, and this version reads up to 4: use a newer run-benches.py"),
+        ('{"schema": 9}', "has schema 9, and this version reads up to 5: use a newer run-benches.py"),
     ):
         bad.write_text(content)
         assert complaint in checkout.complaint("compare", "--stored", "good", "bad")

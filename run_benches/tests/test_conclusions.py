@@ -62,7 +62,7 @@ def test_a_second_thread_is_told_beside_the_engine_and_the_machine() -> None:
 
 def test_goals_are_counted_and_the_farthest_is_named() -> None:
     assert conclusions.goals(a_run()).sentences == [
-        "2 of 3 goals are met. Farthest from its goal: `storage/get/strata/sst`, 0.910 [0.900, 0.921] where 0.95 is the goal: missed by 80.5 ns."
+        "Of 3 goals: 2 met, 1 missed, 0 not shown, 0 not judged. Farthest from its goal: `storage/get/strata/sst`, 0.910 [0.900, 0.921] where 0.95 is the goal: missed by 46.7 ns."
     ]
 
 

@@ -22,6 +22,7 @@ from run_benches.calibrate import error_rates
 from run_benches.calibrate.error_rates import Results
 from run_benches.errors import Complaint
 from run_benches.render import calibration_pictures, document, gallery, page, pictures
+from run_benches.store import runs
 from run_benches.store.runs import Bench, Binary, Build, Cell, Design, Floor, Machine, Ratio, Run, Tool
 from run_benches.tests import made_up, test_error_rates
 
@@ -224,10 +225,10 @@ class Page(unittest.TestCase):
             "| CREATE | 5.20 us (5.10 to 5.36 us) | 7.10 us (6.96 to 7.31 us) | +37 % [+36 %, +37 %] | 9.30 us (9.11 to 9.58 us) | +79 % [+78 %, +80 %] |",
         )
 
-    def test_a_time_is_that_of_its_base_times_their_ratio_and_lies_within_its_range(self) -> None:
+    def test_a_time_is_that_of_its_base_times_their_ratio_and_says_where_its_processes_measured_another(self) -> None:
         run, one = a_run(), "integration/create/strata/1_indexes_1_thread"
         run.contrasts[one]["integration/create/strata/0_indexes_1_thread"] = [math.log(2.0) + off for off in made_up.TUPLES]
-        self.assertIn("| 10.4 us (10.2 to 10.7 us) | +100 % [", line_with(section(rendered(run), "CRUD by index count"), "| CREATE |", "5.20 us"))
+        self.assertIn("| 10.4 us (6.96 to 7.31 us); median of its processes 7.10 us | +100 % [", line_with(section(rendered(run), "CRUD by index count"), "| CREATE |", "5.20 us"))
 
     def test_threads_share_no_column(self) -> None:
         crud = section(rendered(), "CRUD by index count")
@@ -257,22 +258,46 @@ class Page(unittest.TestCase):
 
     def test_what_was_counted_stands_beside_the_figure(self) -> None:
         run = a_run()
-        run.benches["storage/scan/strata/hundred"].counters = {"waits": 4821, "flushes": 0}
-        self.assertTrue(line_with(beside("storage", run), "storage/scan/strata/hundred").endswith("| waits 4.82 k |"))
+        scan = run.benches["storage/scan/strata/hundred"]
+        scan.counters = {"waits": 4821, "flushes": 0, "bytes_written": 20 * 2**20}
+        self.assertTrue(line_with(beside("storage", run), "storage/scan/strata/hundred").endswith("| waits, bytes written: of an unknown number of operations |"))
+        scan.facts.timed_operations = 10_000
+        self.assertTrue(line_with(beside("storage", run), "storage/scan/strata/hundred").endswith("| waits 0.482; bytes written 2.05 KiB |"))
+
+    def test_a_ratio_of_a_workload_says_what_took_turns(self) -> None:
+        run, id = a_run(), "storage/get/strata/memtable"
+        run.benches[id].facts.workload, run.benches[id].facts.turn_operations = True, 50
+        for counters, words in ((None, "50 operations |"), ({"flushes": 0}, "50 operations without a flush |"), ({"flushes": 1}, "50 operations |")):
+            run.benches[id].turns = runs.Turns(50, counters)
+            layer = section(beside("storage", run), "Held against floors")
+            self.assertIn(f"0.970 [0.958, 0.981], in turns of {words}", line_with(layer, f"`{id}`"))
+
+    def test_a_row_that_took_no_turns_is_warm_and_others_say_how_many_lanes_did(self) -> None:
+        run = a_run()
+        scan = run.benches["storage/scan/strata/hundred"]
+        self.assertIsNone(scan.family)
+        self.assertIn("; warm |", line_with(beside("storage", run), "`storage/scan/strata/hundred`"))
+        found = line_with(beside("integration", run), "`integration/create/strata/1_indexes_1_thread`")
+        lanes = len(run.families[run.benches["integration/create/strata/1_indexes_1_thread"].family or ""].rows) + 1
+        self.assertIn(f"{lanes} lanes |", found)
+        self.assertNotIn("warm", found)
 
     def test_a_missed_goal_is_as_plain_as_a_met_one(self) -> None:
         floors = section(rendered(), "Floors")
-        self.assertIn("4 rows have a goal: 2 met, 1 missed, 1 not judged.", floors)
-        self.assertIn("| 0.910 [0.900, 0.921] | 0.95 | **missed by 80.5 ns** |", line_with(floors, "`storage/get/strata/sst`"))  # 1530 ns x (1 - 0.900 / 0.95)
+        self.assertIn("4 rows have a goal: 2 met, 1 missed, 0 not shown, 1 not judged.", floors)
+        self.assertIn("| 0.910 [0.900, 0.921] | 0.95 | **missed by 46.7 ns** |", line_with(floors, "`storage/get/strata/sst`"))  # 1530 ns x (1 - 0.921 / 0.95)
         layer = section(beside("storage"), "Held against floors")
-        self.assertIn("| 0.910 [0.900, 0.921] | 16 | 0.95 | 0.98 | **missed by 80.5 ns** |", line_with(layer, "`storage/get/strata/sst`"))
+        self.assertIn("| 0.910 [0.900, 0.921] | 16 | 0.95 | 0.98 | **missed by 46.7 ns** |", line_with(layer, "`storage/get/strata/sst`"))
         self.assertIn("| 0.970 [0.958, 0.981] | 16 | 0.95 | 0.98 | met |", line_with(layer, "`storage/get/strata/memtable`"))
         self.assertIn("**Goals missed: `storage/get/strata/sst`.**", layer)
 
-    def test_the_lower_end_of_the_interval_counts(self) -> None:
+    def test_an_interval_on_both_sides_of_the_goal_shows_nothing(self) -> None:
         run = a_run()
-        run.ratios["storage/get/strata/memtable"] = _ratio("storage/get/floor/memtable", 0.96, 0.95, 0.98)
-        self.assertIn("**missed by", line_with(section(rendered(run), "Floors"), "`storage/get/strata/memtable`"))
+        for middle, needed in ((0.96, "about 24 tuples"), (0.945, "about 77 tuples"), (0.9501, "more than 1000 tuples")):
+            run.ratios["storage/get/strata/memtable"] = _ratio("storage/get/floor/memtable", middle, 0.95, 0.98)
+            layer = section(beside("storage", run), "Held against floors")
+            self.assertIn(f"| not shown ({needed} would show it) |", line_with(layer, "`storage/get/strata/memtable`"))
+            self.assertIn("4 rows have a goal: 1 met, 1 missed, 1 not shown, 1 not judged.", rendered(run))
 
     def test_floors_peers_and_rows_of_ours_stand_in_tables_of_their_own(self) -> None:
         run = a_run()
@@ -519,6 +544,30 @@ class Contradiction(unittest.TestCase):
         run.benches[contended].counters = {"waits": 12}
         self.assertEqual(contradictions.found(run), [])
 
+    def test_both_clocks_of_one_thread_agree(self) -> None:
+        run, wall, cpu = a_run(), "ladder/get/strata/ingress", "ladder/get/strata/ingress_cpu"
+        self.assertFalse([words for words in contradictions.found(run) if "of CPU" in words])
+        for id, points in ((wall, [54e3, 55e3, 56e3]), (cpu, [42e3, 43e3, 44e3])):
+            run.benches[id].points_ns, run.benches[id].family = points, None
+        (told,) = (words for words in contradictions.found(run) if "of CPU" in words)
+        self.assertIn("`ladder/get/strata/ingress` takes 55.0 us (54.0 to 56.0 us), and `ladder/get/strata/ingress_cpu`", told)
+
+    def test_a_layer_alone_takes_no_more_than_the_step_that_holds_it(self) -> None:
+        run, alone = a_run(), made_up.bench(300.0, "encodes one record")
+        run.benches["ladder/create/strata/encoding"] = alone
+        self.assertFalse([words for words in contradictions.found(run) if "alone takes" in words])
+        alone.points_ns = [9000.0, 9100.0]
+        (told,) = (words for words in contradictions.found(run) if "alone takes" in words)
+        self.assertIn("in the ladder of `create`, `encoding` alone takes 9.05 us (9.00 to 9.10 us), and the step to `transaction`, which holds it, +2.51 us", told)
+
+    def test_a_check_that_looked_at_nothing_though_it_could_is_blind(self) -> None:
+        run, contended = a_run(), "locking/contention/strata/1_key_8_threads"
+        self.assertFalse([check.rule for check in contradictions.checks(run) if check.is_blind], "there is no row of its kind")
+        run.benches[contended] = made_up.bench(100.0, "locks a key", threads=8)
+        self.assertEqual([check.rule for check in contradictions.checks(run) if check.is_blind], ["contention is not faster than none"])
+        run.benches[contended].points_ns = [100.0]
+        self.assertFalse([check.rule for check in contradictions.checks(run) if check.is_blind], "one process contradicts nothing")
+
 
 class Command(unittest.TestCase):
     """`document` on files; pictures are drawn by a stand-in, so that no test here needs matplotlib."""
@@ -538,6 +587,13 @@ class Command(unittest.TestCase):
         with contextlib.redirect_stdout(told):
             code = document.main(self.run_path, self.page, dry_run, check, self.calibrated)
         return code, told.getvalue()
+
+    def test_a_run_in_which_a_cross_check_is_blind_is_not_rendered(self) -> None:
+        run = runs.load(self.root / "mine.json")
+        run.benches["locking/contention/strata/1_key_8_threads"] = made_up.bench(100.0, "locks a key", threads=8)
+        runs.write(run, self.root / "mine.json")
+        with self.assertRaisesRegex(Complaint, "a cross-check looked at nothing, though there are rows of its kind: contention is not faster than none"):
+            self.call()
 
     def test_what_was_rendered_passes_the_check(self) -> None:
         self.assertEqual(self.call()[0], 0)

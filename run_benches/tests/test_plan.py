@@ -60,7 +60,7 @@ def test_the_order_is_the_seeds_and_differs_between_rounds() -> None:
     rows = {name: facts(floor) for n in range(9) for name, floor in ((f"get{n}", f"storage/raw{n}/strata/1"), (f"raw{n}", None))}
     found = made(suites(**rows))
     assert len(found.families) == 9
-    once, again = (list(plan.rounds(found.design, found.benches, found.families)) for _ in range(2))
+    once, again = (list(plan.rounds(found.design, found.benches, found.families, found.ratios)) for _ in range(2))
     assert once == again
     assert len({tuple(job.subject for job in jobs) for jobs in once}) > 1
 
@@ -123,10 +123,21 @@ def test_a_budget_that_cannot_hold_is_refused_before_it_is_spent() -> None:
 
 def test_families_that_fail_are_left_out_of_later_rounds() -> None:
     found = made(suites(get=facts("storage/raw/strata/1"), raw=facts()))
-    rounds = plan.rounds(found.design, found.benches, found.families)
+    rounds = plan.rounds(found.design, found.benches, found.families, found.ratios)
     assert [job.kind for job in next(rounds)] == ["tuple"]
     found.families["storage/raw/strata/1"].state = "invalid"
     assert next(rounds) == []
+
+
+def test_a_wide_interval_goes_on_whichever_side_its_goal_lies() -> None:
+    found = plan.make(suites(get=facts("storage/raw/strata/1"), raw=facts(), other=facts("storage/bare/strata/1"), bare=facts()), [], [], "full", None, 1)
+    assert (found.design.tuples, found.design.wide_tuples, found.design.processes) == (12, 24, 5)
+    for at_least in (0.1, 0.9):
+        for id, low, high in (("storage/get/strata/1", 0.74, 0.95), ("storage/other/strata/1", 0.8, 0.9)):
+            ratio = found.ratios[id]
+            ratio.ratio, ratio.low, ratio.high, ratio.at_least = 0.85, low, high, at_least
+        later = [[job.subject for job in jobs] for jobs in plan.rounds(found.design, found.benches, found.families, found.ratios)][12:]
+        assert later == [["storage/raw/strata/1"]] * 12
 
 
 def test_schema_is_named_in_the_history() -> None:
@@ -164,7 +175,7 @@ def test_the_quick_scale_leaves_workloads_out_and_says_so(capsys: pytest.Capture
     assert (found.benches["storage/load/strata/1"].state, found.benches["storage/load/strata/1"].reasons) == ("not_run", [plan.LEFT_OUT])
     assert found.ratios["storage/load/strata/1"].reasons == [plan.LEFT_OUT]
     new_run._announce(found, Path("run.json"))
-    assert "2 rows in 1 family, 6 tuples each; 0 alone, once" in capsys.readouterr().err
+    assert "2 rows in 1 family, 6 tuples each; 0 alone, in 0 processes each" in capsys.readouterr().err
     named = made(workloads(), words=["storage/load", "storage/raw_load"])
     assert plan.timeable(named.design, named.benches, 0) == {"storage": ["storage/load/strata/1", "storage/raw_load/strata/1"]}
 
