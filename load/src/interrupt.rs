@@ -11,6 +11,7 @@ use tokio::sync::watch;
 
 use crate::output::remark;
 
+static ENDS: AtomicBool = AtomicBool::new(false);
 static ASKED: LazyLock<watch::Sender<bool>> = LazyLock::new(|| watch::Sender::new(false));
 
 /// Listens to signals from the first call on. The second signal calls `at_once`, and ends the process with 130.
@@ -34,10 +35,18 @@ pub fn listen(at_once: fn()) -> Result<(), String> {
             remark("load: no more requests are started; a second signal ends it at once");
             next().await;
         });
+        ENDS.store(true, Ordering::SeqCst);
         at_once();
         std::process::exit(130)
     };
     std::thread::Builder::new().name("signals".to_owned()).spawn(listener).map(drop).map_err(failed)
+}
+
+/// Waits for the end of the process, if the second signal has come: the run ends, too, once its server is killed, and may be faster.
+pub fn wait_for_end() {
+    while ENDS.load(Ordering::SeqCst) {
+        std::thread::park();
+    }
 }
 
 /// Whether to end.

@@ -9,6 +9,8 @@ use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 use std::sync::OnceLock;
 
+use crate::interrupt;
+
 /// Why standard output takes no more; none of it is said if its reader has gone.
 static CLOSED: OnceLock<Option<String>> = OnceLock::new();
 
@@ -32,6 +34,7 @@ pub fn remark(line: impl Display) {
 
 /// The exit code of a program that ends with this one, if its report could be written; else 2, and the reason in a line.
 pub fn exit(code: u8) -> ExitCode {
+    interrupt::wait_for_end();
     match CLOSED.get() {
         Some(Some(reason)) => {
             remark(format_args!("load: {reason}"));

@@ -16,6 +16,7 @@ struct Running {
     load: Child,
     said: BufReader<ChildStderr>,
     server: Pid,
+    address: String,
     folder: PathBuf,
 }
 
@@ -32,10 +33,10 @@ fn start(results: &Path) -> Running {
     let said = BufReader::new(load.stderr.take().unwrap());
     let (server, ready) = wait_for(|| server_of(load.id()));
     let url = wait_for(|| std::fs::read_to_string(&ready).ok().filter(|url| url.ends_with('\n')));
-    let address = url.trim().strip_prefix("http://").unwrap();
+    let address = url.trim().strip_prefix("http://").unwrap().to_owned();
     // Of lists: only requests in the window have so many.
-    wait_for(|| (counter(address, "scans")? > 50).then_some(()));
-    Running { load, said, server, folder: ready.parent().unwrap().to_owned() }
+    wait_for(|| (counter(&address, "scans")? > 50).then_some(()));
+    Running { load, said, server, address, folder: ready.parent().unwrap().to_owned() }
 }
 
 fn wait_for<T>(found: impl Fn() -> Option<T>) -> T {
@@ -68,6 +69,17 @@ pub fn counter(address: &str, name: &str) -> Option<u64> {
     stream.read_to_string(&mut answer).ok()?;
     let body: serde_json::Value = serde_json::from_str(answer.split_once("\r\n\r\n")?.1).ok()?;
     body[name].as_u64()
+}
+
+/// Returns whether a server has not read all that was sent to it.
+fn has_unread(address: &str) -> bool {
+    let port: u16 = address.rsplit_once(':').unwrap().1.parse().unwrap();
+    let sockets = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    sockets.lines().skip(1).any(|line| {
+        let fields: Vec<_> = line.split_whitespace().collect();
+        let (local, state, queues) = (fields[1], fields[3], fields[4]);
+        local.ends_with(&format!(":{port:04X}")) && state == "01" && !queues.ends_with(":00000000")
+    })
 }
 
 impl Running {
@@ -107,6 +119,7 @@ fn the_second_signal_ends_it_at_once() {
     let mut running = start(folder.path());
     // It answers no more, so that the first signal has something to wait for.
     kill_process(running.server, Signal::STOP).unwrap();
+    wait_for(|| has_unread(&running.address).then_some(()));
     running.signal(Signal::INT);
     let mut line = String::new();
     while !line.contains("no more requests are started") {
