@@ -222,6 +222,7 @@ fn lookup(suite: &mut Suite, operation: &str, what: &str, stretches: impl Fn(u64
     };
     let facts = |op: String| Facts::new(op).data(described(n)).state(SST).indexes(8).unit(unit, count);
     let about = facts(format!("reads the {count} {entries} {what}, as of a snapshot"));
+    // One entry has no goal yet: nobody had measured it when it was added.
     let about = if count == 1 { about.peer("floor") } else { about.floor("floor", 0.85, 0.93) };
     suite.row(
         operation,

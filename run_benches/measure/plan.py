@@ -203,7 +203,7 @@ NOT_PAIRED: dict[Depth, str] = {
 def _effort(scale: Scale, budget_s: float | None, named: bool) -> Effort:
     if budget_s is not None:
         scale = "quick" if budget_s < 15 * 60 else "default" if budget_s < 40 * 60 else "full"  # what the rows of all layers fit into
-    effort = EFFORTS[scale]
+    effort = EFFORTS[scale] if budget_s is None else dataclasses.replace(EFFORTS[scale], wide_tuples=0)
     if not named:
         return effort
     return dataclasses.replace(effort, depths=EFFORTS["full"].depths, processes=max(1, effort.processes), workload_processes=max(1, effort.workload_processes))
@@ -229,8 +229,8 @@ def unfinished(found: Mapping[str, Family]) -> list[str]:
 
 def is_wide(family: Family, ratios: Mapping[str, Ratio]) -> bool:
     """Whether an interval of a ratio that stems from a family is wide."""
-    held = (ratios.get(id) for id, other in family.contrasts if id in ratios and ratios[id].floor == other)
-    return any(one and one.ratio and one.low is not None and one.high is not None and one.high - one.low > WIDE * one.ratio for one in held)
+    held = (ratios[id] for id, other in family.contrasts if id in ratios and ratios[id].floor == other)
+    return any(one.ratio and one.low is not None and one.high is not None and one.high - one.low > WIDE * one.ratio for one in held)
 
 
 def _is_alone(bench: Bench) -> bool:

@@ -70,7 +70,5 @@ def _added_cell(rungs: Sequence[Rung], name: str) -> str:
 def _table(rungs: Sequence[Rung]) -> list[str]:
     body = []
     for rung in reversed(rungs):
-        measured = rung.row.measured
-        time = cells.spread(rung.row)
-        body.append([f"`{rung.name}`", rung.row.bench.facts.op, time, cells.added(rung), cells.allocations(rung.row)])
+        body.append([f"`{rung.name}`", rung.row.bench.facts.op, cells.spread(rung.row), cells.added(rung), cells.allocations(rung.row)])
     return tables.markdown(["rung", "what one operation is", "time of one request>", "adds>", "allocations>"], body)
