@@ -378,3 +378,23 @@ fn a_directory_has_one_owner() {
     drop(clone);
     assert!(open(directory.path(), &table("T")).is_ok());
 }
+
+/// Strong writes that come too soon after another sync are noted later, though nothing is written any more.
+#[test]
+fn what_is_synced_is_noted_by_work_that_has_nothing_else_to_do() {
+    let (directory, database) =
+        super::fresh("type Payment @table(durability: \"strong\") { id: ID @primaryKey text: String }");
+    for id in 0..20 {
+        create(&database, "Payment", &format!(r#"{{"id":"{id}"}}"#)).expect("valid");
+    }
+    let noted = || {
+        let file = std::fs::read(directory.path().join("SYNCED")).expect("an open store has one");
+        serde_json::from_slice::<serde_json::Value>(&file).expect("it is JSON")["synced"].as_u64()
+    };
+    let begun = std::time::Instant::now();
+    while noted() != Some(database.store().latest_sequence()) {
+        assert!(begun.elapsed().as_secs() < 300, "never: {:?} is noted", noted());
+        database.work().expect("a healthy store");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+}
