@@ -168,6 +168,41 @@ fn it_may_have_as_many_files_open_as_the_system_allows() {
     assert!(numbers[0] == numbers[1] && numbers[0] != "256", "{open_files}");
 }
 
+/// glibc's allocator maps an arena beside the first one at a multiple of 64 MiB.
+#[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
+#[test]
+fn threads_share_as_many_arenas_as_there_are_processors() {
+    fn mapped_arenas(bound: Option<&str>) -> usize {
+        let folder = tempfile::tempdir().unwrap();
+        let mut binary = command(&[]);
+        binary.env_remove("MALLOC_ARENA_MAX").env_remove("GLIBC_TUNABLES");
+        binary.envs(bound.map(|most| ("MALLOC_ARENA_MAX", most)));
+        let server = Running::start_by(binary, folder.path(), &[]);
+        std::thread::scope(|threads| {
+            for thread in 0..8 {
+                let url = &server.url;
+                threads.spawn(move || {
+                    for number in 0..8 {
+                        assert_eq!(
+                            ask(url, "PUT", &format!("/Product/{thread}-{number}"), r#"{"name":"a"}"#).status,
+                            201
+                        );
+                        assert_eq!(ask(url, "GET", "/Product?sort=name", "").status, 200);
+                    }
+                });
+            }
+        });
+        let maps = fs::read_to_string(format!("/proc/{}/maps", server.child.id())).unwrap();
+        let begins = |line: &str| u64::from_str_radix(line.split('-').next().unwrap(), 16).unwrap();
+        maps.lines()
+            .filter(|line| line.split_whitespace().count() == 5 && begins(line).is_multiple_of(64 << 20))
+            .count()
+    }
+    let processors = std::thread::available_parallelism().unwrap().get();
+    assert!(mapped_arenas(None) < processors);
+    assert!(mapped_arenas(Some("64")) >= 4, "what the operator says counts, and more threads than that allocate");
+}
+
 #[test]
 fn a_backup_is_restored_and_verified() {
     let folder = tempfile::tempdir().unwrap();
