@@ -11,7 +11,7 @@ from run_benches.errors import Complaint
 from run_benches.places import shown
 
 
-def replace(path: Path, content: str) -> None:
+def replace(path: Path, content: str | bytes) -> None:
     """A reader sees the old file or the new one, never half of one; the new one is on the disk when this returns. Only a regular file is
     replaced: a link stays one, and into anything else is written."""
     path = Path(os.path.realpath(path))
@@ -22,7 +22,7 @@ def replace(path: Path, content: str) -> None:
         os.replace(new, path)
 
 
-def create(path: Path, content: str) -> None:
+def create(path: Path, content: str | bytes) -> None:
     """The same for a file that is not there yet. Of two processes that create it at once, one gets a FileExistsError."""
     with _beside(path, content) as new:
         try:
@@ -38,14 +38,14 @@ def create(path: Path, content: str) -> None:
                 raise
 
 
-def write(path: Path, content: str) -> None:
+def write(path: Path, content: str | bytes) -> None:
     """Writes where a person says, as a shell's `>` would: into a device, a pipe, or the file that a link leads to, which keeps its mode and
     its other names; `-` is standard output. Folders that are missing are made."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         sys.stdout.flush()
-        with open(sys.stdout.fileno() if str(path) == "-" else path, "w", encoding="utf-8", closefd=str(path) != "-") as file:
-            file.write(content)
+        with open(sys.stdout.fileno() if str(path) == "-" else path, "wb", closefd=str(path) != "-") as file:
+            file.write(_bytes(content))
     except BrokenPipeError:
         raise
     except FileExistsError as error:
@@ -55,15 +55,19 @@ def write(path: Path, content: str) -> None:
 
 
 @contextmanager
-def _beside(path: Path, content: str) -> Iterator[Path]:
+def _beside(path: Path, content: str | bytes) -> Iterator[Path]:
     """A new file in the folder of `path` that holds the content, synced; it is gone at the end unless it was renamed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     new = path.parent / f".{path.name}.{secrets.token_hex(4)}"
     try:
-        with open(new, "x", encoding="utf-8") as file:
-            file.write(content)
+        with open(new, "xb") as file:
+            file.write(_bytes(content))
             file.flush()
             os.fsync(file.fileno())
         yield new
     finally:
         new.unlink(missing_ok=True)
+
+
+def _bytes(content: str | bytes) -> bytes:
+    return content.encode() if isinstance(content, str) else content

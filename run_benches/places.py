@@ -23,14 +23,20 @@ SCENARIOS = ROOT / "load" / "scenarios"
 BASELINES = ROOT / "baselines"
 """Runs that were given a name; committed."""
 
-BUT_BASELINES = ("--", ".", f":!{BASELINES.name}")
-"""For git: all paths but those of results that were kept, which change nothing of what is measured next."""
+REFERENCE = BASELINES / "reference"
+"""What the committed pages are rendered from: a run of each layer."""
+
+BUT_RESULTS = ("--", ".", f":!{BASELINES.name}", ":!docs", ":!README.md")
+"""For git: all paths but those of results that were kept, and of what is written about them, which change nothing of what is measured next."""
 
 RUNS = ROOT / "runs"
 """Every run: `<run>.json`, and beside it the folder `<run>/` with raw samples and logs; ignored by git."""
 
 LOAD_BASELINES = BASELINES / "load"
 """Load tests that were given a name; committed."""
+
+LOAD_REFERENCE = LOAD_BASELINES / "reference"
+"""The load tests that the committed pages are rendered from: one of each scenario."""
 
 CALIBRATION = ROOT / "target" / "load" / "calibration"
 """What the client of load tests can do (`load calibrate`); ignored by git."""

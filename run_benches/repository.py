@@ -6,6 +6,7 @@ with this folder as the last one that it looks in. It may refuse even so (a chec
 """
 
 import os
+from collections.abc import Sequence
 from functools import lru_cache
 
 from run_benches import processes
@@ -46,3 +47,15 @@ def refusal() -> str | None:
     except Complaint as complaint:
         return str(complaint)
     return None
+
+
+def contents(objects: Sequence[str], environment: dict[str, str] | None = None) -> list[str]:
+    """The contents of objects, in their order."""
+    rest = git("cat-file", "--batch", said="".join(f"{one}\n" for one in objects), environment=environment).encode(errors="surrogateescape")
+    found = []
+    for _ in objects:
+        head, _, rest = rest.partition(b"\n")
+        size = int(head.split()[2])
+        found.append(rest[:size].decode(errors="replace"))
+        rest = rest[size + 1 :]
+    return found

@@ -6,6 +6,7 @@ Where two rows took turns their ratio is looked at, with intervals that hold tog
 scatter alone contradicts nothing.
 """
 
+import dataclasses
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -48,6 +49,14 @@ class Check:
     def is_blind(self) -> bool:
         """Whether it looked at nothing, though there is something."""
         return bool(self.of) and not self.looked_at
+
+
+def of_all(machines: Sequence[Run]) -> list[Check]:
+    """Every rule, over the figures of each machine by itself."""
+    return [
+        dataclasses.replace(one, looked_at=sum(each.looked_at for each in (one, *more)), found=[words for each in (one, *more) for words in each.found], of=sum(each.of for each in (one, *more)))
+        for one, *more in zip(*map(checks, machines), strict=True)
+    ]
 
 
 def checks(run: Run) -> list[Check]:

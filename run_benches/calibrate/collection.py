@@ -102,7 +102,7 @@ class Collection:
                 build=provenance.how_built(),
                 turns=pairing.TURNS,
                 seed=seed,
-                fingerprint=fingerprint.of_checkout(fingerprint.PAIRING),
+                fingerprint=fingerprint.of_files(fingerprint.PAIRING),
                 kinds={id: kind_of(id, facts) for rows in self._rows.values() for id, facts in rows.items()},
             ),
             path,

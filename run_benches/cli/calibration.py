@@ -51,7 +51,7 @@ def main(budget_s: float | None, rows: list[str], smoke: bool, timeout_s: float,
 
 def publish(collected: Pool, path: Path) -> Results:
     """Writes the results; `document` renders them."""
-    found = error_rates.results(collected, RULES, fingerprint=fingerprint.of_checkout(fingerprint.JUDGING))
+    found = error_rates.results(collected, RULES, fingerprint=fingerprint.of_files(fingerprint.JUDGING))
     serialization.store(path, found)
     return found
 

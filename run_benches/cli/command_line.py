@@ -23,7 +23,7 @@ from run_benches.measure.layers import layer_names
 from run_benches.setup import packages
 from run_benches.stats.judge import MOST_PAIRS
 
-COMMANDS = ("run", "list", "save", "baselines", "runs", "compare", "explain", "more", "profile", "calibrate", "document", "report", "load", "doctor", "test")
+COMMANDS = ("run", "list", "save", "baselines", "runs", "compare", "explain", "more", "profile", "calibrate", "document", "renew", "report", "load", "doctor", "test")
 
 LOAD_TOOL = {
     "calibrate": "measure what the client itself can do; later load tests are judged by it",
@@ -53,7 +53,10 @@ USED: dict[str, dict[str, tuple[str, str]]] = {
     },
     "more": {"markdown": (f"name budget {TELLING.replace('json', '')}", "--markdown is what is printed")},
     "calibrate": {"smoke": ("timeout", "--smoke has its own few rows and pairs, and prints a summary")},
-    "document": {"check": ("run output", "--check writes nothing and shows the first difference")},
+    "document": {
+        "check": ("run output", "--check writes nothing and shows the first difference"),
+        "screenshots": ("", "--screenshots is of the committed documents, and renders them, too"),
+    },
 }
 """By command, what restricts it: the options and words that are used beside that, and why no others are."""
 
@@ -244,8 +247,13 @@ def _parser() -> argparse.ArgumentParser:
     rates.add_argument("--smoke", action="store_true", help="a few pairs, thrown away: does every part work?")
     rates.add_argument("--timeout", type=_seconds, metavar="TIME", help="give up on a process that says nothing for so long (2m)")
     _add_document(commands.add_parser("document", help="render docs/PERFORMANCE.md and its pictures from stored runs"))
+    anew = commands.add_parser("renew", help="measure what is stale of the stored runs behind the committed pages, and render these")
+    anew.add_argument("names", nargs="*", metavar="NAME", help="a layer, a scenario, a kept comparison, or load (all of the last two); by default everything")
+    anew.add_argument("--all", action="store_true", help="measure what is fresh, too")
+    anew.add_argument("--dry-run", action="store_true", help="say what is stale, why, and how long it takes; build and measure nothing")
+    anew.add_argument("--timeout", type=_seconds, metavar="TIME", help="give up on a process of a bench that says nothing for so long (2m)")
     report = commands.add_parser("report", help="the performance page of a run as one HTML file that needs nothing else")
-    report.add_argument("run", nargs="?", metavar="RUN", help="a baseline, a run, a file or `last`; by default the last run, or else baselines/reference.json")
+    report.add_argument("run", nargs="?", metavar="RUN", help="a baseline, a run, a file or `last`; by default the last run, or else baselines/reference")
     report.add_argument("--output", type=_file, metavar="FILE", help="by default runs/RUN/report.html; - is standard output")
     _add_load(commands.add_parser("load", help="load tests of the whole server", epilog="load SCENARIO... means load run; its own flags follow `--` (load rest-crud -- --concurrent-tasks 8)"))
     commands.add_parser("doctor", help="what makes this machine noisy, and what would help")
@@ -260,8 +268,8 @@ def _parser() -> argparse.ArgumentParser:
 def _add_measuring(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("rows", nargs="*", metavar="LAYER|ROW", help="layers, rows (indexes/hash_insert) or patterns ('transaction/*'); by default all")
     scale = parser.add_mutually_exclusive_group()
-    scale.add_argument("--quick", action="store_true", help="CRUD by one thread, the ladder of GET and the main floors, in about 5 minutes once built (by default about 20)")
-    scale.add_argument("--full", action="store_true", help="every row that has a partner in turns with it, every workload twice; about 45 minutes")
+    scale.add_argument("--quick", action="store_true", help="CRUD by one thread, the ladder of GET and the main floors, in about 4 minutes once built (by default at most 15)")
+    scale.add_argument("--full", action="store_true", help="every row that has a partner in turns with it, every workload twice; about an hour")
     scale.add_argument("--budget", type=_seconds, metavar="TIME", help="as exact as fits: 90s, 8m, 1h")
     parser.add_argument("--skip", action="append", default=[], metavar="LAYER|ROW", help="leave these rows out; may be repeated")
     parser.add_argument("--seed", type=int, help="the order of everything; by default drawn anew and stored")
@@ -295,9 +303,10 @@ def _add_telling(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_document(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", nargs="?", metavar="RUN", help="a baseline, a run, a file or `last`; by default baselines/reference.json")
+    parser.add_argument("run", nargs="?", metavar="RUN", help="a baseline, a run, a file or `last`; by default baselines/reference")
     parser.add_argument("--output", type=_page, metavar="FILE", help="the main page; the others and the pictures lie in a folder beside it")
     parser.add_argument("--dry-run", action="store_true", help="print what would change")
+    parser.add_argument("--screenshots", action="store_true", help="also take anew the pictures of pages that are not of the present ones (builds the server, needs a browser)")
     parser.add_argument("--check", action="store_true", help="fail if the document is not what the run renders to")
 
 

@@ -14,7 +14,7 @@ from run_benches.compare import new_comparison
 from run_benches.compare.new_comparison import Plan
 from run_benches.errors import Complaint, Exit
 from run_benches.measure import build, criterion_output, new_run, selection
-from run_benches.measure.layers import about, layer_names
+from run_benches.measure.layers import about, layer_names, shares
 from run_benches.measure.new_run import Wish
 from run_benches.places import shown
 from run_benches.render import comparison_report, explanation, summary
@@ -50,6 +50,10 @@ def carry_out(options: argparse.Namespace, arguments: list[str]) -> int:
             return calibration.main(options.budget, options.rows, options.smoke, options.timeout, options.json)
         case "document":
             return _document(options)
+        case "renew":
+            from run_benches.cli import renew
+
+            return renew.main(options.names, options.all, options.dry_run, options.timeout, options.json)
         case "report":
             return _report(options)
         case "load":
@@ -76,7 +80,7 @@ def _run(options: argparse.Namespace, arguments: list[str]) -> int:
 def _save(options: argparse.Namespace, arguments: list[str]) -> int:
     stored_file.check_free(runs.baseline_path(options.name))
     if options.stored_run:
-        run, code = runs.load(runs.find(options.stored_run)), Exit.FINE
+        run, code = runs.load(_single(runs.find(options.stored_run))), Exit.FINE
     else:
         run, path = new_run.measure(_wish(options, arguments))
         code = _printed(run, path, options.json, options.strict)
@@ -84,6 +88,13 @@ def _save(options: argparse.Namespace, arguments: list[str]) -> int:
         raise Complaint("the run was interrupted, so it is not kept as a baseline: go on with --resume, then save NAME --run last", Exit.NOTHING)
     print(f"kept as {shown(runs.save(run, options.name))}", file=sys.stderr)
     return code
+
+
+def _single(path: Path) -> Path:
+    """The file of one run; a complaint about a set, whose runs are of several commits."""
+    if path.is_dir():
+        raise Complaint(f"{shown(path)} is a set of runs, each of which may be of another revision: name one of its files")
+    return path
 
 
 def _printed(run: Run, path: Path, as_json: bool, strict: bool) -> Exit:
@@ -168,6 +179,10 @@ def _document(options: argparse.Namespace) -> int:
     from run_benches.render import document
 
     path = runs.find(options.run) if options.run else None
+    if options.screenshots:
+        from run_benches.cli import screenshots
+
+        screenshots.take()
     return document.main(path, options.output, options.dry_run, options.check)
 
 
@@ -189,7 +204,7 @@ def _list(words: list[str], as_json: bool) -> int:
         print(serialization.text({"schema": LIST_SCHEMA, "layers": rows}), end="")
         return Exit.FINE
     for layer in wanted:
-        print(f"{layer}: {about(layer)}")
+        print(f"{layer}: {about(layer)} ({shares().get(layer, 0):g} s of a default run)")
         for id, facts in suites[layer].facts.rows.items() if layer in suites else ():
             if selection.chosen(id, words):
                 print(f"  {id}  [{facts.threads} thread{'s' if facts.threads > 1 else ''}, {facts.unit}]  {facts.op}")

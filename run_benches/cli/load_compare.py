@@ -4,6 +4,7 @@ Exit codes as of `compare`: 0 nothing is slower, 1 something is, 2 it could not 
 """
 
 import argparse
+import dataclasses
 import secrets
 import shlex
 import sys
@@ -21,8 +22,9 @@ from run_benches.measure.lock import alone
 from run_benches.places import RUNS, shown
 from run_benches.render import load_comparison_report as report
 from run_benches.render import tables
-from run_benches.store import fingerprint, load_comparisons, stored_file
+from run_benches.store import load_comparisons, stored_file
 from run_benches.store.load_comparisons import LoadComparison, Side
+from run_benches.store.runs import Binary
 
 
 def main(options: argparse.Namespace, arguments: list[str]) -> Exit:
@@ -40,13 +42,27 @@ def main(options: argparse.Namespace, arguments: list[str]) -> Exit:
         sides = [Side(a.name, a.commit, a.dirty, scenario.name, options.flags, build.binary(programs.a)), Side(b.name, b.commit, b.dirty, other, flags, build.binary(programs.b))]
         if versus is None and sides[0].server == sides[1].server:
             raise Complaint("the servers of both sides are the same to the byte, so there is nothing to compare: name another --base, or what differs with --versus")
-        compared = _new(options, arguments, sides)
+        seed = options.seed if options.seed is not None else secrets.randbelow(2**32)
+        compared = _new(sides, build.binary(tool["load"]), arguments, options.windows, options.margin, options.alpha, seed)
         path = stored_file.new(RUNS, "load-compare-")
         with until_stopped("the same command, which begins anew: of what was measured there is no verdict"):
             load_comparison.carry_out(compared, path, programs, options.pairs)
         if keep and compared.complete:
             stored_file.keep(keep, compared)
     return printed(compared, path, options.json)
+
+
+def again(stored: LoadComparison, arguments: list[str]) -> LoadComparison:
+    """Compares the sides of a stored comparison anew, both with the server of this checkout; of an interrupted one nothing is judged."""
+    with alone():
+        working = revisions.resolve(None)
+        tool = build.programs("load", "strata")
+        sides = [dataclasses.replace(side, name=working.name, commit=working.commit, dirty=working.dirty, server=build.binary(tool["strata"])) for side in (stored.a, stored.b)]
+        compared = _new(sides, build.binary(tool["load"]), arguments, stored.windows, stored.margin, stored.alpha, stored.seed)
+        path = stored_file.new(RUNS, "load-compare-")
+        with until_stopped(f"run-benches.py {shlex.join(arguments)}, which begins anew: of what was measured there is no verdict"):
+            load_comparison.carry_out(compared, path, Programs(tool["load"], tool["strata"], tool["strata"]), None)
+    return compared
 
 
 def printed(compared: LoadComparison, path: Path, as_json: bool) -> Exit:
@@ -68,10 +84,10 @@ def _revisions(base: str | None, versus: list[str] | None) -> tuple[Revision, Re
     return revisions.resolve(base) if base else revisions.merge_base(), working
 
 
-def _new(options: argparse.Namespace, arguments: list[str], sides: list[Side]) -> LoadComparison:
+def _new(sides: list[Side], client: Binary, arguments: list[str], windows: int, margin: float, alpha: float, seed: int) -> LoadComparison:
     return LoadComparison(
         schema=load_comparisons.SCHEMA,
-        tool=provenance.tool(fingerprint.LOADED),
+        tool=provenance.tool(),
         command=["run-benches.py", *arguments],
         started=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         seconds=0.0,
@@ -80,10 +96,12 @@ def _new(options: argparse.Namespace, arguments: list[str], sides: list[Side]) -
         build=provenance.how_built(),
         a=sides[0],
         b=sides[1],
-        seed=options.seed if options.seed is not None else secrets.randbelow(2**32),
-        windows=options.windows,
-        margin=options.margin,
-        alpha=options.alpha,
+        seed=seed,
+        windows=windows,
+        margin=margin,
+        alpha=alpha,
+        sources=provenance.of_scenarios({side.scenario for side in sides}),
+        client=client,
     )
 
 

@@ -20,13 +20,13 @@ from run_benches.analysis import figures, findings
 from run_benches.analysis.figures import Spread
 from run_benches.analysis.findings import Row
 from run_benches.errors import Complaint, Exit
-from run_benches.places import shown
+from run_benches.places import REFERENCE, shown
 from run_benches.render import summary, tables
 from run_benches.render.source import revision
 from run_benches.render.tables import Column
 from run_benches.store import runs
 from run_benches.store.loads import LoadRun
-from run_benches.store.runs import Bench, Run
+from run_benches.store.runs import Bench, Likeness, Run
 
 LIST_SCHEMA = 1
 COMPARED_SCHEMA = 2
@@ -79,6 +79,8 @@ def show(path: Path, as_json: bool) -> Exit:
 
 def remove(name: str) -> Exit:
     """Removes a baseline."""
+    if name == REFERENCE.name and REFERENCE.is_dir():
+        raise Complaint("the reference is a set, and each of its files is renewed by itself: run-benches.py renew")
     path = runs.baseline_path(name)
     if not path.exists():
         raise Complaint(f"no baseline {name!r}; to see all: run-benches.py baselines")
@@ -91,7 +93,11 @@ def compare(name_a: str, name_b: str, as_json: bool) -> Exit:
     """Two stored runs side by side, without a verdict."""
     path_a, path_b = runs.find(name_a), runs.find(name_b)
     a, b, name_a, name_b = runs.load(path_a), runs.load(path_b), path_a.stem, path_b.stem
-    likeness, other_kernel = a.machine.likeness(b.machine), a.machine.other_kernel(b.machine)
+    parts_a, parts_b = runs.load_set(path_a), runs.load_set(path_b)
+    pairs = [(mine.machine, other.machine) for layer, mine in parts_a.items() if (other := parts_b.get(layer))] or [(a.machine, b.machine)]
+    found = [mine.likeness(other) for mine, other in pairs]
+    likeness = Likeness(sorted({name for one in found for name in one.differ}), sorted({name for one in found for name in one.unknown}))
+    other_kernel = next((words for mine, other in pairs if (words := mine.other_kernel(other))), None)
     if as_json:
         machines = {"machines_differ_in": likeness.differ, "machines_unknown_in": likeness.unknown, "other_kernel": other_kernel}
         rows = {"rows": _pairs_json(a, b, not likeness.alike), "sentinels": _sentinels_json(a, b)}

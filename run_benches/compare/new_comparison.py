@@ -24,7 +24,7 @@ from run_benches.compare.worktree import Target
 from run_benches.errors import Complaint
 from run_benches.interrupts import until_stopped
 from run_benches.measure import build, machine, provenance, selection
-from run_benches.measure.layers import SENTINELS
+from run_benches.measure.layers import SENTINELS, layer_names
 from run_benches.measure.lock import alone
 from run_benches.measure.plan import Costs
 from run_benches.places import RUNS, shown
@@ -188,12 +188,13 @@ def _go(compared: Comparison, path: Path, targets: tuple[Targets, Targets], fact
 
 
 def _revisions(wish: Wish) -> tuple[Revision, Revision]:
+    asked = [layer for layer in layer_names() if any(selection.layer_fits(layer, word) for word in wish.rows)]
     if wish.sets:
         if wish.b or len(wish.sets) > 2:
             raise Complaint("--set compares two settings of one revision: name at most one revision, and one or two settings (the one before is the default)")
-        revision = revisions.resolve(wish.a)
+        revision = revisions.resolve(wish.a, asked)
         return revision, revision
-    return (revisions.resolve(wish.a) if wish.a else revisions.merge_base()), revisions.resolve(wish.b)
+    return (revisions.resolve(wish.a, asked) if wish.a else revisions.merge_base()), revisions.resolve(wish.b, asked)
 
 
 def _sides(wish: Wish, a: Revision, b: Revision) -> tuple[Side, Side]:

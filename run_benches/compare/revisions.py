@@ -5,24 +5,21 @@ editing has none. The commit belongs to no branch and holds what `git add -A` wo
 in the repository neither the index nor a file is touched, and nothing is added.
 """
 
-import re
 import tempfile
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from run_benches import repository
 from run_benches.errors import Complaint
-from run_benches.places import BASELINES, BUT_BASELINES, COMPARE_CACHE, ROOT
-from run_benches.store import runs
+from run_benches.places import BASELINES, BUT_RESULTS, COMPARE_CACHE, REFERENCE, ROOT, shown
+from run_benches.store import fingerprint, reach, runs
 
 WORKING_TREE = "the working tree"
 OBJECTS = COMPARE_CACHE / "objects"
 """The objects of working trees that were compared."""
-
-FOR_EVERYTHING = re.compile(r"Cargo\.(toml|lock)|rust-toolchain.*|build\.rs|\.cargo/.*|benches/harness/.*|src/lib\.rs")
-"""Files that reach every bench."""
 
 _DEEPEN = "git fetch --unshallow"
 """What gives a shallow clone the rest of its history."""
@@ -39,13 +36,16 @@ class Revision:
     dirty: bool
 
 
-def resolve(word: str | None) -> Revision:
-    """The working tree (no word, or a dot), a git revision, or that of a saved baseline."""
+def resolve(word: str | None, layers: Sequence[str] = ()) -> Revision:
+    """The working tree (no word, or a dot), a git revision, or that of a saved baseline; of the reference, one at which all these layers, or all
+    that it has, are as they were measured."""
     if word is None or word == ".":
         return _working_tree()
     commit, baseline = _commit(word), _baseline(word)
+    if baseline and baseline.is_dir() and not commit:
+        return _of_set(baseline, layers)
     if baseline and commit:
-        raise Complaint(f"{word!r} is a git revision and a saved baseline: say {word}^0 for the one, baselines/{word}.json for the other")
+        raise Complaint(f"{word!r} is a git revision and a saved baseline: say {word}^0 for the one, {shown(baseline)} for the other")
     if baseline:
         return _of_baseline(baseline)
     if commit is None:
@@ -84,18 +84,10 @@ def changed_files(a: Revision, b: Revision) -> list[str]:
 
 
 def affected(a: Revision, b: Revision, layers: list[str]) -> tuple[list[str], dict[str, str]]:
-    """The bench targets that a change from A to B can reach, and those it cannot, with the reason. A target whose name is no module
-    of the product stands on all of it."""
-    changed = changed_files(a, b)
-    everything = any(FOR_EVERYTHING.fullmatch(path) for path in changed)
-    modules, sources = ({_part(path) for path in changed if path.startswith(folder)} for folder in ("src/", "benches/"))
-    imports = _graph(b, "src/", re.compile(r"\bcrate::(\w+|\{[^;]*\})"))
-    inclusions = _graph(b, "benches/", re.compile(r"^mod (\w+);", re.MULTILINE))
-    run = []
-    for layer in layers:
-        below = modules & _reached(imports, layer) if layer in imports else modules
-        if everything or below or sources & _reached(inclusions, layer):
-            run.append(layer)
+    """The bench targets that a change from A to B can reach, and those it cannot, with the reason."""
+    then, now = (reach.of_commit(one.commit, _environment()) for one in (a, b))
+    files = set(map(reach.part_of, changed_files(a, b)))  # a comment, too: that it is the same program, its bytes say
+    run = [layer for layer in layers if files & (then.of_bench(layer) | now.of_bench(layer)) or fingerprint.changed(fingerprint.of_layer(then, layer), fingerprint.of_layer(now, layer))]
     return run, {layer: "nothing under it changed" for layer in layers if layer not in run}
 
 
@@ -114,9 +106,13 @@ def benches(commit: str) -> list[str]:
 
 def git(*words: str, **environment: str) -> str:
     """What git prints about this checkout. It also knows the objects of working trees that were compared, and adds those of others to them."""
+    return repository.git(*words, environment=_environment() | environment)
+
+
+def _environment() -> dict[str, str]:
     theirs = _objects()
     OBJECTS.mkdir(parents=True, exist_ok=True)
-    return repository.git(*words, environment={"GIT_OBJECT_DIRECTORY": str(OBJECTS), "GIT_ALTERNATE_OBJECT_DIRECTORIES": theirs} | environment)
+    return {"GIT_OBJECT_DIRECTORY": str(OBJECTS), "GIT_ALTERNATE_OBJECT_DIRECTORIES": theirs}
 
 
 @lru_cache(maxsize=1)
@@ -142,6 +138,8 @@ def _commit(word: str) -> str | None:
 def _baseline(word: str) -> Path | None:
     """The file of a baseline, by its name or by its path, as one types it here or in the checkout."""
     named = [BASELINES / f"{word}.json", *([Path(word).absolute(), ROOT / word] if word.endswith(".json") else [])]
+    if REFERENCE.is_dir() and (word == REFERENCE.name or REFERENCE in (Path(word).absolute(), ROOT / word)):
+        return REFERENCE
     return next((path for path in named if path.is_file()), None)
 
 
@@ -152,11 +150,27 @@ def _working_tree() -> Revision:
     with tempfile.TemporaryDirectory() as folder:
         index = {"GIT_INDEX_FILE": f"{folder}/index"}
         git("read-tree", head, **index)
-        git("add", "-A", *BUT_BASELINES, **index)
+        git("add", "-A", *BUT_RESULTS, **index)
         found = git("write-tree", **index)
     if found == git("rev-parse", f"{head}^{{tree}}"):
         return Revision(WORKING_TREE, head, dirty=False)
     return Revision(WORKING_TREE, git("commit-tree", found, "-p", head, "-m", WORKING_TREE, **_NOBODY), dirty=True)
+
+
+def _of_set(folder: Path, layers: Sequence[str]) -> Revision:
+    """A revision of a set at which each of these layers is what was measured of it."""
+    stored = runs.load_set(folder)
+    if missing := [layer for layer in layers if layer not in stored]:
+        raise Complaint(f"the {folder.name} has no {missing[0]}: run-benches.py renew {missing[0]}, or name other layers with --rows")
+    parts = {layer: run for layer, run in stored.items() if not layers or layer in layers}
+    commits = dict.fromkeys(run.tool.commit for run in parts.values() if run.tool.dirty is False)
+    for commit in filter(_commit, commits):
+        sources = reach.of_commit(commit, _environment())
+        if all((run.tool.commit, run.tool.dirty) == (commit, False) or run.sources.get(layer) == fingerprint.of_layer(sources, layer) for layer, run in parts.items()):
+            return Revision(f"baseline {folder.name}", commit, dirty=False)
+    told = "; ".join(f"{layer} at {run.tool.commit[:9]}" for layer, run in parts.items())
+    deeper = f", and this clone has not all of its history: {_DEEPEN}" if _is_shallow() else ""
+    raise Complaint(f"there is no revision at which all layers are as they were measured for the {folder.name} ({told}): name one, or fewer layers with --rows{deeper}")
 
 
 def _of_baseline(path: Path) -> Revision:
@@ -169,31 +183,6 @@ def _of_baseline(path: Path) -> Revision:
         fetch = _DEEPEN if _is_shallow() else f"git fetch origin {tool.commit}"
         raise Complaint(f"baseline {path.stem} was measured at {tool.commit[:9]}, which is not in this repository: fetch it ({fetch})")
     return Revision(f"baseline {path.stem}", tool.commit, dirty=False)
-
-
-def _graph(revision: Revision, folder: str, pattern: re.Pattern[str]) -> dict[str, set[str]]:
-    """By module (its file, and those in the folder beside it), the names that `pattern` finds in it."""
-    found: dict[str, set[str]] = {}
-    for path in _names(git("ls-tree", "-r", "-z", "--name-only", revision.commit, "--", folder)):
-        if path.endswith(".rs"):
-            text = git("show", f"{revision.commit}:{path}")
-            found.setdefault(_part(path), set()).update(name for names in pattern.findall(text) for name in re.findall(r"\w+", names))
-    return found
-
-
-def _reached(graph: dict[str, set[str]], start: str) -> set[str]:
-    """`start`, and what it leads to, directly or over others."""
-    reached, rest = {start}, [start]
-    while rest:
-        new = graph.get(rest.pop(), set()) - reached
-        reached |= new
-        rest += new
-    return reached
-
-
-def _part(path: str) -> str:
-    """`storage` of src/storage.rs and of src/storage/scan.rs."""
-    return path.split("/")[1].removesuffix(".rs")
 
 
 def _names(text: str) -> list[str]:

@@ -153,7 +153,7 @@ def _build(tree: str, folder: Path, features: Sequence[str], layers: Sequence[st
         shutil.copy(executable, folder / layer)
         (links / executable.name).rename(links / layer)
         relink.keep(links / layer, libraries)
-    manifest = _Manifest(workspace.benches, {layer: elf.fingerprint(folder / layer) for layer in workspace.benches if layer in executables})
+    manifest = _Manifest(workspace.benches, {layer: elf.loaded(folder / layer) for layer in workspace.benches if layer in executables})
     serialization.store(folder / "manifest.json", manifest)
     return manifest
 

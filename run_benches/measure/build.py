@@ -18,7 +18,7 @@ from typing import IO, Any, Literal, TypeVar
 from run_benches import processes, serialization
 from run_benches.errors import Complaint
 from run_benches.interrupts import raise_if_requested
-from run_benches.measure import relink
+from run_benches.measure import elf, relink
 from run_benches.measure.layers import SENTINELS, layer_names
 from run_benches.places import LAST_BUILD, ROOT, RUNS
 from run_benches.progress import Line, duration
@@ -112,9 +112,10 @@ def programs(*names: str) -> dict[str, Path]:
 
 
 def binary(executable: Path) -> Binary:
-    """The fingerprint of an executable."""
+    """The hashes of an executable; of what is no ELF file, what is loaded is not known."""
     content = executable.read_bytes()
-    return Binary(hashlib.sha256(content).hexdigest(), len(content))
+    loaded = elf.loaded(executable) if content.startswith(b"\x7fELF") else None
+    return Binary(hashlib.sha256(content).hexdigest(), len(content), loaded)
 
 
 def link_of(executable: Path) -> relink.Link | None:

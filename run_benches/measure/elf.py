@@ -16,7 +16,7 @@ from run_benches.errors import Complaint
 _BUILD_ID = ".note.gnu.build-id"
 
 
-def fingerprint(path: Path) -> str:
+def loaded(path: Path) -> str:
     """A hash of name, flags and content of every section that is loaded; the build id is left out, since it hashes the rest too."""
     digest = hashlib.sha256()
     with path.open("rb") as file:

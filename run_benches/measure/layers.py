@@ -2,6 +2,8 @@
 before anything is installed."""
 
 import tomllib
+from pathlib import Path
+from typing import Any
 
 from run_benches.errors import Complaint
 from run_benches.places import BENCHES, ROOT
@@ -12,17 +14,37 @@ SENTINELS = "harness"
 
 def layer_names() -> list[str]:
     """Every bench target, in the order of Cargo.toml, which is that of the layers."""
+    return [bench["name"] for bench in _manifest().get("bench", [])]
+
+
+def shares() -> dict[str, float]:
+    """The seconds that each layer has of a run at the default scale, by Cargo.toml."""
+    declared = _manifest().get("package", {}).get("metadata", {}).get("default-run", {})
+    return {layer: float(seconds) for layer, seconds in declared.items()}
+
+
+def _manifest() -> dict[str, Any]:
     try:
-        manifest = tomllib.loads((ROOT / "Cargo.toml").read_text(encoding="utf-8"))
+        return tomllib.loads((ROOT / "Cargo.toml").read_text(encoding="utf-8"))
     except (OSError, tomllib.TOMLDecodeError) as error:
         raise Complaint(f"Cargo.toml cannot be read: {error}") from error
-    return [bench["name"] for bench in manifest.get("bench", [])]
 
 
 def about(layer: str) -> str:
     """The first line of a bench's header."""
+    return header(layer).partition("\n")[0]
+
+
+def header(layer: str, benches: Path = BENCHES) -> str:
+    """The lines of `//!` at the top of a bench as Markdown; headings in it become bold, since the page has its own."""
+    words = []
     try:
-        first = (BENCHES / f"{layer}.rs").read_text(encoding="utf-8").partition("\n")[0]
+        lines = (benches / f"{layer}.rs").read_text(encoding="utf-8").splitlines()
     except OSError:
         return ""
-    return first.removeprefix("//!").strip() if first.startswith("//!") else ""
+    for line in lines:
+        if not line.startswith("//!"):
+            break
+        text = line.removeprefix("//!").removeprefix(" ")
+        words.append(f"**{text.lstrip('# ')}**" if text.startswith("#") else text)
+    return "\n".join(words).strip()

@@ -8,6 +8,7 @@ standard output and error go on to ours: it says what it found, and shows what g
 import json
 import os
 import re
+import shlex
 import sys
 import time
 import tomllib
@@ -26,7 +27,7 @@ from run_benches.measure import build, histogram_log, machine, provenance
 from run_benches.measure.lock import alone
 from run_benches.places import CALIBRATION, ROOT, RUNS, SCENARIOS, shown
 from run_benches.progress import duration
-from run_benches.store import fingerprint, loads, stored_file
+from run_benches.store import loads, stored_file
 from run_benches.store.loads import Cell, LoadRun
 from run_benches.store.runs import State
 
@@ -100,12 +101,14 @@ def measure(scenarios: list[Scenario], flags: list[str], command: list[str], to_
         programs = build.programs("load", "strata")
         run = _new_run(flags, command, programs)
         path = stored_file.new(RUNS, "load-", run.tool.commit[:9])
+        run.sources = {scenario.name: parts for scenario in scenarios if (parts := provenance.of_scenarios([scenario.name]))}
         plans = {scenario: _plan(run, scenario, programs["load"]) for scenario in scenarios}
         loads.write(run, path)
         known = sum(plan.seconds + SETUP_S * len(plan.run) for plan in plans.values())
         print(f"{figures.plural(len(run.scenarios), 'run')}: about {duration(known)}; stored as {shown(path)} while it grows", file=sys.stderr)
         began = time.monotonic()
-        with until_stopped("run-benches.py load SCENARIO..., naming those that are left"):
+        again = f"{shlex.join(run.command)}, which begins this scenario anew" if command[:1] == ["renew"] else "run-benches.py load SCENARIO..., naming those that are left"
+        with until_stopped(again):
             left, beside, done = known, SETUP_S, 0
             for number, (scenario, plan) in enumerate(plans.items()):
                 raise_if_requested()
@@ -231,7 +234,7 @@ def _new_run(flags: list[str], command: list[str], programs: dict[str, Path]) ->
     return LoadRun(
         schema=loads.SCHEMA,
         name=None,
-        tool=provenance.tool(fingerprint.LOADED),
+        tool=provenance.tool(),
         command=["run-benches.py", *command],
         started=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         seconds=0.0,

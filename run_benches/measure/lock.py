@@ -4,14 +4,22 @@ import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TextIO
 
 from run_benches.errors import Complaint
 from run_benches.places import LOCK
 
 
+_held: list[TextIO] = []
+"""The file of the lock, while this process holds it."""
+
+
 @contextmanager
 def alone() -> Iterator[None]:
-    """Holds the lock of this machine's user, or complains about who holds it."""
+    """Holds the lock of this machine's user, or complains about who holds it. Who holds it may ask again."""
+    if _held:
+        yield
+        return
     LOCK.parent.mkdir(parents=True, exist_ok=True)
     try:
         file = LOCK.open("a+", encoding="utf-8")
@@ -26,4 +34,8 @@ def alone() -> Iterator[None]:
         file.truncate(0)
         file.write(str(os.getpid()))
         file.flush()
-        yield
+        _held.append(file)
+        try:
+            yield
+        finally:
+            _held.pop()

@@ -5,6 +5,7 @@ binaries, one design and one machine, so a resumed run goes on with the plan it 
 """
 
 import secrets
+import shlex
 import sys
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -15,7 +16,7 @@ from run_benches.errors import Complaint
 from run_benches.interrupts import until_stopped
 from run_benches.measure import build, machine, plan, provenance, selection
 from run_benches.measure.build import Suite
-from run_benches.measure.layers import SENTINELS, layer_names
+from run_benches.measure.layers import SENTINELS, header, layer_names, shares
 from run_benches.measure.lock import alone
 from run_benches.measure.measurement import Measurement
 from run_benches.measure.plan import Plan
@@ -44,7 +45,7 @@ def measure(wish: Wish) -> tuple[Run, Path]:
     with alone():
         suites = _suites()
         seed = secrets.randbits(32) if wish.seed is None else wish.seed
-        made = plan.make(suites, wish.words, wish.skip, wish.scale, wish.budget_s, seed)
+        made = plan.make(suites, wish.words, wish.skip, wish.scale, wish.budget_s, seed, shares())
         run = _new_run(wish, made, suites)
         path = stored_file.new(RUNS, "", run.tool.commit[:9])
         _announce(made, path)
@@ -63,14 +64,14 @@ def resume(name: str | None, timeout_s: float) -> tuple[Run, Path]:
     with alone():
         suites = {suite.layer: suite for suite in _suites().values()}
         for layer, binary in run.binaries.items():
-            if layer not in suites or suites[layer].binary() != binary:
+            if layer not in suites or suites[layer].binary().sha256 != binary.sha256:
                 raise Complaint(f"the bench {layer} is not the binary that {shown(path)} began with: check out {run.tool.commit[:9]} again, or start a new run")
         print(f"going on with {shown(path)}: {len(run.design.order)} jobs are done", file=sys.stderr)
         return _go(run, path, suites, timeout_s)
 
 
 def _go(run: Run, path: Path, suites: dict[str, Suite], timeout_s: float) -> tuple[Run, Path]:
-    with until_stopped("run-benches.py --resume"):
+    with until_stopped(shlex.join(run.command) if run.command[1:2] == ["renew"] else "run-benches.py --resume"):
         Measurement(run, path, suites, timeout_s).go()
     return runs.load(path), path
 
@@ -111,6 +112,8 @@ def _new_run(wish: Wish, made: Plan, suites: dict[str, Suite]) -> Run:
         ratios=made.ratios,
         families=made.families,
         sentinels=made.sentinels,
+        sources=provenance.of_layers(layer for layer in used if layer != SENTINELS),
+        headers={layer: header(layer) for layer in used if layer != SENTINELS},
     )
 
 

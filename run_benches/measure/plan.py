@@ -9,9 +9,14 @@ Rows that are compared are lanes of families and run in tuples; which scale meas
 of the side on which a goal lies would move how often one is met. All other rows run alone, in a full run in several processes: a time
 without a partner is a rough figure, and only processes of different rounds show how rough. Workloads do seconds of fixed work each; they
 run alone too, because their latencies are those of a whole life, and the quick scale leaves them out unless they are named, and says so.
+
+What a newcomer types measures all layers, and has to end within a quarter of an hour whatever layers come. So each layer has a share of a default
+run (`default-run` in Cargo.toml), in seconds that the plan itself reckons with: what is beyond it, in the order of the source, is left to `--full`,
+on every machine alike.
 """
 
 import dataclasses
+import math
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -25,7 +30,7 @@ from run_benches.measure.layers import SENTINELS
 from run_benches.places import COSTS
 from run_benches.progress import duration
 from run_benches.stats import estimates
-from run_benches.store.runs import Bench, Cell, Depth, Design, Facts, Family, Ratio, Scale
+from run_benches.store.runs import Bench, Cell, Depth, Design, Facts, Family, Ratio, Scale, layer_of
 
 WRITER_SAMPLE_S = 0.02
 """What the operations of a sample take, about, of a row that changes its store."""
@@ -39,6 +44,7 @@ WORKLOAD_S = 6.0
 
 LEFT_OUT = "a workload takes seconds, and all of them take minutes: name it, or run without --quick"
 OUT_OF_REACH = "a run this short leaves it out: name it, or run without --quick"
+BEYOND = "it is beyond the share that its layer has of a default run: name it, or run with --full"
 
 
 @dataclass(frozen=True)
@@ -57,7 +63,7 @@ class Effort:
 
 EFFORTS: dict[Scale, Effort] = {
     "quick": Effort(6 * 60, 6, 0, ("quick",), 0, 0),
-    "default": Effort(19 * 60, 10, 0, ("quick", "default"), 1, 1),
+    "default": Effort(14 * 60, 10, 0, ("quick", "default"), 1, 1),
     "full": Effort(None, 12, 24, ("quick", "default", "full"), 5, 2),
 }
 
@@ -92,9 +98,9 @@ class Costs:
     """Seconds beyond sampling: of a row of a layer (by the layer and how many samples it takes: a store that is changed is made anew for
     each), and of a lane (by its family). Learned from every process that runs."""
 
-    def __init__(self) -> None:
+    def __init__(self, learned: bool = True) -> None:
         try:
-            self._extra_s = serialization.load(dict[str, float], COSTS)
+            self._extra_s = serialization.load(dict[str, float], COSTS) if learned else {}
         except (OSError, serialization.Malformed):
             self._extra_s = {}
 
@@ -123,9 +129,9 @@ class Plan:
     seconds: float
 
 
-def make(suites: dict[str, Suite], words: list[str], skip: list[str], scale: Scale, budget_s: float | None, seed: int) -> Plan:
+def make(suites: dict[str, Suite], words: list[str], skip: list[str], scale: Scale, budget_s: float | None, seed: int, shares: Mapping[str, float] = {}) -> Plan:
     """Plans a run of the rows that `words` choose, and of those that these are held against, as long as the scale or the budget says; and of the
-    sentinels, whatever is chosen."""
+    sentinels, whatever is chosen. `shares` are the seconds that layers have of a default run; one that has none named has all that it asks for."""
     rows = {id: facts for suite in suites.values() if suite.layer != SENTINELS for id, facts in suite.facts.rows.items()}
     sentinels = {id: Bench("not_run", [], facts) for id, facts in suites[SENTINELS].facts.rows.items()} if SENTINELS in suites else {}
     selection.check_rows([*words, *skip], list(rows))
@@ -134,6 +140,8 @@ def make(suites: dict[str, Suite], words: list[str], skip: list[str], scale: Sca
     wanted = {id: facts for id, facts in rows.items() if id in chosen}
     effort = _effort(scale, budget_s, named=bool(words))
     reasons = _reasons(wanted, skip, effort)
+    if scale == "default" and budget_s is None and not words:
+        reasons |= dict.fromkeys(_beyond({id: facts for id, facts in wanted.items() if not reasons[id]}, effort, shares), BEYOND)
     benches = {id: Bench("skipped" if reason and reason.startswith("--skip") else "not_run", [reason] if reason else [], wanted[id]) for id, reason in reasons.items()}
     found = _families({id: facts for id, facts in wanted.items() if not reasons[id]}, effort)
     for name, family in found.items():
@@ -161,6 +169,29 @@ def _reasons(wanted: Mapping[str, Facts], skip: list[str], effort: Effort) -> di
     skipped = {id: f"--skip {word}" for id in wanted for word in skip if selection.matches(id, word)}
     left_out = {id: LEFT_OUT for id, facts in wanted.items() if facts.workload and not effort.workload_processes}
     return {id: skipped.get(id) or left_out.get(id) for id in wanted}
+
+
+def _beyond(rows: Mapping[str, Facts], effort: Effort, shares: Mapping[str, float]) -> set[str]:
+    """The rows that do not fit into the shares of their layers: families and rows without a partner, in the order of the source."""
+    found = _families(rows, effort)
+    design, costs = _nominal(effort), Costs(learned=False)
+    taken = dict.fromkeys(map(layer_of, rows), START_S)
+    kept: set[str] = set()
+    for id, facts in rows.items():
+        mine = [name for name, family in found.items() if id in family.rows and not kept.issuperset(family.rows)]
+        seconds = sum(design.tuples * tuple_s(design, name, found[name], costs) for name in mine)
+        alone = facts.workload or not any(id in family.rows for family in found.values())
+        seconds += sampling_s(design, facts) + UNKNOWN_EXTRA_S if alone and id not in kept else 0.0
+        layer = layer_of(id)
+        if taken[layer] + seconds <= shares.get(layer, math.inf):
+            taken[layer] += seconds
+            kept |= {id, *(other for name in mine for other in found[name].rows)}
+    return set(rows) - kept
+
+
+def _nominal(effort: Effort) -> Design:
+    """The smallest run of this effort."""
+    return Design(0, effort.processes, SAMPLE_SIZE, WARM_UP_S, MEASUREMENT_S, estimates.FEWEST_TUPLES, LANE_S, None, [], workload_processes=effort.workload_processes)
 
 
 def _families(rows: Mapping[str, Facts], effort: Effort) -> dict[str, Family]:

@@ -2,24 +2,45 @@
 
 import hashlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable
+from functools import lru_cache
 
 from run_benches import processes, repository
-from run_benches.places import BUT_BASELINES, ROOT
+from run_benches.places import BUT_RESULTS, ROOT, SCENARIOS
 from run_benches.setup import toolchain
-from run_benches.store import fingerprint, runs
+from run_benches.store import fingerprint, reach, runs
+from run_benches.store.fingerprint import Parts
+from run_benches.store.reach import Sources
 from run_benches.store.runs import Build, Tool
 
 
-def tool(measured: Sequence[str] = fingerprint.MEASURED) -> Tool:
-    """The revision of this checkout, and the fingerprint of what the figures depend on; says so if git does not know them."""
+def tool() -> Tool:
+    """The revision of this checkout; says so if git does not know it."""
     lock = ROOT / "Cargo.lock"
     digest = hashlib.sha256(lock.read_bytes()).hexdigest() if lock.exists() else ""
     if reason := repository.refusal():
         print(f"the revision is not known ({reason}), so these figures will not be called fresh or stale", file=sys.stderr)
-        return Tool(runs.UNKNOWN, None, digest, None)
-    dirty = bool(repository.git("status", "--porcelain", "--untracked-files=normal", *BUT_BASELINES))
-    return Tool(repository.git("rev-parse", "HEAD"), dirty, digest, fingerprint.of_checkout(measured))
+        return Tool(runs.UNKNOWN, None, digest)
+    dirty = bool(repository.git("status", "--porcelain", "--untracked-files=normal", *BUT_RESULTS))
+    return Tool(repository.git("rev-parse", "HEAD"), dirty, digest)
+
+
+def of_layers(layers: Iterable[str]) -> dict[str, Parts]:
+    """What the figures of layers depend on; nothing where there is no git."""
+    sources = _sources()
+    return {layer: fingerprint.of_layer(sources, layer) for layer in layers} if sources else {}
+
+
+def of_scenarios(names: Collection[str]) -> Parts:
+    """What the figures of load tests of these scenarios depend on; nothing where there is no git, or one is a file of somebody's own."""
+    sources = _sources()
+    known = all((SCENARIOS / f"{name}.toml").is_file() for name in names)
+    return fingerprint.of_scenarios(sources, names) if sources and known else {}
+
+
+@lru_cache(maxsize=1)
+def _sources() -> Sources | None:
+    return None if repository.refusal() else reach.of_checkout()
 
 
 def how_built() -> Build:

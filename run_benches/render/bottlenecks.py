@@ -150,7 +150,7 @@ def _rule(words: str, looked_at: int, found: _Ranked) -> Rule:
 
 def next_steps(source: Source) -> list[str]:
     """What to optimise next: the worst of each rule, each with the command that shows where its time goes."""
-    found = [(rule, spot) for rule in rules(source.run) for spot in rule.found[:WORST]]
+    found = [(rule, spot) for run in source.of_each_machine for rule in rules(run) for spot in rule.found[:WORST]]
     body = [[spot.what, spot.told, f"`python3 run-benches.py profile {spot.row}`"] for _, spot in found]
     lines = tables.markdown(["what", "why it is here", "where its time goes"], body) if body else [f"None of {figures.plural(len(rules(source.run)), 'rule')} names anything."]
     words = f"The worst that each rule names; what a rule names is where time is, not yet why. All of it, and the rules: {source.link('bottlenecks', 'bottlenecks')}."
@@ -159,7 +159,7 @@ def next_steps(source: Source) -> list[str]:
 
 def section(source: Source) -> list[str]:
     """The page: a table for each rule."""
-    lines = [line for rule in rules(source.run) for line in _told(rule)]
+    lines = [line for run in source.of_each_machine for rule in rules(run) for line in _told(rule)]
     words = "Derived from the figures by rules that were stated before the run. What a rule names is where time is, not yet why."
     return ["# Bottlenecks", "", words, "", *source.block("bottlenecks", lines)]
 

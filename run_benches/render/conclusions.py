@@ -213,7 +213,7 @@ RULES: Sequence[Callable[[Run], Conclusion]] = (indexes, steps, threads, goals, 
 
 def section(source: Source) -> list[str]:
     """What the page opens with."""
-    found = [sentence for one in conclusions(source.run) for sentence in one.sentences]
+    found = [sentence for run in source.of_each_machine for one in conclusions(run) for sentence in one.sentences]
     lines = [f"* {sentence}" for sentence in found] or [f"{figures.NOT_RUN}: no rule found anything in this run"]
     words = f"Sentences made from the figures by rules that were stated before; an interval stands in brackets. The rules stand under {source.link('method', 'method')}."
     return ["## What was found", "", words, "", *source.block("what was found", lines)]
@@ -221,6 +221,7 @@ def section(source: Source) -> list[str]:
 
 def rules(source: Source) -> list[str]:
     """Every rule, how much it looked at, and how much it said."""
-    body = [[one.rule, str(one.looked_at) if one.looked_at else f"{figures.NOT_RUN}: nothing to look at", str(len(one.sentences))] for one in conclusions(source.run)]
+    found = [(one, sum(each.looked_at for each in (one, *more)), sum(len(each.sentences) for each in (one, *more))) for one, *more in zip(*map(conclusions, source.of_each_machine), strict=True)]
+    body = [[one.rule, str(looked_at) if looked_at else f"{figures.NOT_RUN}: nothing to look at", str(sentences)] for one, looked_at, sentences in found]
     words = "What is not resolved makes no sentence. Where a rule speaks of several figures, their intervals hold together."
     return ["## The rules of what was found", "", words, "", *source.block("rules", tables.markdown(["rule", "figures>", "sentences>"], body))]

@@ -1,10 +1,10 @@
 """`document`: renders the performance pages and their pictures from a stored run, and checks that they are what the run says.
 
-Why a check: a figure typed by hand cannot be traced, and sections of different days pasted together contradict each other. So the pages
-come out of one run and one source tree (page.py), and whoever changes a figure by hand, a run, a bench's words or the code that renders
-is told the first place that differs. What a page says of our own error rates comes from the one stored calibration, whatever its run; what it says of load tests comes from `baselines/load/reference.json`, and
-stands beside `baselines/reference.json` alone. Text
-is compared byte by byte and pictures by their seals (pictures.py says why), so that the check draws nothing.
+Why a check: a figure typed by hand cannot be traced. So the pages come out of stored runs and one source tree (page.py), and whoever changes a
+figure by hand, a run, or the code that renders is told the first place that differs. A layer is of one run, so that no figures
+of different days stand in one table of it; each page says when its layer was measured. What a page says of our own error rates comes from the
+one stored calibration, whatever its run; what it says of load tests comes from `baselines/load`, and stands beside `baselines/reference` alone.
+Text is compared byte by byte and pictures by their seals (pictures.py says why), so that the check draws nothing.
 
 The main page lies above a folder of its name in small letters, with the other pages and the pictures: `docs/PERFORMANCE.md` above
 `docs/performance`. Whatever else lies there and bears our marks belonged to an earlier rendering; writing removes it, and the check names it.
@@ -12,14 +12,14 @@ The main page lies above a folder of its name in small letters, with the other p
 The drawing of the layers in `docs/pictures`, which the README shows, is made of the code alone and goes with the committed pages; so does
 the block of the README that says how often our verdicts are wrong.
 
-`docs/PERFORMANCE.md` belongs to `baselines/reference.json` alone; any other run is rendered into its own folder, or where `--output` says.
+`docs/PERFORMANCE.md` belongs to `baselines/reference` alone; any other run is rendered into its own folder, or where `--output` says.
 """
 
 import difflib
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
 
@@ -28,30 +28,46 @@ from run_benches.analysis import contradictions, figures
 from run_benches.calibrate.error_rates import Results
 from run_benches.errors import Complaint, Exit
 from run_benches.places import shown
-from run_benches.render import calibration_pictures, calibration_report, layers_drawing, load_pictures, page_method
+from run_benches.render import calibration_pictures, calibration_report, layers_drawing, load_pictures, page_method, screenshots
 from run_benches.render.gallery import pictures
 from run_benches.render.page import MAIN, MOST_LINES, bench_headers, render
 from run_benches.render.pictures import Picture, SEALED
-from run_benches.render.source import PICTURES, folder_of, marked
+from run_benches.measure import provenance
+from run_benches.render.screenshots import Screenshot
+from run_benches.render.source import PICTURES, Source, folder_of, marked
 from run_benches.store import fingerprint, load_comparisons, loads, pool, runs
+from run_benches.store.fingerprint import Parts
 from run_benches.store.load_comparisons import LoadComparison
 from run_benches.store.loads import LoadRun
 from run_benches.store.runs import Run
 
 PAGE = places.ROOT / "docs" / MAIN
 README = places.ROOT / "README.md"
-REFERENCE = places.BASELINES / "reference.json"
-LOAD_REFERENCE = places.LOAD_BASELINES / "reference.json"
+
+
+def reference() -> Path:
+    """The set that the committed pages are rendered from: a folder, or the one run that an earlier version stored."""
+    return _set(places.REFERENCE)
+
+
+def load_reference() -> Path:
+    """The same of load tests."""
+    return _set(places.LOAD_REFERENCE)
+
+
+def _set(folder: Path) -> Path:
+    single = folder.with_suffix(".json")
+    return single if single.exists() and not folder.is_dir() else folder
 
 
 def main(run_path: Path | None, output: Path | None, dry_run: bool, check: bool, calibrated: Path = pool.RESULTS) -> int:
     """Renders, shows what would change, or checks; answers with the exit code."""
-    source = run_path or REFERENCE
+    source = run_path or reference()
     page = output or (PAGE if _is_reference(source) else places.RUNS / source.stem / MAIN)
     if page.resolve() == PAGE.resolve() and not _is_reference(source):
-        raise Complaint(f"{shown(PAGE)} is rendered from {shown(REFERENCE)} alone; give another --output")
+        raise Complaint(f"{shown(PAGE)} is rendered from {shown(reference())} alone; give another --output")
     if check and not source.exists() and not page.exists():
-        print(f"not rendered yet: there is neither {shown(source)} nor {shown(page)}; measure, then: run-benches.py save reference")
+        print(f"not rendered yet: there is neither {shown(source)} nor {shown(page)}; measure: run-benches.py renew")
         return Exit.ERROR
     if not source.exists():
         raise Complaint(_no_run(source, page), Exit.FAILED if check else Exit.ERROR)
@@ -63,31 +79,45 @@ def main(run_path: Path | None, output: Path | None, dry_run: bool, check: bool,
     if page.resolve() == PAGE.resolve():
         texts[f"{PICTURES}/{layers_drawing.FILE}"] = layers_drawing.svg()
         texts[f"../{README.name}"] = _readme(_calibration(calibrated))
-    rendered = Rendered(page, sources, texts, drawn, output is not None)
+    taken = _screenshots() if page.resolve() == PAGE.resolve() else []
+    rendered = Rendered(page, sources, texts, drawn, output is not None, taken)
     return rendered.check() if check else rendered.show_changes() if dry_run else rendered.write()
 
 
 def contents(source: Path, calibrated: Path = pool.RESULTS, main: str = MAIN) -> tuple[list[Path], dict[str, str], list[Picture]]:
     """What the pages of a run are rendered from, their texts by their place, the main one first, and their pictures."""
-    run, calibration = runs.load(source), _calibration(calibrated)
-    load = loads.load(LOAD_REFERENCE) if _is_reference(source) and LOAD_REFERENCE.exists() else None
-    blind = [check.rule for check in contradictions.checks(run) if check.is_blind]
+    parts, calibration = runs.load_set(source), _calibration(calibrated)
+    run, is_reference = runs.load(source), _is_reference(source)
+    tested = loads.load_set(load_reference()) if is_reference and load_reference().exists() else {}
+    compared = {path.stem: load_comparisons.load(path) for path in load_comparisons.kept()} if is_reference else {}
+    blind = [check.rule for check in contradictions.checks(run) if check.is_blind] if len(Source(run, {}, {}, parts=parts).of_each_machine) == 1 else []
     if blind:
         raise Complaint(f"{shown(source)}: a cross-check looked at nothing, though there are rows of its kind: {'; '.join(blind)}")
-    drawn = [*pictures(run).values(), *(calibration_pictures.pictures(calibration) if calibration else []), *(load_pictures.pictures(load) if load else [])]
-    kept = load_comparisons.kept() if _is_reference(source) else []
-    sources = [source, *([calibrated] if calibration else []), *([LOAD_REFERENCE] if load else []), *kept]
-    compared = tuple(load_comparisons.load(path) for path in kept)
-    return sources, render(run, bench_headers(), calibration, main, _stale(run, calibration, load, compared), load, compared), drawn
+    drawn = [*pictures(run).values(), *(calibration_pictures.pictures(calibration) if calibration else []), *(load_pictures.pictures(loads.together(tested)) if tested else [])]
+    sources = [source, *([calibrated] if calibration else []), *([load_reference()] if tested else []), *([load_comparisons.KEPT] if compared else [])]
+    stale = _stale(parts, calibration, tested, compared)
+    return sources, render(run, bench_headers(), calibration, main, stale, parts, tested, compared), drawn
 
 
-def _stale(run: Run, calibration: Results | None, load: LoadRun | None, compared: Sequence[LoadComparison]) -> dict[str, bool | None]:
-    """Whether they speak of sources that have changed since, by the names that `Source` says."""
-    made: dict[str, tuple[str | None, Sequence[str]]] = {"run": (run.tool.fingerprint, fingerprint.MEASURED)}
-    made |= {"calibration": (calibration.fingerprint, fingerprint.JUDGING)} if calibration else {}
-    made |= {"load": (load.tool.fingerprint, fingerprint.LOADED)} if load else {}
-    made |= {f"comparison {number}": (one.tool.fingerprint, fingerprint.LOADED) for number, one in enumerate(compared, start=1)}
-    return {name: fingerprint.stale(known, paths) for name, (known, paths) in made.items()}
+def _screenshots() -> list[Screenshot]:
+    """The pictures of pages that the documents show."""
+    page = screenshots.of_load_page(loads.load_set(load_reference()) if load_reference().exists() else {})
+    return [screenshots.console(), *([page] if page else [])]
+
+
+def _stale(parts: Mapping[str, Run], calibration: Results | None, tested: Mapping[str, LoadRun], compared: Mapping[str, LoadComparison]) -> dict[str, bool | None]:
+    """Whether they speak of sources that have changed since, by the names that `Source` says; nothing where that is not known."""
+    layers = provenance.of_layers(parts)
+    found = {layer: _differ(run.sources.get(layer), layers.get(layer)) for layer, run in parts.items()}
+    found |= {f"load {name}": _differ(run.sources.get(name), provenance.of_scenarios([name])) for name, run in tested.items()}
+    found |= {f"comparison {name}": _differ(one.sources, provenance.of_scenarios({one.a.scenario, one.b.scenario})) for name, one in compared.items()}
+    judging = fingerprint.of_files(fingerprint.JUDGING)
+    known = bool(calibration and calibration.fingerprint and judging)
+    return found | ({"calibration": calibration.fingerprint != judging if known else None} if calibration else {})
+
+
+def _differ(known: Parts | None, now: Parts | None) -> bool | None:
+    return bool(fingerprint.changed(known, now)) if known and now else None
 
 
 @dataclass(frozen=True)
@@ -99,6 +129,7 @@ class Rendered:
     texts: dict[str, str]
     pictures: list[Picture]
     named: bool
+    screenshots: list[Screenshot] = field(default_factory=list)
 
     @property
     def beside(self) -> Path:
@@ -128,12 +159,14 @@ class Rendered:
             raise Complaint(f"cannot write {shown(self.page)}: {error.strerror}; make room or give another --output") from error
         others = f" and {figures.plural(len(self._beside), 'page')} in {shown(self.beside)}"
         print(f"wrote {shown(self.page)}{others} from {self._sources}; drew {figures.plural(len(drawn), 'picture')} of {len(self.pictures)}")
+        for fault in self._screenshot_faults():
+            print(f"{fault}: run-benches.py document --screenshots", file=sys.stderr)
         return Exit.FINE
 
     def show_changes(self) -> int:
         """What `write` would change, as a diff."""
         changes = [line for file, text in self.texts.items() for line in self._changes(file, text)]
-        faults = [*self._picture_faults(), *self._stray_faults()]
+        faults = [*self._picture_faults(), *self._screenshot_faults(), *self._stray_faults()]
         print("\n".join([*changes, *faults]) or f"{shown(self.page)}, its pages and pictures are what {self._sources} says: nothing would change")
         return Exit.FINE
 
@@ -150,6 +183,7 @@ class Rendered:
         if lines > MOST_LINES:
             yield f"{shown(self.page)} has {lines} lines, and {MOST_LINES} are the most: what is not needed there belongs on another page"
         yield from self._picture_faults()
+        yield from self._screenshot_faults()
         yield from self._stray_faults()
 
     def _text_fault(self, path: Path, text: str) -> Iterator[str]:
@@ -170,6 +204,9 @@ class Rendered:
     def _picture_faults(self) -> Iterator[str]:
         return (f"{shown(self.folder / picture.file)} {fault}" for picture in self.pictures if (fault := picture.fault(self.folder)))
 
+    def _screenshot_faults(self) -> Iterator[str]:
+        return (f"{shown(screenshots.FOLDER / picture.file)} {fault}" for picture in self.screenshots if (fault := picture.fault()))
+
     def _stray_faults(self) -> Iterator[str]:
         return (f"{shown(stray)} belongs to no page any more" for stray in self._strays())
 
@@ -184,7 +221,8 @@ class Rendered:
         return " with ".join(map(shown, self.sources))
 
     def _again(self) -> str:
-        named = "" if _is_reference(self.sources[0]) else f" {shlex.quote(shown(self.sources[0]))} --output {shlex.quote(shown(self.page))}"
+        named = " --screenshots" if any(picture.fault() for picture in self.screenshots) else ""
+        named = named if _is_reference(self.sources[0]) else f" {shlex.quote(shown(self.sources[0]))} --output {shlex.quote(shown(self.page))}"
         return f"python3 run-benches.py document{named}"
 
 
@@ -232,9 +270,9 @@ def _calibration(path: Path) -> Results | None:
 
 
 def _is_reference(path: Path) -> bool:
-    return path.resolve() == REFERENCE.resolve()
+    return path.resolve() == reference().resolve()
 
 
 def _no_run(source: Path, page: Path) -> str:
     left = f", so nothing proves the figures of {shown(page)}" if page.exists() else ""
-    return f"there is no {shown(source)}{left}; measure, then: run-benches.py save {source.stem}"
+    return f"there is no {shown(source)}{left}; measure: run-benches.py renew"

@@ -15,11 +15,12 @@ from run_benches import places
 from run_benches.analysis import figures, findings
 from run_benches.analysis.findings import CrudLine
 from run_benches.calibrate.error_rates import Results
+from run_benches.measure.layers import header
 from run_benches.progress import duration
 from run_benches.render import bottlenecks, cells, conclusions, macro, page_ladder, page_layer, page_load, page_method, peers, prices, scaling, tables
 from run_benches.render.gallery import pictures
 from run_benches.render.pictures import threads_on_cores
-from run_benches.render.source import Address, Source, command, revision
+from run_benches.render.source import Address, Source, marked
 from run_benches.store.load_comparisons import LoadComparison
 from run_benches.store.loads import LoadRun
 from run_benches.store.runs import Run
@@ -41,27 +42,38 @@ def render(
     calibration: Results | None,
     main: str = MAIN,
     stale: Mapping[str, bool | None] = {},
-    load: LoadRun | None = None,
-    compared: tuple[LoadComparison, ...] = (),
+    parts: Mapping[str, Run] = {},
+    loads: Mapping[str, LoadRun] = {},
+    compared: Mapping[str, LoadComparison] = {},
 ) -> dict[str, str]:
-    """All pages of a run, by their place from where the main page lies; that comes first. `headers` are the words of each bench by its
-    layer; `stale`, `load` and `compared` as in `Source`. Pure: equal arguments, equal bytes."""
+    """All pages of a run, or of a set whose runs are `parts`, by their place from where the main page lies; that comes first. `headers` are the
+    words of each bench by its layer; all others as in `Source`. Pure: equal arguments, equal bytes."""
     drawn = pictures(run)
     address = Address(main)
-    here, inside = (Source(run, headers, drawn, calibration, one, stale, load, compared) for one in (address, Address(main, inside=True)))
+    here, inside = (Source(run, headers, drawn, calibration, one, stale, parts, loads, compared) for one in (address, Address(main, inside=True)))
     found = {main: _text(part for section in SECTIONS for part in section(here))}
     for name, section in _others(run, headers).items():
-        found[f"{address.folder}/{name}.md"] = _text([*_titled(section(inside), main)])
+        found[f"{address.folder}/{name}.md"] = _text([*_titled(section(inside), _head(inside, name), main)])
     return found
+
+
+def _head(source: Source, name: str) -> list[str]:
+    """What a page begins with: where its figures come from."""
+    if name == page_load.NAME:
+        return page_load.measured(source)
+    is_layer = name in source.headers or name in source.parts
+    if is_layer and name not in source.parts:
+        return marked("measured", "no stored run", [figures.NOT_MEASURED])
+    return (source.of(name) if is_layer and name != scaling.LAYER else source).measured()
 
 
 def _text(lines: Iterator[str] | Sequence[str]) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _titled(lines: list[str], main: str) -> list[str]:
+def _titled(lines: list[str], head: list[str], main: str) -> list[str]:
     """A page beside the main one, with the way back under its title."""
-    return [lines[0], "", f"A part of [Performance of Strata](../{main}).", *lines[1:]]
+    return [lines[0], "", f"A part of [Performance of Strata](../{main}).", "", *head, *lines[2:]]
 
 
 def _others(run: Run, headers: Mapping[str, str]) -> dict[str, _Section]:
@@ -76,7 +88,8 @@ INTEGRATION = "integration"
 def _layer_page(layer: str) -> _Section:
     """The page of a layer; those that cross the layers have a kind of their own, or something to add."""
 
-    def section(source: Source) -> list[str]:
+    def section(everything: Source) -> list[str]:
+        source = everything if layer == scaling.LAYER else everything.of(layer)  # its axes have rows of other layers, too
         held = page_layer.held_sections(source, layer)
         if layer == page_ladder.LAYER:
             return [*page_ladder.page(source), *page_layer.rows_section(source, layer), *held]
@@ -88,8 +101,8 @@ def _layer_page(layer: str) -> _Section:
 
 
 def bench_headers(folder: Path = places.BENCHES) -> dict[str, str]:
-    """The `//!` header of each bench as Markdown, by layer. Files without a `main` are modules that benches share: no section."""
-    return {path.stem: _header(path) for path in sorted(folder.glob("*.rs")) if "\nfn main(" in path.read_text(encoding="utf-8")}
+    """The header of each bench of this checkout, by layer. Files without a `main` are modules that benches share: no section."""
+    return {path.stem: header(path.stem, folder) for path in sorted(folder.glob("*.rs")) if "\nfn main(" in path.read_text(encoding="utf-8")}
 
 
 def opening(source: Source) -> list[str]:
@@ -98,25 +111,27 @@ def opening(source: Source) -> list[str]:
         "# Performance of Strata",
         "",
         "Where the time of a request goes, layer by layer, from the bytes of a record to the socket; and how far each layer is from the best"
-        " that can be done without it. Rendered by `run-benches.py document` from one stored run: every figure stands between two marks, visible in"
-        " the source of the page, that name what it comes from.",
+        " that can be done without it. Rendered by `run-benches.py document` from stored runs, one of each layer: every figure stands between two marks,"
+        " visible in the source of the page, that name what it comes from.",
         "",
+        *source.measured(),
     ]
 
 
 def machine(source: Source) -> list[str]:
-    """The machine and the run in two lines."""
-    run, known = source.run, source.run.machine
+    """Each machine, and what was measured there, in two lines."""
     named = [("cpu_model", "{}"), ("cores", "{} cores"), ("memory_gib", "{} GiB of memory"), ("os", "{}"), ("kernel", "kernel {}"), ("file_system", "{}")]
-    told = [words.format(cells.plain(value)) for name, words in named if (value := (known.identity | known.recorded).get(name)) is not None]
-    limited = f"; **this is a run of no more than: {', '.join(run.partial)}**" if run.partial is not None else ""
-    ended = "" if run.complete else "; **it did not come to its end**"
-    lines = [
-        f"* {', '.join(told)}; {run.build.rustc.partition(' (')[0]}.",
-        f"* A {run.scale} run of {revision(run.tool.commit, run.tool.dirty)}, begun {run.started}, which took {duration(run.seconds)}{limited}{ended}.",
-        *(f"* {line}" for line in source.age("run", "the code that it measured")[:1]),
-    ]
-    return ["## The machine and the run", "", *source.block("machine", lines)]
+    lines = []
+    for run in source.of_each_machine:
+        known = run.machine.identity | run.machine.recorded
+        told = [words.format(cells.plain(value)) for name, words in named if (value := known.get(name)) is not None]
+        unmeasured = [layer for layer in source.headers if layer not in run.layers]
+        limited = f"; **of no more than: {', '.join(run.layers)}**" if unmeasured else ""
+        ended = "" if run.complete else "; **it did not come to its end**"
+        lines += [f"* {', '.join(told)}; {run.build.rustc.partition(' (')[0]}."]
+        scales = " and ".join(sorted({source.parts[layer].scale for layer in run.layers}))
+        lines += [f"* {figures.plural(len(run.layers), 'layer')} at {scales} scale, which took {duration(run.seconds)}{limited}{ended}."]
+    return ["## The machine and the runs", "", *source.block("machine", lines)]
 
 
 def all_pages(source: Source) -> list[str]:
@@ -130,6 +145,7 @@ def all_pages(source: Source) -> list[str]:
 
 def summary(source: Source) -> list[str]:
     """The few figures that most people come for."""
+    source = source.of(INTEGRATION)
     grids = {threads: findings.crud(source.run, threads) for threads in findings.thread_counts(findings.crud_rows(source.run))}
     columns = ["", "one operation is", "indexes>"]
     for threads in grids:
@@ -144,6 +160,7 @@ def summary(source: Source) -> list[str]:
 
 def crud(source: Source) -> list[str]:
     """The verbs by the number of indexes, each with its loss against none."""
+    source = source.of(INTEGRATION)
     counts = sorted({0, 1, 2, *findings.index_counts(source.run)})
     lines: list[str] = []
     for threads in findings.thread_counts(findings.crud_rows(source.run)):
@@ -225,7 +242,7 @@ def limits(source: Source) -> list[str]:
         " turns they are those that the other lanes have left, so a read of scattered records takes the longer the more rows its family has.",
         "* Rows with more threads than cores measure waiting as much as work.",
         "* A write is as durable as its row says, and no more.",
-        "* All of it is of one machine. On another one expect other times; ratios travel better, and are not promised.",
+        "* What a page of a layer says is of one machine. On another one expect other times; ratios travel better, and are not promised.",
         "* Other systems stand here only where they were measured in the same run on the same machine doing the same work.",
         "",
     ]
@@ -278,14 +295,3 @@ def _crud_table(source: Source, threads: int, counts: Sequence[int]) -> list[str
 
 def _several_threads() -> str:
     return "With several threads, the time of one operation is the time from the first start to the last end over the operations of all threads."
-
-
-def _header(path: Path) -> str:
-    """The lines of `//!` at the top of a Rust file; headings in it become bold, since the page has its own."""
-    words = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        if not line.startswith("//!"):
-            break
-        text = line.removeprefix("//!").removeprefix(" ")
-        words.append(f"**{text.lstrip('# ')}**" if text.startswith("#") else text)
-    return "\n".join(words).strip()

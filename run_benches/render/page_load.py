@@ -1,16 +1,16 @@
-"""The page of the performance document about load tests: of the one stored load test that belongs to it, or the word that there is none.
+"""The page of the performance document about load tests: of the stored run of each scenario, or the word that there is none.
 
 Why no figure of it stands elsewhere: a load test is of a client and a server on one machine, and everything else in the document is of benches
 inside one process. Side by side they stand in one table, which says what each is.
 """
 
-import shlex
+from collections.abc import Sequence
 
 from run_benches.analysis import figures, load_findings
 from run_benches.analysis.load_findings import Step
-from run_benches.render import load_comparison_report, load_page, load_pictures, tables
-from run_benches.render.source import Source, marked, revision
-from run_benches.store.load_comparisons import LoadComparison
+from run_benches.render import load_comparison_report, load_page, load_pictures, page_ladder, tables
+from run_benches.render.source import Measured, Source, marked, origin, told_by
+from run_benches.store import loads
 from run_benches.store.loads import LoadRun
 
 NAME = "load"
@@ -25,8 +25,6 @@ _IN_TURNS = (
     " A change is B's figure over A's."
 )
 
-_LOADED = "the server or the load tool"
-
 _BESIDE = (
     "The ladder's highest rung is one request after the other over HTTP, told by the server's CPU, in the run of benches that the other pages are of."
     " Under load an answer waits for a connection and for the client before it starts, and for a processor, the network stack and the client"
@@ -37,11 +35,20 @@ _BESIDE = (
 
 def page(source: Source) -> list[str]:
     """The page."""
-    load, turns = source.load, _turns(source)
-    if load is None:
+    turns = _turns(source)
+    if not source.loads:
         return [f"# {NAME}", "", _WORDS, "", *marked(NAME, "no stored load test", [figures.NOT_MEASURED]), *turns]
+    load, measured = loads.together(source.loads), list(source.loads.values())
     lines = load_page.body(load, load_pictures.pictures(load))
-    return [f"# {NAME}", "", _WORDS, "", *source.age(NAME, _LOADED), *_block(load, "limits", _limits(load)), *turns, *_block(load, "micro against load", _beside(source, load)), *_block(load, NAME, lines)]
+    blocks = [*_block(measured, "limits", _limits(load)), *turns, *_block(measured, "micro against load", _beside(source)), *_block(measured, NAME, lines)]
+    return [f"# {NAME}", "", _WORDS, "", *blocks]
+
+
+def measured(source: Source) -> list[str]:
+    """When, at which revision and on which machine the scenarios and comparisons were measured, and whether the code has changed since."""
+    found: list[tuple[str, Measured, bool | None]] = [(name, run, source.stale.get(f"load {name}", False)) for name, run in source.loads.items()]
+    found += [(f"comparison {name}", one, source.stale.get(f"comparison {name}", False)) for name, one in source.compared.items()]
+    return _block([run for _, run, _ in found], "measured", told_by(found)) if found else []
 
 
 def _turns(source: Source) -> list[str]:
@@ -50,16 +57,14 @@ def _turns(source: Source) -> list[str]:
         return []
     found = ["## In turns", "", _IN_TURNS, ""]
     columns = [column.title + (">" if column.right else "") for column in load_comparison_report.COLUMNS]
-    for number, compared in enumerate(source.compared, start=1):
-        age = source.age(f"comparison {number}", _LOADED)
-        lines = [f"### {load_comparison_report.title(compared)}", "", *age, *tables.markdown(columns, load_comparison_report.body(compared)), "", *load_comparison_report.sentences(compared)]
-        found += _block(compared, f"comparison {number}", lines)
+    for name, compared in source.compared.items():
+        lines = [f"### {load_comparison_report.title(compared)}", "", *tables.markdown(columns, load_comparison_report.body(compared)), "", *load_comparison_report.sentences(compared)]
+        found += _block([compared], f"comparison {name}", lines)
     return found
 
 
-def _block(load: LoadRun | LoadComparison, name: str, lines: list[str]) -> list[str]:
-    origin = f"python3 {shlex.join(load.command)} @ {revision(load.tool.commit, load.tool.dirty)}"
-    return marked(name, origin, lines) if lines else []
+def _block(measured: Sequence[Measured], name: str, lines: list[str]) -> list[str]:
+    return marked(name, origin(measured), lines) if lines else []
 
 
 def _limits(load: LoadRun) -> list[str]:
@@ -73,13 +78,14 @@ def _share(share: float | None) -> str:
     return figures.NOT_MEASURED if share is None else figures.percent(share)
 
 
-def _beside(source: Source, load: LoadRun) -> list[str]:
-    found = load_findings.steps(load, source.run)
+def _beside(source: Source) -> list[str]:
+    ladder = source.of(page_ladder.LAYER).run
+    found = [step for load in source.loads.values() for step in load_findings.steps(load, ladder)]
     if not found:
         return []
     columns = ["scenario", "operation", "ladder's highest rung, server CPU>", "under load: server CPU>", "waited, mean>", "of that the client was late>", "service, mean>", "of that in the server>"]
-    likeness = load.machine.likeness(source.run.machine)
-    unlike = [] if likeness.alike else [f"**The ladder's figures are left out: {likeness.words}.**", ""]
+    words = dict.fromkeys(likeness.words for load in source.loads.values() if not (likeness := load.machine.likeness(ladder.machine)).alike)
+    unlike = [f"**The ladder's figures are left out: {'; '.join(words)}.**", ""] if words else []
     return ["## Micro against load", "", _BESIDE, "", *unlike, *tables.markdown(columns, [_line(step) for step in found])]
 
 

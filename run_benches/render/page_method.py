@@ -1,16 +1,18 @@
 """The page of the method: what is known of our own errors, what contradicts itself, and everything that the run says of itself.
 
-Why on one page: whoever doubts a figure asks these things together, and nobody else needs them. What merely identifies the machine and the
-engine is folded.
+Why on one page: whoever doubts a figure asks these things together, and nobody else needs them. What merely identifies machines and engine is
+folded.
 """
 
 import json
+from collections.abc import Sequence
 
 from run_benches.analysis import contradictions, contrasts, figures, findings
 from run_benches.calibrate.error_rates import Results
 from run_benches.progress import duration
 from run_benches.render import calibration_pictures, calibration_report, cells, conclusions, tables
-from run_benches.render.source import Source, command, marked, revision
+from run_benches.render.source import Source, marked, revision
+from run_benches.store.loads import LoadRun
 from run_benches.store.runs import Run
 
 CALIBRATION = "baselines/calibration/results.json"
@@ -43,7 +45,7 @@ def _figures(source: Source) -> list[str]:
 
 
 def _checked(source: Source) -> list[str]:
-    return ["## Cross-checks", "", _CROSS_CHECKS, "", *source.block("cross-checks", _cross_checks(source.run))]
+    return ["## Cross-checks", "", _CROSS_CHECKS, "", *source.block("cross-checks", _cross_checks(source.of_each_machine))]
 
 
 def controls(run: Run) -> str:
@@ -65,13 +67,16 @@ def _error_rates(source: Source) -> list[str]:
     """How often our own verdicts were found to be wrong."""
     found, heading = source.calibration, ["## How often our verdicts are wrong", ""]
     if found is None:
-        unknown = "Until then nobody knows how often an interval on this page misses the truth."
-        return [*heading, f"**Our own error rates have not been measured yet: `run-benches.py calibrate`.** {unknown}", ""]
+        until_then = "Until then nobody knows how often an interval on this page misses the truth."
+        return [*heading, f"**Our own error rates have not been measured yet: `run-benches.py calibrate`.** {until_then}", ""]
     known = ", ".join(f"{cells.words(name)} {cells.plain(value)}" for name, value in found.machine.identity.items())
-    likeness = found.machine.likeness(source.run.machine)
-    where = "Measured on another machine than" if likeness.differ else f"Not known to be of the same machine ({', '.join(likeness.unknown)}) as"
-    elsewhere = [] if likeness.alike else [f"**{where} the figures of this page:** {known}.", ""]
-    age = source.age("calibration", "the code that measures and judges")
+    likenesses = [found.machine.likeness(run.machine) for run in source.of_each_machine]
+    unknown = sorted({name for likeness in likenesses for name in likeness.unknown})
+    where = "Measured on another machine than" if any(likeness.differ for likeness in likenesses) else f"Not known to be of the same machine ({', '.join(unknown)}) as"
+    elsewhere = [] if all(likeness.alike for likeness in likenesses) else [f"**{where} the figures of this page:** {known}.", ""]
+    words = {True: "**Stale: the code that measures and judges has changed since.**", None: "**Whether the code that measures and judges has changed since is not known.**"}
+    stale = source.stale.get("calibration", False)
+    age = [] if stale is False else [words[stale], ""]
     details = "The counts behind these, by condition and by tool, stand below."
     return [*heading, *marked("error rates", calibration_origin(found), [*age, *elsewhere, *calibration_report.goals(found)]), details, ""]
 
@@ -109,27 +114,28 @@ def _census(run: Run) -> str:
 _STATES = {"ran": "ran", "not_run": "not run", "skipped": "skipped", "invalid": "invalid"}
 
 
-def _cross_checks(run: Run) -> list[str]:
+def _cross_checks(machines: Sequence[Run]) -> list[str]:
     """What contradicts itself, and how much was looked at (T22: silence is no pass)."""
-    checks = contradictions.checks(run)
+    checks = contradictions.of_all(machines)
     body = [[check.rule, str(check.looked_at), str(len(check.found)) if check.looked_at else f"{figures.NOT_RUN}: nothing to look at"] for check in checks]
     lines = [f"* **{kind}**: {words}" for check in checks for kind, _, words in (told.partition(": ") for told in check.found)]
     return [*tables.markdown(["rule", "looked at>", "found against it>"], body), "", *lines]
 
 
 def _run(source: Source) -> list[str]:
-    return ["## The run", "", *source.block("run", _folded("what ran, where, and how it was built", _run_table(source.run)))]
+    """The conditions of the runs; layers that share them share a table."""
+    shared: dict[tuple[str, ...], list[str]] = {}
+    for layer, run in source.parts.items():
+        shared.setdefault(tuple(_run_table(run)), []).append(layer)
+    lines = [line for table, layers in shared.items() for line in _folded(", ".join(layers), list(table))]
+    return ["## What ran, where, and how it was built", "", *source.block("run", lines)]
 
 
 def _run_table(run: Run) -> list[str]:
-    limited = f", limited to {', '.join(run.partial)}" if run.partial is not None else ""
     facts = {
-        "command": f"`{command(run)}`",
         "revision": f"`{run.tool.commit}`{' with changes that are not committed' if run.tool.dirty else ''}",
         "Cargo.lock": f"`sha256:{run.tool.lock_sha256}`",
-        "started": run.started,
-        "took": duration(run.seconds),
-        "scale": f"{run.scale}{limited}",
+        "scale": run.scale,
         "each process": f"{run.design.sample_size} samples, {run.design.warm_up_s:g} s warm-up, {run.design.measurement_s:g} s measurement",
         "seed": str(run.design.seed),
         "compiler": run.build.rustc,
@@ -152,16 +158,25 @@ def _engine(source: Source) -> list[str]:
 
 
 def _runs_used(source: Source) -> list[str]:
-    """The one run, and the one calibration, that every figure comes from (T17)."""
-    run, found = source.run, source.calibration
+    """Every stored run that a figure comes from (T17)."""
+    body = [_line_of_layer(layer, run) for layer, run in source.parts.items()]
+    body += [[f"load test {name}", revision(run.tool.commit, run.tool.dirty), run.started, duration(run.seconds), _ran(run)] for name, run in source.loads.items()]
+    body += [[f"comparison {name}", revision(one.tool.commit, one.tool.dirty), one.started, duration(one.seconds), figures.plural(one.done, "pair")] for name, one in source.compared.items()]
+    if found := source.calibration:
+        body.append(["our own error rates", revision(found.commit, found.dirty), "", f"{found.hours:g} h", ""])
+    columns = ["what", "revision", "started", "took>", "how much"]
+    words = f"{figures.plural(len(body), 'stored run')}, each committed below `baselines/`."
+    return ["## The runs of these pages", "", *source.block("runs", [words, "", *tables.markdown(columns, body)])]
+
+
+def _line_of_layer(layer: str, run: Run) -> list[str]:
     ran = sum(bench.state == "ran" for bench in run.benches.values())
-    kept = f"`baselines/{run.name}.json`" if run.name else "a run that is kept under no name"
-    scale = run.scale + (f", only {', '.join(run.partial)}" if run.partial is not None else "") + ("" if run.complete else ", interrupted")
-    body = [["all figures of the layers", kept, revision(run.tool.commit, run.tool.dirty), run.started, scale, f"{ran} of {len(run.benches)}"]]
-    if found:
-        body.append(["our own error rates", f"`{CALIBRATION}`", revision(found.commit, found.dirty), "", f"{found.hours:g} h", ""])
-    columns = ["what", "where it is stored", "revision", "started", "how much", "rows that ran>"]
-    return ["## The runs of these pages", "", *source.block("runs", tables.markdown(columns, body))]
+    scale = run.scale + ("" if run.complete else ", interrupted")
+    return [f"layer {layer}", revision(run.tool.commit, run.tool.dirty), run.started, duration(run.seconds), f"{scale}: {ran} of {figures.plural(len(run.benches), 'row')}"]
+
+
+def _ran(run: LoadRun) -> str:
+    return f"{sum(cell.state == 'ran' for cell in run.scenarios.values())} of {figures.plural(len(run.scenarios), 'cell')}"
 
 
 def _folded(title: str, lines: list[str]) -> list[str]:

@@ -42,7 +42,7 @@ def main(run_path: Path, output: Path | None) -> Exit:
 def default_run() -> Path:
     """The run that a report is of if none is named: the last one of this checkout, or else the one of the performance page."""
     past = runs.stored_runs()
-    return past[-1] if past else document.REFERENCE
+    return past[-1] if past else document.reference()
 
 
 def joined(texts: Mapping[str, str]) -> str:

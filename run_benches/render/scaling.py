@@ -125,12 +125,12 @@ def section(source: Source) -> list[str]:
     )
     lines = _speed_ups(source)
     for axis in (one for one in axes(source.run) if one != THREADS):
-        lines += [f"* `{one.name}`, by {AXES.get(axis, axis)}: {one.words}." for one in series(source.run, axis)]
+        lines += [f"* `{one.name}`, by {AXES.get(axis, axis)}: {one.words}." for run in source.of_each_machine for one in series(run, axis)]
     return ["## Scaling", "", words, "", *source.block(LAYER, lines or [source.missing(LAYER)])]
 
 
 def _speed_ups(source: Source) -> list[str]:
-    found = series(source.run, THREADS)
+    found = [one for run in source.of_each_machine for one in series(run, THREADS)]
     several = sorted({x for one in found for x in one.rows if x > 1})
     body = [[f"`{one.name}`", cells.time(source, one.rows.get(1.0), LAYER), *(_speed_up(one, x) for x in several)] for one in found]
     columns = ["operation", "time with one thread>", *(f"{_place(found[0], x)}>" for x in several)]
@@ -151,7 +151,7 @@ def page(source: Source) -> list[str]:
     """An axis at a time, its table, its laws, its picture; then every row as on any other page."""
     lines: list[str] = []
     for axis in axes(source.run):
-        found = series(source.run, axis)
+        found = [one for run in source.of_each_machine for one in series(run, axis)]
         laws = [f"* `{one.name}`: {one.words}." for one in found]
         block = source.block(f"{LAYER} by {axis}", [f"**{_title(axis, found)}**", "", *_table(source, found), "", *laws])
         lines += [*block, *source.picture(_picture_name(axis))]

@@ -1,12 +1,14 @@
 """What a section of the performance pages may look at, where the page lies that it stands on, and the marks between which figures stand.
 
-A section is a function from the source to lines of Markdown. It is given all of the run and no clock, no file and no other run, so that the
-same source gives the same bytes, and the figures of one page cannot be of two days.
+A section is a function from the source to lines of Markdown. It is given the stored runs and no clock and no file, so that the same source gives
+the same bytes. Each layer is of one run, and each page says of which: when it was measured, at which revision, on which machine, and whether the
+code that it speaks of has changed since.
 
 The main page lies above a folder of its name in small letters, with all other pages and, in one of its own, the pictures. So links are made
 here, by where the page lies that they stand on.
 """
 
+import dataclasses
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +20,8 @@ from run_benches.analysis.findings import Held, Row
 from run_benches.render.pictures import Picture
 from run_benches.store.load_comparisons import LoadComparison
 from run_benches.store.loads import LoadRun
-from run_benches.store.runs import Run
+from run_benches.store import runs
+from run_benches.store.runs import Machine, Run
 
 if TYPE_CHECKING:
     from run_benches.calibrate.error_rates import Results
@@ -57,8 +60,9 @@ def folder_of(main: str) -> str:
 
 @dataclass(frozen=True)
 class Source:
-    """All that a section may look at; `stale` says whether the sources have changed since of which the `run`, the `calibration`, the `load`, and
-    `comparison 1` and so on, in the order of `compared`, speak: true, or nothing where that is not known."""
+    """All that a section may look at. `run` has the figures of all layers, `parts` the run of each; `loads` has the load test of each scenario.
+    `stale` says what was measured of code that has changed since (true), or is not known to be the same (nothing): layers by their names,
+    `load NAME` of scenarios, `comparison NAME`, and the `calibration`."""
 
     run: Run
     headers: Mapping[str, str]
@@ -66,18 +70,39 @@ class Source:
     calibration: "Results | None" = None
     address: Address = Address()
     stale: Mapping[str, bool | None] = field(default_factory=dict)
-    load: LoadRun | None = None
-    compared: tuple[LoadComparison, ...] = ()
+    parts: Mapping[str, Run] = field(default_factory=dict)
+    loads: Mapping[str, LoadRun] = field(default_factory=dict)
+    compared: Mapping[str, LoadComparison] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """A run is the set of its layers where no set is given."""
+        if not self.parts:
+            object.__setattr__(self, "parts", runs.apart(self.run))
+
+    def of(self, layer: str) -> "Source":
+        """What was measured of one layer; all of it where the layer was not measured."""
+        part = self.parts.get(layer)
+        return dataclasses.replace(self, run=part, parts={layer: part}) if part else self
+
+    @property
+    def of_each_machine(self) -> list[Run]:
+        """The figures of each machine: no sentence is made of those of two."""
+        groups: list[dict[str, Run]] = []
+        for layer, run in self.parts.items():
+            group = next((group for group in groups if _same_machine(next(iter(group.values())).machine, run.machine)), None)
+            if group is None:
+                groups.append({layer: run})
+            else:
+                group[layer] = run
+        return [runs.together(group) for group in groups] or [self.run]
 
     def block(self, name: str, lines: Sequence[str]) -> list[str]:
         """Figures, between the marks that say where they come from."""
-        return marked(name, f"{command(self.run)} @ {revision(self.run.tool.commit, self.run.tool.dirty)}", lines)
+        return marked(name, origin(list(self.parts.values()) or [self.run]), lines)
 
-    def age(self, name: str, what: str) -> list[str]:
-        """A paragraph where figures are stale, or where that is not known; `what` is the code that they speak of."""
-        words = {True: f"**Stale: {what} has changed since.**", None: f"**Whether {what} has changed since is not known.**"}
-        stale = self.stale.get(name, False)
-        return [] if stale is False else [words[stale], ""]
+    def measured(self) -> list[str]:
+        """When, at which revision and on which machine the layers of this page were measured, and whether the code has changed since."""
+        return self.block("measured", told_by([(layer, run, self.stale.get(layer, False)) for layer, run in self.parts.items()]))
 
     def picture(self, name: str) -> list[str]:
         """A picture, where the run has figures for it."""
@@ -93,17 +118,24 @@ class Source:
         return f"[{words}]({self.address.page(page)})"
 
     def words(self, layer: str) -> list[str]:
-        """What the bench says about itself; marked too, since its settings are numbers."""
+        """What the bench said about itself when it was measured, or says now; marked too, since its settings are numbers."""
+        run = self.parts.get(layer)
+        if run and layer in run.headers:
+            return marked(f"{layer} words", f"benches/{layer}.rs @ {revision(run.tool.commit, run.tool.dirty)}", [run.headers[layer]])
         return marked(f"{layer} words", f"benches/{layer}.rs @ this checkout", [self.headers[layer]]) if layer in self.headers else []
 
     def missing(self, layer: str) -> str:
         """Why the run has no row where one is expected."""
         if layer not in self.headers:
             return f"{figures.NOT_RUN}: there is no bench for it yet"
-        if self.run.partial is not None:
-            return f"{figures.NOT_RUN}: the run was limited to {', '.join(self.run.partial)}"
+        limited = sorted({name for run in self.parts.values() for name in run.partial or []}, key=findings.house_order)
+        if layer not in self.parts and limited:
+            return f"{figures.NOT_RUN}: measured were {', '.join(limited)}"
         return f"{figures.NOT_RUN}: the run planned no such row"
 
+
+def _same_machine(one: Machine, other: Machine) -> bool:
+    return one.identity == other.identity or one.likeness(other).alike
 
 
 def marked(name: str, origin: str, lines: Sequence[str]) -> list[str]:
@@ -111,7 +143,38 @@ def marked(name: str, origin: str, lines: Sequence[str]) -> list[str]:
     return [f"<!-- BEGIN {name}: {origin} -->", "", "\n".join(lines).strip("\n"), "", f"<!-- END {name} -->", ""]
 
 
-def command(run: Run) -> str:
+Measured = Run | LoadRun | LoadComparison
+
+
+def origin(measured: Sequence[Measured]) -> str:
+    """The commands that made runs, and their revisions."""
+    made: dict[str, dict[str, None]] = {}
+    for run in sorted(measured, key=lambda run: run.started):
+        made.setdefault(command(run), {})[revision(run.tool.commit, run.tool.dirty)] = None
+    return "; ".join(f"{typed} @ {', '.join(revisions)}" for typed, revisions in made.items())
+
+
+def told_by(measured: Sequence[tuple[str, Measured, bool | None]]) -> list[str]:
+    """When, where and of which code each was measured, those together of which the same is told."""
+    told: dict[str, list[str]] = {}
+    for name, run, stale in measured:
+        words = {False: "unchanged since", True: "**the code has changed since**", None: "**whether the code has changed since is not known**"}[stale]
+        at = f"measured on {run.started[:10]} at {revision(run.tool.commit, run.tool.dirty)}, on {machine_words(run.machine)}: {words}"
+        told.setdefault(at, []).append(name)
+    if len(told) == 1:
+        (words,) = told
+        return [f"{words[0].upper()}{words[1:]}."]
+    return [f"* {', '.join(names)}: {words}." for words, names in told.items()]
+
+
+def machine_words(machine: Machine) -> str:
+    """A machine in a few words."""
+    known = machine.identity
+    cores = known.get("cores")
+    return str(known.get("cpu_model") or "a processor that is not known") + (f" with {figures.plural(cores, 'core')}" if isinstance(cores, int) else "")
+
+
+def command(run: Measured) -> str:
     """The command as one types it in the checkout, without the folders of whoever typed it."""
     return f"python3 {shlex.join([Path(run.command[0]).name, *run.command[1:]])}"
 

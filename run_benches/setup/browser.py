@@ -5,6 +5,7 @@ import fcntl
 import json
 import os
 import shutil
+import sys
 import time
 from pathlib import Path
 from types import TracebackType
@@ -16,6 +17,10 @@ NAMES = ("chromium", "chromium-browser", "google-chrome")
 OPTIONS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run")
 DEADLINE_S = 60.0
 """Longer than anything here takes, also on a busy machine."""
+
+_BEGIN = "import os, sys; [os.dup2(int(given), at) for given, at in zip(sys.argv[1:3], (3, 4))]; [os.close(int(given)) for given in sys.argv[1:3]]; os.execv(sys.argv[3], sys.argv[3:])"
+"""Begins the browser, which reads commands from descriptor 3 and answers on 4. In a process of its own: between the fork of this one and the
+next program, libraries close what they have open there."""
 
 
 def found() -> str | None:
@@ -36,12 +41,11 @@ class Tab:
 
     def __init__(self, browser: str, profile: Path) -> None:
         (commands, self._commands), (self._answers, answers) = os.pipe(), os.pipe()
-        # The browser reads commands from descriptor 3 and answers on 4, which may be in use: from above they are put there.
+        # From above, since the one may be where the other is to be.
         given = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, 10) for descriptor in (commands, answers)]
         options = [*OPTIONS, f"--user-data-dir={profile}", "--remote-debugging-pipe"]
-        self._process = processes.start(
-            [browser, *options], pass_fds=(3, 4), preexec_fn=lambda: (os.dup2(given[0], 3), os.dup2(given[1], 4)), stderr=processes.DEVNULL
-        )
+        begin = [sys.executable, "-I", "-S", "-c", _BEGIN, *map(str, given)]
+        self._process = processes.start([*begin, browser, *options], pass_fds=given, stderr=processes.DEVNULL)
         for descriptor in (commands, answers, *given):
             os.close(descriptor)
         self._unread, self._number, self._session = b"", 0, ""

@@ -1,21 +1,25 @@
-"""Which sources a stored figure speaks of, as one hash: if they have changed since, the figure is stale.
+"""What a stored figure depends on, as hashes: if they are others now, the figure is stale.
 
-Why not the commit: a sentence in a document makes another commit, and no other program. The hash is over what git calls the content of each
-file, so that of a commit and that of a working tree are equal where their files are.
+Why not the commit: a sentence in a document makes another commit, and no other program. Of a layer and of a scenario there is a hash for each part
+of the sources that it reaches, over tokens, so that a comment and a test change none, and what has changed can be named; one over the packages
+that it links; and one over the settings of the build. Of our own error rates, which the runner itself makes, there is one over files.
 """
 
 import hashlib
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from run_benches import repository
 from run_benches.errors import Complaint
 from run_benches.places import ROOT
+from run_benches.store import reach
+from run_benches.store.reach import Sources
 
-MEASURED = ("src", "benches", "Cargo.toml", "Cargo.lock", ".cargo/config.toml")
-"""What the figures of a run depend on."""
+Parts = dict[str, str]
+"""A hash for each part, by its name."""
 
-LOADED = ("src", "Cargo.toml", "Cargo.lock", ".cargo/config.toml", "load/Cargo.toml", "load/src", "load/scenarios", "load/schedules")
-"""What the figures of a load test depend on."""
+PACKAGES, BUILD = "Cargo.lock", "the settings of the build"
 
 PAIRING = (
     "benches/harness",
@@ -37,30 +41,76 @@ JUDGING = (
 """What our own error rates depend on."""
 
 
-def of_checkout(paths: Sequence[str]) -> str | None:
-    """Of the files of this checkout as they stand; nothing where there is no git."""
+def of_layer(sources: Sources, layer: str) -> Parts:
+    """What the figures of a layer depend on."""
+    parts = sources.of_bench(layer)
+    words = {word for part in parts if part.startswith("benches/") for path in sources.parts[part] for word in sources.tokens[path]}
+    linked = [*_linked(sources, "Cargo.toml", words), *_linked(sources, f"{reach.HARNESS}/Cargo.toml")]
+    return _of_parts(sources, parts) | {PACKAGES: _digest(linked)} | _build(sources)
+
+
+def of_scenarios(sources: Sources, names: Iterable[str]) -> Parts:
+    """What the figures of load tests of these scenarios depend on: on the server, on the tool, and on what they declare."""
+    declared = [*(f"load/scenarios/{name}.toml" for name in names), *sources.under("load/schedules")]
+    linked = [*_linked(sources, "Cargo.toml"), *_linked(sources, "load/Cargo.toml")]
+    own = {path: _digest([_canonical(sources, path)]) for path in declared}
+    return _of_parts(sources, {*sources.of_server(), reach.TOOL}) | own | {PACKAGES: _digest(linked)} | _build(sources)
+
+
+def changed(known: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """The parts that are others now, or are new or gone, by name."""
+    return sorted(name for name in {*known, *now} if known.get(name) != now.get(name))
+
+
+def of_files(paths: Sequence[str]) -> str | None:
+    """Of files of this checkout as they stand, whatever they hold; nothing where there is no git."""
     listed = _git("ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *paths)
     files = sorted(file for file in (listed or "").split("\0") if file and (ROOT / file).is_file())
     hashes = _git("hash-object", "--stdin-paths", said="\n".join(files))
-    return _digest(zip(hashes.split(), files, strict=True)) if files and hashes else None
+    return _digest(f"{content} {file}" for content, file in zip(hashes.split(), files, strict=True)) if files and hashes else None
 
 
-def of_commit(commit: str, paths: Sequence[str]) -> str | None:
-    """Of the files of a commit; nothing where it is not known here."""
-    listed = _git("ls-tree", "-r", "-z", commit, "--", *paths)
-    entries = [entry.partition("\t") for entry in (listed or "").split("\0") if entry]
-    return _digest(sorted(((about.split()[2], file) for about, _, file in entries), key=lambda entry: entry[1])) if entries else None
+def _of_parts(sources: Sources, parts: Iterable[str]) -> Parts:
+    return {part: sources.digests[part] for part in sorted(parts) if part in sources.digests}
 
 
-def stale(known: str | None, paths: Sequence[str]) -> bool | None:
-    """Whether these files are others than those of a fingerprint; nothing where one of the two is not known (there is no git here, or was none
-    where the figures were made)."""
-    now = of_checkout(paths) if known else None
-    return known != now if now else None
+def _linked(sources: Sources, manifest: str, words: frozenset[str] | set[str] = frozenset()) -> list[str]:
+    """The packages that a package of ours links, with how it asks for them; those for tests and benches alone where a word names them."""
+    declared = sources.toml(manifest)
+    always = declared.get("dependencies", {})
+    more = {name: how for name, how in declared.get("dev-dependencies", {}).items() if words and (name in always or name.replace("-", "_") in words)}
+    asked = always | {f"{name} of benches": how for name, how in more.items()}
+    known: dict[str, list[dict[str, Any]]] = {}
+    for package in sources.toml("Cargo.lock").get("package", []):
+        known.setdefault(package["name"], []).append(package)
+    own = next(iter(known.get(declared.get("package", {}).get("name", ""), [])), {})
+    rest = [one for one in own.get("dependencies", []) if one.split()[0] in {*always, *more}]
+    found: dict[str, None] = {}
+    while rest:
+        name, *version = rest.pop().split()
+        for package in known.get(name, []):
+            line = f"{name} {package['version']} {package.get('checksum', '')}"
+            if version[:1] in ([], [package["version"]]) and line not in found:
+                found[line] = None
+                rest += package.get("dependencies", [])
+    return [json.dumps(asked, sort_keys=True), *sorted(found)]
 
 
-def _digest(entries: "zip[tuple[str, str]] | list[tuple[str, str]]") -> str:
-    return hashlib.sha256("".join(f"{content} {file}\n" for content, file in entries).encode()).hexdigest()
+def _build(sources: Sources) -> Parts:
+    """How the compiler is called, and which it is where that is settled here."""
+    manifest = sources.toml("Cargo.toml")
+    of_crates = [manifest.get("package", {}).get("edition"), manifest.get("features"), manifest.get("workspace", {}).get("resolver")]
+    settings = [manifest.get("profile"), of_crates, sources.toml(".cargo/config.toml")]
+    return {BUILD: _digest([json.dumps(settings, sort_keys=True), *map(sources.text, ("build.rs", "rust-toolchain.toml", "rust-toolchain"))])}
+
+
+def _canonical(sources: Sources, path: str) -> str:
+    """The content of a file of TOML, without comments and in one form."""
+    return json.dumps(sources.toml(path), sort_keys=True, default=str)
+
+
+def _digest(words: Iterable[str]) -> str:
+    return hashlib.sha256("\0".join(words).encode(errors="surrogateescape")).hexdigest()
 
 
 def _git(*words: str, said: str = "") -> str | None:

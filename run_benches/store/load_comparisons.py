@@ -5,6 +5,8 @@ row is a figure of one of their runs. The runs themselves lie in the folder besi
 
 History of the format:
   schema 1: the first.
+  schema 2: it has the hashes of what its figures depend on (`sources`) and those of the load tool (`client`); before there was one
+    `fingerprint`, which is read no more.
 """
 
 import math
@@ -16,10 +18,11 @@ from run_benches import serialization
 from run_benches.places import LOAD_BASELINES, RUNS
 from run_benches.stats.judge import Judgement
 from run_benches.store import stored_file
+from run_benches.store.fingerprint import Parts
 from run_benches.store.loads import Counts
 from run_benches.store.runs import Binary, Build, Machine, Tool
 
-SCHEMA = 1
+SCHEMA = 2
 
 Kind = Literal["requests per right answer", "server CPU per right answer", "p50", "p99"]
 
@@ -81,6 +84,8 @@ class LoadComparison:
     validities: dict[str, int] = field(default_factory=dict)
     invalid: list[str] = field(default_factory=list)
     counts: dict[str, Counts] = field(default_factory=dict)
+    sources: Parts = field(default_factory=dict)
+    client: Binary | None = None
 
 
 def store(compared: LoadComparison, path: Path) -> None:
@@ -92,7 +97,7 @@ def store(compared: LoadComparison, path: Path) -> None:
 def load(path: Path) -> LoadComparison:
     """Reads a comparison; a damaged or newer file is a complaint of one line."""
     with stored_file.reading(path):
-        return serialization.parse(LoadComparison, stored_file.content(path, SCHEMA))
+        return serialization.parse(LoadComparison, stored_file.content(path, SCHEMA) | {"schema": SCHEMA})
 
 
 KEPT = LOAD_BASELINES / "comparisons"

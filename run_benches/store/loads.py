@@ -7,19 +7,27 @@ build, and one state for every scenario that was planned. Histograms stay beside
 History of the format:
   schema 1: the first; results are of formats 1 and 2 of the load tool. In format 1 the window of an open loop ended with the last
     response, in format 2 not before its schedule (load/src/result.rs has the history).
+  schema 2: by scenario a run has the hashes of what its figures depend on (`sources`). Before there was one `fingerprint` over the files of
+    everything, which is read no more: whether the code has changed since is not known.
+
+A set is a folder of runs of one scenario each (`baselines/load/reference`), as with runs of benches.
 """
 
+import dataclasses
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from run_benches import serialization
 from run_benches.errors import Complaint
-from run_benches.places import LOAD_BASELINES, RUNS, shown
+from run_benches.places import LOAD_BASELINES, RUNS, SCENARIOS, shown
 from run_benches.store import stored_file
+from run_benches.store.fingerprint import Parts
 from run_benches.store.runs import Binary, Build, Machine, State, Tool
 
-SCHEMA = 1
+SCHEMA = 2
 
 FORMATS = (1, 2)
 """Of the load tool's results, as far as they are read here; the last is written."""
@@ -242,12 +250,59 @@ class LoadRun:
     flags: list[str]
     scenarios: dict[str, Cell] = field(default_factory=dict)
     code: int = 0
+    sources: dict[str, Parts] = field(default_factory=dict)
+    """By scenario, what its figures depend on."""
 
 
 def load(path: Path) -> LoadRun:
-    """Reads a load test; a damaged or newer file is a complaint of one line."""
+    """Reads a load test, or a set as one; a damaged or newer file is a complaint of one line."""
+    return together(load_set(path)) if path.is_dir() else _load(path)
+
+
+def load_set(path: Path) -> dict[str, LoadRun]:
+    """The runs of a set by their scenario; a single run is taken apart."""
+    return {file.stem: _load(file) for file in sorted(path.glob("*.json"))} if path.is_dir() else apart(load(path))
+
+
+def apart(run: LoadRun) -> dict[str, LoadRun]:
+    """A run as the set of its scenarios."""
+    known = sorted((path.stem for path in SCENARIOS.glob("*.toml")), key=len, reverse=True)
+    cells: dict[str, dict[str, Cell]] = {}
+    for name, cell in run.scenarios.items():
+        scenario = next((one for one in known if re.match(rf"{re.escape(one)}(-|:|$)", name)), name)
+        cells.setdefault(scenario, {})[name] = cell
+    if len(cells) < 2:
+        return dict.fromkeys(cells, run)
+    return {scenario: _part(run, scenario, own) for scenario, own in cells.items()}
+
+
+def _part(run: LoadRun, scenario: str, cells: dict[str, Cell]) -> LoadRun:
+    windows = [result.window.seconds for cell in cells.values() if (result := cell.read())]
+    sources = {scenario: run.sources[scenario]} if scenario in run.sources else {}
+    return dataclasses.replace(run, seconds=round(sum(windows), 1), scenarios=cells, sources=sources)
+
+
+def together(parts: Mapping[str, LoadRun]) -> LoadRun:
+    """The runs of a set as one: what they measured, and what the newest of them says of revision, machine and build."""
+    if not parts:
+        raise Complaint("the set has no load test")
+    found = list(parts.values())
+    if len(found) == 1:
+        return found[0]
+    return dataclasses.replace(
+        max(found, key=lambda run: run.started),
+        name=None,
+        seconds=round(sum(run.seconds for run in found), 1),
+        complete=all(run.complete for run in found),
+        scenarios={name: cell for run in found for name, cell in run.scenarios.items()},
+        code=max(run.code for run in found),
+        sources={name: sources for run in found for name, sources in run.sources.items()},
+    )
+
+
+def _load(path: Path) -> LoadRun:
     with stored_file.reading(path):
-        run = serialization.parse(LoadRun, stored_file.content(path, SCHEMA))
+        run = serialization.parse(LoadRun, stored_file.content(path, SCHEMA) | {"schema": SCHEMA})
         for cell in run.scenarios.values():
             if cell.result:
                 check_format(cell.result, path)
@@ -283,8 +338,8 @@ def stored() -> list[Path]:
 
 
 def stored_baselines() -> list[Path]:
-    """Every one that was given a name."""
-    return sorted(LOAD_BASELINES.glob("*.json"))
+    """Every one that was given a name; the reference, which is a set, among them."""
+    return stored_file.kept(LOAD_BASELINES)
 
 
 def find(name: str | None) -> Path:

@@ -17,18 +17,29 @@ History of the format:
     for which `refusals` of the engine a process or a tuple of it was run again. Where git does not know the revision, `dirty` is null.
   schema 5: a family has the times of all its lanes: those of rows whose home is another family stand in `guests_ns`. Before, the time of a
     base that was a guest was not stored, so of the rows beside it only their own processes are known. The design has `wide_tuples`.
+  schema 6: by layer a run has the hashes of what its figures depend on (`sources`) and the words of the bench (`headers`), and a binary has one
+    of the bytes that are loaded of it. Before there was one `fingerprint` over the files of everything, which is read no more: whether the code
+    has changed since is not known.
+
+A set is a folder of runs of one layer each (`baselines/reference`), which are renewed one by one; a run of several layers is read as the set of
+its parts, and a set as one run where its parts are told together.
 """
 
-from collections.abc import Collection
+import dataclasses
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from run_benches import serialization
-from run_benches.places import BASELINES, RUNS
-from run_benches.store import fingerprint, stored_file
+from run_benches.errors import Complaint
+from run_benches.places import BASELINES, RUNS, shown
+from run_benches.store import stored_file
+from run_benches.store.fingerprint import Parts
 
-SCHEMA = 5
+T = TypeVar("T")
+
+SCHEMA = 6
 
 UNKNOWN = "unknown"
 """In place of what a run could not find out about itself."""
@@ -90,13 +101,11 @@ class Facts:
 
 @dataclass
 class Tool:
-    """The revision that was measured, and the fingerprint of the sources that its figures depend on. Where git did not know them, the commit
-    is `unknown`, and there is neither the other."""
+    """The revision that was measured. Where git did not know it, the commit is `unknown`, and whether it was dirty is not known."""
 
     commit: str
     dirty: bool | None
     lock_sha256: str
-    fingerprint: str | None = None
 
 
 @dataclass(frozen=True)
@@ -153,10 +162,11 @@ class Build:
 
 @dataclass
 class Binary:
-    """A bench binary."""
+    """A binary; `loaded` is a hash of the bytes that are loaded of it, which a comment in its sources does not change."""
 
     sha256: str
     bytes: int
+    loaded: str | None = None
 
 
 @dataclass
@@ -309,10 +319,103 @@ class Run:
     its second lane over its first."""
     sentinels: dict[str, Bench] = field(default_factory=dict)
     """Rows of the harness that use no code of the project, whatever was chosen: what they take is the doing of the machine."""
+    sources: dict[str, Parts] = field(default_factory=dict)
+    """By layer, what its figures depend on."""
+    headers: dict[str, str] = field(default_factory=dict)
+    """By layer, what the bench said about itself when it was measured, as Markdown."""
+
+    @property
+    def layers(self) -> list[str]:
+        """Those that it has rows of, in its order."""
+        return list(dict.fromkeys(map(layer_of, self.benches)))
+
+
+def layer_of(id: str) -> str:
+    """The layer of a row or of a family."""
+    return id.partition("/")[0]
 
 
 def load(path: Path) -> Run:
-    """Reads a run; a damaged or newer file is a complaint of one line."""
+    """Reads a run, or a set as one; a damaged or newer file is a complaint of one line."""
+    return together(load_set(path)) if path.is_dir() else _load(path)
+
+
+def load_set(path: Path) -> dict[str, Run]:
+    """The runs of a set by their layer, as the files are ordered; a single run is taken apart."""
+    if not path.is_dir():
+        return apart(load(path))
+    found = {file.stem: _load(file) for file in sorted(path.glob("*.json"))}
+    for layer, run in found.items():
+        if run.layers != [layer]:
+            raise Complaint(f"{shown(path / layer)}.json has rows of {', '.join(run.layers) or 'no layer'}, where it should have those of {layer} alone")
+    return found
+
+
+def apart(run: Run) -> dict[str, Run]:
+    """A run as the set of its layers. Each keeps the sentinels, which belong to all of them."""
+    return {layer: _part(run, layer) for layer in run.layers} if len(run.layers) > 1 else dict.fromkeys(run.layers, run)
+
+
+def _part(run: Run, layer: str) -> Run:
+    def own(found: Mapping[str, T]) -> dict[str, T]:
+        return {id: value for id, value in found.items() if layer_of(id) == layer}
+
+    order = [job for job in run.design.order if layer_of(job.name.split(":")[-1]) == layer]
+    plan = [cell for cell in run.design.plan if cell.layer == layer or cell.kind == "sentinel"]
+    return dataclasses.replace(
+        run,
+        seconds=round(sum(job.seconds for job in order), 1),
+        partial=[layer],
+        binaries=own(run.binaries),
+        engine=own(run.engine),
+        design=dataclasses.replace(run.design, plan=plan, order=order),
+        benches=own(run.benches),
+        ratios=own(run.ratios),
+        families=own(run.families),
+        contrasts=own(run.contrasts),
+        sources=own(run.sources),
+        headers=own(run.headers),
+    )
+
+
+def together(parts: Mapping[str, Run]) -> Run:
+    """The runs of a set as one: their figures, and what the newest of them says of revision, machine and build."""
+    if not parts:
+        raise Complaint("the set has no run")
+    found = list(parts.values())
+    if len(found) == 1:
+        return found[0]
+    newest = max(found, key=lambda run: run.started)
+    apart_by_start = {run.started: run for run in found}  # what was one run has one set of sentinels
+    sentinels: dict[str, Bench] = {}
+    for run in apart_by_start.values():
+        for id, bench in run.sentinels.items():
+            sentinels[id] = dataclasses.replace(bench, points_ns=[*sentinels[id].points_ns, *bench.points_ns]) if id in sentinels else bench
+    cells = {(cell.kind, cell.id): cell for run in found for cell in run.design.plan if cell.kind != "sentinel" or cell.id in sentinels}
+    return dataclasses.replace(
+        newest,
+        name=None,
+        seconds=round(sum(run.seconds for run in found), 1),
+        complete=all(run.complete for run in found),
+        partial=None,
+        binaries=_joined(run.binaries for run in found),
+        engine=_joined(run.engine for run in found),
+        design=dataclasses.replace(newest.design, plan=list(cells.values()), order=[job for run in found for job in run.design.order]),
+        benches=_joined(run.benches for run in found),
+        ratios=_joined(run.ratios for run in found),
+        families=_joined(run.families for run in found),
+        contrasts=_joined(run.contrasts for run in found),
+        sentinels=sentinels,
+        sources=_joined(run.sources for run in found),
+        headers=_joined(run.headers for run in found),
+    )
+
+
+def _joined(found: Iterable[Mapping[str, T]]) -> dict[str, T]:
+    return {key: value for one in found for key, value in one.items()}
+
+
+def _load(path: Path) -> Run:
     with stored_file.reading(path):
         run = serialization.parse(Run, _as_of_today(stored_file.content(path, SCHEMA)))
         states: dict[str, Collection[str]] = {"time": run.benches, "ratio": run.ratios, "family": run.families, "sentinel": run.sentinels}
@@ -357,8 +460,6 @@ def write(run: Run, path: Path) -> None:
 def save(run: Run, name: str) -> Path:
     """Stores `run` as the baseline `name`."""
     run.name = name
-    if run.tool.fingerprint is None and run.tool.dirty is False:  # an older version made it
-        run.tool.fingerprint = fingerprint.of_commit(run.tool.commit, fingerprint.MEASURED)
     return stored_file.keep(baseline_path(name), run)
 
 
@@ -373,8 +474,8 @@ def stored_runs() -> list[Path]:
 
 
 def stored_baselines() -> list[Path]:
-    """Every baseline, by name."""
-    return sorted(path for path in BASELINES.glob("*.json"))
+    """Every baseline, by name; the reference, which is a set, among them."""
+    return stored_file.kept(BASELINES)
 
 
 def find(name: str) -> Path:

@@ -15,7 +15,7 @@ from typing import Any
 
 from run_benches import files, serialization
 from run_benches.errors import Complaint
-from run_benches.places import shown
+from run_benches.places import REFERENCE, shown
 
 
 @contextmanager
@@ -51,6 +51,12 @@ def past(folder: Path, kind: str) -> list[Path]:
     return [path for _, _, path in sorted((match[1], int(match[2] or 1), path) for match, path in found)]
 
 
+def kept(folder: Path) -> list[Path]:
+    """What was given a name in a folder, by name; the reference, which is a set, among it."""
+    found = {path.stem: path for path in sorted(folder.glob("*.json"))}
+    return list((found | {path.name: path for path in (folder / REFERENCE.name,) if path.is_dir()}).values())
+
+
 def new(folder: Path, kind: str, *words: str) -> Path:
     """The file of what is made now: behind all of its kind, with the words in its name. A folder is made beside it, for what belongs to it,
     and so that no other process takes the same name."""
@@ -77,6 +83,8 @@ def check_free(path: Path) -> None:
     """Refuses a name that means something else already, and one that is taken: what was kept under it is never overwritten."""
     if re.match(r"(?i:last|head)$|(compare-|load-|load-compare-)?\d{8}T\d{6}", path.stem):
         raise Complaint(f"{path.stem!r} is reserved (`last`, HEAD and names like those of runs mean something already): choose another name")
+    if path.stem == REFERENCE.name:
+        raise Complaint("the reference is a set, each layer and each scenario of which is renewed by itself: run-benches.py renew")
     if path.exists():
         raise _taken(path)
 
@@ -100,7 +108,7 @@ def find(name: str | None, past: Sequence[Path], kept: Sequence[Path], what: str
         return past[-1]
     by_name = {path.stem: path for path in (*past, *kept)}
     found = by_name.get(name or "", Path(name or ""))
-    if not found.is_file():
+    if not (found.is_file() or (name and any(found.glob("*.json")))):
         known = ", ".join(path.stem for path in (*kept, *past[-3:])) or "none yet"
         raise Complaint(f"no stored {what} {name!r}: give a name, a file or `last` (known: {known})")
     return found

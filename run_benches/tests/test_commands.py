@@ -244,7 +244,7 @@ def test_a_damaged_or_newer_file_is_one_line(checkout: Checkout, measured: str) 
         ("[]", "Expected `object`, got `array`"),
         ("{}", "schema is missing"),
         ('{"schema": 1}', "); restore it or remove it"),
-        ('{"schema": 9}', "has schema 9, and this version reads up to 5: use a newer run-benches.py"),
+        ('{"schema": 9}', "has schema 9, and this version reads up to 6: use a newer run-benches.py"),
     ):
         bad.write_text(content)
         assert complaint in checkout.complaint("compare", "--stored", "good", "bad")

@@ -12,7 +12,7 @@ from run_benches.measure import elf
 def compiled(folder: Path, source: str, *flags: str) -> str:
     (folder / "program.c").write_text(source)
     subprocess.run(["cc", *flags, "-o", "program", "program.c"], cwd=folder, check=True)
-    return elf.fingerprint(folder / "program")
+    return elf.loaded(folder / "program")
 
 
 PLAIN = "int room[300]; int main(void) { return 7; }"
@@ -32,11 +32,11 @@ def test_code_and_data_count(tmp_path: Path, source: str) -> None:
 
 
 def test_every_binary_of_the_system_has_one() -> None:
-    assert elf.fingerprint(Path("/bin/true")) != elf.fingerprint(Path("/bin/false"))
+    assert elf.loaded(Path("/bin/true")) != elf.loaded(Path("/bin/false"))
 
 
 @pytest.mark.parametrize("content", [b"", b"#!/bin/sh\n", b"\x7fELF\x01\x01" + bytes(100), b"\x7fELF\x02\x01" + b"\xff" * 10])
 def test_what_is_no_whole_elf_file_is_a_complaint(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "program").write_bytes(content)
     with pytest.raises(Complaint, match="program is no"):
-        elf.fingerprint(tmp_path / "program")
+        elf.loaded(tmp_path / "program")

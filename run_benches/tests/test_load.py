@@ -107,7 +107,7 @@ def test_a_load_test_is_kept_listed_and_shown(checkout: Checkout) -> None:
     assert loads.load(kept).name == "before"
     assert "before" in checkout.run("load", "baselines").stdout and "rest-crud" in checkout.run("load", "runs").stdout
     assert "102 us" in checkout.run("load", "show", "before").stdout
-    assert json.loads(checkout.run("load", "show", "before", "--json").stdout)["schema"] == 1
+    assert json.loads(checkout.run("load", "show", "before", "--json").stdout)["schema"] == 2
     assert "no baselines of benches yet" in checkout.run("baselines").stdout, "those of benches are others"
     edited(kept, schema=9)
     assert "has schema 9" in checkout.complaint("load", "show", "before")

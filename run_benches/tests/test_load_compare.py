@@ -97,11 +97,11 @@ def test_one_that_is_kept_stands_on_the_page_about_load_tests(checkout: Checkout
     assert checkout.run("load", "save", "again", stored.stem).returncode == 0
     assert "faster" in checkout.run("load", "show", "again").stdout and "faster" in checkout.run("load", "show", str(stored)).stdout
     kept = load_comparisons.load(checkout.root / "baselines" / "load" / "comparisons" / "tls.json")
-    text = page.render(a_run(), HEADERS, None, compared=(kept,))["performance/load.md"]
+    text = page.render(a_run(), HEADERS, None, compared={"tls": kept})["performance/load.md"]
     assert re.search(r"### the working tree \(\w{12}\S*\): rest-crud \(A\) and the working tree \(\w{12}\S*\): rest-crud --no-tls \(B\)", text)
     (line,) = (line for line in text.splitlines() if line.startswith(f"| {CPU} "))
     assert "| faster |" in line and "| CPU time |" in line
-    assert "13 pairs of servers, 16 windows each" in text and "@ " in text.partition("BEGIN comparison 1: ")[2].partition("-->")[0]
+    assert "13 pairs of servers, 16 windows each" in text and "@ " in text.partition("BEGIN comparison tls: ")[2].partition("-->")[0]
 
 
 def test_the_comparison_is_printed_as_json(checkout: Checkout) -> None:

@@ -159,7 +159,7 @@ def test_a_scenario_of_one_operation_has_its_cpu() -> None:
 def test_the_page_has_its_figures_between_marks_that_name_the_load_test() -> None:
     run = with_rung()
     load = on_the_machine_of(run, a_load_run())
-    text = page.render(run, HEADERS, None, load=load)["performance/load.md"]
+    text = page.render(run, HEADERS, None, loads={"throughput-read": load})["performance/load.md"]
     assert "<!-- BEGIN limits: python3 run-benches.py load @ 0123456789ab -->" in text
     outside = re.sub(r"(?s)<!-- BEGIN .*?<!-- END .*? -->", "", text)
     assert not re.search(r"\d", outside), outside

@@ -83,7 +83,7 @@ def test_a_workload_that_did_not_run_says_why() -> None:
 
 
 def test_a_run_without_workloads_says_so_and_has_no_picture() -> None:
-    assert "not run: the run planned no such row" in told(a_run())
+    assert "not run: measured were storage, integration, ladder" in told(a_run())
     assert "Latencies" not in told(a_run())
     assert "latencies" not in gallery.pictures(a_run())
     assert "/pictures/latencies.svg)" in told(worked())

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from run_benches import places, serialization
+from run_benches import serialization
 from run_benches.errors import Complaint
 from run_benches.measure import new_run, plan
 from run_benches.measure.build import FactsFile, Suite
+from run_benches.measure.layers import layer_names, shares
 from run_benches.measure.relink import Link
+from run_benches.render import document
 from run_benches.store import runs
 from run_benches.store.runs import Facts, Floor, Place
 
@@ -181,7 +183,7 @@ def test_the_quick_scale_leaves_workloads_out_and_says_so(capsys: pytest.Capture
 
 
 def test_a_run_of_the_first_schema_is_read_as_one_of_the_present(tmp_path: Path) -> None:
-    content = json.loads((places.BASELINES / "reference.json").read_text())
+    content = json.loads(serialization.text(runs.load(document.reference())))
     content["schema"] = 1
     content["design"].pop("workload_processes", None)
     for bench in content["benches"].values():
@@ -191,3 +193,23 @@ def test_a_run_of_the_first_schema_is_read_as_one_of_the_present(tmp_path: Path)
     run = runs.load(tmp_path / "old.json")
     assert run.schema == runs.SCHEMA and run.design.workload_processes == 0
     assert all(bench.latencies == {} and bench.measures == {} for bench in run.benches.values())
+
+
+def test_what_is_beyond_the_share_of_a_layer_is_left_to_a_full_run_in_the_order_of_the_source() -> None:
+    rows = {f"{name}{number}": facts(f"storage/raw{number}/strata/1" if name == "get" else None) for number in range(6) for name in ("get", "raw")}
+    share = {"storage": 21.0}
+    found = plan.make(suites(**rows), [], [], "default", None, 1, share)
+    kept = [id for id, bench in found.benches.items() if not bench.reasons]
+    assert kept == [f"storage/{name}{number}/strata/1" for number in range(2) for name in ("get", "raw")], "two families, each of three lanes and six tuples"
+    assert {tuple(bench.reasons) for bench in found.benches.values()} == {(), (plan.BEYOND,)} and len(found.families) == 2
+    smallest = dataclasses.replace(found.design, tuples=6)
+    assert plan.seconds_of(smallest, found.benches, found.families, found.ratios, plan.Costs(learned=False)) <= share["storage"]
+    for words, scale in ((["storage"], "default"), ([], "full")):
+        assert not any(bench.reasons for bench in plan.make(suites(**rows), words, [], scale, None, 1, share).benches.values())  # type: ignore[arg-type]
+
+
+def test_what_a_newcomer_types_takes_at_most_a_quarter_of_an_hour_whatever_layers_come() -> None:
+    """Beside the shares there are the sentinels, some seconds, and the build."""
+    assert set(shares()) == set(layer_names()), "each layer has a share, and each share is of a layer"
+    seconds = plan.EFFORTS["default"].seconds
+    assert seconds is not None and sum(shares().values()) <= seconds and 1.05 * seconds <= 15 * 60

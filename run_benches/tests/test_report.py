@@ -97,7 +97,7 @@ def test_equal_headings_get_anchors_of_their_own_and_text_stays_text() -> None:
 
 def test_the_run_is_the_last_one_or_else_the_reference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs, "RUNS", tmp_path)
-    assert report.default_run() == document.REFERENCE
+    assert report.default_run() == document.reference()
     (tmp_path / "20260102T030405Z-abc.json").touch()
     (tmp_path / "20260101T030405Z-abc.json").touch()
     assert report.default_run().name == "20260102T030405Z-abc.json"

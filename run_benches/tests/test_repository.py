@@ -33,10 +33,10 @@ def test_an_archive_bears_no_other_repositorys_commit(checkout: Checkout) -> Non
     done = checkout.run("storage", "--quick")
     tool = checkout.last().tool
     assert done.returncode == 0 and "not a git repository" in done.stderr
-    assert (tool.commit, tool.dirty, tool.fingerprint) == (runs.UNKNOWN, None, None)
+    assert (tool.commit, tool.dirty, checkout.last().sources) == (runs.UNKNOWN, None, {})
     page = checkout.root / "page.md"
     assert checkout.run("document", "last", "--output", str(page)).returncode == 0
-    assert "Whether the code that it measured has changed since is not known" in page.read_text() and "Stale" not in page.read_text()
+    assert "whether the code has changed since is not known" in page.read_text() and "the code has changed since**" not in page.read_text()
     checked = checkout.run("document", "last", "--output", str(page), "--check")
     assert checked.returncode == 3 and "not a git repository" in checked.stderr
     assert checkout.run("save", "kept", "--run", "last").returncode == 0

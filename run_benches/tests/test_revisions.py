@@ -2,15 +2,18 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 
-from run_benches import places
+from run_benches import places, serialization
+from run_benches.render import document
+from run_benches.store import runs
 from run_benches.tests.workspace import Workspace, workspace
 
 __all__ = ["workspace"]
 
-BASELINE = json.loads((places.BASELINES / "reference.json").read_text())
+BASELINE = json.loads(serialization.text(runs.load(document.reference())))
 LAYERS = ["encoding", "storage", "indexes", "ladder"]
 
 
@@ -168,7 +171,7 @@ def house(workspace: Workspace) -> Workspace:
         "benches/encoding.rs": "fn main() {}",
         "benches/storage.rs": "mod floor;\nfn main() {}",
         "benches/indexes.rs": "fn main() {}",
-        "benches/ladder.rs": "mod prepared;\nfn main() {}",
+        "benches/ladder.rs": "mod prepared;\nuse strata::server;\nfn main() {}",
         "benches/floor.rs": "mod prepared;",
         "benches/prepared.rs": "mod settings;",
         "benches/prepared/settings.rs": "",
@@ -191,7 +194,7 @@ def house(workspace: Workspace) -> Workspace:
         ("benches/floor.rs", ["storage"]),
         ("benches/prepared/settings.rs", ["storage", "ladder"]),
         ("benches/harness/src/lib.rs", LAYERS),
-        ("Cargo.lock", LAYERS),
+        ("Cargo.lock", []),
         (".cargo/config.toml", LAYERS),
         ("rust-toolchain.toml", LAYERS),
         ("benches/margins.toml", []),
@@ -203,7 +206,8 @@ def house(workspace: Workspace) -> Workspace:
 def test_a_change_reaches_what_stands_on_it(house: Workspace, path: str, expected: list[str]) -> None:
     before = house.call("git", "rev-parse", "HEAD")
     text = (house.root / path).read_text() if (house.root / path).exists() else ""
-    house.write(path, f"{text}\n")
+    more = {".rs": "fn more() {}", ".toml": "[more]\na = 1"}.get(Path(path).suffix, "")
+    house.write(path, f"{text}\n{more}\n")
     code = f"import json; print(json.dumps(revisions.affected(revisions.resolve({before!r}), revisions.resolve({house.commit()!r}), {LAYERS!r})))"
     run, left_out = json.loads(house.python(code))
     assert run == expected

@@ -75,7 +75,7 @@ def test_one_process_has_no_law() -> None:
 
 
 def test_a_run_without_series_says_so() -> None:
-    assert "not run: the run planned no such row" in told(a_run())
+    assert "not run: measured were storage, integration, ladder" in told(a_run())
     assert not [name for name in gallery.pictures(a_run()) if name.startswith("scaling")]
 
 

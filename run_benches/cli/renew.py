@@ -1,0 +1,313 @@
+"""`renew`: measures anew what is stale of the stored runs behind the committed pages, and renders the pages.
+
+Why by itself: a layer, a scenario and a comparison are each a stored run of their own, so that a change costs the minutes of what it reaches.
+What the code of a layer is, `store/fingerprint.py` says by its sources; where these have changed and the bytes that are loaded have not, it is
+the same program, and its figures are not measured again. A stored file is replaced by one that is whole, or not at all; what was interrupted
+goes on, or begins anew, when the command is typed again.
+"""
+
+import dataclasses
+import difflib
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from run_benches import files, repository, serialization
+from run_benches.analysis import findings
+from run_benches.cli import load_compare
+from run_benches.errors import Complaint, Exit
+from run_benches.interrupts import STOP
+from run_benches.measure import build, load_run, machine, new_run, provenance
+from run_benches.measure.layers import header, layer_names
+from run_benches.measure.lock import alone
+from run_benches.measure.new_run import Wish
+from run_benches.places import LOAD_REFERENCE, REFERENCE, shown
+from run_benches.progress import duration
+from run_benches.render import document, summary, tables
+from run_benches.render.source import machine_words
+from run_benches.render.tables import Column
+from run_benches.store import fingerprint, load_comparisons, loads, runs
+from run_benches.store.fingerprint import Parts
+from run_benches.store.load_comparisons import LoadComparison
+from run_benches.store.loads import LoadRun
+from run_benches.store.runs import Binary, Machine, Run
+
+SCHEMA = 1
+
+SEED = 1
+"""Of every run of the reference, so that two of them differ by what was measured alone."""
+
+SHORT_S, REPEATS = 15.0, 3
+"""A scenario whose window is this short is repeated: its figures then show how far processes are apart."""
+
+LOAD = "load"
+"""The word for all scenarios and comparisons."""
+
+Kind = Literal["layer", "scenario", "comparison"]
+_Stored = Run | LoadRun | LoadComparison
+
+
+@dataclass
+class Job:
+    """What may be renewed: its stored run, if there is one, what its figures depended on then and depend on now, and how long the measurement
+    took. `failed` says why it is still stale."""
+
+    kind: Kind
+    name: str
+    stored: _Stored | None
+    then: Parts
+    now: Parts
+    failed: str | None = None
+
+    @property
+    def seconds(self) -> float | None:
+        """What measuring it took last time."""
+        return self.stored.seconds if self.stored else None
+
+    @property
+    def changed(self) -> list[str]:
+        """The parts that are others now."""
+        return fingerprint.changed(self.then, self.now)
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether it has to be measured."""
+        return self.stored is None or not self.then or bool(self.changed)
+
+    @property
+    def why(self) -> str:
+        """Its state, in words."""
+        if self.stored is None:
+            return "never measured"
+        if not self.then:
+            return "stored by an older version, without what it depends on"
+        return f"changed: {', '.join(self.changed)}" if self.changed else "unchanged"
+
+    @property
+    def words(self) -> str:
+        """What it is."""
+        return f"{self.kind} {self.name}"
+
+
+@dataclass(frozen=True)
+class _Line:
+    """A job as it is printed for programs: what it was when the command began, and why it was not renewed, if it was to be."""
+
+    kind: str
+    name: str
+    stale: bool
+    why: str
+    seconds: float | None
+    failed: str | None
+
+
+@dataclass(frozen=True)
+class _Printed:
+    schema: int
+    jobs: list[_Line] = field(default_factory=list)
+
+
+def main(names: Sequence[str], everything: bool, dry_run: bool, timeout_s: float, as_json: bool) -> int:
+    """Says what is stale, measures it, and renders the pages; answers with the exit code."""
+    jobs = _chosen(_jobs(), names)
+    wanted = [job for job in jobs if job.is_stale or everything]
+    with redirect_stdout(sys.stderr if as_json else sys.stdout):
+        _tell(jobs, wanted)
+        code = Exit.FINE if dry_run else _renewed(jobs, wanted, everything, timeout_s)
+    if as_json:
+        print(serialization.text(_Printed(SCHEMA, [_Line(job.kind, job.name, job in wanted, job.why, job.seconds, job.failed) for job in jobs])), end="")
+    return code
+
+
+def _renewed(jobs: Sequence[Job], wanted: Sequence[Job], everything: bool, timeout_s: float) -> Exit:
+    """Measures, stores and renders."""
+    tool = provenance.tool()
+    if tool.dirty is not False:
+        raise Complaint(f"a page would name a revision that nobody has: {repository.refusal() or 'commit what has changed, or put it aside (git stash)'}")
+    with alone():
+        _take_apart()
+        for path in _gone():
+            path.unlink()
+            print(f"removed {shown(path)}: there is nothing of this name any more", file=sys.stderr)
+        if wanted:
+            _warn_of_another_machine(jobs)
+            _measure(wanted, everything, timeout_s, tool.commit)
+    if document.reference().exists():
+        document.main(None, None, dry_run=False, check=False)
+    left = [job for job in wanted if job.failed]
+    for job in left:
+        print(f"not renewed: {job.words}: {job.failed}", file=sys.stderr)
+    return Exit.NOTHING if left else Exit.FINE
+
+
+def _jobs() -> list[Job]:
+    """All that the pages show, or may show: layers lowest first, scenarios, comparisons."""
+    layers = runs.load_set(document.reference()) if document.reference().exists() else {}
+    tested = loads.load_set(document.load_reference()) if document.load_reference().exists() else {}
+    of_layers = provenance.of_layers(layer_names())
+    found = [Job("layer", name, run := layers.get(name), run.sources.get(name, {}) if run else {}, of_layers.get(name, {})) for name in sorted(layer_names(), key=findings.house_order)]
+    for scenario in load_run.built_in():
+        one = tested.get(scenario.name)
+        found.append(Job("scenario", scenario.name, one, one.sources.get(scenario.name, {}) if one else {}, provenance.of_scenarios([scenario.name])))
+    for path in load_comparisons.kept():
+        compared = load_comparisons.load(path)
+        found.append(Job("comparison", path.stem, compared, compared.sources, provenance.of_scenarios({compared.a.scenario, compared.b.scenario})))
+    return found
+
+
+def _chosen(jobs: Sequence[Job], names: Sequence[str]) -> list[Job]:
+    """Those that are meant: a name means all that bear it."""
+    known = dict.fromkeys([*(job.name for job in jobs), LOAD])
+    for name in names:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1, 0.5)
+            raise Complaint(f"{name!r} is no layer, scenario or kept comparison{f'; did you mean {near[0]}?' if near else ''}; to see all: run-benches.py renew --dry-run")
+    return [job for job in jobs if not names or job.name in names or (LOAD in names and job.kind != "layer")]
+
+
+def _tell(jobs: Sequence[Job], wanted: Sequence[Job]) -> None:
+    body = [[job.words, duration(job.seconds) if job.seconds else "not known", job.why] for job in jobs]
+    body += [[shown(path), "", "there is nothing of this name any more: it is removed"] for path in _gone()]
+    print(tables.render("what the pages show", [Column("what"), Column("takes", right=True), Column("state")], body))
+    known = sum(job.seconds or 0.0 for job in wanted)
+    unknown = sum(job.seconds is None for job in wanted)
+    more = f", and {unknown} whose time is not known" if unknown else ""
+    print(f"to be measured: {len(wanted)} of {len(jobs)}, about {duration(known)}{more}" if wanted else "nothing is stale")
+
+
+def _warn_of_another_machine(jobs: Sequence[Job]) -> None:
+    here = machine.describe(None)
+    others = {machine_words(job.stored.machine) for job in jobs if job.stored and here.likeness(job.stored.machine).differ}
+    if others:
+        print(f"this machine ({machine_words(here)}) is another than that of what is stored ({'; '.join(sorted(others))}): no sentence of the pages will be of both", file=sys.stderr)
+
+
+def _gone() -> list[Path]:
+    """Stored files of layers and scenarios that are there no more."""
+    known = {REFERENCE: set(layer_names()), LOAD_REFERENCE: {scenario.name for scenario in load_run.built_in()}}
+    return [path for folder, names in known.items() for path in sorted(folder.glob("*.json")) if path.stem not in names]
+
+
+def _take_apart() -> None:
+    """Stores a reference of before as a set, a file for each part; git has the old file."""
+    for folder, load in ((REFERENCE, runs.load_set), (LOAD_REFERENCE, loads.load_set)):
+        single, new = folder.with_suffix(".json"), folder.with_suffix(".new")
+        if not single.exists():
+            continue
+        if folder.is_dir():
+            raise Complaint(f"{shown(single)} and {shown(folder)} are both there, and only one can be the reference: remove one of them")
+        if repository.git("status", "--porcelain", "--untracked-files=all", "--", str(single)):
+            raise Complaint(f"{shown(single)} would be taken apart, and git does not have it as it is: commit it first")
+        shutil.rmtree(new, ignore_errors=True)
+        for name, run in load(single).items():
+            files.replace(new / f"{name}.json", serialization.text(run))
+        new.rename(folder)
+        single.unlink()
+
+
+def _measure(wanted: Sequence[Job], everything: bool, timeout_s: float, commit: str) -> None:
+    """Measures one after the other, at this commit; what is not reached says so."""
+    for job in wanted:
+        job.failed = "the command was stopped before it was measured"
+    programs = _programs(wanted)
+    for number, job in enumerate(wanted, start=1):
+        left = sum(later.seconds or 0.0 for later in wanted[number - 1 :])
+        print(f"{number} of {len(wanted)}, {job.words}: about {duration(left)} left", file=sys.stderr, flush=True)
+        try:
+            found = _with_sources(job) if not everything and _is_same_program(job, programs) else _measured(job, programs, everything, timeout_s)
+            if STOP.requested:
+                return
+            job.failed = found if isinstance(found, str) else _unfit(job, found, commit)
+            if not isinstance(found, str) and job.failed is None:
+                _keep(job, found)
+        except (Complaint, OSError) as trouble:
+            job.failed = str(trouble)
+
+
+def _unfit(job: Job, found: _Stored, commit: str) -> str | None:
+    """Why what was measured is not kept; nothing if it is."""
+    if found.tool.dirty is not False or (found.tool.commit != commit and found.sources not in (job.now, {job.name: job.now})):
+        return "the sources were changed while it was measured"
+    if isinstance(found, Run) and found.layers != [job.name]:
+        return f"it has rows of {', '.join(found.layers)}: a layer is renewed by itself"
+    return None
+
+
+def _programs(wanted: Sequence[Job]) -> dict[str, Binary]:
+    """The binaries of what is to be measured, by name: a bench by its layer, `load` and `strata`."""
+    kinds = {job.kind for job in wanted}
+    found = {name: build.binary(path) for name, path in build.build().items()} if "layer" in kinds else {}
+    return found | ({name: build.binary(path) for name, path in build.programs("load", "strata").items()} if kinds - {"layer"} else {})
+
+
+def _is_same_program(job: Job, programs: Mapping[str, Binary]) -> bool:
+    """Whether what is loaded now is what was measured, though the sources have changed; what a scenario declares is no part of a program."""
+    stored = job.stored
+    if stored is None or not job.then or any(part.startswith(("load/scenarios/", "load/schedules/")) for part in job.changed):
+        return False
+    if isinstance(stored, LoadComparison):
+        then = {"strata": stored.a.server, "load": stored.client} if stored.a.server == stored.b.server else {}
+    else:
+        then = {name: binary for name, binary in stored.binaries.items() if job.kind != "layer" or name == job.name}
+    return bool(then) and all(binary and binary.loaded and name in programs and programs[name].loaded == binary.loaded for name, binary in then.items())
+
+
+def _with_sources(job: Job) -> _Stored:
+    """What is stored of the same program, with what it depends on and says of itself now."""
+    assert job.stored is not None
+    print(f"{job.words}: the bytes that are loaded are those that were measured; it is not measured again", file=sys.stderr)
+    if isinstance(job.stored, LoadComparison):
+        return dataclasses.replace(job.stored, sources=job.now)
+    if isinstance(job.stored, Run):
+        return dataclasses.replace(job.stored, sources={job.name: job.now}, headers={job.name: header(job.name)})
+    return dataclasses.replace(job.stored, sources={job.name: job.now})
+
+
+def _keep(job: Job, found: _Stored) -> None:
+    """Replaces the stored file in one step."""
+    folder = {"layer": REFERENCE, "scenario": LOAD_REFERENCE, "comparison": load_comparisons.KEPT}[job.kind]
+    files.replace(folder / f"{job.name}.json", serialization.text(found))
+    print(f"stored as {shown(folder / job.name)}.json", file=sys.stderr)
+
+
+def _measured(job: Job, programs: Mapping[str, Binary], everything: bool, timeout_s: float) -> _Stored | str:
+    """What was measured, or why it is not to be kept."""
+    if job.kind == "layer":
+        return _layer(job, programs, everything, timeout_s)
+    if job.kind == "scenario":
+        (scenario,) = load_run.chosen([job.name])
+        flags = ["--repeats", str(REPEATS)] if scenario.seconds is None or scenario.seconds <= SHORT_S else []
+        tested, path = load_run.measure([scenario], flags, ["renew", job.name], to_stderr=True)
+        invalid = [name for name, cell in tested.scenarios.items() if cell.state == "invalid"]
+        return f"invalid: {', '.join(invalid)} (run-benches.py load show {path.stem})" if invalid else tested
+    assert isinstance(job.stored, LoadComparison)
+    if job.stored.a.server != job.stored.b.server:
+        return "it is of two servers, of which this checkout has one: compare them again (load compare --base .. --keep ..)"
+    compared = load_compare.again(job.stored, ["renew", job.name])
+    return compared if compared.complete else f"too many pairs were invalid: {'; '.join(compared.invalid)}"
+
+
+def _layer(job: Job, programs: Mapping[str, Binary], everything: bool, timeout_s: float) -> Run | str:
+    begun = _begun(job, programs)
+    if begun and not runs.load(begun).complete:
+        run, path = new_run.resume(begun.stem, timeout_s)
+    elif begun and not everything and summary.exit_code(runs.load(begun), strict=False) == Exit.FINE:  # measured, but not stored
+        run, path = runs.load(begun), begun
+    else:
+        run, path = new_run.measure(Wish([job.name], scale="full", seed=SEED, timeout_s=timeout_s, command=["renew", job.name]))
+    return run if summary.exit_code(run, strict=False) == Exit.FINE else f"{summary.census(run)} (run-benches.py runs show {path.stem})"
+
+
+def _begun(job: Job, programs: Mapping[str, Binary]) -> Path | None:
+    """The last measurement of this layer in this checkout, if it was of the same program, sources and machine."""
+    for path in reversed(runs.stored_runs()):
+        with suppress(Complaint):  # of another command, or damaged
+            run = runs.load(path)
+            if run.command[1:] == ["renew", job.name]:
+                same = run.sources.get(job.name) == job.now and run.binaries[job.name].sha256 == programs[job.name].sha256
+                return path if same and not run.machine.likeness(machine.describe(None)).differ else None
+    return None

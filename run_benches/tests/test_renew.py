@@ -1,0 +1,299 @@
+"""What is stale is measured, and nothing else; what is stored is whole at every moment."""
+
+import dataclasses
+import json
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from run_benches import serialization
+from run_benches.cli import renew
+from run_benches.store import loads, runs
+from run_benches.store.runs import Binary
+from run_benches.tests.checkout import Checkout, checkout, edited
+from run_benches.tests.made_up import a_load_run
+from run_benches.tests.test_document import a_run
+
+__all__ = ["checkout"]
+
+SCENARIO = "rest-crud"
+
+
+@pytest.fixture
+def house(checkout: Checkout) -> Checkout:
+    """A checkout with git, sources, a page about load tests of one scenario, and nothing measured."""
+    for scenario in (checkout.root / "load/scenarios").glob("*.toml"):
+        if scenario.stem != SCENARIO:
+            scenario.unlink()
+    for path, text in {
+        "src/lib.rs": "/// Keeps records.\npub mod storage;\n",
+        "src/storage.rs": "//! Keeps records.\npub const SIZE: u32 = 1;\n",
+        "benches/ladder.rs": 'const RUNGS: [&str; 2] = ["raw", "storage"];\n',
+        "load/src/lib.rs": "pub fn ask() {}\n",
+        "README.md": "<!-- BEGIN calibration: x -->\n<!-- END calibration -->\n",
+    }.items():
+        (checkout.root / path).parent.mkdir(parents=True, exist_ok=True)
+        (checkout.root / path).write_text(text)
+    (checkout.root / ".gitignore").write_text("bin/\nrun_benches\n.venv\nruns/\ncache/\ntarget/\ndocs/pictures/\n")
+    commit(checkout)
+    return checkout
+
+
+def commit(house: Checkout) -> None:
+    git = ("git", "-c", "user.name=test", "-c", "user.email=test")
+    for words in (("init", "-q"), ("add", "-A"), ("commit", "-q", "--allow-empty", "-m", "a commit")):
+        subprocess.run([*git, *words], cwd=house.root, check=True)
+
+
+def change(house: Checkout, path: str, text: str) -> None:
+    (house.root / path).write_text(text)
+    commit(house)
+
+
+def states(house: Checkout, *words: str) -> dict[str, str]:
+    """Of each thing that may be renewed, why it is or is not stale."""
+    done = house.run("renew", "--dry-run", "--json", *words)
+    assert done.returncode == 0, done.stderr
+    return {f"{job['kind']} {job['name']}": job["why"] for job in json.loads(done.stdout)["jobs"]}
+
+
+def contents(house: Checkout) -> dict[str, str]:
+    folder = house.root / "baselines"
+    return {str(path.relative_to(folder)): path.read_text() for path in sorted(folder.rglob("*.json"))}
+
+
+def renewed(house: Checkout, *words: str, code: int = 0) -> str:
+    done = house.run("renew", *words)
+    assert done.returncode == code, done.stderr
+    return done.stdout + done.stderr
+
+
+def test_a_new_layer_is_measured_alone_and_stays_fresh_until_its_code_changes(house: Checkout) -> None:
+    assert states(house) == {"layer storage": "never measured", "layer integration": "never measured", f"scenario {SCENARIO}": "never measured"}
+    told = renewed(house, "storage")
+    assert "1 of 1, layer storage" in told and list(contents(house)) == ["reference/storage.json"]
+    run = runs.load(house.root / "baselines/reference/storage.json")
+    assert (run.partial, run.scale, run.design.seed, run.command) == (["storage"], "full", renew.SEED, ["run-benches.py", "renew", "storage"])
+    page = (house.root / "docs/performance/storage.md").read_text()
+    assert ": unchanged since." in page and f"at {run.tool.commit[:12]}, on" in page
+    other = (house.root / "docs/performance/integration.md").read_text()
+    assert "not measured" in other.partition("END measured")[0] and "unchanged since" not in other
+    commit(house)
+    assert states(house)["layer storage"] == "unchanged" and "nothing is stale" in renewed(house, "storage")
+    change(house, "src/storage.rs", "//! Keeps records, says a page.\npub const SIZE: u32 = 1;\n")
+    assert states(house)["layer storage"] == "unchanged"
+    change(house, "src/storage.rs", "//! Keeps records.\npub const SIZE: u32 = 2;\n")
+    assert states(house)["layer storage"] == "changed: src/storage"
+    assert house.run("document").returncode == 0 and "**the code has changed since**" in (house.root / "docs/performance/storage.md").read_text()
+
+
+def test_a_name_means_all_that_bear_it_and_everything_is_renewed_without_one(house: Checkout) -> None:
+    assert "did you mean storage?" in house.complaint("renew", "storag")
+    assert set(states(house, "load")) == {f"scenario {SCENARIO}"}
+    renewed(house)
+    assert set(contents(house)) == {"reference/storage.json", "reference/integration.json", f"load/reference/{SCENARIO}.json"}
+    commit(house)
+    before = contents(house)
+    assert "nothing is stale" in renewed(house) and contents(house) == before
+    assert "1 of 1, layer storage" in renewed(house, "storage", "--all") and contents(house) != before
+    tested = loads.load(house.root / f"baselines/load/reference/{SCENARIO}.json")
+    assert tested.flags == ["--repeats", "3"] and list(tested.sources) == [SCENARIO]
+
+
+def test_what_nobody_has_is_not_measured(house: Checkout) -> None:
+    (house.root / "src/storage.rs").write_text("pub const SIZE: u32 = 3;\n")
+    assert "a page would name a revision that nobody has" in house.complaint("renew", "storage")
+    assert states(house)["layer storage"] == "never measured" and not contents(house)
+    shutil.rmtree(house.root / ".git")
+    assert "not a git repository" in house.complaint("renew", "storage")
+
+
+def test_the_reference_is_not_saved(house: Checkout) -> None:
+    assert "run-benches.py renew" in house.complaint("save", "reference", "--run", "last")
+    assert "run-benches.py renew" in house.complaint("load", "save", "reference")
+
+
+def test_a_reference_of_before_is_a_set_and_is_taken_apart(house: Checkout) -> None:
+    assert house.run("storage", "integration", "--quick", "--seed", "3").returncode == 0
+    run = house.last()
+    old = json.loads(serialization.text(dataclasses.replace(run, name="reference", partial=None))) | {"schema": 5}
+    del old["sources"]
+    (house.root / "baselines").mkdir()
+    (house.root / "baselines/reference.json").write_text(json.dumps(old))
+    commit(house)
+    assert states(house)["layer storage"] == "stored by an older version, without what it depends on"
+    assert house.run("document").returncode == 0
+    assert "whether the code has changed since is not known" in (house.root / "docs/performance/storage.md").read_text()
+    change(house, "src/storage.rs", "//! Keeps records.\npub const SIZE: u32 = 6;\n")
+    renewed(house, "storage")
+    assert set(contents(house)) == {"reference/storage.json", "reference/integration.json"}
+    kept = runs.load(house.root / "baselines/reference/integration.json")
+    assert kept.layers == ["integration"] and kept.started == run.started
+    assert {id: bench.points_ns for id, bench in kept.benches.items()} == {id: bench.points_ns for id, bench in run.benches.items() if id.startswith("integration/")}
+    checked = house.run("document", "--check")
+    assert checked.returncode == 1 and checked.stdout.startswith("docs/pictures/console.png is missing"), "pages are looked at before"
+    assert house.run("baselines", "show", "reference").returncode == house.run("compare", "--stored", "reference", "last").returncode == 0
+    assert house.run("report", "reference").returncode == 0
+    assert "is a set of runs" in house.complaint("save", "kept", "--run", "reference")
+    assert "renewed by itself" in house.complaint("baselines", "remove", "reference")
+    commit(house)
+    elsewhere = {"STRATA_COMPARE_DIR": str(house.root.parent / "compare")}
+    assert "there is no revision at which all layers" in house.complaint("compare", "reference", "HEAD", **elsewhere), "an older part does not say what it depends on"
+    assert "there is no revision" not in house.complaint("compare", "reference", "HEAD", "--rows", "storage", **elsewhere)
+
+
+def test_a_damaged_file_is_named_and_not_overwritten(house: Checkout) -> None:
+    renewed(house, "storage")
+    commit(house)
+    path = house.root / "baselines/reference/storage.json"
+    path.write_text(path.read_text()[:-10])
+    for words in (("renew",), ("renew", "--dry-run"), ("document",)):
+        assert "baselines/reference/storage.json is damaged" in house.complaint(*words)
+    path.write_text("{}")
+    assert "baselines/reference/storage.json is damaged" in house.complaint("renew")
+    edited(path, schema=99)
+    assert "use a newer run-benches.py" in house.complaint("renew") and json.loads(path.read_text()) == {"schema": 99}
+
+
+def test_a_part_that_is_in_the_wrong_file_is_said(house: Checkout) -> None:
+    renewed(house, "storage")
+    (house.root / "baselines/reference/storage.json").rename(house.root / "baselines/reference/integration.json")
+    assert "has rows of storage, where it should have those of integration alone" in house.complaint("renew", "--dry-run")
+
+
+def test_an_old_file_that_git_does_not_have_is_not_taken_apart(house: Checkout) -> None:
+    renewed(house, "storage")
+    commit(house)
+    single = house.root / "baselines/reference.json"
+    single.write_text((house.root / "baselines/reference/storage.json").read_text())
+    assert "are both there" in house.complaint("renew", "storage", "--all")
+    shutil.rmtree(house.root / "baselines/reference")
+    assert "git does not have it" in house.complaint("renew", "storage", "--all") and single.exists()
+
+
+def test_what_is_there_no_more_goes_from_the_set(house: Checkout) -> None:
+    renewed(house)
+    (house.root / "load/scenarios" / f"{SCENARIO}.toml").unlink()
+    commit(house)
+    assert "there is nothing of this name any more" in house.run("renew", "--dry-run").stdout
+    assert "removed baselines/load/reference" in renewed(house) and set(contents(house)) == {"reference/storage.json", "reference/integration.json"}
+
+
+def test_what_was_measured_and_could_not_be_stored_is_not_measured_again(house: Checkout) -> None:
+    renewed(house, "storage")
+    (house.root / "baselines/reference/storage.json").unlink()
+    commit(house)
+    runs_before = sorted((house.root / "runs").glob("2*.json"))
+    renewed(house, "storage")
+    assert list(contents(house)) == ["reference/storage.json"] and sorted((house.root / "runs").glob("2*.json")) == runs_before
+
+
+def test_what_is_changed_meanwhile_is_not_stored(house: Checkout) -> None:
+    house.trouble("storage/read/strata/0_index_1t hang")
+    process = subprocess.Popen(house.command("renew", "storage", "integration"), env=house.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "while it grows" in line:
+            break
+    (house.root / "src/storage.rs").write_text("//! Keeps records.\npub const SIZE: u32 = 9;\n")
+    (house.root / "bin/FAKE_TROUBLE").unlink()
+    subprocess.run(["pkill", "-f", str(house.root / "bin/storage-fake")], check=False)
+    told = process.stderr.read()
+    assert process.wait() == 3 and "not renewed: layer integration: the sources were changed while it was measured" in told
+    assert not contents(house)
+
+
+def test_a_kept_comparison_is_renewed_unless_it_is_of_two_servers(house: Checkout) -> None:
+    words = ("load", "compare", SCENARIO, "--seed", "7", "--versus=--no-tls", "--keep", "tls")
+    assert house.run(*words).returncode == 0
+    commit(house)
+    assert states(house)["comparison tls"] == "unchanged"
+    change(house, "load/src/lib.rs", "pub fn asked() {}\n")
+    path = house.root / "baselines/load/comparisons/tls.json"
+    before = json.loads(path.read_text())
+    assert states(house)["comparison tls"] == "changed: load/src"
+    renewed(house, "tls")
+    after = json.loads(path.read_text())
+    assert after["started"] > before["started"] and (after["a"]["flags"], after["b"]["flags"], after["seed"]) == (before["a"]["flags"], before["b"]["flags"], 7)
+    after["b"]["server"]["sha256"] = "another"
+    path.write_text(json.dumps(after))
+    change(house, "load/src/lib.rs", "pub fn asks() {}\n")
+    assert "it is of two servers" in renewed(house, "tls", code=3)
+
+
+def test_what_goes_wrong_keeps_what_was_stored(house: Checkout) -> None:
+    renewed(house)
+    change(house, "src/storage.rs", "//! Keeps records.\npub const SIZE: u32 = 4;\n")
+    before = contents(house)
+    house.trouble(f"storage/read/strata/0_index_1t crash\n{SCENARIO} break")
+    told = renewed(house, code=3)
+    assert "not renewed: layer storage:" in told and "invalid" in told.partition("not renewed: layer storage:")[2] and f"not renewed: scenario {SCENARIO}: invalid" in told
+    assert contents(house)["reference/storage.json"] == before["reference/storage.json"]
+    assert contents(house)[f"load/reference/{SCENARIO}.json"] == before[f"load/reference/{SCENARIO}.json"]
+
+
+@pytest.mark.parametrize(("trouble", "name", "begun"), [("storage/read/strata/0_index_1t hang", "storage", "while it grows"), (f"{SCENARIO} wait", SCENARIO, "waiting")])
+def test_what_was_interrupted_is_gone_on_with(house: Checkout, trouble: str, name: str, begun: str) -> None:
+    house.trouble(trouble)
+    process = subprocess.Popen(house.command("renew", name), env=house.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    for line in process.stderr:
+        if begun in line:
+            break
+    time.sleep(1.0)
+    process.send_signal(signal.SIGINT)
+    rest = process.stderr.read()
+    assert process.wait() == 3 and "not renewed" in rest and not contents(house), rest
+    (house.root / "bin/FAKE_TROUBLE").unlink()
+    told = renewed(house, name)
+    assert ("going on with runs/" in told) == (name == "storage") and len(contents(house)) == 1
+
+
+def test_two_at_once_are_not(house: Checkout) -> None:
+    house.trouble("storage/read/strata/0_index_1t hang")
+    first = subprocess.Popen(house.command("renew", "storage"), env=house.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    assert first.stderr is not None
+    for line in first.stderr:
+        if "while it grows" in line:
+            break
+    assert "another run is under way on this machine" in house.complaint("renew", "integration")
+    first.send_signal(signal.SIGINT)
+    assert "not renewed" in first.stderr.read() and first.wait() == 3
+
+
+def test_what_is_the_same_program_is_not_measured_again() -> None:
+    run = dataclasses.replace(a_run(), binaries={"storage": Binary("a", 1, "loaded")})
+    job = renew.Job("layer", "storage", run, {"src/storage": "1"}, {"src/storage": "2"})
+    same, other = Binary("b", 2, "loaded"), Binary("b", 2, "others")
+    asked: list[tuple[Binary, bool]] = [(same, True), (other, False), (Binary("a", 1, None), False)]
+    for now, expected in asked:
+        assert renew._is_same_program(job, {"storage": now}) is expected
+    assert not renew._is_same_program(dataclasses.replace(job, stored=dataclasses.replace(run, binaries={"storage": Binary("a", 1)})), {"storage": same})
+    tested = dataclasses.replace(a_load_run(), binaries={"load": same, "strata": same})
+    scenario = renew.Job("scenario", "x", tested, {"src/a": "1", "load/scenarios/x.toml": "1"}, {"src/a": "2", "load/scenarios/x.toml": "1"})
+    assert renew._is_same_program(scenario, {"load": same, "strata": same})
+    assert not renew._is_same_program(scenario, {"load": same, "strata": other})
+    declared = dataclasses.replace(scenario, now=scenario.now | {"load/scenarios/x.toml": "2"})
+    assert not renew._is_same_program(declared, {"load": same, "strata": same}), "what is asked for is another thing"
+
+
+def test_two_machines_stand_side_by_side_and_no_sentence_is_of_both(house: Checkout) -> None:
+    renewed(house, "storage", "integration")
+    path = house.root / "baselines/reference/storage.json"
+    found = json.loads(path.read_text())
+    found["machine"]["identity"]["cpu_model"] = "another processor"
+    path.write_text(json.dumps(found))
+    commit(house)
+    assert house.run("document").returncode == 0
+    text = (house.root / "docs/PERFORMANCE.md").read_text()
+    head = text.partition("END measured")[0]
+    assert "* storage: measured on" in head and "on another processor" in head and "* integration: measured on" in head
+    assert text.partition("## The machine and the runs")[2].partition("END machine")[0].count("layer at full scale") == 2
+    assert text.count("Of 2 goals") + text.count("Of 1 goal") == 2, "each machine for itself"
+    change(house, "src/storage.rs", "//! Keeps records.\npub const SIZE: u32 = 5;\n")
+    assert "is another than that of what is stored (another processor" in renewed(house, "storage")
