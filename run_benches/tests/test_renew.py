@@ -15,7 +15,7 @@ from run_benches import serialization
 from run_benches.cli import renew
 from run_benches.store import loads, runs
 from run_benches.store.runs import Binary
-from run_benches.tests.checkout import Checkout, checkout, edited
+from run_benches.tests.checkout import Checkout, checkout, edited, made
 from run_benches.tests.made_up import a_load_run
 from run_benches.tests.test_document import a_run
 
@@ -26,7 +26,26 @@ SCENARIO = "rest-crud"
 
 @pytest.fixture
 def house(checkout: Checkout) -> Checkout:
-    """A checkout with git, sources, a page about load tests of one scenario, and nothing measured."""
+    """A checkout with git, sources and one scenario, and nothing measured."""
+    return furnished(checkout)
+
+
+@pytest.fixture(scope="session")
+def all_of_it(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
+    """The same with everything measured: to be copied."""
+    found = furnished(made(tmp_path_factory.mktemp("measured") / "checkout"))
+    renewed(found)
+    commit(found)
+    return found
+
+
+@pytest.fixture
+def kept(all_of_it: Checkout, tmp_path: Path) -> Checkout:
+    """A checkout in which everything was measured."""
+    return Checkout(Path(shutil.copytree(all_of_it.root, tmp_path / "checkout", symlinks=True)))
+
+
+def furnished(checkout: Checkout) -> Checkout:
     for scenario in (checkout.root / "load/scenarios").glob("*.toml"):
         if scenario.stem != SCENARIO:
             scenario.unlink()
@@ -147,50 +166,43 @@ def test_a_reference_of_before_is_a_set_and_is_taken_apart(house: Checkout) -> N
     assert "there is no revision" not in house.complaint("compare", "reference", "HEAD", "--rows", "storage", **elsewhere)
 
 
-def test_a_damaged_file_is_named_and_not_overwritten(house: Checkout) -> None:
-    renewed(house, "storage")
-    commit(house)
-    path = house.root / "baselines/reference/storage.json"
+def test_a_damaged_file_is_named_and_not_overwritten(kept: Checkout) -> None:
+    path = kept.root / "baselines/reference/storage.json"
     path.write_text(path.read_text()[:-10])
     for words in (("renew",), ("renew", "--dry-run"), ("document",)):
-        assert "baselines/reference/storage.json is damaged" in house.complaint(*words)
+        assert "baselines/reference/storage.json is damaged" in kept.complaint(*words)
     path.write_text("{}")
-    assert "baselines/reference/storage.json is damaged" in house.complaint("renew")
+    assert "baselines/reference/storage.json is damaged" in kept.complaint("renew")
     edited(path, schema=99)
-    assert "use a newer run-benches.py" in house.complaint("renew") and json.loads(path.read_text()) == {"schema": 99}
+    assert "use a newer run-benches.py" in kept.complaint("renew") and json.loads(path.read_text()) == {"schema": 99}
 
 
-def test_a_part_that_is_in_the_wrong_file_is_said(house: Checkout) -> None:
-    renewed(house, "storage")
-    (house.root / "baselines/reference/storage.json").rename(house.root / "baselines/reference/integration.json")
-    assert "has rows of storage, where it should have those of integration alone" in house.complaint("renew", "--dry-run")
+def test_a_part_that_is_in_the_wrong_file_is_said(kept: Checkout) -> None:
+    (kept.root / "baselines/reference/storage.json").rename(kept.root / "baselines/reference/integration.json")
+    assert "has rows of storage, where it should have those of integration alone" in kept.complaint("renew", "--dry-run")
 
 
-def test_an_old_file_that_git_does_not_have_is_not_taken_apart(house: Checkout) -> None:
-    renewed(house, "storage")
-    commit(house)
-    single = house.root / "baselines/reference.json"
-    single.write_text((house.root / "baselines/reference/storage.json").read_text())
-    assert "are both there" in house.complaint("renew", "storage", "--all")
-    shutil.rmtree(house.root / "baselines/reference")
-    assert "git does not have it" in house.complaint("renew", "storage", "--all") and single.exists()
+def test_an_old_file_that_git_does_not_have_is_not_taken_apart(kept: Checkout) -> None:
+    single = kept.root / "baselines/reference.json"
+    single.write_text((kept.root / "baselines/reference/storage.json").read_text())
+    assert "are both there" in kept.complaint("renew", "storage", "--all")
+    shutil.rmtree(kept.root / "baselines/reference")
+    assert "git does not have it" in kept.complaint("renew", "storage", "--all") and single.exists()
 
 
-def test_what_is_there_no_more_goes_from_the_set(house: Checkout) -> None:
-    renewed(house)
-    (house.root / "load/scenarios" / f"{SCENARIO}.toml").unlink()
-    commit(house)
-    assert "there is nothing of this name any more" in house.run("renew", "--dry-run").stdout
-    assert "removed baselines/load/reference" in renewed(house) and set(contents(house)) == {"reference/storage.json", "reference/integration.json"}
+def test_what_is_there_no_more_goes_from_the_set(kept: Checkout) -> None:
+    (kept.root / "load/scenarios" / f"{SCENARIO}.toml").unlink()
+    commit(kept)
+    assert "there is nothing of this name any more" in kept.run("renew", "--dry-run").stdout
+    assert "removed baselines/load/reference" in renewed(kept) and set(contents(kept)) == {"reference/storage.json", "reference/integration.json"}
 
 
-def test_what_was_measured_and_could_not_be_stored_is_not_measured_again(house: Checkout) -> None:
-    renewed(house, "storage")
-    (house.root / "baselines/reference/storage.json").unlink()
-    commit(house)
-    runs_before = sorted((house.root / "runs").glob("2*.json"))
-    renewed(house, "storage")
-    assert list(contents(house)) == ["reference/storage.json"] and sorted((house.root / "runs").glob("2*.json")) == runs_before
+def test_what_was_measured_and_could_not_be_stored_is_not_measured_again(kept: Checkout) -> None:
+    (kept.root / "baselines/reference/storage.json").unlink()
+    commit(kept)
+    runs_before = sorted((kept.root / "runs").glob("2*.json"))
+    renewed(kept, "storage")
+    assert "reference/storage.json" in contents(kept) and sorted((kept.root / "runs").glob("2*.json")) == runs_before
 
 
 def test_what_is_changed_meanwhile_is_not_stored(house: Checkout) -> None:
@@ -226,15 +238,14 @@ def test_a_kept_comparison_is_renewed_unless_it_is_of_two_servers(house: Checkou
     assert "it is of two servers" in renewed(house, "tls", code=3)
 
 
-def test_what_goes_wrong_keeps_what_was_stored(house: Checkout) -> None:
-    renewed(house)
-    change(house, "src/storage.rs", "//! Keeps records.\npub const SIZE: u32 = 4;\n")
-    before = contents(house)
-    house.trouble(f"storage/read/strata/0_index_1t crash\n{SCENARIO} break")
-    told = renewed(house, code=3)
+def test_what_goes_wrong_keeps_what_was_stored(kept: Checkout) -> None:
+    change(kept, "src/storage.rs", "//! Keeps records.\npub const SIZE: u32 = 4;\n")
+    before = contents(kept)
+    kept.trouble(f"storage/read/strata/0_index_1t crash\n{SCENARIO} break")
+    told = renewed(kept, code=3)
     assert "not renewed: layer storage:" in told and "invalid" in told.partition("not renewed: layer storage:")[2] and f"not renewed: scenario {SCENARIO}: invalid" in told
-    assert contents(house)["reference/storage.json"] == before["reference/storage.json"]
-    assert contents(house)[f"load/reference/{SCENARIO}.json"] == before[f"load/reference/{SCENARIO}.json"]
+    assert contents(kept)["reference/storage.json"] == before["reference/storage.json"]
+    assert contents(kept)[f"load/reference/{SCENARIO}.json"] == before[f"load/reference/{SCENARIO}.json"]
 
 
 @pytest.mark.parametrize(("trouble", "name", "begun"), [("storage/read/strata/0_index_1t hang", "storage", "while it grows"), (f"{SCENARIO} wait", SCENARIO, "waiting")])
@@ -282,18 +293,17 @@ def test_what_is_the_same_program_is_not_measured_again() -> None:
     assert not renew._is_same_program(declared, {"load": same, "strata": same}), "what is asked for is another thing"
 
 
-def test_two_machines_stand_side_by_side_and_no_sentence_is_of_both(house: Checkout) -> None:
-    renewed(house, "storage", "integration")
-    path = house.root / "baselines/reference/storage.json"
+def test_two_machines_stand_side_by_side_and_no_sentence_is_of_both(kept: Checkout) -> None:
+    path = kept.root / "baselines/reference/storage.json"
     found = json.loads(path.read_text())
     found["machine"]["identity"]["cpu_model"] = "another processor"
     path.write_text(json.dumps(found))
-    commit(house)
-    assert house.run("document").returncode == 0
-    text = (house.root / "docs/PERFORMANCE.md").read_text()
+    commit(kept)
+    assert kept.run("document").returncode == 0
+    text = (kept.root / "docs/PERFORMANCE.md").read_text()
     head = text.partition("END measured")[0]
     assert "* storage: measured on" in head and "on another processor" in head and "* integration: measured on" in head
     assert text.partition("## The machine and the runs")[2].partition("END machine")[0].count("layer at full scale") == 2
     assert text.count("Of 2 goals") + text.count("Of 1 goal") == 2, "each machine for itself"
-    change(house, "src/storage.rs", "//! Keeps records.\npub const SIZE: u32 = 5;\n")
-    assert "is another than that of what is stored (another processor" in renewed(house, "storage")
+    change(kept, "src/storage.rs", "//! Keeps records.\npub const SIZE: u32 = 5;\n")
+    assert "is another than that of what is stored (another processor" in renewed(kept, "storage")
