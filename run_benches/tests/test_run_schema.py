@@ -30,7 +30,10 @@ def test_the_stored_schema_is_that_of_the_types() -> None:
     jsonschema.Draft202012Validator.check_schema(stored())
 
 
-@pytest.mark.parametrize("baseline", runs.stored_baselines(), ids=lambda path: path.stem)
+FILES = [file for path in runs.stored_baselines() for file in (sorted(path.glob("*.json")) if path.is_dir() else [path])]
+
+
+@pytest.mark.parametrize("baseline", FILES, ids=lambda path: path.stem)
 def test_every_baseline_fits(baseline: Path) -> None:
     assert complaints(json.loads(baseline.read_text(encoding="utf-8"))) == []
 
