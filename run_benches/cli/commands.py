@@ -80,7 +80,7 @@ def _run(options: argparse.Namespace, arguments: list[str]) -> int:
 def _save(options: argparse.Namespace, arguments: list[str]) -> int:
     stored_file.check_free(runs.baseline_path(options.name))
     if options.stored_run:
-        run, code = runs.load(_single(runs.find(options.stored_run))), Exit.FINE
+        run, code = runs.load(stored_file.single(runs.find(options.stored_run))), Exit.FINE
     else:
         run, path = new_run.measure(_wish(options, arguments))
         code = _printed(run, path, options.json, options.strict)
@@ -88,13 +88,6 @@ def _save(options: argparse.Namespace, arguments: list[str]) -> int:
         raise Complaint("the run was interrupted, so it is not kept as a baseline: go on with --resume, then save NAME --run last", Exit.NOTHING)
     print(f"kept as {shown(runs.save(run, options.name))}", file=sys.stderr)
     return code
-
-
-def _single(path: Path) -> Path:
-    """The file of one run; a complaint about a set, whose runs are of several commits."""
-    if path.is_dir():
-        raise Complaint(f"{shown(path)} is a set of runs, each of which may be of another revision: name one of its files")
-    return path
 
 
 def _printed(run: Run, path: Path, as_json: bool, strict: bool) -> Exit:

@@ -42,7 +42,7 @@ def main(options: argparse.Namespace, arguments: list[str]) -> int:
             path = loads.find(options.run)
             return _printed(loads.load(path), path, options.json)
         case "report":
-            return _report(_single(loads.find(options.run)), options.output)
+            return _report(stored_file.single(loads.find(options.run)), options.output)
         case _:
             programs = build.programs("load", "strata")
             server = ["--server", str(programs["strata"])] if options.action == "capacity" and not load_run.names_a_server(options.flags) else []
@@ -105,18 +105,11 @@ def _save(name: str, run_name: str | None) -> Exit:
         print(f"kept as {shown(stored_file.keep(load_comparisons.kept_path(name), compared))}", file=sys.stderr)
         return Exit.FINE
     stored_file.check_free(loads.baseline_path(name))
-    run = loads.load(_single(loads.find(run_name)))
+    run = loads.load(stored_file.single(loads.find(run_name)))
     if not run.complete:
         raise Complaint("the load test was interrupted, so it is not kept as a baseline", Exit.NOTHING)
     print(f"kept as {shown(loads.save(run, name))}", file=sys.stderr)
     return Exit.FINE
-
-
-def _single(path: Path) -> Path:
-    """The file of one load test; a complaint about a set, whose runs are of several commits."""
-    if path.is_dir():
-        raise Complaint(f"{shown(path)} is a set of load tests, of which docs/performance/load.md is the page: name one of its files")
-    return path
 
 
 def _stored(title: str, as_json: bool) -> Exit:

@@ -34,7 +34,7 @@ from run_benches.store import fingerprint, load_comparisons, loads, runs
 from run_benches.store.fingerprint import Parts
 from run_benches.store.load_comparisons import LoadComparison
 from run_benches.store.loads import LoadRun
-from run_benches.store.runs import Binary, Machine, Run
+from run_benches.store.runs import Binary, Run
 
 SCHEMA = 1
 

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from run_benches.analysis import figures, findings
-from run_benches.analysis.findings import Held, Row
 from run_benches.render.pictures import Picture
 from run_benches.store.load_comparisons import LoadComparison
 from run_benches.store.loads import LoadRun
@@ -147,10 +146,11 @@ Measured = Run | LoadRun | LoadComparison
 
 
 def origin(measured: Sequence[Measured]) -> str:
-    """The commands that made runs, and their revisions."""
+    """The commands that made runs, and their revisions; of several that were renewed each by itself, the command for all."""
     made: dict[str, dict[str, None]] = {}
     for run in sorted(measured, key=lambda run: run.started):
-        made.setdefault(command(run), {})[revision(run.tool.commit, run.tool.dirty)] = None
+        renewed = len(measured) > 1 and run.command[1:2] == ["renew"]
+        made.setdefault("python3 run-benches.py renew" if renewed else command(run), {})[revision(run.tool.commit, run.tool.dirty)] = None
     return "; ".join(f"{typed} @ {', '.join(revisions)}" for typed, revisions in made.items())
 
 

@@ -57,6 +57,13 @@ def kept(folder: Path) -> list[Path]:
     return list((found | {path.name: path for path in (folder / REFERENCE.name,) if path.is_dir()}).values())
 
 
+def single(path: Path) -> Path:
+    """The file of one run; a complaint about a set."""
+    if path.is_dir():
+        raise Complaint(f"{shown(path)} is a set of runs, each of which may be of another revision: name one of its files")
+    return path
+
+
 def new(folder: Path, kind: str, *words: str) -> Path:
     """The file of what is made now: behind all of its kind, with the words in its name. A folder is made beside it, for what belongs to it,
     and so that no other process takes the same name."""
