@@ -6,6 +6,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use super::cargo::cargo;
+
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
 /// The fenced blocks of a language in a document, in order.
@@ -42,7 +44,7 @@ fn the_document_is_a_program() {
     let test = std::env::current_exe().unwrap();
     let target = test.ancestors().nth(3).unwrap();
     // In the folder of this workspace, whose flags it takes from `.cargo`.
-    let built = Command::new(env!("CARGO"))
+    let built = cargo()
         .args(["build", "--release", "--quiet", "--offline", "--manifest-path"])
         .arg(folder.path().join("Cargo.toml"))
         .arg("--target-dir")

@@ -5,6 +5,8 @@
 mod beforehand;
 mod calibration;
 mod capacity;
+#[path = "../../tests/cargo.rs"]
+mod cargo;
 mod carried;
 mod conservation;
 mod faults;

@@ -1,15 +1,16 @@
 //! The real server and what runs against it leave behind.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use serde_json::Value;
+
+use super::cargo::cargo;
 
 /// The server's binary, built as `load` builds it.
 pub fn binary() -> PathBuf {
     let build = ["build", "--release", "--quiet", "--bin", "strata"];
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    assert!(Command::new(env!("CARGO")).args(build).current_dir(workspace).status().unwrap().success());
+    assert!(cargo().args(build).current_dir(workspace).status().unwrap().success());
     Path::new(env!("CARGO_BIN_EXE_load")).with_file_name("strata")
 }
 
