@@ -101,6 +101,13 @@ impl Running {
         assert!(Command::new("sh").args(["-c", &line]).status().unwrap().success());
     }
 
+    /// Its threads, each with the function of the kernel in which it waits.
+    fn threads(&self) -> String {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.child.id())).into_iter().flatten().flatten();
+        let told = |path: PathBuf| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
+        tasks.map(|task| format!("{} {}\n", told(task.path().join("comm")), told(task.path().join("wchan")))).collect()
+    }
+
     pub fn exit_code(&mut self) -> Option<i32> {
         wait_until("the process ends", || self.child.try_wait().unwrap().is_some());
         self.child.wait().unwrap().code()
@@ -108,9 +115,16 @@ impl Running {
 }
 
 impl Drop for Running {
+    /// A test that has failed says what the threads of the server waited for, and what the server has logged.
     fn drop(&mut self) {
+        let waiting = if std::thread::panicking() { self.threads() } else { String::new() };
         let _ = self.child.kill();
         let _ = self.child.wait();
+        if std::thread::panicking() {
+            let mut logged = String::new();
+            let _ = self.log.read_to_string(&mut logged);
+            eprintln!("threads of the server, and what they waited for:\n{waiting}its log:\n{logged}");
+        }
     }
 }
 
