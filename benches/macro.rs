@@ -16,9 +16,9 @@
 //! memory* is that of the whole process, which has run the previous rows. The records are those of all benches, and files of a store ten
 //! times the cache may well be in the page cache of the operating system.
 //!
-//! Sustained puts are counted once compaction is steady: when, over three consecutive windows in which half of the store is overwritten,
-//! the bytes that flushes and compactions write for each byte put lie within a fifth of their mean. After a kill, the store is the one left
-//! by a process that SIGKILL ended with its last writes only in the log.
+//! Sustained puts are counted once compaction is steady: when the bytes that flushes and compactions write for each byte put, on average
+//! over four windows in which half of the store is overwritten, differ by at most a fifth from those of the four windows before. After a
+//! kill, the store is the one left by a process that SIGKILL ended with its last writes only in the log.
 
 mod floor;
 mod prepared;

@@ -137,10 +137,11 @@ fn raw_loader(load: Arc<RawLoad>, indexes: u32) -> impl FnMut(u64) -> u64 + Send
     }
 }
 
-/// Windows that must agree before compaction counts as steady, and the maximum number of windows.
-const AGREEING: usize = 3;
-const MOST_WINDOWS: usize = 16;
-/// The maximum deviation from their mean.
+/// Windows over which compaction is averaged: one compacts what several have flushed, so that one by one they never agree.
+const AVERAGED: usize = 4;
+/// The maximum number of windows.
+const MOST_WINDOWS: usize = 24;
+/// By how much the average may differ from the one before it where compaction counts as steady.
 const AGREEMENT: f64 = 0.2;
 
 fn sustained_puts(suite: &mut Suite) {
@@ -198,10 +199,12 @@ fn until_steady(ours: &Ours, n: u64, scale: Scale) -> u64 {
     MOST_WINDOWS as u64 * window
 }
 
+/// Returns whether the last windows have written as much as those before them.
 fn agree(written: &[f64]) -> bool {
-    let Some(last) = written.len().checked_sub(AGREEING).map(|first| &written[first..]) else { return false };
-    let mean = last.iter().sum::<f64>() / AGREEING as f64;
-    mean > 0.0 && last.iter().all(|one| (one / mean - 1.0).abs() <= AGREEMENT)
+    let Some(last) = written.len().checked_sub(2 * AVERAGED).map(|first| &written[first..]) else { return false };
+    let (before, now) = last.split_at(AVERAGED);
+    let (before, now) = (before.iter().sum::<f64>(), now.iter().sum::<f64>());
+    before > 0.0 && (now / before - 1.0).abs() <= AGREEMENT
 }
 
 fn putter(n: u64) -> impl FnMut(&Ours, u64) -> u64 + Send {
