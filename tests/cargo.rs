@@ -6,11 +6,10 @@ use std::process::Command;
 /// scripts that read this would run again, and what they belong to would be compiled again, by the next command of the person, too.
 pub fn cargo() -> Command {
     let mut cargo = Command::new(env!("CARGO"));
-    let told = std::env::vars_os().map(|(name, _)| name);
-    let of_the_package = told.filter(|name| {
-        let name = name.to_string_lossy();
-        name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")
-    });
-    of_the_package.for_each(|name| drop(cargo.env_remove(name)));
+    for (name, _) in std::env::vars_os() {
+        if ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|told| name.to_string_lossy().starts_with(told)) {
+            cargo.env_remove(name);
+        }
+    }
     cargo
 }
