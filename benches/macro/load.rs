@@ -137,7 +137,7 @@ fn raw_loader(load: Arc<RawLoad>, indexes: u32) -> impl FnMut(u64) -> u64 + Send
     }
 }
 
-/// Windows over which compaction is averaged: one compacts what several have flushed, so that one by one they never agree.
+/// Windows over which compaction is averaged: one compacts what several have flushed, so single ones need never agree.
 const AVERAGED: usize = 4;
 /// The maximum number of windows.
 const MOST_WINDOWS: usize = 24;
@@ -199,7 +199,7 @@ fn until_steady(ours: &Ours, n: u64, scale: Scale) -> u64 {
     MOST_WINDOWS as u64 * window
 }
 
-/// Returns whether the last windows have written as much as those before them.
+/// Returns whether the last [`AVERAGED`] windows have written about as much as those before them.
 fn agree(written: &[f64]) -> bool {
     let Some(last) = written.len().checked_sub(2 * AVERAGED).map(|first| &written[first..]) else { return false };
     let (before, now) = last.split_at(AVERAGED);

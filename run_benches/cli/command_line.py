@@ -269,7 +269,7 @@ def _add_measuring(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("rows", nargs="*", metavar="LAYER|ROW", help="layers, rows (indexes/hash_insert) or patterns ('transaction/*'); by default all")
     scale = parser.add_mutually_exclusive_group()
     scale.add_argument("--quick", action="store_true", help="CRUD by one thread, the ladder of GET and the main floors, in about 4 minutes once built (by default 15 at most)")
-    scale.add_argument("--full", action="store_true", help="every row that has a partner in turns with it, every workload twice; about an hour")
+    scale.add_argument("--full", action="store_true", help="every row that has a partner in turns with it, every workload twice; about an hour and a half")
     scale.add_argument("--budget", type=_seconds, metavar="TIME", help="as exact as fits: 90s, 8m, 1h")
     parser.add_argument("--skip", action="append", default=[], metavar="LAYER|ROW", help="leave these rows out; may be repeated")
     parser.add_argument("--seed", type=int, help="the order of everything; by default drawn anew and stored")

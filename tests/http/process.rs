@@ -117,10 +117,10 @@ impl Running {
 impl Drop for Running {
     /// A test that has failed says what the threads of the server waited for, and what the server has logged.
     fn drop(&mut self) {
-        let waiting = if std::thread::panicking() { self.threads() } else { String::new() };
+        let waiting = std::thread::panicking().then(|| self.threads());
         let _ = self.child.kill();
         let _ = self.child.wait();
-        if std::thread::panicking() {
+        if let Some(waiting) = waiting {
             let mut logged = String::new();
             let _ = self.log.read_to_string(&mut logged);
             eprintln!("threads of the server, and what they waited for:\n{waiting}its log:\n{logged}");
