@@ -25,6 +25,7 @@ self_cell!(
 struct Families<'a> {
     records: &'a rocksdb::ColumnFamily,
     indexes: &'a rocksdb::ColumnFamily,
+    streams: &'a rocksdb::ColumnFamily,
 }
 
 /// Operations, or records, that are verified at the end of a state's life: in the store, not in the answer.
@@ -132,6 +133,7 @@ impl Raw {
         let engine = Engine::new(database, |database| Families {
             records: database.cf_handle("records").expect("records"),
             indexes: database.cf_handle("indexes").expect("indexes"),
+            streams: database.cf_handle("streams").expect("streams"),
         });
         Self {
             engine,
@@ -151,6 +153,11 @@ impl Raw {
     pub fn warmed(self) -> Self {
         self.read_all(rocksdb::ReadTier::All);
         self
+    }
+
+    /// Reads every chunk of a stream.
+    pub fn warm_events(&self) {
+        read_all(self.database().raw_iterator_cf_opt(&self.events(), rocksdb::ReadOptions::default()));
     }
 
     /// Reads every record and every entry, from memory only.
@@ -176,6 +183,11 @@ impl Raw {
 
     pub fn indexes(&self) -> &rocksdb::ColumnFamily {
         self.engine.borrow_dependent().indexes
+    }
+
+    /// The chunks of streams.
+    pub fn events(&self) -> &rocksdb::ColumnFamily {
+        self.engine.borrow_dependent().streams
     }
 
     /// The stored bytes of a record, pinned.

@@ -21,6 +21,7 @@ use strata::handlers::{
     coding::coded,
     media::{Accepted, AnswerKind, Format},
 };
+use strata::streams::Streams;
 use strata_harness::data::{self, scatter};
 use strata_harness::{Facts, OrRefused, Suite, Unit, suite};
 
@@ -151,10 +152,11 @@ fn batch(suite: &mut Suite) {
                 .chunks_exact(OPERATIONS)
                 .map(|ten| [b"{\"operations\":[", &ten.join(&b","[..])[..], b"]}"].concat());
             let (batches, headers): (Vec<_>, _) = (batches.collect(), HeaderMap::new());
+            let streams = Streams::open(&ours.database).expect("a healthy store");
             move |index| {
                 let body = &batches[index as usize % batches.len()];
-                let target = |_: &str| Ok(Target { table: ours.product(), id: None });
-                let answer = batch::batch(&ours.database, &headers, body, Format::Json, OPERATIONS, target);
+                let target = |_: &str| Ok(Target::Table(ours.product(), None));
+                let answer = batch::batch(&streams, &ours.database, &headers, body, Format::Json, OPERATIONS, target);
                 u64::from(answer.is_ok_and(|answer| answer.status() == StatusCode::OK)) * OPERATIONS as u64
             }
         },

@@ -75,7 +75,8 @@ struct Shared {
 impl Shared {
     fn over(ours: Ours) -> Self {
         let (handlers, pool) = (handlers::Options::default(), runtime());
-        let ingress = Ingress::new(ours.database.clone(), handlers, Options::default(), pool.handle().clone());
+        let ingress = Ingress::new(ours.database.clone(), handlers, Options::default(), pool.handle().clone())
+            .expect("streams that open");
         Self { ingress, _pool: pool, ours }
     }
 }

@@ -102,7 +102,7 @@ fn from_driver_on<R: Requests>(
     let about = about.against(format!("{operation}/strata/routing"));
     suite.row(operation, "strata", "driver", about, &setup, |ours: Arc<Ours>| {
         let (runtime, requests) = (runtime(), requests());
-        let routes = Routes::new(ours.database.clone(), handlers::Options::default());
+        let routes = Routes::new(ours.database.clone(), handlers::Options::default()).expect("streams that open");
         move |index| {
             let answer = routed(&routes, &ours, requests.request(index), requests.body(index));
             let (status, body_bytes) = runtime.block_on(answer);
@@ -145,7 +145,7 @@ fn from_driver_on<R: Requests>(
 fn ingress(ours: &Ours, runtime: &tokio::runtime::Runtime) -> Arc<Ingress> {
     let pool = runtime.handle().clone();
     let (handlers, ingress) = (handlers::Options::default(), ingress::Options::default());
-    Arc::new(Ingress::new(ours.database.clone(), handlers, ingress, pool))
+    Arc::new(Ingress::new(ours.database.clone(), handlers, ingress, pool).expect("streams that open"))
 }
 
 /// Reads the answer to a request on the connection of a peer; returns its status and the length of its body.

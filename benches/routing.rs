@@ -52,7 +52,7 @@ fn ours(suite: &mut Suite, operation: &str, tables: usize, method: &Method, rest
             (0..tables).map(|number| format!("type T{number} @table @export {{ id: ID @primaryKey }}")).collect();
         let (schema, folder) = (Schema::parse(&sdl).expect("a schema of one attribute"), temporary_directory());
         let database = Database::open(folder.path(), schema, &strata::storage::Options::default()).expect("a store");
-        Data((Routes::new(database, handlers::Options::default()), folder))
+        Data((Routes::new(database, handlers::Options::default()).expect("streams that open"), folder))
     };
     let case = format!("{tables}_tables");
     suite.row(

@@ -243,6 +243,10 @@ struct HandlersFlags {
     #[arg(long, value_name = "NUMBER", env = "STRATA_MAX_ROWS", value_parser = number::<usize>)]
     #[serde(skip_serializing_if = "Option::is_none")]
     max_rows: Option<usize>,
+    /// Size at which an answer with events of a stream ends [default: 1M; in the file handlers.stream_answer_bytes]
+    #[arg(long, value_name = "SIZE", env = "STRATA_STREAM_ANSWER_BYTES", value_parser = size::parse)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stream_answer_bytes: Option<usize>,
 }
 
 #[derive(Args, Debug, Default, Serialize)]
@@ -279,6 +283,14 @@ struct IngressFlags {
     #[arg(long, value_name = "NUMBER", env = "STRATA_REQUESTS_IN_FLIGHT", value_parser = number::<usize>)]
     #[serde(skip_serializing_if = "Option::is_none")]
     requests_in_flight: Option<usize>,
+    /// The maximum number of appends to streams in flight [default: 10000; in the file ingress.appends_in_flight]
+    #[arg(long, value_name = "NUMBER", env = "STRATA_APPENDS_IN_FLIGHT", value_parser = number::<usize>)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    appends_in_flight: Option<usize>,
+    /// The maximum memory of appends to streams in flight [default: 64M; in the file ingress.append_bytes_in_flight]
+    #[arg(long, value_name = "SIZE", env = "STRATA_APPEND_BYTES_IN_FLIGHT", value_parser = size::parse)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    append_bytes_in_flight: Option<usize>,
     /// A host name to accept beside localhost and IP addresses; repeatable [in the file ingress.allowed_hosts]
     #[arg(long = "allowed-host", value_name = "NAME", env = "STRATA_ALLOWED_HOSTS", value_delimiter = ',', value_parser = parsed::<ingress::HostName>)]
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -432,6 +444,8 @@ impl Config {
             ("ingress.body_timeout_ms", self.ingress.body_timeout_ms),
             ("ingress.bodies_in_flight", self.ingress.bodies_in_flight as u64),
             ("ingress.requests_in_flight", self.ingress.requests_in_flight as u64),
+            ("ingress.appends_in_flight", self.ingress.appends_in_flight as u64),
+            ("ingress.append_bytes_in_flight", self.ingress.append_bytes_in_flight as u64),
             ("ingress.request_timeout_ms", self.ingress.request_timeout_ms),
             ("observability.access_log_lines", self.observability.access_log_lines as u64),
         ];

@@ -38,9 +38,27 @@ pub enum Error {
         /// What is no longer available.
         detail: String,
     },
+    /// An offset of a stream is not the one that a partition has next, or is outside what it keeps: read the watermarks, then decide.
+    Offset {
+        /// What is wrong.
+        detail: String,
+        /// In what way.
+        fault: OffsetFault,
+        /// JSON pointer to the offset, empty where it is none of a body.
+        pointer: String,
+        /// The first offset that is kept.
+        low: u64,
+        /// The next offset.
+        high: u64,
+    },
     /// The engine cannot take the work now (a write stall, a lock held too long, a data directory in use): try again later.
     Busy {
         /// What is busy.
+        detail: String,
+    },
+    /// A partition has as many events as it may have, and its consumers hold them: try again once they have committed more.
+    Held {
+        /// What is held, and by whom.
         detail: String,
     },
     /// There is no room for more: make room, by deleting for instance, and try again.
@@ -62,6 +80,17 @@ pub enum Error {
         /// The underlying error.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+}
+
+/// In what way an offset is not what it has to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OffsetFault {
+    /// It was trimmed.
+    Trimmed,
+    /// It is above the high watermark.
+    Ahead,
+    /// Another one comes next.
+    NotNext,
 }
 
 /// The position in the input at which an [`Error::Invalid`] was found.
@@ -114,6 +143,8 @@ impl fmt::Display for Error {
             Self::NotFound { detail }
             | Self::Conflict { detail, .. }
             | Self::Gone { detail }
+            | Self::Held { detail }
+            | Self::Offset { detail, .. }
             | Self::Busy { detail }
             | Self::Full { detail } => f.write_str(detail),
             Self::Stale => f.write_str("the record no longer matches the given version"),

@@ -28,6 +28,7 @@ mod topics;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
@@ -211,6 +212,11 @@ impl Feed {
     /// Ends all subscriptions and refuses new ones.
     pub fn stop(&self) {
         self.0.shared.stop();
+    }
+
+    /// Returns the interval of keep-alives to an idle subscriber.
+    pub fn keep_alive(&self) -> Duration {
+        Duration::from_millis(self.0.shared.options.keep_alive_ms)
     }
 
     /// Returns the current counters.

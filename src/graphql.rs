@@ -61,8 +61,8 @@ pub struct Graphql {
     inputs: Inputs,
     limits: Limits,
     documents: Mutex<Documents>,
-    /// Of a table of the database for which documents are compiled.
-    identity: Identity,
+    /// Of a table of the database for which documents are compiled; `None` if it has none.
+    identity: Option<Identity>,
 }
 
 /// Compiled documents by their text, those that were used last.
@@ -205,7 +205,7 @@ impl Graphql {
             types,
             limits: Limits::in_url(max_rows),
             documents: Mutex::new(Documents { by_text: LruCache::unbounded(), bytes: 0 }),
-            identity: database.schema().tables[0].identity,
+            identity: database.schema().tables.first().map(|table| table.identity),
         }
     }
 
@@ -220,7 +220,7 @@ impl Graphql {
     /// 400 for another database than the interface was created for; 405 for a mutation sent with a safe method; `WouldBlock` on a database
     /// that answers from memory. An invalid request and the failures of its fields are reported in the answer.
     pub fn answer(&self, database: &Database, request: &Request, transport: Transport) -> handlers::Result<Answer> {
-        if !database.schema().has(self.identity) {
+        if self.identity.is_some_and(|identity| !database.schema().has(identity)) {
             return Err(Error::invalid("this GraphQL interface is of another database").into());
         }
         let document = match self.document(database, &request.query)? {

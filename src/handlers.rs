@@ -17,6 +17,7 @@ pub mod load;
 pub mod media;
 mod problem;
 pub mod ranges;
+pub mod streams;
 
 use bytes::Bytes;
 use http::header::{
@@ -51,11 +52,14 @@ pub type Result<T> = std::result::Result<T, Failure>;
 pub struct Options {
     /// The maximum number of records in a list.
     pub max_rows: usize,
+    /// Bytes of events after which an answer of a stream ends.
+    #[serde(deserialize_with = "crate::size::deserialize")]
+    pub stream_answer_bytes: usize,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { max_rows: 10_000 }
+        Self { max_rows: 10_000, stream_answer_bytes: 1 << 20 }
     }
 }
 

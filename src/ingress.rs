@@ -35,6 +35,7 @@ mod client;
 mod crossing;
 mod events;
 mod file;
+mod following;
 mod labels;
 mod limits;
 mod loading;
@@ -45,6 +46,7 @@ mod pieces;
 mod queue;
 mod unanswered;
 mod upload;
+mod waiting;
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -104,6 +106,11 @@ pub struct Options {
     pub all_bodies_bytes: usize,
     /// Maximum number of requests of a kind (single reads, writes, lists) waiting for a thread.
     pub requests_in_flight: usize,
+    /// Maximum number of appends to streams without an answer.
+    pub appends_in_flight: usize,
+    /// Maximum bytes of their bodies.
+    #[serde(deserialize_with = "crate::size::deserialize")]
+    pub append_bytes_in_flight: usize,
     /// Maximum bytes of unsent answers in memory.
     #[serde(deserialize_with = "crate::size::deserialize")]
     pub all_responses_bytes: usize,
@@ -125,6 +132,8 @@ impl Options {
             Limited::Bodies => self.bodies_in_flight,
             Limited::BodyBytes => self.all_bodies_bytes.max(self.body_bytes),
             Limited::AnswerBytes => self.all_responses_bytes,
+            Limited::Appends => self.appends_in_flight,
+            Limited::AppendBytes => self.append_bytes_in_flight,
             Limited::Feeds => feed::Options::default().subscribers,
             Limited::Reads | Limited::Writes | Limited::Lists | Limited::Dumps => self.requests_in_flight,
         })
@@ -140,6 +149,8 @@ impl Default for Options {
             bodies_in_flight: 8192,
             all_bodies_bytes: 256 << 20,
             requests_in_flight: 1024,
+            appends_in_flight: 10_000,
+            append_bytes_in_flight: 64 << 20,
             all_responses_bytes: 256 << 20,
             request_timeout_ms: 30_000,
             allowed_hosts: Vec::new(),
@@ -165,13 +176,21 @@ pub struct Ingress {
 
 impl Ingress {
     /// Creates an ingress for a database; blocking work runs in `pools` (`spawn_blocking`).
-    pub fn new(database: Database, handlers: handlers::Options, options: Options, pools: impl Into<Pools>) -> Self {
-        let routes = Routes::new(database.clone(), handlers);
+    ///
+    /// # Errors
+    /// As [`Routes::new`].
+    pub fn new(
+        database: Database,
+        handlers: handlers::Options,
+        options: Options,
+        pools: impl Into<Pools>,
+    ) -> crate::error::Result<Self> {
+        let routes = Routes::new(database.clone(), handlers)?;
         let observability = Arc::new(Observability::counting(labels::names(&routes)));
         let feed = Feed::new(database.clone(), unlimited(feed::Options::default()), handlers::write_event);
         let limits = options.limits();
         let crossing = Arc::new(Crossing::new(database, routes, &options, limits, pools.into()));
-        Self::of(crossing, None, None, feed, observability, options)
+        Ok(Self::of(crossing, None, None, feed, observability, options))
     }
 
     fn of(
@@ -259,9 +278,10 @@ impl Ingress {
         self.operations.set_ready(ready);
     }
 
-    /// Ends all change feeds, which would not end by themselves.
+    /// Ends all change feeds, which would not end by themselves, and what waits for an event.
     pub fn end_feeds(&self) {
         self.feed.stop();
+        self.crossing.routes().streams().stop();
     }
 
     /// Closes the access log, if this is the last ingress of its threads; waits at most `longest` for pending lines to be written.
@@ -322,6 +342,14 @@ impl Ingress {
             Some(Ok(route)) if let Some((topic, after)) = route.follows() => {
                 let request = Unanswered::new(self, context, peer);
                 return Answering::later(answer_with_changes(request, parts, topic, after));
+            }
+            Some(Ok(route)) if let Some((stream, followed)) = route.subscribes() => {
+                let request = Unanswered::new(self, context, peer);
+                return Answering::later(following::answer_with_events(request, parts, stream, followed));
+            }
+            Some(Ok(route)) if let Some(wait) = route.waits() => {
+                let request = Unanswered::new(self, context, peer);
+                return Answering::later(waiting::answer_at_end(request, parts, wait));
             }
             Some(Ok(ref route)) if let Some(blob) = route.blob() => {
                 return self.answer_with_blob(blob, &parts.headers, context, peer);
@@ -457,18 +485,29 @@ impl Ingress {
         context: &mut Context,
         peer: &Peer,
     ) -> handlers::Result<(Bytes, BodyBytes)> {
-        let limit_bytes = self.options.body_bytes;
-        if body.least_bytes() > limit_bytes as u64 {
+        let appends = route.appends();
+        let limit_bytes = match appends {
+            true => self.options.body_bytes.min(self.options.append_bytes_in_flight),
+            false => self.options.body_bytes,
+        };
+        let announced = body.least_bytes();
+        if announced > limit_bytes as u64 {
             return self.refuse(Failure::TooLarge { limit_bytes }, parts, body);
         }
         let first = body::at_hand(&mut body, &parts.headers)?;
         let (read, mut held) = if body.is_over() {
             let mut held = BodyBytes::none(peer);
+            if appends && !held.begin_append(first.len()) {
+                return Err(Failure::Overloaded);
+            }
             (body::single(first, limit_bytes, |bytes| held.grow(bytes)), held)
         } else if let Some(permit) = BodyPermit::take(peer) {
             let mut held = permit.bytes(peer);
+            if appends && !held.begin_append(announced as usize) {
+                return self.refuse(Failure::Overloaded, parts, body);
+            }
             // Boxed, so that requests with short bodies are moved as less memory.
-            (Box::pin(self.read_rest(first, &mut body, &permit, &mut held)).await, held)
+            (Box::pin(self.read_rest(first, &mut body, limit_bytes, &permit, &mut held)).await, held)
         } else {
             return self.refuse(Failure::Overloaded, parts, body);
         };
@@ -489,11 +528,12 @@ impl Ingress {
         &self,
         first: Bytes,
         body: &mut impl Source,
+        limit_bytes: usize,
         permit: &BodyPermit,
         held: &mut BodyBytes,
     ) -> handlers::Result<Bytes> {
         let waited_ms = self.options.body_timeout_ms;
-        let read = body::read_within(first, body, self.options.body_bytes, |bytes| {
+        let read = body::read_within(first, body, limit_bytes, |bytes| {
             permit.arriving.note(bytes);
             held.grow(bytes)
         });
@@ -578,16 +618,19 @@ async fn answer_with_body<B: Source>(mut request: Unanswered, parts: Parts, body
                 let loaded = Box::pin(ingress.load(table, load, &parts, body, request.context(), &peer)).await;
                 loaded.and_then(|load| route.loaded(&load))
             }
-            None => match ingress.read(&route, &parts, body, request.context(), &peer).await {
-                Err(failure) => Err(failure),
-                Ok((body, held)) => match ingress.crossing.attempt(&route, &parts.headers, &body) {
-                    Attempt::Done(outcome) => outcome,
-                    attempt => {
-                        request.context().mark(Span::Handler);
-                        return Box::pin(answer_later(request, parts, body, held, attempt)).await;
-                    }
-                },
-            },
+            None => {
+                request.appends = route.appends();
+                match ingress.read(&route, &parts, body, request.context(), &peer).await {
+                    Err(failure) => Err(failure),
+                    Ok((body, held)) => match ingress.crossing.attempt(&route, &parts.headers, &body) {
+                        Attempt::Done(outcome) => outcome,
+                        attempt => {
+                            request.context().mark(Span::Handler);
+                            return Box::pin(answer_later(request, parts, body, held, attempt)).await;
+                        }
+                    },
+                }
+            }
         },
     };
     request.answer_for(outcome, false, &parts.headers)

@@ -21,7 +21,7 @@ use serde::Serialize;
 use strata::config::{self, Flags};
 use strata::error::{Error, Result};
 use strata::transaction::Database;
-use strata::{blobs, maintenance, server};
+use strata::{blobs, maintenance, server, streams};
 
 /// A storage server on embedded RocksDB: tables with secondary indexes over HTTP
 #[derive(Parser)]
@@ -168,8 +168,11 @@ fn serve(flags: &Flags) -> Result<()> {
 
 fn check(path: &std::path::Path) -> Result<()> {
     let schema = server::check_schema(path)?;
-    let names: Vec<_> = schema.tables.iter().map(|table| table.name.as_str()).collect();
-    print(format_args!("{}: valid, tables: {}", path.display(), names.join(", ")))
+    let tables: Vec<_> = schema.tables.iter().map(|table| table.name.as_str()).collect();
+    let streams: Vec<_> = schema.streams.iter().map(|stream| stream.name.as_str()).collect();
+    let named = [("tables", tables), ("streams", streams)].into_iter().filter(|(_, names)| !names.is_empty());
+    let named: Vec<_> = named.map(|(what, names)| format!("{what}: {}", names.join(", "))).collect();
+    print(format_args!("{}: valid, {}", path.display(), named.join("; ")))
 }
 
 fn verify(stored: &Stored) -> Result<()> {
@@ -183,10 +186,11 @@ fn verify(stored: &Stored) -> Result<()> {
             print(format_args!("the {kind} index of {table}.{attributes} is {state} and not verified"))?;
         }
     }
-    let found = [database.disagreements()?, blobs::disagreements(&database)?].concat();
+    let found =
+        [database.disagreements()?, blobs::disagreements(&database)?, streams::disagreements(&database)?].concat();
     found.iter().try_for_each(print)?;
     match found.len() {
-        0 => print(format_args!("{}: records, indexes and blobs agree", stored.data.data_dir.display())),
+        0 => print(format_args!("{}: records, indexes, blobs and streams agree", stored.data.data_dir.display())),
         several => Err(Error::corrupt(format!("{} disagreements in {}", several, stored.data.data_dir.display()))),
     }
 }

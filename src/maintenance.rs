@@ -10,6 +10,7 @@ use serde::Serialize;
 use crate::error::{Error, Result};
 use crate::schema::Schema;
 use crate::storage::{self, Options, Space, Store};
+use crate::streams::{self, Streams};
 use crate::transaction::Database;
 
 /// Statistics of a store.
@@ -17,6 +18,8 @@ use crate::transaction::Database;
 pub struct Statistics {
     /// The tables, in schema order.
     pub tables: Vec<TableStatistics>,
+    /// The streams, in schema order.
+    pub streams: Vec<streams::Statistics>,
     /// Bytes of sorted files on the disk.
     pub sorted_bytes: u64,
     /// Bytes of blob files, including deleted chunks.
@@ -87,8 +90,11 @@ pub fn statistics(database: &Database) -> Result<Statistics> {
             indexes: indexes.collect::<Result<_>>()?,
         })
     });
+    let opened = Streams::open(database)?;
+    let streams = database.schema().streams.iter().map(|stream| opened.statistics(stream));
     Ok(Statistics {
         tables: tables.collect::<Result<_>>()?,
+        streams: streams.collect::<Result<_>>()?,
         sorted_bytes: gauges.sorted_bytes,
         blob_file_bytes: gauges.blob_file_bytes,
         uncompressed_bytes: store.uncompressed_bytes()?,

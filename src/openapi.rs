@@ -14,6 +14,7 @@ mod blobs;
 mod paths;
 mod schemas;
 mod server_paths;
+mod streams;
 
 use serde_json::{Value, json};
 
@@ -22,7 +23,7 @@ use crate::schema::Schema;
 /// The version of OpenAPI that the document declares.
 const EDITION: &str = "3.1.1";
 
-const DESCRIPTION: &str = "Tables over REST, generated from their schema. HEAD is supported wherever GET is, and \
+const DESCRIPTION: &str = "Tables and event streams over REST, generated from their schema. HEAD is supported wherever GET is, and \
     OPTIONS everywhere. The parameters of lists describe conditions of equality only; other operators, logic, and \
     related records in braces are written in the same part of the URL, or in the body of `POST /T/query`. Request \
     bodies may be compressed with gzip; responses are compressed according to `Accept-Encoding`. Every endpoint except \
@@ -31,7 +32,9 @@ const DESCRIPTION: &str = "Tables over REST, generated from their schema. HEAD i
 /// The document: what is served of a schema. `max_rows` is the most records that a list has.
 pub fn document(schema: &Schema, max_rows: usize) -> Value {
     let tables = || schema.tables.iter().filter(|table| table.exported);
-    let mut tags: Vec<_> = tables().map(|table| json!({"name": table.name})).collect();
+    let streams = || schema.streams.iter().filter(|stream| stream.exported);
+    let names = tables().map(|table| &table.name).chain(streams().map(|stream| &stream.name));
+    let mut tags: Vec<_> = names.map(|name| json!({"name": name})).collect();
     tags.extend(["Batch", "GraphQL", "Operations"].map(|name| json!({"name": name})));
     json!({
         "openapi": EDITION,
@@ -44,9 +47,9 @@ pub fn document(schema: &Schema, max_rows: usize) -> Value {
         "servers": [{"url": "/"}],
         "security": [],
         "tags": tags,
-        "paths": paths::of(tables()),
+        "paths": paths::of(tables(), streams()),
         "components": {
-            "schemas": schemas::of(schema, tables(), max_rows),
+            "schemas": schemas::of(schema, tables(), streams(), max_rows),
             "responses": answers::refused(),
             "headers": answers::headers(),
             "parameters": paths::parameters(max_rows),

@@ -8,6 +8,7 @@
 //! Non-goals: paths that are not a table's (`ingress` has a router for them); when and where a handler runs (`ingress`).
 
 mod route;
+mod streams;
 
 use std::borrow::Cow;
 
@@ -23,7 +24,8 @@ use crate::handlers::{
 };
 use crate::openapi;
 use crate::query::{Limits, Query};
-use crate::schema::{Schema, Table};
+use crate::schema::{Schema, Stream, Table};
+use crate::streams::Streams;
 use crate::transaction::Database;
 pub use route::{Access, Blob, Lane, Route, Work};
 use route::{Asked, Target, Verb};
@@ -31,6 +33,7 @@ use route::{Asked, Target, Verb};
 /// The paths of a schema.
 pub struct Routes {
     database: Database,
+    streams: Streams,
     options: Options,
     /// The exported tables: name and position in the schema, sorted by name.
     tables: Box<[(Box<str>, usize)]>,
@@ -51,6 +54,9 @@ const GRAPHQL_METHODS: &str = "GET, HEAD, POST, OPTIONS";
 const BATCH: &str = "/_batch";
 const BATCH_METHODS: &str = "POST, OPTIONS";
 
+/// The paths that are those of no table and no stream, in the order of their templates.
+const BESIDE: [&str; 2] = [GRAPHQL, BATCH];
+
 const RECORD: &str = "GET, HEAD, PUT, PATCH, DELETE, OPTIONS";
 const BLOB: &str = "GET, HEAD, PUT, DELETE, OPTIONS";
 
@@ -58,12 +64,15 @@ const BLOB: &str = "GET, HEAD, PUT, DELETE, OPTIONS";
 pub const METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
 
 impl Routes {
-    /// Creates the routes to the exported tables of a database.
-    pub fn new(database: Database, options: Options) -> Self {
-        let tables = names(database.schema());
+    /// Creates the routes to the exported tables and streams of a database, and opens the streams.
+    ///
+    /// # Errors
+    /// As [`Streams::open`].
+    pub fn new(database: Database, options: Options) -> crate::error::Result<Self> {
+        let (streams, tables) = (Streams::open(&database)?, names(database.schema()));
         let places = places(database.schema(), &tables);
         let graphql = Graphql::new(&database, options.max_rows);
-        Self { database, options, tables, places, graphql }
+        Ok(Self { database, streams, options, tables, places, graphql })
     }
 
     /// Returns the OpenAPI document of these paths and those beside them.
@@ -75,7 +84,28 @@ impl Routes {
     pub fn templates(&self) -> Vec<String> {
         let shapes = ["", "/{id}", "/{id}/{blob}"];
         let of_tables = self.tables.iter().flat_map(|(name, _)| shapes.map(|shape| format!("/{name}{shape}")));
-        of_tables.chain([GRAPHQL.to_owned(), BATCH.to_owned()]).collect()
+        let of_streams = self
+            .exported_streams()
+            .flat_map(|(_, stream)| streams::SHAPES.map(|shape| format!("/{}{shape}", stream.name)));
+        of_tables.chain(BESIDE.map(str::to_owned)).chain(of_streams).collect()
+    }
+
+    /// Returns the streams of the database.
+    pub fn streams(&self) -> &Streams {
+        &self.streams
+    }
+
+    /// Returns the exported streams, each with its place among them.
+    fn exported_streams(&self) -> impl Iterator<Item = (usize, &Stream)> {
+        self.database.schema().streams.iter().filter(|stream| stream.exported).enumerate()
+    }
+
+    /// Returns a stream by its name in a path, and the template of its path.
+    fn stream(&self, name: &str, rest: &str) -> Option<(&Stream, Template)> {
+        let name = percent_decode_str(name).decode_utf8().ok()?;
+        let (place, stream) = self.exported_streams().find(|(_, stream)| stream.name == *name)?;
+        let first = 3 * self.tables.len() + BESIDE.len() + streams::SHAPES.len() * place;
+        Some((stream, Template(first + streams::shape(rest))))
     }
 
     /// Returns the template of a path, even if the request is invalid.
@@ -85,7 +115,7 @@ impl Routes {
             Some(table) => {
                 Some(self.template_in(table, usize::from(!rest.is_empty()) + usize::from(rest.contains('/'))))
             }
-            None => self.template_beside(uri.path()),
+            None => self.template_beside(uri.path()).or_else(|| self.stream(name, rest).map(|(_, template)| template)),
         }
     }
 
@@ -101,7 +131,7 @@ impl Routes {
 
     /// Returns the template of a path that is not a table's.
     fn template_beside(&self, path: &str) -> Option<Template> {
-        let position = [GRAPHQL, BATCH].iter().position(|known| *known == path)?;
+        let position = BESIDE.iter().position(|known| *known == path)?;
         Some(Template(3 * self.tables.len() + position))
     }
 
@@ -115,6 +145,10 @@ impl Routes {
         let (name, rest) = segments(uri.path())?;
         if let Some(table) = self.table(name) {
             return Some(self.resolve_in(table, rest, method, uri.query().unwrap_or(""), headers));
+        }
+        if let Some((stream, template)) = self.stream(name, rest) {
+            let asked = (method, uri.query().unwrap_or(""));
+            return Some(self.resolve_stream(stream, rest, template, asked, headers));
         }
         let template = self.template_beside(uri.path())?;
         Some(match uri.path() {
@@ -320,10 +354,17 @@ impl Routes {
         if path.contains(['?', '#']) {
             return Err(Error::invalid("a query is not supported in the path of an operation").into());
         }
-        let (name, id) = segments(path).ok_or_else(nothing)?;
-        let table = self.table(name).filter(|_| !id.contains('/')).ok_or_else(nothing)?;
-        let id = (!id.is_empty()).then(|| decoded(id).map(Cow::into_owned)).transpose()?;
-        Ok(batch::Target { table, id })
+        let (name, rest) = segments(path).ok_or_else(nothing)?;
+        if let Some((stream, _)) = self.stream(name, rest) {
+            return match rest.strip_prefix("consumers/").filter(|group| !group.contains('/')) {
+                Some(group) => Ok(batch::Target::Group(stream, decoded(group)?.into_owned())),
+                None if rest.is_empty() => Ok(batch::Target::Stream(stream)),
+                None => Err(nothing()),
+            };
+        }
+        let table = self.table(name).filter(|_| !rest.contains('/')).ok_or_else(nothing)?;
+        let id = (!rest.is_empty()).then(|| decoded(rest).map(Cow::into_owned)).transpose()?;
+        Ok(batch::Target::Table(table, id))
     }
 
     fn collection_verb<'r>(&self, table: &Table, method: &Method, query: &'r str) -> Result<Verb<'r>> {

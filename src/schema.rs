@@ -1,14 +1,15 @@
-//! Tables, attributes and indexes, parsed from GraphQL SDL.
+//! Tables, attributes, indexes and event streams, parsed from GraphQL SDL.
 //!
 //! A [`Schema`] that exists is valid: later layers may index by attribute position without further checks. Unsupported features are
 //! rejected here, with line and column, and not when the first request uses them.
 //!
-//! Keys contain numbers ([`Table::id`], [`Index::id`]) instead of names. A freshly parsed schema assigns them in source order;
+//! Keys contain numbers ([`Table::id`], [`Stream::id`], [`Index::id`]) instead of names. A freshly parsed schema assigns them in source order;
 //! `transaction` reassigns them from the catalogue of the opened store, so that they never change for stored data. The catalogue also
 //! provides the earlier layouts of records ([`Earlier`]) and the build states of indexes ([`IndexState`]).
 
 mod directives;
 mod index;
+mod stream;
 
 use async_graphql_parser::types::{
     BaseType, ConstDirective, FieldDefinition, ObjectType, ServiceDocument, Type as SdlType, TypeDefinition, TypeKind,
@@ -22,12 +23,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::error::{Error, Place, Result};
 use directives::text_argument;
 pub use index::{Index, IndexKind, IndexState, Progress};
+pub use stream::Stream;
 
-/// All tables.
+/// All tables and streams.
 #[derive(Clone, Debug)]
 pub struct Schema {
     /// In source order.
     pub tables: Vec<Table>,
+    /// In source order. No stream has the name of a table.
+    pub streams: Vec<Stream>,
 }
 
 /// One table: a type with `@table`.
@@ -224,26 +228,39 @@ impl Schema {
             let position = error.positions().next().unwrap_or(Pos { line: 1, column: 1 });
             invalid(position, syntax_detail(&error))
         })?;
-        let mut schema = Self { tables: Vec::new() };
-        let (definitions, mut types) = (tables_of(&document)?, HashSet::new());
-        for definition in &definitions {
-            let table = parse_table(definition)?;
-            let twice = |what, name| Err(invalid(definition.name.pos, format!("{what} {name} is defined twice")));
+        let mut schema = Self { tables: Vec::new(), streams: Vec::new() };
+        let (mut tables, mut types) = (Vec::new(), HashSet::new());
+        for definition in types_of(&document)? {
+            let wrong = |detail: String| invalid(definition.name.pos, detail);
             if !types.insert(&definition.name.node) {
-                return twice("type", definition.name.node.as_str());
+                return Err(wrong(format!("type {} is defined twice", definition.name.node)));
             }
-            if schema.table(&table.name).is_some() {
-                return twice("table", &table.name);
+            let refuse_taken = |schema: &Self, what: &str, name: &str| {
+                let is_table = schema.table(name).is_some();
+                match is_table.then_some("table").or_else(|| schema.stream(name).map(|_| "stream")) {
+                    None => Ok(()),
+                    Some(other) if other == what => Err(wrong(format!("{what} {name} is defined twice"))),
+                    Some(other) => Err(wrong(format!("{name} is the name of a {other} already"))),
+                }
+            };
+            if directives::find(&definition.directives, "stream").is_some() {
+                let stream = Stream::parse(definition)?;
+                refuse_taken(&schema, "stream", &stream.name)?;
+                schema.streams.push(stream);
+            } else {
+                let table = parse_table(definition)?;
+                refuse_taken(&schema, "table", &table.name)?;
+                schema.tables.push(table);
+                tables.push(definition);
             }
-            schema.tables.push(table);
         }
-        if schema.tables.is_empty() {
+        if types.is_empty() {
             return Err(invalid(
                 Pos { line: 1, column: 1 },
-                "no type has @table: there would be nothing to serve".into(),
+                "no type has @table or @stream: there would be nothing to serve".into(),
             ));
         }
-        parse_relationships(&mut schema, &definitions)?;
+        parse_relationships(&mut schema, &tables)?;
         schema.number();
         schema.set_identities();
         Ok(schema)
@@ -264,9 +281,16 @@ impl Schema {
         self.tables.iter().find(|table| table.name == name)
     }
 
-    /// Numbers tables and indexes in source order, both from 1.
+    /// Returns the stream with this name.
+    pub fn stream(&self, name: &str) -> Option<&Stream> {
+        self.streams.iter().find(|stream| stream.name == name)
+    }
+
+    /// Numbers tables and then streams, and indexes, in source order, both from 1.
     fn number(&mut self) {
         let mut next_index = 1..;
+        let first_stream = 1 + self.tables.len() as u32;
+        self.streams.iter_mut().zip(first_stream..).for_each(|(stream, id)| stream.id = id);
         for (table, id) in self.tables.iter_mut().zip(1..) {
             table.id = id;
             for (index, id) in table.indexes.iter_mut().zip(&mut next_index) {
@@ -354,8 +378,9 @@ fn syntax_detail(error: &async_graphql_parser::Error) -> String {
     last.trim().trim_start_matches("= ").to_owned()
 }
 
-fn tables_of(document: &ServiceDocument) -> Result<Vec<&TypeDefinition>> {
-    let mut tables = Vec::new();
+/// Returns the types with `@table` or `@stream`; there may be no others.
+fn types_of(document: &ServiceDocument) -> Result<Vec<&TypeDefinition>> {
+    let mut types = Vec::new();
     directives::check_definitions(document.definitions.iter().filter_map(|definition| match definition {
         TypeSystemDefinition::Directive(definition) => Some(&definition.node),
         _ => None,
@@ -366,15 +391,21 @@ fn tables_of(document: &ServiceDocument) -> Result<Vec<&TypeDefinition>> {
                 return Err(invalid(definition.pos, "`extend` is not supported: define the whole type at once".into()));
             }
             TypeSystemDefinition::Type(definition)
-                if directives::find(&definition.node.directives, "table").is_some() =>
+                if ["table", "stream"]
+                    .iter()
+                    .any(|name| directives::find(&definition.node.directives, name).is_some()) =>
             {
-                tables.push(&definition.node);
+                types.push(&definition.node);
             }
             TypeSystemDefinition::Type(definition) => {
                 let name = &definition.node.name.node;
                 let detail = match keyword(&definition.node.kind) {
-                    "type" => format!("type {name} has no @table: only tables can be defined"),
-                    keyword => format!("{keyword} {name} is not supported: only types with @table can be defined"),
+                    "type" => {
+                        format!("type {name} has no @table and no @stream: only tables and streams can be defined")
+                    }
+                    keyword => {
+                        format!("{keyword} {name} is not supported: only types with @table or @stream can be defined")
+                    }
                 };
                 return Err(invalid(definition.pos, detail));
             }
@@ -387,7 +418,7 @@ fn tables_of(document: &ServiceDocument) -> Result<Vec<&TypeDefinition>> {
             TypeSystemDefinition::Directive(_) => {}
         }
     }
-    Ok(tables)
+    Ok(types)
 }
 
 /// Returns the keyword of a definition.
@@ -409,27 +440,12 @@ fn parse_table(definition: &TypeDefinition) -> Result<Table> {
     if let Some(interface) = object.implements.first() {
         return Err(invalid(interface.pos, "interfaces are not supported: remove `implements`".into()));
     }
-    directives::check(&definition.directives, &directives::OF_TYPES)?;
+    directives::check(&definition.directives, &directives::OF_TABLES)?;
     let position = definition.name.pos;
     let table_directive =
-        directives::find(&definition.directives, "table").expect("tables_of chose it by this directive");
-    let name = text_argument(table_directive, "name")?.unwrap_or_else(|| definition.name.node.to_string());
-    let valid = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-    if !valid || name.starts_with('_') || name == "graphql" {
-        let detail =
-            format!("table name {name:?}: use letters, digits and _, do not begin with _, and do not use graphql");
-        return Err(invalid(position, detail));
-    }
-    let durability = match text_argument(table_directive, "durability")?.as_deref() {
-        None | Some("soft") => Durability::Soft,
-        Some("strong") => Durability::Strong,
-        Some(other) => {
-            return Err(invalid(
-                table_directive.pos,
-                format!("durability must be \"soft\" or \"strong\", not {other:?}"),
-            ));
-        }
-    };
+        directives::find(&definition.directives, "table").expect("types_of chose it by this directive");
+    let name = name("table", definition, table_directive)?;
+    let durability = durability(table_directive)?;
     let mut table = Table {
         identity: Identity::default(),
         id: 0,
@@ -458,6 +474,29 @@ fn parse_table(definition: &TypeDefinition) -> Result<Table> {
     }
     table.fixed_widths += usize::from(table.expiration.is_some());
     Ok(table)
+}
+
+/// Returns the name of a table or a stream in paths.
+fn name(what: &str, definition: &TypeDefinition, directive: &Positioned<ConstDirective>) -> Result<String> {
+    let name = text_argument(directive, "name")?.unwrap_or_else(|| definition.name.node.to_string());
+    let valid = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    if !valid || name.starts_with('_') || name == "graphql" {
+        let detail =
+            format!("{what} name {name:?}: use letters, digits and _, do not begin with _, and do not use graphql");
+        return Err(invalid(definition.name.pos, detail));
+    }
+    Ok(name)
+}
+
+fn durability(directive: &Positioned<ConstDirective>) -> Result<Durability> {
+    match text_argument(directive, "durability")?.as_deref() {
+        None | Some("soft") => Ok(Durability::Soft),
+        Some("strong") => Ok(Durability::Strong),
+        Some(other) => {
+            let detail = format!("durability must be \"soft\" or \"strong\", not {other:?}");
+            Err(invalid(directive.pos, detail))
+        }
+    }
 }
 
 /// Returns the lifetime of records in seconds.

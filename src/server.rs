@@ -31,6 +31,7 @@ use crate::observability::messages;
 use crate::schema::Schema;
 use crate::static_files::Site;
 use crate::storage;
+use crate::streams::Streams;
 use crate::tls::Tls;
 use crate::transaction::Database;
 use acceptor::Phase;
@@ -129,7 +130,8 @@ impl Server {
             workers.push(thread);
         }
         let interval = (config.sync_every_ms > 0).then(|| Duration::from_millis(config.sync_every_ms));
-        let background = [Background::work(&database), Background::sync(&database, interval)];
+        let streams = Streams::open(&database)?;
+        let background = [Background::work(&database, &streams), Background::sync(&database, interval)];
         let [working, syncing] = background;
         let background = [working.map_err(cannot)?, syncing.map_err(cannot)?];
         let (phase, phases) = watch::channel(Phase::Serve);
@@ -260,8 +262,9 @@ pub fn run(config: &Config) -> Result<()> {
     if let Some(path) = ready_file {
         ready_file::write(path, server.url())?;
     }
-    if !server.database().schema().tables.iter().any(|table| table.exported) {
-        tracing::warn!("no table is served: add @export to a type of the schema");
+    let schema = server.database().schema();
+    if !schema.tables.iter().any(|table| table.exported) && !schema.streams.iter().any(|stream| stream.exported) {
+        tracing::warn!("no table and no stream is served: add @export to a type of the schema");
     }
     tracing::info!("listening on {}", server.url());
     runtime.block_on(async {
@@ -463,7 +466,7 @@ fn ingress(config: &Config, database: &Database, files: Option<Site>, pools: &[R
     let [reading, writing, scanning, dumping, uploading, syncing] = pools.each_ref().map(|pool| pool.handle().clone());
     let pools = Pools { reading, writing, scanning, dumping, uploading, syncing };
     let (handlers, options) = (config.handlers.clone(), config.ingress.clone());
-    let ingress = Ingress::new(database.clone(), handlers, options, pools).with_feed(config.feed.clone());
+    let ingress = Ingress::new(database.clone(), handlers, options, pools)?.with_feed(config.feed.clone());
     let ingress = ingress.with_observability(&config.observability)?;
     ingress.limits().set(Limited::DumpThreads, config.dump_threads);
     let ingress = match &config.checkpoint_dir {

@@ -15,16 +15,16 @@ mod log;
 mod room;
 mod scan;
 mod shortage;
+mod striped;
 mod threads;
 
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock};
 
-use parking_lot::Mutex;
 use rust_rocksdb::{self as rocksdb, AsColumnFamilyRef};
 use serde::{Deserialize, Serialize};
 
@@ -40,6 +40,7 @@ pub use log::{LogPosition, LogReader, LoggedBatch, Operation, vouch};
 use log::{LostEnd, Openings, Synced, Watcher};
 use room::Room;
 pub use scan::Scan;
+pub(crate) use striped::Striped;
 pub use threads::check_threads;
 
 /// Settings of the engine. Sizes in bytes.
@@ -99,8 +100,10 @@ pub enum Space {
     Records,
     /// Entries of all indexes.
     Indexes,
-    /// Blobs in chunks, and their manifests. Its memtables are small; bulk writers check [`Store::has_room_for_blobs`].
+    /// Blobs in chunks, and their manifests. Its memtables are small; bulk writers check [`Store::has_room_for`].
     Blobs,
+    /// Events of streams in chunks, their idempotency keys, and what is known about each stream.
+    Streams,
 }
 
 /// A strong write of more bytes goes to the log alone, and only its sync is shared: copying it into the write of a group would take longer
@@ -141,8 +144,8 @@ pub struct Batch {
     puts: bool,
     /// Whether it puts a part of a blob.
     puts_blobs: bool,
-    /// Whether it deletes parts of blobs.
-    deletes_blobs: bool,
+    /// Whether it deletes parts of blobs, or trims a stream.
+    gives_back: bool,
 }
 
 /// Keeps everybody from opening a directory for writing while it lives.
@@ -477,8 +480,15 @@ impl Store {
     /// # Errors
     /// As [`Store::reclaim_space`].
     pub fn remove_files(&self, space: Space, number: u32) -> Result<()> {
+        self.remove_files_between(space, &number.to_be_bytes(), &number.wrapping_add(1).to_be_bytes())
+    }
+
+    /// Removes the sorted files that contain nothing but keys from `lower` up to `upper`, of which none may be in use.
+    ///
+    /// # Errors
+    /// As [`Store::reclaim_space`].
+    pub fn remove_files_between(&self, space: Space, lower: &[u8], upper: &[u8]) -> Result<()> {
         self.check_writable()?;
-        let (lower, upper) = (number.to_be_bytes(), number.wrapping_add(1).to_be_bytes());
         let removed = self.db().delete_file_in_range_cf(&self.family(space), lower, upper);
         removed.map_err(|error| classify("remove files", error))
     }
@@ -545,15 +555,15 @@ impl Store {
         self.background.failure.lock().clone()
     }
 
-    /// Returns whether more bytes of blobs may be written now. Otherwise so many wait to be flushed that the engine would soon stall all
-    /// writers, those of other spaces too.
+    /// Returns whether more bytes of blobs, or of events, may be written now. Otherwise so many wait to be flushed that the engine would soon
+    /// stall all writers, those of other spaces too.
     ///
     /// # Errors
     /// `Storage` if the engine does not report it.
-    pub fn has_room_for_blobs(&self) -> Result<bool> {
-        Ok(match gauges::memtables(self, Space::Blobs)? {
+    pub fn has_room_for(&self, space: Space) -> Result<bool> {
+        Ok(match gauges::memtables(self, space)? {
             (0, _) => true,
-            (1, active_bytes) => active_bytes < engine::ACTIVE_BLOB_BYTES,
+            (1, active_bytes) => active_bytes < engine::active_bytes(space, &self.options),
             _ => false,
         })
     }
@@ -622,13 +632,13 @@ impl Store {
 
     /// Stages a delete in a batch.
     pub fn delete(&self, batch: &mut Batch, space: Space, key: &[u8]) {
-        batch.deletes_blobs |= space == Space::Blobs;
+        batch.gives_back |= space == Space::Blobs;
         batch.writes().delete_cf(&self.family(space), key);
     }
 
     /// Stages a delete of the keys from `lower` up to but not including `upper` in a batch.
     pub fn delete_range(&self, batch: &mut Batch, space: Space, lower: &[u8], upper: &[u8]) {
-        batch.deletes_blobs |= space == Space::Blobs;
+        batch.gives_back |= space == Space::Blobs;
         batch.writes().delete_range_cf(&self.family(space), lower, upper);
     }
 }
@@ -691,18 +701,23 @@ impl Snapshot<'_> {
 }
 
 impl Batch {
+    /// Says that more space is given back by it than what it puts takes: it is written even if the disk is nearly full.
+    pub fn set_gives_back(&mut self) {
+        self.gives_back = true;
+    }
+
     /// Removes what was staged and keeps the memory, unless it has grown beyond four mebibytes.
     pub fn clear(&mut self) {
-        (self.puts, self.puts_blobs, self.deletes_blobs) = (false, false, false);
+        (self.puts, self.puts_blobs, self.gives_back) = (false, false, false);
         self.writes = self.writes.take().filter(|writes| writes.size_in_bytes() <= 4 << 20);
         if let Some(writes) = &mut self.writes {
             writes.clear();
         }
     }
 
-    /// Returns whether it adds to what is stored. The deletion of a blob does not, though it writes the record of the blob.
+    /// Returns whether it adds to what is stored. The deletion of a blob does not, though it writes the record of the blob, nor does a trim.
     fn adds(&self) -> bool {
-        self.puts_blobs || self.puts && !self.deletes_blobs
+        self.puts_blobs || self.puts && !self.gives_back
     }
 
     /// Returns the number of staged bytes.
@@ -721,7 +736,7 @@ impl Batch {
 }
 
 impl Space {
-    const ALL: [Self; 4] = [Self::Meta, Self::Records, Self::Indexes, Self::Blobs];
+    const ALL: [Self; 5] = [Self::Meta, Self::Records, Self::Indexes, Self::Blobs, Self::Streams];
 }
 
 /// Counters since a store was opened. Bytes are of batches as written to the log, and of files written.
@@ -758,49 +773,6 @@ struct Calls {
     looked_up: Striped,
     scans: Striped,
     writes: Striped,
-}
-
-/// A striped counter, each stripe on its own cache line, so that threads do not contend for one line. A thread owns a stripe until it ends
-/// and counts without an atomic read-modify-write; threads that find none free share the last.
-#[derive(Default)]
-struct Striped([Stripe; STRIPES]);
-
-const STRIPES: usize = 32;
-
-#[derive(Default)]
-#[repr(align(64))]
-struct Stripe(AtomicU64);
-
-/// The number of the stripe that a thread owns in all counters.
-struct OwnedStripe(usize);
-
-static FREE: LazyLock<Mutex<Vec<usize>>> = LazyLock::new(|| Mutex::new((0..STRIPES - 1).rev().collect()));
-
-thread_local! { static OWN: OwnedStripe = OwnedStripe(FREE.lock().pop().unwrap_or(STRIPES - 1)); }
-
-impl Drop for OwnedStripe {
-    fn drop(&mut self) {
-        if self.0 < STRIPES - 1 {
-            FREE.lock().push(self.0);
-        }
-    }
-}
-
-impl Striped {
-    #[inline]
-    fn add(&self, more: u64) {
-        let number = OWN.try_with(|own| own.0).unwrap_or(STRIPES - 1);
-        let Stripe(count) = &self.0[number];
-        if number < STRIPES - 1 {
-            count.store(count.load(Ordering::Relaxed) + more, Ordering::Relaxed);
-        } else {
-            count.fetch_add(more, Ordering::Relaxed);
-        }
-    }
-
-    fn sum(&self) -> u64 {
-        self.0.iter().map(|stripe| stripe.0.load(Ordering::Relaxed)).sum()
-    }
 }
 
 /// Says which ends of the log the engine has not read.

@@ -16,11 +16,12 @@ mod uniques;
 mod uploads;
 mod verbs;
 
+use std::any::Any;
 use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -73,6 +74,8 @@ struct Deferred {
     sync: AtomicBool,
     /// The lock held by another transaction that made a verb fail.
     lock: Mutex<Option<Slot>>,
+    /// What is called after the sync.
+    followers: Mutex<Vec<Box<dyn Follower>>>,
 }
 
 impl Clone for Deferred {
@@ -105,6 +108,8 @@ struct Parts {
     /// Uploads whose bytes are still to be deleted: table and number.
     abandoned: Mutex<Vec<(u32, u64)>>,
     uploads: Uploads,
+    /// What a layer above keeps in memory, as long as it does: see [`Database::kept_beside`].
+    beside: Mutex<Option<Weak<dyn Any + Send + Sync>>>,
 }
 
 /// The condition that the stored record must satisfy for a verb to change it.
@@ -121,6 +126,18 @@ pub enum Precondition {
     OneOf(Vec<u64>),
 }
 
+/// What follows the batch of a transaction: memory that repeats what is stored. Its methods must neither block nor panic.
+pub(crate) trait Follower: Send {
+    /// Called when the batch is written, while its locks are held.
+    fn written(&self);
+
+    /// Called when writing the batch has failed, while its locks are held: it may be written all the same after a restart.
+    fn failed(&self);
+
+    /// Called when the batch of a strong transaction is synced, after its locks were released; never if the sync fails.
+    fn synced(&self);
+}
+
 /// An atomic set of reads and staged writes.
 pub struct Transaction<'d> {
     database: &'d Database,
@@ -135,6 +152,7 @@ pub struct Transaction<'d> {
     now: OnceCell<i64>,
     /// The writes of this transaction by key, so that it reads its own writes. `None` for a transaction of one verb.
     written: Option<Written>,
+    follower: Option<Box<dyn Follower>>,
 }
 
 /// The outcome of a bulk replace.
@@ -197,6 +215,7 @@ impl Database {
             background,
             abandoned: Mutex::default(),
             uploads,
+            beside: Mutex::default(),
         });
         Ok(Self { shared, reach: Reach::Disk, clock, interrupt: None, deferred: None })
     }
@@ -229,14 +248,21 @@ impl Database {
         self.deferred.as_ref().is_some_and(|deferred| deferred.sync.load(Ordering::Relaxed))
     }
 
-    /// Syncs the log without blocking a thread: `done` is called with the outcome. If no other waiter leads the commit, `spawn` receives a
-    /// closure that syncs and may block. `spawn` and `done` must neither block nor panic.
+    /// Syncs the log, with what verbs on this database have left, without blocking a thread: `done` is called with the outcome. If no other
+    /// waiter leads the commit, `spawn` receives a closure that syncs and may block. `spawn` and `done` must neither block nor panic.
     pub fn when_synced(
         &self,
         spawn: impl FnOnce(Box<dyn FnOnce() + Send>) + Send + 'static,
         done: impl FnOnce(Result<()>) + Send + 'static,
     ) {
         let database = self.clone();
+        let followers = self.deferred.as_ref().map(|deferred| std::mem::take(&mut *deferred.followers.lock()));
+        let done = move |outcome: Result<()>| {
+            if outcome.is_ok() {
+                followers.into_iter().flatten().for_each(|follower| follower.synced());
+            }
+            done(outcome);
+        };
         self.store().when_synced(move |call| match call {
             Notification::Lead(lead) => spawn(Box::new(move || done(lead.sync(database.store())))),
             Notification::Served(outcome) => done(outcome),
@@ -310,6 +336,22 @@ impl Database {
     /// Returns the underlying store, for maintenance: flush, checkpoint, settle.
     pub fn store(&self) -> &Store {
         &self.shared.store
+    }
+
+    /// Returns what a layer above keeps in memory of this database, and what all its clones share; `make` makes it if nobody keeps one now.
+    ///
+    /// # Errors
+    /// What `make` returns.
+    pub(crate) fn kept_beside<T: Any + Send + Sync>(&self, make: impl FnOnce() -> Result<T>) -> Result<Arc<T>> {
+        let mut beside = self.shared.beside.lock();
+        let known = beside.as_ref().and_then(Weak::upgrade).and_then(|kept| Arc::downcast(kept).ok());
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let made = Arc::new(make()?);
+        let kept: Arc<dyn Any + Send + Sync> = made.clone();
+        *beside = Some(Arc::downgrade(&kept));
+        Ok(made)
     }
 
     /// Reads a record by its id, without a copy and without a lock.
@@ -558,6 +600,21 @@ impl Database {
         }
     }
 
+    /// Syncs what a transaction has written, or leaves that to the caller; then calls its follower.
+    fn sync_for(&self, follower: Box<dyn Follower>) -> Result<()> {
+        match &self.deferred {
+            Some(deferred) => {
+                deferred.followers.lock().push(follower);
+                deferred.sync.store(true, Ordering::Relaxed);
+            }
+            None => {
+                self.store().sync()?;
+                follower.synced();
+            }
+        }
+        Ok(())
+    }
+
     /// Reads a record, lets `change` compute a patch for it, and merges that, while the record is locked. `change` may be called more than
     /// once, each time with the current record, so it should have no side effects.
     ///
@@ -621,6 +678,7 @@ impl Database {
                 durability: Durability::Soft,
                 now: OnceCell::new(),
                 written: remember.then(Written::default),
+                follower: None,
             };
             let outcome = verbs(&mut transaction);
             // Regardless of the result: one of the verbs was not executed.

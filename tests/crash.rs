@@ -8,6 +8,7 @@
 mod building;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod power;
+mod streams;
 
 use std::collections::HashMap;
 use std::env;
@@ -27,6 +28,8 @@ const THREADS: usize = 4;
 const DIRECTORY: &str = "STRATA_TEST_VICTIM_DIRECTORY";
 const DURABILITY: &str = "STRATA_TEST_VICTIM_DURABILITY";
 const ROUND: &str = "STRATA_TEST_VICTIM_ROUND";
+
+const WRITER: &str = "crash::a_victim_that_writes";
 
 /// Small buffers, so that flushes and new logs fall into every round.
 fn open(directory: &Path, durability: &str) -> Result<Database> {
@@ -109,12 +112,12 @@ impl Victim {
                 shell
             }
         };
-        Self::run(command, directory, durability, round)
+        Self::run(command, WRITER, directory, durability, round)
     }
 
-    /// Starts it by a command that runs this program.
-    fn run(mut command: Command, directory: &Path, durability: Durability, round: usize) -> Self {
-        command.args(["--exact", "crash::a_victim_that_writes", "--nocapture"]);
+    /// Starts a victim, which is this test, by a command that runs this program.
+    fn run(mut command: Command, test: &str, directory: &Path, durability: Durability, round: usize) -> Self {
+        command.args(["--exact", test, "--nocapture"]);
         command.env(DIRECTORY, directory).env(DURABILITY, durability.name()).env(ROUND, round.to_string());
         let mut process = command.stdout(Stdio::piped()).spawn().expect("this program can be started");
         let lines = BufReader::new(process.stdout.take().expect("it is piped"));

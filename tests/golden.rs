@@ -10,7 +10,7 @@ use std::path::Path;
 use strata::encoding::{Record, body, record};
 use strata::error::{Error, Place, Result};
 use strata::query::{Limits, Query};
-use strata::schema::{Attribute, Durability, IndexKind, Relationship, Schema, Stamp, Table};
+use strata::schema::{Attribute, Durability, IndexKind, Relationship, Schema, Stamp, Stream, Table};
 
 const SEPARATOR: &str = "\n---\n";
 
@@ -60,6 +60,21 @@ fn normal_form(schema: &Schema) -> String {
             let (how, (owner, whose)) = if *many { ("many", (other, "their")) } else { ("one", (table, "by own")) };
             let key = &owner.attributes[*foreign_key].name;
             writeln!(text, "  {name} -> {how} {} {whose} {key}", other.name).expect("text grows");
+        }
+    }
+    for stream in &schema.streams {
+        let Stream { id, name, exported, durability, partitions, idempotency, expiration, max_bytes, hold_for } =
+            stream;
+        let (exported, durability) = (if *exported { "exported" } else { "internal" }, durability.name());
+        writeln!(text, "stream {id} {name} {exported} {durability}").expect("text grows");
+        writeln!(text, "  {partitions} partitions, idempotency keys for {idempotency} s").expect("text grows");
+        let limits =
+            [expiration.map(|seconds| format!("{seconds} s")), max_bytes.map(|bytes| format!("{bytes} bytes"))];
+        for limit in limits.into_iter().flatten() {
+            writeln!(text, "  trimmed after {limit}").expect("text grows");
+        }
+        if !hold_for.is_empty() {
+            writeln!(text, "  held for {}", hold_for.join(", ")).expect("text grows");
         }
     }
     text

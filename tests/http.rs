@@ -30,4 +30,5 @@ mod process;
 mod records;
 mod restarts;
 pub mod scripts;
+mod streams;
 mod tls;

@@ -15,3 +15,4 @@ mod http;
 mod openapi;
 mod query;
 mod settings;
+mod streams;

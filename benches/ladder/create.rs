@@ -93,7 +93,8 @@ fn above_indexes(suite: &mut Suite) {
     );
     let about = facts(n, "finds the handler of a path and answers with it").against("create/strata/handlers");
     suite.row("create", "strata", "routing", about, ours, |ours: Arc<Ours>| {
-        let (routes, headers) = (Routes::new(ours.database.clone(), handlers::Options::default()), json());
+        let (routes, headers) =
+            (Routes::new(ours.database.clone(), handlers::Options::default()).expect("streams that open"), json());
         let (bodies, path) = (bodies(), Uri::from_static("/Product"));
         move |index| {
             let route =

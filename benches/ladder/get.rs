@@ -62,8 +62,10 @@ pub fn in_process(suite: &mut Suite) {
         facts("finds the handler of a path and answers with it").against("get/strata/handlers"),
         ours,
         |ours: Arc<Ours>| {
-            let (routes, headers) =
-                (Routes::new(ours.database.clone(), handlers::Options::default()), HeaderMap::new());
+            let (routes, headers) = (
+                Routes::new(ours.database.clone(), handlers::Options::default()).expect("streams that open"),
+                HeaderMap::new(),
+            );
             let paths = paths(n);
             move |index| {
                 let route = routes.resolve(&Method::GET, &paths[scatter(index, n) as usize], &headers);

@@ -154,7 +154,7 @@ fn in_process(suite: &mut Suite, twin: Twin) {
     let about = facts("finds the handler of the GraphQL path and answers with it");
     let about = about.against(format!("{operation}/strata/graphql"));
     suite.row(operation, "strata", "routing", about, ours, move |ours: Arc<Ours>| {
-        let routes = Routes::new(ours.database.clone(), handlers::Options::default());
+        let routes = Routes::new(ours.database.clone(), handlers::Options::default()).expect("streams that open");
         let (path, headers, asks) = (Uri::from_static("/graphql"), json(), twin.asks());
         move |index| {
             let route = routes.resolve(&Method::POST, &path, &headers).expect("its path").expect("a good request");

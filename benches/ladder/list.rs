@@ -132,7 +132,7 @@ pub fn in_process(suite: &mut Suite) {
     let about = facts("parses the query, finds the handler of its path and answers with it");
     let about = about.against("list/strata/handlers");
     suite.row("list", "strata", "routing", about, ours, |ours: Arc<Ours>| {
-        let routes = Routes::new(ours.database.clone(), handlers::Options::default());
+        let routes = Routes::new(ours.database.clone(), handlers::Options::default()).expect("streams that open");
         let (paths, bytes, headers) = (paths(), answer_bytes(), HeaderMap::new());
         move |turn| {
             let place = (turn % CATEGORIES) as usize;

@@ -219,7 +219,7 @@ impl Drop for Upload {
 }
 
 fn check_room(store: &Store) -> Result<()> {
-    match store.has_room_for_blobs()? {
+    match store.has_room_for(Space::Blobs)? {
         true => Ok(()),
         false => Err(Error::Busy { detail: "the storage engine cannot keep up with the writes of blobs".to_owned() }),
     }

@@ -38,7 +38,7 @@ pub fn parse_array<'t, 'a>(table: &'t Table, body: &'a [u8]) -> Result<Vec<Field
 }
 
 /// The reason why a body is rejected.
-enum Refused {
+pub enum Refused {
     /// It is not the expected JSON.
     NotJson(Fault),
     /// It does not conform to the schema.
@@ -51,7 +51,14 @@ impl From<Fault> for Refused {
     }
 }
 
-fn parse<'a, T>(body: &'a [u8], read: impl FnOnce(&mut Reader<'a>) -> std::result::Result<T, Refused>) -> Result<T> {
+/// Reads a whole body.
+///
+/// # Errors
+/// `Invalid` if it is not UTF-8, or has more than what `read` reads; what `read` returns.
+pub fn parse<'a, T>(
+    body: &'a [u8],
+    read: impl FnOnce(&mut Reader<'a>) -> std::result::Result<T, Refused>,
+) -> Result<T> {
     // Validated once for the whole body: slices between its quotation marks are then valid UTF-8, too.
     let text = simdutf8::compat::from_utf8(body)
         .map_err(|error| Error::invalid_at("", format!("the body is not UTF-8 at byte {}", error.valid_up_to())))?;
@@ -63,6 +70,11 @@ fn parse<'a, T>(body: &'a [u8], read: impl FnOnce(&mut Reader<'a>) -> std::resul
     })
 }
 
+/// Returns the pointer to a member of the object to which a pointer leads.
+pub fn pointer_to(object: &str, name: &str) -> String {
+    format!("{object}/{}", name.replace('~', "~0").replace('/', "~1"))
+}
+
 /// Parses an object; `pointer` leads to it.
 fn object<'t, 'a>(
     reader: &mut Reader<'a>,
@@ -70,8 +82,7 @@ fn object<'t, 'a>(
     pointer: impl Fn() -> String,
 ) -> std::result::Result<Fields<'t, 'a>, Refused> {
     let unfit = |name: &str, below: &str, detail: String| {
-        let escaped = name.replace('~', "~0").replace('/', "~1");
-        Refused::Unfit(Error::invalid_at(format!("{}/{escaped}{below}", pointer()), detail))
+        Refused::Unfit(Error::invalid_at(pointer_to(&pointer(), name) + below, detail))
     };
     reader.take(b'{', "expected an object with the attributes of the table")?;
     let mut fields = Fields::of(table);

@@ -12,6 +12,7 @@
 //!          [table u32 BE][upload u64 BE][chunk u32 BE] -> bytes, see `blobs`
 //!          [0 u32][table u32 BE][upload u64 BE]   -> nothing: an upload is in progress
 //!          [0 u32]                                -> the lowest upload number not used yet
+//! streams  see `streams::keys`
 //! ```
 //!
 //! A value is one tag byte and a body: `false < true < numbers < text < null`. Null is last, so that a forward scan of an index is the

@@ -1,4 +1,4 @@
-//! `POST /_batch`: several operations on records of any tables in one transaction, which applies all or none.
+//! `POST /_batch`: several operations on records of any tables, and on streams, in one transaction, which applies all or none.
 //!
 //! ```text
 //! {"operations":[{"method":"POST","path":"/Product","body":{"name":"Lamp"}},
@@ -8,7 +8,8 @@
 //! ```
 //! An operation is equivalent to the request with its method and path, and its result to the answer; it sees the writes of the operations
 //! before it. An operation whose request would be answered with an error fails the batch with that error, at a pointer to the operation.
-//! The operations are executed by `transaction`: nothing here writes records itself.
+//! An operation on a stream appends one event, or commits offsets of a consumer group; a duplicate event is no failure.
+//! The operations are executed by `transaction` and `streams`: nothing here writes records itself.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -21,21 +22,24 @@ use serde_json::value::RawValue;
 use super::fields::members_of;
 use super::headers::{expected, matching};
 use super::media::Format;
-use super::{Answer, Failure, JSON, Result, Validator, location, no_record, with_body};
+use super::{Answer, Failure, JSON, Result, Validator, location, no_record, streams, with_body};
 use crate::encoding::{Fields, body::parse_object};
 use crate::error::{Error, Place};
-use crate::schema::{Schema, Table};
+use crate::schema::{Schema, Stream, Table};
+use crate::streams::{Appends, Event, Streams, parse_offsets};
 use crate::transaction::{Database, Owned, Precondition, Transaction};
 
 /// The maximum total size of the records in an answer, in bytes.
 const ANSWERED_BYTES: usize = 64 << 20;
 
 /// The resource named by the path of an operation.
-pub struct Target<'t> {
-    /// The table.
-    pub table: &'t Table,
-    /// The id of the record; `None` for the table itself.
-    pub id: Option<String>,
+pub enum Target<'t> {
+    /// A table, or the record with this id.
+    Table(&'t Table, Option<String>),
+    /// A stream.
+    Stream(&'t Stream),
+    /// A consumer group of a stream.
+    Group(&'t Stream, String),
 }
 
 /// The request body.
@@ -66,9 +70,10 @@ fn tags<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Optio
 }
 
 /// A parsed operation.
-struct Operation<'b> {
-    table: &'b Table,
-    verb: Verb<'b>,
+enum Operation<'b> {
+    OnTable(&'b Table, Verb<'b>),
+    Append(&'b Stream, Event<'b>),
+    Commit(&'b Stream, String, Vec<(u32, u64)>, Precondition),
 }
 
 enum Verb<'b> {
@@ -82,7 +87,25 @@ enum Verb<'b> {
 /// The outcome of an operation.
 struct Outcome<'t> {
     status: StatusCode,
-    record: Option<Owned<'t>>,
+    shown: Shown<'t>,
+}
+
+/// What the result of an operation shows.
+enum Shown<'t> {
+    Nothing,
+    Record(Owned<'t>),
+    /// JSON, and the validator of a consumer group.
+    Json(Vec<u8>, Option<Validator>),
+}
+
+impl Shown<'_> {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Nothing => 0,
+            Self::Record(record) => record.json().len(),
+            Self::Json(json, _) => json.len(),
+        }
+    }
 }
 
 /// Executes at most `most` operations; `resolve` resolves their paths.
@@ -91,6 +114,7 @@ struct Outcome<'t> {
 /// The error of an operation, at a pointer to it, in which case nothing is written; 400 for the body, or for a precondition in the headers;
 /// errors of the database.
 pub fn batch<'b>(
+    streams: &Streams,
     database: &Database,
     headers: &HeaderMap,
     body: &'b [u8],
@@ -103,12 +127,12 @@ pub fn batch<'b>(
     }
     let operations = read(body, most, resolve)?;
     let at = Cell::new(None);
-    let outcomes = database.transact(|transaction| {
+    let outcomes = streams.transact(database, |transaction, appends| {
         let (mut outcomes, mut answered_bytes) = (Vec::with_capacity(operations.len()), 0);
         for (number, operation) in operations.iter().enumerate() {
             at.set(Some(number));
-            let outcome = operation.run(transaction)?;
-            answered_bytes += outcome.record.as_ref().map_or(0, |record| record.json().len());
+            let outcome = operation.run(streams, transaction, appends)?;
+            answered_bytes += outcome.shown.bytes();
             if answered_bytes > ANSWERED_BYTES {
                 let detail =
                     format!("the records of the answer exceed {} MiB: send several batches", ANSWERED_BYTES >> 20);
@@ -122,9 +146,16 @@ pub fn batch<'b>(
     let outcomes = outcomes.map_err(|error| match (at.get(), error) {
         (
             Some(number),
-            error @ (Error::Invalid { .. } | Error::NotFound { .. } | Error::Conflict { .. } | Error::Stale),
+            error @ (Error::Invalid { .. }
+            | Error::NotFound { .. }
+            | Error::Conflict { .. }
+            | Error::Offset { .. }
+            | Error::Stale),
         ) => {
-            let in_body = matches!(error, Error::Invalid { place: Place::Pointer(_), .. } | Error::Conflict { .. });
+            let in_body = matches!(
+                error,
+                Error::Invalid { place: Place::Pointer(_), .. } | Error::Conflict { .. } | Error::Offset { .. }
+            );
             below(number, if in_body { "/body" } else { "" }, error.into())
         }
         (_, other) => other.into(),
@@ -173,14 +204,31 @@ fn object<'b, T: Deserialize<'b>>(text: &'b [u8]) -> std::result::Result<T, Stri
 
 impl<'b> Operation<'b> {
     /// Parses an operation; on failure, returns the name of the invalid member and the cause.
-    fn of(given: Given<'b>, Target { table, id }: Target<'b>) -> std::result::Result<Self, (&'static str, Failure)> {
+    fn of(given: Given<'b>, target: Target<'b>) -> std::result::Result<Self, (&'static str, Failure)> {
         let Given { method, body, if_match, .. } = given;
         let wrong = |part, detail: &str| (part, Error::invalid(detail).into());
-        let fields = || {
-            let body = body.ok_or_else(|| wrong("", "the operation has no body"))?;
-            parse_object(table, body.get().as_bytes()).map_err(|error| ("/body", error.into()))
-        };
+        let text = || body.map(|body| body.get().as_bytes()).ok_or_else(|| wrong("", "the operation has no body"));
+        let in_body = |error: Error| ("/body", error.into());
         let expected = if_match.as_ref().map_or(Precondition::None, |tags| matching(members_of(tags.as_bytes())));
+        let (table, id) = match target {
+            Target::Table(table, id) => (table, id),
+            Target::Stream(_) if method != "POST" => {
+                return Err(wrong("/method", "an operation on a stream must be POST, with one event"));
+            }
+            Target::Stream(_) if if_match.is_some() => {
+                return Err(wrong("/ifMatch", "ifMatch is for PUT, PATCH and DELETE only"));
+            }
+            Target::Stream(stream) => {
+                return Ok(Self::Append(stream, Event::parse(stream, text()?).map_err(in_body)?));
+            }
+            Target::Group(..) if method != "PUT" => {
+                return Err(wrong("/method", "an operation on a consumer group must be PUT"));
+            }
+            Target::Group(stream, name) => {
+                return Ok(Self::Commit(stream, name, parse_offsets(text()?).map_err(in_body)?, expected));
+            }
+        };
+        let fields = || parse_object(table, text()?).map_err(in_body);
         let verb = match (&*method, id) {
             ("POST", None) => Verb::Create(fields()?),
             ("GET", Some(id)) => Verb::Read(id),
@@ -196,59 +244,95 @@ impl<'b> Operation<'b> {
         if if_match.is_some() && matches!(verb, Verb::Create(_) | Verb::Read(_)) {
             return Err(wrong("/ifMatch", "ifMatch is for PUT, PATCH and DELETE only"));
         }
-        Ok(Self { table, verb })
+        Ok(Self::OnTable(table, verb))
     }
 
-    fn run(&self, transaction: &mut Transaction<'_>) -> crate::error::Result<Outcome<'b>> {
-        let table = self.table;
-        let (status, record) = match &self.verb {
-            Verb::Create(fields) => (StatusCode::CREATED, Some(transaction.create(fields.clone())?)),
-            Verb::Read(id) => {
-                let record = transaction.read(table, id)?;
-                (StatusCode::OK, Some(record.ok_or_else(|| no_record(table, id))?))
+    fn run(
+        &self,
+        streams: &Streams,
+        transaction: &mut Transaction<'_>,
+        appends: &mut Appends<'_>,
+    ) -> crate::error::Result<Outcome<'b>> {
+        let (status, shown) = match self {
+            Self::OnTable(table, verb) => return verb.run(table, transaction),
+            Self::Append(stream, event) => {
+                let mut json = Vec::with_capacity(64);
+                streams::write_place(&appends.append(transaction, stream, event)?, &mut json);
+                (StatusCode::ACCEPTED, Shown::Json(json, None))
             }
-            Verb::Replace(id, fields, expected) => match transaction.replace(id, fields.clone(), expected) {
-                Ok((record, true)) => (StatusCode::CREATED, Some(record)),
-                Ok((record, false)) => (StatusCode::OK, Some(record)),
+            Self::Commit(stream, name, offsets, expected) => {
+                let group = appends.commit(transaction, stream, name, offsets, expected)?;
+                let validator = Validator::of_group(group.checksum());
+                (StatusCode::OK, Shown::Json(streams::shown(streams, stream, name, &group)?, Some(validator)))
+            }
+        };
+        Ok(Outcome { status, shown })
+    }
+}
+
+impl<'b> Verb<'b> {
+    fn run(&self, table: &'b Table, transaction: &mut Transaction<'_>) -> crate::error::Result<Outcome<'b>> {
+        let (status, record) = match self {
+            Self::Create(fields) => (StatusCode::CREATED, transaction.create(fields.clone())?),
+            Self::Read(id) => {
+                let record = transaction.read(table, id)?;
+                (StatusCode::OK, record.ok_or_else(|| no_record(table, id))?)
+            }
+            Self::Replace(id, fields, expected) => match transaction.replace(id, fields.clone(), expected) {
+                Ok((record, true)) => (StatusCode::CREATED, record),
+                Ok((record, false)) => (StatusCode::OK, record),
                 // Without the precondition the answer would not be 404, as for PUT.
                 Err(Error::NotFound { .. }) if *expected != Precondition::None => return Err(Error::Stale),
                 Err(other) => return Err(other),
             },
-            Verb::Merge(id, fields, expected) => {
-                (StatusCode::OK, Some(transaction.merge(id, fields.clone(), expected)?))
-            }
-            Verb::Delete(id, expected) => {
+            Self::Merge(id, fields, expected) => (StatusCode::OK, transaction.merge(id, fields.clone(), expected)?),
+            Self::Delete(id, expected) => {
                 transaction.delete(table, id, expected)?;
-                (StatusCode::NO_CONTENT, None)
+                return Ok(Outcome { status: StatusCode::NO_CONTENT, shown: Shown::Nothing });
             }
         };
-        Ok(Outcome { status, record })
+        Ok(Outcome { status, shown: Shown::Record(record) })
     }
 }
 
 /// Returns the results of all operations in order.
 fn answer(schema: &Schema, operations: &[Operation<'_>], outcomes: Vec<Outcome<'_>>, format: Format) -> Result<Answer> {
-    let bytes =
-        outcomes.iter().map(|Outcome { record, .. }| record.as_ref().map_or(0, |record| record.json().len()) + 128);
+    let bytes = outcomes.iter().map(|Outcome { shown, .. }| shown.bytes() + 128);
     let mut json = Vec::with_capacity(bytes.sum());
     json.extend_from_slice(b"{\"results\":[");
-    for (number, (Operation { table, .. }, Outcome { status, record })) in operations.iter().zip(outcomes).enumerate() {
+    for (number, (operation, Outcome { status, shown })) in operations.iter().zip(outcomes).enumerate() {
         json.extend_from_slice(if number == 0 { b"{\"status\":" } else { b",{\"status\":" });
         json.extend_from_slice(status.as_str().as_bytes());
-        if let Some(record) = record {
-            if status == StatusCode::CREATED {
-                // A path contains nothing that JSON escapes.
-                json.extend_from_slice(b",\"location\":\"");
-                json.extend_from_slice(location(table, &record.id()?)?.as_bytes());
-                json.push(b'"');
-            }
+        let tagged = |validator: Validator, json: &mut Vec<u8>| {
             json.extend_from_slice(b",\"etag\":\"\\\"");
-            json.extend_from_slice(format.validator(Validator::of(&record)).text());
-            json.extend_from_slice(b"\\\"\",\"body\":");
-            match format {
-                Format::JsonIntsAsText => json.extend_from_slice(&format.of_records(schema, table, record.json())?),
-                _ => json.extend_from_slice(record.json()),
+            json.extend_from_slice(validator.text());
+            json.extend_from_slice(b"\\\"\"");
+        };
+        match (operation, shown) {
+            (Operation::OnTable(table, _), Shown::Record(record)) => {
+                if status == StatusCode::CREATED {
+                    // A path contains nothing that JSON escapes.
+                    json.extend_from_slice(b",\"location\":\"");
+                    json.extend_from_slice(location(table, &record.id()?)?.as_bytes());
+                    json.push(b'"');
+                }
+                tagged(format.validator(Validator::of(&record)), &mut json);
+                json.extend_from_slice(b",\"body\":");
+                match format {
+                    Format::JsonIntsAsText => {
+                        json.extend_from_slice(&format.of_records(schema, table, record.json())?)
+                    }
+                    _ => json.extend_from_slice(record.json()),
+                }
             }
+            (_, Shown::Json(shown, validator)) => {
+                if let Some(validator) = validator {
+                    tagged(validator, &mut json);
+                }
+                json.extend_from_slice(b",\"body\":");
+                json.extend_from_slice(&shown);
+            }
+            _ => {}
         }
         json.push(b'}');
     }

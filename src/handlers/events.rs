@@ -15,7 +15,7 @@ use crate::feed::{EventId, Message};
 
 const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
 
-const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+pub(super) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// Returns the head of the answer with a change feed, with this body.
 pub fn event_stream<B>(body: B) -> Response<B> {

@@ -32,6 +32,11 @@ impl Validator {
         Self::new(tag)
     }
 
+    /// Returns the validator of a consumer group with this checksum.
+    pub fn of_group(checksum: u64) -> Self {
+        Self::new(checksum)
+    }
+
     /// Returns the validator of a text that is not a record.
     pub fn of_text(text: &[u8]) -> Self {
         Self::new(XxHash3_64::oneshot(text))

@@ -48,6 +48,8 @@ pub enum AnswerKind {
     One,
     /// The records of a query.
     List,
+    /// JSON only.
+    Json,
 }
 
 impl AnswerKind {
@@ -65,6 +67,7 @@ impl AnswerKind {
         match self {
             Self::One => &ALL[..4],
             Self::List => &ALL,
+            Self::Json => &ALL[..1],
         }
     }
 }
@@ -102,6 +105,7 @@ impl Format {
         let refused = match kind {
             AnswerKind::One => FORMATS_OF_ONE,
             AnswerKind::List => FORMATS_OF_LISTS,
+            AnswerKind::Json => "application/json",
         };
         let qualities = kind.formats().iter().rev().map(|format| (format.quality(headers), *format));
         match qualities.max_by_key(|(quality, _)| *quality) {

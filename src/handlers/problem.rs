@@ -11,7 +11,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use serde::Serialize;
 
 use super::{ACCEPT_PATCH, Answer, with_body};
-use crate::error::{Error, Place};
+use crate::error::{Error, OffsetFault, Place};
 
 /// The media type of problems.
 pub const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
@@ -128,6 +128,10 @@ struct Problem<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     position: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    low_watermark: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    high_watermark: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     request_id: Option<&'a str>,
 }
 
@@ -153,6 +157,7 @@ impl Failure {
     pub fn answer(&self, request_id: Option<&str>) -> Answer {
         let row = self.row();
         let (pointer, position) = self.place();
+        let (low_watermark, high_watermark) = self.watermarks();
         let problem = Problem {
             r#type: self.type_name(),
             title: row.title,
@@ -160,6 +165,8 @@ impl Failure {
             detail: self.detail(),
             pointer,
             position,
+            low_watermark,
+            high_watermark,
             request_id,
         };
         let body = serde_json::to_vec(&problem).expect("a structure of texts and numbers is JSON");
@@ -215,13 +222,21 @@ impl Failure {
             Self::TooSlow { .. } => ("timeout", "The body arrived too slowly", 408),
             Self::Error(Error::Conflict { .. }) => ("conflict", "The request conflicts with stored data", 409),
             Self::Error(Error::Gone { .. }) => ("gone", "The requested changes are no longer kept", 410),
-            Self::Error(Error::Stale) => ("stale", "The precondition does not hold", 412),
+            Self::Error(Error::Offset { fault: OffsetFault::Trimmed, .. }) => {
+                ("gone", "The requested events are no longer kept", 410)
+            }
+            Self::Error(Error::Stale | Error::Offset { fault: OffsetFault::NotNext, .. }) => {
+                ("stale", "The precondition does not hold", 412)
+            }
             Self::TooLarge { .. } => ("too-large", "The body is too large", 413),
             Self::MediaType { .. } => ("unsupported-media-type", "The media type is not supported", 415),
             Self::ContentCoding { .. } => ("unsupported-media-type", "The content coding is not supported", 415),
-            Self::Range { .. } => ("range-not-satisfiable", "The range cannot be satisfied", 416),
+            Self::Range { .. } | Self::Error(Error::Offset { fault: OffsetFault::Ahead, .. }) => {
+                ("range-not-satisfiable", "The range cannot be satisfied", 416)
+            }
             Self::Misdirected { .. } => ("misdirected", "The request is for another host", 421),
             Self::Error(Error::Busy { .. }) => ("busy", "The server is busy", 503),
+            Self::Error(Error::Held { .. }) => ("full", "The partition is full", 503),
             Self::Error(Error::Full { .. }) => ("storage-full", "There is no room for more", 507),
             Self::TimedOut { .. } => ("timed-out", "The request timed out", 503),
             Self::Overloaded => ("overloaded", "Too many requests are in flight", 503),
@@ -241,7 +256,9 @@ impl Failure {
                 | Error::NotFound { detail }
                 | Error::Conflict { detail, .. }
                 | Error::Gone { detail }
+                | Error::Offset { detail, .. }
                 | Error::Busy { detail }
+                | Error::Held { detail }
                 | Error::Full { detail },
             ) => detail.clone(),
             Self::Error(Error::Stale) => {
@@ -297,7 +314,18 @@ impl Failure {
                 (Some(pointer), None)
             }
             Self::Error(Error::Invalid { place: Place::Position(position), .. }) => (None, Some(*position)),
+            Self::Error(Error::Offset { pointer, .. }) if !pointer.is_empty() => (Some(pointer), None),
             Self::Operation { pointer, .. } => (Some(pointer), None),
+            _ => (None, None),
+        }
+    }
+
+    /// Returns the watermarks of the partition that the request named.
+    fn watermarks(&self) -> (Option<u64>, Option<u64>) {
+        match self {
+            Self::Operation { failure, .. } => failure.watermarks(),
+            Self::Error(Error::Offset { fault: OffsetFault::NotNext, high, .. }) => (None, Some(*high)),
+            Self::Error(Error::Offset { low, high, .. }) => (Some(*low), Some(*high)),
             _ => (None, None),
         }
     }

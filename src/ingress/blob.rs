@@ -173,7 +173,7 @@ async fn piece(
 }
 
 /// Waits for room for `bytes` bytes; `None` after the timeout.
-async fn room(crossing: &Crossing, peer: &Peer, bytes: usize) -> Option<Held> {
+pub(super) async fn room(crossing: &Crossing, peer: &Peer, bytes: usize) -> Option<Held> {
     let deadline = Instant::now() + crossing.longest_wait;
     loop {
         let room = peer.room(bytes);

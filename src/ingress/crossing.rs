@@ -176,7 +176,7 @@ impl Job {
                 (None, _) => answer,
             })
         });
-        let synced = database.has_deferred_sync().then(|| crossing.sync());
+        let synced = database.has_deferred_sync().then(|| crossing.sync(&database));
         let Some(pieces) = self.pieces.take() else { return self.begin(outcome, synced, None) };
         match outcome {
             Ok(last) => {
@@ -294,8 +294,8 @@ async fn begun(mut beginning: oneshot::Receiver<Started>, lane: Lane, peer: &Pee
     }
 }
 
-fn not_read() -> Error {
-    Error::Busy { detail: "the client reads the list too slowly, or has disconnected".to_owned() }
+pub(super) fn not_read() -> Error {
+    Error::Busy { detail: "the client reads too slowly, or has disconnected".to_owned() }
 }
 
 impl Crossing {
@@ -362,16 +362,21 @@ impl Crossing {
                     false => Attempt::Blocked(route.lane(body)),
                 }
             }
-            Ok(answer) if database.has_deferred_sync() => Attempt::Unsynced(answer, self.sync()),
+            Ok(answer) if database.has_deferred_sync() => Attempt::Unsynced(answer, self.sync(&database)),
+            // What was written before the handler failed is there.
+            Err(failure) if database.has_deferred_sync() => {
+                drop(self.sync(&database));
+                Attempt::Done(Err(failure))
+            }
             outcome => Attempt::Done(outcome),
         }
     }
 
-    /// Starts a sync of the log, which completes even if nobody waits for it.
-    fn sync(&self) -> Synced {
+    /// Starts a sync of the log for what verbs on a database have left; it completes even if nobody waits for it.
+    fn sync(&self, database: &Database) -> Synced {
         let (done, synced) = oneshot::channel();
         let pool = self.syncing.clone();
-        self.blocking.when_synced(move |job| drop(pool.spawn_blocking(job)), move |outcome| drop(done.send(outcome)));
+        database.when_synced(move |job| drop(pool.spawn_blocking(job)), move |outcome| drop(done.send(outcome)));
         synced
     }
 
@@ -464,7 +469,11 @@ impl Crossing {
     ) -> Result<Bytes> {
         let permit = Permit::take(self, &held.peer, Lane::Writing).ok_or(Failure::Overloaded)?;
         let inflated = permit.in_pool(move |_| body::inflate(&body, limit_bytes)).await??;
-        match held.grow(inflated.len()) {
+        // An append counts with what was sent.
+        let append = held.take_append();
+        let fits = held.grow(inflated.len());
+        held.set_append(append);
+        match fits {
             true => Ok(inflated),
             false => Err(Failure::Overloaded),
         }
@@ -472,7 +481,8 @@ impl Crossing {
 
     /// Runs the handler of a request in the pool of its lane, where it may block; an answer longer than a piece comes in pieces. If the
     /// answer is dropped before its end, a query is cancelled; a write continues.
-    async fn pooled(&self, parts: Parts, body: Bytes, held: BodyBytes, permit: Permit, peer: &Peer) -> Completed {
+    async fn pooled(&self, parts: Parts, body: Bytes, mut held: BodyBytes, permit: Permit, peer: &Peer) -> Completed {
+        let _append = held.take_append();
         let waiting = Waiting(Interrupt::default());
         let (lane, interrupt, place) = (permit.lane, waiting.0.clone(), Arc::clone(&permit.place));
         let (started, beginning) = oneshot::channel();
@@ -575,7 +585,7 @@ impl Crossing {
     /// # Errors
     /// `Storage` if the sync fails.
     pub(super) async fn synced(&self) -> Result<()> {
-        when_synced(self.sync()).await
+        when_synced(self.sync(&self.blocking)).await
     }
 
     /// Returns a part of a file as the body of an answer, after a look in the pool whether it can be read.

@@ -44,11 +44,15 @@ pub enum Limited {
     Dumps,
     /// Threads of NDJSON lists.
     DumpThreads,
+    /// Appends to streams without an answer.
+    Appends,
+    /// Bytes of their bodies.
+    AppendBytes,
 }
 
 impl Limited {
     /// All limits.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::Connections,
         Self::Bodies,
         Self::BodyBytes,
@@ -59,6 +63,8 @@ impl Limited {
         Self::Lists,
         Self::Dumps,
         Self::DumpThreads,
+        Self::Appends,
+        Self::AppendBytes,
     ];
 
     /// Returns its name in metrics.
@@ -74,6 +80,8 @@ impl Limited {
             Self::Lists => "lists",
             Self::Dumps => "dumps",
             Self::DumpThreads => "dump_threads",
+            Self::Appends => "appends",
+            Self::AppendBytes => "append_bytes",
         }
     }
 }

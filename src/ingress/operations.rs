@@ -45,6 +45,7 @@ use crate::observability::Observability;
 use crate::routing;
 use crate::schema::IndexState;
 use crate::storage;
+use crate::streams;
 
 /// The router and its shared state.
 #[derive(Clone)]
@@ -223,7 +224,15 @@ struct Counted {
     #[serde(flatten)]
     storage: storage::Counters,
     feed: feed::Counters,
+    streams: OfStreams,
     limits: BTreeMap<&'static str, Outcomes>,
+}
+
+#[derive(Serialize)]
+struct OfStreams {
+    #[serde(flatten)]
+    counters: streams::Counters,
+    waiting: usize,
 }
 
 /// Returns the counts since the store was opened, which are not public: they disclose the load.
@@ -233,7 +242,9 @@ async fn counters(State(shared): State<Arc<Shared>>, Extension(Local(is_local)):
             let (storage, feed) = (shared.crossing.database().counters(), shared.feed.counters());
             let outcomes = |limited: Limited| (limited.name(), shared.crossing.limits.outcomes(limited));
             let limits = Limited::ALL.into_iter().map(outcomes).collect();
-            Json(Counted { storage, feed, limits }).into_response()
+            let streams = shared.crossing.routes().streams();
+            let streams = OfStreams { counters: streams.counters(), waiting: streams.waiting() };
+            Json(Counted { storage, feed, streams, limits }).into_response()
         }
         false => refused(Failure::LocalOnly),
     }
@@ -436,15 +447,24 @@ async fn metrics(State(shared): State<Arc<Shared>>, Extension(Local(is_local)): 
     register_feed(&shared.feed.counters(), &mut registry);
     register_limits(&shared.crossing.limits, &mut registry);
     if is_local {
-        let counters = serde_json::to_value(shared.crossing.database().counters()).unwrap_or_default();
-        for (name, number) in counters.as_object().into_iter().flatten() {
-            let counter = ConstCounter::new(number.as_u64().unwrap_or_default());
-            registry.register(format!("strata_storage_{name}"), "Counted by the store since it was opened", counter);
-        }
+        let streams = shared.crossing.routes().streams();
+        register_all("storage", &shared.crossing.database().counters(), &mut registry);
+        register_all("streams", &streams.counters(), &mut registry);
+        let waiting = ConstGauge::new(streams.waiting() as u64);
+        registry.register("strata_streams_waiting", "Readers and subscribers waiting for an event", waiting);
     }
     let mut text = String::new();
     encode(&mut text, &registry).expect("writing to memory does not fail");
     ([(CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text)
+}
+
+/// Registers each member of a struct of counters.
+fn register_all(layer: &str, counters: &impl Serialize, registry: &mut Registry) {
+    let counters = serde_json::to_value(counters).unwrap_or_default();
+    for (name, number) in counters.as_object().into_iter().flatten() {
+        let counter = ConstCounter::new(number.as_u64().unwrap_or_default());
+        registry.register(format!("strata_{layer}_{name}"), "Counted since the store was opened", counter);
+    }
 }
 
 fn register_feed(counters: &feed::Counters, registry: &mut Registry) {

@@ -101,6 +101,15 @@ pub(super) struct BodyBytes {
     bytes: usize,
     /// Whether it is given up for the sake of its bytes.
     is_long: bool,
+    append: Option<AppendPermit>,
+}
+
+/// What an append to a stream holds from its head to its answer, released on drop.
+pub(super) struct AppendPermit {
+    _place: Held,
+    bytes: Held,
+    /// How many.
+    counted: usize,
 }
 
 impl Permit {
@@ -181,12 +190,39 @@ const SHORT_BODY_BYTES: usize = 16 << 10;
 
 impl BodyBytes {
     pub(super) fn none(peer: &Peer) -> Self {
-        Self { peer: peer.clone(), arriving: None, held: None, bytes: 0, is_long: false }
+        Self { peer: peer.clone(), arriving: None, held: None, bytes: 0, is_long: false, append: None }
+    }
+
+    /// Counts the request as an append with a body of at least so many bytes; returns false if there is no room for it.
+    pub(super) fn begin_append(&mut self, bytes: usize) -> bool {
+        let (holdings, holder) = (self.peer.holdings(), self.arriving.as_ref());
+        let permit = holdings.take(Limited::Appends, 1, holder).and_then(|place| {
+            let held = holdings.take(Limited::AppendBytes, bytes, holder)?;
+            Some(AppendPermit { _place: place, bytes: held, counted: bytes })
+        });
+        self.append = permit;
+        self.append.is_some()
+    }
+
+    /// Returns what it holds as an append, to be kept until the answer.
+    pub(super) fn take_append(&mut self) -> Option<AppendPermit> {
+        self.append.take()
+    }
+
+    /// Sets what it holds as an append.
+    pub(super) fn set_append(&mut self, append: Option<AppendPermit>) {
+        self.append = append;
     }
 
     /// Acquires `more` further bytes; returns false if there is no room for them.
     pub(super) fn grow(&mut self, more: usize) -> bool {
         let all = self.bytes + more;
+        if let Some(append) = self.append.as_mut().filter(|append| append.counted < all) {
+            if !append.bytes.grow(all - append.counted) {
+                return false;
+            }
+            append.counted = all;
+        }
         let is_long = all > SHORT_BODY_BYTES && self.arriving.is_some();
         let fits = match &mut self.held {
             Some(held) if !is_long || self.is_long => held.grow(more),

@@ -15,7 +15,7 @@ fn ingress(folder: &tempfile::TempDir, options: Options) -> Arc<Ingress> {
                   type Ledger @table(durability: \"strong\") @export { id: ID! @primaryKey }";
     let schema = Schema::parse(schema).unwrap();
     let database = Database::open(folder.path(), schema, &storage::Options::default()).unwrap();
-    Arc::new(Ingress::new(database, handlers::Options::default(), options, Handle::current()))
+    Arc::new(Ingress::new(database, handlers::Options::default(), options, Handle::current()).unwrap())
 }
 
 async fn ask(ingress: &Arc<Ingress>, method: &str, path: &str, body: &'static str) -> (u16, String) {
@@ -78,7 +78,7 @@ async fn strong_writes_wait_for_one_sync_without_a_thread() {
     let ((pool, _never_free), (syncing, free)) = (busy_pool(), busy_pool());
     let pools = Pools { syncing: syncing.handle().clone(), ..Pools::from(pool.handle().clone()) };
     let options = Options { requests_in_flight: 1, ..Options::default() };
-    let ingress = Arc::new(Ingress::new(database.clone(), handlers::Options::default(), options, pools));
+    let ingress = Arc::new(Ingress::new(database.clone(), handlers::Options::default(), options, pools).unwrap());
     let before = database.counters().syncs;
     let mut answers = tokio::task::JoinSet::new();
     for _ in 0..64 {
@@ -102,7 +102,7 @@ async fn a_lock_is_waited_for_without_a_thread() {
     assert_eq!(ask(&ingress, "PUT", "/Product/1", r#"{"name":"a"}"#).await.0, 201);
     let (database, (pool, _never_free)) = (ingress.crossing.database().clone(), busy_pool());
     let (handlers, pools) = (handlers::Options::default(), Pools::from(pool.handle().clone()));
-    let ingress = Arc::new(Ingress::new(database.clone(), handlers, Options::default(), pools));
+    let ingress = Arc::new(Ingress::new(database.clone(), handlers, Options::default(), pools).unwrap());
     let ((held, holding), (release, released)) = (oneshot::channel(), std::sync::mpsc::channel::<()>());
     let holder = std::thread::spawn(move || {
         let held = parking_lot::Mutex::new(Some(held));
@@ -272,7 +272,7 @@ async fn the_newest_of_the_greediest_gives_way() {
     let schema = Schema::parse("type T @table @export { id: ID! @primaryKey }").unwrap();
     let database = Database::open(folder.path(), schema, &storage::Options::default()).unwrap();
     let options = Options { requests_in_flight: 4, ..Options::default() };
-    let ingress = Ingress::new(database, handlers::Options::default(), options, pool.handle().clone());
+    let ingress = Ingress::new(database, handlers::Options::default(), options, pool.handle().clone()).unwrap();
     let peer = |last: u8| ingress.peer(Ipv4Addr::new(127, 0, 0, last).into(), None);
     let permit = |last: u8| Permit::take(&ingress.crossing, &peer(last), Lane::Reading);
     let mut greedy: Vec<_> = (0..4).map(|_| waiting(permit(9).unwrap())).collect();

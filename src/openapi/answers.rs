@@ -35,6 +35,7 @@ fn failures() -> Vec<Failure> {
         Error::storage("cannot write", "an I/O error").into(),
         Error::Full { detail: detail("the disk is nearly full") }.into(),
         Error::Busy { detail: detail("the engine is behind") }.into(),
+        Error::Held { detail: detail("consumer groups hold more events than maxBytes") }.into(),
         Failure::Overloaded,
         Failure::TimedOut { waited_ms: 30_000 },
     ]

@@ -6,7 +6,7 @@ use super::answers::{self, in_formats};
 use super::paths::{RECORDS, WITH_BODY, body_of, tags, with};
 use super::schemas::reference;
 use crate::handlers::media::AnswerKind;
-use crate::schema::Table;
+use crate::schema::{Stream, Table};
 
 /// Maximum length of an id.
 const ID_LENGTH: usize = 1024;
@@ -17,27 +17,35 @@ pub(super) fn item() -> Value {
     json!({"post": {
         "operationId": "batch",
         "tags": ["Batch"],
-        "summary": "Executes operations on records of any tables in one transaction, all or none",
+        "summary": "Executes operations on records of any tables, and on streams, in one transaction, all or none",
         "requestBody": body_of(reference("strata.Batch"), &RECORDS),
         "responses": answers::of(&[(200, answer)], &[&WITH_BODY[..], &[404, 409, 412]].concat()),
     }})
 }
 
 /// Returns the schema of the request body, with at most `most` operations.
-pub(super) fn request_schema<'t>(tables: impl Iterator<Item = &'t Table>, most: usize) -> Value {
-    let operations: Vec<_> = tables.flat_map(operations).collect();
+pub(super) fn request_schema<'t>(
+    tables: impl Iterator<Item = &'t Table>,
+    streams: impl Iterator<Item = &'t Stream>,
+    most: usize,
+) -> Value {
+    let operations: Vec<_> = tables.flat_map(operations).chain(streams.flat_map(operations_on)).collect();
     object(json!({"operations": {"type": "array", "maxItems": most, "items": {"anyOf": operations}}}), &["operations"])
 }
 
 /// Returns the schema of the answer body.
-pub(super) fn response_schema<'t>(tables: impl Iterator<Item = &'t Table>) -> Value {
-    let records: Vec<_> = tables.map(|table| reference(&table.name)).collect();
+pub(super) fn response_schema<'t>(
+    tables: impl Iterator<Item = &'t Table>,
+    streams: impl Iterator<Item = &'t Stream>,
+) -> Value {
+    let of_stream = |stream: &Stream| ["place", "group"].map(|form| reference(&format!("{}.{form}", stream.name)));
+    let shown: Vec<_> = tables.map(|table| reference(&table.name)).chain(streams.flat_map(of_stream)).collect();
     let text = json!({"type": "string"});
     let result = json!({
-        "status": {"type": "integer", "enum": [200, 201, 204]},
+        "status": {"type": "integer", "enum": [200, 201, 202, 204]},
         "location": text,
         "etag": text,
-        "body": {"anyOf": records},
+        "body": {"anyOf": shown},
     });
     object(json!({"results": {"type": "array", "items": object(result, &["status"])}}), &["results"])
 }
@@ -64,6 +72,18 @@ fn operations(table: &Table) -> Vec<Value> {
         of_record("PATCH", json!({"body": body("patch"), "ifMatch": tags()}), &["body"]),
         of_record("DELETE", json!({"ifMatch": tags()}), &[]),
     ]
+}
+
+fn operations_on(stream: &Stream) -> [Value; 2] {
+    let body = |form: &str| reference(&format!("{}.{form}", stream.name));
+    let append = json!({
+        "method": constant("POST"),
+        "path": constant(&format!("/{}", stream.name)),
+        "body": body("event"),
+    });
+    let path = json!({"type": "string", "pattern": format!("^/{}/consumers/{}$", stream.name, id())});
+    let commit = json!({"method": constant("PUT"), "path": path, "body": body("offsets"), "ifMatch": tags()});
+    [append, commit].map(|members| object(members, &["method", "path", "body"]))
 }
 
 /// Returns the pattern of an id in a path, percent-encoded where necessary: encoded bytes are UTF-8 (RFC 3629, 4), up to U+FFFFF.

@@ -6,10 +6,10 @@ use serde_json::{Map, Value, json};
 
 use super::answers::{self, empty, in_formats, with_optional_headers};
 use super::schemas::{self, reference};
-use super::{batch, blobs, server_paths};
+use super::{batch, blobs, server_paths, streams};
 use crate::encoding;
 use crate::handlers::media::AnswerKind;
-use crate::schema::{Attribute, Kind, Table};
+use crate::schema::{Attribute, Kind, Stream, Table};
 
 /// Refusals of any request: it may name another host, or none, accept no coding, or be of a page of another site.
 pub(super) const ANY: [u16; 4] = [400, 403, 406, 421];
@@ -33,7 +33,7 @@ pub(super) fn tags() -> Value {
 }
 
 /// Returns all paths.
-pub(super) fn of<'t>(tables: impl Iterator<Item = &'t Table>) -> Value {
+pub(super) fn of<'t>(tables: impl Iterator<Item = &'t Table>, exported: impl Iterator<Item = &'t Stream>) -> Value {
     let mut paths = Map::new();
     for table in tables {
         paths.insert(format!("/{}", table.name), collection(table));
@@ -43,6 +43,7 @@ pub(super) fn of<'t>(tables: impl Iterator<Item = &'t Table>) -> Value {
             paths.insert(blobs::path(table, attribute), blobs::item(table, attribute));
         }
     }
+    exported.for_each(|stream| streams::add_paths(stream, &mut paths));
     paths.insert("/_batch".to_owned(), batch::item());
     paths.extend(server_paths::paths());
     Value::Object(paths)

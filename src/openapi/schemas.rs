@@ -4,12 +4,17 @@
 
 use serde_json::{Map, Value, json};
 
-use super::batch;
+use super::{batch, streams};
 use crate::encoding;
-use crate::schema::{Attribute, Kind, Schema, Table};
+use crate::schema::{Attribute, Kind, Schema, Stream, Table};
 
 /// The query determines how deep related records are nested, so these schemas refer to each other recursively.
-pub(super) fn of<'t>(schema: &'t Schema, tables: impl Iterator<Item = &'t Table> + Clone, max_rows: usize) -> Value {
+pub(super) fn of<'t>(
+    schema: &'t Schema,
+    tables: impl Iterator<Item = &'t Table> + Clone,
+    exported: impl Iterator<Item = &'t Stream> + Clone,
+    max_rows: usize,
+) -> Value {
     let mut all: Map<String, Value> =
         [Kind::Id, Kind::String, Kind::Int, Kind::Float, Kind::Boolean, Kind::Date, Kind::Any, Kind::Blob]
             .into_iter()
@@ -17,8 +22,8 @@ pub(super) fn of<'t>(schema: &'t Schema, tables: impl Iterator<Item = &'t Table>
             .collect();
     all.insert(KEY_GIVEN.to_owned(), text_given(&id()));
     all.insert("strata.Problem".to_owned(), problem());
-    all.insert("strata.Batch".to_owned(), batch::request_schema(tables.clone(), max_rows));
-    all.insert("strata.Results".to_owned(), batch::response_schema(tables.clone()));
+    all.insert("strata.Batch".to_owned(), batch::request_schema(tables.clone(), exported.clone(), max_rows));
+    all.insert("strata.Results".to_owned(), batch::response_schema(tables.clone(), exported.clone()));
     all.insert("strata.Load".to_owned(), load());
     for table in &schema.tables {
         // A table that is not exported may be shown in relation to one that is.
@@ -30,6 +35,7 @@ pub(super) fn of<'t>(schema: &'t Schema, tables: impl Iterator<Item = &'t Table>
         all.insert(format!("{}.whole", table.name), record_given(table, false, true));
         all.insert(format!("{}.patch", table.name), record_given(table, false, false));
     }
+    exported.for_each(|stream| streams::add_schemas(stream, &mut all));
     Value::Object(all)
 }
 
@@ -233,6 +239,8 @@ fn problem() -> Value {
             "detail": {"type": "string"},
             "pointer": {"type": "string", "description": "A JSON pointer into the body."},
             "position": {"type": "integer", "minimum": 0, "description": "A byte offset into the raw query."},
+            "lowWatermark": {"type": "integer", "minimum": 0, "description": "The first offset that a partition keeps."},
+            "highWatermark": {"type": "integer", "minimum": 0, "description": "The next offset of a partition."},
             "requestId": {"type": "string", "description": "The request id under which the cause is logged."},
         },
         "required": ["type", "title", "status", "detail"],

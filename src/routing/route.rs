@@ -3,11 +3,12 @@
 //! Scheduling properties (`work`, `lane`, `has_written`) are derived from the request alone, and from what a quick look at its body shows.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::HeaderMap;
 
-use super::{Routes, Template, without_default_limit};
+use super::{Routes, Template, streams, without_default_limit};
 use crate::error::{Error, Place};
 use crate::feed::{EventId, Topic};
 use crate::graphql::{self, Kind, Transport};
@@ -16,9 +17,10 @@ use crate::handlers::{
     coding::{self, Coding},
     load::Load,
     media::{Accepted, Bodies, BodyFormat},
+    streams::Followed,
 };
 use crate::query::{Limits, Query};
-use crate::schema::Table;
+use crate::schema::{Stream, Table};
 use crate::transaction::Database;
 
 /// A resolved request.
@@ -40,6 +42,8 @@ pub(super) enum Target<'r> {
     Load(&'r Table),
     /// The changes of a record, or of a whole table, after an event or from now on.
     Changes(&'r Table, Option<Cow<'r, str>>, Option<EventId>),
+    /// A stream.
+    Stream(&'r Stream, streams::Asked<'r>),
     /// A batch of operations on any tables.
     Batch,
     Graphql(Asked<'r>, Transport),
@@ -126,6 +130,9 @@ pub enum Lane {
 /// Longer queries are not even parsed on a worker thread.
 const SHORT_QUERY_BYTES: usize = 8 << 10;
 
+/// Events in a longer body are appended in the pool.
+const SHORT_BULK_BYTES: usize = 64 << 10;
+
 /// Parsing and writing a record in a longer body may take a millisecond, for which others would wait.
 pub(super) const SHORT_BODY_BYTES: usize = 128 << 10;
 
@@ -183,6 +190,28 @@ impl Route<'_> {
         Some((topic, *after))
     }
 
+    /// Returns how long a read of a stream waits for an event, if it does.
+    pub fn waits(&self) -> Option<Duration> {
+        match &self.target {
+            Target::Stream(_, streams::Asked::Read(reading)) if reading.wait_ms > 0 => {
+                Some(Duration::from_millis(reading.wait_ms))
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns whether it appends to a stream, and does nothing else.
+    pub fn appends(&self) -> bool {
+        matches!(&self.target, Target::Stream(_, streams::Asked::Append | streams::Asked::AppendAll))
+    }
+
+    /// Returns the position in the schema of the stream that a subscription follows, and where it begins.
+    pub fn subscribes(&self) -> Option<(usize, Followed)> {
+        let Target::Stream(stream, streams::Asked::Follow(followed)) = &self.target else { return None };
+        let position = self.routes.streams.position(stream).ok()?;
+        Some((position, followed.clone()))
+    }
+
     /// Returns the blob operation whose bytes the owner of the connection streams (`handlers::blobs`), if it is one.
     pub fn blob(&self) -> Option<&Blob<'_>> {
         match &self.target {
@@ -202,7 +231,8 @@ impl Route<'_> {
             },
             Target::Table(_, Verb::List(_) | Verb::ListByBody(_)) if self.accepted.format.is_lines() => Lane::Dumping,
             Target::Table(_, verb) => verb.lane(),
-            Target::Load(_) | Target::Batch => Lane::Writing,
+            Target::Stream(_, asked) if !asked.may_write() => Lane::Reading,
+            Target::Load(_) | Target::Batch | Target::Stream(..) => Lane::Writing,
             Target::Graphql(asked, _) => {
                 let request = asked.request(body).ok();
                 match request.and_then(|request| self.routes.graphql.known_kind(&request)) {
@@ -221,6 +251,7 @@ impl Route<'_> {
             Target::Options(_) | Target::Changes(..) => false,
             Target::Table(_, verb) => verb.lane() == Lane::Writing,
             Target::Blob(blob) => matches!(blob.access, Access::Write | Access::Delete),
+            Target::Stream(_, asked) => asked.may_write(),
             Target::Load(_) | Target::Batch => true,
             Target::Graphql(_, transport) => !transport.safe,
         }
@@ -230,6 +261,7 @@ impl Route<'_> {
     pub fn has_written(&self, body: &[u8]) -> bool {
         match &self.target {
             Target::Table(_, verb) => verb.counts() || verb.lane() == Lane::Writing,
+            Target::Stream(_, asked) => asked.may_write(),
             Target::Load(_) | Target::Batch => true,
             Target::Graphql(asked, _) => {
                 let request = asked.request(body).ok();
@@ -245,6 +277,7 @@ impl Route<'_> {
             Target::Options(_) | Target::Changes(..) | Target::Blob(_) => false,
             Target::Table(_, Verb::Read(_) | Verb::ReadSelected(..)) => false,
             Target::Load(_) | Target::Batch => true,
+            Target::Stream(_, asked) => asked.is_long() || body.len() > SHORT_BULK_BYTES,
             // Longer work returns `WouldBlock` once it has begun.
             Target::Graphql(..) => body.len() > SHORT_BODY_BYTES,
             Target::Table(table, Verb::List(query)) => !query.is_short(table),
@@ -350,9 +383,11 @@ impl Route<'_> {
             Target::Table(table, verb) => self.answer_in(table, verb, database, headers, body),
             Target::Options(allow) => Ok(handlers::options(allow)),
             Target::Changes(..) => Ok(handlers::event_stream(Bytes::new())),
+            Target::Stream(stream, asked) => self.answer_of(stream, asked, database, headers, body),
             Target::Batch => {
                 let resolve = |path: &str| self.routes.operation_target(path);
-                batch::batch(database, headers, body, format, self.routes.options.max_rows, resolve)
+                let (streams, most) = (&self.routes.streams, self.routes.options.max_rows);
+                batch::batch(streams, database, headers, body, format, most, resolve)
             }
             Target::Graphql(asked, transport) => {
                 self.routes.graphql.answer(database, &asked.request(body)?, *transport)
@@ -361,6 +396,32 @@ impl Route<'_> {
                 blobs::remove(database, table, id, *attribute, headers)
             }
             Target::Load(_) | Target::Blob(_) => unreachable!("it is streamed"),
+        }
+    }
+
+    fn answer_of(
+        &self,
+        stream: &Stream,
+        asked: &streams::Asked<'_>,
+        database: &Database,
+        headers: &HeaderMap,
+        body: &[u8],
+    ) -> Result<Answer> {
+        use handlers::streams::{append, append_all, commit, group, groups, read, remove_group, trim, truncate};
+        let streams = &self.routes.streams;
+        match asked {
+            streams::Asked::Groups => groups(streams, database, stream),
+            streams::Asked::Group(name) => group(streams, database, stream, name, headers),
+            streams::Asked::Commit(name) => commit(streams, database, stream, name, headers, body),
+            streams::Asked::RemoveGroup(name) => remove_group(streams, database, stream, name, headers),
+            streams::Asked::Append => append(streams, database, stream, body),
+            streams::Asked::AppendAll => append_all(streams, database, stream, headers, body),
+            streams::Asked::Read(reading) => {
+                read(streams, database, stream, reading, self.routes.options.stream_answer_bytes)
+            }
+            streams::Asked::Follow(_) => Ok(handlers::event_stream(Bytes::new())),
+            streams::Asked::Trim { partition, before } => trim(streams, database, stream, *partition, *before),
+            streams::Asked::Truncate => truncate(streams, database, stream),
         }
     }
 

@@ -12,7 +12,7 @@ fn routes(folder: &tempfile::TempDir) -> Routes {
                   type Secret @table { id: ID! @primaryKey }";
     let schema = Schema::parse(schema).unwrap();
     let database = Database::open(folder.path(), schema, &storage::Options::default()).unwrap();
-    Routes::new(database, Options::default())
+    Routes::new(database, Options::default()).unwrap()
 }
 
 fn describe(routes: &Routes, method: &str, uri: &str, headers: &HeaderMap) -> String {
@@ -21,6 +21,7 @@ fn describe(routes: &Routes, method: &str, uri: &str, headers: &HeaderMap) -> St
         None => "other".to_owned(),
         Some(Ok(Route { target: Target::Graphql(..), .. })) => "graphql".to_owned(),
         Some(Ok(Route { target: Target::Batch, .. })) => "batch".to_owned(),
+        Some(Ok(Route { target: Target::Stream(stream, asked), .. })) => format!("{asked:?} {}", stream.name),
         Some(Ok(Route { target: Target::Changes(table, id, after), .. })) => {
             let (id, after) = (id.unwrap_or_default(), after.map(|after| after.to_string()));
             format!("follow {} {id} {}", table.name, after.unwrap_or_default())
@@ -196,7 +197,9 @@ fn paths_of_operations() {
     let folder = tempfile::tempdir().unwrap();
     let routes = routes(&folder);
     let target = |path: &str| match routes.operation_target(path) {
-        Ok(batch::Target { table, id }) => format!("{} {}", table.name, id.as_deref().unwrap_or("-")),
+        Ok(batch::Target::Table(table, id)) => format!("{} {}", table.name, id.as_deref().unwrap_or("-")),
+        Ok(batch::Target::Stream(stream)) => format!("stream {}", stream.name),
+        Ok(batch::Target::Group(stream, group)) => format!("group {} {group}", stream.name),
         Err(failure) => failure.answer(None).status().as_u16().to_string(),
     };
     for (path, expected) in [

@@ -29,12 +29,23 @@ impl Directive {
     }
 }
 
-/// The directives of a type.
-pub(super) const OF_TYPES: [Directive; 3] = [
+/// The directives of a table.
+pub(super) const OF_TABLES: [Directive; 3] = [
     Directive::once("table", &["name", "durability", "expiration"]),
-    Directive::once("export", &[]),
+    EXPORT,
     Directive::repeatable("compositeIndex", &["fields"]),
 ];
+
+/// The directives of a stream.
+pub(super) const OF_STREAMS: [Directive; 2] = [
+    Directive::once(
+        "stream",
+        &["name", "durability", "partitions", "idempotency", "expiration", "maxBytes", "holdFor"],
+    ),
+    EXPORT,
+];
+
+const EXPORT: Directive = Directive::once("export", &[]);
 
 /// The directives of an attribute.
 pub(super) const OF_ATTRIBUTES: [Directive; 7] = [
@@ -102,7 +113,8 @@ pub(super) fn check(given: &[Positioned<ConstDirective>], known: &[Directive]) -
 pub(super) fn check_definitions<'a>(definitions: impl Iterator<Item = &'a DirectiveDefinition>) -> Result<()> {
     let mut defined = Vec::new();
     for DirectiveDefinition { name, arguments, .. } in definitions {
-        let Some(known) = OF_TYPES.iter().chain(&OF_ATTRIBUTES).find(|known| known.name == name.node) else {
+        let mut all = OF_TABLES.iter().chain(&OF_STREAMS).chain(&OF_ATTRIBUTES);
+        let Some(known) = all.find(|known| known.name == name.node) else {
             return Err(invalid(name.pos, format!("there is no directive @{}", name.node)));
         };
         if defined.contains(&known.name) {

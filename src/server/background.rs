@@ -1,13 +1,15 @@
-//! Background work: a thread that builds indexes, and deletes expired records and the remains of abandoned uploads; another one that syncs
-//! the log, where it has grown, at an interval, so that a power cut takes little of what was not waited for, and looks at the free space.
+//! Background work: a thread that builds indexes, deletes expired records and the remains of abandoned uploads, and trims streams; another
+//! one that syncs the log, where it has grown, at an interval, so that a power cut takes little of what was not waited for, and looks at the
+//! free space.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::NICE;
 use crate::error::Error;
 use crate::schema::{Kind, Table};
+use crate::streams::Streams;
 use crate::transaction::Database;
 
 /// The interval at which it looks for expired records, and the pause before it retries failed work.
@@ -20,12 +22,12 @@ pub(super) struct Background {
 }
 
 impl Background {
-    pub(super) fn work(database: &Database) -> std::io::Result<Self> {
-        let database = database.clone();
+    pub(super) fn work(database: &Database, streams: &Streams) -> std::io::Result<Self> {
+        let (database, streams) = (database.clone(), streams.clone());
         Self::start("strata-background", move |stopping| {
             // As in the pool for scans, requests take priority.
             let _ = rustix::process::setpriority_process(None, NICE);
-            run(&database, stopping);
+            run(&database, &streams, stopping);
         })
     }
 
@@ -60,10 +62,19 @@ impl Background {
     }
 }
 
-fn run(database: &Database, stopping: &Receiver<()>) {
-    let mut refused = String::new();
+fn run(database: &Database, streams: &Streams, stopping: &Receiver<()>) {
+    let (mut refused, mut looked) = (String::new(), None);
     loop {
-        let outcome = database.work();
+        // Both, whatever becomes of one.
+        let of_tables = database.work();
+        let of_streams = match looked {
+            Some(looked) if Instant::elapsed(&looked) < PAUSE => Ok(()),
+            _ => {
+                looked = Some(Instant::now());
+                streams.work(database)
+            }
+        };
+        let outcome = of_tables.and_then(|has_more| of_streams.map(|()| has_more));
         if outcome.is_ok() {
             refused.clear();
         }
@@ -87,8 +98,9 @@ fn run(database: &Database, stopping: &Receiver<()>) {
     }
 }
 
-/// Returns whether there may be new work later: records that expire, uploads that are abandoned.
+/// Returns whether there may be new work later: records that expire, uploads that are abandoned, events and idempotency keys that grow old.
 fn may_come_again(database: &Database) -> bool {
     let has_blobs = |table: &Table| table.attributes.iter().any(|attribute| attribute.kind == Kind::Blob);
-    database.schema().tables.iter().any(|table| table.expires() || has_blobs(table))
+    let schema = database.schema();
+    !schema.streams.is_empty() || schema.tables.iter().any(|table| table.expires() || has_blobs(table))
 }

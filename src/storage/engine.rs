@@ -41,6 +41,7 @@ pub(super) struct Families<'a> {
     records: &'a rocksdb::ColumnFamily,
     indexes: &'a rocksdb::ColumnFamily,
     blobs: &'a rocksdb::ColumnFamily,
+    streams: &'a rocksdb::ColumnFamily,
 }
 
 impl Engine {
@@ -51,6 +52,7 @@ impl Engine {
             Space::Records => families.records,
             Space::Indexes => families.indexes,
             Space::Blobs => families.blobs,
+            Space::Streams => families.streams,
         }
     }
 }
@@ -174,15 +176,13 @@ const OPEN_FILES_PER_SHARD: usize = 32;
 /// Size of a memtable of blobs; there are two.
 const BLOB_BUFFER_BYTES: usize = 8 << 20;
 
-/// Bytes that the active one may hold while the other is flushed; the rest is for writes under way.
-pub(super) const ACTIVE_BLOB_BYTES: u64 = (BLOB_BUFFER_BYTES - (2 << 20)) as u64;
-
 /// A shorter value stays in the sorted files: manifests, and the chunks of the smallest blobs.
 const SEPARATE_BYTES: u64 = 4 << 10;
 
 const RECORDS: &str = "records";
 const INDEXES: &str = "indexes";
 const BLOBS: &str = "blobs";
+const STREAMS: &str = "streams";
 
 /// A smaller cache can always be reserved.
 const LEAST_CHECKED_BYTES: usize = 64 << 20;
@@ -263,14 +263,15 @@ fn shard_bits(open_files: usize) -> i32 {
     (open_files / OPEN_FILES_PER_SHARD).max(1).ilog2().min(6) as i32
 }
 
-fn descriptors(options: &Options) -> [rocksdb::ColumnFamilyDescriptor; 4] {
+fn descriptors(options: &Options) -> [rocksdb::ColumnFamilyDescriptor; 5] {
     let cache = cache(options.cache_bytes);
     let families = [
         (rocksdb::DEFAULT_COLUMN_FAMILY_NAME, family_options(options, cache.as_ref(), Space::Meta)),
         (RECORDS, family_options(options, cache.as_ref(), Space::Records)),
         (INDEXES, family_options(options, cache.as_ref(), Space::Indexes)),
-        // A store of an earlier version has none; it is created.
+        // A store of an earlier version has no blobs or no streams; they are created.
         (BLOBS, blob_options(options, cache.as_ref())),
+        (STREAMS, family_options(options, cache.as_ref(), Space::Streams)),
     ];
     families.map(|(name, options)| rocksdb::ColumnFamilyDescriptor::new(name, options))
 }
@@ -284,6 +285,7 @@ fn resolved(database: rocksdb::DB) -> Result<Engine> {
             records: family(RECORDS)?,
             indexes: family(INDEXES)?,
             blobs: family(BLOBS)?,
+            streams: family(STREAMS)?,
         })
     })
 }
@@ -335,10 +337,18 @@ fn may_precede_a_store(directory: &Path, name: &[u8]) -> bool {
     }
 }
 
+/// Returns the bytes that the active memtable of a space may hold while another is flushed; the rest is for writes under way.
+pub(super) fn active_bytes(space: Space, options: &Options) -> u64 {
+    match space {
+        Space::Blobs => (BLOB_BUFFER_BYTES - (2 << 20)) as u64,
+        _ => options.write_buffer_bytes as u64 / 4 * 3,
+    }
+}
+
 /// Returns the number of memtables of a space at which writes stop.
 pub(super) fn memtables(space: Space) -> i32 {
     match space {
-        Space::Meta | Space::Records | Space::Indexes => 2,
+        Space::Meta | Space::Records | Space::Indexes | Space::Streams => 2,
         // Room for a third, briefly, when the log has grown so long that all families are flushed; uploads do not use it.
         Space::Blobs => 3,
     }
@@ -421,6 +431,12 @@ fn explain(directory: &Path, error: rocksdb::Error) -> Error {
     let (path, text) = (directory.display(), error.to_string());
     if text.contains("Resource temporarily unavailable") {
         return lock::in_use(directory);
+    }
+    if text.contains("Column family not found") {
+        let detail = format!(
+            "the data directory {path} is of an earlier version of Strata: serve it once, which adds what is new"
+        );
+        return Error::storage(detail, error);
     }
     match error.kind() {
         rocksdb::ErrorKind::Corruption => {

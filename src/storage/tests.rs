@@ -353,12 +353,12 @@ fn calls_are_counted_whatever_threads_come_and_go() {
     let (_directory, store) = fresh();
     for _ in 0..3 {
         std::thread::scope(|scope| {
-            for _ in 0..2 * super::STRIPES {
+            for _ in 0..2 * super::striped::STRIPES {
                 scope.spawn(|| assert!(store.get(Space::Records, b"none", Reach::Disk).unwrap().is_none()));
             }
         });
     }
-    assert_eq!(store.counters().gets, 3 * 2 * super::STRIPES as u64);
+    assert_eq!(store.counters().gets, 3 * 2 * super::striped::STRIPES as u64);
 }
 
 #[test]
@@ -607,4 +607,20 @@ fn a_store_of_before_there_were_blobs_gets_their_space() {
         store.flush().unwrap();
         assert!(store.gauges().unwrap().blob_file_bytes > 100_000);
     }
+}
+
+#[test]
+fn a_store_without_streams_gets_them_when_it_is_opened_for_writing() {
+    let (directory, store) = fresh();
+    put(&store, Space::Records, "key", "value");
+    drop(store);
+    let names = rocksdb::DB::list_cf(&rocksdb::Options::default(), directory.path()).unwrap();
+    let mut raw = rocksdb::DB::open_cf(&rocksdb::Options::default(), directory.path(), names).unwrap();
+    raw.drop_cf("streams").unwrap();
+    drop(raw);
+    let refused = Store::open_read_only(directory.path(), &options()).err().unwrap().to_string();
+    assert!(refused.contains("earlier version") && refused.contains("serve it once"), "{refused}");
+    drop(store_in(directory.path()).unwrap());
+    let store = Store::open_read_only(directory.path(), &options()).unwrap();
+    assert_eq!(store.get(Space::Records, b"key", Reach::Disk).unwrap().unwrap()[..], b"value"[..]);
 }

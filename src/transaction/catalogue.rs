@@ -1,9 +1,10 @@
-//! The catalogue of a store: the numbers of tables and indexes, the layouts of records, and the states of indexes.
+//! The catalogue of a store: the numbers of tables, streams and indexes, the layouts of records, and the states of indexes.
 //!
-//! Numbers are never reused. A table that the schema no longer names keeps its number and its records, unless a migration drops it. A new
-//! index has to be built, and the entries of one that the schema no longer names have to be removed; both are recorded here and done by
-//! `background`, also after a restart. Attributes may be added, removed (by a migration), reordered and widened; records are not rewritten
-//! for that but read through their `layouts`. An attribute can become required only if every record has a value for it.
+//! Numbers are never reused, and streams have numbers that no table has had. A table that the schema no longer names keeps its number and
+//! its records, unless a migration drops it. A new index has to be built, and the entries of one that the schema no longer names have to be
+//! removed; both are recorded here and done by `background`, also after a restart. Attributes may be added, removed (by a migration),
+//! reordered and widened; records are not rewritten for that but read through their `layouts`. An attribute can become required only if
+//! every record has a value for it.
 //!
 //! A schema is refused before anything is written.
 
@@ -11,11 +12,13 @@ mod format;
 mod layouts;
 
 pub(super) use self::format::{Catalogue, StoredState};
-use self::format::{Deadline, StoredAttribute, StoredIndex, StoredLayout, StoredTable, names_of, type_of};
+use self::format::{
+    Deadline, StoredAttribute, StoredIndex, StoredLayout, StoredStream, StoredTable, names_of, type_of,
+};
 use crate::encoding::record::layout::keeps_entries;
 use crate::error::{Error, Result};
 use crate::indexes;
-use crate::schema::{Durability, IndexKind, IndexState, Kind, Schema, Table};
+use crate::schema::{Durability, IndexKind, IndexState, Kind, Schema, Stream, Table};
 use crate::storage::{Batch, Reach, Space, Store};
 
 const KEY: &[u8] = b"catalogue";
@@ -34,8 +37,8 @@ pub(super) enum Migration {
 /// Assigns the stored numbers to the schema and records the work needed to bring the store in step. `now`: microseconds since 1970.
 ///
 /// # Errors
-/// `Invalid` if changed attributes of a table with records would lose values, or an attribute became required for which a record has no
-/// value.
+/// `Invalid` if changed attributes of a table with records would lose values, an attribute became required for which a record has no
+/// value, a stream has fewer partitions than before, or a table became a stream or the reverse.
 pub(super) fn reconcile(
     store: &Store,
     mut schema: Schema,
@@ -52,6 +55,9 @@ pub(super) fn reconcile(
         // Before format 3 the catalogue was written when an index was complete, so an interrupted build has left entries.
         _ => indexes::drop_from(store, catalogue.next_index)?,
     }
+    if migration != Migration::DropsData {
+        check_kinds(&catalogue, &schema)?;
+    }
     schema.set_identities();
     let mut deleted = Vec::new();
     for table in &mut schema.tables {
@@ -61,10 +67,13 @@ pub(super) fn reconcile(
         deleted.extend(layouts::lay_out(store, known, table, migration, now)?);
         catalogue.dropped.extend(number_indexes(store, &mut catalogue.next_index, known, table, &before, migration)?);
     }
+    for stream in &mut schema.streams {
+        number_stream(&mut catalogue, stream)?;
+    }
     let mut batch = Batch::default();
     let dropped = match migration {
         Migration::ChangesNothing | Migration::KeepsData => Vec::new(),
-        Migration::DropsData => drop_tables(store, &mut batch, &mut catalogue, &schema, &mut deleted)?,
+        Migration::DropsData => drop_unnamed(store, &mut batch, &mut catalogue, &schema, &mut deleted)?,
     };
     let after = catalogue.to_json()?;
     if migration != Migration::ChangesNothing && stored.as_deref() != Some(&after[..]) {
@@ -85,6 +94,12 @@ pub(super) fn reconcile(
                  --migrate deletes them"
             );
         }
+        for StoredStream { name, .. } in catalogue.streams.iter().filter(|known| schema.stream(&known.name).is_none()) {
+            tracing::warn!(
+                "stream {name} is in the data directory but not in the schema: its events are kept and not served; \
+                 --migrate deletes them"
+            );
+        }
     }
     Ok((schema, catalogue))
 }
@@ -100,7 +115,40 @@ impl Catalogue {
     }
 }
 
-/// Checks that each table of the schema equals the stored one.
+/// Checks that no table of the schema has the name of a stored stream, and the reverse.
+fn check_kinds(catalogue: &Catalogue, schema: &Schema) -> Result<()> {
+    let table = schema.tables.iter().find(|table| catalogue.streams.iter().any(|known| known.name == table.name));
+    let stream = schema.streams.iter().find(|stream| catalogue.tables.iter().any(|known| known.name == stream.name));
+    let (name, is, was) = match (table, stream) {
+        (None, None) => return Ok(()),
+        (Some(table), _) => (&table.name, "table", "stream"),
+        (None, Some(stream)) => (&stream.name, "stream", "table"),
+    };
+    Err(Error::invalid(format!(
+        "{is} {name} is a {was} in the data directory: use another name, or --migrate deletes it"
+    )))
+}
+
+/// Assigns a stream its number.
+fn number_stream(catalogue: &mut Catalogue, stream: &mut Stream) -> Result<()> {
+    let Some(known) = catalogue.streams.iter_mut().find(|known| known.name == stream.name) else {
+        stream.id = catalogue.next_table;
+        catalogue.next_table += 1;
+        let (name, id, partitions) = (stream.name.clone(), stream.id, stream.partitions);
+        catalogue.streams.push(StoredStream { name, id, partitions });
+        return Ok(());
+    };
+    if stream.partitions < known.partitions {
+        return Err(Error::invalid(format!(
+            "stream {} has {} partitions in the data directory: there may be more, but not only {}",
+            stream.name, known.partitions, stream.partitions
+        )));
+    }
+    (stream.id, known.partitions) = (known.id, stream.partitions);
+    Ok(())
+}
+
+/// Checks that each table and each stream of the schema equals the stored one.
 fn check_unchanged(catalogue: &Catalogue, schema: &Schema) -> Result<()> {
     let is_known = |table: &&Table| {
         catalogue.tables.iter().any(|known| {
@@ -114,18 +162,23 @@ fn check_unchanged(catalogue: &Catalogue, schema: &Schema) -> Result<()> {
                 && known.indexes.iter().map(|index| (index.attributes.clone(), &index.kind[..])).eq(indexes)
         })
     };
-    match schema.tables.iter().find(|table| !is_known(table)) {
+    let is_stream = |stream: &&Stream| {
+        let known = catalogue.streams.iter().find(|known| known.name == stream.name);
+        known.is_some_and(|known| known.partitions == stream.partitions)
+    };
+    let table = schema.tables.iter().find(|table| !is_known(table)).map(|table| ("table", &table.name));
+    let stream = || schema.streams.iter().find(|stream| !is_stream(stream)).map(|stream| ("stream", &stream.name));
+    match table.or_else(stream) {
         None => Ok(()),
-        Some(table) => Err(Error::invalid(format!(
-            "table {} differs from the stored schema: use the schema that the store was last opened with",
-            table.name
+        Some((what, name)) => Err(Error::invalid(format!(
+            "{what} {name} differs from the stored schema: use the schema that the store was last opened with"
         ))),
     }
 }
 
-/// Stages the removal of all tables that the schema does not name; returns the spaces and numbers of their data, and adds a line for each
-/// to `deleted`.
-fn drop_tables(
+/// Stages the removal of all tables and streams that the schema does not name; returns the spaces and numbers of their data, and adds a line
+/// for each to `deleted`.
+fn drop_unnamed(
     store: &Store,
     batch: &mut Batch,
     catalogue: &mut Catalogue,
@@ -139,6 +192,13 @@ fn drop_tables(
         indexes::drop_table(store, batch, known.id, known.indexes.iter().map(|index| index.id));
         dropped.extend([(Space::Records, known.id), (Space::Blobs, known.id)]);
         dropped.extend(known.indexes.iter().map(|index| (Space::Indexes, index.id)));
+    }
+    for known in catalogue.streams.extract_if(.., |known| schema.stream(&known.name).is_none()) {
+        let (chunks, _) = store.count_prefix(Space::Streams, &known.id.to_be_bytes())?;
+        deleted.push(format!("stream {}: {chunks} stored values", known.name));
+        let (lower, upper) = (known.id.to_be_bytes(), (known.id + 1).to_be_bytes());
+        store.delete_range(batch, Space::Streams, &lower, &upper);
+        dropped.push((Space::Streams, known.id));
     }
     Ok(dropped)
 }

@@ -6,14 +6,16 @@ use super::bodies::{
     New, Whole, check_id, check_not_null, check_required, check_same_id, encode_body, encode_new, keep_blobs, pointer,
     stamp,
 };
-use super::{BATCH, HELD_BY_THREAD, KEY, Owned, Precondition, Read, Replaced, Transaction, below, uploads};
+use super::{
+    BATCH, Database, Follower, HELD_BY_THREAD, KEY, Owned, Precondition, Read, Replaced, Transaction, below, uploads,
+};
 use crate::encoding::record::Current;
 use crate::encoding::value::{Blob, Value};
 use crate::encoding::{Fields, Record, key, patch, record, url};
 use crate::error::{Error, Result};
 use crate::indexes;
 use crate::locking::Wait;
-use crate::schema::{Kind, Stamp, Table};
+use crate::schema::{Durability, Kind, Stamp, Table};
 use crate::storage::Space;
 
 /// Maximum number of staged bytes of a transaction at which it accepts another change.
@@ -292,14 +294,69 @@ impl<'d> Transaction<'d> {
         self.open(table, id)?.map(|record| Record::trusted(table, record.bytes().to_vec())).transpose()
     }
 
+    /// Stages a put.
+    pub(crate) fn put(&mut self, space: Space, key: &[u8], value: &[u8]) {
+        self.database.store().put(&mut self.batch, space, key, value);
+    }
+
+    /// Stages the delete of a key.
+    pub(crate) fn delete_key(&mut self, space: Space, key: &[u8]) {
+        self.database.store().delete(&mut self.batch, space, key);
+    }
+
+    /// Stages a delete of the keys from `lower` up to but not including `upper`.
+    pub(crate) fn delete_range(&mut self, space: Space, lower: &[u8], upper: &[u8]) {
+        self.database.store().delete_range(&mut self.batch, space, lower, upper);
+    }
+
+    /// Returns whether it would write nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.batch.is_empty()
+    }
+
+    /// Says that it gives back more space than it takes.
+    pub(crate) fn give_back(&mut self) {
+        self.batch.set_gives_back();
+    }
+
+    /// Makes the transaction at least this durable.
+    pub(crate) fn require(&mut self, durability: Durability) {
+        self.durability = self.durability.max(durability);
+    }
+
+    /// Has something follow the batch: one for all of it.
+    pub(crate) fn follow_by(&mut self, follower: Box<dyn Follower>) {
+        self.follower = Some(follower);
+    }
+
+    /// Returns the database.
+    pub(crate) fn database(&self) -> &'d Database {
+        self.database
+    }
+
     /// Writes the batch.
     pub(super) fn commit(mut self) -> Result<()> {
+        let Some(follower) = self.follower.take() else {
+            return match self.batch.is_empty() {
+                true => Ok(()),
+                false => self.database.write(&self.batch, self.durability),
+            };
+        };
         let outcome = match self.batch.is_empty() {
             true => Ok(()),
-            false => self.database.write(&self.batch, self.durability),
+            false => self.database.write(&self.batch, Durability::Soft),
         };
-        self.batch.clear();
-        outcome
+        match &outcome {
+            Ok(()) => follower.written(),
+            // Refused before it was begun.
+            Err(Error::Busy { .. } | Error::WouldBlock | Error::Invalid { .. }) => {}
+            Err(_) => follower.failed(),
+        }
+        outcome?;
+        let (database, durability) = (self.database, self.durability);
+        // Nobody else waits for the sync.
+        drop(self);
+        if durability == Durability::Strong { database.sync_for(follower) } else { Ok(()) }
     }
 
     fn merge_into<'t, B: AsRef<[u8]>>(
@@ -389,7 +446,7 @@ impl<'d> Transaction<'d> {
     }
 
     /// Takes the lock of a key if it is free; otherwise records which one is wanted.
-    pub(super) fn hold(&mut self, space: u32, key: &[u8]) -> Result<()> {
+    pub(crate) fn hold(&mut self, space: u32, key: &[u8]) -> Result<()> {
         let locks = &self.database.shared.locks;
         let slot = locks.slot(space, key);
         match locks.lock(slot, Wait::No) {
@@ -433,7 +490,7 @@ impl<'d> Transaction<'d> {
     }
 
     /// Returns the time of this transaction, in microseconds since 1970. It is read when it is first needed.
-    fn now(&self) -> i64 {
+    pub(crate) fn now(&self) -> i64 {
         *self.now.get_or_init(|| self.database.now())
     }
 }

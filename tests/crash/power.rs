@@ -11,7 +11,7 @@ use std::{env, fs};
 
 use strata::schema::Durability;
 
-use super::{THREADS, Victim, missing, open};
+use super::{THREADS, Victim, WRITER, missing, open};
 use crate::engine::{Random, ids, json};
 
 /// The library, compiled.
@@ -28,21 +28,28 @@ static LIBRARY: LazyLock<PathBuf> = LazyLock::new(|| {
 });
 
 /// What came of a power cut.
-struct Cut {
-    acknowledged: HashMap<String, String>,
+pub(super) struct Cut {
+    pub(super) acknowledged: HashMap<String, String>,
     /// Syncs of logs.
     syncs: usize,
 }
 
 /// Lets a victim write on `data` until so many are acknowledged, cuts the power, and puts what is left in its place.
-fn cut(data: &Path, durability: Durability, round: usize, count: usize, ignores_syncs: bool) -> Cut {
+pub(super) fn cut(
+    test: &str,
+    data: &Path,
+    durability: Durability,
+    round: usize,
+    count: usize,
+    ignores_syncs: bool,
+) -> Cut {
     let disk = tempfile::tempdir().expect("there is a temporary directory");
     let mut command = Command::new(env::current_exe().expect("this program has a path"));
     command.env("LD_PRELOAD", &*LIBRARY).env("POWER_CUT_ROOT", data).env("POWER_CUT_DISK", disk.path());
     if ignores_syncs {
         command.env("POWER_CUT_IGNORES_SYNCS", "1");
     }
-    let mut victim = Victim::run(command, data, durability, round);
+    let mut victim = Victim::run(command, test, data, durability, round);
     assert!(victim.read(count), "the victim ended by itself: {:?}", victim.refusals);
     let acknowledged = victim.kill();
     fs::remove_dir_all(data).expect("nobody has it open");
@@ -62,7 +69,8 @@ fn strong_writes_survive_a_power_cut() {
     let data = tempfile::tempdir().expect("there is a temporary directory");
     let (mut random, mut all) = (Random(0xCAFE), HashMap::new());
     for round in 0..10 {
-        let Cut { acknowledged, syncs } = cut(data.path(), Durability::Strong, round, 1 + random.below(600), false);
+        let Cut { acknowledged, syncs } =
+            cut(WRITER, data.path(), Durability::Strong, round, 1 + random.below(600), false);
         assert!(acknowledged.len() <= (syncs + 1) * THREADS, "{} by {syncs} syncs", acknowledged.len());
         all.extend(acknowledged);
         let database = open(data.path(), "strong").expect("what a power cut leaves opens");
@@ -85,7 +93,8 @@ fn of_soft_writes_a_power_cut_leaves_the_beginning() {
     let data = tempfile::tempdir().expect("there is a temporary directory");
     let (mut random, mut lost, mut kept) = (Random(0xD15C), 0, 0);
     for round in 0..10 {
-        let Cut { acknowledged, syncs } = cut(data.path(), Durability::Soft, round, 1 + random.below(4000), false);
+        let Cut { acknowledged, syncs } =
+            cut(WRITER, data.path(), Durability::Soft, round, 1 + random.below(4000), false);
         assert!(syncs < 10 + acknowledged.len() / 10, "{} by {syncs} syncs", acknowledged.len());
         let database = open(data.path(), "soft").expect("what a power cut leaves opens");
         assert_eq!(database.disagreements().expect("readable"), Vec::<String>::new());
@@ -111,7 +120,7 @@ fn of_soft_writes_a_power_cut_leaves_the_beginning() {
 #[test]
 fn a_log_that_is_not_synced_is_found() {
     let data = tempfile::tempdir().expect("there is a temporary directory");
-    let Cut { acknowledged, syncs } = cut(data.path(), Durability::Strong, 0, 100, true);
+    let Cut { acknowledged, syncs } = cut(WRITER, data.path(), Durability::Strong, 0, 100, true);
     let database = open(data.path(), "strong").expect("what a power cut leaves opens");
     assert!(missing(&database, &acknowledged) > 0);
     assert_eq!(syncs, 0);

@@ -314,7 +314,7 @@ fn the_catalogue_has_the_names_of_the_schema() {
         index(6, r#""day""#, "expiry"),
     ];
     let expected = format!(
-        r#"{{"format":3,"next_table":2,"next_index":7,"tables":[{{"name":"All","id":1,"primary_key":"key","next_attribute":8,"layout":0,"layouts":[{{"attributes":[{}],"deadline":"in_record"}}],"indexes":[{}]}}],"dropped":[]}}"#,
+        r#"{{"format":4,"next_table":2,"next_index":7,"tables":[{{"name":"All","id":1,"primary_key":"key","next_attribute":8,"layout":0,"layouts":[{{"attributes":[{}],"deadline":"in_record"}}],"indexes":[{}]}}],"dropped":[],"streams":[]}}"#,
         attributes.join(","),
         indexes.join(",")
     );

@@ -181,7 +181,11 @@ fn while_blobs_are_flushed_there_is_room_for_more() {
             let (mut batch, key) = (Batch::default(), [round.to_be_bytes(), number.to_be_bytes()].concat());
             store.put(&mut batch, Space::Blobs, &key, &piece);
             store.write(&batch, Durability::Soft).unwrap();
-            assert!(store.has_room_for_blobs().unwrap(), "round {round}, after {} MiB", number + 1);
+            assert!(
+                store.has_room_for(strata::storage::Space::Blobs).unwrap(),
+                "round {round}, after {} MiB",
+                number + 1
+            );
         }
         store.flush().unwrap();
     }

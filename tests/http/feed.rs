@@ -17,10 +17,10 @@ use crate::engine::Random;
 
 /// An event as it came.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Event {
-    name: String,
-    id: String,
-    data: String,
+pub(super) struct Event {
+    pub(super) name: String,
+    pub(super) id: String,
+    pub(super) data: String,
 }
 
 /// What was understood of a stream so far.
@@ -43,7 +43,10 @@ impl Parser {
                 match line.split_once(':').unwrap() {
                     ("event", value) => name = value.trim_start().to_owned(),
                     ("id", value) => self.last_id = value.trim_start().to_owned(),
-                    ("data", value) => data = Some(value.trim_start().to_owned()),
+                    ("data", value) => {
+                        let before = data.map_or(String::new(), |before: String| before + "\n");
+                        data = Some(before + value.strip_prefix(' ').unwrap_or(value));
+                    }
                     ("", _) => self.comments += 1,
                     (field, _) => panic!("{field} in {block}"),
                 }
@@ -56,25 +59,26 @@ impl Parser {
 }
 
 /// A stream that is read.
-struct Feed {
+pub(super) struct Feed {
     connection: Connection,
     parser: Parser,
     ready: VecDeque<Event>,
     /// Whether the stream ended as a body should.
-    ended_well: bool,
+    pub(super) ended_well: bool,
 }
 
 impl Feed {
-    fn ask(url: &str, path: &str, last_id: Option<&str>) -> (Connection, Answer) {
+    pub(super) fn ask(url: &str, path: &str, last_id: Option<&str>) -> (Connection, Answer) {
+        let and = if path.contains('?') { '&' } else { '?' };
         let mut connection = Connection::open(url);
         let header = last_id.map_or(String::new(), |id| format!("last-event-id: {id}\r\n"));
-        connection.send(&format!("GET {path}?stream=sse HTTP/1.1\r\nhost: localhost\r\n{header}\r\n"));
+        connection.send(&format!("GET {path}{and}stream=sse HTTP/1.1\r\nhost: localhost\r\n{header}\r\n"));
         // The head alone: the body has no end.
         let answer = connection.receive(true);
         (connection, answer)
     }
 
-    fn open(url: &str, path: &str, last_id: Option<&str>) -> Self {
+    pub(super) fn open(url: &str, path: &str, last_id: Option<&str>) -> Self {
         let (connection, answer) = Self::ask(url, path, last_id);
         assert_eq!((answer.status, answer.header("content-type")), (200, "text/event-stream"));
         assert_eq!(answer.header("cache-control"), "no-store");
@@ -97,7 +101,7 @@ impl Feed {
     }
 
     /// The next event; `None` at the end.
-    fn next(&mut self) -> Option<Event> {
+    pub(super) fn next(&mut self) -> Option<Event> {
         loop {
             if let Some(event) = self.ready.pop_front() {
                 return Some(event);
@@ -112,7 +116,7 @@ impl Feed {
     }
 
     /// Reads until it knows where it is.
-    fn place(&mut self) -> String {
+    pub(super) fn place(&mut self) -> String {
         while self.parser.last_id.is_empty() {
             assert!(self.read());
         }

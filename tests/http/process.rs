@@ -624,6 +624,8 @@ fn near_the_end_of_the_disk_room_can_be_made() {
         Connection::open(&server.url).request_with("PUT", &path, &image, &[7; 100_000]).status
     };
     assert_eq!(put("first"), 201);
+    let event = format!("{{\"payload\":{body},\"partition\":0}}");
+    assert_eq!(ask("POST", "/Click", &event).status, 202);
     let fill = || {
         (0..10_000).map(|_| ask("POST", "/Product", &body)).find(|answer| ![201, 503].contains(&answer.status)).unwrap()
     };
@@ -640,6 +642,15 @@ fn near_the_end_of_the_disk_room_can_be_made() {
     while_full("a change is refused", &|| ask("PATCH", "/Product/first", r#"{"note":"more"}"#).status, 507);
     while_full("the server is not healthy", &|| ask("GET", "/_health", "").status, 503);
     while_full("a blob is refused", &|| put("first"), 507);
+    // Each of them, the next one too.
+    while_full(
+        "an event is refused",
+        &|| ask("POST", "/Click", &event).status.max(ask("POST", "/Click", &event).status),
+        507,
+    );
+    let offsets = r#"{"offsets":[{"partition":0,"offset":1}]}"#;
+    assert_eq!(ask("PUT", "/Click/consumers/mail", offsets).status, 200);
+    assert_eq!(ask("DELETE", "/Click?partition=0&before=1", "").status, 200);
     assert_eq!(ask("GET", "/Product/first", "").status, 200);
     assert_eq!(ask("DELETE", "/Photo/first/picture", "").status, 204);
     assert_eq!(ask("DELETE", "/Product/first", "").status, 204);

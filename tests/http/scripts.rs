@@ -121,6 +121,8 @@ fn mask(text: &str) -> (String, bool) {
     let shapes = [
         ("xxxxxxxx-xxxx-7xxx-xxxx-xxxxxxxxxxxx", "(id)"),
         ("dddd-dd-ddTdd:dd:dd.dddZ", "(time)"),
+        // Milliseconds since 1970; it stays JSON.
+        (r#"Ms":1dddddddddddd"#, r#"Ms":1111111111111"#),
         // In a body.
         (r#"\"xxxxxxxxxxxxxxxx\""#, "(etag)"),
     ];

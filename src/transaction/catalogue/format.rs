@@ -5,13 +5,17 @@
 //!   2: an attribute has `name`, `type` (ID, String, Int, Float, Boolean, Date, Any, Blob, or one in brackets for a list) and `required`.
 //!   3: attributes have numbers (`id`); a table has all the `layouts` that its records may have; an index has `attributes`, as many as it
 //!      is over, and a `state`; `dropped` are the indexes whose entries are still to be removed.
+//!   4: `streams`, whose numbers no table has.
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::schema::{Attribute, Kind, Table};
 
-const FORMAT: u32 = 3;
+const FORMAT: u32 = 4;
+
+/// The first format that differs from the current one only by what it lacks.
+const WITHOUT_STREAMS: u32 = 3;
 
 /// The catalogue.
 #[derive(Clone, Serialize, Deserialize)]
@@ -21,6 +25,15 @@ pub(in crate::transaction) struct Catalogue {
     pub next_index: u32,
     pub tables: Vec<StoredTable>,
     pub dropped: Vec<u32>,
+    #[serde(default)]
+    pub streams: Vec<StoredStream>,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+pub(in crate::transaction) struct StoredStream {
+    pub name: String,
+    pub id: u32,
+    pub partitions: u32,
 }
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -90,15 +103,16 @@ pub(in crate::transaction) enum StoredState {
 impl Catalogue {
     /// Returns the catalogue of an empty store.
     pub fn new() -> Self {
-        Self { format: FORMAT, next_table: 1, next_index: 1, tables: Vec::new(), dropped: Vec::new() }
+        let (tables, dropped, streams) = (Vec::new(), Vec::new(), Vec::new());
+        Self { format: FORMAT, next_table: 1, next_index: 1, tables, dropped, streams }
     }
 
     /// Parses any format.
     pub fn read(bytes: &[u8]) -> Result<Self> {
         let corrupt = |error| Error::corrupt(format!("the catalogue of the store: {error}"));
         let catalogue: Self = match serde_json::from_slice::<Format>(bytes).map_err(corrupt)?.format {
-            ..FORMAT => serde_json::from_slice::<Second>(bytes).map_err(corrupt)?.into(),
-            FORMAT => serde_json::from_slice(bytes).map_err(corrupt)?,
+            ..WITHOUT_STREAMS => serde_json::from_slice::<Second>(bytes).map_err(corrupt)?.into(),
+            WITHOUT_STREAMS..=FORMAT => serde_json::from_slice(bytes).map_err(corrupt)?,
             format => {
                 let detail =
                     format!("the store has format {format}, this program knows up to {FORMAT}: use a newer one");
@@ -112,7 +126,8 @@ impl Catalogue {
     }
 
     pub fn to_json(&self) -> Result<Vec<u8>> {
-        serde_json::to_vec(self).map_err(|error| Error::storage("cannot write the catalogue", error))
+        let written = Self { format: FORMAT, ..self.clone() };
+        serde_json::to_vec(&written).map_err(|error| Error::storage("cannot write the catalogue", error))
     }
 
     /// Sets the state of the index with this number.

@@ -1,0 +1,498 @@
+//! Appending events to a stream and reading them, in process, against raw RocksDB writing and reading the same bytes.
+//!
+//! An append parses the JSON body of an event, which it checks but does not parse into values, chooses partition and offset under the
+//! partition's lock, and puts one chunk with a checksum. The floor of one event puts the same stored bytes under the same key, prepared
+//! beforehand; that of a list of events puts a key for each of them in one batch, as a store without chunks would. A read verifies chunks
+//! and writes events as JSON; its floor seeks, iterates over a key for each event and copies the values out. Both sides have stores that
+//! Strata created.
+
+mod floor;
+mod prepared;
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+use floor::Raw;
+use prepared::{SST, WRITES, options, soft};
+use rust_rocksdb as rocksdb;
+use strata::encoding::body::parse_object;
+use strata::error::Error;
+use strata::schema::{Schema, Stream};
+use strata::streams::{self, Event, Start, Streams, WaitPlace};
+use strata::transaction::{Clock, Database, Precondition};
+use strata_harness::data::scatter;
+use strata_harness::{Depth, Facts, OrRefused, Scale, State, Suite, Unit, suite, temporary_directory};
+use tempfile::TempDir;
+
+/// Bytes of the payload where nothing else is said.
+const PAYLOAD_BYTES: usize = 256;
+
+/// Events that a read returns.
+const PAGE: usize = 100;
+
+/// An answer ends at this many bytes by default.
+const ANSWER_BYTES: usize = 1 << 20;
+
+const WRITTEN: &str = "what is written, memtable";
+
+fn main() {
+    suite("streams", |suite| {
+        suite.engine(serde_json::to_value(options()).expect("options are JSON"));
+        appends(suite);
+        bulks(suite);
+        reads(suite);
+        commits(suite);
+        beside(suite);
+        strong(suite);
+    });
+}
+
+/// An open store with streams.
+struct Ours {
+    database: Database,
+    streams: Streams,
+    /// Those who wait for events.
+    waiting: Vec<WaitPlace>,
+    /// Events that each operation appends.
+    promised: AtomicU64,
+    directory: TempDir,
+}
+
+impl Ours {
+    fn fresh(schema: &str) -> Self {
+        let directory = temporary_directory();
+        let schema = Schema::parse(schema).expect("a schema");
+        let database = Database::open(directory.path(), schema, &options()).expect("a store to open");
+        let streams = Streams::open(&database).expect("a healthy store");
+        Self { database, streams, waiting: Vec::new(), promised: AtomicU64::new(0), directory }
+    }
+
+    /// A store with so many events in one partition, appended in lists of so many, in sorted files and in the cache.
+    fn with_events(events: u64, each: u64) -> Self {
+        let ours = Self::fresh("type Click @stream");
+        let payload = payload(PAYLOAD_BYTES);
+        let list: Vec<_> = (0..each).map(|_| Event { payload: &payload, ..Event::default() }).collect();
+        for _ in 0..events / each {
+            prepared_in_time(|| ours.streams.append_all(&ours.database, ours.stream(), &list).map(drop));
+        }
+        ours.database.store().flush().expect("a healthy store");
+        let (mut next, mut answer) = (0, Vec::new());
+        while next < events {
+            next += ours.read(next, events as usize, &mut answer);
+        }
+        ours
+    }
+
+    fn stream(&self) -> &Stream {
+        self.database.schema().stream("Click").expect("the stream of the schema")
+    }
+
+    /// Reads so many events from an offset; returns how many there were.
+    fn read(&self, from: u64, most: usize, answer: &mut Vec<u8>) -> u64 {
+        answer.clear();
+        let limits = (most, ANSWER_BYTES);
+        let page = self.streams.read(&self.database, self.stream(), 0, Start::Offset(from), limits, answer);
+        let events = page.expect("a healthy store").events as u64;
+        black_box(answer);
+        events
+    }
+
+    fn events(&self) -> u64 {
+        let ends = (0..self.stream().partitions).map(|partition| self.streams.watermarks(self.stream(), partition));
+        ends.map(|watermarks| watermarks.expect("a partition").high).sum()
+    }
+
+    /// The same store for raw RocksDB, with the chunk of one event.
+    fn into_floor(self, body: &str) -> Floor {
+        let event = Event::parse(self.stream(), body.as_bytes()).expect("an event");
+        let appended = self.streams.append(&self.database, self.stream(), &event).or_refused();
+        let key = chunk_key(self.stream().id, appended.partition, appended.offset);
+        drop((self.waiting, self.streams, self.database));
+        let raw = Raw::open(self.directory, options().cache_bytes);
+        let stored = raw.database().get_pinned_cf_opt(&raw.events(), key, &raw.read).expect("a healthy store");
+        let stored = stored.expect("the chunk").to_vec();
+        raw.warm_events();
+        Floor { raw, stored, promised: AtomicU64::new(0) }
+    }
+}
+
+/// A store of Strata's, opened without it.
+struct Floor {
+    raw: Raw,
+    /// The chunk that one append has stored.
+    stored: Vec<u8>,
+    /// Keys that each operation puts.
+    promised: AtomicU64,
+}
+
+impl State for Floor {
+    fn settle(&self) {
+        self.raw.settle();
+    }
+
+    fn thread_counters(&self) -> Vec<(&'static str, u64)> {
+        floor::thread_counters()
+    }
+
+    fn verify(&self, operations: u64) {
+        let taken = self.raw.database().latest_sequence_number();
+        assert!(taken >= operations * self.promised.load(Relaxed), "{operations} operations have put {taken} keys");
+    }
+}
+
+/// Retries until the memtables have room: outside every clock.
+fn prepared_in_time(mut attempt: impl FnMut() -> strata::error::Result<()>) {
+    while let Err(error) = attempt() {
+        assert!(matches!(error, Error::Busy { .. }), "{error}");
+        std::thread::sleep(std::time::Duration::from_micros(100));
+    }
+}
+
+impl State for Ours {
+    fn settle(&self) {
+        self.database.store().settle().expect("a healthy store");
+    }
+
+    fn thread_counters(&self) -> Vec<(&'static str, u64)> {
+        floor::thread_counters()
+    }
+
+    fn verify(&self, operations: u64) {
+        let promised = operations * self.promised.load(Relaxed);
+        assert!(self.events() >= promised, "of {promised} events {} are there", self.events());
+        assert_eq!(streams::disagreements(&self.database).expect("a healthy store"), Vec::<String>::new());
+    }
+}
+
+/// A JSON object of this many bytes.
+fn payload(bytes: usize) -> String {
+    let frame = r#"{"text":""}"#.len();
+    format!(r#"{{"text":"{}"}}"#, "click ".repeat(bytes).get(..bytes - frame).expect("ASCII"))
+}
+
+/// The body of an event.
+fn body(payload: &str) -> String {
+    format!(r#"{{"payload":{payload}}}"#)
+}
+
+/// The body of a list of events.
+fn list(payload: &str, number: usize, partitions: usize) -> String {
+    let event = |at: usize| format!(r#"{{"payload":{payload},"partition":{}}}"#, at % partitions);
+    format!(r#"{{"records":[{}]}}"#, (0..number).map(event).collect::<Vec<_>>().join(","))
+}
+
+/// The key of a chunk, as ARCHITECTURE.md and `streams::keys` have it.
+fn chunk_key(stream: u32, partition: u32, last: u64) -> [u8; 16] {
+    let mut key = [0; 16];
+    key[..4].copy_from_slice(&stream.to_be_bytes());
+    key[4..8].copy_from_slice(&partition.to_be_bytes());
+    key[8..].copy_from_slice(&last.to_be_bytes());
+    key
+}
+
+fn writing(op: &str, events: u64) -> Facts {
+    let facts = Facts::new(op).data(format!("payloads of {PAYLOAD_BYTES} bytes")).state(WRITTEN);
+    facts.durability(soft()).unit(Unit::Records, events).changes_store(WRITES / events.clamp(1, 8), None)
+}
+
+/// Puts the stored chunk for each operation under the next key of a partition.
+fn put_next(floor: Arc<Floor>) -> impl FnMut(u64) -> u64 + Send {
+    floor.promised.store(1, Relaxed);
+    move |index| {
+        let (raw, key) = (&floor.raw, chunk_key(1, 0, index + 1));
+        raw.database().put_cf_opt(&raw.events(), key, &floor.stored, &raw.write).or_refused();
+        1
+    }
+}
+
+fn append(ours: Arc<Ours>, body: String) -> impl FnMut(u64) -> u64 + Send {
+    ours.promised.store(1, Relaxed);
+    move |_| {
+        let event = Event::parse(ours.stream(), body.as_bytes()).expect("an event");
+        black_box(ours.streams.append(&ours.database, ours.stream(), &event).or_refused());
+        1
+    }
+}
+
+fn appends(suite: &mut Suite) {
+    for bytes in [64, 256, 1024, 4096] {
+        let case = &format!("{bytes}_bytes");
+        let facts = |op: &str| writing(op, 1).data(format!("payloads of {bytes} bytes"));
+        let about = facts("appends one event from its JSON body").floor("floor", 0.75, 0.90).allocations_at_most(4);
+        let about = if bytes == PAYLOAD_BYTES { about.depth(Depth::Quick) } else { about };
+        let body = body(&payload(bytes));
+        let setup = || Ours::fresh("type Click @stream");
+        suite.row("append", "strata", case, about, setup, |ours| append(ours, body.clone()));
+        let setup = || Ours::fresh("type Click @stream").into_floor(&body);
+        let about = facts("puts the same stored bytes under the next key");
+        suite.row("append", "floor", case, about, setup, put_next);
+    }
+
+    let about = writing("appends one event with an idempotency key, new to its stream", 1).floor("floor", 0.85, 0.93);
+    let setup = || {
+        let ours = Ours::fresh("type Click @stream");
+        // So that there are two windows to look into.
+        let event = Event { payload: "1", idempotency_key: Some("before".into()), ..Event::default() };
+        let before = ours.database.now() - 1_000_000 * ours.stream().idempotency as i64;
+        let database = ours.database.with_clock(&Clock::standing_at(before));
+        ours.streams.append(&database, ours.stream(), &event).or_refused();
+        ours
+    };
+    suite.row("append", "strata", "keyed", about, setup, |ours: Arc<Ours>| {
+        ours.promised.store(1, Relaxed);
+        let payload = payload(PAYLOAD_BYTES);
+        move |index| {
+            let key = format!("{:016x}", scatter(index, u64::from(u32::MAX)));
+            let body = format!(r#"{{"payload":{payload},"idempotencyKey":"{key}"}}"#);
+            let event = Event::parse(ours.stream(), body.as_bytes()).expect("an event");
+            u64::from(!ours.streams.append(&ours.database, ours.stream(), &event).or_refused().duplicate)
+        }
+    });
+    let about = writing("gets two keys that are not there, and puts two in one batch", 1);
+    let setup = || {
+        let keyed = format!(r#"{{"payload":{},"idempotencyKey":"{:016x}"}}"#, payload(PAYLOAD_BYTES), 1);
+        Ours::fresh("type Click @stream").into_floor(&keyed)
+    };
+    suite.row("append", "floor", "keyed", about, setup, |floor: Arc<Floor>| {
+        let (mut batch, mut hashed) = (rocksdb::WriteBatch::default(), [0; 32]);
+        move |index| {
+            let raw = &floor.raw;
+            hashed[16..24].copy_from_slice(&scatter(index, u64::MAX >> 1).to_be_bytes());
+            for generation in [2_u64, 1] {
+                hashed[..16].copy_from_slice(&chunk_key(1, u32::MAX - 1, generation));
+                let found =
+                    raw.database().get_pinned_cf_opt(&raw.events(), hashed, &raw.read).expect("a healthy store");
+                assert!(found.is_none());
+            }
+            batch.clear();
+            batch.put_cf(&raw.events(), chunk_key(1, 0, index + 1), &floor.stored);
+            batch.put_cf(&raw.events(), hashed, [0; 20]);
+            raw.commit(&batch);
+            1
+        }
+    });
+}
+
+fn append_all(ours: Arc<Ours>, body: String, events: u64) -> impl FnMut(u64) -> u64 + Send {
+    ours.promised.store(events, Relaxed);
+    move |_| {
+        let list = Event::parse_all(ours.stream(), body.as_bytes()).expect("a list of events");
+        let appended = ours.streams.append_all(&ours.database, ours.stream(), &list).or_refused();
+        assert_eq!(black_box(appended).len() as u64, events);
+        events
+    }
+}
+
+/// Puts a key for each event in one batch.
+fn put_each(floor: Arc<Floor>, events: u64, partitions: u64) -> impl FnMut(u64) -> u64 + Send {
+    floor.promised.store(events, Relaxed);
+    let mut batch = rocksdb::WriteBatch::default();
+    move |index| {
+        let raw = &floor.raw;
+        batch.clear();
+        for event in 0..events {
+            let key = chunk_key(1, (event % partitions) as u32, (index * events + event) / partitions + 1);
+            batch.put_cf(&raw.events(), key, &floor.stored);
+        }
+        raw.commit(&batch);
+        events
+    }
+}
+
+fn bulks(suite: &mut Suite) {
+    let payload = payload(PAYLOAD_BYTES);
+    for (events, partitions, at_least, aim) in
+        [(10, 1, 0.85, 1.1), (100, 1, 0.95, 1.3), (1000, 1, 0.85, 1.3), (100, 4, 0.9, 1.2)]
+    {
+        let case = match partitions {
+            1 => format!("{events}_events"),
+            _ => format!("{events}_events_{partitions}_partitions"),
+        };
+        let schema = format!("type Click @stream(partitions: {partitions})");
+        let list = list(&payload, events as usize, partitions as usize);
+        let about = writing(&format!("appends {events} events from one JSON body, all or none"), events);
+        let about = about.floor("floor", at_least, aim);
+        let about = if partitions == 1 { about.against(format!("streams/bulk/chunk/{case}")) } else { about };
+        suite.row(
+            "bulk",
+            "strata",
+            &case,
+            about,
+            || Ours::fresh(&schema),
+            |ours| append_all(ours, list.clone(), events),
+        );
+
+        let setup = || Ours::fresh(&schema).into_floor(&body(&payload));
+        let about = writing(&format!("puts {events} keys in one batch, one for each event"), events);
+        suite.row("bulk", "floor", &case, about, setup, |floor| put_each(floor, events, partitions));
+        if partitions > 1 {
+            continue;
+        }
+        let setup = || {
+            let floor = Ours::fresh(&schema).into_floor(&body(&payload));
+            Floor { stored: floor.stored.repeat(events as usize), ..floor }
+        };
+        let about = writing(&format!("puts one finished chunk of {events} events"), events);
+        suite.row("bulk", "chunk", &case, about, setup, |floor| {
+            let mut put = put_next(floor);
+            move |index| put(index) * events
+        });
+    }
+}
+
+fn reads(suite: &mut Suite) {
+    let n = match suite.scale() {
+        Scale::Full => 100_000,
+        Scale::Smoke => 1000,
+    };
+    let facts = |op: &str| {
+        let data = format!("{n} events with payloads of {PAYLOAD_BYTES} bytes");
+        Facts::new(op).data(data).state(SST).unit(Unit::Records, PAGE as u64)
+    };
+    let read = |ours: Arc<Ours>, low: u64| {
+        let mut answer = Vec::new();
+        move |index| ours.read(low + scatter(index, n - PAGE as u64), PAGE, &mut answer)
+    };
+    for (case, each, at_least, aim) in [("singly", 1, 0.65, 0.8), ("in_lists_of_100", 100, 1.3, 1.8)] {
+        let op = format!("reads {PAGE} events from a random offset as JSON, appended {}", case.replace('_', " "));
+        let about = facts(&op).floor_id("streams/read/floor/singly", at_least, aim).allocations_at_most(3);
+        suite.row("read", "strata", case, about, || Ours::with_events(n, each), |ours| read(ours, 0));
+    }
+    let about = facts(&format!("seeks a random offset, iterates over {PAGE} keys and copies their values"));
+    let setup = || Ours::with_events(n, 1).into_floor(r#"{"payload":1}"#);
+    suite.row("read", "floor", "singly", about, setup, |floor: Arc<Floor>| {
+        let mut answer = Vec::new();
+        move |index| {
+            let raw = &floor.raw;
+            let mut options = rocksdb::ReadOptions::default();
+            options.set_iterate_upper_bound(chunk_key(1, 1, 0));
+            let mut events = raw.database().raw_iterator_cf_opt(&raw.events(), options);
+            events.seek(chunk_key(1, 0, scatter(index, n - PAGE as u64)));
+            answer.clear();
+            let mut read = 0;
+            while let Some(value) = events.value().filter(|_| read < PAGE as u64) {
+                answer.extend_from_slice(value);
+                read += 1;
+                events.next();
+            }
+            black_box(&answer);
+            read
+        }
+    });
+
+    let trimmed = n * 10;
+    let about = facts(&format!("reads {PAGE} events from a random offset as JSON, behind {trimmed} that were trimmed"));
+    let about = about.floor_id("streams/read/strata/in_lists_of_100", 0.85, 0.95);
+    let setup = || {
+        let ours = Ours::with_events(trimmed + n, 100);
+        ours.streams.trim(&ours.database, ours.stream(), 0, trimmed).or_refused();
+        ours
+    };
+    suite.row("read", "strata", "behind_trimmed", about, setup, |ours| read(ours, trimmed));
+}
+
+/// What a consumer writes.
+fn commits(suite: &mut Suite) {
+    let about = writing("commits 4 offsets of a consumer group", 1).floor("floor", 0.7, 0.85);
+    let setup = || {
+        let ours = Ours::fresh("type Click @stream(partitions: 4)");
+        let event = |partition| Event { payload: "1", partition: Some(partition), ..Event::default() };
+        ours.streams.append_all(&ours.database, ours.stream(), &[0, 1, 2, 3].map(event)).or_refused();
+        ours
+    };
+    suite.row("commit", "strata", "4_partitions", about, setup, |ours: Arc<Ours>| {
+        move |index| {
+            let offsets = [0, 1, 2, 3].map(|partition| (partition, index % 2));
+            let (database, none) = (&ours.database, Precondition::None);
+            black_box(ours.streams.commit(database, ours.stream(), "mail", &offsets, &none).or_refused());
+            1
+        }
+    });
+    let about = writing("puts 4 offsets of 8 bytes in one batch", 1);
+    let setup = || Ours::fresh("type Click @stream(partitions: 4)").into_floor(r#"{"payload":1}"#);
+    suite.row("commit", "floor", "4_partitions", about, setup, |floor: Arc<Floor>| {
+        let mut batch = rocksdb::WriteBatch::default();
+        move |index| {
+            let raw = &floor.raw;
+            batch.clear();
+            for partition in 0..4_u32 {
+                let key = [&chunk_key(1, u32::MAX, 1)[..], b"mail", &partition.to_be_bytes()].concat();
+                batch.put_cf(&raw.events(), key, index.to_le_bytes());
+            }
+            raw.commit(&batch);
+            1
+        }
+    });
+}
+
+/// What goes with an event in one transaction, and who waits beside it.
+fn beside(suite: &mut Suite) {
+    const SCHEMA: &str = "type Click @stream
+        type Item @table { id: ID! @primaryKey  name: String @indexed  n: Int @indexed }";
+    let record = |index: u64| format!(r#"{{"id":"{index}","name":"name {index}","n":{index}}}"#);
+    let about = writing("creates a record with two indexes, and appends an event in the same transaction", 1);
+    let about = about.floor_id("streams/record/strata/without_event", 1.0 / 2.0, 1.0 / 1.4);
+    let setup = || Ours::fresh(SCHEMA);
+    suite.row("record", "strata", "with_event", about, setup, |ours: Arc<Ours>| {
+        let payload = payload(PAYLOAD_BYTES);
+        move |index| {
+            let (body, event) = (record(index), Event { payload: &payload, ..Event::default() });
+            let table = ours.database.table("Item").expect("the table of the schema");
+            let outcome = ours.streams.transact(&ours.database, |transaction, appends| {
+                transaction.create(parse_object(table, body.as_bytes())?)?;
+                appends.append(transaction, ours.stream(), &event)
+            });
+            black_box(outcome.or_refused());
+            1
+        }
+    });
+    let about = writing("creates the record alone, in a transaction", 1);
+    suite.row("record", "strata", "without_event", about, setup, |ours: Arc<Ours>| {
+        move |index| {
+            let body = record(index);
+            let table = ours.database.table("Item").expect("the table of the schema");
+            let outcome = ours
+                .database
+                .transact(|transaction| transaction.create(parse_object(table, body.as_bytes())?).map(drop));
+            outcome.or_refused();
+            1
+        }
+    });
+
+    let subscribers = 1000;
+    let body = body(&payload(PAYLOAD_BYTES)).replacen('{', r#"{"partition":0,"#, 1);
+    let setup = |waiting: u64| {
+        let mut ours = Ours::fresh("type Click @stream(partitions: 16)");
+        for number in 0..waiting {
+            let partition = 1 + (number % 15) as u32;
+            let place = ours.streams.wait(ours.stream(), &[(partition, 0)], || {});
+            ours.waiting.extend(place.expect("a healthy store"));
+        }
+        ours
+    };
+    let about = writing(&format!("appends one event while {subscribers} readers wait in other partitions"), 1);
+    let about = about.floor_id("streams/append/strata/no_readers", 0.95, 1.0);
+    suite.row("append", "strata", "1000_readers", about, || setup(subscribers), |ours| append(ours, body.clone()));
+    let about = writing("appends one event to one of 16 partitions while nobody waits", 1);
+    suite.row("append", "strata", "no_readers", about, || setup(0), |ours| append(ours, body.clone()));
+}
+
+/// Writers that wait for the device.
+fn strong(suite: &mut Suite) {
+    let threads = if suite.scale() == Scale::Full { 64 } else { 4 };
+    let facts = |op: &str| writing(op, 1).durability("strong").threads(threads).changes_store(2048, None);
+    let body = body(&payload(PAYLOAD_BYTES));
+    let about = facts("appends one event to one partition and waits until it is synced; one waiter syncs for all");
+    let setup = || Ours::fresh(r#"type Click @stream(durability: "strong")"#);
+    let about = about.floor("floor", 0.9, None);
+    suite.row("append_strong", "strata", "64_writers", about, setup, |ours| append(ours, body.clone()));
+    let setup = || {
+        let mut floor = Ours::fresh("type Click @stream").into_floor(&body);
+        floor.raw.write.set_sync(true);
+        floor
+    };
+    let about = facts("puts the same stored bytes with a synced write; the engine groups writers");
+    suite.row("append_strong", "floor", "64_writers", about, setup, put_next);
+}

@@ -1,0 +1,111 @@
+//! Reads that wait at the end of a partition for an event: no thread is held, only a place among the change feeds.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{Method, Response};
+use tokio::sync::{Notify, oneshot};
+use tokio::time::Instant;
+
+use super::crossing::{Attempt, Reply};
+use super::limits::{Held, Holder, Limited};
+use super::peer::Peer;
+use super::permits::BodyBytes;
+use super::unanswered::Unanswered;
+use super::{Body, Ingress};
+use crate::error::Error;
+use crate::handlers::streams::AtEnd;
+use crate::handlers::{Answer, Failure, Result};
+
+/// A client that waits for events, in a place among the change feeds. For another client, the one that has waited for longest is given up.
+pub(super) struct WaitingClient {
+    place: Arc<Place>,
+    _held: Held,
+}
+
+#[derive(Default)]
+struct Place(Notify);
+
+impl Holder for Place {
+    fn rank(&self, number: u64) -> Option<u64> {
+        Some(number)
+    }
+
+    fn give_up(&self) {
+        self.0.notify_one();
+    }
+}
+
+impl WaitingClient {
+    /// # Errors
+    /// `Busy` if there are as many as there may be.
+    pub(super) fn take(peer: &Peer) -> crate::error::Result<Self> {
+        let place = Arc::<Place>::default();
+        let holder: Arc<dyn Holder> = place.clone();
+        let held = peer.holdings().take(Limited::Feeds, 1, Some(&holder));
+        let detail = || "there are as many clients waiting for events as there may be (--feed-subscribers)".to_owned();
+        Ok(Self { place, _held: held.ok_or_else(|| Error::Busy { detail: detail() })? })
+    }
+
+    /// Returns once its place is given up.
+    pub(super) async fn given_up(&self) {
+        self.place.0.notified().await;
+    }
+}
+
+/// Answers a read once it has an event, or the time is over.
+pub(super) async fn answer_at_end(request: Unanswered, parts: Parts, wait: Duration) -> Response<Body> {
+    let head = parts.method == Method::HEAD;
+    let outcome = read(&request, &parts, wait).await;
+    request.answer_for(outcome, head, &parts.headers)
+}
+
+async fn read(request: &Unanswered, parts: &Parts, wait: Duration) -> Result<Answer> {
+    let (ingress, deadline) = (&request.ingress, Instant::now() + wait);
+    let mut place = None;
+    loop {
+        let answer = read_now(ingress, request, parts).await?;
+        let Some(AtEnd { stream, partition, offset }) = answer.extensions().get::<AtEnd>().copied() else {
+            return Ok(answer);
+        };
+        let place = match &mut place {
+            Some(place) => place,
+            None => place.insert(WaitingClient::take(&request.peer)?),
+        };
+        let (call, called) = oneshot::channel::<()>();
+        let streams = ingress.crossing.routes().streams();
+        let stream = &ingress.crossing.database().schema().streams[stream];
+        let Some(_place) = streams.wait(stream, &[(partition, offset)], move || drop(call))? else {
+            return Ok(answer);
+        };
+        tokio::select! {
+            biased;
+            _ = called => {}
+            () = place.given_up() => return Ok(answer),
+            () = tokio::time::sleep_until(deadline) => return Ok(answer),
+        }
+    }
+}
+
+/// Reads once, inline or in the pool.
+async fn read_now(ingress: &Arc<Ingress>, request: &Unanswered, parts: &Parts) -> Result<Answer> {
+    let attempt = {
+        let route = ingress.crossing.routes().resolve(&parts.method, &parts.uri, &parts.headers);
+        let route = route.ok_or_else(|| Failure::nothing_at(parts.uri.path()))??;
+        ingress.crossing.attempt(&route, &parts.headers, b"")
+    };
+    if let Attempt::Done(outcome) = attempt {
+        return outcome;
+    }
+    let held = BodyBytes::none(&request.peer);
+    let waited_ms = ingress.options.request_timeout_ms;
+    let completed = ingress.crossing.complete(parts.clone(), Bytes::new(), held, attempt, &request.peer);
+    let completed = tokio::time::timeout(Duration::from_millis(waited_ms), completed).await;
+    let completed = completed.map_err(|_| Failure::TimedOut { waited_ms })?;
+    match completed.outcome? {
+        Reply::Whole(answer) => Ok(answer),
+        Reply::InPieces(_) => Err(Failure::Panicked("a read of a stream is one piece".to_owned())),
+    }
+}

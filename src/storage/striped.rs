@@ -1,0 +1,51 @@
+//! Counters of calls, counted by many threads and seldom read.
+
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+/// A striped counter, each stripe on its own cache line, so that threads do not contend for one line. A thread owns a stripe until it ends
+/// and counts without an atomic read-modify-write; threads that find none free share the last.
+#[derive(Default)]
+pub(crate) struct Striped([Stripe; STRIPES]);
+
+pub(super) const STRIPES: usize = 32;
+
+#[derive(Default)]
+#[repr(align(64))]
+struct Stripe(AtomicU64);
+
+/// The number of the stripe that a thread owns in all counters.
+struct OwnedStripe(usize);
+
+static FREE: LazyLock<Mutex<Vec<usize>>> = LazyLock::new(|| Mutex::new((0..STRIPES - 1).rev().collect()));
+
+thread_local! { static OWN: OwnedStripe = OwnedStripe(FREE.lock().pop().unwrap_or(STRIPES - 1)); }
+
+impl Drop for OwnedStripe {
+    fn drop(&mut self) {
+        if self.0 < STRIPES - 1 {
+            FREE.lock().push(self.0);
+        }
+    }
+}
+
+impl Striped {
+    /// Counts.
+    #[inline]
+    pub(crate) fn add(&self, more: u64) {
+        let number = OWN.try_with(|own| own.0).unwrap_or(STRIPES - 1);
+        let Stripe(count) = &self.0[number];
+        if number < STRIPES - 1 {
+            count.store(count.load(Ordering::Relaxed) + more, Ordering::Relaxed);
+        } else {
+            count.fetch_add(more, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns the sum of all stripes.
+    pub(crate) fn sum(&self) -> u64 {
+        self.0.iter().map(|stripe| stripe.0.load(Ordering::Relaxed)).sum()
+    }
+}

@@ -1,0 +1,281 @@
+//! Consumer groups: by name, the offset that is to be read next in each partition.
+//!
+//! All offsets of a group are one value, so that a commit of any number of partitions is one put, and its checksum is what a precondition
+//! names. They assign no partitions to members.
+//!
+//! ```text
+//! version u8 = 1 | then for each partition that was committed, ascending: partition u32 | offset u64      (little-endian)
+//! ```
+
+use std::collections::BTreeMap;
+
+use twox_hash::XxHash3_64;
+
+use super::append::Appends;
+use super::{Streams, keys};
+use crate::encoding::body::{Refused, parse, pointer_to};
+use crate::encoding::json::{COLON, Item, Reader};
+use crate::error::{Error, Result};
+use crate::schema::Stream;
+use crate::storage::{Reach, Space, Store};
+use crate::transaction::{Database, Precondition, Transaction};
+
+const VERSION: u8 = 1;
+
+/// The maximum length of a group's name, in bytes.
+pub const GROUP_BYTES: usize = 255;
+
+/// The committed offsets of a group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Group {
+    /// By partition, the offset to be read next.
+    pub offsets: BTreeMap<u32, u64>,
+}
+
+impl Group {
+    /// Returns what a precondition names.
+    pub fn checksum(&self) -> u64 {
+        XxHash3_64::oneshot(&self.to_bytes())
+    }
+
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = vec![VERSION];
+        for (partition, offset) in &self.offsets {
+            bytes.extend_from_slice(&partition.to_le_bytes());
+            bytes.extend_from_slice(&offset.to_le_bytes());
+        }
+        bytes
+    }
+
+    fn read(bytes: &[u8]) -> Result<Self> {
+        let (entries, rest) = match bytes.split_first() {
+            Some((&VERSION, rest)) => rest.as_chunks::<12>(),
+            _ => return Err(damaged()),
+        };
+        let offsets = entries.iter().map(|entry| {
+            let (partition, offset) = entry.split_first_chunk::<4>().expect("it is longer");
+            let offset = offset.try_into().expect("the rest has eight bytes");
+            (u32::from_le_bytes(*partition), u64::from_le_bytes(offset))
+        });
+        if rest.is_empty() { Ok(Self { offsets: offsets.collect() }) } else { Err(damaged()) }
+    }
+}
+
+/// Parses `{"offsets":[{"partition":P,"offset":N}, ..]}`.
+///
+/// # Errors
+/// `Invalid`, with a JSON pointer where applicable.
+pub fn parse_offsets(body: &[u8]) -> Result<Vec<(u32, u64)>> {
+    parse(body, |reader| {
+        let mut offsets = None;
+        members(reader, "", &["offsets"], |reader, _| {
+            reader.take(b'[', "expected an array of offsets")?;
+            let mut all = Vec::new();
+            while reader.next_element(all.is_empty())? {
+                let (mut found, pointer) = ([None; 2], format!("/offsets/{}", all.len()));
+                members(reader, &pointer, &["partition", "offset"], |reader, member| {
+                    found[member] = match reader.item()? {
+                        Item::Integer(number) if number >= 0 && (member == 1 || number <= i64::from(u32::MAX)) => {
+                            Some(number as u64)
+                        }
+                        _ => None,
+                    };
+                    let name = ["partition", "offset"][member];
+                    let refused = || unfit(&pointer, name, "it must be a whole number, not below 0");
+                    found[member].map(drop).ok_or_else(refused)
+                })?;
+                match found {
+                    [Some(partition), Some(offset)] => all.push((partition as u32, offset)),
+                    [None, _] => return Err(unfit(&pointer, "partition", "it is required")),
+                    _ => return Err(unfit(&pointer, "offset", "it is required")),
+                }
+            }
+            offsets = Some(all);
+            Ok(())
+        })?;
+        offsets.ok_or_else(|| unfit("", "offsets", "it is required"))
+    })
+}
+
+fn unfit(object: &str, member: &str, detail: &str) -> Refused {
+    Refused::Unfit(Error::invalid_at(pointer_to(object, member), detail))
+}
+
+/// Reads an object with no other members than these, each at most once: `read` reads the value of the one with a number.
+fn members<'a>(
+    reader: &mut Reader<'a>,
+    pointer: &str,
+    known: &[&str],
+    mut read: impl FnMut(&mut Reader<'a>, usize) -> std::result::Result<(), Refused>,
+) -> std::result::Result<(), Refused> {
+    reader.take(b'{', "expected an object")?;
+    let mut given = Vec::new();
+    while reader.next_member(given.is_empty())? {
+        let name = reader.text()?;
+        let member = known.iter().position(|known| *known == name);
+        let member = member
+            .ok_or_else(|| unfit(pointer, &name, &format!("there is no such member, only {}", known.join(" and "))))?;
+        if given.contains(&member) {
+            return Err(unfit(pointer, &name, "it is given twice"));
+        }
+        given.push(member);
+        reader.take(b':', COLON)?;
+        read(reader, member)?;
+    }
+    Ok(())
+}
+
+fn damaged() -> Error {
+    Error::corrupt("the offsets of a consumer group")
+}
+
+impl Streams {
+    /// Commits offsets of a group, all or none; returns the group.
+    ///
+    /// # Errors
+    /// `Invalid` if the name or an offset is none that a group can have; `Stale` if the precondition fails; as [`Streams::append`].
+    pub fn commit(
+        &self,
+        database: &Database,
+        stream: &Stream,
+        group: &str,
+        offsets: &[(u32, u64)],
+        expected: &Precondition,
+    ) -> Result<Group> {
+        self.transact(database, |transaction, appends| appends.commit(transaction, stream, group, offsets, expected))
+    }
+
+    /// Returns a group; `None` if it never committed.
+    ///
+    /// # Errors
+    /// `Invalid` if the name is none that a group can have; `Corrupt`; what the engine returns.
+    pub fn group(&self, database: &Database, stream: &Stream, group: &str) -> Result<Option<Group>> {
+        self.state(stream)?;
+        check_name(group)?;
+        stored(database.store(), database.reach(), stream, group)
+    }
+
+    /// Returns all groups by name.
+    ///
+    /// # Errors
+    /// As [`Streams::group`].
+    pub fn groups(&self, database: &Database, stream: &Stream) -> Result<Vec<(String, Group)>> {
+        self.state(stream)?;
+        let (lower, upper) = keys::groups(stream.id);
+        let (store, mut groups) = (database.store(), Vec::new());
+        let snapshot = store.snapshot();
+        let mut scan = store.scan(Space::Streams, &lower, &upper, &snapshot, database.reach());
+        while let Some((key, value)) = scan.next()? {
+            let name = key.get(lower.len()..).and_then(|name| std::str::from_utf8(name).ok()).ok_or_else(damaged)?;
+            groups.push((name.to_owned(), Group::read(value)?));
+        }
+        Ok(groups)
+    }
+
+    /// Deletes a group.
+    ///
+    /// # Errors
+    /// `Invalid` if the name is none that a group can have; `NotFound` if it never committed; `Stale` if the precondition fails; as [`Streams::append`].
+    pub fn remove_group(
+        &self,
+        database: &Database,
+        stream: &Stream,
+        group: &str,
+        expected: &Precondition,
+    ) -> Result<()> {
+        check_name(group)?;
+        self.transact(database, |transaction, appends| {
+            let before = appends.group(transaction, stream, group)?;
+            let before = before.ok_or_else(|| no_group(stream, group))?;
+            check(Some(&before), expected)?;
+            appends.set_group(stream, group, None);
+            Ok(())
+        })
+    }
+}
+
+impl Appends<'_> {
+    /// Commits offsets of a group.
+    ///
+    /// # Errors
+    /// As [`Streams::commit`].
+    pub fn commit(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        stream: &Stream,
+        group: &str,
+        offsets: &[(u32, u64)],
+        expected: &Precondition,
+    ) -> Result<Group> {
+        check_name(group)?;
+        let state = self.streams.state(stream)?;
+        let before = self.group(transaction, stream, group)?;
+        check(before.as_ref(), expected)?;
+        let mut after = before.unwrap_or_default();
+        for (position, &(partition, offset)) in offsets.iter().enumerate() {
+            let refused =
+                |member: &str, detail: String| Err(Error::invalid_at(format!("/offsets/{position}/{member}"), detail));
+            let Some(of) = state.partitions.get(partition as usize) else {
+                return refused("partition", format!("stream {} has {} partitions", stream.name, stream.partitions));
+            };
+            if offsets[..position].iter().any(|(earlier, _)| *earlier == partition) {
+                return refused("partition", format!("partition {partition} is given twice"));
+            }
+            let high = of.watermarks().high;
+            if offset > high {
+                return refused("offset", format!("partition {partition} ends at offset {high}"));
+            }
+            after.offsets.insert(partition, offset);
+        }
+        self.set_group(stream, group, Some(after.clone()));
+        Ok(after)
+    }
+
+    /// Returns a group as this transaction sees it, and keeps it locked.
+    pub(super) fn group(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        stream: &Stream,
+        group: &str,
+    ) -> Result<Option<Group>> {
+        self.streams.state(stream)?;
+        let key = keys::group(stream.id, group);
+        transaction.hold(stream.id, &key)?;
+        match self.groups.get(&key) {
+            Some((_, changed)) => Ok(changed.clone()),
+            None => stored(transaction.database().store(), transaction.database().reach(), stream, group),
+        }
+    }
+
+    fn set_group(&mut self, stream: &Stream, group: &str, after: Option<Group>) {
+        self.groups.insert(keys::group(stream.id, group), (stream.durability, after));
+    }
+}
+
+fn stored(store: &Store, reach: Reach, stream: &Stream, group: &str) -> Result<Option<Group>> {
+    let value = store.get(Space::Streams, &keys::group(stream.id, group), reach)?;
+    value.map(|value| Group::read(&value)).transpose()
+}
+
+/// Returns the error for a group that never committed.
+pub fn no_group(stream: &Stream, group: &str) -> Error {
+    Error::NotFound { detail: format!("no consumer group {group:?} of {} has committed an offset", stream.name) }
+}
+
+fn check_name(group: &str) -> Result<()> {
+    let is_name = (1..=GROUP_BYTES).contains(&group.len()) && !group.chars().any(char::is_control);
+    if is_name && !matches!(group, "." | "..") {
+        return Ok(());
+    }
+    let detail =
+        format!("a consumer group has a name of 1 to {GROUP_BYTES} bytes without control characters, and not . or ..");
+    Err(Error::invalid(detail))
+}
+
+fn check(before: Option<&Group>, expected: &Precondition) -> Result<()> {
+    match (expected, before) {
+        (Precondition::None, _) | (Precondition::Exists, Some(_)) | (Precondition::Absent, None) => Ok(()),
+        (Precondition::OneOf(checksums), Some(before)) if checksums.contains(&before.checksum()) => Ok(()),
+        _ => Err(Error::Stale),
+    }
+}

@@ -1,0 +1,75 @@
+//! Idempotency keys: known for a window, over restarts, trims and partitions, and not much longer.
+
+use std::borrow::Cow;
+
+use strata::streams::Event;
+use strata::transaction::Clock;
+
+use super::{Opened, event};
+
+const SDL: &str = "type Click @stream(partitions: 2, idempotency: 100)";
+
+/// Appends with a key at a time in seconds; returns partition, offset, and whether it was known.
+fn send(opened: &Opened, key: &str, partition: u32, seconds: i64) -> (u32, u64, bool) {
+    let database = opened.database.with_clock(&Clock::standing_at(seconds * 1_000_000));
+    let sent = Event { idempotency_key: Some(Cow::Borrowed(key)), ..event("1", partition) };
+    let appended = opened.streams.append(&database, opened.stream("Click"), &sent).unwrap();
+    (appended.partition, appended.offset, appended.duplicate)
+}
+
+#[test]
+fn a_key_is_known_for_its_window() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut opened = Opened::at(directory.path(), SDL);
+    for start in [1000, 1250, 1499, 5000] {
+        let key = format!("at {start}");
+        let (partition, offset, known) = send(&opened, &key, 0, start);
+        assert!(!known);
+        for later in [0, 1, 50, 99] {
+            assert_eq!(send(&opened, &key, 1, start + later), (partition, offset, true), "{later} s later");
+        }
+        opened.streams.trim(&opened.database, opened.stream("Click"), 0, offset + 1).unwrap();
+        drop(opened);
+        opened = Opened::at(directory.path(), SDL);
+        assert_eq!(send(&opened, &key, 1, start + 99), (partition, offset, true), "after a trim and a restart");
+        assert!(!send(&opened, &key, 0, start + 200).2, "after twice its window");
+    }
+}
+
+#[test]
+fn a_clock_that_goes_back_takes_nothing_with_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let opened = Opened::at(directory.path(), SDL);
+    for (number, seconds) in [(0, 5000), (1, 4000), (2, 1), (3, 5001)] {
+        assert_eq!(send(&opened, &number.to_string(), 0, seconds), (0, number, false));
+    }
+    for number in 0..4 {
+        assert_eq!(send(&opened, &number.to_string(), 1, 5002), (0, number, true));
+    }
+    let (events, _) = opened.read_from(opened.stream("Click"), 0, strata::streams::Start::Beginning, 10).unwrap();
+    let times: Vec<_> = events.iter().map(|event| event.ingested_ms).collect();
+    assert_eq!(times, [5_000_000, 5_000_000, 5_000_000, 5_001_000]);
+}
+
+#[test]
+fn a_time_is_found_by_bisection() {
+    let directory = tempfile::tempdir().unwrap();
+    let opened = Opened::at(directory.path(), SDL);
+    for second in 0..300 {
+        let database = opened.database.with_clock(&Clock::standing_at(1_000_000 * (1000 + second / 3 * 2)));
+        opened.streams.append(&database, opened.stream("Click"), &event("1", 0)).unwrap();
+    }
+    let first = |milliseconds| {
+        let (_, page) = opened.page(opened.stream("Click"), 0, strata::streams::Start::Since(milliseconds), 1).unwrap();
+        page.next - page.events as u64
+    };
+    for second in 0..300 {
+        let time = 1000 * (1000 + second / 3 * 2);
+        assert_eq!(first(time), second / 3 * 3);
+        assert_eq!(first(time - 1), second / 3 * 3);
+        assert_eq!(first(time + 1), second / 3 * 3 + 3);
+    }
+    assert_eq!((first(0), first(u64::MAX)), (0, 300));
+    opened.streams.trim(&opened.database, opened.stream("Click"), 0, 100).unwrap();
+    assert_eq!((first(0), first(1_000_000), first(1_000_000 + 99_000)), (100, 100, 150));
+}
