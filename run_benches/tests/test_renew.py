@@ -212,8 +212,9 @@ def test_what_is_changed_meanwhile_is_not_stored(house: Checkout) -> None:
         if "while it grows" in line:
             break
     (house.root / "src/storage.rs").write_text("//! Keeps records.\npub const SIZE: u32 = 9;\n")
-    (house.root / "bin/FAKE_TROUBLE").unlink()
-    subprocess.run(["pkill", "-f", str(house.root / "bin/storage-fake")], check=False)
+    while process.poll() is None:
+        subprocess.run(["pkill", "-f", str(house.root / "bin/storage-fake")], check=False)
+        time.sleep(0.1)
     told = process.stderr.read()
     assert process.wait() == 3 and "not renewed: layer integration: the sources were changed while it was measured" in told
     assert not contents(house)
