@@ -6,6 +6,7 @@
 //! the run did.
 
 pub mod output;
+pub mod cargo;
 pub mod interrupt;
 pub mod descriptors;
 pub mod search;

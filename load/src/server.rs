@@ -16,6 +16,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitOptions, kill_proc
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::cargo::cargo;
 use crate::connection::{Reach, Target};
 use crate::interrupt;
 use crate::output::remark;
@@ -439,14 +440,13 @@ pub fn binary(named: Option<&Path>) -> Result<PathBuf, String> {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().filter(|parent| parent.join("Cargo.toml").exists());
     if let Some(workspace) = workspace {
         remark("building the server (cargo build --release --bin strata)");
-        let named = std::env::var_os("CARGO").filter(|named| !named.is_empty());
-        let cargo = named.unwrap_or_else(|| "cargo".into());
-        let build = ["build", "--release", "--quiet", "--bin", "strata"];
+        let mut build = cargo();
+        build.args(["build", "--release", "--quiet", "--bin", "strata"]).current_dir(workspace);
+        let named = build.get_program().display().to_string();
         let not_built = |why: String| format!("the server could not be built: {why}; --server names a binary");
-        let built = Command::new(&cargo).args(build).current_dir(workspace).status();
-        let built = built.map_err(|error| not_built(format!("{} (CARGO): {error}", cargo.display())))?;
+        let built = build.status().map_err(|error| not_built(format!("{named} (CARGO): {error}")))?;
         if !built.success() {
-            return Err(not_built(format!("{} {}", cargo.display(), how(built))));
+            return Err(not_built(format!("{named} {}", how(built))));
         }
         // This program may be of another profile.
         let profiles = own.parent().and_then(Path::parent).unwrap_or(&own);

@@ -5,8 +5,6 @@
 mod beforehand;
 mod calibration;
 mod capacity;
-#[path = "../../tests/cargo.rs"]
-mod cargo;
 mod carried;
 mod conservation;
 mod faults;

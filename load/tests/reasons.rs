@@ -105,6 +105,19 @@ fn what_is_no_server_is_said_with_its_name() {
     }
 }
 
+/// Told of a package, build scripts would run again, and what stands on them would be compiled again.
+#[test]
+fn the_server_is_built_as_a_person_builds_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let cargo = script(folder.path(), "env | grep ^CARGO >&2; exit 7");
+    let mut run = load(&["run", "throughput-read"]);
+    run.env("CARGO", cargo).env("CARGO_PKG_NAME", "strata-load").env("CARGO_MANIFEST_DIR", "/load");
+    let (code, said) = said(&run.output().unwrap());
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("exit code 7") && said.contains("CARGO="), "{said}");
+    assert!(!said.contains("CARGO_PKG_NAME") && !said.contains("CARGO_MANIFEST_DIR"), "{said}");
+}
+
 /// How many rows a server has read that speaks plain HTTP and says in a file where.
 fn gets(ready: &Path) -> u64 {
     let url = fs::read_to_string(ready).unwrap_or_default();

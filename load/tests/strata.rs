@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::cargo::cargo;
+use strata_load::cargo::cargo;
 
 /// The server's binary, built as `load` builds it.
 pub fn binary() -> PathBuf {
