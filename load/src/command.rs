@@ -283,6 +283,9 @@ impl Flags {
         if !self.server_cpus.is_empty() {
             sweep.server_cpus.clone_from(&self.server_cpus);
         }
+        if self.rates().iter().any(|(_, given)| *given) {
+            sweep.rates.clear();
+        }
         sweep.apart |= self.apart;
         sweep.repeats = self.repeats.or(sweep.repeats);
         let targets = [

@@ -175,7 +175,7 @@ impl Plan {
 
     fn request(&self, operation: usize, row: u64) -> Request<Full<Bytes>> {
         let described = &self.scenario.operations[operation];
-        let body = described.body.as_ref().map(|body| Bytes::from(body.of(row)));
+        let body = described.body_of(row).map(Bytes::from);
         let mut request = Request::new(Full::new(body.clone().unwrap_or_default()));
         *request.method_mut() = self.methods[operation].clone();
         // The scenario was refused if its paths were none.

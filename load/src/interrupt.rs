@@ -14,6 +14,14 @@ use crate::output::remark;
 static ENDS: AtomicBool = AtomicBool::new(false);
 static ASKED: LazyLock<watch::Sender<bool>> = LazyLock::new(|| watch::Sender::new(false));
 
+/// Whether a run may go on before anything was measured.
+///
+/// # Errors
+/// A signal came.
+pub fn not_asked() -> Result<(), String> {
+    if is_asked() { Err("interrupted before anything was measured".to_owned()) } else { Ok(()) }
+}
+
 /// Listens to signals from the first call on. The second signal calls `at_once`, and ends the process with 130.
 pub fn listen(at_once: fn()) -> Result<(), String> {
     static LISTENS: AtomicBool = AtomicBool::new(false);

@@ -26,6 +26,7 @@ pub mod counters;
 pub mod url;
 pub mod tls;
 pub mod connection;
+pub mod client;
 pub mod null_server;
 pub mod server;
 pub mod engine;

@@ -3,16 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use bytes::Bytes;
-use http::Request;
-use http_body_util::Full;
-use serde_json::Value;
-
+use crate::client::Client;
 use crate::clocks::{self, Cpu, Held, Watch};
-use crate::connection::{Answer, Connection, Target};
+use crate::connection::Target;
 use crate::counters;
 use crate::engine::{Engine, Measured};
-use crate::expectation::Failure;
 use crate::feeds::Followers;
 use crate::interrupt;
 use crate::ledger::Account;
@@ -21,21 +16,10 @@ use crate::output::remark;
 use crate::quota::Quota;
 use crate::result::{Cell, Counters, Counts, FORMAT, Limited, Loop, Processes, Run, Setup, Validity, Window};
 use crate::rules;
-use crate::scenario::{Data, Effect, Http, Scenario};
+use crate::scenario::{Effect, Http, Scenario};
 use crate::server::Server;
 use crate::stored;
-use crate::template::Template;
 use crate::tls::Tls;
-
-/// How long a request beside the load may take.
-const TIMEOUT: Duration = Duration::from_secs(60);
-
-/// How much of a response is quoted that was not expected.
-const QUOTED_CHARACTERS: usize = 500;
-
-/// Rows that are written in one request, and the bytes from which on it has fewer: less than a server takes in a body unless it is told to.
-const ROWS_A_REQUEST: u64 = 500;
-const BYTES_A_REQUEST: u64 = 900_000;
 
 /// Runs a scenario against a server, which gets the scenario's data first unless it has it. The accounts are for the log of histograms.
 pub fn run(scenario: &Scenario, server: &Server, has_data: bool) -> Result<(Run, Vec<Account>), String> {
@@ -92,7 +76,7 @@ impl<'a> Filled<'a> {
             }
             let rows = match has_data {
                 true => (None, None),
-                false => (Some(client.seed(&scenario.data)?), Some(client.count(&scenario.data.table)?)),
+                false => (Some(client.seed(&scenario.data)?), Some(client.count(&scenario.data)?)),
             };
             Ok((client, rows))
         };
@@ -108,7 +92,7 @@ impl<'a> Filled<'a> {
         let processors = self.server.pinned.as_ref().map(|pinned| pinned.client.as_slice());
         let warm = || {
             let (engine, accounts) = Engine::start(scenario, &target, processors)?;
-            not_interrupted()?;
+            interrupt::not_asked()?;
             let counts = target.reach.lost().map_or_else(|| all_right(&accounts), Err)?;
             let counters = self.client.counters();
             effects_can_be_seen(scenario, counters.as_ref(), &accounts)?;
@@ -337,128 +321,7 @@ pub fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-fn not_interrupted() -> Result<(), String> {
-    if interrupt::is_asked() { Err("interrupted before anything was measured".to_owned()) } else { Ok(()) }
-}
-
 fn limited(quota: &Quota, throttled_periods: Option<(u64, u64)>) -> Limited {
     let throttled_periods = throttled_periods.map(|(before, after)| after - before);
     Limited { mechanism: quota.mechanism.to_owned(), throttled_periods }
-}
-
-/// A client for what stands beside the load: data and counters.
-struct Client {
-    runtime: tokio::runtime::Runtime,
-    target: Target,
-    connection: Connection,
-}
-
-impl Client {
-    fn new(target: Target) -> Result<Self, String> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let (runtime, address) = (runtime.map_err(|error| error.to_string())?, target.address);
-        let connection = Connection::slots(&target, 1).remove(0);
-        runtime.block_on(connection.open()).map_err(|error| format!("no connection to {address}: {error}"))?;
-        Ok(Self { runtime, target, connection })
-    }
-
-    fn ask(&self, method: &str, path: &str, body: String) -> Result<Answer, String> {
-        self.send(method, path, body, "application/json")
-    }
-
-    fn send(&self, method: &str, path: &str, body: String, content_type: &str) -> Result<Answer, String> {
-        let request = Request::builder().method(method).uri(path).header("content-type", content_type);
-        let request = request.body(Full::new(Bytes::from(body))).map_err(|error| format!("{path}: {error}"))?;
-        let answer = async { tokio::time::timeout(TIMEOUT, self.connection.exchange(request)).await };
-        let answer = self.runtime.block_on(answer).unwrap_or(Err(Failure::Timeout));
-        answer.map_err(|failure| {
-            let why = match failure {
-                Failure::Connect => self.target.reach.failure().unwrap_or_else(|| "no connection".to_owned()),
-                Failure::Connection => "the connection ended before a response".to_owned(),
-                Failure::Timeout => format!("no response within {} s", TIMEOUT.as_secs()),
-                other => other.to_string(),
-            };
-            format!("{method} {path}: {why}")
-        })
-    }
-
-    /// Writes all rows of all tables, and the blobs of the first. A table that has rows already is left alone: they may be somebody's.
-    fn seed(&self, data: &Data) -> Result<u64, String> {
-        for table in data.related.iter().map(|related| &related.table).chain([&data.table]) {
-            let found = self.count(table)?;
-            if found > 0 {
-                return Err(format!("{table} has {found} rows already; --has-data says that they are the scenario's"));
-            }
-        }
-        self.write_all(data).inspect_err(|_| drop(self.clear(data)))
-    }
-
-    fn write_all(&self, data: &Data) -> Result<u64, String> {
-        for related in &data.related {
-            self.write(&related.table, related.rows, &related.row)?;
-        }
-        let rows = data.rows + data.spare;
-        self.write(&data.table, rows, &data.row)?;
-        for (row, blob) in data.blob.iter().flat_map(|blob| (0..rows).map(move |row| (row, blob))) {
-            let content = (blob.content.of(row), "application/octet-stream");
-            let answer = self.send("PUT", &blob.path.of(row), content.0, content.1)?;
-            accepted(&answer, 201)?;
-        }
-        Ok(rows)
-    }
-
-    /// Writes rows from 0, all or nothing in each request.
-    fn write(&self, table: &str, rows: u64, row: &Template) -> Result<(), String> {
-        // Rows are about as long as the last one, whose number has the most digits.
-        let length = row.of(rows.saturating_sub(1)).len() as u64 + 1;
-        let each = (BYTES_A_REQUEST / length).clamp(1, ROWS_A_REQUEST);
-        for first in (0..rows).step_by(each as usize) {
-            not_interrupted()?;
-            live::phase(Phase::Seeding(first, rows));
-            let some: Vec<_> = (first..rows.min(first + each)).map(|number| row.of(number)).collect();
-            accepted(&self.ask("POST", &format!("/{table}"), format!("[{}]", some.join(",")))?, 201)?;
-        }
-        Ok(())
-    }
-
-    /// Leaves the tables as they were found: empty.
-    fn clear(&self, data: &Data) -> Result<(), String> {
-        for table in data.related.iter().map(|related| &related.table).chain([&data.table]) {
-            let truncate = || self.ask("DELETE", &format!("/{table}?truncate=true"), String::new());
-            accepted(&truncate().or_else(|_| truncate())?, 200)?;
-        }
-        Ok(())
-    }
-
-    fn count(&self, table: &str) -> Result<u64, String> {
-        let answer = self.ask("GET", &format!("/{table}?pagination=true&limit=0"), String::new())?;
-        let read: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
-        read["total"].as_u64().ok_or_else(|| {
-            format!("the server does not count the rows of {table}: {}", quoted(answer.status.as_u16(), &answer.body))
-        })
-    }
-
-    /// What the server has counted so far; none where it tells nobody. It may have closed a connection that nothing used for the length
-    /// of a window: so once more.
-    fn counters(&self) -> Option<counters::Counters> {
-        let ask = |path| self.ask("GET", path, String::new()).ok();
-        let read = |path| ask(path).or_else(|| ask(path)).filter(|answer| answer.status == 200);
-        let storage: Value = serde_json::from_slice(&read("/_counters")?.body).ok()?;
-        let routes = read("/_metrics").map(|answer| counters::of_routes(&String::from_utf8_lossy(&answer.body)));
-        Some(counters::numbers(&storage).into_iter().chain(routes.into_iter().flatten()).collect())
-    }
-}
-
-/// Whether the server did what was asked.
-fn accepted(answer: &Answer, expected: u16) -> Result<(), String> {
-    match answer.status == expected {
-        true => Ok(()),
-        false => Err(format!("the data was refused: {}", quoted(answer.status.as_u16(), &answer.body))),
-    }
-}
-
-/// A status and the begin of a body, in one line.
-fn quoted(status: u16, body: &[u8]) -> String {
-    let text = String::from_utf8_lossy(body).replace(char::is_control, " ");
-    format!("{status} {}", text.chars().take(QUOTED_CHARACTERS).collect::<String>())
 }

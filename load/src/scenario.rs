@@ -3,9 +3,11 @@
 //! Whatever is wrong is refused before anything runs, with file, key and reason: a scenario that is half understood measures
 //! something else. The same structure, as it was run, stands in the result.
 
+mod faults;
+mod streams;
 mod variants;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 use std::time::Duration;
@@ -18,6 +20,7 @@ use crate::random::Distribution;
 use crate::schedule::Schedule;
 use crate::template::Template;
 
+pub use streams::Items;
 pub use variants::{Mix, Sweep};
 
 /// The quantiles that are looked at.
@@ -100,13 +103,17 @@ pub struct Data {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub server_options: Vec<String>,
     /// The table that the rows are in.
-    pub table: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub table: Option<String>,
+    /// The stream whose events the rows are, in place of a table: event n stands in partition n % P of P, at offset n / P.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream: Option<String>,
     /// Rows that stay, numbered from 0.
     pub rows: u64,
     /// Rows after them, for operations that take a row away.
     #[serde(default)]
     pub spare: u64,
-    /// A row as JSON.
+    /// A row, or an event, as JSON.
     pub row: Template,
     /// How requests choose among the rows that stay.
     #[serde(default)]
@@ -120,32 +127,6 @@ pub struct Data {
     /// Static files by their path, with the text of row 0.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub files: BTreeMap<String, Template>,
-}
-
-impl Data {
-    /// What of it would be written elsewhere than in the folder of a run: a key, and the reason.
-    fn fault(&self) -> Option<(String, String)> {
-        for name in self.files.keys() {
-            let below =
-                || self.files.keys().any(|other| other.strip_prefix(name).is_some_and(|rest| rest.starts_with('/')));
-            let reason =
-                file_fault(name).or_else(|| below().then_some("another file is below it, as if it were a folder"));
-            if let Some(reason) = reason {
-                return Some((format!("data.files.{name:?}"), reason.to_owned()));
-            }
-        }
-        for (at, option) in self.server_options.iter().enumerate() {
-            let (name, value) =
-                option.split_once('=').map_or((option.as_str(), None), |(name, value)| (name, Some(value)));
-            // Standard error, which goes nowhere, is no file.
-            let is_no_file = value.or(self.server_options.get(at + 1).map(String::as_str)) == Some("-");
-            if WRITING_OPTIONS.contains(&name) && !is_no_file {
-                let reason = format!("{name} names a file or a folder; the server writes to those of its run only");
-                return Some((format!("data.server_options[{at}]"), reason));
-            }
-        }
-        None
-    }
 }
 
 /// Bytes beside a row.
@@ -242,6 +223,11 @@ impl Load {
         self.schedule.as_ref().map(Schedule::seconds).or(self.seconds)
     }
 
+    /// A constant rate for as long as requests are started, in place of an open loop's schedule.
+    fn at_rate(&self, rate: f64) -> Option<Schedule> {
+        self.schedule.as_ref().map(|schedule| Schedule::Constant { rate, seconds: schedule.seconds() })
+    }
+
     /// The pieces of a run in which growth is looked for: 60 of them, and none shorter than a second.
     pub fn slice(&self) -> Option<Duration> {
         self.arrivals_seconds().map(|seconds| Duration::from_secs_f64((seconds / 60.0).max(1.0)))
@@ -268,6 +254,9 @@ pub struct Operation {
     /// The body, and its content type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<Template>,
+    /// What stands in the body where it has `{items}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub items: Option<Items>,
     /// The content type of the body.
     #[serde(default = "json")]
     pub content_type: String,
@@ -285,6 +274,12 @@ pub struct Operation {
 }
 
 impl Operation {
+    /// The body of a request about a row.
+    pub fn body_of(&self, row: u64) -> Option<String> {
+        let body = self.body.as_ref()?;
+        Some(body.with(row, |text| self.items.iter().for_each(|items| items.write(row, text))))
+    }
+
     /// What kind of work it is.
     pub fn class(&self) -> Class {
         self.class.unwrap_or(if self.method == "GET" { Class::Read } else { Class::Write })
@@ -399,63 +394,6 @@ pub enum Growing {
     P99,
 }
 
-/// Whether a number can be meant, as a weight or a number of steps. TOML has infinities, and what is no number.
-fn above_zero(number: f64) -> bool {
-    number > 0.0 && number <= 1e6
-}
-
-/// Whether a run can take so long: from what clocks tell apart to what durations hold.
-fn is_time(seconds: f64) -> bool {
-    (0.001..=1e6).contains(&seconds)
-}
-
-/// Whether a server can be given so many processors: the kernel has no smaller parts than a hundredth.
-fn is_share(cpus: f64) -> bool {
-    (0.01..=1000.0).contains(&cpus)
-}
-
-/// Connections at most: a client has so many ports.
-const MOST_CONNECTIONS: usize = 65_535;
-
-/// Options of the server that name what it writes, or a file that does: a run has its own folder for that.
-const WRITING_OPTIONS: [&str; 4] = ["--data-dir", "--ready-file", "--access-log", "--config"];
-
-/// Why a name is none of a file in the folder of static files.
-fn file_fault(name: &str) -> Option<&'static str> {
-    let mut parts = name.split('/');
-    match () {
-        () if name.contains(char::is_control) => Some("the name of a file is one line"),
-        () if parts.clone().any(|part| matches!(part, "" | "." | "..")) => {
-            Some("a path below the folder of static files: names with a / between them, none of them empty, . or ..")
-        }
-        () if parts.any(|part| part.len() > 255) || name.len() > 1000 => Some("no file system has so long a name"),
-        () => None,
-    }
-}
-
-impl Bound {
-    /// Why it cannot be meant.
-    pub fn fault(&self) -> Option<&'static str> {
-        match self {
-            Self::ThroughputAtLeast(rate) => {
-                (!(*rate > 0.0 && *rate <= 1e9)).then_some("a throughput is above 0, and at most 1e9 a second")
-            }
-            Self::FailuresAtMost(share) => {
-                (!(0.0..=1.0).contains(share)).then_some("failures are a share of all requests, from 0 to 1")
-            }
-            Self::Response { quantile, .. } if !QUANTILES.contains(quantile) => {
-                Some("the quantiles that are measured are 0.5, 0.9, 0.95, 0.99, 0.995 and 0.999")
-            }
-            Self::Response { at_most_ms, .. } => {
-                (!(*at_most_ms > 0.0 && *at_most_ms <= 1e9)).then_some("a time is above 0, and at most 1e9 ms")
-            }
-            Self::Growth { at_most, .. } => {
-                (!(0.0..=1e6).contains(at_most)).then_some("growth is a share of the median, from 0 to a million")
-            }
-        }
-    }
-}
-
 /// Why a scenario is not run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
@@ -501,172 +439,5 @@ impl Scenario {
         (self.load_fault().or_else(|| self.operations_fault()).or_else(|| self.promises_fault()))
             .or_else(|| self.feeds_fault().map(|reason| ("feeds".to_owned(), reason.to_owned())))
             .or_else(|| self.sweep.fault(self))
-    }
-
-    fn feeds_fault(&self) -> Option<&'static str> {
-        let is_path = |feed: &Feed| feed.path.starts_with('/') && feed.path.parse::<http::Uri>().is_ok();
-        match () {
-            () if !self.feeds.iter().all(is_path) => Some("path is a path and a query, such as /Product?stream=sse"),
-            () if !self.feeds.iter().all(|feed| (1..=1000).contains(&feed.subscribers)) => {
-                Some("from 1 to 1000 subscribers")
-            }
-            () => None,
-        }
-    }
-
-    fn load_fault(&self) -> Option<(String, String)> {
-        let (load, data) = (&self.load, &self.data);
-        let closed_end = load.seconds.is_some() || load.requests.is_some();
-        let is_in_names = |letter: char| letter.is_alphanumeric() || matches!(letter, '-' | '_');
-        let wrong = [
-            (
-                self.name.is_empty() || self.name.len() > 200 || !self.name.chars().all(is_in_names),
-                "name",
-                "files are named after it: one word of letters, digits, - and _, of 200 bytes at most",
-            ),
-            (self.repeat == Some(0), "repeat", "from 1 on"),
-            (!(1..=1000).contains(&load.threads), "load.threads", "from 1 to 1000"),
-            (
-                !(load.threads..=MOST_CONNECTIONS).contains(&load.connections),
-                "load.connections",
-                "at least one for each thread, and at most 65535",
-            ),
-            (load.streams == 0, "load.streams", "at least 1"),
-            (
-                load.connections.saturating_mul(load.streams) > 1_000_000,
-                "load.streams",
-                "at most a million on all connections",
-            ),
-            (
-                load.streams > 1 && self.http == Http::One,
-                "load.streams",
-                "HTTP/1.1 has one request at a time on a connection",
-            ),
-            (
-                load.seconds.is_some() && load.requests.is_some(),
-                "load.requests",
-                "a closed loop ends after seconds or requests, not both",
-            ),
-            (load.is_open() && closed_end, "load.schedule", "a schedule has its own end: without seconds and requests"),
-            (!load.is_open() && !closed_end, "load.seconds", "a closed loop ends after seconds or requests"),
-            (load.seconds.is_some_and(|seconds| !is_time(seconds)), "load.seconds", "from a thousandth to a million"),
-            (
-                load.requests.is_some_and(|requests| !(1..=1_000_000_000_000).contains(&requests)),
-                "load.requests",
-                "from 1 to 1e12",
-            ),
-            (load.queue > 1_000_000, "load.queue", "from 0 (what finds no free connection is dropped) to a million"),
-            (load.warm_up_requests > 1_000_000_000, "load.warm_up_requests", "from 0 (no warm-up) to a billion"),
-            (load.poisson && !load.is_open(), "load.poisson", "only a schedule has random arrivals"),
-            (!is_time(load.timeout_seconds), "load.timeout_seconds", "from a thousandth to a million"),
-            (!is_time(load.drain_seconds), "load.drain_seconds", "from a thousandth to a million"),
-            (
-                load.server_cpus.is_some_and(|cpus| !is_share(cpus)),
-                "load.server_cpus",
-                "from a hundredth to a thousand",
-            ),
-            (
-                !(1..=1_000_000_000).contains(&data.rows),
-                "data.rows",
-                "at least 1 (reads of an empty table prove nothing), and at most a billion",
-            ),
-            (data.spare > 10_000_000, "data.spare", "from 0 to ten million"),
-            (
-                data.related.iter().any(|related| related.rows > 1_000_000_000),
-                "data.related",
-                "from 0 to a billion rows of each",
-            ),
-        ];
-        let found =
-            wrong.iter().find(|(wrong, ..)| *wrong).map(|(_, key, reason)| ((*key).to_owned(), (*reason).to_owned()));
-        let schedule = || load.schedule.as_ref().and_then(Schedule::fault);
-        (found.or_else(|| schedule().map(|(key, reason)| (format!("load.schedule.{key}"), reason.to_owned()))))
-            .or_else(|| data.fault())
-    }
-
-    fn operations_fault(&self) -> Option<(String, String)> {
-        let mut names = HashSet::new();
-        if self.operations.is_empty() {
-            return Some(("operations".to_owned(), "at least one".to_owned()));
-        }
-        for (at, operation) in self.operations.iter().enumerate() {
-            let fault = |key: &str, reason: &str| Some((format!("operations[{at}].{key}"), reason.to_owned()));
-            if !names.insert(&operation.name) {
-                return fault("name", "another operation has it");
-            }
-            if operation.name.is_empty() || operation.name.contains(char::is_control) {
-                return fault("name", "a name in one line");
-            }
-            if http::HeaderValue::from_str(&operation.content_type).is_err() {
-                return fault("content_type", "no value of a header of HTTP");
-            }
-            if !(200..600).contains(&operation.expect.status) {
-                return fault("expect.status", "from 200 to 599");
-            }
-            if operation.expect.rows.is_some_and(|rows| rows > 1_000_000_000) {
-                return fault("expect.rows", "from 0 (an empty list) to a billion");
-            }
-            if operation.expect.bytes.is_some_and(|bytes| bytes > 10_000_000_000) {
-                return fault("expect.bytes", "from 0 (no body) to 1e10");
-            }
-            if !above_zero(operation.weight) {
-                return fault(
-                    "weight",
-                    "above 0 (an operation that never runs is no operation), and at most a million",
-                );
-            }
-            if operation.method.parse::<http::Method>().is_err() {
-                return fault("method", "no method of HTTP");
-            }
-            if operation.path.of(0).parse::<http::uri::PathAndQuery>().is_err()
-                || !operation.path.of(0).starts_with('/')
-            {
-                return fault("path", "no path of a URL; it begins with /");
-            }
-            if !operation.expect.is_about_the_body() {
-                return fault("expect", "a status alone proves nothing: body, has, rows or bytes");
-            }
-            if operation.row == Row::Spare && self.data.spare == 0 {
-                return fault("row", "there are no spare rows: data.spare");
-            }
-        }
-        None
-    }
-
-    fn promises_fault(&self) -> Option<(String, String)> {
-        let known = |name: &String| self.operations.iter().any(|operation| operation.name == *name);
-        if self.effects.is_empty() {
-            return Some(("effects".to_owned(), "at least one: what the server's counters must show".to_owned()));
-        }
-        for (at, effect) in self.effects.iter().enumerate() {
-            if effect.operations.is_empty() || !effect.operations.iter().all(known) {
-                return Some((format!("effects[{at}].operations"), "names of operations".to_owned()));
-            }
-            if !above_zero(effect.each) {
-                let reason = "above 0 (nothing is no effect), and at most a million";
-                return Some((format!("effects[{at}].each"), reason.to_owned()));
-            }
-        }
-        for (at, objective) in self.objectives.iter().enumerate() {
-            let fault = |reason: &str| Some((format!("objectives[{at}]"), reason.to_owned()));
-            if !objective.operation.as_ref().is_none_or(known) {
-                return fault("no operation has this name");
-            }
-            if let Some(reason) = objective.bound.fault() {
-                return fault(reason);
-            }
-            if let Bound::Response { .. } = objective.bound {
-                if !self.load.is_open() {
-                    return fault("a bound on response times needs an open loop: load.schedule");
-                }
-                if objective.operation.is_none() {
-                    return fault("response times are those of one operation");
-                }
-            }
-            if matches!(objective.bound, Bound::Growth { of: Growing::P99, .. }) && objective.operation.is_none() {
-                return fault("p99 is that of one operation");
-            }
-        }
-        None
     }
 }

@@ -1,8 +1,10 @@
 //! Texts with the number of a row in them: paths, bodies, and the answers that are expected.
 //!
-//! `{n}` is the number, `{n/20}` its quotient, `{n%50}` its remainder, `{n/20%50}` the remainder of the quotient, `{filler:700}` so many
-//! letters that follow from it; two braces are one. The same template makes a row and says what must come back for it, so a wrong body
-//! cannot pass.
+//! `{n}` is the number, `{n/20}` its quotient, `{n%50}` its remainder, `{n/20%50}` the remainder of the quotient, each with a sum at its end
+//! if wanted (`{n/4+99}`), `{filler:700}` so many letters that follow from it; `{items}` is a list in the body of a request; two braces are
+//! one. The same template makes a row and says what must come back for it, so a wrong body cannot pass.
+
+use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
 
@@ -22,22 +24,36 @@ pub struct Template {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Part {
     Text(String),
-    Number { divisor: u64, modulus: Option<u64> },
+    Number { divisor: u64, modulus: Option<u64>, sum: u64 },
     Filler(usize),
+    Items,
 }
 
 impl Template {
     /// The text of a row.
     pub fn of(&self, row: u64) -> String {
+        self.with(row, |_| {})
+    }
+
+    /// Whether it has a place for a list.
+    pub fn has_items(&self) -> bool {
+        self.parts.contains(&Part::Items)
+    }
+
+    /// The text of a row, with a list where its place is.
+    pub fn with(&self, row: u64, items: impl Fn(&mut String)) -> String {
         let mut text = String::with_capacity(self.text.len() + 16);
         for part in &self.parts {
             match part {
                 Part::Text(literal) => text.push_str(literal),
-                Part::Number { divisor, modulus } => {
+                Part::Number { divisor, modulus, sum } => {
                     let quotient = row / divisor;
-                    text.push_str(&modulus.map_or(quotient, |modulus| quotient % modulus).to_string());
+                    let number = modulus.map_or(quotient, |modulus| quotient % modulus).saturating_add(*sum);
+                    // Writing to a String cannot fail.
+                    let _ = write!(text, "{number}");
                 }
                 Part::Filler(length) => fill(&mut text, row, *length),
+                Part::Items => items(&mut text),
             }
         }
         text
@@ -91,7 +107,7 @@ impl TryFrom<String> for Template {
         }
         let filled = |sum: u64, part: &Part| match part {
             Part::Filler(length) => sum.saturating_add(*length as u64),
-            Part::Text(_) | Part::Number { .. } => sum,
+            Part::Text(_) | Part::Number { .. } | Part::Items => sum,
         };
         match parts.iter().fold(0, filled) > MOST_LETTERS {
             true => Err(format!("a filler of more than {MOST_LETTERS} letters in all")),
@@ -105,16 +121,21 @@ fn part(name: &str) -> Result<Part, String> {
     let filler = || name.strip_prefix("filler:").and_then(number).map(|length| Part::Filler(length as usize));
     let known = match name.strip_prefix('n') {
         Some(arithmetic) => row_number(arithmetic, number),
+        None if name == "items" => Some(Part::Items),
         None => filler(),
     };
     known.ok_or(format!(
-        "{{{name}}} is none of {{n}}, {{n/NUMBER}}, {{n%NUMBER}}, {{n/NUMBER%NUMBER}}, {{filler:NUMBER}}; a brace that is meant is \
-         written twice"
+        "{{{name}}} is none of {{n}}, {{n/NUMBER}}, {{n%NUMBER}}, {{n/NUMBER%NUMBER}}, these with +NUMBER at the end, {{filler:NUMBER}}, \
+         {{items}}; a brace that is meant is written twice"
     ))
 }
 
-/// What stands behind the `n`: a divisor, a modulus, both or neither.
+/// What stands behind the `n`: a divisor, a modulus, a number that is added, in this order, each there or not.
 fn row_number(arithmetic: &str, number: impl Fn(&str) -> Option<u64>) -> Option<Part> {
+    let (arithmetic, sum) = match arithmetic.split_once('+') {
+        Some((before, sum)) => (before, number(sum)?),
+        None => (arithmetic, 0),
+    };
     let (quotient, modulus) = match arithmetic.split_once('%') {
         Some((quotient, modulus)) => (quotient, Some(number(modulus)?)),
         None => (arithmetic, None),
@@ -123,7 +144,7 @@ fn row_number(arithmetic: &str, number: impl Fn(&str) -> Option<u64>) -> Option<
         "" => 1,
         _ => quotient.strip_prefix('/').and_then(number)?,
     };
-    Some(Part::Number { divisor, modulus })
+    Some(Part::Number { divisor, modulus, sum })
 }
 
 impl From<Template> for String {
@@ -144,7 +165,12 @@ mod tests {
     fn places_are_filled_from_the_number() {
         assert_eq!(text("/T/p{n}?a=={n%10}", 123), "/T/p123?a==3");
         assert_eq!(text("{n/20} {n/20%4}", 123), "6 2");
+        assert_eq!(text("{n+1} {n/4+99} {n%10+7} {n/20%4+1}", 123), "124 129 10 3");
+        assert_eq!(text("{n+1}", u64::MAX), u64::MAX.to_string());
         assert_eq!(text(r#"{{"id":"p{n}"}}"#, 7), r#"{"id":"p7"}"#);
+        let list = Template::try_from("{n}:[{items}]".to_owned()).unwrap();
+        assert!(list.has_items());
+        assert_eq!(list.with(3, |text| text.push_str("a,b")), "3:[a,b]");
         assert_eq!(text("{filler:40}", 1), text("{filler:40}", 1));
         assert_ne!(text("{filler:40}", 1), text("{filler:40}", 2));
         assert_eq!(text("{filler:40}", 1).len(), 40);
@@ -157,10 +183,11 @@ mod tests {
     fn what_is_no_place_is_refused() {
         let too_long = ["{filler:99999999999}", "{filler:18446744073709551615}", "{filler:90000000}{filler:90000000}"];
         let no_number = ["{filler:0}", "{filler:-1}", "{filler:1e18}", "{filler:inf}", "{filler:99999999999999999999}"];
-        for wrong in ["{m}", "{n%0}", "{n/0}", "{n%2/3}", "{n+1}", "{n", "}", "{filler:x}"]
-            .into_iter()
-            .chain(too_long)
-            .chain(no_number)
+        for wrong in
+            ["{m}", "{n%0}", "{n/0}", "{n%2/3}", "{n+0}", "{n+1/2}", "{n+1+2}", "{n-1}", "{n", "}", "{filler:x}"]
+                .into_iter()
+                .chain(too_long)
+                .chain(no_number)
         {
             assert!(Template::try_from(wrong.to_owned()).is_err(), "{wrong}");
         }

@@ -1,6 +1,6 @@
 //! A server that answers `GET /row/N` with `row-N`, except where its script says otherwise, and counts what it does.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -48,7 +48,7 @@ fn serve(shared: &Shared, stream: &TcpStream) -> Option<()> {
     stream.set_nodelay(true).ok()?;
     let (mut reader, mut writer) = (BufReader::new(stream), stream);
     loop {
-        let path = request(&mut reader)?;
+        let (_, path, _) = request(&mut reader)?;
         if path == "/_counters" {
             let right = shared.right.load(Ordering::SeqCst);
             answer(&mut writer, "200 OK", &format!("{{\"right\":{right}}}"))?;
@@ -81,11 +81,12 @@ fn serve(shared: &Shared, stream: &TcpStream) -> Option<()> {
     }
 }
 
-/// The path of the next request; its body is read over.
-fn request(reader: &mut impl BufRead) -> Option<String> {
+/// The method, the target and the body of the next request.
+pub fn request(reader: &mut impl BufRead) -> Option<(String, String, Vec<u8>)> {
     let mut line = String::new();
     reader.read_line(&mut line).ok()?;
-    let path = line.split(' ').nth(1)?.to_owned();
+    let mut words = line.split(' ').map(str::to_owned);
+    let (method, target) = (words.next()?, words.next()?);
     let mut length = 0;
     loop {
         let mut field = String::new();
@@ -96,11 +97,13 @@ fn request(reader: &mut impl BufRead) -> Option<String> {
             None => break,
         }
     }
-    std::io::copy(&mut reader.take(length), &mut std::io::sink()).ok()?;
-    Some(path)
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).ok()?;
+    Some((method, target, body))
 }
 
-fn answer(writer: &mut impl Write, status: &str, body: &str) -> Option<()> {
+/// Answers with a status and a body.
+pub fn answer(writer: &mut impl Write, status: &str, body: &str) -> Option<()> {
     let text = format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
     writer.write_all(text.as_bytes()).ok()
 }

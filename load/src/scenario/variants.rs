@@ -9,7 +9,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Class, MOST_CONNECTIONS, Scenario, is_share};
+use super::faults::{MOST_CONNECTIONS, is_share};
+use super::{Class, Scenario};
 
 /// What is varied; each combination is a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -19,6 +20,8 @@ pub struct Sweep {
     pub mixes: Vec<Mix>,
     /// Connections.
     pub connections: Vec<usize>,
+    /// Requests a second, in place of the schedule's own.
+    pub rates: Vec<f64>,
     /// Processors that the server may use, as parts of one.
     pub server_cpus: Vec<f64>,
     /// Whether each operation runs alone.
@@ -88,12 +91,19 @@ impl Sweep {
         if !self.connections.iter().all(|number| (scenario.load.threads..=MOST_CONNECTIONS).contains(number)) {
             return fault("connections", "at least one for each thread, and at most 65535".to_owned());
         }
+        if !self.rates.is_empty() && !scenario.load.is_open() {
+            return fault("rates", "a closed loop has no rate: load.schedule".to_owned());
+        }
+        if let Some((_, reason)) = self.rates.iter().find_map(|rate| scenario.load.at_rate(*rate)?.fault()) {
+            return fault("rates", reason.to_owned());
+        }
         if !self.server_cpus.iter().all(|cpus| is_share(*cpus)) {
             return fault("server_cpus", "from a hundredth to a thousand".to_owned());
         }
         let repeats = self.repeats.map_or(1, |repeats| repeats.get() as usize);
         let apart = if self.apart { scenario.operations.len() } else { 1 };
-        let varied = [repeats, apart, self.mixes.len(), self.connections.len(), self.server_cpus.len()];
+        let varied =
+            [repeats, apart, self.mixes.len(), self.connections.len(), self.rates.len(), self.server_cpus.len()];
         if varied.into_iter().fold(1, |runs: usize, values| runs.saturating_mul(values.max(1))) > 10_000 {
             return fault("repeats", "at most ten thousand runs in all".to_owned());
         }
@@ -128,6 +138,10 @@ impl Scenario {
         vary(&mut variants, &sweep.connections, |scenario, connections| {
             scenario.load.connections = *connections;
             scenario.name += &format!("-{connections}c");
+        });
+        vary(&mut variants, &sweep.rates, |scenario, rate| {
+            scenario.load.schedule = scenario.load.at_rate(*rate);
+            scenario.name += &format!("-{rate}-a-second").replace('.', "-");
         });
         vary(&mut variants, &sweep.server_cpus, |scenario, cpus| {
             scenario.load.server_cpus = Some(*cpus);

@@ -1,0 +1,118 @@
+//! What a scenario asks of a stream, and each fault of a server of streams by the check that names it.
+
+use strata_load::result::Run;
+use strata_load::run::run;
+use strata_load::scenario::Scenario;
+use strata_load::server::Server;
+
+use crate::faulty_stream::{self, Fault};
+
+/// A scenario of singles and bulks, with the rest of `[load]`.
+const SCENARIO: &str = r#"
+name = "events"
+about = "events of the stream with faults"
+tls = false
+effects = [
+    { counter = "streams.appends", operations = ["single"], each = 1.0 },
+    { counter = "streams.bulks", operations = ["bulk"], each = 1.0 },
+    { counter = "streams.events", operations = ["bulk"], each = 20.0 },
+]
+
+[data]
+schema = ""
+stream = "S"
+rows = 90
+row = '{{"payload":"seed {n}","partition":{n%4}}}'
+
+[load]
+connections = 4
+requests = 400
+warm_up_requests = 20
+
+[[operations]]
+name = "single"
+weight = 1.0
+method = "POST"
+path = "/S"
+row = "new"
+body = '{{"payload":"single {n}","partition":{n%4}}}'
+expect = { status = 202, has = { "/partition" = "{n%4}" } }
+
+[[operations]]
+name = "bulk"
+weight = 1.0
+method = "POST"
+path = "/S/bulk"
+row = "new"
+items = { count = 20, each = '{{"payload":"bulk {n}","partition":{n%4}}}' }
+body = '{{"records":[{items}]}}'
+expect = { status = 202, list = "/offsets", rows = 20 }
+"#;
+
+fn changed(from: &str, to: &str) -> Scenario {
+    assert!(SCENARIO.contains(from), "{from}");
+    Scenario::parse("events.toml", &SCENARIO.replacen(from, to, 1)).unwrap()
+}
+
+fn measure(fault: Fault, scenario: &Scenario) -> Result<Run, String> {
+    let server = Server::at(&faulty_stream::start(fault, 4), false, None).unwrap();
+    run(scenario, &server, false).map(|(run, _)| run)
+}
+
+#[test]
+fn event_n_stands_at_its_place_or_the_run_does_not_begin() {
+    let scenario = changed("rows = 90", "rows = 90");
+    let run = measure(Fault::None, &scenario).unwrap();
+    assert_eq!((run.setup.rows_written, run.setup.rows_found, &run.broken), (Some(90), Some(90), &Vec::new()));
+    let error = measure(Fault::NextPartition, &scenario).unwrap_err();
+    assert!(error.contains("data.row") && error.contains("event n has to stand"), "{error}");
+    let three = Server::at(&faulty_stream::start(Fault::None, 3), false, None).unwrap();
+    let error = strata_load::run::run(&scenario, &three, false).unwrap_err();
+    assert!(error.contains("data.row"), "{error}");
+}
+
+#[test]
+fn a_stream_that_had_events_is_left_alone() {
+    let scenario = changed("rows = 90", "rows = 90");
+    let server = Server::at(&faulty_stream::start(Fault::None, 4), false, None).unwrap();
+    run(&scenario, &server, false).unwrap();
+    let error = run(&scenario, &server, false).unwrap_err();
+    assert!(error.contains("partition 0 of S has had") && error.contains("--has-data"), "{error}");
+    assert_eq!(run(&scenario, &server, true).unwrap().0.broken, [""; 0]);
+}
+
+#[test]
+fn keys_of_streams_are_refused_where_they_make_no_sense() {
+    for (from, to, key) in [
+        ("stream = \"S\"", "", "data.table"),
+        ("stream = \"S\"", "stream = \"S\"\ntable = \"T\"", "data.stream"),
+        ("stream = \"S\"", "stream = \"S/bulk\"", "data.stream"),
+        ("stream = \"S\"", "stream = \"S\"\nblob = { path = \"/S/{n}\", content = \"x\" }", "data.blob"),
+        ("\"seed {n}\"", "\"{items}\"", "data.row"),
+        ("path = \"/S/bulk\"", "path = \"/S/bulk/{items}\"", "operations[1].path"),
+        ("bulk {n}", "bulk {items}", "operations[1].items.each"),
+        ("count = 20", "count = 0", "operations[1].items.count"),
+        ("count = 20", "count = 10001", "operations[1].items.count"),
+        ("[{items}]", "[]", "operations[1].items"),
+        ("\"single {n}\"", "\"{items}\"", "operations[0].body"),
+        ("\"/partition\" = \"{n%4}\"", "\"/partition\" = \"{items}\"", "operations[0].expect"),
+        ("[load]", "[sweep]\nrates = [10.0]\n[load]", "sweep.rates"),
+    ] {
+        assert!(SCENARIO.contains(from), "{from}");
+        let refusal = Scenario::parse("events.toml", &SCENARIO.replacen(from, to, 1)).unwrap_err();
+        assert_eq!((refusal.file.as_str(), refusal.key.as_str()), ("events.toml", key), "{to}: {}", refusal.reason);
+    }
+}
+
+#[test]
+fn rates_are_variants_of_an_open_loop() {
+    let open = "schedule = { shape = \"constant\", rate = 5.0, seconds = 2.0 }\n[sweep]\nrates = [1000.0, 0.5]";
+    let scenario = changed("requests = 400\nwarm_up_requests = 20", open);
+    let variants: Vec<_> =
+        scenario.variants().into_iter().map(|variant| (variant.name, variant.load.schedule)).collect();
+    let constant = |rate| Some(strata_load::schedule::Schedule::Constant { rate, seconds: 2.0 });
+    let expected = [("events-1000-a-second", constant(1000.0)), ("events-0-5-a-second", constant(0.5))];
+    assert_eq!(variants, expected.map(|(name, schedule)| (name.to_owned(), schedule)));
+    let wrong = SCENARIO.replacen("requests = 400\nwarm_up_requests = 20", &open.replace("0.5]", "0.0]"), 1);
+    assert_eq!(Scenario::parse("events.toml", &wrong).unwrap_err().key, "sweep.rates");
+}
